@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CLI_OPTIONS_MAX = 32, CLI_OPERANDS_MAX = 4096 };
+enum { CLI_OPTIONS_MAX = 40, CLI_OPERANDS_MAX = 4096 };
 
 typedef struct cli_option {
     const char *name;     // "--stages"

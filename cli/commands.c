@@ -6,6 +6,7 @@ static const cli_command *const commands[] = {
     &cli_command_diagnose,
     &cli_command_simulate,
     &cli_command_study,
+    &cli_command_merge,
     &cli_command_run,
     &cli_command_check,
     &cli_command_plan,

@@ -19,6 +19,7 @@ extern const cli_command cli_command_import_csv;
 extern const cli_command cli_command_import_kineto;
 extern const cli_command cli_command_import_nsys;
 extern const cli_command cli_command_manual;
+extern const cli_command cli_command_merge;
 extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;
 extern const cli_command cli_command_probe;

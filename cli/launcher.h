@@ -12,6 +12,12 @@
 /// @return >= 1
 int cli_launched_count(const char **variable);
 
+/// Which of them this process is, from 0.
+int cli_launched_rank(void);
+
+/// How many of them are on this machine, as far as the launcher says; else 1.
+int cli_launched_here_count(void);
+
 /// What a launcher has started several times runs as one only over MPI.
 ///
 /// @return STATUS_INVALID naming the variable, for transport `local` in one of several processes

@@ -81,7 +81,7 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
 }
 
 status ana_records_play(const ana_record_plays *plays, ana_spread *spread, void *records,
-                        error_message *err)
+                        ana_spread_report *report, error_message *err)
 {
     const int share = plays->group_length / BATCH_MAX;
     const int batch = share < 1 ? 1 : share < BATCH_MAX ? share : BATCH_MAX;
@@ -95,5 +95,5 @@ status ana_records_play(const ana_record_plays *plays, ana_spread *spread, void 
                              .end_worker = end_worker,
                              .run = run_item,
                              .put = put_item};
-    return ana_spread_run(spread, &items, NULL, err);
+    return ana_spread_run(spread, &items, report, err);
 }

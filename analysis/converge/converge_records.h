@@ -2,7 +2,7 @@
 /// spread. The one place of this folder that knows how work is spread.
 #pragma once
 
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "base/arena.h"
 #include "base/status.h"
 
@@ -22,9 +22,9 @@ typedef struct ana_record_plays {
                    void *record, error_message *err);
 } ana_record_plays;
 
-/// Collective; the leader's records are filled.
+/// Under a shard only its records are filled.
 ///
 /// @param records [group_count][group_length][record_bytes] out
 /// @return as plays->play and ana_spread_run
 status ana_records_play(const ana_record_plays *plays, ana_spread *spread, void *records,
-                        error_message *err);
+                        ana_spread_report *report, error_message *err);

@@ -95,7 +95,7 @@ static void repeat_first(const ana_sweep *sweep, ana_sweep_point *points, const 
 }
 
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
-                      error_message *err)
+                      ana_spread_report *report, error_message *err)
 {
     ana_instance once[ANA_SWEEP_POINTS_MAX];
     const bool is_certain = ana_sweep_is_certain(sweep);
@@ -106,7 +106,7 @@ status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_poin
                                     .context = &context,
                                     .play = play_instance};
     ana_instance *records = is_certain ? once : points[0].instances;
-    TRY(ana_records_play(&plays, spread, records, err));
+    TRY(ana_records_play(&plays, spread, records, report, err));
     if (is_certain) repeat_first(sweep, points, once);
     return STATUS_OK;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/converge/converge_instance.h"
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 
 enum { ANA_SWEEP_POINTS_MAX = 64, ANA_INSTANCES_MAX = 1000000 };
 
@@ -39,11 +39,11 @@ bool ana_sweep_is_certain(const ana_sweep *sweep);
 status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point *points,
                          error_message *err);
 
-/// Plays all instances. Collective; the leader's points are filled.
+/// Plays all instances, or those of a shard.
 ///
 /// @return as ana_instance_play and ana_spread_run
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
-                      error_message *err);
+                      ana_spread_report *report, error_message *err);
 
 /// Plays the first instance of a point once more, with a trail. @return as ana_instance_play
 status ana_sweep_trail(const ana_sweep *sweep, const ana_sweep_point *point, ana_trail *trail,

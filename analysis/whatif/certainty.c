@@ -13,34 +13,6 @@ static status no_memory(error_message *err)
     return error_set(err, STATUS_NO_MEMORY, "out of memory for the draws of a study");
 }
 
-/// The leader's choice, on all ranks.
-static status choose(ana_spread *spread, const ana_whatif *study, arena *memory,
-                     ana_certainty *certainty, ana_screening *chosen, error_message *err)
-{
-    text_buffer bytes = {0};
-    status result = STATUS_OK;
-    if (ana_spread_is_leader(spread)) {
-        result = ana_screening_find(study, certainty->uncertainty, memory, chosen, err);
-        if (result == STATUS_OK) {
-            text_append_bytes(&bytes, (const char *)chosen->items,
-                              (size_t)chosen->count * sizeof *chosen->items);
-        }
-        if (bytes.failed) result = no_memory(err);
-    }
-    result = ana_spread_agree(spread, result, err);
-    if (result == STATUS_OK) result = ana_spread_share(spread, &bytes, err);
-    if (result == STATUS_OK) {
-        chosen->count = (int64_t)(bytes.length / sizeof *chosen->items);
-        chosen->items = arena_array(memory, (size_t)chosen->count, sizeof *chosen->items);
-        if (chosen->items == NULL) result = no_memory(err);
-        if (result == STATUS_OK && chosen->count > 0) {
-            memcpy(chosen->items, bytes.bytes, bytes.length);
-        }
-    }
-    text_free(&bytes);
-    return ana_spread_agree(spread, result, err);
-}
-
 /// Whether outer is path, or an object that path leads through.
 static bool leads_to(const char *outer, const char *path)
 {
@@ -146,7 +118,7 @@ static status draw(ana_spread *spread, const ana_screening *chosen, arena *memor
     }
     if (result == STATUS_OK) result = add_points(chosen, memory, certainty, texts, err);
     if (result == STATUS_OK) result = ana_draws_make(draws);
-    TRY(ana_spread_agree(spread, result, err));
+    if (result != STATUS_OK) return result;
     return ana_drawn_points_play(spread, draws, certainty->study->path, texts, memory,
                                  &certainty->drawn, err);
 }
@@ -339,7 +311,7 @@ static status fill_worth(ana_certainty *certainty, const ana_losses *losses, are
     return STATUS_OK;
 }
 
-/// What the draws say, on the leader.
+/// What the draws say.
 static status judge(ana_certainty *certainty, const ana_screening *chosen, arena *memory,
                     error_message *err)
 {
@@ -379,14 +351,12 @@ status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
     *certainty =
         (ana_certainty){.study = study, .uncertainty = uncertainty, .next_ratio = INFINITY};
     TRY(check_axes(study, uncertainty, err));
-    TRY(choose(spread, study, memory, certainty, &chosen, err));
+    TRY(ana_screening_find(study, uncertainty, memory, &chosen, err));
     certainty->candidate_count = chosen.candidate_count;
     certainty->next_ratio = chosen.next_ratio;
     if (chosen.count == 0) return STATUS_OK;
     TRY(draw(spread, &chosen, memory, certainty, err));
-    status result = STATUS_OK;
-    if (ana_spread_is_leader(spread)) result = judge(certainty, &chosen, memory, err);
-    return ana_spread_agree(spread, result, err);
+    return judge(certainty, &chosen, memory, err);
 }
 
 void ana_certainty_source_name(const ana_certainty *certainty, int source,

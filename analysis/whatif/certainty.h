@@ -2,7 +2,7 @@
 /// played in every draw of what is not known.
 #pragma once
 
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "analysis/whatif/calibrated.h"
 #include "analysis/whatif/delivery.h"
 #include "analysis/whatif/drawn_points.h"
@@ -58,12 +58,12 @@ typedef struct ana_certainty {
     ana_source_worth *worth; // [source_count] those that reduce the regret most first
 } ana_certainty;
 
-/// Draws the points that matter of a study that is finished on the leader. Collective.
+/// Draws the points that matter of a study that is finished.
 ///
 /// The points are chosen by screening.h; the others are not looked at again, and next_ratio says
 /// how near the best of them comes.
 ///
-/// @param certainty complete on the leader; borrows study and uncertainty
+/// @param certainty borrows study and uncertainty
 /// @return STATUS_FORMAT for ranges that the study does not take or whose path an axis sets;
 ///         STATUS_INVALID if failures are given without checkpoint_s or restart_s; what spreading
 ///         and evaluation return

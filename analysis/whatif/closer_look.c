@@ -1,7 +1,6 @@
 #include "analysis/whatif/closer_look.h"
 
 #include "base/arena.h"
-#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,28 +69,6 @@ status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_close
         if (chosen.is_chosen[item]) look->items[look->count++] = item;
     }
     free(chosen.is_chosen);
-    return result;
-}
-
-void ana_closer_look_write(const ana_closer_look *look, text_buffer *out)
-{
-    json_writer writer = json_writer_init(out);
-    json_write_int64_array(&writer, look->items, (int)look->count);
-}
-
-status ana_closer_look_read(const ana_whatif *study, const char *text, size_t length,
-                            ana_closer_look *look, error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open_bytes("choice", text, length, &document, err));
-    const json_value items = json_root(document);
-    const int count = json_count(items);
-    status result = carve(study, count, look);
-    if (result == STATUS_OK) {
-        result = json_int64_array(items, count, 0, study->item_count - 1, look->items, err);
-        look->count = count;
-    }
-    json_close(document);
     return result;
 }
 

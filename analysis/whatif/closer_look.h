@@ -1,8 +1,7 @@
 /// The second pass over a what-if study: the points that are worth looking at closely, and what the
 /// idle time of each is there for.
 ///
-///   choose    on the leader, when the first pass is finished
-///   share     the leader's choice, as text, to other processes
+///   choose    when the first pass is finished
 ///   evaluate  every chosen point, by workers
 ///   put       the results, in ascending order
 #pragma once
@@ -30,11 +29,6 @@ typedef struct ana_closer_look {
 /// @param best_count in [1, ANA_CHOSEN_MAX / 2)
 /// @return STATUS_NO_MEMORY
 status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look);
-
-/// The choice as text, and back.
-void ana_closer_look_write(const ana_closer_look *look, text_buffer *out);
-status ana_closer_look_read(const ana_whatif *study, const char *text, size_t length,
-                            ana_closer_look *look, error_message *err);
 
 /// What workers do; context is the ana_closer_look, worker an ana_point_worker, index in [0,
 /// count).

@@ -20,7 +20,7 @@ typedef struct recorded_times {
     double mean;
 } recorded_times;
 
-/// What all workers share, and where the leader puts results. A result is an ana_drawn_run and, of
+/// What all workers share, and where results go. A result is an ana_drawn_run and, of
 /// a point as it is, its iterations, as they lie in memory: what joins processes joins equal
 /// machines.
 typedef struct drawing {

@@ -1,7 +1,7 @@
 /// Points of a study played in every draw of what is uncertain.
 #pragma once
 
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "analysis/whatif/draws.h"
 #include "analysis/whatif/goodput.h"
 #include "analysis/whatif/point.h"
@@ -36,7 +36,7 @@ typedef struct ana_drawn_points {
     bool is_fitted;
 } ana_drawn_points;
 
-/// Plays all points in all draws, and once as they are. Collective.
+/// Plays all points in all draws, and once as they are.
 ///
 /// Recorded variation: where costs come from a trace, the iterations of the point as it is are
 /// resampled in blocks (resample.h), the same blocks at all points with as many iterations. It is
@@ -44,7 +44,7 @@ typedef struct ana_drawn_points {
 ///
 /// @param draws with values
 /// @param texts    [point_count] the study of each point
-/// @param drawn out: complete on the leader, else without points
+/// @param drawn out
 /// @return what evaluation and ana_spread_run return; STATUS_NO_MEMORY
 status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const char *name,
                              const char *const *texts, arena *memory, ana_drawn_points *drawn,

@@ -1,9 +1,8 @@
 /// `dynmo converge`: rounds that schemes of load balancing take, beside what is promised of them.
 #include "cli/commands.h"
 #include "cli/converge/converge_modes.h"
-#include "cli/keep_choice.h"
 #include "cli/output.h"
-#include "cli/spread_choice.h"
+#include "cli/shard_choice.h"
 
 #include "analysis/report/plot.h"
 #include "base/file.h"
@@ -59,6 +58,7 @@ static const struct {
     {"--potential", ROUNDS},
     {"--store", ROUNDS},
     {"--again", ROUNDS},
+    {"--shard", ROUNDS},
 };
 
 /// The message about an option of other modes; one without which nothing is asked yet is told what
@@ -128,11 +128,9 @@ status cli_converge_number(const cli_arguments *arguments, const char *option, d
     return text_parse_double(cli_value(arguments, option), option, min, max, value, err);
 }
 
-status cli_converge_check_figures(const cli_arguments *arguments, ana_spread *spread,
-                                  error_message *err)
+status cli_converge_check_figures(const cli_arguments *arguments, error_message *err)
 {
     static const char *const options[] = {"--figure", "--potential"};
-    if (!ana_spread_is_leader(spread)) return STATUS_OK;
     for (size_t index = 0; index < sizeof options / sizeof options[0]; index++) {
         const char *path = cli_value(arguments, options[index]);
         if (path == NULL) continue;
@@ -152,21 +150,20 @@ static status answer(const cli_arguments *arguments, ana_spread *spread, arena *
 {
     int mode = 0;
     text_buffer out = {0};
-    TRY(ana_spread_agree(spread, find_mode(arguments, &mode, err), err));
+    TRY(find_mode(arguments, &mode, err));
     status code = modes[mode].answer(arguments, spread, memory, &out, err);
-    if (code == STATUS_OK && ana_spread_is_leader(spread)) code = cli_print(&out, err);
+    if (code == STATUS_OK && out.length > 0) code = cli_print(&out, err);
     text_free(&out);
-    return ana_spread_agree(spread, code, err);
+    return code;
 }
 
 static status run_command(const cli_arguments *arguments, error_message *err)
 {
-    ana_spread *spread = NULL;
+    ana_spread spread;
     TRY(cli_spread_open(arguments, &spread, err));
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    const status code = answer(arguments, spread, memory, err);
+    const status code = answer(arguments, &spread, memory, err);
     arena_destroy(memory);
-    cli_spread_close(spread, err);
     return code;
 }
 
@@ -294,8 +291,7 @@ const cli_command cli_command_converge = {
             {.name = "--potential",
              .argument = "FILE.svg",
              .help = "Draw phi over the rounds of the last point's first instance (gnuplot)."},
-            CLI_SPREAD_OPTIONS CLI_KEEP_OPTIONS{.name = "--json",
-                                                .help = "Print one line of JSON."},
+            CLI_SHARD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
         },
     .operand_max = 0,
     .run = run_command,

@@ -2,14 +2,13 @@
 #pragma once
 
 #include "analysis/converge/converge_scheme.h"
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/command.h"
 
-/// Appends the answer to a question to out, on the leader, as text or with --json as JSON.
-/// Collective; a failure may be that of one rank alone.
+/// Appends the answer to a question to out, as text or with --json as JSON.
 typedef status (*cli_converge_answer)(const cli_arguments *arguments, ana_spread *spread,
                                       arena *memory, text_buffer *out, error_message *err);
 
@@ -22,12 +21,11 @@ status cli_converge_layers(const cli_arguments *arguments, ana_spread *spread, a
 status cli_converge_drift(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                           text_buffer *out, error_message *err);
 
-/// Before anything is played, on the leader: whether --figure and --potential can be drawn, and
+/// Before anything is played: whether --figure and --potential can be drawn, and
 /// written where they are wanted.
 ///
 /// @return STATUS_INVALID for standard output; STATUS_UNSUPPORTED without gnuplot; STATUS_IO
-status cli_converge_check_figures(const cli_arguments *arguments, ana_spread *spread,
-                                  error_message *err);
+status cli_converge_check_figures(const cli_arguments *arguments, error_message *err);
 
 /// --seed, an integer in [0, 2^53]; default 1.
 status cli_converge_seed(const cli_arguments *arguments, uint64_t *seed, error_message *err);

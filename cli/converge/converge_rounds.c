@@ -5,9 +5,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
-#include "cli/keep_choice.h"
 #include "cli/option_values.h"
-#include "cli/spread_choice.h"
+#include "cli/shard_choice.h"
 
 #include <string.h>
 
@@ -186,21 +185,40 @@ static void describe(const ana_sweep *sweep, text_buffer *out)
     json_end_object(&writer);
 }
 
-/// Plays the sweep, with its results kept if --store says so. Collective.
-static status play_kept(const cli_arguments *arguments, ana_spread *spread, const ana_sweep *sweep,
-                        ana_sweep_point *points, error_message *err)
+/// A sweep and where its answer goes; context of play_sweep.
+typedef struct sweep_play {
+    const ana_sweep *sweep;
+    ana_sweep_point *points;
+} sweep_play;
+
+static status play_sweep(void *context, ana_spread *spread, ana_spread_report *report,
+                         error_message *err)
 {
-    ana_kept_run *kept = NULL;
+    const sweep_play *all = context;
+    cli_progress progress = {0};
+    cli_spread_watch(spread, "batches of instances", &progress);
+    const status code = ana_sweep_play(all->sweep, spread, all->points, report, err);
+    spread->watcher = (ana_watcher){0};
+    return code;
+}
+
+/// Plays the sweep or a shard of it, with its results kept if --store says so.
+static status play_kept(const cli_arguments *arguments, ana_spread *spread, const ana_sweep *sweep,
+                        ana_sweep_point *points, bool *is_part, error_message *err)
+{
     text_buffer question = {0};
+    sweep_play all = {sweep, points};
     describe(sweep, &question);
     const ana_kept_options about = {
         .name = "converge", .config_json = question.bytes, .seed = sweep->instance.seed};
-    status code = cli_keep_open(arguments, spread, &about, &kept, err);
-    cli_progress progress = {0};
-    cli_spread_watch(spread, "batches of instances", &progress);
-    if (code == STATUS_OK) code = ana_sweep_play(sweep, spread, points, err);
+    status code = cli_shard_play(arguments, spread, &about, play_sweep, &all, is_part, err);
+    if (code == STATUS_OK && !*is_part) {
+        code = cli_keep_open(arguments, spread, &about, err);
+        if (code == STATUS_OK) code = play_sweep(&all, spread, NULL, err);
+        code = cli_keep_close(spread, code, err);
+    }
     text_free(&question);
-    return cli_keep_close(kept, code, err);
+    return code;
 }
 
 status cli_converge_rounds(const cli_arguments *arguments, ana_spread *spread, arena *memory,
@@ -208,11 +226,10 @@ status cli_converge_rounds(const cli_arguments *arguments, ana_spread *spread, a
 {
     ana_sweep sweep = {0};
     ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
-    status code = read_question(arguments, &sweep, err);
-    if (code == STATUS_OK) code = cli_converge_check_figures(arguments, spread, err);
-    if (code == STATUS_OK) code = ana_sweep_prepare(&sweep, memory, points, err);
-    TRY(ana_spread_agree(spread, code, err));
-    TRY(play_kept(arguments, spread, &sweep, points, err));
-    if (!ana_spread_is_leader(spread)) return STATUS_OK;
-    return write_answer(arguments, &sweep, points, memory, out, err);
+    bool is_part = false;
+    TRY(read_question(arguments, &sweep, err));
+    TRY(cli_converge_check_figures(arguments, err));
+    TRY(ana_sweep_prepare(&sweep, memory, points, err));
+    TRY(play_kept(arguments, spread, &sweep, points, &is_part, err));
+    return is_part ? STATUS_OK : write_answer(arguments, &sweep, points, memory, out, err);
 }

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "cli/option_values.h"
 #include "cli/plan/plan_loads.h"
-#include "cli/spread_choice.h"
+#include "cli/shard_choice.h"
 #include "traces/store/writer.h"
 
 #include <string.h>
@@ -116,12 +116,11 @@ static status check_pairs(const cli_arguments *arguments, error_message *err)
     return STATUS_OK;
 }
 
-/// The leader alone judges: it takes seconds.
 status cli_converge_verdict(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                             text_buffer *out, error_message *err)
 {
     ana_verdict_options options = ana_verdict_options_default();
-    if (!ana_spread_is_leader(spread)) return STATUS_OK;
+    (void)spread;
     TRY(check_pairs(arguments, err));
     if (cli_has(arguments, "--loads")) return judge_loads(arguments, memory, out, err);
     TRY(cli_int(arguments, "--instances", 1, DRAWN_MAX, options.instance_count,
@@ -179,11 +178,10 @@ status cli_converge_layers(const cli_arguments *arguments, ana_spread *spread, a
 {
     ana_trial_question question = {0};
     ana_trials trials = {0};
-    TRY(ana_spread_agree(spread, read_trials(arguments, &question, err), err));
+    TRY(read_trials(arguments, &question, err));
     cli_progress progress = {0};
     cli_spread_watch(spread, "batches of instances", &progress);
     TRY(ana_trials_run(&question, spread, memory, &trials, err));
-    if (!ana_spread_is_leader(spread)) return STATUS_OK;
     if (!cli_has(arguments, "--json")) {
         ana_trials_append(&trials, out);
         return STATUS_OK;
@@ -280,12 +278,10 @@ status cli_converge_drift(const cli_arguments *arguments, ana_spread *spread, ar
     ana_layer_course course = {0};
     ana_drift_result result = {0};
     const char *figure = cli_value(arguments, "--figure");
-    status code = read_study(arguments, &study, err);
-    if (code == STATUS_OK) code = read_course(arguments, memory, &study, &course, err);
-    if (code == STATUS_OK) code = cli_converge_check_figures(arguments, spread, err);
-    TRY(ana_spread_agree(spread, code, err));
+    TRY(read_study(arguments, &study, err));
+    TRY(read_course(arguments, memory, &study, &course, err));
+    TRY(cli_converge_check_figures(arguments, err));
     TRY(ana_drift_study_run(&study, spread, memory, &result, err));
-    if (!ana_spread_is_leader(spread)) return STATUS_OK;
     if (figure != NULL) TRY(write_figure(figure, &study, &result, err));
     if (!cli_has(arguments, "--json")) {
         ana_drift_append(&study, &result, out);

@@ -1,14 +1,13 @@
 /// `dynmo study`: plays the matrix of a what-if study and ranks its points.
 #include "cli/commands.h"
-#include "cli/keep_choice.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/spread_choice.h"
+#include "cli/shard_choice.h"
 #include "cli/study/study_certainty.h"
 #include "cli/study/study_explain.h"
 #include "cli/study/study_source.h"
 
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "analysis/whatif/closer_look.h"
 #include "analysis/whatif/result.h"
 #include "analysis/whatif/whatif.h"
@@ -42,7 +41,7 @@ static status read_options(const cli_arguments *arguments, ana_whatif_options *o
                      text_suggestion(by, ana_objective_names, ANA_OBJECTIVE_COUNT, suggestion));
 }
 
-/// Does the items, spread, with progress. Collective. @param report may be NULL
+/// Does the items, with progress. @param report may be NULL
 static status do_items(ana_spread *spread, const ana_items *items, const char *what,
                        ana_spread_report *report, error_message *err)
 {
@@ -50,13 +49,15 @@ static status do_items(ana_spread *spread, const ana_items *items, const char *w
     if (items->count == 0) return STATUS_OK;
     cli_spread_watch(spread, what, &progress);
     const status result = ana_spread_run(spread, items, report, err);
-    ana_spread_watch(spread, NULL);
+    spread->watcher = (ana_watcher){0};
     return result;
 }
 
-/// Plays every point once; the leader orders them.
-static status play(ana_spread *spread, ana_whatif *study, error_message *err)
+/// Plays every point once, or those of a shard. context is the ana_whatif.
+static status play_points(void *context, ana_spread *spread, ana_spread_report *report,
+                          error_message *err)
 {
+    ana_whatif *study = context;
     const ana_items points = {
         .count = study->item_count,
         .context = study,
@@ -65,39 +66,23 @@ static status play(ana_spread *spread, ana_whatif *study, error_message *err)
         .run = ana_whatif_evaluate,
         .put = ana_whatif_put,
     };
-    ana_spread_report report = {0};
-    status result = do_items(spread, &points, "points", &report, err);
-    if (result == STATUS_OK && ana_spread_is_leader(spread)) cli_spread_tell(&report, "points");
-    if (result == STATUS_OK && ana_spread_is_leader(spread)) result = ana_whatif_finish(study, err);
-    return ana_spread_agree(spread, result, err);
+    return do_items(spread, &points, "points", report, err);
 }
 
-/// The leader's choice of points to look at, on all ranks.
-static status choose_closer(ana_spread *spread, ana_whatif *study, int best_count,
-                            ana_closer_look *look, error_message *err)
+/// Plays every point once and orders them.
+static status play(ana_spread *spread, ana_whatif *study, error_message *err)
 {
-    const bool is_leader = ana_spread_is_leader(spread);
-    text_buffer choice = {0};
-    status result = STATUS_OK;
-    if (is_leader) {
-        result = ana_closer_look_choose(study, best_count, look);
-        if (result == STATUS_OK) ana_closer_look_write(look, &choice);
-        if (choice.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    result = ana_spread_agree(spread, result, err);
-    if (result == STATUS_OK) result = ana_spread_share(spread, &choice, err);
-    if (result == STATUS_OK && !is_leader) {
-        result = ana_closer_look_read(study, choice.bytes, choice.length, look, err);
-    }
-    text_free(&choice);
-    return ana_spread_agree(spread, result, err);
+    ana_spread_report report = {0};
+    TRY(play_points(study, spread, &report, err));
+    cli_spread_tell(&report, "points");
+    return ana_whatif_finish(study, err);
 }
 
 /// Plays the best points again, to see what their idle time is there for.
 static status look_closer(ana_spread *spread, ana_whatif *study, int best_count,
                           ana_closer_look *look, error_message *err)
 {
-    TRY(choose_closer(spread, study, best_count, look, err));
+    TRY(ana_closer_look_choose(study, best_count, look));
     const ana_items chosen = {
         .count = look->count,
         .context = look,
@@ -160,7 +145,7 @@ static status write_csv(const cli_arguments *arguments, const ana_whatif *study,
     return result;
 }
 
-/// Tells it, on the leader: the point that is explained, or the answer.
+/// Tells it: the point that is explained, or the answer.
 static status tell(const cli_arguments *arguments, const answered *found, error_message *err)
 {
     if (cli_has(arguments, "--explain")) {
@@ -189,7 +174,7 @@ static status find_answer(const cli_arguments *arguments, ana_spread *spread, ar
         TRY(look_closer(spread, &found->study, found->row_count, &found->look, err));
         return cli_certainty_find(spread, &found->study, memory, &found->certainty, err);
     }
-    if (ana_spread_is_leader(spread)) found->explained = found->study.standing.order[0];
+    found->explained = found->study.standing.order[0];
     return STATUS_OK;
 }
 
@@ -213,26 +198,6 @@ static void write_settings(const cli_arguments *arguments, const answered *found
         const char *value = cli_value(arguments, names[index]);
         if (value != NULL) text_format(out, " %s=%s", names[index] + 2, value);
     }
-}
-
-/// Has results kept, if a store is named. Collective.
-static status open_store(const cli_arguments *arguments, ana_spread *spread, const answered *found,
-                         ana_kept_run **kept, error_message *err)
-{
-    text_buffer settings = {0};
-    if (cli_has(arguments, "--store") && cli_has(arguments, "--explain")) {
-        return error_set(err, STATUS_INVALID,
-                         "--store keeps a whole study, --explain plays a part");
-    }
-    write_settings(arguments, found, &settings);
-    const ana_kept_options about = {.name = found->study.title,
-                                    .settings = settings.bytes,
-                                    .config_json = found->study.text,
-                                    .config_path = found->study.path};
-    const status result = settings.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                          : cli_keep_open(arguments, spread, &about, kept, err);
-    text_free(&settings);
-    return result;
 }
 
 /// Keeps the answer for `dynmo report`, but of studies so large that it would be most of the store.
@@ -262,69 +227,90 @@ static status keep_answer(const answered *found, ana_kept_run *kept, error_messa
     return result;
 }
 
-/// Opens, plays and answers a study whose text is there. Collective.
-static status answer(const cli_arguments *arguments, ana_spread *spread, const char *path,
-                     const char *text, arena *memory, error_message *err)
+/// Plays and answers the whole study, with results kept if a store is named.
+static status answer_whole(const cli_arguments *arguments, ana_spread *spread,
+                           const ana_kept_options *about, arena *memory, answered *found,
+                           error_message *err)
+{
+    TRY(cli_keep_open(arguments, spread, about, err));
+    status result = find_answer(arguments, spread, memory, found, err);
+    if (result == STATUS_OK) result = keep_answer(found, spread->kept, err);
+    result = cli_keep_close(spread, result, err);
+    return result == STATUS_OK ? tell(arguments, found, err) : result;
+}
+
+/// Plays a study that is open: a shard, or the whole.
+static status play_study(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                         answered *found, error_message *err)
+{
+    text_buffer settings = {0};
+    bool is_part = false;
+    write_settings(arguments, found, &settings);
+    const ana_kept_options about = {.name = found->study.title,
+                                    .settings = settings.bytes,
+                                    .config_json = found->study.text,
+                                    .config_path = found->study.path};
+    status result =
+        cli_shard_play(arguments, spread, &about, play_points, &found->study, &is_part, err);
+    if (result == STATUS_OK && !is_part) {
+        result = answer_whole(arguments, spread, &about, memory, found, err);
+    }
+    text_free(&settings);
+    return result;
+}
+
+/// Options that do not go together.
+static status check_options(const cli_arguments *arguments, const ana_spread *spread,
+                            error_message *err)
+{
+    static const char *const of_whole[] = {"--csv", "--what-to-measure", "--model", "--template"};
+    if (cli_has(arguments, "--store") && cli_has(arguments, "--explain")) {
+        return error_set(err, STATUS_INVALID,
+                         "--store keeps a whole study, --explain plays a part");
+    }
+    for (size_t index = 0; index < sizeof of_whole / sizeof of_whole[0]; index++) {
+        if (!cli_has(arguments, of_whole[index])) continue;
+        if (cli_has(arguments, "--shard") || (spread->shard.count > 0 && index >= 2)) {
+            return error_set(err, STATUS_INVALID, "a shard plays a part of a study: without %s",
+                             of_whole[index]);
+        }
+    }
+    return STATUS_OK;
+}
+
+/// Opens, plays and answers a study.
+static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                     error_message *err)
 {
     answered found = {.look = {.study = NULL}};
+    const char *path = NULL;
+    const char *text = NULL;
+    TRY(check_options(arguments, spread, err));
+    TRY(cli_study_source(arguments, memory, &path, &text, err));
+    if (text == NULL) return STATUS_OK; // there is nothing to play
     status result = open_study(arguments, path, text, memory, &found, err);
-    ana_kept_run *kept = NULL;
-    result = ana_spread_agree(spread, result, err);
-    if (result == STATUS_OK) result = open_store(arguments, spread, &found, &kept, err);
-    if (result == STATUS_OK) result = find_answer(arguments, spread, memory, &found, err);
-    if (result == STATUS_OK) result = keep_answer(&found, kept, err);
-    result = cli_keep_close(kept, result, err);
-    if (result == STATUS_OK && ana_spread_is_leader(spread)) result = tell(arguments, &found, err);
-    result = ana_spread_agree(spread, result, err);
+    if (result == STATUS_OK) result = play_study(arguments, spread, memory, &found, err);
     cli_certainty_close(&found.certainty);
     return result;
 }
 
-/// The study as the leader reads or makes it, on all ranks: its path, a zero, its text. Empty if
-/// there is nothing to play.
-static status share_source(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                           text_buffer *source, error_message *err)
-{
-    const char *path = NULL;
-    const char *text = NULL;
-    status result = STATUS_OK;
-    if (ana_spread_is_leader(spread)) {
-        result = cli_study_source(arguments, memory, &path, &text, err);
-        if (result == STATUS_OK && text != NULL) {
-            text_append_bytes(source, path, strlen(path) + 1);
-            text_append(source, text);
-        }
-        if (source->failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
-    result = ana_spread_agree(spread, result, err);
-    return result == STATUS_OK ? ana_spread_share(spread, source, err) : result;
-}
-
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    ana_spread *spread = NULL;
-    text_buffer source = {0};
+    ana_spread spread;
     TRY(cli_spread_open(arguments, &spread, err));
     arena *memory = arena_create(1 << 20);
-    status result = STATUS_OK;
-    result = ana_spread_agree(spread, result, err);
-    if (result == STATUS_OK) result = share_source(arguments, spread, memory, &source, err);
-    if (result == STATUS_OK && source.length > 0) {
-        const char *path = source.bytes;
-        result = answer(arguments, spread, path, path + strlen(path) + 1, memory, err);
-    }
-    text_free(&source);
+    const status result = answer(arguments, &spread, memory, err);
     arena_destroy(memory);
-    cli_spread_close(spread, err);
     return result;
 }
 
 const cli_command cli_command_study = {
     .name = "study",
-    .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus N [--tokens N] | --template NAME "
-                "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
-                "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
-                "[--explain POINT] [--threads N] [--store FILE.db [--again]] [--json]",
+    .synopsis =
+        "STUDY.json | --model CONFIG --gpu NAME --gpus N [--tokens N] | --template NAME "
+        "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
+        "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
+        "[--explain POINT] [--threads N] [--store FILE.db [--again] [--shard i/N]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them. For each: tokens per second of "
@@ -433,7 +419,7 @@ const cli_command cli_command_study = {
                   "study as written): bounds, idle time by cause, the critical path, what 1 % "
                   "less on a stage, link or kind of op is worth, inputs."},
          {.name = "--json", .help = "Prints one line of JSON, with all points."},
-         CLI_SPREAD_OPTIONS CLI_KEEP_OPTIONS CLI_CERTAINTY_OPTIONS},
+         CLI_SHARD_OPTIONS CLI_CERTAINTY_OPTIONS},
     .operand_min = 0,
     .operand_max = 1,
     .run = run,

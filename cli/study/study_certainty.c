@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "cli/progress.h"
-#include "cli/spread_choice.h"
+#include "cli/shard_choice.h"
 
 #include <limits.h>
 #include <string.h>
@@ -56,7 +56,7 @@ status cli_certainty_find(ana_spread *spread, const ana_whatif *study, arena *me
     cli_spread_watch(spread, "draws", &progress);
     const status result =
         ana_certainty_find(spread, study, &certainty->uncertainty, memory, &certainty->found, err);
-    ana_spread_watch(spread, NULL);
+    spread->watcher = (ana_watcher){0};
     return result;
 }
 

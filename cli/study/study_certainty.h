@@ -1,7 +1,7 @@
 /// The second pass of `dynmo study`: how sure its answer is.
 #pragma once
 
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "analysis/whatif/certainty.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -40,7 +40,7 @@ typedef struct cli_certainty {
 status cli_certainty_open(const cli_arguments *arguments, const char *path, const char *text,
                           cli_certainty *certainty, error_message *err);
 
-/// Draws the points of a study that is finished on the leader. Collective.
+/// Draws the points of a study that is finished.
 status cli_certainty_find(ana_spread *spread, const ana_whatif *study, arena *memory,
                           cli_certainty *certainty, error_message *err);
 

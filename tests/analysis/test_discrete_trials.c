@@ -8,23 +8,14 @@
 
 static arena *memory; // of all tests
 
-static ana_spread *spread_of(int threads)
-{
-    const ana_spread_options options = {.thread_count = threads};
-    ana_spread *spread = NULL;
-    assert_int_equal(ana_spread_open(&options, &spread, NULL), STATUS_OK);
-    return spread;
-}
-
 static ana_trials trials_of(const ana_trial_question *question, int threads)
 {
     ana_trials trials = {0};
     error_message err = {0};
-    ana_spread *spread = spread_of(threads);
-    if (ana_trials_run(question, spread, memory, &trials, &err) != STATUS_OK) {
+    ana_spread spread = {.thread_count = threads};
+    if (ana_trials_run(question, &spread, memory, &trials, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
-    ana_spread_close(spread);
     return trials;
 }
 
@@ -144,17 +135,16 @@ static void questions_without_a_cell_or_with_too_many_instances_are_refused(void
     wide.stage_count_count = 1;
     ana_trial_question many = small;
     many.instance_count = ANA_TRIAL_INSTANCES_MAX;
-    ana_spread *spread = spread_of(1);
+    ana_spread spread = {.thread_count = 1};
     ana_trials trials = {.row_count = -7};
     error_message err = {0};
 
-    assert_int_equal(ana_trials_run(&wide, spread, memory, &trials, &err), STATUS_INVALID);
+    assert_int_equal(ana_trials_run(&wide, &spread, memory, &trials, &err), STATUS_INVALID);
     assert_string_equal(
         err.message, "every number of stages exceeds every number of layers: 64 stages, 8 layers");
-    assert_int_equal(ana_trials_run(&many, spread, memory, &trials, &err), STATUS_INVALID);
+    assert_int_equal(ana_trials_run(&many, &spread, memory, &trials, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "more than 2000000"));
     assert_int_equal(trials.row_count, -7);
-    ana_spread_close(spread);
 }
 
 static void a_sample_says_mean_and_intervals_as_tables_have_them(void **state)

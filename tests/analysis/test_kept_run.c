@@ -1,8 +1,10 @@
 /// kept_run: the same command goes on where it was interrupted and answers from the store when it
 /// is finished; anything that its results depend on makes another run.
-#include "analysis/study/kept_run.h"
+#include "analysis/shards/kept_run.h"
+#include "analysis/shards/merge.h"
 #include "base/file.h"
 #include "tests/assert_close.h"
+#include "traces/store/runs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,6 +49,7 @@ typedef struct work {
     int64_t fail_at;
     atomic_llong run_count;
     int64_t next; // to be put
+    int shard_count;
 } work;
 
 static status run(void *context, void *worker, int64_t item, text_buffer *result,
@@ -72,7 +75,7 @@ static status put(void *context, int64_t item, const text_buffer *result, error_
     snprintf(wanted, sizeof wanted, "{\"square\":%" PRId64 "}", item * item);
     assert_string_equal(result->bytes, wanted);
     assert_int_equal(item, all->next);
-    all->next++;
+    all->next += all->shard_count > 0 ? all->shard_count : 1;
     return STATUS_OK;
 }
 
@@ -93,16 +96,13 @@ static ana_kept_state play(const ana_kept_options *options, work *all, status wa
                            ana_spread_report *report)
 {
     ana_kept_run *kept = NULL;
-    ana_spread *spread = NULL;
-    const ana_spread_options threads = {.thread_count = 3, .interrupt = &all->flag};
+    ana_spread spread = {.thread_count = 3, .interrupt = &all->flag, .shard = options->shard};
     const ana_items items = {.count = ITEMS, .context = all, .run = run, .put = put};
     ok(ana_kept_run_open(options, &kept, &err));
     const ana_kept_state state = ana_kept_run_state(kept);
-    ok(ana_spread_open(&threads, &spread, &err));
-    ana_spread_keep(spread, ana_kept_run_keeper(kept));
-    err.code = ana_spread_run(spread, &items, report, &err);
+    spread.kept = kept;
+    err.code = ana_spread_run(&spread, &items, report, &err);
     assert_int_equal(err.code, wanted);
-    ana_spread_close(spread);
     ok(ana_kept_run_finish(kept, &err, NULL));
     return state;
 }
@@ -211,6 +211,30 @@ static void a_configuration_may_name_the_store_itself(void **state)
     assert_int_equal(state_of(&options), ANA_KEPT_COMPLETE);
 }
 
+static void the_path_of_a_file_outlives_the_configuration(void **state)
+{
+    (void)state;
+    ana_kept_options options = options_default();
+    text_buffer config = {0};
+    arena *memory = arena_create(4096);
+    trace_store *opened = NULL;
+    trace_input_file *files = NULL;
+    int count = 0;
+    text_format(&config, "{\"model\":\"%s\"}", model); // absolute: not joined with a folder
+    options.config_json = config.bytes;
+    options.config_path = NULL;
+
+    assert_int_equal(state_of(&options), ANA_KEPT_NEW);
+    ok(trace_store_open(store, TRACE_READ, &opened, &err));
+    ok(trace_run_inputs(opened, 1, memory, &files, &count, &err));
+
+    assert_int_equal(count, 1);
+    assert_string_equal(files[0].path, model);
+    trace_store_close(opened);
+    arena_destroy(memory);
+    text_free(&config);
+}
+
 static void a_configuration_that_is_no_json_is_refused(void **state)
 {
     (void)state;
@@ -223,6 +247,83 @@ static void a_configuration_that_is_no_json_is_refused(void **state)
     assert_null(kept);
 }
 
+static char shard_stores[3][128];
+
+static void play_shards(int count)
+{
+    for (int index = 0; index < count; index++) {
+        ana_spread_report report;
+        ana_kept_options options = options_default();
+        work part = uninterrupted();
+        snprintf(shard_stores[index], sizeof shard_stores[index], "%s/%d.db", folder, index);
+        options.store = shard_stores[index];
+        options.shard = (ana_shard){.index = index, .count = 3};
+        part.next = index;
+        part.shard_count = 3;
+        assert_int_equal(play(&options, &part, STATUS_OK, &report), ANA_KEPT_NEW);
+        assert_int_equal(report.item_count, ITEMS / 3);
+    }
+}
+
+static void remove_shards(int count)
+{
+    for (int index = 0; index < count; index++) {
+        unlink(shard_stores[index]);
+    }
+}
+
+static status merge(int count, ana_merged *merged)
+{
+    const char *paths[] = {shard_stores[0], shard_stores[1], shard_stores[2]};
+    arena *memory = arena_create(4096);
+    const status code = ana_shards_merge(store, paths, count, memory, merged, &err);
+    arena_destroy(memory);
+    return code;
+}
+
+static void merged_shards_are_the_whole(void **state)
+{
+    (void)state;
+    ana_merged merged;
+    ana_spread_report report;
+    const ana_kept_options options = options_default();
+    work whole = uninterrupted();
+    play_shards(3);
+
+    assert_int_equal(merge(3, &merged), STATUS_OK);
+    assert_int_equal(merged.item_count, ITEMS);
+    assert_int_equal(merged.shard_count, 3);
+    assert_int_equal(play(&options, &whole, STATUS_OK, &report), ANA_KEPT_RESUMED);
+
+    assert_int_equal(atomic_load(&whole.run_count), 0);
+    assert_int_equal(whole.next, ITEMS);
+    assert_int_equal(state_of(&options), ANA_KEPT_COMPLETE);
+    remove_shards(3);
+}
+
+static void missing_shards_are_named(void **state)
+{
+    (void)state;
+    ana_merged merged;
+    play_shards(2);
+
+    assert_int_equal(merge(1, &merged), STATUS_IO);
+    assert_string_equal(err.message, "2 of 3 shards of 'study' missing: 1, 2");
+    assert_int_equal(access(store, F_OK), -1);
+
+    ana_kept_options other = options_default();
+    ana_kept_run *kept = NULL;
+    other.store = shard_stores[1];
+    other.settings = "draws=32";
+    other.shard = (ana_shard){.index = 2, .count = 3};
+    unlink(shard_stores[1]);
+    ok(ana_kept_run_open(&other, &kept, &err));
+    ok(ana_kept_run_finish(kept, NULL, NULL));
+    assert_int_equal(merge(2, &merged), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "1.db: holds shards of another study than 'study'"));
+    remove_shards(2);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 int main(void)
@@ -233,6 +334,9 @@ int main(void)
         IN_FOLDER(a_finished_run_is_not_done_again_unless_asked_for),
         IN_FOLDER(what_results_depend_on_makes_another_run),
         IN_FOLDER(a_configuration_may_name_the_store_itself),
+        IN_FOLDER(merged_shards_are_the_whole),
+        IN_FOLDER(missing_shards_are_named),
+        IN_FOLDER(the_path_of_a_file_outlives_the_configuration),
         IN_FOLDER(a_configuration_that_is_no_json_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

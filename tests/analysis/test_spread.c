@@ -2,9 +2,7 @@
 /// ahead waits; the failure of the lowest item ends the whole behind those before it; an
 /// interruption leaves no gap. Where one item has to wait for another, it waits for what that one
 /// has done, not for a time.
-#include "analysis/spread/spread.h"
-#include "analysis/spread/spread_cores.h"
-#include "analysis/spread/spread_window.h"
+#include "analysis/shards/spread.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -77,25 +75,24 @@ static status put(void *context, int64_t item, const text_buffer *result, error_
     return STATUS_OK;
 }
 
-/// Runs so many items on so many threads.
-static status spread(work *all, int64_t count, int thread_count, const bool *is_done,
-                     ana_spread_report *report, error_message *err)
+static ana_items items_of(work *all, int64_t count)
 {
-    ana_spread *threads = NULL;
-    const ana_spread_options options = {.thread_count = thread_count, .interrupt = &all->flag};
-    const ana_items items = {.count = count,
-                             .is_done = is_done,
-                             .context = all,
-                             .begin_worker = begin_worker,
-                             .end_worker = end_worker,
-                             .run = run,
-                             .put = put};
     all->last_put = -1;
-    assert_int_equal(ana_spread_open(&options, &threads, err), STATUS_OK);
-    assert_true(ana_spread_is_leader(threads));
-    const status code = ana_spread_run(threads, &items, report, err);
-    ana_spread_close(threads);
-    return code;
+    return (ana_items){.count = count,
+                       .context = all,
+                       .begin_worker = begin_worker,
+                       .end_worker = end_worker,
+                       .run = run,
+                       .put = put};
+}
+
+/// Runs so many items on so many threads.
+static status spread(work *all, int64_t count, int thread_count, ana_spread_report *report,
+                     error_message *err)
+{
+    ana_spread threads = {.thread_count = thread_count, .interrupt = &all->flag};
+    const ana_items items = items_of(all, count);
+    return ana_spread_run(&threads, &items, report, err);
 }
 
 static status dawdle(work *all, int64_t item, error_message *err)
@@ -115,13 +112,11 @@ static void results_are_put_in_order_whoever_is_faster(void **state)
     work all = {.body = dawdle};
     ana_spread_report report;
 
-    assert_int_equal(spread(&all, 20000, 8, NULL, &report, NULL), STATUS_OK);
+    assert_int_equal(spread(&all, 20000, 8, &report, NULL), STATUS_OK);
 
     assert_int_equal(all.put_count, 20000);
     assert_int_equal(report.item_count, 20000);
-    assert_int_equal(report.rank_count, 1);
     assert_int_equal(report.thread_count, 8);
-    assert_int_equal(report.repeated_item_count, 0);
 }
 
 static void every_worker_begins_and_ends_once(void **state)
@@ -129,7 +124,7 @@ static void every_worker_begins_and_ends_once(void **state)
     (void)state;
     work all = {0};
 
-    assert_int_equal(spread(&all, 100, 5, NULL, NULL, NULL), STATUS_OK);
+    assert_int_equal(spread(&all, 100, 5, NULL, NULL), STATUS_OK);
 
     assert_int_equal(atomic_load(&all.begun_workers), 5);
     assert_int_equal(atomic_load(&all.ended_workers), 5);
@@ -140,25 +135,39 @@ static void no_items_are_no_failure(void **state)
     (void)state;
     work all = {0};
 
-    assert_int_equal(spread(&all, 0, 3, NULL, NULL, NULL), STATUS_OK);
+    assert_int_equal(spread(&all, 0, 3, NULL, NULL), STATUS_OK);
 
     assert_int_equal(all.put_count, 0);
 }
 
-static void what_is_done_is_left_out(void **state)
+static void a_shard_does_every_nth_item(void **state)
+{
+    (void)state;
+    int64_t put_count = 0;
+    for (int index = 0; index < 7; index++) {
+        work all = {0};
+        ana_spread threads = {.thread_count = 3, .shard = {.index = index, .count = 7}};
+        const ana_items items = items_of(&all, 1000);
+
+        assert_int_equal(ana_spread_run(&threads, &items, NULL, NULL), STATUS_OK);
+
+        assert_int_equal(all.last_put % 7, index);
+        assert_int_equal(all.put_count, 142 + (index < 6));
+        put_count += all.put_count;
+    }
+    assert_int_equal(put_count, 1000);
+}
+
+static void a_shard_without_items_is_no_failure(void **state)
 {
     (void)state;
     work all = {0};
-    bool is_done[1000] = {true, true, [500] = true, [999] = true};
-    for (int item = 100; item < 300; item++) {
-        is_done[item] = true;
-    }
+    ana_spread threads = {.thread_count = 3, .shard = {.index = 5, .count = 7}};
+    const ana_items items = items_of(&all, 5);
 
-    assert_int_equal(spread(&all, 1000, 3, is_done, NULL, NULL), STATUS_OK);
+    assert_int_equal(ana_spread_run(&threads, &items, NULL, NULL), STATUS_OK);
 
-    assert_int_equal(all.put_count, 1000 - 204);
-    assert_int_equal(atomic_load(&all.done_count), 1000 - 204);
-    assert_int_equal(all.last_put, 998);
+    assert_int_equal(all.put_count, 0);
 }
 
 enum { WINDOW = 65536 };
@@ -181,7 +190,7 @@ static void who_is_far_ahead_waits(void **state)
     (void)state;
     work all = {.body = keep_others_waiting};
 
-    assert_int_equal(spread(&all, 3 * WINDOW, 4, NULL, NULL, NULL), STATUS_OK);
+    assert_int_equal(spread(&all, 3 * WINDOW, 4, NULL, NULL), STATUS_OK);
 
     assert_int_equal(all.put_count, 3 * WINDOW);
 }
@@ -198,31 +207,16 @@ static status fail_at_7_and_3(work *all, int64_t item, error_message *err)
     return error_set(err, STATUS_FORMAT, "item 7 fails");
 }
 
-/// As spread, but the flag is the items' own and no interruption.
-static status spread_uninterrupted(work *all, int64_t count, error_message *err)
-{
-    ana_spread *threads = NULL;
-    const ana_spread_options options = {.thread_count = 8};
-    const ana_items items = {.count = count,
-                             .context = all,
-                             .begin_worker = begin_worker,
-                             .end_worker = end_worker,
-                             .run = run,
-                             .put = put};
-    all->last_put = -1;
-    assert_int_equal(ana_spread_open(&options, &threads, err), STATUS_OK);
-    const status code = ana_spread_run(threads, &items, NULL, err);
-    ana_spread_close(threads);
-    return code;
-}
-
 static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void **state)
 {
     (void)state;
     work all = {.body = fail_at_7_and_3};
     error_message err = {0};
 
-    assert_int_equal(spread_uninterrupted(&all, 1000000, &err), STATUS_IO);
+    ana_spread threads = {.thread_count = 8}; // the flag is the items' own
+    const ana_items items = items_of(&all, 1000000);
+
+    assert_int_equal(ana_spread_run(&threads, &items, NULL, &err), STATUS_IO);
 
     assert_string_equal(err.message, "item 3 fails");
     assert_int_equal(all.put_count, 3);
@@ -242,7 +236,7 @@ static void what_cannot_be_put_ends_the_whole(void **state)
     work all = {.before_put = refuse_10};
     error_message err = {0};
 
-    assert_int_equal(spread(&all, 1000000, 4, NULL, NULL, &err), STATUS_IO);
+    assert_int_equal(spread(&all, 1000000, 4, NULL, &err), STATUS_IO);
 
     assert_string_equal(err.message, "disk full");
     assert_int_equal(all.put_count, 10);
@@ -254,7 +248,7 @@ static void a_worker_that_cannot_begin_ends_the_whole(void **state)
     work all = {.begin_fails = true};
     error_message err = {0};
 
-    assert_int_equal(spread(&all, 100, 4, NULL, NULL, &err), STATUS_IO);
+    assert_int_equal(spread(&all, 100, 4, NULL, &err), STATUS_IO);
 
     assert_string_equal(err.message, "no trace");
     assert_int_equal(all.put_count, 0);
@@ -274,35 +268,12 @@ static void an_interruption_leaves_no_gap(void **state)
     work all = {.body = interrupt_at_500};
     error_message err = {0};
 
-    assert_int_equal(spread(&all, 10000000, 4, NULL, NULL, &err), STATUS_BACKEND);
+    assert_int_equal(spread(&all, 10000000, 4, NULL, &err), STATUS_BACKEND);
 
     assert_string_equal(err.message, "interrupted");
     assert_true(all.put_count > 0);
     assert_int_equal(all.put_count, all.last_put + 1);
     assert_true(all.put_count < 10000000);
-}
-
-static void a_result_that_comes_twice_is_kept_once(void **state)
-{
-    (void)state;
-    ana_window window;
-    ana_window_open(&window, 10, NULL, 3);
-    ana_result first = {.item = 1};
-    ana_result second = {.item = 1};
-    text_append(&first.text, "first");
-    text_append(&second.text, "second");
-
-    assert_true(ana_window_keep(&window, &first));
-    assert_false(ana_window_keep(&window, &second));
-
-    assert_null(ana_window_front(&window));
-    assert_true(ana_window_keep(&window, &(ana_result){.item = 0}));
-    ana_window_pop(&window);
-    assert_string_equal(ana_window_front(&window)->text.bytes, "first");
-    assert_int_equal(window.held_bytes, 5);
-    assert_true(ana_window_reaches(&window, 4));
-    assert_false(ana_window_reaches(&window, 5));
-    ana_window_close(&window);
 }
 
 /// What a watcher is told.
@@ -339,59 +310,24 @@ static void a_watcher_is_told_of_every_item_that_is_put(void **state)
     for (int fails = 0; fails < 2; fails++) {
         told heard = {0};
         error_message err = {0};
-        ana_spread *threads = NULL;
-        work all = {.last_put = -1, .before_put = fails ? fail_to_put_40 : NULL};
-        const ana_spread_options options = {.thread_count = 3};
-        const ana_watcher watcher = {&heard, begin_watching, step_watching, end_watching};
-        const ana_items items = {.count = 100,
-                                 .context = &all,
-                                 .begin_worker = begin_worker,
-                                 .end_worker = end_worker,
-                                 .run = run,
-                                 .put = put};
-        assert_int_equal(ana_spread_open(&options, &threads, &err), STATUS_OK);
-        ana_spread_watch(threads, &watcher);
+        work all = {.before_put = fails ? fail_to_put_40 : NULL};
+        ana_spread threads = {.thread_count = 3,
+                              .watcher = {&heard, begin_watching, step_watching, end_watching}};
+        const ana_items items = items_of(&all, 100);
 
-        assert_int_equal(ana_spread_run(threads, &items, NULL, &err),
+        assert_int_equal(ana_spread_run(&threads, &items, NULL, &err),
                          fails ? STATUS_IO : STATUS_OK);
 
         assert_int_equal(heard.begun_with, 100);
         assert_int_equal(heard.step_count, fails ? 40 : 100);
         assert_int_equal(heard.end_count, 1);
-        ana_spread_watch(threads, NULL);
-        all.last_put = -1;
-        assert_int_equal(ana_spread_run(threads, &items, NULL, NULL),
-                         fails ? STATUS_IO : STATUS_OK);
-        assert_int_equal(heard.end_count, 1);
-        ana_spread_close(threads);
     }
-}
-
-static void cores_are_divided_among_those_who_may_use_them(void **state)
-{
-    (void)state;
-    const ana_core_set sets[] = {{{0xff}}, {{0xff}}, {{0xff}}, {{0xf00}}, {{0x001}}};
-    int shares[5] = {0};
-
-    ana_core_shares(sets, 3, shares);
-    assert_int_equal(shares[0], 3);
-    assert_int_equal(shares[1], 3);
-    assert_int_equal(shares[2], 2);
-
-    ana_core_shares(sets + 2, 2, shares);
-    assert_int_equal(shares[0], 8);
-    assert_int_equal(shares[1], 4);
-
-    ana_core_shares((const ana_core_set[]){sets[4], sets[4]}, 2, shares);
-    assert_int_equal(shares[0], 1);
-    assert_int_equal(shares[1], 1); // more ranks than cores: each works all the same
 }
 
 static void this_process_has_a_core(void **state)
 {
     (void)state;
     assert_true(ana_spread_core_count() >= 1);
-    assert_true(ana_core_quota() >= ana_spread_core_count());
 }
 
 int main(void)
@@ -400,15 +336,14 @@ int main(void)
         cmocka_unit_test(results_are_put_in_order_whoever_is_faster),
         cmocka_unit_test(every_worker_begins_and_ends_once),
         cmocka_unit_test(no_items_are_no_failure),
-        cmocka_unit_test(what_is_done_is_left_out),
+        cmocka_unit_test(a_shard_does_every_nth_item),
+        cmocka_unit_test(a_shard_without_items_is_no_failure),
         cmocka_unit_test(who_is_far_ahead_waits),
         cmocka_unit_test(the_failure_of_the_lowest_item_counts_and_those_before_are_put),
         cmocka_unit_test(what_cannot_be_put_ends_the_whole),
         cmocka_unit_test(a_worker_that_cannot_begin_ends_the_whole),
         cmocka_unit_test(an_interruption_leaves_no_gap),
-        cmocka_unit_test(a_result_that_comes_twice_is_kept_once),
         cmocka_unit_test(a_watcher_is_told_of_every_item_that_is_put),
-        cmocka_unit_test(cores_are_divided_among_those_who_may_use_them),
         cmocka_unit_test(this_process_has_a_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

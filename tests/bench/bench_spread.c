@@ -1,7 +1,7 @@
 /// What spreading costs: nanoseconds an item where items do nothing, with their results in memory
 /// and kept in a store; and what share of the threads' time goes into items that compute.
-#include "analysis/spread/spread.h"
-#include "analysis/study/kept_run.h"
+#include "analysis/shards/kept_run.h"
+#include "analysis/shards/spread.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 
@@ -21,7 +21,7 @@ typedef struct load {
     int draw_count; // of an item
     int64_t item_count;
     int thread_count;
-    const ana_keeper *keeper; // or NULL
+    ana_kept_run *kept; // or NULL
     int64_t put_count;
     _Atomic uint64_t sum;
 } load;
@@ -56,13 +56,9 @@ static void play(void *context)
 {
     load *all = context;
     error_message err = {0};
-    ana_spread *spread = NULL;
-    const ana_spread_options options = {.thread_count = all->thread_count};
+    ana_spread spread = {.thread_count = all->thread_count, .kept = all->kept};
     const ana_items items = {.count = all->item_count, .context = all, .run = run, .put = put};
-    bench_require(ana_spread_open(&options, &spread, &err), &err);
-    ana_spread_keep(spread, all->keeper);
-    bench_require(ana_spread_run(spread, &items, NULL, &err), &err);
-    ana_spread_close(spread);
+    bench_require(ana_spread_run(&spread, &items, NULL, &err), &err);
 }
 
 static void measure_overhead(bool smoke, int thread_count)
@@ -103,7 +99,7 @@ static void measure_store(bool smoke)
         ana_kept_run *kept = NULL;
         const int64_t begun_ns = bench_now_ns();
         bench_require(ana_kept_run_open(&options, &kept, &err), &err);
-        all.keeper = ana_kept_run_keeper(kept);
+        all.kept = kept;
         play(&all);
         bench_require(ana_kept_run_finish(kept, NULL, &err), &err);
         bench_print(pass == 0 ? "spread_keep_ns_per_item" : "spread_recall_ns_per_item",

@@ -86,11 +86,4 @@ refuse 2 '--store keeps a whole study, --explain plays a part' study.json --stor
 refuse 2 "--threads: 0 is outside [1, 4096]" study.json --threads 0
 echo text >text.db
 refuse 2 'text.db: not a SQLite file' study.json --store text.db
-OMPI_COMM_WORLD_SIZE=2
-export OMPI_COMM_WORLD_SIZE
-mkdir -p alone
-cp "$dynmo" alone/dynmo
-dynmo=$work/alone/dynmo
-refuse 2 "started as one of 2 processes: this build has no MPI: dynmo_spread.so is not beside the program in '$work/alone'" \
-    study.json
 exit "$failed"

@@ -56,6 +56,24 @@ status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
     return result;
 }
 
+static void read_name(sqlite3_stmt *row, arena *memory, void *item)
+{
+    trace_items_name *name = item;
+    name->run_id = sqlite3_column_int64(row, 0);
+    name->identity = sql_text(row, 1, memory);
+}
+
+status trace_items_list(trace_store *store, const char *pattern, arena *memory,
+                        trace_items_name **names, int *count, error_message *err)
+{
+    static const sql_select select = {
+        .text = "SELECT max(run_id), identity FROM item_run WHERE identity GLOB ? "
+                "GROUP BY identity ORDER BY 1",
+        .read = read_name,
+        .item_bytes = sizeof(trace_items_name)};
+    return sql_rows(store, &select, memory, names, count, err, "t", pattern);
+}
+
 static status prepare(trace_items *items, error_message *err)
 {
     items->run_id = trace_run_id(items->run);
@@ -144,6 +162,27 @@ status trace_items_read(trace_store *store, int64_t run_id, int pass, void *cont
         if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
     }
     sqlite3_finalize(statement);
+    return result;
+}
+
+status trace_items_copy(trace_store *from, int64_t run_id, trace_items *to, int64_t *count,
+                        error_message *err)
+{
+    sqlite3_stmt *select = NULL;
+    bool has_row = false;
+    int64_t copied = 0;
+    TRY(sql_query(from, "SELECT pass, item, result FROM item WHERE run_id=?", run_id, &select,
+                  err));
+    status result = sql_step(from, select, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        result = trace_items_put(to, sqlite3_column_int(select, 0), sqlite3_column_int64(select, 1),
+                                 sqlite3_column_blob(select, 2),
+                                 (size_t)sqlite3_column_bytes(select, 2), err);
+        copied++;
+        if (result == STATUS_OK) result = sql_step(from, select, &has_row, err);
+    }
+    sqlite3_finalize(select);
+    if (count != NULL) *count = copied;
     return result;
 }
 

@@ -29,6 +29,18 @@ status trace_items_find(trace_store *store, const char *identity, arena *memory,
 status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
                             const char **identity, error_message *err);
 
+/// A run by its identity.
+typedef struct trace_items_name {
+    int64_t run_id;
+    const char *identity;
+} trace_items_name;
+
+/// The newest run of each identity that fits a pattern (SQLite's GLOB), oldest first.
+///
+/// @param names [*count] out, carved from memory
+status trace_items_list(trace_store *store, const char *pattern, arena *memory,
+                        trace_items_name **names, int *count, error_message *err);
+
 /// Begins a run. It is committed as running at once.
 ///
 /// @param files [file_count] inputs
@@ -59,6 +71,12 @@ status trace_items_put(trace_items *items, int pass, int64_t item, const char *b
 status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,
                         status (*take)(void *context, int64_t item, const char *bytes,
                                        size_t length, error_message *err),
+                        error_message *err);
+
+/// Keeps what another store has of a run, all passes of it.
+///
+/// @param count out: how many items; may be NULL
+status trace_items_copy(trace_store *from, int64_t run_id, trace_items *to, int64_t *count,
                         error_message *err);
 
 int64_t trace_items_run_id(const trace_items *items);

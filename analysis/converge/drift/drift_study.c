@@ -229,8 +229,8 @@ status ana_drift_study_run(const ana_drift_study *study, ana_spread *spread, are
                                     .record_bytes = sizeof *made.points,
                                     .context = questions,
                                     .play = measure_point};
-    TRY(ana_records_play(&plays, spread, made.points, err));
-    if (study->question.course != NULL && ana_spread_is_leader(spread)) {
+    TRY(ana_records_play(&plays, spread, made.points, NULL, err));
+    if (study->question.course != NULL) {
         TRY(complete_course(study, memory, &made, err));
     }
     *result = made;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/converge/drift/drift.h"
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "traces/store/store.h"
@@ -62,7 +62,7 @@ status ana_layer_course_read(trace_store *store, const char *trace, int first, i
 status ana_drift_floors(const ana_layer_course *course, int stage_count, arena *memory,
                         ana_drift_floor *floors, error_message *err);
 
-/// Collective; complete on the leader. Arrays are from memory.
+/// Arrays are from memory.
 ///
 /// @return as ana_drift_measure, ana_drift_floors, ana_spread_run
 status ana_drift_study_run(const ana_drift_study *study, ana_spread *spread, arena *memory,

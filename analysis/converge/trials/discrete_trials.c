@@ -219,8 +219,8 @@ status ana_trials_run(const ana_trial_question *question, ana_spread *spread, ar
                                         (size_t)run.balancer_count * sizeof *run.results,
                                     .context = &run,
                                     .play = play};
-    TRY(ana_records_play(&plays, spread, run.results, err));
-    if (ana_spread_is_leader(spread)) summarise(&run, memory, &made);
+    TRY(ana_records_play(&plays, spread, run.results, NULL, err));
+    summarise(&run, memory, &made);
     *trials = made;
     return STATUS_OK;
 }

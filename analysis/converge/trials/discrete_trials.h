@@ -4,7 +4,7 @@
 
 #include "analysis/converge/trials/layer_family.h"
 #include "analysis/converge/trials/sample_statistics.h"
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -56,7 +56,6 @@ typedef struct ana_trials {
     ana_trial_row *rows; // the rows of all cells first, then cell by cell
 } ana_trials;
 
-/// Collective; complete on the leader.
 ///
 /// @return STATUS_INVALID if no cell has as many layers as chunks, or there are more instances than
 ///         ANA_TRIAL_INSTANCES_MAX; STATUS_NO_MEMORY; as ana_spread_run

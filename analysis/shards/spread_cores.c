@@ -1,7 +1,6 @@
+/// How many cores this process may use.
 #define _GNU_SOURCE // sched_getaffinity
-#include "analysis/spread/spread_cores.h"
-
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -10,33 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool set_has(const ana_core_set *set, int core)
-{
-    return (set->words[core / 64] >> (core % 64) & 1) != 0;
-}
+enum { CORES_MAX = 4096 };
 
-void ana_core_set_of_process(ana_core_set *set)
+/// The cores that this process is bound to; 1 where the system does not tell.
+static int bound_core_count(void)
 {
-    cpu_set_t *bound = CPU_ALLOC(ANA_CORES_MAX);
-    const size_t bytes = CPU_ALLOC_SIZE(ANA_CORES_MAX);
-    *set = (ana_core_set){0};
-    if (bound != NULL && sched_getaffinity(0, bytes, bound) == 0) {
-        for (int core = 0; core < ANA_CORES_MAX; core++) {
-            if (CPU_ISSET_S((size_t)core, bytes, bound))
-                set->words[core / 64] |= UINT64_C(1) << core % 64;
-        }
-    }
-    CPU_FREE(bound);
-    if (ana_core_set_count(set) == 0) set->words[0] = 1;
-}
-
-int ana_core_set_count(const ana_core_set *set)
-{
+    cpu_set_t *bound = CPU_ALLOC(CORES_MAX);
+    const size_t bytes = CPU_ALLOC_SIZE(CORES_MAX);
     int count = 0;
-    for (int core = 0; core < ANA_CORES_MAX; core++) {
-        count += set_has(set, core);
-    }
-    return count;
+    if (bound != NULL && sched_getaffinity(0, bytes, bound) == 0) count = CPU_COUNT_S(bytes, bound);
+    CPU_FREE(bound);
+    return count > 0 ? count : 1;
 }
 
 /// Reads two words of a small file; false if it is not there.
@@ -54,9 +37,9 @@ static int quota_of(const char *quota, const char *period)
 {
     const long long quota_us = atoll(quota); // "max" and -1: no limit
     const long long period_us = atoll(period);
-    if (quota_us <= 0 || period_us <= 0) return ANA_CORES_MAX;
+    if (quota_us <= 0 || period_us <= 0) return CORES_MAX;
     const long long cores = (quota_us + period_us - 1) / period_us;
-    return cores < ANA_CORES_MAX ? (int)cores : ANA_CORES_MAX;
+    return cores < CORES_MAX ? (int)cores : CORES_MAX;
 }
 
 /// The path of the process in version 2, "0::/some/path" in /proc/self/cgroup; "" if there is none.
@@ -72,13 +55,15 @@ static void read_group(char path[PATH_MAX])
     if (file != NULL) fclose(file);
 }
 
-int ana_core_quota(void)
+/// How many cores' time the process's control group allows, rounded up; CORES_MAX: no limit.
+/// Version 2 of control groups, also those above, and the root of version 1 as containers see it.
+static int core_quota(void)
 {
     static const char root[] = "/sys/fs/cgroup";
     char group[PATH_MAX];
     char quota[32];
     char period[32];
-    int cores = ANA_CORES_MAX;
+    int cores = CORES_MAX;
     read_group(group);
     for (;;) { // the group and all above it
         char path[PATH_MAX + sizeof root + sizeof "/cpu.max"];
@@ -98,27 +83,9 @@ int ana_core_quota(void)
     return cores;
 }
 
-void ana_core_shares(const ana_core_set *sets, int count, int *shares)
-{
-    memset(shares, 0, (size_t)count * sizeof *shares);
-    for (int core = 0; core < ANA_CORES_MAX; core++) {
-        int user = -1;
-        for (int process = 0; process < count; process++) {
-            if (!set_has(&sets[process], core)) continue;
-            if (user < 0 || shares[process] < shares[user]) user = process;
-        }
-        if (user >= 0) shares[user]++;
-    }
-    for (int process = 0; process < count; process++) {
-        if (shares[process] == 0) shares[process] = 1;
-    }
-}
-
 int ana_spread_core_count(void)
 {
-    ana_core_set set;
-    ana_core_set_of_process(&set);
-    const int count = ana_core_set_count(&set);
-    const int quota = ana_core_quota();
+    const int count = bound_core_count();
+    const int quota = core_quota();
     return count < quota ? count : quota;
 }

@@ -1,4 +1,4 @@
-#include "analysis/study/kept_inputs.h"
+#include "analysis/shards/kept_inputs.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -54,7 +54,7 @@ static status add_file(finding *all, const char *path, error_message *err)
         all->capacity = capacity;
     }
     trace_input_file *file = &all->files[all->count++];
-    *file = (trace_input_file){.path = path};
+    *file = (trace_input_file){.path = arena_string(all->memory, path)}; // path may lie in the JSON
     if (all->store != NULL && is_same_file(path, trace_store_path(all->store))) {
         return hash_traces(all, file, err);
     }

@@ -1,6 +1,6 @@
-#include "analysis/study/kept_run.h"
+#include "analysis/shards/kept_run.h"
 
-#include "analysis/study/kept_inputs.h"
+#include "analysis/shards/kept_inputs.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "traces/store/items.h"
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ana_kept_run {
     trace_store *store;
@@ -17,17 +18,11 @@ struct ana_kept_run {
     ana_kept_state state;
     const char *begun;
     arena *memory;
-    ana_keeper keeper;
 };
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
-/// What tells runs apart whose results may differ, as 16 digits.
+/// What tells runs apart whose results may differ, as 16 digits and the shard.
 static void make_identity(const ana_kept_options *options, const trace_input_file *files,
-                          int file_count, char identity[17])
+                          int file_count, char identity[ANA_IDENTITY_BYTES])
 {
     const char *const texts[] = {options->tool_version, options->settings, options->config_json};
     uint64_t hash = FILE_HASH_START;
@@ -39,22 +34,24 @@ static void make_identity(const ana_kept_options *options, const trace_input_fil
     for (int file = 0; file < file_count; file++) {
         hash = file_hash(hash, &files[file].hash, sizeof files[file].hash);
     }
-    snprintf(identity, 17, "%016" PRIx64, hash);
+    const int length = snprintf(identity, ANA_IDENTITY_BYTES, "%016" PRIx64, hash);
+    if (options->shard.count > 0) {
+        snprintf(identity + length, (size_t)(ANA_IDENTITY_BYTES - length), ":%d/%d",
+                 options->shard.index, options->shard.count);
+    }
 }
 
-static status recall(void *context, int pass, void *target,
-                     status (*take)(void *target, int64_t item, const char *bytes, size_t length,
-                                    error_message *err),
-                     error_message *err)
+status ana_kept_run_recall(const ana_kept_run *kept, int pass, void *target,
+                           status (*take)(void *target, int64_t item, const char *bytes,
+                                          size_t length, error_message *err),
+                           error_message *err)
 {
-    const ana_kept_run *kept = context;
     return trace_items_read(kept->store, kept->number, pass, target, take, err);
 }
 
-static status keep(void *context, int pass, int64_t item, const text_buffer *result,
-                   error_message *err)
+status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const text_buffer *result,
+                        error_message *err)
 {
-    const ana_kept_run *kept = context;
     if (kept->items == NULL) { // somebody has taken rows out of the store
         return error_set(err, STATUS_FORMAT,
                          "%s: run %" PRId64 " is complete, but item %" PRId64 " is missing",
@@ -93,22 +90,67 @@ static status take_up(int64_t number, const trace_run_info *info, ana_kept_run *
     return trace_items_resume(kept->store, number, &kept->items, err);
 }
 
+/// Makes the identity, from all files that count.
+static status identify(const ana_kept_options *options, trace_store *store, arena *memory,
+                       char identity[ANA_IDENTITY_BYTES], trace_input_file **files, int *file_count,
+                       error_message *err)
+{
+    TRY(ana_kept_inputs_find(options->config_path, options->config_json, store, memory, files,
+                             file_count, err));
+    make_identity(options, *files, *file_count, identity);
+    return STATUS_OK;
+}
+
 static status find_or_begin(const ana_kept_options *options, ana_kept_run *kept, error_message *err)
 {
     trace_input_file *files = NULL;
     int file_count = 0;
-    char identity[17];
+    char identity[ANA_IDENTITY_BYTES];
     int64_t number = 0;
     trace_run_info info = {0};
     TRY(trace_store_open(options->store, TRACE_WRITE, &kept->store, err));
-    TRY(ana_kept_inputs_find(options->config_path, options->config_json, kept->store, kept->memory,
-                             &files, &file_count, err));
-    make_identity(options, files, file_count, identity);
+    TRY(identify(options, kept->store, kept->memory, identity, &files, &file_count, err));
     if (!options->is_anew) {
         TRY(trace_items_find(kept->store, identity, kept->memory, &number, &info, err));
     }
     if (number > 0) return take_up(number, &info, kept, err);
     return begin(options, identity, files, file_count, kept, err);
+}
+
+static bool is_there(const char *store)
+{
+    return access(store, F_OK) == 0;
+}
+
+status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_IDENTITY_BYTES],
+                             error_message *err)
+{
+    trace_store *store = NULL;
+    trace_input_file *files = NULL;
+    int count = 0;
+    if (is_there(options->store)) TRY(trace_store_open(options->store, TRACE_READ, &store, err));
+    arena *memory = arena_create(4096);
+    const status code = identify(options, store, memory, identity, &files, &count, err);
+    arena_destroy(memory);
+    trace_store_close(store);
+    return code;
+}
+
+status ana_kept_run_look(const char *store, const char *identity, bool *is_complete,
+                         error_message *err)
+{
+    trace_store *opened = NULL;
+    int64_t number = 0;
+    trace_run_info info = {0};
+    *is_complete = false;
+    if (!is_there(store)) return STATUS_OK;
+    TRY(trace_store_open(store, TRACE_READ, &opened, err));
+    arena *memory = arena_create(4096);
+    const status code = trace_items_find(opened, identity, memory, &number, &info, err);
+    if (code == STATUS_OK) *is_complete = number > 0 && info.status == TRACE_COMPLETE;
+    arena_destroy(memory);
+    trace_store_close(opened);
+    return code;
 }
 
 static void release(ana_kept_run *kept)
@@ -122,9 +164,7 @@ status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, e
 {
     ana_kept_run *opened = memory_array(1, sizeof *opened);
     opened->memory = arena_create(4096);
-    opened->keeper = (ana_keeper){.context = opened, .recall = recall, .keep = keep};
-    const status code =
-        opened->memory != NULL ? find_or_begin(options, opened, err) : no_memory(err);
+    const status code = find_or_begin(options, opened, err);
     if (code != STATUS_OK) {
         release(opened);
         return code;
@@ -146,11 +186,6 @@ int64_t ana_kept_run_number(const ana_kept_run *kept)
 const char *ana_kept_run_begun(const ana_kept_run *kept)
 {
     return kept->begun;
-}
-
-const ana_keeper *ana_kept_run_keeper(const ana_kept_run *kept)
-{
-    return &kept->keeper;
 }
 
 status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,

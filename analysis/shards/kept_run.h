@@ -2,7 +2,7 @@
 /// goes on where it was, and a finished one is not done again.
 #pragma once
 
-#include "analysis/spread/spread.h"
+#include "analysis/shards/spread.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -21,8 +21,11 @@ typedef struct ana_kept_options {
     const char *config_path; // its file, from whose folder it names others; NULL: from the working
                              // one
     uint64_t seed;
-    bool is_anew; // begin a new run, whatever there is
+    ana_shard shard; // a part of the items is a run of its own
+    bool is_anew;    // begin a new run, whatever there is
 } ana_kept_options;
+
+enum { ANA_IDENTITY_BYTES = 48 };
 
 typedef enum ana_kept_state {
     ANA_KEPT_NEW,     ///< nothing was there
@@ -40,12 +43,32 @@ typedef enum ana_kept_state {
 ///         this very run; as trace_store_open; STATUS_NO_MEMORY
 status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err);
 
+/// What tells the run from others: 16 digits, and for a shard ":index/count" after them.
+///
+/// @return as ana_kept_run_open
+status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_IDENTITY_BYTES],
+                             error_message *err);
+
+/// Whether a store has the run of this identity, and complete. One that is not there has none.
+status ana_kept_run_look(const char *store, const char *identity, bool *is_complete,
+                         error_message *err);
+
 ana_kept_state ana_kept_run_state(const ana_kept_run *kept);
 int64_t ana_kept_run_number(const ana_kept_run *kept);    ///< in the store
 const char *ana_kept_run_begun(const ana_kept_run *kept); ///< when, UTC; "" if it is new
 
-/// For ana_spread_keep; borrowed until finish.
-const ana_keeper *ana_kept_run_keeper(const ana_kept_run *kept);
+/// Gives what is kept of a pass to take, in ascending order of the items. What take returns ends
+/// it. Each ana_spread_run is a pass, numbered from 0.
+status ana_kept_run_recall(const ana_kept_run *kept, int pass, void *target,
+                           status (*take)(void *target, int64_t item, const char *bytes,
+                                          size_t length, error_message *err),
+                           error_message *err);
+
+/// Keeps the result of an item.
+///
+/// @return STATUS_FORMAT if the run is complete; as trace_items_put
+status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const text_buffer *result,
+                        error_message *err);
 
 /// Keeps a result of the whole run, as JSON. Nothing is done to a run that is complete.
 status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,

@@ -1,0 +1,264 @@
+#include "analysis/shards/spread.h"
+
+#include "analysis/shards/kept_run.h"
+#include "base/arena.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WINDOW_MAX = 65536 };
+
+/// A result that waits to be put.
+typedef struct slot {
+    text_buffer text;
+    bool is_there;
+} slot;
+
+/// The items of one run by their order: the n-th that this process does. The fields after the lock
+/// are read and written under it.
+typedef struct pool {
+    ana_spread *spread;
+    const ana_items *items;
+    ana_spread_report report;
+    pthread_mutex_t lock;
+    pthread_cond_t moved; // a result that is waited for is there, there is room, or all ends
+    int64_t claimed;      // items before this one have been given to a thread
+    int64_t put;          // items before this one have been put
+    int64_t end;          // items from this one on are not worth doing
+    error_message why;    // end is not the last: code and message of the item there
+    slot *slots;          // [window] the result of n at n % window
+    int64_t window;
+} pool;
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t item_of(const pool *all, int64_t n)
+{
+    const ana_shard *shard = &all->spread->shard;
+    return shard->count > 0 ? shard->index + n * shard->count : n;
+}
+
+/// How many items there are to do.
+static int64_t count_items(const pool *all)
+{
+    const ana_shard *shard = &all->spread->shard;
+    if (shard->count == 0) return all->items->count;
+    const int64_t left = all->items->count - shard->index;
+    return left > 0 ? (left + shard->count - 1) / shard->count : 0;
+}
+
+static slot *slot_of(const pool *all, int64_t n)
+{
+    return &all->slots[n % all->window];
+}
+
+/// Nothing from n on is worth doing. With the lock.
+static void end_at(pool *all, int64_t n, status code, const error_message *why)
+{
+    if (n >= all->end) return;
+    all->end = n;
+    all->why = *why;
+    all->why.code = code;
+    pthread_cond_broadcast(&all->moved);
+}
+
+/// The next item, or -1 if there is none for now: none is left, or the window is full. With the
+/// lock.
+static int64_t claim_item(pool *all)
+{
+    const atomic_bool *interrupt = all->spread->interrupt;
+    if (interrupt != NULL && atomic_load(interrupt)) {
+        const error_message why = {.message = "interrupted"};
+        end_at(all, all->claimed, STATUS_BACKEND, &why);
+    }
+    if (all->claimed >= all->end || all->claimed >= all->put + all->window) return -1;
+    return all->claimed++;
+}
+
+/// Does an item. With the lock, which is released meanwhile.
+static void do_item(pool *all, void *worker, int64_t n, text_buffer *result)
+{
+    error_message err = {0};
+    pthread_mutex_unlock(&all->lock);
+    text_clear(result);
+    const status code = all->items->run(all->items->context, worker, item_of(all, n), result, &err);
+    pthread_mutex_lock(&all->lock);
+    if (code != STATUS_OK) {
+        end_at(all, n, code, &err);
+        return;
+    }
+    slot *own = slot_of(all, n);
+    const text_buffer spare = own->text;
+    *own = (slot){.text = *result, .is_there = true};
+    *result = spare;
+    if (n == all->put) pthread_cond_broadcast(&all->moved);
+}
+
+static status begin_worker(const pool *all, void **worker, error_message *err)
+{
+    const ana_items *items = all->items;
+    return items->begin_worker != NULL ? items->begin_worker(items->context, worker, err)
+                                       : STATUS_OK;
+}
+
+static void end_worker(const pool *all, void *worker)
+{
+    if (all->items->end_worker != NULL) all->items->end_worker(all->items->context, worker);
+}
+
+/// What a thread beside the calling one does.
+static void *thread_main(void *context)
+{
+    pool *all = context;
+    void *worker = NULL;
+    error_message err = {0};
+    text_buffer result = {0};
+    const status begun = begin_worker(all, &worker, &err);
+    pthread_mutex_lock(&all->lock);
+    if (begun != STATUS_OK) end_at(all, all->put, begun, &err);
+    while (all->claimed < all->end) {
+        const int64_t n = claim_item(all);
+        if (n >= 0) do_item(all, worker, n, &result);
+        if (n < 0 && all->claimed < all->end) pthread_cond_wait(&all->moved, &all->lock);
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (begun == STATUS_OK) end_worker(all, worker);
+    text_free(&result);
+    return NULL;
+}
+
+static status put_result(pool *all, int64_t n, const text_buffer *result, bool is_kept,
+                         error_message *err)
+{
+    const ana_spread *spread = all->spread;
+    const int64_t item = item_of(all, n);
+    if (spread->kept != NULL && !is_kept) {
+        TRY(ana_kept_run_put(spread->kept, spread->pass, item, result, err));
+    }
+    TRY(all->items->put(all->items->context, item, result, err));
+    all->report.item_count++;
+    all->report.recalled_item_count += is_kept;
+    if (spread->watcher.step != NULL) spread->watcher.step(spread->watcher.context);
+    return STATUS_OK;
+}
+
+/// Puts the result that is next. With the lock, which is released meanwhile.
+static void put_next(pool *all)
+{
+    slot *next = slot_of(all, all->put);
+    error_message err = {0};
+    pthread_mutex_unlock(&all->lock);
+    const status code = put_result(all, all->put, &next->text, false, &err);
+    pthread_mutex_lock(&all->lock);
+    next->is_there = false;
+    if (code != STATUS_OK) end_at(all, all->put, code, &err);
+    if (code != STATUS_OK) return;
+    if (all->claimed == all->put + all->window) pthread_cond_broadcast(&all->moved);
+    all->put++;
+}
+
+/// What the calling thread does: it puts what is there and does items between.
+static void work_and_put(pool *all)
+{
+    void *worker = NULL;
+    error_message err = {0};
+    text_buffer result = {0};
+    const status begun = begin_worker(all, &worker, &err);
+    pthread_mutex_lock(&all->lock);
+    if (begun != STATUS_OK) end_at(all, all->put, begun, &err);
+    while (all->put < all->end) {
+        if (slot_of(all, all->put)->is_there) {
+            put_next(all);
+            continue;
+        }
+        const int64_t n = claim_item(all);
+        if (n >= 0) do_item(all, worker, n, &result);
+        if (n < 0 && all->put < all->end && !slot_of(all, all->put)->is_there) {
+            pthread_cond_wait(&all->moved, &all->lock);
+        }
+    }
+    pthread_cond_broadcast(&all->moved);
+    pthread_mutex_unlock(&all->lock);
+    if (begun == STATUS_OK) end_worker(all, worker);
+    text_free(&result);
+}
+
+static void work_on_threads(pool *all)
+{
+    const int64_t left = all->end - all->put;
+    int wanted = all->spread->thread_count - 1;
+    if (wanted >= left) wanted = left > 0 ? (int)left - 1 : 0;
+    pthread_t *threads = memory_array(wanted > 0 ? (size_t)wanted : 1, sizeof *threads);
+    int started = 0;
+    while (started < wanted && pthread_create(&threads[started], NULL, thread_main, all) == 0) {
+        started++;
+    }
+    all->report.thread_count = started + 1;
+    work_and_put(all);
+    for (int thread = 0; thread < started; thread++) {
+        pthread_join(threads[thread], NULL);
+    }
+    free(threads);
+}
+
+/// Puts what was kept. Nothing after a gap counts.
+static status recall_item(void *context, int64_t item, const char *bytes, size_t length,
+                          error_message *err)
+{
+    pool *all = context;
+    if (all->put >= all->end || item != item_of(all, all->put)) return STATUS_OK;
+    text_buffer text = {0};
+    text_append_bytes(&text, bytes, length);
+    const status code = put_result(all, all->put, &text, true, err);
+    text_free(&text);
+    all->put++;
+    all->claimed = all->put;
+    return code;
+}
+
+static status do_all(pool *all, error_message *err)
+{
+    const ana_spread *spread = all->spread;
+    all->end = count_items(all);
+    if (spread->kept != NULL) {
+        TRY(ana_kept_run_recall(spread->kept, spread->pass, all, recall_item, err));
+    }
+    all->window = all->end < WINDOW_MAX ? all->end : WINDOW_MAX;
+    if (all->window == 0) return STATUS_OK;
+    all->slots = memory_array((size_t)all->window, sizeof *all->slots);
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_cond_init(&all->moved, NULL);
+    work_on_threads(all);
+    pthread_cond_destroy(&all->moved);
+    pthread_mutex_destroy(&all->lock);
+    for (int64_t index = 0; index < all->window; index++) {
+        text_free(&all->slots[index].text);
+    }
+    free(all->slots);
+    if (all->why.code == STATUS_OK) return STATUS_OK;
+    return error_set(err, all->why.code, "%s", all->why.message);
+}
+
+status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_report *report,
+                      error_message *err)
+{
+    assert(spread->thread_count >= 1);
+    const ana_watcher *watcher = &spread->watcher;
+    const int64_t begun_ns = now_ns();
+    pool all = {.spread = spread, .items = items};
+    if (watcher->begin != NULL) watcher->begin(watcher->context, count_items(&all));
+    const status code = do_all(&all, err);
+    if (watcher->end != NULL) watcher->end(watcher->context);
+    spread->pass++;
+    all.report.elapsed_ns = now_ns() - begun_ns;
+    if (report != NULL) *report = all.report;
+    return code;
+}

@@ -1,0 +1,75 @@
+/// `dynmo merge`: joins the stores of shards.
+#include "analysis/shards/merge.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void write_json(const ana_merged *merged, const char *store, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "name", merged->name);
+    json_put_int64(&writer, "shards", merged->shard_count);
+    json_put_int64(&writer, "items", merged->item_count);
+    json_put_string(&writer, "store", store);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static status merge(const cli_arguments *arguments, arena *memory, error_message *err)
+{
+    const char *store = cli_value(arguments, "--output");
+    const int count = cli_operand_count(arguments);
+    const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
+    ana_merged merged;
+    text_buffer out = {0};
+    for (int path = 0; path < count; path++) {
+        paths[path] = cli_operand(arguments, path);
+    }
+    TRY(ana_shards_merge(store, paths, count, memory, &merged, err));
+    fprintf(stderr, "the command of the shards, with --store %s and without --shard, answers\n",
+            store);
+    if (cli_has(arguments, "--json")) {
+        write_json(&merged, store, &out);
+    } else {
+        text_format(&out, "%s: %d shards, %" PRId64 " results, in %s\n", merged.name,
+                    merged.shard_count, merged.item_count, store);
+    }
+    const status printed = cli_print(&out, err);
+    text_free(&out);
+    return printed;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    TRY(cli_require(arguments, "--output", err));
+    arena *memory = arena_create(1 << 14);
+    const status code = merge(arguments, memory, err);
+    arena_destroy(memory);
+    return code;
+}
+
+const cli_command cli_command_merge = {
+    .name = "merge",
+    .synopsis = "-o ALL.db SHARD.db... [--json]",
+    .summary = "joins the stores of shards",
+    .description =
+        "Joins what `dynmo study` or `dynmo converge` with --shard i/N kept in stores, one or "
+        "several shards in each, into the store ALL.db. The same command with --store ALL.db and "
+        "without --shard then answers as one run alone does."
+        "\n\n"
+        "Stores without a shard of the same question are refused (exit 2). If shards are missing "
+        "or not complete, they are named and nothing is written (exit 1).",
+    .options = {{.name = "--output",
+                 .letter = 'o',
+                 .argument = "ALL.db",
+                 .help = "The store to write to; made where there is none."},
+                {.name = "--json", .help = "Prints one line of JSON."}},
+    .operand_min = 1,
+    .operand_max = CLI_OPERANDS_MAX,
+    .run = run,
+};

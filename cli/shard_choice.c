@@ -1,0 +1,299 @@
+#include "cli/shard_choice.h"
+
+#include "analysis/shards/merge.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "cli/interrupt.h"
+#include "cli/launcher.h"
+#include "cli/output.h"
+#include "cli/version.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 4096, POLL_MS = 100, PATIENCE_MS = 5000, REMIND_MS = 60000 };
+
+static status read_shard(const char *text, ana_shard *shard, error_message *err)
+{
+    char rest = 0;
+    if (sscanf(text, "%d/%d%c", &shard->index, &shard->count, &rest) == 2 && shard->index >= 0 &&
+        shard->index < shard->count && shard->count <= ANA_SHARDS_MAX) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "--shard: '%.40s' is not i/N with 0 <= i < N <= %d", text,
+                     ANA_SHARDS_MAX);
+}
+
+/// The shard of this process: what --shard says, else its rank among those of a launcher.
+static status choose_shard(const cli_arguments *arguments, ana_shard *shard, error_message *err)
+{
+    const int process_count = cli_launched_count(NULL);
+    if (cli_has(arguments, "--shard")) {
+        TRY(read_shard(cli_value(arguments, "--shard"), shard, err));
+        if (cli_has(arguments, "--store")) return STATUS_OK;
+        return error_set(err, STATUS_INVALID, "--shard needs --store");
+    }
+    if (process_count == 1) return STATUS_OK;
+    *shard = (ana_shard){.index = cli_launched_rank(), .count = process_count};
+    if (!cli_has(arguments, "--store")) {
+        return error_set(err, STATUS_INVALID,
+                         "started as one of %d processes: each does a shard, which needs --store",
+                         process_count);
+    }
+    if (!cli_has(arguments, "--again")) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--again is of one process, this is one of %d",
+                     process_count);
+}
+
+status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error_message *err)
+{
+    *spread = (ana_spread){0};
+    TRY(cli_int(arguments, "--threads", 1, THREADS_MAX, 0, &spread->thread_count, err));
+    TRY(choose_shard(arguments, &spread->shard, err));
+    if (spread->thread_count == 0) {
+        const int share = ana_spread_core_count() / cli_launched_here_count();
+        spread->thread_count = share > 1 ? share : 1;
+    }
+    spread->interrupt = cli_interrupt_catch();
+    return STATUS_OK;
+}
+
+static void begin_progress(void *context, int64_t item_count)
+{
+    cli_progress *progress = context;
+    if (item_count > 0) *progress = cli_progress_begin(progress->what, item_count);
+}
+
+static void step_progress(void *context)
+{
+    cli_progress_step(context);
+}
+
+static void end_progress(void *context)
+{
+    cli_progress_end(context);
+}
+
+void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progress)
+{
+    *progress = (cli_progress){.what = what};
+    spread->watcher = (ana_watcher){
+        .context = progress, .begin = begin_progress, .step = step_progress, .end = end_progress};
+    if (cli_launched_rank() > 0) spread->watcher = (ana_watcher){0};
+}
+
+void cli_spread_tell(const ana_spread_report *report, const char *what)
+{
+    if (!isatty(STDERR_FILENO) || cli_launched_rank() > 0) return;
+    const double seconds = (double)report->elapsed_ns / 1e9;
+    const int64_t done_count = report->item_count - report->recalled_item_count;
+    if (report->recalled_item_count > 0) {
+        fprintf(stderr, "%" PRId64 " %s from the store, ", report->recalled_item_count, what);
+    }
+    fprintf(stderr, "%" PRId64 " %s in %.1f s, %.0f a second, on %d thread%s\n", done_count, what,
+            seconds, seconds > 0 ? (double)done_count / seconds : 0, report->thread_count,
+            report->thread_count == 1 ? "" : "s");
+}
+
+// The store
+
+static void tell_state(const char *store, const ana_kept_run *kept)
+{
+    if (cli_launched_rank() > 0) return;
+    switch (ana_kept_run_state(kept)) {
+    case ANA_KEPT_NEW:
+        return;
+    case ANA_KEPT_RESUMED:
+        fprintf(stderr, "going on with run %" PRId64 " of %s, begun %s\n",
+                ana_kept_run_number(kept), store, ana_kept_run_begun(kept));
+        return;
+    case ANA_KEPT_COMPLETE:
+        fprintf(stderr, "answered from run %" PRId64 " of %s, begun %s; --again does it anew\n",
+                ana_kept_run_number(kept), store, ana_kept_run_begun(kept));
+    }
+}
+
+/// All that the run depends on: what the command says, and the command line.
+static ana_kept_options describe_run(const cli_arguments *arguments, const ana_kept_options *about,
+                                     const char *store, const ana_shard *shard)
+{
+    ana_kept_options options = *about;
+    options.store = store;
+    options.command_line = cli_command_line(arguments);
+    options.tool_version = DYNMO_VERSION;
+    options.shard = *shard;
+    options.is_anew = cli_has(arguments, "--again");
+    return options;
+}
+
+static status open_store(const cli_arguments *arguments, const char *store, ana_spread *spread,
+                         const ana_kept_options *about, error_message *err)
+{
+    const ana_kept_options options = describe_run(arguments, about, store, &spread->shard);
+    TRY(ana_kept_run_open(&options, &spread->kept, err));
+    spread->pass = 0;
+    tell_state(store, spread->kept);
+    return STATUS_OK;
+}
+
+status cli_keep_open(const cli_arguments *arguments, ana_spread *spread,
+                     const ana_kept_options *about, error_message *err)
+{
+    const char *store = cli_value(arguments, "--store");
+    if (store == NULL && cli_has(arguments, "--again")) {
+        return error_set(err, STATUS_INVALID, "--again needs --store");
+    }
+    return store != NULL ? open_store(arguments, store, spread, about, err) : STATUS_OK;
+}
+
+status cli_keep_close(ana_spread *spread, status outcome, error_message *err)
+{
+    error_message why = {.code = outcome};
+    if (outcome != STATUS_OK && err != NULL) why = *err;
+    if (spread->kept != NULL && outcome == STATUS_BACKEND) { // interrupted
+        fprintf(stderr, "what was done is kept; the same command goes on with it\n");
+    }
+    const status ended = ana_kept_run_finish(spread->kept, &why, outcome == STATUS_OK ? err : NULL);
+    spread->kept = NULL;
+    return outcome != STATUS_OK ? outcome : ended;
+}
+
+// Shards
+
+static status play_shard(const cli_arguments *arguments, const char *store, ana_spread *spread,
+                         const ana_kept_options *about, cli_play play, void *context,
+                         ana_spread_report *report, error_message *err)
+{
+    TRY(open_store(arguments, store, spread, about, err));
+    return cli_keep_close(spread, play(context, spread, report, err), err);
+}
+
+/// What was done, and what is to be done next.
+static status tell_shard(const cli_arguments *arguments, const ana_shard *shard,
+                         const ana_spread_report *report, error_message *err)
+{
+    const char *store = cli_value(arguments, "--store");
+    text_buffer out = {0};
+    fprintf(stderr,
+            "shard %d of %d is complete in %s: %" PRId64 " items\n"
+            "when all are: dynmo merge -o ALL.db SHARD.db..., then this command with --store "
+            "ALL.db, without --shard\n",
+            shard->index, shard->count, store, report->item_count);
+    if (!cli_has(arguments, "--json")) return STATUS_OK;
+    json_writer writer = json_writer_init(&out);
+    json_begin_object(&writer);
+    json_put_int64(&writer, "shard", shard->index);
+    json_put_int64(&writer, "shards", shard->count);
+    json_put_int64(&writer, "items", report->item_count);
+    json_put_int64(&writer, "recalled", report->recalled_item_count);
+    json_put_string(&writer, "store", store);
+    json_end_object(&writer);
+    text_append(&out, "\n");
+    const status printed = cli_print(&out, err);
+    text_free(&out);
+    return printed;
+}
+
+/// The store of a rank's shard, beside that of the whole.
+static const char *shard_store(const char *store, int rank, int rank_count, arena *memory)
+{
+    text_buffer path = {0};
+    text_format(&path, "%s.shard-%d-of-%d", store, rank, rank_count);
+    const char *kept = arena_string(memory, path.bytes);
+    text_free(&path);
+    return kept;
+}
+
+/// Waits for a shard of another rank. A store that is being made cannot be read yet.
+static status await_shard(const char *store, const char *whole, const ana_shard *shard,
+                          const atomic_bool *interrupt, error_message *err)
+{
+    const struct timespec nap = {.tv_nsec = POLL_MS * 1000000L};
+    char identity[ANA_IDENTITY_BYTES];
+    bool is_complete = false;
+    snprintf(identity, sizeof identity, "%.16s:%d/%d", whole, shard->index, shard->count);
+    for (int waited_ms = 0;; waited_ms += POLL_MS) {
+        if (atomic_load(interrupt)) return error_set(err, STATUS_BACKEND, "interrupted");
+        (void)ana_kept_run_look(store, identity, &is_complete, NULL);
+        if (is_complete) return STATUS_OK;
+        if (waited_ms % REMIND_MS == PATIENCE_MS) {
+            fprintf(stderr, "waiting for rank %d of %d to complete %s\n", shard->index,
+                    shard->count, store);
+        }
+        nanosleep(&nap, NULL);
+    }
+}
+
+/// On rank 0: waits for all shards and merges them.
+static status join_ranks(const char *store, const char *whole, const ana_spread *spread,
+                         arena *memory, error_message *err)
+{
+    const int count = spread->shard.count;
+    const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
+    ana_merged merged;
+    for (int rank = 0; rank < count; rank++) {
+        const ana_shard shard = {.index = rank, .count = count};
+        paths[rank] = shard_store(store, rank, count, memory);
+        TRY(await_shard(paths[rank], whole, &shard, spread->interrupt, err));
+    }
+    return ana_shards_merge(store, paths, count, memory, &merged, err);
+}
+
+/// The identity of the whole run, which must be the same beside whichever store.
+static status identify_whole(const cli_arguments *arguments, const ana_kept_options *about,
+                             const char *store, const char *own_store,
+                             char whole[ANA_IDENTITY_BYTES], error_message *err)
+{
+    char beside[ANA_IDENTITY_BYTES];
+    const ana_shard all = {0};
+    const ana_kept_options options = describe_run(arguments, about, store, &all);
+    const ana_kept_options own = describe_run(arguments, about, own_store, &all);
+    TRY(ana_kept_run_identify(&options, whole, err));
+    TRY(ana_kept_run_identify(&own, beside, err));
+    if (strcmp(whole, beside) == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "--store: what is asked for reads %s itself; give several processes another "
+                     "store",
+                     store);
+}
+
+/// The shard of a rank under a launcher; rank 0 goes on with the whole.
+static status play_rank(const cli_arguments *arguments, ana_spread *spread,
+                        const ana_kept_options *about, cli_play play, void *context, arena *memory,
+                        error_message *err)
+{
+    const char *store = cli_value(arguments, "--store");
+    const char *own = shard_store(store, spread->shard.index, spread->shard.count, memory);
+    char whole[ANA_IDENTITY_BYTES];
+    bool is_complete = false;
+    TRY(identify_whole(arguments, about, store, own, whole, err));
+    TRY(ana_kept_run_look(store, whole, &is_complete, err));
+    if (!is_complete) {
+        TRY(play_shard(arguments, own, spread, about, play, context, NULL, err));
+        if (spread->shard.index == 0) TRY(join_ranks(store, whole, spread, memory, err));
+    }
+    if (spread->shard.index == 0) spread->shard = (ana_shard){0};
+    return STATUS_OK;
+}
+
+status cli_shard_play(const cli_arguments *arguments, ana_spread *spread,
+                      const ana_kept_options *about, cli_play play, void *context, bool *is_part,
+                      error_message *err)
+{
+    *is_part = spread->shard.count > 0;
+    if (!*is_part) return STATUS_OK;
+    if (cli_has(arguments, "--shard")) {
+        ana_spread_report report = {0};
+        TRY(play_shard(arguments, cli_value(arguments, "--store"), spread, about, play, context,
+                       &report, err));
+        return tell_shard(arguments, &spread->shard, &report, err);
+    }
+    arena *memory = arena_create(1 << 14);
+    const status code = play_rank(arguments, spread, about, play, context, memory, err);
+    arena_destroy(memory);
+    *is_part = spread->shard.count > 0;
+    return code;
+}
