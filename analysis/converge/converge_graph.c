@@ -182,21 +182,6 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static int64_t link_count(const ana_graph *graph)
-{
-    const int64_t nodes = graph->node_count;
-    switch (graph->kind) {
-    case ANA_GRAPH_COMPLETE:
-        return nodes * (nodes - 1);
-    case ANA_GRAPH_DUMBBELL:
-        return nodes * (nodes / 2 - 1) + 2;
-    case ANA_GRAPH_STAR:
-        return 2 * (nodes - 1);
-    default:
-        return nodes * ana_graph_colour_count(graph);
-    }
-}
-
 /// Writes the neighbours of a node, ascending. @return how many
 static int list_neighbours(const ana_graph *graph, int node, int *neighbour)
 {
@@ -217,7 +202,8 @@ status ana_graph_link(const ana_graph *graph, arena *memory, ana_graph_links *li
                       error_message *err)
 {
     const int nodes = graph->node_count;
-    const int64_t most = link_count(graph);
+    const int64_t degree_max = ana_graph_colour_count(graph);
+    const int64_t most = graph->kind == ANA_GRAPH_STAR ? 2 * degree_max : nodes * degree_max;
     if (most > ANA_GRAPH_LINKS_MAX) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s of %d nodes: %lld links exceed %d that are kept one by one",

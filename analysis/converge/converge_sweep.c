@@ -97,7 +97,7 @@ static void repeat_first(const ana_sweep *sweep, ana_sweep_point *points, const 
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
                       ana_spread_report *report, error_message *err)
 {
-    ana_instance once[ANA_SWEEP_POINTS_MAX];
+    ana_instance once[ANA_SWEEP_POINTS_MAX] = {0};
     const bool is_certain = ana_sweep_is_certain(sweep);
     const sweep_context context = {sweep, points};
     const ana_record_plays plays = {.group_count = ana_sweep_point_count(sweep),

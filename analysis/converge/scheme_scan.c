@@ -7,9 +7,7 @@
 #include <string.h>
 
 typedef struct scan {
-    double *prefix;  // [node_count] sum of the loads up to 2^round nodes before this one
-    double *next;    // [node_count]
-    double *total;   // [node_count] known to nodes that were told; 0 before
+    double *prefix;  // [node_count] sum of the loads up to this node, added as the scan adds
     int round_count; // of the scan
 } scan;
 
@@ -23,12 +21,9 @@ static status check(const ana_graph *graph, const ana_scheme_options *options, e
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
-    const size_t nodes = (size_t)run->graph->node_count;
-    scan *state = arena_array(memory, 1, sizeof *state);
     (void)err;
-    state->prefix = arena_array(memory, nodes, sizeof *state->prefix);
-    state->next = arena_array(memory, nodes, sizeof *state->next);
-    state->total = arena_array(memory, nodes, sizeof *state->total);
+    scan *state = arena_array(memory, 1, sizeof *state);
+    state->prefix = arena_array(memory, (size_t)run->graph->node_count, sizeof *state->prefix);
     while (INT64_C(1) << state->round_count < run->graph->node_count) {
         state->round_count++;
     }
@@ -36,59 +31,33 @@ static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
+/// Messages move no load, so what they will carry is computed at once: in round k every node adds
+/// the sum of the one 2^k before it.
 static void begin(ana_scheme_run *run)
 {
-    scan *state = run->state;
-    memcpy(state->prefix, run->load, (size_t)run->graph->node_count * sizeof *run->load);
+    const scan *state = run->state;
+    const int nodes = run->graph->node_count;
+    memcpy(state->prefix, run->load, (size_t)nodes * sizeof *run->load);
     run->round = 0;
-}
-
-/// Every node sends its sum to the one 2^round further.
-static void double_reach(scan *state, int nodes, int round)
-{
-    const int reach = 1 << round;
-    for (int node = 0; node < nodes; node++) {
-        const double from = node >= reach ? state->prefix[node - reach] : 0;
-        state->next[node] = from + state->prefix[node];
-    }
-    double *const full = state->next;
-    state->next = state->prefix;
-    state->prefix = full;
-}
-
-/// Who knows the total tells the one 2^round before it: the last node began.
-static void tell_total(scan *state, int nodes, int round)
-{
-    const int reach = 1 << round;
-    if (round == 0) state->total[nodes - 1] = state->prefix[nodes - 1];
-    const int first_told = nodes - 1 - reach;
-    for (int node = nodes - 1; node > first_told; node--) {
-        if (node - reach >= 0) state->total[node - reach] = state->total[node];
+    for (int reach = 1; reach < nodes; reach *= 2) {
+        for (int node = nodes - 1; node >= reach; node--) {
+            state->prefix[node] = state->prefix[node - reach] + state->prefix[node];
+        }
     }
 }
 
 /// Edge (i, i + 1) carries prefix_i - (i + 1) * mean to the right.
-static void move(ana_scheme_run *run, const scan *state)
+static double play(ana_scheme_run *run)
 {
+    const scan *state = run->state;
     const int nodes = run->graph->node_count;
+    if (run->round != 2 * state->round_count - 1) return 0;
+    const double mean = state->prefix[nodes - 1] / nodes;
     double inflow = 0;
     for (int node = 0; node < nodes; node++) {
-        const double mean = state->total[node] / nodes;
         const double outflow = node < nodes - 1 ? state->prefix[node] - (node + 1) * mean : 0;
         run->load[node] += inflow - outflow;
         inflow = outflow;
-    }
-}
-
-static double play(ana_scheme_run *run)
-{
-    scan *state = run->state;
-    const int nodes = run->graph->node_count;
-    if (run->round < state->round_count) {
-        double_reach(state, nodes, (int)run->round);
-    } else if (run->round < 2 * state->round_count) {
-        tell_total(state, nodes, (int)run->round - state->round_count);
-        if (run->round == 2 * state->round_count - 1) move(run, state);
     }
     return 0;
 }
