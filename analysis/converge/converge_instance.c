@@ -17,24 +17,28 @@ static const double rounding_per_round = 0x1p-52;
 typedef struct walk {
     ana_scheme_run *run;
     const ana_instance_question *question;
-    const ana_instance_scratch *scratch;
+    const ana_player *player;
     ana_instance counts;
     double potential; // now
     double spread;    // now
     double good_share;
 } walk;
 
-ana_instance_scratch ana_instance_scratch_make(int node_count, arena *memory)
+status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
+                       const ana_scheme_options *options, arena *memory, ana_player *player,
+                       error_message *err)
 {
-    const size_t nodes = (size_t)node_count;
-    return (ana_instance_scratch){.load = arena_array(memory, nodes, sizeof(double)),
-                                  .saved = arena_array(memory, nodes, sizeof(double)),
-                                  .sort = arena_array(memory, nodes, sizeof(double))};
+    const size_t nodes = (size_t)graph->node_count;
+    TRY(ana_scheme_open(scheme, graph, options, memory, &player->run, err));
+    player->load = arena_array(memory, nodes, sizeof *player->load);
+    player->saved = arena_array(memory, nodes, sizeof *player->saved);
+    player->sort = arena_array(memory, nodes, sizeof *player->sort);
+    return STATUS_OK;
 }
 
 static double potential_of(const walk *at, const double *load)
 {
-    return ana_loads_potential(load, at->run->graph->node_count, at->scratch->sort);
+    return ana_loads_potential(load, at->run->graph->node_count, at->player->sort);
 }
 
 static void look(walk *at)
@@ -170,11 +174,11 @@ static status walk_in_blocks(walk *at, double limit, ana_trail *trail, error_mes
                                : grown < 1         ? 1
                                : grown < BLOCK_MAX ? grown
                                                    : BLOCK_MAX;
-        memcpy(at->scratch->saved, at->run->load, bytes);
+        memcpy(at->player->saved, at->run->load, bytes);
         play_block(at, length);
         if (has_stopped(at) && length > 1) {
             *at = saved;
-            ana_scheme_begin(at->run, at->scratch->saved, &coins, round);
+            ana_scheme_begin(at->run, at->player->saved, &coins, round);
             halved = (length + 1) / 2;
             continue;
         }
@@ -190,20 +194,21 @@ static void begin(walk *at, int64_t instance)
     const uint64_t number = (uint64_t)instance;
     rng random = rng_init(at->question->seed, PURPOSE_LOADS + number);
     const ana_coins coins = ana_coins_make(at->question->seed, number);
-    ana_loads_fill(at->question->initial, nodes, &random, at->scratch->load);
-    ana_scheme_begin(at->run, at->scratch->load, &coins, 0);
+    ana_loads_fill(at->question->initial, nodes, &random, at->player->load);
+    ana_scheme_begin(at->run, at->player->load, &coins, 0);
     look(at);
     at->counts.potential_first = at->potential;
 }
 
-status ana_instance_play(ana_scheme_run *run, const ana_instance_question *question,
-                         int64_t instance, const ana_instance_scratch *scratch, ana_trail *trail,
-                         ana_instance *result, error_message *err)
+status ana_instance_play(ana_player *player, const ana_instance_question *question,
+                         int64_t instance, ana_trail *trail, ana_instance *result,
+                         error_message *err)
 {
+    ana_scheme_run *run = &player->run;
     const double nodes = run->graph->node_count;
     walk at = {.run = run,
                .question = question,
-               .scratch = scratch,
+               .player = player,
                .counts = {.smallest_drop_share = (double)INFINITY},
                .good_share = ana_good_round_share(run->graph->node_count)};
     begin(&at, instance);

@@ -40,14 +40,18 @@ typedef struct ana_trail {
     double *potential; // [capacity]
 } ana_trail;
 
-/// What an instance needs besides the run; one per thread.
-typedef struct ana_instance_scratch {
-    double *load;  // [node_count]
+/// A scheme at work, with what its instances need; one per thread.
+typedef struct ana_player {
+    ana_scheme_run run;
+    double *load;  // [node_count] at the start
     double *saved; // [node_count] at the begin of the block
     double *sort;  // [node_count]
-} ana_instance_scratch;
+} ana_player;
 
-ana_instance_scratch ana_instance_scratch_make(int node_count, arena *memory);
+/// @return as ana_scheme_open
+status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
+                       const ana_scheme_options *options, arena *memory, ana_player *player,
+                       error_message *err);
 
 /// Plays instance number `instance` of a seed: its coins and, with ANA_INITIAL_RANDOM, its loads
 /// depend on these two alone. That a round is good is taken from the sum of gaps where that
@@ -57,6 +61,6 @@ ana_instance_scratch ana_instance_scratch_make(int node_count, arena *memory);
 /// @return STATUS_BACKEND "interrupted"; STATUS_INFEASIBLE if gamma is not reached in
 ///         400 N^2 (ln(potential / gamma) + 40) rounds, many times what any scheme here takes where
 ///         doubles can tell loads apart
-status ana_instance_play(ana_scheme_run *run, const ana_instance_question *question,
-                         int64_t instance, const ana_instance_scratch *scratch, ana_trail *trail,
-                         ana_instance *result, error_message *err);
+status ana_instance_play(ana_player *player, const ana_instance_question *question,
+                         int64_t instance, ana_trail *trail, ana_instance *result,
+                         error_message *err);

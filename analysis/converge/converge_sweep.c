@@ -13,11 +13,10 @@ typedef struct sweep_context {
 } sweep_context;
 
 /// The scheme at work at one point.
-typedef struct point_run {
+typedef struct point_player {
     int point;
-    ana_scheme_run run;
-    ana_instance_scratch scratch;
-} point_run;
+    ana_player player;
+} point_player;
 
 int ana_sweep_point_count(const ana_sweep *sweep)
 {
@@ -57,31 +56,24 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
     return STATUS_OK;
 }
 
-static status open_point(const ana_sweep *sweep, const ana_sweep_point *point, arena *memory,
-                         point_run *out, error_message *err)
-{
-    TRY(ana_scheme_open(sweep->scheme, &point->graph, &sweep->options, memory, &out->run, err));
-    out->scratch = ana_instance_scratch_make(point->graph.node_count, memory);
-    return STATUS_OK;
-}
-
 static status play_instance(const void *context, arena *memory, void **state, int group, int index,
                             void *record, error_message *err)
 {
     const sweep_context *all = context;
     const ana_sweep_point *point = &all->points[group];
-    point_run *at = *state;
+    point_player *at = *state;
     if (at == NULL || at->point != group) {
         arena_reset(memory);
         *state = NULL;
         at = arena_array(memory, 1, sizeof *at);
         at->point = group;
-        TRY(open_point(all->sweep, point, memory, at, err));
+        TRY(ana_player_open(all->sweep->scheme, &point->graph, &all->sweep->options, memory,
+                            &at->player, err));
         *state = at;
     }
     ana_instance_question question = all->sweep->instance;
     question.gamma = point->gamma;
-    return ana_instance_play(&at->run, &question, index, &at->scratch, NULL, record, err);
+    return ana_instance_play(&at->player, &question, index, NULL, record, err);
 }
 
 /// Of points whose instances are all the same, the one that was played.
@@ -116,12 +108,13 @@ status ana_sweep_trail(const ana_sweep *sweep, const ana_sweep_point *point, ana
 {
     ana_instance_question question = sweep->instance;
     question.gamma = point->gamma;
-    point_run at = {0};
+    ana_player player = {0};
     ana_instance instance = {0};
     arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    status result = open_point(sweep, point, memory, &at, err);
+    status result =
+        ana_player_open(sweep->scheme, &point->graph, &sweep->options, memory, &player, err);
     if (result == STATUS_OK) {
-        result = ana_instance_play(&at.run, &question, 0, &at.scratch, trail, &instance, err);
+        result = ana_instance_play(&player, &question, 0, trail, &instance, err);
     }
     arena_destroy(memory);
     return result;

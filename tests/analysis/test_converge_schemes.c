@@ -24,8 +24,7 @@ typedef struct setting {
 static ana_instance play(const setting *at)
 {
     ana_graph graph = {0};
-    ana_scheme_run run = {0};
-    ana_instance_scratch scratch = {0};
+    ana_player player = {0};
     ana_instance result = {0};
     error_message err = {0};
     ana_instance_question question = at->more;
@@ -34,10 +33,9 @@ static ana_instance play(const setting *at)
     if (question.gamma == 0) question.gamma = 1;
     arena *memory = arena_create(1 << 20);
     assert_int_equal(ana_graph_make(at->graph, at->nodes, &graph, &err), STATUS_OK);
-    assert_int_equal(ana_scheme_open(at->scheme, &graph, &at->options, memory, &run, &err),
+    assert_int_equal(ana_player_open(at->scheme, &graph, &at->options, memory, &player, &err),
                      STATUS_OK);
-    scratch = ana_instance_scratch_make(at->nodes, memory);
-    if (ana_instance_play(&run, &question, 0, &scratch, NULL, &result, &err) != STATUS_OK) {
+    if (ana_instance_play(&player, &question, 0, NULL, &result, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     arena_destroy(memory);

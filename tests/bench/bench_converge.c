@@ -7,9 +7,8 @@
 
 /// One instance; played again and again.
 typedef struct bench_instance {
-    ana_scheme_run run;
+    ana_player player;
     ana_instance_question question;
-    ana_instance_scratch scratch;
     ana_instance result;
 } bench_instance;
 
@@ -17,8 +16,7 @@ static void play(void *context)
 {
     bench_instance *at = context;
     error_message err = {0};
-    bench_require(
-        ana_instance_play(&at->run, &at->question, 0, &at->scratch, NULL, &at->result, &err), &err);
+    bench_require(ana_instance_play(&at->player, &at->question, 0, NULL, &at->result, &err), &err);
 }
 
 /// @param gamma large enough for an instance of some milliseconds
@@ -32,8 +30,7 @@ static void measure(bool smoke, ana_graph_kind kind, const ana_scheme *scheme, i
     arena *memory = arena_create(1 << 20);
     bench_require(memory == NULL ? STATUS_NO_MEMORY : STATUS_OK, &err);
     bench_require(ana_graph_make(kind, nodes, &graph, &err), &err);
-    bench_require(ana_scheme_open(scheme, &graph, &options, memory, &at.run, &err), &err);
-    at.scratch = ana_instance_scratch_make(nodes, memory);
+    bench_require(ana_player_open(scheme, &graph, &options, memory, &at.player, &err), &err);
 
     const bench_time time = bench_measure(smoke, play, &at);
     const double rounds = at.result.round_count > 0 ? (double)at.result.round_count : 1;

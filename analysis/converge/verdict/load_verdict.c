@@ -131,6 +131,7 @@ static void judge_balancer(judging *work, const bal_balancer *balancer,
     row->phi = ana_phi(work->load, verdict->stage_count); // sorts
     row->load_max_ns = work->load[verdict->stage_count - 1];
     row->is_executable = answer.executable;
+    row->owner = answer.owner;
     row->contiguous_ratio = (double)row->load_max_ns / (double)verdict->contiguous_optimum_ns;
     row->assignment_ratio = (double)row->load_max_ns / (double)verdict->assignment_low_ns;
     row->transfer_count = balancer->owns_freely ? answer.transfer_count : -1;
@@ -205,18 +206,16 @@ static void judge_potential(const judging *work, const ana_load_verdict *verdict
         verdict->round_bound);
 }
 
-static status judge_termination(const judging *work, ana_load_claim *claim, error_message *err)
+static status judge_termination(const judging *work, const ana_load_row *row, ana_load_claim *claim,
+                                error_message *err)
 {
     bal_problem again = work->problem;
-    bal_answer first;
-    bal_answer second;
-    const bal_balancer *published = bal_balancer_find("diffusion-published");
-    TRY(bal_balance(published, &work->problem, work->memory, &first, err));
+    bal_answer answer;
     again.current_first_layer = NULL;
-    again.current_owner = first.owner;
-    TRY(bal_balance(published, &again, work->memory, &second, err));
-    say(work, claim, second.transfer_count == 0 ? ANA_LOAD_HOLDS : ANA_LOAD_FAILS,
-        "further transfers from where Algorithm 3 ended: %d", second.transfer_count);
+    again.current_owner = row->owner;
+    TRY(bal_balance(bal_balancer_find(row->balancer), &again, work->memory, &answer, err));
+    say(work, claim, answer.transfer_count == 0 ? ANA_LOAD_HOLDS : ANA_LOAD_FAILS,
+        "further transfers from where Algorithm 3 ended: %d", answer.transfer_count);
     return STATUS_OK;
 }
 
@@ -267,7 +266,7 @@ static status judge_claims(judging *work, ana_load_verdict *verdict, error_messa
     if (row->refusal != NULL) return STATUS_OK;
     judge_potential(work, verdict, row, &claims[1]);
     judge_guarantee(work, verdict, row, &claims[3]);
-    return judge_termination(work, &claims[2], err);
+    return judge_termination(work, row, &claims[2], err);
 }
 
 status ana_load_verdict_of(const bal_problem *problem, double gamma_ns, arena *memory,

@@ -22,6 +22,7 @@ typedef struct ana_load_row {
     int transfer_count;      // layers sent until nothing moved; -1: it does not go step by step
     int iteration_count;     // sweeps over the ranks, the last moved nothing; -1 likewise
     double phi;
+    const int *owner; // [layer_count], of one that owns freely
 } ana_load_row;
 
 typedef enum ana_load_answer {
