@@ -38,21 +38,10 @@ int64_t bal_link_transfer_ns(bal_link link, int64_t bytes)
     assert(link.bytes_per_s >= 0 && link.bytes_per_s <= INT64_MAX / 10);
     const int64_t limit = INT64_MAX / 4;
     if (link.bytes_per_s == 0) return link.latency_ns;
-    // Whole seconds and the rest apart, so that bytes * 10^9 never has to fit 64 bits.
-    const int64_t seconds = bytes / link.bytes_per_s;
-    const int64_t rest = bytes % link.bytes_per_s;
-    if (seconds > limit / 1000000000) return limit;
-    // rest < bytes_per_s, so the quotient is below 10^9; one decimal digit at a time keeps the
-    // remainder exact in unsigned 64 bits (bytes_per_s <= INT64_MAX / 10 is plenty).
-    uint64_t remainder = (uint64_t)rest;
-    int64_t rest_ns = 0;
-    for (int digit = 0; digit < 9; digit++) {
-        remainder *= 10;
-        rest_ns = rest_ns * 10 + (int64_t)(remainder / (uint64_t)link.bytes_per_s);
-        remainder %= (uint64_t)link.bytes_per_s;
-    }
-    const int64_t wire_ns = seconds * 1000000000 + rest_ns + (remainder > 0);
-    return wire_ns > limit - link.latency_ns ? limit : wire_ns + link.latency_ns;
+    __extension__ typedef __int128 wide;
+    const wide wire_ns =
+        ((wide)bytes * 1000000000 + link.bytes_per_s - 1) / link.bytes_per_s; // rounded up
+    return wire_ns > limit - link.latency_ns ? limit : (int64_t)wire_ns + link.latency_ns;
 }
 
 static const int64_t ns_max = INT64_MAX / 4;

@@ -25,68 +25,47 @@ double bal_load_spread_ratio(const int64_t *load_ns, int count)
     return sum > 0 ? (double)(largest - smallest) * count / sum : 0.0;
 }
 
-/// What the ops of one rank add up to.
-typedef struct rank_sums {
-    int64_t begin_ns;
-    int64_t end_ns;
-    int64_t work_ns;
-} rank_sums;
-
-static rank_sums sum_rank(const bal_timeline *timeline, int first, int end)
-{
-    rank_sums sums = {.begin_ns = timeline->begin_ns[first], .end_ns = timeline->end_ns[first]};
-    for (int op = first; op < end; op++) {
-        if (timeline->begin_ns[op] < sums.begin_ns) sums.begin_ns = timeline->begin_ns[op];
-        if (timeline->end_ns[op] > sums.end_ns) sums.end_ns = timeline->end_ns[op];
-        sums.work_ns += timeline->end_ns[op] - timeline->begin_ns[op];
-    }
-    return sums;
-}
-
 /// Metrics while the ranks are added one by one.
 typedef struct rank_totals {
-    int rank_count;
     int64_t begin_ns;
     int64_t end_ns;
     int64_t work_min_ns;
     bal_metrics metrics;
 } rank_totals;
 
-static rank_totals totals_start(int rank_count)
+static rank_totals totals_start(void)
 {
-    return (rank_totals){.rank_count = rank_count,
-                         .begin_ns = INT64_MAX,
+    return (rank_totals){.begin_ns = INT64_MAX,
                          .end_ns = INT64_MIN,
                          .work_min_ns = INT64_MAX,
                          .metrics = {.imbalance_ratio = 1.0}};
 }
 
-static void totals_add(rank_totals *totals, rank_sums sums)
+static void totals_add(rank_totals *totals, int64_t begin_ns, int64_t end_ns, int64_t work_ns)
 {
     bal_metrics *metrics = &totals->metrics;
-    const int64_t span_ns = sums.end_ns - sums.begin_ns;
-    if (sums.begin_ns < totals->begin_ns) totals->begin_ns = sums.begin_ns;
-    if (sums.end_ns > totals->end_ns) totals->end_ns = sums.end_ns;
-    if (span_ns > metrics->span_ns) metrics->span_ns = span_ns;
-    if (sums.work_ns > metrics->work_max_ns) metrics->work_max_ns = sums.work_ns;
-    if (sums.work_ns < totals->work_min_ns) totals->work_min_ns = sums.work_ns;
-    metrics->busy_ns += sums.work_ns;
+    if (begin_ns < totals->begin_ns) totals->begin_ns = begin_ns;
+    if (end_ns > totals->end_ns) totals->end_ns = end_ns;
+    if (end_ns - begin_ns > metrics->span_ns) metrics->span_ns = end_ns - begin_ns;
+    if (work_ns > metrics->work_max_ns) metrics->work_max_ns = work_ns;
+    if (work_ns < totals->work_min_ns) totals->work_min_ns = work_ns;
+    metrics->busy_ns += work_ns;
 }
 
-static bal_metrics totals_finish(const rank_totals *totals)
+static bal_metrics totals_finish(const rank_totals *totals, int rank_count)
 {
     bal_metrics metrics = totals->metrics;
     if (totals->end_ns > totals->begin_ns) metrics.makespan_ns = totals->end_ns - totals->begin_ns;
     if (metrics.busy_ns == 0) return metrics;
-    const double total = (double)totals->rank_count * (double)metrics.makespan_ns;
+    const double total = (double)rank_count * (double)metrics.makespan_ns;
     const double busy = (double)metrics.busy_ns;
     metrics.bubble_ratio = (total - busy) / total;
     metrics.bubble_overhead_ratio = (total - busy) / busy;
     metrics.zb_bubble_rate =
         (double)(metrics.span_ns - metrics.work_max_ns) / (double)metrics.span_ns;
-    metrics.imbalance_ratio = (double)metrics.work_max_ns * totals->rank_count / busy;
+    metrics.imbalance_ratio = (double)metrics.work_max_ns * rank_count / busy;
     metrics.load_spread_ratio =
-        (double)(metrics.work_max_ns - totals->work_min_ns) * totals->rank_count / busy;
+        (double)(metrics.work_max_ns - totals->work_min_ns) * rank_count / busy;
     return metrics;
 }
 
@@ -98,27 +77,33 @@ double bal_bubble_ratio(double busy_ns, double total_ns)
 bal_metrics bal_metrics_of(const bal_timeline *timeline)
 {
     const bal_schedule *schedule = timeline->schedule;
-    rank_totals totals = totals_start(schedule->rank_count);
+    rank_totals totals = totals_start();
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         const int first = schedule->first_op[rank];
         const int end = schedule->first_op[rank + 1];
-        if (first == end) {
-            totals.work_min_ns = 0;
-        } else {
-            totals_add(&totals, sum_rank(timeline, first, end));
+        if (first == end) totals.work_min_ns = 0;
+        if (first == end) continue;
+        int64_t begin_ns = INT64_MAX;
+        int64_t end_ns = INT64_MIN;
+        int64_t work_ns = 0;
+        for (int op = first; op < end; op++) {
+            if (timeline->begin_ns[op] < begin_ns) begin_ns = timeline->begin_ns[op];
+            if (timeline->end_ns[op] > end_ns) end_ns = timeline->end_ns[op];
+            work_ns += timeline->end_ns[op] - timeline->begin_ns[op];
         }
+        totals_add(&totals, begin_ns, end_ns, work_ns);
     }
-    return totals_finish(&totals);
+    return totals_finish(&totals, schedule->rank_count);
 }
 
 bal_metrics bal_metrics_of_ranks(const int64_t *begin_ns, const int64_t *end_ns,
                                  const int64_t *work_ns, int rank_count)
 {
-    rank_totals totals = totals_start(rank_count);
+    rank_totals totals = totals_start();
     for (int rank = 0; rank < rank_count; rank++) {
-        totals_add(&totals, (rank_sums){begin_ns[rank], end_ns[rank], work_ns[rank]});
+        totals_add(&totals, begin_ns[rank], end_ns[rank], work_ns[rank]);
     }
-    return totals_finish(&totals);
+    return totals_finish(&totals, rank_count);
 }
 
 int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind kind)

@@ -57,10 +57,19 @@ int bal_placed_stage_count(const bal_placed_partition *plan)
     return plan->rank_count * plan->chunk_count;
 }
 
+int bal_placed_stage(const bal_placed_partition *plan, int place, int chunk)
+{
+    return bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+}
+
+int bal_placed_place(const bal_placed_partition *plan, int stage)
+{
+    return bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+}
+
 int bal_placed_machine_rank(const bal_placed_partition *plan, int stage)
 {
-    const int place =
-        bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+    const int place = bal_placed_place(plan, stage);
     return plan->machine_rank != NULL ? plan->machine_rank[place] : place;
 }
 
@@ -68,8 +77,7 @@ int64_t bal_placed_sum(const bal_placed_partition *plan, int place, const int64_
 {
     int64_t sum = 0;
     for (int chunk = 0; values != NULL && chunk < plan->chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int stage = bal_placed_stage(plan, place, chunk);
         for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
             sum += values[layer];
         }

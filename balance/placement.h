@@ -53,6 +53,10 @@ typedef struct bal_placed_partition {
 /// Stages of the pipeline: places times chunks.
 int bal_placed_stage_count(const bal_placed_partition *plan);
 
+/// The stage that is a chunk of a place, and the place that holds a stage.
+int bal_placed_stage(const bal_placed_partition *plan, int place, int chunk);
+int bal_placed_place(const bal_placed_partition *plan, int stage);
+
 /// The rank of the machine that holds a stage.
 int bal_placed_machine_rank(const bal_placed_partition *plan, int stage);
 

@@ -49,22 +49,15 @@ status bal_policy_parse(const char *name, bal_policy *policy, error_message *err
 
 void bal_policy_name(bal_policy policy, char out[BAL_POLICY_NAME_BYTES])
 {
-    switch (policy.kind) {
-    case BAL_POLICY_NEVER:
-        snprintf(out, BAL_POLICY_NAME_BYTES, "never");
-        break;
-    case BAL_POLICY_ON_CHANGE:
-        snprintf(out, BAL_POLICY_NAME_BYTES, "on-change");
-        break;
-    case BAL_POLICY_EVERY:
+    if (policy.kind == BAL_POLICY_EVERY) {
         snprintf(out, BAL_POLICY_NAME_BYTES, "every:%d", policy.period);
-        break;
-    case BAL_POLICY_THRESHOLD:
+    } else if (policy.kind == BAL_POLICY_THRESHOLD) {
         snprintf(out, BAL_POLICY_NAME_BYTES, "threshold:%.10g", policy.threshold_ratio);
-        break;
-    case BAL_POLICY_SHADOW:
-        snprintf(out, BAL_POLICY_NAME_BYTES, "shadow");
-        break;
+    }
+    for (size_t row = 0; row < sizeof plain_names / sizeof plain_names[0]; row++) {
+        if (plain_names[row].policy.kind != policy.kind || policy.kind == BAL_POLICY_EVERY)
+            continue;
+        snprintf(out, BAL_POLICY_NAME_BYTES, "%s", plain_names[row].name);
     }
 }
 

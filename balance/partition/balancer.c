@@ -169,27 +169,21 @@ static int64_t largest_of(const int64_t *values, int count)
 
 /// State of the layers that change their rank; with several chunks per rank a layer may change its
 /// stage and stay.
-static void count_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
-                        bal_answer *answer)
+///
+/// @param owner [layer_count] of the answer
+static int64_t count_moved(const bal_problem *problem, const bal_chain *chain, const int *owner,
+                           arena *memory)
 {
-    if (problem->current_first_layer == NULL) return;
-    if (chain->chunk_count == 1) {
-        answer->moved_bytes =
-            bal_moved_bytes(chain->state_before, problem->current_first_layer,
-                            bal_current_stages(problem), answer->first_layer, chain->stage_count);
-        return;
-    }
-    int *owner = NULL;
+    int *current = NULL;
     int *place_rank = NULL;
-    int *next = arena_array(memory, (size_t)chain->layer_count, sizeof *next);
-    bal_current_owners(problem, chain, memory, &owner, &place_rank);
-    bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
-    plan.machine_rank = NULL;
-    bal_placed_owners(&plan, next);
+    int64_t moved = 0;
+    if (problem->current_first_layer == NULL) return 0;
+    bal_current_owners(problem, chain, memory, &current, &place_rank);
     for (int layer = 0; layer < chain->layer_count; layer++) {
-        if (owner[layer] == next[layer]) continue;
-        answer->moved_bytes += chain->state_before[layer + 1] - chain->state_before[layer];
+        if (owner[layer] == current[layer]) continue;
+        moved += chain->state_before[layer + 1] - chain->state_before[layer];
     }
+    return moved;
 }
 
 /// Whether the plan moves as few bytes as any within load_cap_ns.
@@ -236,7 +230,11 @@ static status complete_partition(const bal_problem *problem, const bal_chain *ch
             ? bal_1f1b_bound_ns(answer->stage_load, chain->stage_count, problem->microbatch_count)
             : largest_of(answer->rank_load, bal_chain_rank_count(chain));
     answer->executable = true;
-    count_moved(problem, chain, memory, answer);
+    int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
+    bal_placed_partition plan = bal_problem_placed(problem, answer->first_layer);
+    plan.machine_rank = NULL;
+    bal_placed_owners(&plan, owner);
+    answer->moved_bytes = count_moved(problem, chain, owner, memory);
     if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES) {
         return complete_moved(problem, chain, memory, answer, err);
     }
@@ -262,29 +260,15 @@ static void owner_loads(const bal_chain *chain, const int *owner, int64_t *load)
     }
 }
 
-static int64_t owner_moved_bytes(const bal_problem *problem, const bal_chain *chain,
-                                 const int *owner)
-{
-    if (problem->current_first_layer == NULL) return 0;
-    int64_t moved = 0;
-    for (int stage = 0; stage < bal_current_stages(problem); stage++) {
-        for (int layer = problem->current_first_layer[stage];
-             layer < problem->current_first_layer[stage + 1]; layer++) {
-            if (owner[layer] == stage) continue;
-            moved += chain->state_before[layer + 1] - chain->state_before[layer];
-        }
-    }
-    return moved;
-}
-
-static void complete_owners(const bal_problem *problem, const bal_chain *chain, bal_answer *answer)
+static void complete_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                            bal_answer *answer)
 {
     owner_loads(chain, answer->owner, answer->stage_load);
     bal_chain_rank_loads(chain, answer->stage_load, answer->rank_load);
     answer->bottleneck_ns = largest_of(answer->stage_load, chain->stage_count);
     answer->bottleneck_lower_bound_ns = bal_assignment_lower_bound(chain);
     answer->optimal = answer->bottleneck_ns == answer->bottleneck_lower_bound_ns;
-    answer->moved_bytes = owner_moved_bytes(problem, chain, answer->owner);
+    answer->moved_bytes = count_moved(problem, chain, answer->owner, memory);
 }
 
 /// The question without chunks, for balancers that give layers to ranks in any order: what a rank
@@ -356,7 +340,7 @@ static status answer_problem(const bal_balancer *balancer, const bal_problem *pr
         const status completed = complete_partition(problem, &chain, memory, &made, err);
         if (completed != STATUS_OK) return error_prefix(err, completed, "%s", balancer->name);
     } else {
-        complete_owners(problem, &chain, &made);
+        complete_owners(problem, &chain, memory, &made);
     }
     assert(made.bottleneck_lower_bound_ns <= made.bottleneck_ns);
     made.imbalance_ratio = bal_imbalance_ratio(made.rank_load, made.rank_count);

@@ -509,21 +509,6 @@ status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *m
     return STATUS_OK;
 }
 
-int64_t bal_moved_bytes(const int64_t *state_before, const int *from_first_layer, int from_stages,
-                        const int *to_first_layer, int to_stages)
-{
-    int64_t stay = 0;
-    for (int stage = 0; stage < from_stages && stage < to_stages; stage++) {
-        const int begin = from_first_layer[stage] > to_first_layer[stage] ? from_first_layer[stage]
-                                                                          : to_first_layer[stage];
-        const int end = from_first_layer[stage + 1] < to_first_layer[stage + 1]
-                            ? from_first_layer[stage + 1]
-                            : to_first_layer[stage + 1];
-        if (begin < end) stay += state_before[end] - state_before[begin];
-    }
-    return state_before[to_first_layer[to_stages]] - stay;
-}
-
 status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
                               error_message *err)
 {

@@ -67,9 +67,3 @@ enum { BAL_FLATTEST_CUTS_MAX = 1 << 26 };
 ///
 /// @param stage_load [stage_count]
 int64_t bal_1f1b_bound_ns(const int64_t *stage_load, int stage_count, int microbatch_count);
-
-/// State bytes of the layers whose stage differs between two partitions of the same layers.
-///
-/// @param state_before [layer_count + 1] prefix sums of state_bytes
-int64_t bal_moved_bytes(const int64_t *state_before, const int *from_first_layer, int from_stages,
-                        const int *to_first_layer, int to_stages);

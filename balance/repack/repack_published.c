@@ -22,9 +22,7 @@ typedef struct packer {
     error_message *err;
     bal_pack_result *result;
     layer_list *lists; // [rank_count]
-    bal_transfer *transfers;
-    int transfer_capacity;
-    int receiver; // round-robin: the last one
+    int receiver;      // round-robin: the last one
 } packer;
 
 static status check(const bal_pack_question *question, error_message *err)
@@ -61,19 +59,31 @@ static status check(const bal_pack_question *question, error_message *err)
     return STATUS_OK;
 }
 
-/// Makes room for more entries of an array in the arena.
-static void grow(packer *at, void **entries, int count, int *capacity, int wanted,
-                 size_t entry_bytes)
+/// Puts layers at the back of a list.
+static void append(packer *at, layer_list *list, const int *layers, int count)
 {
-    if (wanted <= *capacity) return;
-    int larger = *capacity > 0 ? *capacity : 8;
-    while (larger < wanted) {
-        larger *= 2;
+    if (list->count + count > list->capacity) {
+        const int capacity = 2 * (list->count + count);
+        int *larger = arena_array(at->memory, (size_t)capacity, sizeof *larger);
+        if (list->count > 0) memcpy(larger, list->layers, (size_t)list->count * sizeof *larger);
+        list->layers = larger;
+        list->capacity = capacity;
     }
-    void *copy = arena_array(at->memory, (size_t)larger, entry_bytes);
-    if (count > 0) memcpy(copy, *entries, (size_t)count * entry_bytes);
-    *entries = copy;
-    *capacity = larger;
+    for (int index = 0; index < count; index++) {
+        list->layers[list->count++] = layers[index];
+    }
+}
+
+/// Gives every rank the layers that it holds at the start.
+static void fill_lists(packer *at)
+{
+    for (int rank = 0; rank < at->question->rank_count; rank++) {
+        at->lists[rank].count = 0;
+        for (int layer = at->question->first_layer[rank];
+             layer < at->question->first_layer[rank + 1]; layer++) {
+            append(at, &at->lists[rank], &layer, 1);
+        }
+    }
 }
 
 static void packer_init(packer *at)
@@ -85,18 +95,11 @@ static void packer_init(packer *at)
     result->is_active = arena_array(at->memory, (size_t)ranks, sizeof *result->is_active);
     result->memory_bytes = arena_array(at->memory, (size_t)ranks, sizeof *result->memory_bytes);
     for (int rank = 0; rank < ranks; rank++) {
-        layer_list *list = &at->lists[rank];
-        const int count = question->first_layer[rank + 1] - question->first_layer[rank];
-        void *layers = NULL;
-        grow(at, &layers, 0, &list->capacity, count, sizeof *list->layers);
-        list->layers = layers;
-        for (int index = 0; index < count; index++) {
-            list->layers[list->count++] = question->first_layer[rank] + index;
-        }
         result->is_active[rank] = question->is_active == NULL || question->is_active[rank];
         result->active_count += result->is_active[rank];
         result->memory_bytes[rank] = question->memory_bytes[rank];
     }
+    fill_lists(at);
     at->receiver = NONE;
 }
 
@@ -107,23 +110,13 @@ static status merge(packer *at, int src, int dst, bool keeps)
 {
     bal_pack_result *result = at->result;
     layer_list *from = &at->lists[src];
-    layer_list *to = &at->lists[dst];
     if (from->count > BAL_PACK_TRANSFERS_MAX - result->transfer_count) {
         return error_set(at->err, STATUS_INFEASIBLE,
                          "sending %d layers of rank %d to rank %d makes more than %d transfers",
                          from->count, src, dst, BAL_PACK_TRANSFERS_MAX);
     }
-    void *transfers = at->transfers;
-    void *layers = to->layers;
-    grow(at, &transfers, result->transfer_count, &at->transfer_capacity,
-         result->transfer_count + from->count, sizeof *at->transfers);
-    grow(at, &layers, to->count, &to->capacity, to->count + from->count, sizeof *to->layers);
-    at->transfers = transfers;
-    to->layers = layers;
-    for (int index = 0; index < from->count; index++) {
-        at->transfers[result->transfer_count++] = (bal_transfer){src, dst, from->layers[index]};
-        to->layers[to->count++] = from->layers[index];
-    }
+    append(at, &at->lists[dst], from->layers, from->count);
+    result->transfer_count += from->count;
     result->duplicate_transfer_count += from->gone;
     from->gone = from->count;
     result->memory_bytes[dst] += result->memory_bytes[src];
@@ -197,14 +190,7 @@ static void finish(packer *at)
     bal_pack_result *result = at->result;
     const int ranks = at->question->rank_count;
     if (result->is_dropped) { // no layer has moved
-        for (int rank = 0; rank < ranks; rank++) {
-            at->lists[rank].count = 0;
-            const int begin = at->question->first_layer[rank];
-            const int end = at->question->first_layer[rank + 1];
-            for (int layer = begin; layer < end; layer++) {
-                at->lists[rank].layers[at->lists[rank].count++] = layer;
-            }
-        }
+        fill_lists(at);
         result->transfer_count = 0;
         result->duplicate_transfer_count = 0;
     }
@@ -228,7 +214,6 @@ static void finish(packer *at)
     if (next != at->question->first_layer[ranks] || result->holds_released) {
         result->keeps_order = false;
     }
-    result->transfers = at->transfers;
 }
 
 status bal_repack_published(const bal_pack_question *question, arena *memory,

@@ -32,8 +32,7 @@ typedef struct bal_pack_result {
     int *first_held;       // [rank_count + 1] where each rank's layers begin in held
     int *held;             // [first_held[rank_count]] layers of each rank in its own order; of
                            // `published` with every copy
-    const bal_transfer *transfers; // [transfer_count] in order; a layer may go several times
-    int transfer_count;
+    int transfer_count;    // a layer may go several times
     int duplicate_transfer_count; // of layers from ranks that they have already left
     bool is_dropped; // coded: the target was not met exactly; flags and books are changed, and no
                      // layer moves

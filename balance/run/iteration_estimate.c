@@ -26,8 +26,7 @@ void bal_layer_sums_fill(bal_layer_sums *sums, const bal_layer_times *times)
 static int64_t chunk_ns(const int64_t *before, const bal_placed_partition *plan, int place,
                         int chunk, int64_t factor_ppb)
 {
-    const int stage =
-        bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+    const int stage = bal_placed_stage(plan, place, chunk);
     const int64_t ns = before[plan->first_layer[stage + 1]] - before[plan->first_layer[stage]];
     if (factor_ppb == PPB) return ns;
     return (int64_t)(((bal_wide)ns * factor_ppb + PPB / 2) / PPB);

@@ -134,8 +134,7 @@ static int64_t slowed_ns(const weight_run *run, int64_t ns)
 static int64_t run_op_ns(const weight_run *run, int index)
 {
     const bal_op op = run->schedule->ops[index];
-    const int stage = bal_stage_of(run->plan->placement, run->plan->rank_count,
-                                   run->plan->chunk_count, run->rank, op.chunk);
+    const int stage = bal_placed_stage(run->plan, run->rank, op.chunk);
     return slowed_ns(
         run, layers_ns(run, op, run->plan->first_layer[stage], run->plan->first_layer[stage + 1]));
 }
@@ -175,8 +174,7 @@ static void note_regrouped(const bal_schedule *schedule, const int *last_backwar
                            int stage, int64_t stage_end_ns, double time_factor, int64_t *ready_ns)
 {
     const int last = last_backward[stage];
-    const int rank =
-        bal_rank_of_stage(plan->placement, plan->rank_count, plan->chunk_count, stage, NULL);
+    const int rank = bal_placed_place(plan, stage);
     const weight_run run = weight_run_of(schedule, plan, layers, time_factor, rank, last);
     const int64_t end_ns = block_end_ns(&run, last_backward, last, stage_end_ns);
     int64_t before_ns = 0;
@@ -219,8 +217,7 @@ static int next_chunk(const int *last_backward, const bal_placed_partition *plan
     int found = -1;
     int found_op = 0;
     for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int stage = bal_placed_stage(plan, place, chunk);
         const int op = last_backward[stage];
         if (op <= behind || (found >= 0 && op > found_op)) continue;
         found = chunk;
@@ -236,8 +233,7 @@ int64_t bal_reduction_end_ns(const int *last_backward, const bal_placed_partitio
     int behind = -1;
     for (int count = 0; count < plan->chunk_count; count++) {
         const int chunk = next_chunk(last_backward, plan, place, behind);
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int stage = bal_placed_stage(plan, place, chunk);
         behind = last_backward[stage];
         for (int layer = plan->first_layer[stage + 1] - 1; layer >= plan->first_layer[stage];
              layer--) {

@@ -26,15 +26,6 @@ static int64_t slowed(int64_t ns, double time_factor)
     return scaled < (double)(INT64_MAX / 4) ? (int64_t)scaled : INT64_MAX / 4;
 }
 
-typedef enum cost_pass { COST_FORWARD, COST_BACKWARD_INPUT, COST_BACKWARD_WEIGHT } cost_pass;
-
-static const int64_t *times_of(const bal_layer_costs *layers, cost_pass pass)
-{
-    return pass == COST_FORWARD          ? layers->forward_ns
-           : pass == COST_BACKWARD_INPUT ? layers->backward_input_ns
-                                         : layers->backward_weight_ns;
-}
-
 static status not_summable(const bal_replica_costs *costs, int layer, error_message *err)
 {
     return error_set(err, STATUS_INVALID,
@@ -42,8 +33,17 @@ static status not_summable(const bal_replica_costs *costs, int layer, error_mess
                      costs->iteration, layer);
 }
 
+/// An array of a replica, by its number in bal_layer_costs_list.
+static const int64_t *array_of(const bal_replica_costs *costs, int replica, int array)
+{
+    bal_layer_costs layers = costs->replicas[replica];
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&layers, arrays);
+    return *arrays[array];
+}
+
 /// One array of times: [layer_count][column_count].
-static status merge_times(const bal_replica_costs *costs, cost_pass pass, arena *memory,
+static status merge_times(const bal_replica_costs *costs, int array, arena *memory,
                           const int64_t **out, error_message *err)
 {
     const int layer_count = costs->replicas[0].layer_count;
@@ -58,8 +58,7 @@ static status merge_times(const bal_replica_costs *costs, cost_pass pass, arena 
         int64_t *row = merged + (int64_t)layer * columns;
         for (int replica = 0; replica < costs->replica_count; replica++) {
             const int own = costs->replicas[replica].microbatch_count;
-            const int64_t *own_row =
-                times_of(&costs->replicas[replica], pass) + (int64_t)layer * own;
+            const int64_t *own_row = array_of(costs, replica, array) + (int64_t)layer * own;
             for (int column = 0; column < columns; column++) {
                 const int64_t ns = columns == own ? own_row[column] : mean_of(own_row, own);
                 if (ns < 0) return not_summable(costs, layer, err);
@@ -80,10 +79,7 @@ static void merge_values(const bal_replica_costs *costs, int array, arena *memor
     const int layer_count = costs->replicas[0].layer_count;
     int64_t *largest = NULL;
     for (int replica = 0; replica < costs->replica_count; replica++) {
-        bal_layer_costs layers = costs->replicas[replica];
-        const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-        bal_layer_costs_list(&layers, arrays);
-        const int64_t *own = *arrays[array];
+        const int64_t *own = array_of(costs, replica, array);
         if (own == NULL) continue;
         if (largest == NULL) {
             largest = arena_array(memory, (size_t)layer_count, sizeof *largest);
@@ -101,10 +97,10 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
     bal_layer_costs made = costs->replicas[0];
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     made.microbatch_count = costs->column_count;
-    TRY(merge_times(costs, COST_FORWARD, memory, &made.forward_ns, err));
-    TRY(merge_times(costs, COST_BACKWARD_INPUT, memory, &made.backward_input_ns, err));
-    TRY(merge_times(costs, COST_BACKWARD_WEIGHT, memory, &made.backward_weight_ns, err));
     bal_layer_costs_list(&made, arrays);
+    for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
+        TRY(merge_times(costs, array, memory, arrays[array], err));
+    }
     for (int array = BAL_COST_TIMES_COUNT; array < BAL_COST_ARRAY_COUNT; array++) {
         merge_values(costs, array, memory, arrays[array]);
     }
