@@ -65,10 +65,12 @@ const char *ana_check_op_word(bal_op_kind kind)
     return words[kind];
 }
 
-void ana_check_percent(double change, char out[32])
+ana_change_text ana_check_percent(double change)
 {
+    ana_change_text out;
     const double tenths = round(change * 1000); // without a minus before what rounds to nothing
-    snprintf(out, 32, "%+.1f %%", tenths == 0 ? 0.0 : tenths / 10);
+    snprintf(out.text, sizeof out.text, "%+.1f %%", tenths == 0 ? 0.0 : tenths / 10);
+    return out;
 }
 
 static status check_options(const ana_check_options *options, error_message *err)

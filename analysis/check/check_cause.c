@@ -235,15 +235,11 @@ static range range_of(const ana_check *check, int rank, int kind, range *others)
 
 static void write_range(const range *over, char out[ANA_CHECK_RANGE_BYTES])
 {
-    char smallest[32];
-    char largest[32];
-    ana_check_percent(over->smallest, smallest);
-    ana_check_percent(over->largest, largest);
-    if (strcmp(smallest, largest) == 0) {
-        snprintf(out, ANA_CHECK_RANGE_BYTES, "%s", smallest);
-    } else {
-        snprintf(out, ANA_CHECK_RANGE_BYTES, "%s to %s", smallest, largest);
-    }
+    const ana_change_text smallest = ana_check_percent(over->smallest);
+    const ana_change_text largest = ana_check_percent(over->largest);
+    const bool is_one = strcmp(smallest.text, largest.text) == 0;
+    snprintf(out, ANA_CHECK_RANGE_BYTES, "%s%s%s", smallest.text, is_one ? "" : " to ",
+             is_one ? "" : largest.text);
 }
 
 static void tell_ranges(const char *who, const range *these, const range *others,
@@ -596,18 +592,13 @@ static const ana_check_quantity *worst_of(const ana_check *check, ana_check_grou
 static void tell_effects(const ana_check *check, const pipeline_effects *effects,
                          ana_check_cause *cause)
 {
-    char texts[4][32];
     const ana_check_quantity *length = &check->quantities[check->length];
     if (!effects->is_known) return;
-    ana_check_percent(effects->ops, texts[0]);
-    ana_check_percent(effects->messages, texts[1]);
-    ana_check_percent(effects->order, texts[2]);
-    ana_check_percent(length->change, texts[3]);
     add_evidence(cause,
-                 "the plan's pipeline with the measured op times alone takes %s, with the "
-                 "measured messages alone %s, in the measured order alone %s; iterations took "
-                 "%s",
-                 texts[0], texts[1], texts[2], texts[3]);
+                 "the plan's pipeline with the measured op times alone takes %s, with the measured "
+                 "messages alone %s, in the measured order alone %s; iterations took %s",
+                 ana_check_percent(effects->ops).text, ana_check_percent(effects->messages).text,
+                 ana_check_percent(effects->order).text, ana_check_percent(length->change).text);
 }
 
 /// The ranks that a message goes between.

@@ -18,34 +18,31 @@ static void write_value(const ana_check_quantity *quantity, double value, char o
 
 static void write_interval(const ana_check_quantity *quantity, char out[ANA_CHECK_RANGE_BYTES])
 {
-    char low[32];
-    char high[32];
     out[0] = '\0';
     if (!quantity->is_number) return;
-    if (!quantity->is_bounded) {
+    if (quantity->is_bounded) {
+        snprintf(out, ANA_CHECK_RANGE_BYTES, "[%s, %s]", ana_check_percent(quantity->low).text,
+                 ana_check_percent(quantity->high).text);
+    } else {
         snprintf(out, ANA_CHECK_RANGE_BYTES, "%d of %d iterations", quantity->count,
                  quantity->needed_count);
-        return;
     }
-    ana_check_percent(quantity->low, low);
-    ana_check_percent(quantity->high, high);
-    snprintf(out, ANA_CHECK_RANGE_BYTES, "[%s, %s]", low, high);
 }
 
 static void print_row(const ana_check_quantity *quantity, text_buffer *out)
 {
     char planned[32] = "";
     char measured[32] = "";
-    char change[32] = "";
+    ana_change_text change = {""};
     char interval[ANA_CHECK_RANGE_BYTES];
     write_interval(quantity, interval);
     if (quantity->is_number && quantity->count > 0) {
         write_value(quantity, quantity->planned, planned);
         write_value(quantity, quantity->measured, measured);
-        ana_check_percent(quantity->change, change);
+        change = ana_check_percent(quantity->change);
     }
     text_format(out, "  %-36s %10s %10s %10s  %-20s %s\n", quantity->name, planned, measured,
-                change, interval, ana_check_verdict_names[quantity->verdict]);
+                change.text, interval, ana_check_verdict_names[quantity->verdict]);
 }
 
 /// Whether a quantity is the worst of its group.
@@ -100,14 +97,12 @@ static void describe_number(const ana_check_quantity *quantity, char out[ANA_CHE
 {
     char planned[32];
     char measured[32];
-    char change[32];
     char interval[ANA_CHECK_RANGE_BYTES];
     write_value(quantity, quantity->planned, planned);
     write_value(quantity, quantity->measured, measured);
-    ana_check_percent(quantity->change, change);
     write_interval(quantity, interval);
-    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s", measured, planned, change,
-             base_of(quantity), interval);
+    snprintf(out, ANA_CHECK_LINE_BYTES, "%s instead of %s, %s%s %s", measured, planned,
+             ana_check_percent(quantity->change).text, base_of(quantity), interval);
 }
 
 /// A line of evidence, wrapped after its dash.

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "models/experts/expert_counts.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,16 +138,11 @@ static status read_outline(const char *path, ana_counts_format format, arena *me
 /// The number in "rank<number>.jsonl"; -1: another name.
 static int rank_of(const char *name)
 {
-    int64_t rank = 0;
-    char digits[16];
-    const size_t length = strlen(name);
-    const size_t around = strlen("rank") + strlen(".jsonl");
-    if (length <= around || length - around >= sizeof digits) return -1;
-    if (strncmp(name, "rank", 4) != 0 || strcmp(name + length - 6, ".jsonl") != 0) return -1;
-    snprintf(digits, sizeof digits, "%.*s", (int)(length - around), name + 4);
-    if (text_parse_int64(digits, "rank", 0, MODEL_COUNT_FILES_MAX * 4096, &rank, NULL) != STATUS_OK)
-        return -1;
-    return (int)rank;
+    int rank = -1;
+    int end = 0;
+    if (strncmp(name, "rank", 4) != 0 || !isdigit((unsigned char)name[4])) return -1;
+    if (sscanf(name, "rank%9d.jsonl%n", &rank, &end) != 1 || end == 0) return -1;
+    return name[end] == '\0' ? rank : -1;
 }
 
 /// Files of a folder, which must be of ranks 0 to count - 1.
@@ -169,13 +165,6 @@ static status count_ranks(const char *folder, int *count, error_message *err)
     if (largest + 1 == *count) return STATUS_OK;
     return error_set(err, STATUS_FORMAT, "%.200s: %d files of ranks, the largest is rank %d",
                      folder, *count, largest);
-}
-
-static char *rank_path(const char *folder, int rank, arena *memory)
-{
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%.*s/rank%d.jsonl", PATH_BYTES - 32, folder, rank);
-    return arena_string(memory, path);
 }
 
 /// How the ranks of the files hold the experts.
@@ -207,39 +196,44 @@ static status find_groups(const char *path, const ana_counted_layout *layout, in
                      path, file_count, layout->stage_count, made->expert_parallel);
 }
 
-static void list_files(const char *folder, const ana_counted_layout *layout, int file_count,
-                       const char *only, arena *memory, ana_counted_run *made)
+/// @param paths [file_count] of ranks in their order
+/// @param place of all of them, for messages
+static status find_megatron(const char *const *paths, int file_count, const char *place,
+                            const ana_counted_layout *layout, arena *memory, ana_counted_run *made,
+                            error_message *err)
 {
     const int stages = layout->stage_count;
+    ana_counts_outline seen;
+    TRY(read_outline(paths[0], ANA_COUNTS_MEGATRON, memory, &seen, err));
+    TRY(find_groups(place, layout, file_count, &seen, made, err));
     const int ranks = made->expert_parallel;
     int *first_layer = arena_array(memory, (size_t)stages, sizeof *first_layer);
     made->files = arena_array(memory, (size_t)stages * (size_t)ranks, sizeof *made->files);
     for (int stage = 0; stage < stages; stage++) {
         first_layer[stage] = stage * (layout->layer_count / stages);
         for (int rank = 0; rank < ranks; rank++) {
-            const char *path =
-                only != NULL ? only
-                             : rank_path(folder, stage * (file_count / stages) + rank, memory);
-            made->files[stage * ranks + rank] = path;
+            made->files[stage * ranks + rank] = paths[stage * (file_count / stages) + rank];
         }
     }
     made->first_layer = first_layer;
     made->stage_count = stages;
-}
-
-static status find_megatron(const char *folder, const char *only, const ana_counted_layout *layout,
-                            arena *memory, ana_counted_run *made, error_message *err)
-{
-    int file_count = 1;
-    ana_counts_outline seen;
-    if (only == NULL) TRY(count_ranks(folder, &file_count, err));
-    const char *first = only != NULL ? only : rank_path(folder, 0, memory);
-    TRY(read_outline(first, ANA_COUNTS_MEGATRON, memory, &seen, err));
-    TRY(find_groups(only != NULL ? only : folder, layout, file_count, &seen, made, err));
     made->microbatch_count = seen.is_repeated ? seen.row_count / 2 : seen.row_count;
     made->last_iteration = seen.last_iteration;
-    list_files(folder, layout, file_count, only, memory, made);
     return STATUS_OK;
+}
+
+static status find_in_folder(const char *folder, const ana_counted_layout *layout, arena *memory,
+                             ana_counted_run *made, error_message *err)
+{
+    int count = 0;
+    TRY(count_ranks(folder, &count, err));
+    const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
+    for (int rank = 0; rank < count; rank++) {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "%.*s/rank%d.jsonl", PATH_BYTES - 32, folder, rank);
+        paths[rank] = arena_string(memory, path);
+    }
+    return find_megatron(paths, count, folder, layout, memory, made, err);
 }
 
 static status find_csv(const char *path, const ana_counted_layout *layout, arena *memory,
@@ -281,9 +275,10 @@ status ana_counted_run_find(const char *path, const ana_counted_layout *layout, 
     char inner[PATH_BYTES];
     if (is_folder(path)) {
         snprintf(inner, sizeof inner, "%.*s/tokens_per_expert", PATH_BYTES - 32, path);
-        TRY(find_megatron(is_folder(inner) ? inner : path, NULL, layout, memory, &made, err));
+        TRY(find_in_folder(is_folder(inner) ? inner : path, layout, memory, &made, err));
     } else if (ends_with(path, ".jsonl")) {
-        TRY(find_megatron(NULL, path, layout, memory, &made, err));
+        const char *only = arena_string(memory, path);
+        TRY(find_megatron(&only, 1, path, layout, memory, &made, err));
     } else {
         TRY(find_csv(path, layout, memory, &made, err));
     }
