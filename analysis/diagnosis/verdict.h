@@ -1,5 +1,5 @@
-/// Gains with their intervals, whether dynamic balancing is worth it by rules that README.md lists,
-/// and what to record where that cannot be told.
+/// Gains with their intervals, whether dynamic balancing is worth it, and what to record where that
+/// cannot be told.
 #pragma once
 
 #include "base/arena.h"
@@ -40,7 +40,8 @@ typedef enum ana_verdict {
     ANA_VERDICT_UNDECIDABLE,
 } ana_verdict;
 
-/// Why; each decides alone where it holds, the first one first.
+/// Why; each decides alone where it holds, the first one first. An interval is below the threshold
+/// if its high end is, above it if its low end is.
 typedef enum ana_ground {
     ANA_GROUND_UNIFORM,       ///< undecidable: measured, and all layers alike to the ns
     ANA_GROUND_SHORT,         ///< undecidable: too few iterations for an interval
