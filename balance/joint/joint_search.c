@@ -25,13 +25,6 @@ enum {
     BUDGET_LEAST = 1000,
 };
 
-/// A place that a walk may begin from.
-typedef struct candidate {
-    int shape; // index, or -1: free
-    int source;
-    bal_joint_place place;
-} candidate;
-
 /// One placement in question.
 typedef struct shape_state {
     bal_joint_ground ground;
@@ -39,7 +32,8 @@ typedef struct shape_state {
     int partition_count;
     int *partitions[PARTITIONS_MAX]; // [stages + 1] each
     bal_joint_place scratch;
-    candidate kept[WALKS_MAX]; // the best of different partitions
+    bal_joint_place kept[WALKS_MAX]; // of different partitions, the best first
+    int kept_count;
 } shape_state;
 
 typedef struct search {
@@ -227,8 +221,7 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     bal_joint_place_init(&made->ground, state->memory, &made->scratch);
     bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count]);
     for (int index = 0; index < WALKS_MAX; index++) {
-        made->kept[index].shape = -1;
-        bal_joint_place_init(&made->ground, state->memory, &made->kept[index].place);
+        bal_joint_place_init(&made->ground, state->memory, &made->kept[index]);
     }
     TRY(add_partitions(state, made, of_bound, err));
     state->may_fit = true;
@@ -295,24 +288,23 @@ static status explain_infeasible(const search *state, error_message *err)
 }
 
 /// Keeps a place for walks: the best order of each of the best partitions of a shape.
-static void keep(search *state, int shape, int source, const bal_joint_place *place)
+static void keep(shape_state *own, const bal_joint_place *place)
 {
-    shape_state *own = &state->shapes[shape];
     const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof *place->first_layer;
-    candidate *worst = &own->kept[0];
-    for (int index = 0; index < WALKS_MAX; index++) {
-        candidate *kept = &own->kept[index];
-        if (kept->shape >= 0 && memcmp(kept->place.first_layer, place->first_layer, bytes) == 0) {
-            worst = kept;
-            break;
-        }
-        if (worst->shape < 0) continue;
-        if (kept->shape < 0 || kept->place.makespan_ns > worst->place.makespan_ns) worst = kept;
+    bal_joint_place *const kept = own->kept;
+    int at = 0;
+    while (at < own->kept_count && memcmp(kept[at].first_layer, place->first_layer, bytes) != 0) {
+        at++;
     }
-    if (worst->shape >= 0 && worst->place.makespan_ns <= place->makespan_ns) return;
-    worst->shape = shape;
-    worst->source = source;
-    bal_joint_place_copy(&own->ground, place, &worst->place);
+    if (at == WALKS_MAX) at--; // the worst
+    if (at < own->kept_count && kept[at].makespan_ns <= place->makespan_ns) return;
+    if (at == own->kept_count) own->kept_count++;
+    bal_joint_place_copy(&own->ground, place, &kept[at]);
+    for (; at > 0 && kept[at - 1].makespan_ns > kept[at].makespan_ns; at--) {
+        const bal_joint_place better = kept[at];
+        kept[at] = kept[at - 1];
+        kept[at - 1] = better;
+    }
 }
 
 static void note(search *state, int shape, int source, const bal_joint_place *place)
@@ -338,7 +330,7 @@ static void consider(search *state, int shape, int source)
     place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
     if (place->makespan_ns == INT64_MAX) return;
     note(state, shape, source, place);
-    keep(state, shape, source, place);
+    keep(own, place);
 }
 
 /// One microbatch after the other on every rank: the order that needs the least memory.
@@ -482,35 +474,6 @@ typedef struct walker {
     bal_joint_walk walk;
 } walker;
 
-/// The best place of every shape, then the best of the others.
-static int choose_starts(const search *state, const candidate *starts[WALKS_MAX])
-{
-    int count = 0;
-    bool taken[SHAPES_MAX][WALKS_MAX] = {{false}};
-    for (int turn = 0; turn < state->shape_count + WALKS_MAX && count < WALKS_MAX; turn++) {
-        int best_shape = -1;
-        int best_index = -1;
-        for (int shape = 0; shape < state->shape_count; shape++) {
-            if (turn < state->shape_count && shape != turn) continue;
-            for (int index = 0; index < WALKS_MAX; index++) {
-                const candidate *kept = &state->shapes[shape].kept[index];
-                if (kept->shape < 0 || taken[shape][index]) continue;
-                if (best_shape >= 0 &&
-                    kept->place.makespan_ns >=
-                        state->shapes[best_shape].kept[best_index].place.makespan_ns) {
-                    continue;
-                }
-                best_shape = shape;
-                best_index = index;
-            }
-        }
-        if (best_shape < 0) continue;
-        taken[best_shape][best_index] = true;
-        starts[count++] = &state->shapes[best_shape].kept[best_index];
-    }
-    return count;
-}
-
 /// Walks one of them on, as far as the budget goes.
 ///
 /// @param step_count a multiple of RUN_STEPS
@@ -541,21 +504,41 @@ static void sort_walkers(walker **walkers, int count)
     }
 }
 
-/// @return how many there are
+static walker *begin_walk(search *state, int shape, const bal_joint_place *from, int index)
+{
+    const bal_joint_ground *ground = &state->shapes[shape].ground;
+    walker *made = arena_array(state->memory, 1, sizeof *made);
+    bal_joint_place_init(ground, state->memory, &made->walk.here);
+    bal_joint_place_init(ground, state->memory, &made->walk.best);
+    made->shape = shape;
+    made->makespan_ns = from->makespan_ns;
+    bal_joint_walk_begin(ground, from, state->question->seed, (uint64_t)index, &made->walk);
+    return made;
+}
+
+/// Begins at the best place of every shape, then at the best of the others.
+///
+/// @return how many walks there are
 static int begin_walks(search *state, walker **walkers)
 {
-    const candidate *starts[WALKS_MAX];
-    const int count = choose_starts(state, starts);
-    for (int index = 0; index < count; index++) {
-        const bal_joint_ground *ground = &state->shapes[starts[index]->shape].ground;
-        walker *made = arena_array(state->memory, 1, sizeof *made);
-        bal_joint_place_init(ground, state->memory, &made->walk.here);
-        bal_joint_place_init(ground, state->memory, &made->walk.best);
-        made->shape = starts[index]->shape;
-        made->makespan_ns = starts[index]->place.makespan_ns;
-        bal_joint_walk_begin(ground, &starts[index]->place, state->question->seed, (uint64_t)index,
-                             &made->walk);
-        walkers[index] = made;
+    int next[SHAPES_MAX] = {0};
+    int count = 0;
+    for (int turn = 0; turn < state->shape_count + WALKS_MAX && count < WALKS_MAX; turn++) {
+        const shape_state *best = NULL;
+        for (int shape = 0; shape < state->shape_count; shape++) {
+            const shape_state *own = &state->shapes[shape];
+            if (turn < state->shape_count && shape != turn) continue;
+            if (next[shape] == own->kept_count) continue;
+            if (best != NULL && own->kept[next[shape]].makespan_ns >=
+                                    best->kept[next[best - state->shapes]].makespan_ns) {
+                continue;
+            }
+            best = own;
+        }
+        if (best == NULL) continue;
+        const int shape = (int)(best - state->shapes);
+        walkers[count] = begin_walk(state, shape, &best->kept[next[shape]++], count);
+        count++;
     }
     return count;
 }
