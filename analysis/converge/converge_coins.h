@@ -31,7 +31,7 @@ static inline uint64_t ana_coins_word(const ana_coins *coins, int64_t round, int
     return z ^ (z >> 31);
 }
 
-/// A node's lot in a round, by which ties are broken. The words of a round behind those of the
+/// A node's lot in a round, by which ties are broken. The words of a round after those of the
 /// roles, mixed with the node.
 static inline uint64_t ana_coins_lot(const ana_coins *coins, int64_t round, int node)
 {

@@ -121,7 +121,7 @@ static void play_block(walk *at, int64_t length)
 static void leave_trail(ana_trail *trail, int64_t round, double potential)
 {
     if (trail == NULL) return;
-    if (trail->count == trail->capacity) {
+    if (trail->count == ANA_TRAIL_MAX) {
         for (int entry = 0; 2 * entry < trail->count; entry++) {
             trail->round[entry] = trail->round[2 * entry];
             trail->potential[entry] = trail->potential[2 * entry];

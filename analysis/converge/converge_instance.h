@@ -32,12 +32,13 @@ typedef struct ana_instance {
     double smallest_drop_share; // drop / spread is never below; infinite without a round
 } ana_instance;
 
-/// The potential over the rounds, thinned. Zero-initialise all but capacity and the arrays.
+enum { ANA_TRAIL_MAX = 2000 };
+
+/// The potential over the rounds, thinned. Begins as zeros.
 typedef struct ana_trail {
-    int capacity;      // >= 2
-    int count;         // entries written
-    int64_t *round;    // [capacity] ascending, from 0 to the last
-    double *potential; // [capacity]
+    int count;
+    int64_t round[ANA_TRAIL_MAX]; // [count] ascending, from 0 to the last
+    double potential[ANA_TRAIL_MAX];
 } ana_trail;
 
 /// A scheme at work, with what its instances need; one per thread.

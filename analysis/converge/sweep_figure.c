@@ -6,13 +6,15 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { TRAIL_ENTRIES = 2000, NODE_MARKS_MAX = 12 };
+enum { NODE_MARKS_MAX = 12 };
 
-static void set_title(const ana_sweep *sweep, const char *more, text_buffer *settings)
+/// @param nodes of the one point that is drawn; 0: there are several
+static void set_title(const ana_sweep *sweep, int nodes, text_buffer *settings)
 {
     text_buffer title = {0};
-    text_format(&title, "%s on %s, from %s%s", sweep->scheme->name, ana_graph_names[sweep->graph],
-                ana_initial_names[sweep->instance.initial], more);
+    text_format(&title, "%s on %s, from %s", sweep->scheme->name, ana_graph_names[sweep->graph],
+                ana_initial_names[sweep->instance.initial]);
+    if (nodes > 0) text_format(&title, ", %d nodes", nodes);
     text_append(settings, "title = ");
     ana_plot_quote(settings, title.bytes);
     text_append(settings, "\n");
@@ -66,7 +68,7 @@ status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, e
 {
     const bool over_nodes = answer->sweep->nodes_count > 1 || answer->sweep->gamma_count == 1;
     text_buffer settings = {0};
-    set_title(answer->sweep, "", &settings);
+    set_title(answer->sweep, 0, &settings);
     text_format(&settings, "x_title = '%s'\nhas_spectral = %d\n", over_nodes ? "nodes" : "gamma",
                 !isnan(answer->summaries[0].rounds_spectral));
     if (over_nodes) mark_nodes(answer->sweep, &settings);
@@ -76,11 +78,9 @@ status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, e
     return drawn;
 }
 
-static void append_trail(const ana_sweep_answer *answer, const ana_trail *trail,
-                         text_buffer *settings)
+static void append_trail(const ana_sweep *sweep, const ana_sweep_point *point,
+                         const ana_trail *trail, text_buffer *settings)
 {
-    const ana_sweep *sweep = answer->sweep;
-    const ana_sweep_point *point = &answer->points[ana_sweep_point_count(sweep) - 1];
     const double nodes = point->graph.node_count;
     const double contraction =
         ana_scheme_contraction(sweep->scheme, &point->graph, &sweep->options);
@@ -101,28 +101,17 @@ static void append_trail(const ana_sweep_answer *answer, const ana_trail *trail,
     text_append(settings, "EOD\n");
 }
 
-static status draw_trail(const ana_sweep_answer *answer, const ana_trail *trail, text_buffer *svg,
-                         error_message *err)
-{
-    const ana_sweep_point *point = &answer->points[ana_sweep_point_count(answer->sweep) - 1];
-    text_buffer nodes = {0};
-    text_buffer settings = {0};
-    text_format(&nodes, ", %d nodes", point->graph.node_count);
-    set_title(answer->sweep, nodes.bytes, &settings);
-    append_trail(answer, trail, &settings);
-    const status drawn = ana_plot("potential", &settings, svg, err);
-    text_free(&settings);
-    text_free(&nodes);
-    return drawn;
-}
-
 status ana_sweep_draw_potential(const ana_sweep_answer *answer, text_buffer *svg,
                                 error_message *err)
 {
-    int64_t rounds[TRAIL_ENTRIES];
-    double potentials[TRAIL_ENTRIES];
-    ana_trail trail = {.capacity = TRAIL_ENTRIES, .round = rounds, .potential = potentials};
-    const int last = ana_sweep_point_count(answer->sweep) - 1;
-    TRY(ana_sweep_trail(answer->sweep, &answer->points[last], &trail, err));
-    return draw_trail(answer, &trail, svg, err);
+    const ana_sweep *sweep = answer->sweep;
+    const ana_sweep_point *point = &answer->points[ana_sweep_point_count(sweep) - 1];
+    ana_trail trail = {0};
+    text_buffer settings = {0};
+    TRY(ana_sweep_trail(sweep, point, &trail, err));
+    set_title(sweep, point->graph.node_count, &settings);
+    append_trail(sweep, point, &trail, &settings);
+    const status drawn = ana_plot("potential", &settings, svg, err);
+    text_free(&settings);
+    return drawn;
 }

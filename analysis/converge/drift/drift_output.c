@@ -232,11 +232,9 @@ status ana_drift_draw(const ana_drift_study *study, const ana_drift_result *resu
     const bool has_course = study->question.course != NULL;
     const int series_count = has_course ? 1 : study->round_option_count;
     text_buffer settings = {0};
-    text_format(&settings, "x_title = '%s'\nseries_count = %d\n",
+    text_format(&settings, "x_title = '%s'\nseries_count = %d\narray titles[%d]\n",
                 has_course ? "rounds per iteration" : "drift per iteration / mean stage load",
-                series_count);
-    text_append(&settings, "array titles[");
-    text_format(&settings, "%d]\n", series_count);
+                series_count, series_count);
     for (int series = 0; series < series_count; series++) {
         text_format(&settings, "titles[%d] = ", series + 1);
         if (has_course) {
@@ -247,8 +245,7 @@ status ana_drift_draw(const ana_drift_study *study, const ana_drift_result *resu
         text_append(&settings, "\n");
         plot_series(study, result, series, &settings);
     }
-    const status drawn = settings.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                         : ana_plot("drift", &settings, svg, err);
+    const status drawn = ana_plot("drift", &settings, svg, err);
     text_free(&settings);
     return drawn;
 }

@@ -58,7 +58,7 @@ typedef struct ana_trials {
 
 ///
 /// @return STATUS_INVALID if no cell has as many layers as chunks, or there are more instances than
-///         ANA_TRIAL_INSTANCES_MAX; STATUS_NO_MEMORY; as ana_spread_run
+///         ANA_TRIAL_INSTANCES_MAX; as ana_spread_run
 status ana_trials_run(const ana_trial_question *question, ana_spread *spread, arena *memory,
                       ana_trials *trials, error_message *err);
 

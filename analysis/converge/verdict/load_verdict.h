@@ -61,7 +61,7 @@ typedef struct ana_load_verdict {
 
 /// @param problem  layers, stages, caps, plan in force; its weight and objective are not read
 /// @param gamma_ns 0: the mean load
-/// @return as bal_chain_of and bal_partition_bottleneck; STATUS_NO_MEMORY. A balancer that refuses
+/// @return as bal_chain_of and bal_partition_bottleneck. A balancer that refuses
 ///         is a row.
 status ana_load_verdict_of(const bal_problem *problem, double gamma_ns, arena *memory,
                            ana_load_verdict *verdict, error_message *err);

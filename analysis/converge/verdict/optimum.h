@@ -60,7 +60,6 @@ ana_range_plans ana_range_enumerate(const int64_t *weight, int layer_count, int 
 /// @param upper_range the range of some plan: a better one is looked for
 /// @param memory      for scratch
 /// @param work_max    additions at the most; more: is_exact is false and the rest untouched
-/// @return STATUS_NO_MEMORY
 ///
 /// Time O(sums of runs of layers within upper_range of the mean * stage_count * layer_count).
 void ana_range_smallest(const int64_t *weight, int layer_count, int stage_count,
