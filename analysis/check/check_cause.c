@@ -47,15 +47,8 @@ typedef struct pipeline_effects {
     double order;
 } pipeline_effects;
 
-/// Where one time of a stage is kept, and where the time that stands for it in the check is.
-typedef struct times {
-    int64_t *forward_ns; // [stage_count] each
-    int64_t *backward_input_ns;
-    int64_t *backward_weight_ns;
-    int64_t *send_forward_ns;
-    int64_t *send_backward_ns;
-    int64_t *zero;
-} times;
+/// Times of the stages' ops and messages that make up a play.
+enum { TIME_FORWARD, TIME_INPUT, TIME_WEIGHT, TIME_SEND, TIME_SEND_BACK, TIME_NONE, TIME_COUNT };
 
 /// A microbatch's share of the planned iteration, ns.
 static double share_ns(const ana_check *check)
@@ -75,64 +68,53 @@ static int64_t time_of(const ana_check_quantity *quantity, bool is_measured, dou
     return ns > 0 ? llround(ns) : 0;
 }
 
-static void put_op(const ana_check_quantity *quantity, int64_t ns, times *out)
+/// Puts a time where the costs have it: a message is the sender's there, the receiver's in a check.
+static void put_time(const ana_check_quantity *quantity, int64_t value, int stage_count,
+                     int64_t *const ns[TIME_COUNT])
 {
-    if (quantity->op == OP_FORWARD) {
-        out->forward_ns[quantity->stage] = ns;
-    } else if (quantity->op == OP_BACKWARD_WEIGHT) {
-        out->backward_weight_ns[quantity->stage] = ns;
-    } else {
-        out->backward_input_ns[quantity->stage] = ns;
+    const int stage = quantity->stage;
+    if (quantity->group == ANA_CHECK_OP) {
+        const int kind = quantity->op == OP_FORWARD           ? TIME_FORWARD
+                         : quantity->op == OP_BACKWARD_WEIGHT ? TIME_WEIGHT
+                                                              : TIME_INPUT;
+        ns[kind][stage] = value;
+    } else if (quantity->op == OP_FORWARD) {
+        if (stage > 0) ns[TIME_SEND][stage - 1] = value;
+    } else if (stage + 1 < stage_count) {
+        ns[TIME_SEND_BACK][stage + 1] = value;
     }
 }
 
-/// A message is the sender's in the costs, the receiver's in the check.
-static void put_message(const ana_check_quantity *quantity, int64_t ns, int stage_count, times *out)
+/// Makespan of an order with op times and messages as planned or as measured; -1: it cannot be
+/// played.
+static int64_t play(const ana_check *check, const bal_schedule *schedule, bool measured_ops,
+                    bool measured_messages, arena *memory)
 {
-    if (quantity->op == OP_FORWARD) {
-        if (quantity->stage > 0) out->send_forward_ns[quantity->stage - 1] = ns;
-    } else if (quantity->stage + 1 < stage_count) {
-        out->send_backward_ns[quantity->stage + 1] = ns;
-    }
-}
-
-static times make_times(const ana_check *check, bool measured_ops, bool measured_messages,
-                        int stage_count, arena *memory)
-{
-    const size_t stages = (size_t)stage_count;
-    const double share = share_ns(check);
-    int64_t *all = arena_array(memory, stages * 6, sizeof *all);
-    times made = {
-        all, all + stages, all + 2 * stages, all + 3 * stages, all + 4 * stages, all + 5 * stages};
-    for (int index = 0; index < check->quantity_count; index++) {
-        const ana_check_quantity *quantity = &check->quantities[index];
-        if (quantity->count == 0 || quantity->stage >= stage_count) continue;
-        if (quantity->group == ANA_CHECK_OP) {
-            put_op(quantity, time_of(quantity, measured_ops, share), &made);
-        } else if (quantity->group == ANA_CHECK_MESSAGE) {
-            put_message(quantity, time_of(quantity, measured_messages, share), stage_count, &made);
-        }
-    }
-    return made;
-}
-
-/// Makespan of an order; -1: it cannot be played.
-static int64_t play(const bal_schedule *schedule, const times *with, arena *memory)
-{
-    const bal_stage_costs costs = {
-        .stage_count = schedule->rank_count * schedule->chunk_count,
-        .microbatch_count = 1,
-        .forward_ns = with->forward_ns,
-        .backward_input_ns = with->backward_input_ns,
-        .backward_weight_ns = with->backward_weight_ns,
-        .send_forward_ns = with->send_forward_ns,
-        .send_backward_ns = with->send_backward_ns,
-        .memory_forward = with->zero,
-        .memory_backward_input = with->zero,
-        .memory_backward_weight = with->zero,
-    };
+    const int stages = schedule->rank_count * schedule->chunk_count;
+    int64_t *ns[TIME_COUNT];
     sim_order order;
     sim_summary summary;
+    for (int time = 0; time < TIME_COUNT; time++) {
+        ns[time] = arena_array(memory, (size_t)stages, sizeof *ns[time]);
+    }
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *quantity = &check->quantities[index];
+        const bool is_op = quantity->group == ANA_CHECK_OP;
+        if (!is_op && quantity->group != ANA_CHECK_MESSAGE) continue;
+        if (quantity->count == 0 || quantity->stage >= stages) continue;
+        const bool is_measured = is_op ? measured_ops : measured_messages;
+        put_time(quantity, time_of(quantity, is_measured, share_ns(check)), stages, ns);
+    }
+    const bal_stage_costs costs = {.stage_count = stages,
+                                   .microbatch_count = 1,
+                                   .forward_ns = ns[TIME_FORWARD],
+                                   .backward_input_ns = ns[TIME_INPUT],
+                                   .backward_weight_ns = ns[TIME_WEIGHT],
+                                   .send_forward_ns = ns[TIME_SEND],
+                                   .send_backward_ns = ns[TIME_SEND_BACK],
+                                   .memory_forward = ns[TIME_NONE],
+                                   .memory_backward_input = ns[TIME_NONE],
+                                   .memory_backward_weight = ns[TIME_NONE]};
     if (sim_order_compile(schedule, memory, &order, NULL) != STATUS_OK ||
         sim_costs_check(schedule, &costs, NULL) != STATUS_OK ||
         sim_summary_init(&order, memory, &summary) != STATUS_OK) {
@@ -154,21 +136,17 @@ static void find_effects(const ana_check *check, arena *memory, pipeline_effects
     *effects = (pipeline_effects){0};
     if (check->plan->first == NULL || !has_op_times(check)) return;
     const bal_schedule *schedule = &check->plan->first->schedule;
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    const times planned = make_times(check, false, false, stages, memory);
-    const times ops = make_times(check, true, false, stages, memory);
-    const times messages = make_times(check, false, true, stages, memory);
-    const int64_t base_ns = play(schedule, &planned, memory);
-    if (base_ns <= 0) return;
-    *effects = (pipeline_effects){.is_known = true,
-                                  .ops = effect(base_ns, play(schedule, &ops, memory)),
-                                  .messages = effect(base_ns, play(schedule, &messages, memory))};
     const ana_timeline *other = check->measured->first;
+    const int64_t base_ns = play(check, schedule, false, false, memory);
+    if (base_ns <= 0) return;
+    effects->is_known = true;
+    effects->ops = effect(base_ns, play(check, schedule, true, false, memory));
+    effects->messages = effect(base_ns, play(check, schedule, false, true, memory));
     if (other == NULL || other->schedule.rank_count != schedule->rank_count ||
         other->schedule.chunk_count != schedule->chunk_count) {
         return;
     }
-    effects->order = effect(base_ns, play(&other->schedule, &planned, memory));
+    effects->order = effect(base_ns, play(check, &other->schedule, false, false, memory));
 }
 
 /// The range of changes among some ops. Zero-initialise.
