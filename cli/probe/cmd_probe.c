@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/launcher.h"
 #include "cli/output.h"
-#include "cli/probe/probe_report.h"
+#include "cli/probe/probe.h"
 
 #include "base/file.h"
 #include "models/cost/layer_work.h"
@@ -217,10 +217,7 @@ static status write_file(const probe_request *request, const cli_probe_report *r
     json_document *document = NULL;
     model_hardware hardware;
     cli_probe_write_hardware(report, result, &file);
-    status written = STATUS_OK;
-    if (written == STATUS_OK) {
-        written = json_open_bytes("what was measured", file.bytes, file.length, &document, err);
-    }
+    status written = json_open_bytes("what was measured", file.bytes, file.length, &document, err);
     if (written == STATUS_OK) {
         written = model_hardware_read(document, report->name, memory, &hardware, err);
         json_close(document);

@@ -1,4 +1,5 @@
-#include "cli/probe/probe_report.h"
+/// What a probe has found, told.
+#include "cli/probe/probe.h"
 
 #include "base/json.h"
 
@@ -164,9 +165,16 @@ static void write_compute_sources(json_writer *writer, const cli_probe_report *r
     write_source(writer, "efficiency", "measured", text);
 }
 
-static const char *preset_name(const cli_probe_report *report, const char *otherwise)
+/// @param line that was measured; NULL: taken from the preset, or else from the other one
+static void describe_line(const cli_probe_report *report, const exec_probe_line *line,
+                          const char *other, char text[160])
 {
-    return report->preset != NULL ? report->preset->name : otherwise;
+    if (line == NULL) {
+        snprintf(text, 160, "as %.60s", report->preset != NULL ? report->preset->name : other);
+        return;
+    }
+    snprintf(text, 160, "measured over %s, %d sizes and pairs, within %.0f %%", report->transport,
+             line->trip_count, 100 * line->deviation_ratio);
 }
 
 /// Where the two lines come from, in words.
@@ -175,16 +183,8 @@ static void describe_links(const cli_probe_report *report, const cli_probe_resul
 {
     char intra[160];
     char inter[160];
-    snprintf(intra, sizeof intra, "as %.60s", preset_name(report, "inter"));
-    snprintf(inter, sizeof inter, "as %.60s", preset_name(report, "intra"));
-    if (result->has_intra) {
-        snprintf(intra, sizeof intra, "measured over %s, %d sizes and pairs, within %.0f %%",
-                 report->transport, result->intra.trip_count, 100 * result->intra.deviation_ratio);
-    }
-    if (result->has_inter) {
-        snprintf(inter, sizeof inter, "measured over %s, %d sizes and pairs, within %.0f %%",
-                 report->transport, result->inter.trip_count, 100 * result->inter.deviation_ratio);
-    }
+    describe_line(report, result->has_intra ? &result->intra : NULL, "inter", intra);
+    describe_line(report, result->has_inter ? &result->inter : NULL, "intra", inter);
     snprintf(text, TEXT_BYTES, "%s: intra %s; inter %s", what, intra, inter);
 }
 
@@ -280,30 +280,41 @@ static void print_products(const cli_probe_report *report, const cli_probe_resul
     }
 }
 
-static void print_times(const char *what, const exec_probe_times *times, const char *rate,
-                        text_buffer *out)
-{
-    char text[96];
-    text_format(out, "  %-22s %s  %s\n", what, times_text(times, text), rate);
-}
+/// What is timed beside products: what it is called, and how much of what it does.
+typedef struct timed_row {
+    const char *key;
+    const char *title;
+    const char *unit;
+    const char *rate_unit; // of 10^9 per second
+    int64_t amount;
+    const exec_probe_times *times;
+} timed_row;
+enum { TIMED_ROWS = 4 };
 
-static void print_rest(const cli_probe_report *report, text_buffer *out)
+static void list_timed(const cli_probe_report *report, timed_row rows[TIMED_ROWS])
 {
-    char rate[64];
     const exec_probe_attention *attention = &report->shapes.attention;
     const exec_probe_memory *streams = &report->memory;
-    snprintf(rate, sizeof rate, "%.1f GFLOP/s",
-             exec_probe_rate(report->attention_flop[0], attention->forward.median_ns) / 1e9);
-    print_times("attention, F", &attention->forward, rate, out);
-    snprintf(rate, sizeof rate, "%.1f GFLOP/s",
-             exec_probe_rate(report->attention_flop[1], attention->backward.median_ns) / 1e9);
-    print_times("attention, B", &attention->backward, rate, out);
-    snprintf(rate, sizeof rate, "%.1f GB/s",
-             (double)streams->copy_bytes / (double)streams->copy.median_ns);
-    print_times("copy", &streams->copy, rate, out);
-    snprintf(rate, sizeof rate, "%.1f GB/s",
-             (double)streams->kernel_bytes / (double)streams->kernels.median_ns);
-    print_times("addition and GELU", &streams->kernels, rate, out);
+    rows[0] = (timed_row){"attention_forward",       "attention, F",     "flop", "GFLOP/s",
+                          report->attention_flop[0], &attention->forward};
+    rows[1] = (timed_row){"attention_backward",      "attention, B",      "flop", "GFLOP/s",
+                          report->attention_flop[1], &attention->backward};
+    rows[2] = (timed_row){"copy", "copy", "bytes", "GB/s", streams->copy_bytes, &streams->copy};
+    rows[3] = (timed_row){"elementwise", "addition and GELU",   "bytes",
+                          "GB/s",        streams->kernel_bytes, &streams->kernels};
+}
+
+static void print_timed(const cli_probe_report *report, text_buffer *out)
+{
+    timed_row rows[TIMED_ROWS];
+    list_timed(report, rows);
+    for (int row = 0; row < TIMED_ROWS; row++) {
+        char text[96];
+        text_format(out, "  %-22s %s  %.1f %s\n", rows[row].title,
+                    times_text(rows[row].times, text),
+                    exec_probe_rate(rows[row].amount, rows[row].times->median_ns) / 1e9,
+                    rows[row].rate_unit);
+    }
 }
 
 static void print_link(const char *name, const exec_probe_line *line, bool is_measured,
@@ -328,7 +339,7 @@ void cli_probe_print(const cli_probe_report *report, const cli_probe_result *res
     text_format(out, "%s: %s, products of %s with %d tokens\n", report->device, report->backend,
                 report->model, report->tokens);
     print_products(report, result, out);
-    print_rest(report, out);
+    print_timed(report, out);
     text_append(out, "links\n");
     print_link("intra", &result->intra, result->has_intra, out);
     print_link("inter", &result->inter, result->has_inter, out);
@@ -347,14 +358,17 @@ static void write_times(json_writer *writer, const exec_probe_times *times)
     json_put_int64(writer, "count", times->count);
 }
 
-static void write_timed(json_writer *writer, const char *key, const exec_probe_times *times,
-                        const char *unit, int64_t amount)
+static void write_timed(json_writer *writer, const cli_probe_report *report)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
-    json_put_int64(writer, unit, amount);
-    write_times(writer, times);
-    json_end_object(writer);
+    timed_row rows[TIMED_ROWS];
+    list_timed(report, rows);
+    for (int row = 0; row < TIMED_ROWS; row++) {
+        json_write_key(writer, rows[row].key);
+        json_begin_object(writer);
+        json_put_int64(writer, rows[row].unit, rows[row].amount);
+        write_times(writer, rows[row].times);
+        json_end_object(writer);
+    }
 }
 
 static void write_product(json_writer *writer, const exec_probe_product *product, int repeat)
@@ -407,13 +421,7 @@ void cli_probe_write(const cli_probe_report *report, const cli_probe_result *res
         write_product(&writer, &report->shapes.products[index], report->shapes.repeats[index]);
     }
     json_end_array(&writer);
-    write_timed(&writer, "attention_forward", &report->shapes.attention.forward, "flop",
-                report->attention_flop[0]);
-    write_timed(&writer, "attention_backward", &report->shapes.attention.backward, "flop",
-                report->attention_flop[1]);
-    write_timed(&writer, "copy", &report->memory.copy, "bytes", report->memory.copy_bytes);
-    write_timed(&writer, "elementwise", &report->memory.kernels, "bytes",
-                report->memory.kernel_bytes);
+    write_timed(&writer, report);
     write_trips(&writer, &report->links);
     json_write_key(&writer, "hardware");
     write_hardware(&writer, report, result);

@@ -1,4 +1,5 @@
-#include "cli/probe/probe_shapes.h"
+/// The products of matrices that training a model is made of.
+#include "cli/probe/probe.h"
 
 enum { MATRICES_MAX = 5, PASSES = 3 };
 

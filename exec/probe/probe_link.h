@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "exec/probe/probe_times.h"
+#include "exec/probe/probe_compute.h"
 #include "exec/transport/transport.h"
 
 #include <stdbool.h>

@@ -2,7 +2,6 @@
 /// on a clock and a backend of the test's own, and what it returns of the real ones.
 #include "exec/probe/probe_compute.h"
 #include "exec/probe/probe_link.h"
-#include "exec/probe/probe_times.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>

@@ -1,14 +1,33 @@
-/// What a probe has found: as a hardware file, for people, as JSON.
+/// What a probe measures, what it has found, and how that is told: as a hardware file, for people,
+/// as JSON.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "cli/probe/probe_shapes.h"
+#include "exec/probe/probe_compute.h"
 #include "exec/probe/probe_link.h"
+#include "models/cost/config.h"
 #include "models/cost/hardware.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/// The products of matrices that training a model is made of.
+typedef struct cli_probe_shapes {
+    exec_probe_product *products; // [count] carved from memory
+    int *repeats;                 // [count] how often the model has each, in one microbatch
+    int count;
+    exec_probe_attention attention;
+    int64_t value_count; // activations inside the MLP of a layer
+} cli_probe_shapes;
+
+/// Products of one transformer layer and of the head over `tokens` rows, each as F, B and W have
+/// it. With experts, one expert's, with as many rows as balanced routing gives it.
+///
+/// @return STATUS_INVALID for sides that do not fit 31 bits
+status cli_probe_shapes_of(const model_config *config, int tokens, arena *memory,
+                           cli_probe_shapes *shapes, error_message *err);
 
 /// Measurements, and what is not measured but taken from elsewhere. Everything is borrowed.
 typedef struct cli_probe_report {
