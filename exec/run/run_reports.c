@@ -4,24 +4,6 @@
 #include <assert.h>
 #include <string.h>
 
-/// A report as it travels; begins, ends and layers follow.
-typedef struct report_head {
-    int64_t reduced_ns;
-    int64_t stepped_ns;
-    int64_t overhead_ns;
-    int64_t wake_ns;
-    int64_t latency_ns;
-    double loss;
-    double gradient_norm;
-    int message_count;
-    int step_count;
-    int layer_count;
-    int column_count;
-    int load_columns;
-    bool has_loss;
-    bool has_changed;
-} report_head;
-
 /// What a device knows of every layer beside its times.
 enum { VALUES = 5 };
 
@@ -55,29 +37,15 @@ static void put_layers(exec_parcel *parcel, const exec_layer_report *layers)
     exec_parcel_put(parcel, layers->load_count, times * layers->load_columns);
 }
 
+/// The report travels as it is; its pointers mean nothing at the leader, and what they point to
+/// follows.
 void exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report)
 {
     const exec_rank_times *times = &report->times;
     const exec_layer_report *layers = &report->layers;
-    const report_head head = {
-        .reduced_ns = report->reduced_ns,
-        .stepped_ns = report->stepped_ns,
-        .overhead_ns = times->overhead_ns,
-        .wake_ns = times->wake_ns,
-        .latency_ns = times->latency_ns,
-        .loss = report->loss,
-        .gradient_norm = report->gradient_norm,
-        .message_count = times->message_count,
-        .step_count = report->step_count,
-        .layer_count = layers->layer_count,
-        .column_count = layers->microbatch_count,
-        .load_columns = layers->load_columns,
-        .has_loss = report->has_loss,
-        .has_changed = report->has_changed,
-    };
-    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
-    exec_parcel_put(parcel, times->begin_ns, numbers(head.step_count));
-    exec_parcel_put(parcel, times->end_ns, numbers(head.step_count));
+    exec_parcel_put(parcel, report, (int64_t)sizeof *report);
+    exec_parcel_put(parcel, times->begin_ns, numbers(report->step_count));
+    exec_parcel_put(parcel, times->end_ns, numbers(report->step_count));
     if (layers->layer_count > 0) put_layers(parcel, layers);
 }
 
@@ -124,10 +92,10 @@ static void make_timelines(reading *at)
     at->reports->timelines = timelines;
 }
 
-static void make_rows(reading *at, const report_head *head, layer_rows *rows)
+static void make_rows(reading *at, const exec_rank_report *report, layer_rows *rows)
 {
     const size_t layers = (size_t)at->layer_count;
-    const size_t cells = layers * (size_t)head->column_count;
+    const size_t cells = layers * (size_t)report->layers.microbatch_count;
     int64_t *times = arena_array(at->layer_memory, cells * 3, sizeof *times);
     int64_t *values = arena_array(at->layer_memory, layers * (VALUES + 1), sizeof *values);
     rows->forward_ns = times;
@@ -139,11 +107,12 @@ static void make_rows(reading *at, const report_head *head, layer_rows *rows)
     rows->reduction_ns = values + VALUES * layers;
 }
 
-static bal_layer_costs costs_of(const reading *at, const report_head *head, const layer_rows *rows)
+static bal_layer_costs costs_of(const reading *at, const exec_rank_report *report,
+                                const layer_rows *rows)
 {
     return (bal_layer_costs){
         .layer_count = at->layer_count,
-        .microbatch_count = head->column_count,
+        .microbatch_count = report->layers.microbatch_count,
         .has_split = at->plan->schedule.has_split,
         .embedding = true,
         .head = true,
@@ -160,21 +129,21 @@ static bal_layer_costs costs_of(const reading *at, const report_head *head, cons
 }
 
 /// Makes room for the layers of all replicas, when the first rank tells of layers.
-static void make_layers(reading *at, const report_head *head)
+static void make_layers(reading *at, const exec_rank_report *report)
 {
     exec_run_reports *reports = at->reports;
     const size_t replicas = (size_t)at->ranks->replica_count;
-    const size_t loads =
-        (size_t)at->layer_count * (size_t)head->column_count * (size_t)head->load_columns;
+    const size_t loads = (size_t)at->layer_count * (size_t)report->layers.microbatch_count *
+                         (size_t)report->layers.load_columns;
     arena_reset(at->layer_memory);
     at->rows = arena_array(at->memory, replicas, sizeof *at->rows);
     reports->has_layers = true;
     reports->layers = arena_array(at->layer_memory, replicas, sizeof *reports->layers);
-    reports->load_columns = head->load_columns;
+    reports->load_columns = report->layers.load_columns;
     reports->load_count = arena_array(at->layer_memory, loads, sizeof *reports->load_count);
     for (size_t replica = 0; replica < replicas; replica++) {
-        make_rows(at, head, &at->rows[replica]);
-        reports->layers[replica] = costs_of(at, head, &at->rows[replica]);
+        make_rows(at, report, &at->rows[replica]);
+        reports->layers[replica] = costs_of(at, report, &at->rows[replica]);
     }
 }
 
@@ -190,30 +159,31 @@ static void copy_rows(exec_parcel *parcel, const int *layer, int layer_count, in
 }
 
 /// Shares out what the reduction of a rank took to its layers, by their parameters.
-static void share_reduction(const report_head *head, const int *layer, layer_rows *rows)
+static void share_reduction(const exec_rank_report *report, const int *layer, layer_rows *rows)
 {
     const int64_t *parameters = rows->values[0];
     double sum = 0;
-    for (int row = 0; row < head->layer_count; row++) {
+    for (int row = 0; row < report->layers.layer_count; row++) {
         sum += (double)parameters[layer[row]];
     }
     double before = 0;
     int64_t shared_ns = 0;
-    for (int row = 0; row < head->layer_count; row++) {
+    for (int row = 0; row < report->layers.layer_count; row++) {
         before += (double)parameters[layer[row]];
         const double share = sum > 0 ? before / sum : 1.0;
-        const int64_t until_ns = (int64_t)((double)head->reduced_ns * share);
+        const int64_t until_ns = (int64_t)((double)report->reduced_ns * share);
         rows->reduction_ns[layer[row]] = until_ns - shared_ns;
         shared_ns = until_ns;
     }
 }
 
-static void read_layers(reading *at, const report_head *head, int replica, exec_parcel *parcel)
+static void read_layers(reading *at, const exec_rank_report *report, int replica,
+                        exec_parcel *parcel)
 {
-    if (!at->reports->has_layers) make_layers(at, head);
+    if (!at->reports->has_layers) make_layers(at, report);
     layer_rows *rows = &at->rows[replica];
-    const int count = head->layer_count;
-    const int columns = head->column_count;
+    const int count = report->layers.layer_count;
+    const int columns = report->layers.microbatch_count;
     const int *layer = exec_parcel_take(parcel, (int64_t)sizeof(int) * count);
     assert(columns == at->reports->layers[replica].microbatch_count);
     copy_rows(parcel, layer, count, columns, rows->forward_ns);
@@ -222,41 +192,41 @@ static void read_layers(reading *at, const report_head *head, int replica, exec_
     for (int value = 0; value < VALUES; value++) {
         copy_rows(parcel, layer, count, 1, rows->values[value]);
     }
-    share_reduction(head, layer, rows);
-    if (replica > 0 || head->load_columns == 0) return;
-    copy_rows(parcel, layer, count, columns * head->load_columns, at->reports->load_count);
+    share_reduction(report, layer, rows);
+    if (replica > 0 || report->layers.load_columns == 0) return;
+    copy_rows(parcel, layer, count, columns * report->layers.load_columns, at->reports->load_count);
 }
 
-static void add_sums(exec_run_reports *reports, const report_head *head, int replica)
+static void add_sums(exec_run_reports *reports, const exec_rank_report *report, int replica)
 {
-    if (head->reduced_ns > reports->reduced_ns) reports->reduced_ns = head->reduced_ns;
-    if (head->stepped_ns > reports->stepped_ns) reports->stepped_ns = head->stepped_ns;
-    reports->overhead_ns += head->overhead_ns;
-    reports->wake_ns += head->wake_ns;
-    reports->latency_ns += head->latency_ns;
-    reports->op_count += head->step_count;
-    reports->message_count += head->message_count;
-    reports->has_changed = reports->has_changed || head->has_changed;
-    if (head->has_loss) reports->loss += head->loss;
-    if (replica == 0 && head->step_count > 0) reports->gradient_norm = head->gradient_norm;
+    if (report->reduced_ns > reports->reduced_ns) reports->reduced_ns = report->reduced_ns;
+    if (report->stepped_ns > reports->stepped_ns) reports->stepped_ns = report->stepped_ns;
+    reports->overhead_ns += report->times.overhead_ns;
+    reports->wake_ns += report->times.wake_ns;
+    reports->latency_ns += report->times.latency_ns;
+    reports->op_count += report->step_count;
+    reports->message_count += report->times.message_count;
+    reports->has_changed = reports->has_changed || report->has_changed;
+    if (report->has_loss) reports->loss += report->loss;
+    if (replica == 0 && report->step_count > 0) reports->gradient_norm = report->gradient_norm;
 }
 
 /// Reads what one rank of the world has told.
 static void read_rank(reading *at, int rank, exec_parcel *parcel)
 {
-    const report_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    const exec_rank_report *report = exec_parcel_take(parcel, (int64_t)sizeof *report);
     const int replica = rank / at->ranks->rank_count;
     const bal_schedule *schedule = &at->plan->schedule;
     const int place = exec_run_place_of(&at->plan->placed, rank % at->ranks->rank_count);
-    add_sums(at->reports, head, replica);
+    add_sums(at->reports, report, replica);
     if (place < 0) return;
     const bal_timeline *timeline = &at->reports->timelines[replica];
     const int first = schedule->first_op[place];
-    assert(head->step_count == schedule->first_op[place + 1] - first);
-    const int64_t bytes = numbers(head->step_count);
+    assert(report->step_count == schedule->first_op[place + 1] - first);
+    const int64_t bytes = numbers(report->step_count);
     memcpy(timeline->begin_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
     memcpy(timeline->end_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
-    if (head->layer_count > 0) read_layers(at, head, replica, parcel);
+    if (report->layers.layer_count > 0) read_layers(at, report, replica, parcel);
 }
 
 void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,

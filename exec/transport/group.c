@@ -321,27 +321,3 @@ status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t co
     const element of = {sizeof *values, add_int64s};
     return sum_elements(group, &of, values, count, err);
 }
-
-status exec_group_agree(const exec_group *group, status own, error_message *err)
-{
-    const int sequence = next_sequence(group);
-    const exec_endpoint *endpoint = group->endpoint;
-    error_message worst = {.code = own};
-    if (own != STATUS_OK && err != NULL) {
-        exec_activity_blame(&endpoint->activity, endpoint->rank, own, err);
-        worst = *err;
-        worst.code = own;
-    }
-    if (group->self > 0) {
-        TRY(send_bytes(group, 0, key_of(group, sequence, PART_UP), &worst, sizeof worst, err));
-    }
-    for (int rank = 1; group->self == 0 && rank < group->rank_count; rank++) {
-        error_message other;
-        TRY(receive_bytes(group, rank, key_of(group, sequence, PART_UP), &other, sizeof other,
-                          err));
-        if (worst.code == STATUS_OK) worst = other;
-    }
-    TRY(broadcast(group, sequence, &worst, sizeof worst, err));
-    if (worst.code == STATUS_OK) return STATUS_OK;
-    return error_set(err, worst.code, "%s", worst.message);
-}

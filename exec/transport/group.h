@@ -61,10 +61,3 @@ status exec_group_sum_double(const exec_group *group, double *values, int64_t co
                              error_message *err);
 status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,
                             error_message *err);
-
-/// Gives every rank the status of the first rank that has not STATUS_OK, and its message with what
-/// that rank was at in front. For failures that all ranks shall see at one point and may survive;
-/// otherwise a rank simply returns its own, and all others end.
-///
-/// @param own of the caller; err holds its message
-status exec_group_agree(const exec_group *group, status own, error_message *err);

@@ -62,7 +62,7 @@ static int find(const char *name)
     return -1;
 }
 
-status exec_transport_check(const char *name, error_message *err)
+static status check_name(const char *name, error_message *err)
 {
     const char *names[TRANSPORT_COUNT];
     char suggestion[TEXT_SUGGESTION_BYTES];
@@ -104,7 +104,7 @@ status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_byt
 status exec_transport_run(const char *name, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err)
 {
-    TRY(exec_transport_check(name, err));
+    TRY(check_name(name, err));
     if (options->rank_count < 1 || options->rank_count > BAL_RANKS_MAX) {
         return error_set(err, STATUS_INVALID, "%d ranks: outside [1, %d]", options->rank_count,
                          BAL_RANKS_MAX);

@@ -144,6 +144,3 @@ bool exec_transport_is_leader(const char *name);
 /// first, within 5 s, because a launcher that sees one process fail ends all, before they have
 /// printed. Returns at once where ranks are threads.
 void exec_transport_let_leader_end(const char *name);
-
-/// Checks a name. STATUS_INVALID, suggesting another.
-status exec_transport_check(const char *name, error_message *err);

@@ -5,22 +5,25 @@
 #include <stdlib.h>
 #include <time.h>
 
+static status run_module(const char *name, const exec_transport_options *options,
+                         exec_rank_body *body, void *context, error_message *err)
+{
+    const loadable *module = NULL;
+    TRY(loadable_open(name, &module, err));
+    const exec_transport_module *transport = module->table;
+    return transport->run(options, body, context, err);
+}
+
 status exec_transport_mpi_run(const exec_transport_options *options, exec_rank_body *body,
                               void *context, error_message *err)
 {
-    const loadable *module = NULL;
-    TRY(loadable_open("mpi", &module, err));
-    const exec_transport_module *transport = module->table;
-    return transport->run(options, body, context, err);
+    return run_module("mpi", options, body, context, err);
 }
 
 status exec_transport_nccl_run(const exec_transport_options *options, exec_rank_body *body,
                                void *context, error_message *err)
 {
-    const loadable *module = NULL;
-    TRY(loadable_open("nccl", &module, err));
-    const exec_transport_module *transport = module->table;
-    return transport->run(options, body, context, err);
+    return run_module("nccl", options, body, context, err);
 }
 
 /// The rank that a launcher has given to this process: PMIx, Open MPI's mpirun, PMI, Slurm; 0 where

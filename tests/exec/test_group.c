@@ -46,94 +46,6 @@ static void nobody_passes_a_barrier_before_all_have_come(void **state)
     }
 }
 
-static status spread(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    int ranks[RANKS_MAX];
-    int sequence;
-    const exec_group group = world_group(endpoint, ranks, &sequence);
-    int64_t number = endpoint->rank == 0 ? 77 : 0;
-    TRY(exec_group_broadcast(&group, &number, sizeof number, err));
-    return number == 77 ? STATUS_OK : differs("what was broadcast", err);
-}
-
-static void broadcasts_give_what_the_root_has(void **state)
-{
-    (void)state;
-    for (int index = 0; index < RANK_COUNTS; index++) {
-        run_ranks(rank_counts[index], spread, NULL);
-    }
-}
-
-/// Rank r gives r bytes of value r.
-static status collect(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    int ranks[RANKS_MAX];
-    int sequence;
-    const exec_group group = world_group(endpoint, ranks, &sequence);
-    char own[RANKS_MAX];
-    int64_t sizes[RANKS_MAX];
-    void *all = NULL;
-    memset(own, endpoint->rank, sizeof own);
-    arena *memory = arena_create(1 << 12);
-    const bool is_root = endpoint->rank == 0;
-    status code = exec_group_gather(&group, own, endpoint->rank, memory, is_root ? sizes : NULL,
-                                    is_root ? &all : NULL, err);
-    const char *at = all;
-    for (int rank = 0; is_root && code == STATUS_OK && rank < endpoint->rank_count; rank++) {
-        if (sizes[rank] != rank) code = differs("a size", err);
-        for (int byte = 0; byte < rank; byte++) {
-            if (*at++ != rank) code = differs("a gathered byte", err);
-        }
-    }
-    arena_destroy(memory);
-    return code;
-}
-
-static void the_root_gathers_the_bytes_of_all_in_their_order(void **state)
-{
-    (void)state;
-    for (int index = 0; index < RANK_COUNTS; index++) {
-        run_ranks(rank_counts[index], collect, NULL);
-    }
-}
-
-/// Rank r is given r bytes of value r.
-static status hand_out(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    int ranks[RANKS_MAX];
-    int sequence;
-    const exec_group group = world_group(endpoint, ranks, &sequence);
-    char all[RANKS_MAX * RANKS_MAX];
-    int64_t sizes[RANKS_MAX];
-    int count = 0;
-    for (int rank = 0; endpoint->rank == 0 && rank < endpoint->rank_count; rank++) {
-        sizes[rank] = rank;
-        memset(all + count, rank, (size_t)rank);
-        count += rank;
-    }
-    void *own = NULL;
-    int64_t byte_count = -1;
-    arena *memory = arena_create(1 << 12);
-    status code = exec_group_scatter(&group, all, sizes, memory, &own, &byte_count, err);
-    if (code == STATUS_OK && byte_count != endpoint->rank) code = differs("a size", err);
-    for (int byte = 0; code == STATUS_OK && byte < endpoint->rank; byte++) {
-        if (((const char *)own)[byte] != endpoint->rank) code = differs("a byte", err);
-    }
-    arena_destroy(memory);
-    return code;
-}
-
-static void the_root_scatters_to_each_rank_its_own_bytes(void **state)
-{
-    (void)state;
-    for (int index = 0; index < RANK_COUNTS; index++) {
-        run_ranks(rank_counts[index], hand_out, NULL);
-    }
-}
-
 enum { LONG = 5003, SHORT = 11 };
 
 static double number_of(int rank, int index)
@@ -225,30 +137,6 @@ static void a_group_may_be_some_of_the_ranks(void **state)
     run_ranks(5, sum_in_part, NULL);
 }
 
-static status disagree(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    int ranks[RANKS_MAX];
-    int sequence;
-    const exec_group group = world_group(endpoint, ranks, &sequence);
-    TRY(exec_group_agree(&group, STATUS_OK, err));
-    exec_activity_set_phase(&endpoint->activity, 2, EXEC_PHASE_CHECKPOINT);
-    status own = STATUS_OK;
-    if (endpoint->rank == 2) own = error_set(err, STATUS_IO, "cannot write");
-    if (endpoint->rank == 4) own = error_set(err, STATUS_FORMAT, "cannot read");
-    if (exec_group_agree(&group, own, err) != STATUS_IO ||
-        strcmp(err->message, "rank 2, iteration 2, checkpoint: cannot write") != 0) {
-        return differs("the status agreed on", err);
-    }
-    return STATUS_OK;
-}
-
-static void all_agree_on_the_failure_of_the_first_rank(void **state)
-{
-    (void)state;
-    run_ranks(6, disagree, NULL);
-}
-
 static status come_with_other_counts(exec_endpoint *endpoint, void *context, error_message *err)
 {
     (void)context;
@@ -276,12 +164,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_passes_a_barrier_before_all_have_come),
-        cmocka_unit_test(broadcasts_give_what_the_root_has),
-        cmocka_unit_test(the_root_gathers_the_bytes_of_all_in_their_order),
-        cmocka_unit_test(the_root_scatters_to_each_rank_its_own_bytes),
         cmocka_unit_test(sums_are_added_in_the_order_of_ranks),
         cmocka_unit_test(a_group_may_be_some_of_the_ranks),
-        cmocka_unit_test(all_agree_on_the_failure_of_the_first_rank),
         cmocka_unit_test(other_counts_are_a_failure_that_names_both),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

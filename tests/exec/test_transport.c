@@ -1,5 +1,6 @@
-/// The local transport: what is received by which key, and how a run ends when a rank fails, hangs,
-/// waits in vain or is interrupted. Times here are patience, never claims.
+/// The local transport: how a run ends when a rank fails, hangs, waits in vain or is interrupted.
+/// What is received by which key is told by mpi_messages, which runs over local too. Times here are
+/// patience, never claims.
 #include "exec/transport/transport.h"
 #include "tests/assert_close.h"
 
@@ -57,38 +58,6 @@ static status receive_number(exec_endpoint *endpoint, int from, int microbatch, 
     return STATUS_OK;
 }
 
-enum { NUMBERS = 300 };
-
-/// Every rank sends numbers to every rank, itself too, and takes them in another order.
-static status exchange(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    const int ranks = endpoint->rank_count;
-    for (int to = 0; to < ranks; to++) {
-        for (int index = 0; index < NUMBERS; index++) {
-            TRY(send_number(endpoint, to, index, endpoint->rank * 1000 + index, err));
-        }
-    }
-    for (int index = 0; index < NUMBERS; index++) {
-        for (int from = ranks - 1; from >= 0; from--) {
-            const int asked = (index * 7 + from) % NUMBERS;
-            int64_t number = -1;
-            TRY(receive_number(endpoint, from, asked, &number, err));
-            if (number != from * 1000 + asked) {
-                return error_set(err, STATUS_BACKEND, "asked for another message");
-            }
-        }
-    }
-    return STATUS_OK;
-}
-
-static void messages_are_told_apart_by_sender_and_key(void **state)
-{
-    (void)state;
-    run_well(1, exchange, NULL);
-    run_well(4, exchange, NULL);
-}
-
 static void keys_hold_all_their_parts(void **state)
 {
     (void)state;
@@ -99,34 +68,6 @@ static void keys_hold_all_their_parts(void **state)
     assert_true(base != exec_message_key(EXEC_MESSAGE_MIGRATE, 5, EXEC_STAGE_MAX, 77));
     assert_true(base != exec_message_key(EXEC_MESSAGE_MIGRATE, 5, 9, BAL_MICROBATCHES_MAX - 1));
     assert_true(base == exec_message_key(EXEC_MESSAGE_MIGRATE, 5 + (1 << 24), 9, 77));
-}
-
-/// Two of one key arrive in the order of sending; is_there tells without taking.
-static status look_before_taking(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    exec_message head = {0};
-    int64_t number = 0;
-    if (endpoint->transport->is_there(endpoint, 0, key(1), &head)) {
-        return error_set(err, STATUS_BACKEND, "nobody has sent");
-    }
-    TRY(send_number(endpoint, 0, 1, 10, err));
-    TRY(send_number(endpoint, 0, 1, 11, err));
-    for (int64_t expected = 10; expected <= 11; expected++) {
-        if (!endpoint->transport->is_there(endpoint, 0, key(1), &head) ||
-            head.value[3] != expected || head.payload_bytes != sizeof number) {
-            return error_set(err, STATUS_BACKEND, "it is there");
-        }
-        TRY(receive_number(endpoint, 0, 1, &number, err));
-        if (number != expected) return error_set(err, STATUS_BACKEND, "out of order");
-    }
-    return STATUS_OK;
-}
-
-static void equal_keys_keep_the_order_of_sending(void **state)
-{
-    (void)state;
-    run_well(1, look_before_taking, NULL);
 }
 
 static status expect_less(exec_endpoint *endpoint, void *context, error_message *err)
@@ -144,37 +85,6 @@ static void a_message_that_is_too_long_names_both_lengths(void **state)
     assert_int_equal(run(1, expect_less, NULL, &err), STATUS_BACKEND);
     assert_string_equal(err.message,
                         "rank 0: a message of 8 bytes from rank 0, where at most 4 are expected");
-}
-
-static status sleep_a_little(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    const int64_t until_ns = endpoint->transport->now_ns(endpoint) + 3000000;
-    TRY(endpoint->transport->sleep_until(endpoint, until_ns, err));
-    if (endpoint->transport->now_ns(endpoint) < until_ns) {
-        return error_set(err, STATUS_BACKEND, "woke too early");
-    }
-    return endpoint->transport->sleep_until(endpoint, 0, err);
-}
-
-static void sleeps_last_as_long_as_they_were_asked_to(void **state)
-{
-    (void)state;
-    run_well(3, sleep_a_little, NULL);
-}
-
-static status regroup_twice(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    (void)context;
-    bool is_active[5] = {true, false, true};
-    TRY(endpoint->transport->regroup(endpoint, is_active, err));
-    return endpoint->transport->regroup(endpoint, is_active, err);
-}
-
-static void all_ranks_regroup(void **state)
-{
-    (void)state;
-    run_well(5, regroup_twice, NULL);
 }
 
 /// Rank 2 fails at an op; the others wait for messages, sleep, or send.
@@ -404,12 +314,8 @@ static void unknown_and_missing_transports_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_are_told_apart_by_sender_and_key),
         cmocka_unit_test(keys_hold_all_their_parts),
-        cmocka_unit_test(equal_keys_keep_the_order_of_sending),
         cmocka_unit_test(a_message_that_is_too_long_names_both_lengths),
-        cmocka_unit_test(sleeps_last_as_long_as_they_were_asked_to),
-        cmocka_unit_test(all_ranks_regroup),
         cmocka_unit_test(the_failure_of_one_rank_is_that_of_all),
         cmocka_unit_test(a_failure_that_names_a_rank_is_not_named_twice),
         cmocka_unit_test(ranks_that_wait_for_each_other_are_named_at_once),
