@@ -121,6 +121,7 @@ study ',"disturbance":{"op_sigma":0.1}'
 # shellcheck disable=SC2016
 refuse 2 's.json: disturbance.op_sigma is simulated only; no device of `dynmo run` does it' run s.json
 study ',"cluster":{"send":"blocking"}'
+# shellcheck disable=SC2016 # what is printed is not expanded here
 refuse 2 's.json: cluster.send is simulated only; no device of `dynmo run` does it' run s.json
 study ',"cluster":{"send":"rendezvous","links":{"shared":true}},"balancing":[{"balancer":"even"}]'
 "$dynmo" simulate s.json | grep -q '^  given     cluster.send  *rendezvous$' || fail 'sends by rendezvous'
