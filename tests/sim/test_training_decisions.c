@@ -1,69 +1,22 @@
 /// The replay under the controller: what a decision is shown, when it takes effect and what it is
 /// charged. Links cost nothing unless a test says so, and layers are F alone: under GPipe an
 /// iteration of two ranks with loads a and b and M microbatches lasts a + b + (M - 1) max(a, b).
-#include "sim/training_replay.h"
-#include "tests/assert_close.h"
-#include "tests/sim/table_source.h"
-
-#include <stdlib.h>
-
-/// Keeps what the sink is told of iterations.
-typedef struct kept {
-    int count;
-    bal_training_iteration iterations[TABLE_ITERATIONS];
-    int second_first[TABLE_ITERATIONS]; // first layer of the second stage
-} kept;
-
-static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
-{
-    (void)err;
-    kept *all = context;
-    all->second_first[all->count] = iteration->first_layer[1];
-    all->iterations[all->count++] = *iteration;
-    return STATUS_OK;
-}
+#include "tests/sim/kept_run.h"
 
 static bal_training two_ranks(const table_source *table, int iterations, const char *policy,
                               kept *all)
 {
-    bal_training training = {
-        .sources = &table->source,
-        .source_count = 1,
-        .data_parallel = 1,
-        .machine = {.rank_count = 2, .ranks_per_node = 2},
-        .iteration_count = iterations,
-        .microbatch_count = 2,
-        .schedule = "gpipe",
-        .change_ratio = 0.25,
-        .balancer = bal_balancer_find("partition"),
-        .migration = bal_migration_options_default(),
-        .repack = bal_repack_options_default(),
-        .sink = {.context = all, .put = keep},
-    };
+    bal_training training = kept_training(&table->source, 1, 2, iterations, 2, all);
     error_message err = {0};
+    training.balancer = bal_balancer_find("partition");
     if (bal_policy_parse(policy, &training.policy, &err) != STATUS_OK) fail_msg("%s", err.message);
     return training;
-}
-
-static bal_training_result replay(const bal_training *training)
-{
-    arena *memory = arena_create(1 << 16);
-    bal_training_result result;
-    error_message err = {0};
-    const status played = sim_training_replay(training, memory, &result, &err);
-    if (played != STATUS_OK) fail_msg("%s", err.message);
-    result.start_first_layer = result.final_first_layer = NULL; // they go with the arena
-    result.peak_memory_bytes = NULL;
-    arena_destroy(memory);
-    return result;
 }
 
 /// Four layers of 100; in even iterations the first has 300, in odd ones the last.
 static table_source *swinging_load(int iterations)
 {
-    table_source *table = malloc(sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, 4, 1);
+    table_source *table = tables(1, 4, 1);
     table_fill(table, 0, iterations, 100, 0, 0);
     for (int iteration = 0; iteration < iterations; iteration++) {
         table->forward[iteration][iteration % 2 == 0 ? 0 : 3] = 300;
@@ -82,7 +35,7 @@ static void a_profile_comes_an_iteration_late(void **state)
 
     assert_int_equal(all.iterations[0].iteration_ns, 300 + 2 * 300); // the plan of the start
     for (int iteration = 1; iteration < 6; iteration++) {
-        assert_int_equal(all.second_first[iteration], iteration % 2 == 0 ? 3 : 1);
+        assert_int_equal(all.first_layer[iteration][1], iteration % 2 == 0 ? 3 : 1);
         assert_int_equal(all.iterations[iteration].iteration_ns, 100 + 2 * 500);
     }
     // The decision behind iteration 0 keeps the plan that was made for it.
@@ -103,7 +56,7 @@ static void foresight_has_the_right_plan_in_every_iteration(void **state)
     const bal_training_result result = replay(&training);
 
     for (int iteration = 0; iteration < 6; iteration++) {
-        assert_int_equal(all.second_first[iteration], iteration % 2 == 0 ? 1 : 3);
+        assert_int_equal(all.first_layer[iteration][1], iteration % 2 == 0 ? 1 : 3);
         assert_int_equal(all.iterations[iteration].iteration_ns, 300 + 2 * 300);
         assert_int_equal(all.iterations[iteration].changed, iteration > 0);
         assert_int_equal(table->asked[iteration], 1);
@@ -130,8 +83,8 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
 
     replay(&training);
 
-    assert_int_equal(all.second_first[1], 3);
-    assert_int_equal(all.second_first[2], 4); // 400 and 2 * 200, decided behind iteration 1
+    assert_int_equal(all.first_layer[1][1], 3);
+    assert_int_equal(all.first_layer[2][1], 4); // 400 and 2 * 200, decided behind iteration 1
     assert_int_equal(all.iterations[2].iteration_ns, 400 + 2 * 400);
     free(table);
 }
@@ -161,9 +114,7 @@ static void numbers_may_differ_where_no_change_is_announced(void **state)
 static void profiling_is_charged_where_a_decision_looks(void **state)
 {
     (void)state;
-    table_source *table = malloc(sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, 4, 1);
+    table_source *table = tables(1, 4, 1);
     table_fill(table, 0, 3, 100, 0, 0);
     table_fill(table, 3, 6, 300, 0, 0);
     const struct {
@@ -228,7 +179,7 @@ static void the_parts_sum_to_the_iteration(void **state)
         assert_int_equal(one->was_asked, decides);
         assert_int_equal(one->decision_ns, decides ? 7 : 0);
         assert_int_equal(one->profile_ns, decides ? 11 : 0);
-        assert_int_equal(one->reduction_ns, all.second_first[iteration] == 2 ? 20 : 30);
+        assert_int_equal(one->reduction_ns, all.first_layer[iteration][1] == 2 ? 20 : 30);
         // Behind iteration 1 two layers leave rank 1: 2 x (5 + 1000) ns.
         assert_int_equal(one->migration_ns, iteration == 1 ? 2010 : 0);
         assert_int_equal(one->action, iteration == 1 ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP);

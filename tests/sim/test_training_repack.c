@@ -1,72 +1,28 @@
 /// The replay of pipelines that release ranks and take them back, and of migration that hides
 /// behind the backward sweep. Messages cost nothing, state moves at 1 byte per ns, and layers are F
 /// alone: under GPipe an iteration lasts the sum of the loads and M - 1 times the largest of them.
-#include "sim/training_replay.h"
-#include "tests/assert_close.h"
-#include "tests/sim/table_source.h"
-
-#include <stdlib.h>
+#include "tests/sim/kept_run.h"
 
 enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
-
-typedef struct kept {
-    int count;
-    bal_training_iteration iterations[TABLE_ITERATIONS];
-    int first_layer[TABLE_ITERATIONS][RANKS + 1];
-    int machine_rank[TABLE_ITERATIONS][RANKS];
-} kept;
-
-static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
-{
-    (void)err;
-    kept *all = context;
-    for (int place = 0; place < iteration->rank_count; place++) {
-        all->first_layer[all->count][place] = iteration->first_layer[place];
-        all->machine_rank[all->count][place] = iteration->machine_rank[place];
-    }
-    all->iterations[all->count++] = *iteration;
-    return STATUS_OK;
-}
 
 static bal_training pipeline(const table_source *table, int ranks, kept *all)
 {
     const bal_link byte_per_ns = {.bytes_per_s = 1000000000};
-    return (bal_training){
-        .sources = &table->source,
-        .source_count = 1,
-        .data_parallel = 1,
-        .machine = {.rank_count = ranks,
-                    .ranks_per_node = 2,
-                    .intra_node = byte_per_ns,
-                    .inter_node = byte_per_ns},
-        .iteration_count = ITERATIONS,
-        .microbatch_count = MICROBATCHES,
-        .schedule = "gpipe",
-        .change_ratio = 0.25,
-        .balancer = bal_balancer_find("partition"),
-        .policy = {.kind = BAL_POLICY_ON_CHANGE},
-        .migration = bal_migration_options_default(),
-        .repack = bal_repack_options_default(),
-        .sink = {.context = all, .put = keep},
-    };
-}
-
-static bal_training_result replay(const bal_training *training, arena *memory)
-{
-    bal_training_result result;
-    error_message err = {0};
-    const status played = sim_training_replay(training, memory, &result, &err);
-    if (played != STATUS_OK) fail_msg("%s", err.message);
-    return result;
+    bal_training training = kept_training(&table->source, 1, ranks, ITERATIONS, MICROBATCHES, all);
+    training.machine = (bal_machine){.rank_count = ranks,
+                                     .ranks_per_node = 2,
+                                     .intra_node = byte_per_ns,
+                                     .inter_node = byte_per_ns};
+    training.balancer = bal_balancer_find("partition");
+    training.policy.kind = BAL_POLICY_ON_CHANGE;
+    return training;
 }
 
 /// Eight layers of 100 ns and 1000 bytes of state. In iterations 2 to 4 they take 400, four times
 /// 100, and nothing: two ranks then do as well as four.
 static table_source *lighter_for_a_while(void)
 {
-    table_source *table = malloc(sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, LAYERS, 1);
+    table_source *table = tables(1, LAYERS, 1);
     table_fill(table, 0, ITERATIONS, 100, 0, 0);
     for (int iteration = 2; iteration < 5; iteration++) {
         table->forward[iteration][0] = 400;
@@ -99,7 +55,7 @@ static void ranks_are_released_and_taken_back(void **state)
     training.data_parallel = 2;
     training.gpus_per_rank = 2;
 
-    const bal_training_result result = replay(&training, memory);
+    const bal_training_result result = replay_in(&training, memory);
 
     const struct {
         int rank_count;
@@ -168,7 +124,7 @@ static void a_run_that_ends_packed_says_so(void **state)
     bal_training training = repacked(table, &all);
     training.iteration_count = 5;
 
-    const bal_training_result result = replay(&training, memory);
+    const bal_training_result result = replay_in(&training, memory);
 
     const int expected[] = {0, 1, LAYERS};
     assert_int_equal(result.final_rank_count, 2);
@@ -190,7 +146,7 @@ static void released_ranks_make_further_replicas(void **state)
     bal_training training = repacked(table, &all);
     training.repack.use = BAL_RELEASED_REPLICATE;
 
-    const bal_training_result result = replay(&training, memory);
+    const bal_training_result result = replay_in(&training, memory);
 
     // Behind iteration 2 five layers move as before, and the second replica is given its 8: the
     // seven of its second stage take longest.
@@ -230,7 +186,7 @@ static void further_replicas_reduce_gradients_for_longer(void **state)
         table->reduction_ns[layer] = 8;
     }
 
-    replay(&training, memory);
+    replay_in(&training, memory);
 
     assert_int_equal(all.iterations[2].replica_count, 2);
     assert_int_equal(all.iterations[2].reduction_ns, 2 * 8);
@@ -255,7 +211,7 @@ static void microbatches_may_be_chosen_anew(void **state)
     training.repack.microbatch_choice_count = 2;
     training.repack.op_fixed_ratio = 0;
 
-    replay(&training, memory);
+    replay_in(&training, memory);
 
     // Eight microbatches of half the size: stages of 200.
     assert_int_equal(all.iterations[2].microbatch_count, 4);
@@ -271,9 +227,7 @@ static void microbatches_may_be_chosen_anew(void **state)
 /// both have ended at 400, rank 0 goes on until 600.
 static int64_t migration_ns(int64_t state_bytes, bool overlaps)
 {
-    table_source *table = malloc(sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, 5, 1);
+    table_source *table = tables(1, 5, 1);
     table_fill(table, 0, 3, 100, 0, 0);
     const int64_t later_ns[] = {0, 50, 50, 100, 200};
     for (int iteration = 0; iteration < 3; iteration++) {
@@ -289,7 +243,7 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
     training.microbatch_count = 1;
     training.migration.overlaps = overlaps;
 
-    const bal_training_result result = replay(&training, memory);
+    const bal_training_result result = replay_in(&training, memory);
 
     assert_int_equal(all.first_layer[1][2], 3);
     assert_int_equal(all.first_layer[2][2], 4);

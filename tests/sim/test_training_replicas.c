@@ -1,69 +1,12 @@
 /// The replay of several replicas: the slowest makes the iteration, gradients are reduced between
 /// them, and ranks may be slow. Links cost nothing, so that times can be added by hand.
-#include "sim/training_replay.h"
-#include "tests/assert_close.h"
-#include "tests/sim/table_source.h"
-
-#include <stdlib.h>
-
-/// Keeps the iterations that the sink is told of.
-typedef struct kept {
-    int count;
-    bal_training_iteration iterations[TABLE_ITERATIONS];
-    int second_first[TABLE_ITERATIONS]; // first layer of the second stage
-    int64_t work_ns[TABLE_ITERATIONS][2];
-} kept;
-
-static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
-{
-    (void)err;
-    kept *all = context;
-    all->second_first[all->count] = iteration->first_layer[1];
-    all->work_ns[all->count][0] = iteration->rank_work_ns[0];
-    if (iteration->rank_count > 1) all->work_ns[all->count][1] = iteration->rank_work_ns[1];
-    all->iterations[all->count++] = *iteration;
-    return STATUS_OK;
-}
+#include "tests/sim/kept_run.h"
 
 /// Two ranks under GPipe, or another schedule that the test names.
 static bal_training two_ranks(const bal_cost_source *sources, int source_count, int iterations,
                               int microbatches, kept *all)
 {
-    return (bal_training){
-        .sources = sources,
-        .source_count = source_count,
-        .data_parallel = source_count,
-        .machine = {.rank_count = 2, .ranks_per_node = 2},
-        .iteration_count = iterations,
-        .microbatch_count = microbatches,
-        .schedule = "gpipe",
-        .change_ratio = 0.25,
-        .balancer = bal_balancer_find("even"),
-        .sink = {.context = all, .put = keep},
-    };
-}
-
-static bal_training_result replay(const bal_training *training)
-{
-    arena *memory = arena_create(1 << 16);
-    bal_training_result result;
-    error_message err = {0};
-    if (sim_training_replay(training, memory, &result, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
-    result.start_first_layer = result.final_first_layer = NULL; // they go with the arena
-    result.peak_memory_bytes = NULL;
-    arena_destroy(memory);
-    return result;
-}
-
-static table_source *tables(int count, int layer_count, int column_count)
-{
-    table_source *made = malloc((size_t)count * sizeof *made);
-    assert_non_null(made);
-    for (int table = 0; table < count; table++) {
-        table_source_init(&made[table], layer_count, column_count);
-    }
-    return made;
+    return kept_training(sources, source_count, 2, iterations, microbatches, all);
 }
 
 static void the_slowest_replica_makes_the_iteration(void **state)
@@ -142,8 +85,8 @@ static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state
 
     assert_int_equal(result.change_count, 1);
     assert_int_equal(result.rebalance_count, 1);
-    assert_int_equal(all.second_first[1], 2);
-    assert_int_equal(all.second_first[2], 1); // 500 and 700, not 1000 and 200
+    assert_int_equal(all.first_layer[1][1], 2);
+    assert_int_equal(all.first_layer[2][1], 1); // 500 and 700, not 1000 and 200
     assert_int_equal(result.bottleneck_ns, 700);
     assert_int_equal(result.simulated_count, 3);
     free(table);
@@ -288,11 +231,11 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
 
     // Measured: 3 layers of 100 and 3 of 200. 4 and 2 of them are 500 and 400, in truth 400 and
     // 400.
-    assert_int_equal(all.second_first[1], 3);
+    assert_int_equal(all.first_layer[1][1], 3);
     assert_int_equal(all.iterations[1].iteration_ns, 300 + 2 * 600);
-    assert_int_equal(all.second_first[2], 4);
+    assert_int_equal(all.first_layer[2][1], 4);
     assert_int_equal(all.iterations[2].iteration_ns, 3 * 400);
-    assert_int_equal(all.second_first[4], 4);
+    assert_int_equal(all.first_layer[4][1], 4);
     assert_int_equal(result.rebalance_count, 1);
     free(table);
 }

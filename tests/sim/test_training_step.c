@@ -1,36 +1,12 @@
 /// Tests of the end of an iteration in a replayed run, and of what disturbs one: post-validation
 /// with its failures, gradient accumulation, regrouped reductions, drawn times. Expected values are
 /// worked out by hand or played op by op by the engine itself.
-#include "sim/training_replay.h"
-
 #include "sim/pipeline.h"
-#include "tests/assert_close.h"
-#include "tests/sim/table_source.h"
-
-#include <stdlib.h>
-
-enum { KEPT = TABLE_ITERATIONS };
-
-/// The iterations of a run as they went by.
-typedef struct kept {
-    bal_training_iteration iterations[KEPT];
-    int count;
-} kept;
-
-static status keep(void *context, const bal_training_iteration *iteration, error_message *err)
-{
-    kept *all = context;
-    (void)err;
-    assert_true(all->count < KEPT);
-    all->iterations[all->count++] = *iteration;
-    return STATUS_OK;
-}
+#include "tests/sim/kept_run.h"
 
 static table_source *new_table(int layers)
 {
-    table_source *table = malloc(sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, layers, 1);
+    table_source *table = tables(1, layers, 1);
     table_fill(table, 0, TABLE_ITERATIONS, 1000, 1000, 1000);
     return table;
 }
@@ -38,30 +14,10 @@ static table_source *new_table(int layers)
 static bal_training training_of(const table_source *table, const char *schedule, int ranks,
                                 int microbatches, int iterations, kept *all)
 {
-    return (bal_training){.sources = &table->source,
-                          .source_count = 1,
-                          .machine = {.rank_count = ranks, .ranks_per_node = ranks},
-                          .iteration_count = iterations,
-                          .microbatch_count = microbatches,
-                          .schedule = schedule,
-                          .data_parallel = 1,
-                          .balancer = bal_balancer_find("even"),
-                          .migration = bal_migration_options_default(),
-                          .repack = bal_repack_options_default(),
-                          .sink = {.context = all, .put = keep}};
-}
-
-static bal_training_result replay(const bal_training *training)
-{
-    bal_training_result result;
-    error_message err = {0};
-    arena *memory = arena_create(1 << 16);
-    assert_non_null(memory);
-    const status played = sim_training_replay(training, memory, &result, &err);
-    if (played != STATUS_OK) print_error("%s\n", err.message);
-    assert_int_equal(played, STATUS_OK);
-    arena_destroy(memory); // numbers only are read
-    return result;
+    bal_training training = kept_training(&table->source, 1, ranks, iterations, microbatches, all);
+    training.schedule = schedule;
+    training.change_ratio = 0;
+    return training;
 }
 
 static void the_chain_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **state)

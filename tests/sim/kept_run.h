@@ -1,0 +1,84 @@
+/// A run that is replayed for a test: over a table of costs, with every iteration kept.
+#pragma once
+
+#include "sim/training_replay.h"
+#include "tests/assert_close.h"
+#include "tests/sim/table_source.h"
+
+#include <stdlib.h>
+
+enum { KEPT_RANKS = 4 };
+
+/// What the sink was told of iterations.
+typedef struct kept {
+    int count;
+    bal_training_iteration iterations[TABLE_ITERATIONS];
+    int first_layer[TABLE_ITERATIONS][KEPT_RANKS + 1]; // of the stages
+    int machine_rank[TABLE_ITERATIONS][KEPT_RANKS];
+    int64_t work_ns[TABLE_ITERATIONS][KEPT_RANKS];
+} kept;
+
+static inline status keep(void *context, const bal_training_iteration *iteration,
+                          error_message *err)
+{
+    (void)err;
+    kept *all = context;
+    assert_true(all->count < TABLE_ITERATIONS);
+    for (int place = 0; place < iteration->rank_count && place < KEPT_RANKS; place++) {
+        all->first_layer[all->count][place] = iteration->first_layer[place];
+        all->machine_rank[all->count][place] = iteration->machine_rank[place];
+        all->work_ns[all->count][place] = iteration->rank_work_ns[place];
+    }
+    all->iterations[all->count++] = *iteration;
+    return STATUS_OK;
+}
+
+/// A run under GPipe on ranks of one node whose links cost nothing; a test names what differs.
+static inline bal_training kept_training(const bal_cost_source *sources, int source_count,
+                                         int ranks, int iterations, int microbatches, kept *all)
+{
+    return (bal_training){.sources = sources,
+                          .source_count = source_count,
+                          .data_parallel = source_count,
+                          .machine = {.rank_count = ranks, .ranks_per_node = ranks},
+                          .iteration_count = iterations,
+                          .microbatch_count = microbatches,
+                          .schedule = "gpipe",
+                          .change_ratio = 0.25,
+                          .balancer = bal_balancer_find("even"),
+                          .migration = bal_migration_options_default(),
+                          .repack = bal_repack_options_default(),
+                          .sink = {.context = all, .put = keep}};
+}
+
+static inline bal_training_result replay_in(const bal_training *training, arena *memory)
+{
+    bal_training_result result;
+    error_message err = {0};
+    if (sim_training_replay(training, memory, &result, &err) != STATUS_OK) {
+        fail_msg("%s", err.message);
+    }
+    return result;
+}
+
+/// The same where a test reads numbers only.
+static inline bal_training_result replay(const bal_training *training)
+{
+    arena *memory = arena_create(1 << 16);
+    bal_training_result result = replay_in(training, memory);
+    result.start_first_layer = result.final_first_layer = NULL; // they go with the arena
+    result.peak_memory_bytes = NULL;
+    arena_destroy(memory);
+    return result;
+}
+
+/// Tables of one or several replicas, to be freed.
+static inline table_source *tables(int count, int layer_count, int column_count)
+{
+    table_source *made = malloc((size_t)count * sizeof *made);
+    assert_non_null(made);
+    for (int table = 0; table < count; table++) {
+        table_source_init(&made[table], layer_count, column_count);
+    }
+    return made;
+}
