@@ -26,9 +26,9 @@ static int receiver_of(const sim_dispatch *dispatch, bal_op_kind kind, int stage
     if (kind != OP_FORWARD) {
         return bal_stage_before(schedule->placement, schedule->rank_count, stage);
     }
-    const int behind =
+    const int next =
         bal_stage_behind(schedule->placement, schedule->rank_count, schedule->chunk_count, stage);
-    return behind >= 0 ? behind : stage;
+    return next >= 0 ? next : stage;
 }
 
 /// Fills what the rows have whatever the costs are.

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/// Lets a message begin now, behind those that its link still holds.
+/// Lets a message begin now, after those that its link still holds.
 ///
 /// @return when it arrives
 static int64_t travel(sim_dispatch *dispatch, const sim_dispatch_row *row, int microbatch)

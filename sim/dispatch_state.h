@@ -12,7 +12,7 @@
 
 typedef enum sim_direction { SIM_FORWARD, SIM_BACKWARD, SIM_DIRECTION_COUNT } sim_direction;
 
-// Arrival of a message that has not been sent, and of the one behind the last of a stage.
+// Arrival of a message that has not been sent, and of the one after the last of a stage.
 #define SIM_UNKNOWN_NS INT64_MAX
 #define SIM_NO_MORE_NS (INT64_MAX - 1)
 
@@ -26,13 +26,13 @@ typedef struct sim_dispatch_row {
     int64_t transfer_ns;     // from the end of the op until its message is there
     int64_t least_ns;        // from the begin of the op until then, of any microbatch
     int64_t occupancy_ns;    // of its link
-    int64_t claim_change;    // of the rank's claim, once the op is behind it
+    int64_t claim_change;    // of the rank's claim, once the op has run
     int64_t need;            // room that the op needs below the limit, besides what is claimed
     int link;                // that its message shares, -1: none
     int inbox;               // stage * 2 + direction that its message goes to, -1: it sends none
     int receiver;            // rank of the inbox
     int rank;                // that runs the op
-    int weight_row;          // row of the W that is pending behind the op, -1: none
+    int weight_row;          // row of the W that is pending after the op, -1: none
     bal_op op;               // of microbatch 0
 } sim_dispatch_row;
 
@@ -66,7 +66,7 @@ static inline bool sim_step_is_pair(const sim_dispatch_step *step)
 typedef struct sim_dispatch_inbox {
     int64_t head_ns; // arrival of the first that was not taken, SIM_UNKNOWN_NS or SIM_NO_MORE_NS
     int first;       // place of that one among the cells of the inbox
-    int end;         // behind the last that was sent
+    int end;         // after the last that was sent
     int left;        // how many are still to be taken, sent or not
     int sender;      // row of the ops that send to it; -1: all is there from the begin
 } sim_dispatch_inbox;
@@ -103,7 +103,7 @@ struct sim_dispatch {
     bool may_overtake; // messages of one inbox may come in another order than they leave
     int stage_count;
     int microbatch_count;
-    int no_wait; // cell of what is always there, behind all messages
+    int no_wait; // cell of what is always there, after all messages
     int64_t now_ns;
     sim_engine engine;           // when every rank decides next, or its op ends
     sim_dispatch_row *rows;      // [OP_KIND_COUNT][stage_count]
@@ -160,7 +160,7 @@ static inline void sim_dispatch_list(sim_dispatch *dispatch, int rank)
     dispatch->runnable[dispatch->runnable_count++] = rank;
 }
 
-/// Puts a message behind those of its inbox that arrive no later.
+/// Puts a message after those of its inbox that arrive no later.
 static inline void sim_dispatch_queue(sim_dispatch *dispatch, sim_dispatch_inbox *inbox,
                                       int64_t first_cell, int microbatch, int64_t arrival_ns)
 {

@@ -32,7 +32,7 @@ static void carve(chain_states *kept, arena *memory)
     }
 }
 
-/// Keeps where the ranks stand behind an iteration.
+/// Keeps where the ranks stand after an iteration.
 static const chain_state *keep(chain_states *kept, int64_t iteration, const int64_t *end_ns)
 {
     chain_state *state = &kept->states[iteration % KEPT_STATES];
@@ -65,8 +65,8 @@ static status skip_rest(const chain_states *kept, int64_t iteration, sim_chain *
 {
     const int64_t left = chain->iteration_count - 1 - iteration;
     const int64_t periods = left / chain->period_iterations;
-    const int64_t behind = left % chain->period_iterations; // iterations behind whole periods
-    const int64_t like = iteration - chain->period_iterations + behind;
+    const int64_t rest = left % chain->period_iterations; // iterations after whole periods
+    const int64_t like = iteration - chain->period_iterations + rest;
     const int64_t like_ns = kept->states[like % KEPT_STATES].last_ns;
     int64_t way_ns = 0;
     if (__builtin_mul_overflow(periods + 1, chain->period_ns, &way_ns) ||

@@ -27,7 +27,7 @@ typedef struct sim_chain {
 ///
 /// @param costs           ones that sim_costs_check accepts
 /// @param iteration_count >= 1
-/// @param memory          scratch, and nothing of it is needed behind
+/// @param memory          scratch: nothing of it is needed afterwards
 /// @return STATUS_INVALID if all iterations together take longer than INT64_MAX / 2 ns
 ///
 /// Time O(ops) per iteration that is played.
@@ -42,7 +42,7 @@ typedef struct sim_ensemble {
                                         // seed of its own, made of this one
     int draw_count;                     // >= 1
     int iteration_count;                // >= 1, one after the other without a barrier
-    // Called, unless NULL, behind every iteration of the draws that are played at once, in all
+    // Called, unless NULL, after every iteration of the draws that are played at once, in all
     // iteration_count times sim_ensemble_batch_count. Another status than STATUS_OK ends the play.
     status (*step)(void *context, error_message *err);
     void *context;

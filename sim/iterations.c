@@ -31,7 +31,7 @@ typedef struct play {
     const sim_update *update;
     const sim_iteration_state *state;
     sim_iteration *iteration;
-    bool is_gated;  // ops behind the first forwards wait for the full norm
+    bool is_gated;  // ops after the first forwards wait for the full norm
     bool is_warmup; // only the forwards before the gates are played
 } play;
 
@@ -448,7 +448,7 @@ static status prepare(settling *of, arena *memory, error_message *err)
                               .rollback_ns = of->request->validation->rollback_ns};
     find_hops(of, memory);
     sim_iterations_prepare(played->schedule, memory, &of->iterations);
-    // With one chunk the gate is a B or BW, which waits for one behind the next rank's gate anyway.
+    // With one chunk the gate is a B or BW, which waits for one after the next rank's gate anyway.
     if (played->schedule->chunk_count > 1) {
         TRY(sim_iterations_check_validation(of->iterations, memory, err));
     }

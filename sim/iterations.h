@@ -14,7 +14,7 @@
 ///     seen(r)     = max(time at which r is at its first op that is not an F of chunk 0,
 ///                       full value at P - 1 or seen(r + 1) + hop(r + 1))
 ///
-/// and that op begins behind seen(r). ready(r) is the end of the rank's last op plus what its
+/// and that op begins after seen(r). ready(r) is the end of the rank's last op plus what its
 /// reduction of gradients exposes. The chain adds nothing where ranks end in the order of their
 /// numbers; under 1F1B rank 0 ends last, and it is a barrier.
 ///

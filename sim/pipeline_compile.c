@@ -62,7 +62,7 @@ typedef struct compiler {
     int row_of_kind[OP_KIND_COUNT];
     int rows_per_chunk;
     int rows_per_rank;
-    int joint_first; // rows behind this one are joints of pairs
+    int joint_first; // rows after this one are joints of pairs
     unsigned kinds_found;
     sent_message sent[2 * GROUP_RANKS_MAX];
     int sent_count;
@@ -176,7 +176,7 @@ static inline void put_step(compiler *work, int rank, bal_op op, bool is_joint, 
     };
 }
 
-/// The slot of a rank's first op is never used again: behind a play it still tells when the rank
+/// The slot of a rank's first op is never used again: after a play it still tells when the rank
 /// could begin.
 static inline void release(compiler *work, int rank, bool is_first, uint32_t slot)
 {
@@ -214,7 +214,7 @@ static bool can_pair(bal_op first, bal_op second)
            first.microbatch != second.microbatch;
 }
 
-/// Runs a pair: a joint waits for the first message and the first op for the second; behind the
+/// Runs a pair: a joint waits for the first message and the first op for the second; after the
 /// second op two joints send what both have made, in their order. No pair is the first of its rank.
 static turn run_pair(compiler *work, int rank, int index)
 {
@@ -292,7 +292,7 @@ static bool run_groups(compiler *work)
     return true;
 }
 
-/// Rows of a chunk: one for each kind of op that there is. Those of joints stand behind all.
+/// Rows of a chunk: one for each kind of op that there is. Those of joints stand after all.
 static void number_rows(compiler *work)
 {
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {

@@ -63,7 +63,7 @@ static void reserve(const bal_schedule *schedule, sim_claim *claims, int64_t *ne
     }
 }
 
-/// The least memory in which a rank can keep its order of F and B: every W right behind its B.
+/// The least memory in which a rank can keep its order of F and B: every W right after its B.
 static int64_t floating_need(const bal_schedule *schedule, const sim_claim *claims, int rank)
 {
     int64_t claimed = 0;

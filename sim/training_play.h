@@ -62,7 +62,7 @@ status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *
 ///
 /// @param memory of everything in play; nothing is taken back
 /// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check; or
-///         the order cannot validate behind the step: see sim_iterations_check_validation
+///         the order cannot validate after the step: see sim_iterations_check_validation
 ///
 /// Time O(replicas * (rounds * ops + layers * columns)).
 status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,

@@ -54,7 +54,7 @@ enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
 enum { SPELLINGS_MAX = 4 };
 typedef struct field {
-    const char *spelling[SPELLINGS_MAX]; // NULL behind the last
+    const char *spelling[SPELLINGS_MAX]; // NULL after the last
     int min;
     int max;
 } field;

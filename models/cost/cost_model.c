@@ -193,7 +193,7 @@ static void add_recomputation(const model_costs *costs, int row, row_passes *pas
 }
 
 /// Weights and gradients that replicas send each other in every pass travel beside the layers
-/// before and behind: a pass lasts as long as the longer of the two.
+/// before and after: a pass lasts as long as the longer of the two.
 static void add_sharding(const model_replica_traffic *traffic, row_passes *passes)
 {
     const int64_t wanted_ns[MODEL_PASS_COUNT] = {

@@ -495,7 +495,7 @@ static status costs_at(void *context, int asked, bal_layer_costs *costs, bool *c
     bal_layer_costs base;
     assert(asked >= 0);
     const int last = dynamism->base.iteration_count - 1;
-    const int iteration = asked < last ? asked : last; // behind the training its end holds
+    const int iteration = asked < last ? asked : last; // after the training its end holds
     TRY(ask_base(dynamism, iteration, &base, err));
     const bool is_first = replica->iteration < 0;
     const bool has_same_base = !is_first && replica->base_version == dynamism->base_version;

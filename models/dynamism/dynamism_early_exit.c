@@ -1,4 +1,4 @@
-/// Early exit: tokens whose prediction is sure leave behind an exit, so that later layers see
+/// Early exit: tokens whose prediction is sure leave after an exit: later layers see
 /// fewer.
 #include "models/cost/parameters.h"
 #include "models/dynamism/dynamism_case.h"
@@ -55,7 +55,7 @@ typedef struct exit_state {
     double *linear;     // [layer_count][column_count] published; 1 outside the transformer layers
     double *projection; // [layer_count][column_count]
     double *core;       // [layer_count][column_count]
-    double *behind;     // [layer_count][column_count] of head and what else is no transformer layer
+    double *outer;      // [layer_count][column_count] of head and what else is no transformer layer
     double *parameters; // [layer_count], as those that follow
     double *state;
     double *reduction;
@@ -66,7 +66,7 @@ typedef struct exit_state {
     double held;                         // keep of the arrays; negative: none
 } exit_state;
 
-/// "exits": the layers with an exit behind them.
+/// "exits": the layers with an exit after them.
 static status read_exit_list(const model_case_setup *setup, exit_state *exits, json_value list,
                              error_message *err)
 {
@@ -246,7 +246,7 @@ static void carve(const model_case_setup *setup, exit_state *exits)
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)exits->column_count;
     const size_t blocks = (size_t)exits->block_count;
-    double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core, &exits->behind};
+    double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core, &exits->outer};
     double **const of_layers[] = {&exits->parameters, &exits->state,    &exits->reduction,
                                   &exits->activation, &exits->gradient, &exits->message};
     for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
@@ -304,7 +304,7 @@ static void set_column(exit_state *exits, int column)
         }
     }
     for (int layer = exits->first + exits->block_count; layer < exits->layer_count; layer++) {
-        exits->behind[(size_t)layer * columns + (size_t)column] =
+        exits->outer[(size_t)layer * columns + (size_t)column] =
             exits->is_compact ? exits->share[exits->block_count] : 1;
     }
 }
@@ -395,7 +395,7 @@ static status exit_load_at(void *state, model_load_model load_model, int iterati
         load->part[pass][MODEL_PART_ELEMENTWISE] = exits->linear;
         load->added_ns[pass] = exits->added_ns[pass];
     }
-    load->whole = exits->is_compact ? exits->behind : NULL;
+    load->whole = exits->is_compact ? exits->outer : NULL;
     load->parameters = exits->parameters;
     load->state = exits->state;
     load->reduction = exits->reduction;

@@ -428,7 +428,7 @@ static void set_layer(freezing_state *freezing, freezing_moment moment, int laye
     freezing->added_ns[layer] = 0;
 }
 
-/// Fills the arrays for a moment, unless they hold it. The layer behind the cached prefix waits for
+/// Fills the arrays for a moment, unless they hold it. The layer after the cached prefix waits for
 /// what it reads.
 static void hold_moment(freezing_state *freezing, freezing_moment moment)
 {
@@ -442,9 +442,9 @@ static void hold_moment(freezing_state *freezing, freezing_moment moment)
          layer++) {
         freezing->added_ns[layer] = 0;
     }
-    const int behind = freezing->first + moment.cached;
-    if (moment.cached > 0 && behind < freezing->layer_count) {
-        freezing->added_ns[behind] = freezing->fetch_ns[behind - 1];
+    const int after = freezing->first + moment.cached;
+    if (moment.cached > 0 && after < freezing->layer_count) {
+        freezing->added_ns[after] = freezing->fetch_ns[after - 1];
     }
 }
 

@@ -10,7 +10,7 @@
 
 enum { CSV_INDEX_COLUMNS = 3, COLUMN_NAME_BYTES = 32 };
 
-/// Cuts the next field off a line; NULL behind the last.
+/// Cuts the next field off a line; NULL after the last.
 static char *next_field(char **rest)
 {
     char *field = *rest;
