@@ -258,13 +258,13 @@ static const char *const level_names[ANA_LEVEL_COUNT] = {
 static const struct {
     const char *key;
     const char *label;
-} parts[ANA_PART_COUNT] = {
-    [ANA_PART_STATIC] = {"static", "static: `tuned` saves"},
-    [ANA_PART_FIRST] = {"first_iteration", "another split, kept, saves"},
-    [ANA_PART_DRIFT] = {"drift", "drift: following it saves"},
-    [ANA_PART_NOISE] = {"noise", "noise: only hindsight saves"},
-    [ANA_PART_CONTIGUITY] = {"contiguity", "stages are contiguous"},
-    [ANA_PART_GRANULARITY] = {"granularity", "a layer is not divided"},
+} parts[ANA_SPLIT_COUNT] = {
+    [ANA_SPLIT_STATIC] = {"static", "static: `tuned` saves"},
+    [ANA_SPLIT_FIRST] = {"first_iteration", "another split, kept, saves"},
+    [ANA_SPLIT_DRIFT] = {"drift", "drift: following it saves"},
+    [ANA_SPLIT_NOISE] = {"noise", "noise: only hindsight saves"},
+    [ANA_SPLIT_CONTIGUITY] = {"contiguity", "stages are contiguous"},
+    [ANA_SPLIT_GRANULARITY] = {"granularity", "a layer is not divided"},
 };
 
 /// A time of the whole series, as the mean of an iteration and over that of `even`.
@@ -282,17 +282,18 @@ static void print_share(const ana_diagnosis *of, const char *label, int64_t ns, 
 static void print_split(const ana_diagnosis *of, text_buffer *out)
 {
     const ana_imbalance_split *split = &of->split;
-    char remarks[ANA_PART_COUNT][96] = {""};
-    snprintf(remarks[ANA_PART_FIRST], sizeof remarks[0], "%s",
+    char remarks[ANA_SPLIT_COUNT][96] = {""};
+    snprintf(remarks[ANA_SPLIT_FIRST], sizeof remarks[0], "%s",
              split->static_is_optimal ? "the best there is" : "the best that was found");
     if (split->drift_width > 0) {
-        snprintf(remarks[ANA_PART_DRIFT], sizeof remarks[0], "averages of %d sample%s on each side",
-                 split->drift_width, split->drift_width == 1 ? "" : "s");
+        snprintf(remarks[ANA_SPLIT_DRIFT], sizeof remarks[0],
+                 "averages of %d sample%s on each side", split->drift_width,
+                 split->drift_width == 1 ? "" : "s");
     }
     text_append(out, "\nWhere the slowest stage's time goes, per microbatch, mean of the run\n");
     print_share(of, "slowest stage under `even`", split->level_ns[ANA_LEVEL_EVEN], "", out);
-    for (int part = 0; part < ANA_PART_COUNT; part++) {
-        print_share(of, parts[part].label, ana_imbalance_part_ns(split, (ana_part)part),
+    for (int part = 0; part < ANA_SPLIT_COUNT; part++) {
+        print_share(of, parts[part].label, ana_imbalance_part_ns(split, (ana_imbalance_part)part),
                     remarks[part], out);
     }
     print_share(of, "mean over the stages", split->level_ns[ANA_LEVEL_DIVISIBLE], "", out);
@@ -397,8 +398,8 @@ static void print_caveats(const ana_diagnosis *of, text_buffer *out)
             series->first + of->setup->first_iteration, of->first_over_next);
         print_caveat(words, out);
     }
-    if (ana_imbalance_part_ns(&of->split, ANA_PART_FIRST) >
-        ana_imbalance_part_ns(&of->split, ANA_PART_DRIFT)) {
+    if (ana_imbalance_part_ns(&of->split, ANA_SPLIT_FIRST) >
+        ana_imbalance_part_ns(&of->split, ANA_SPLIT_DRIFT)) {
         print_caveat("Most of what `tuned` misses without noise one other split would save, kept "
                      "over the run; what the run is like must then be known when it begins.",
                      out);
@@ -478,8 +479,9 @@ static void write_split(json_writer *writer, const ana_diagnosis *of)
     json_end_object(writer);
     json_write_key(writer, "parts_ns");
     json_begin_object(writer);
-    for (int part = 0; part < ANA_PART_COUNT; part++) {
-        json_put_int64(writer, parts[part].key, ana_imbalance_part_ns(split, (ana_part)part));
+    for (int part = 0; part < ANA_SPLIT_COUNT; part++) {
+        json_put_int64(writer, parts[part].key,
+                       ana_imbalance_part_ns(split, (ana_imbalance_part)part));
     }
     json_end_object(writer);
     json_put_int64(writer, "static_lower_bound_ns", split->static_lower_bound_ns);

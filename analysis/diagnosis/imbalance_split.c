@@ -441,7 +441,7 @@ status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *
     return result;
 }
 
-int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_part part)
+int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_imbalance_part part)
 {
     return split->level_ns[part] - split->level_ns[part + 1];
 }

@@ -29,16 +29,16 @@ typedef enum ana_level {
 } ana_level;
 
 /// What lies between a level and the next one.
-typedef enum ana_part {
-    ANA_PART_STATIC,      ///< even to tuned; negative where tuned is worse over the run
-    ANA_PART_FIRST,       ///< tuned to static: the first iteration was not like the run
-    ANA_PART_DRIFT,       ///< static to drift
-    ANA_PART_NOISE,       ///< drift to clairvoyant
-    ANA_PART_CONTIGUITY,  ///< clairvoyant to any owner; what that bound misses is in it
-    ANA_PART_GRANULARITY, ///< any owner to divisible
-    ANA_PART_COUNT
-} ana_part;
-_Static_assert(ANA_PART_COUNT + 1 == ANA_LEVEL_COUNT, "a part between every two levels");
+typedef enum ana_imbalance_part {
+    ANA_SPLIT_STATIC,      ///< even to tuned; negative where tuned is worse over the run
+    ANA_SPLIT_FIRST,       ///< tuned to static: the first iteration was not like the run
+    ANA_SPLIT_DRIFT,       ///< static to drift
+    ANA_SPLIT_NOISE,       ///< drift to clairvoyant
+    ANA_SPLIT_CONTIGUITY,  ///< clairvoyant to any owner; what that bound misses is in it
+    ANA_SPLIT_GRANULARITY, ///< any owner to divisible
+    ANA_SPLIT_COUNT
+} ana_imbalance_part;
+_Static_assert(ANA_SPLIT_COUNT + 1 == ANA_LEVEL_COUNT, "a part between every two levels");
 
 typedef struct ana_imbalance_split {
     int stage_count;
@@ -67,7 +67,7 @@ status ana_imbalance_split_of(const ana_series *series, int stage_count, arena *
                               ana_imbalance_split *split, error_message *err);
 
 /// What lies between a level and the next, in ns over the series.
-int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_part part);
+int64_t ana_imbalance_part_ns(const ana_imbalance_split *split, ana_imbalance_part part);
 
 /// Improves a plan that is kept over a whole run, until moving no single cut by one layer makes it
 /// better, or flatter; where there are few plans, all of them are tried. Unlike one iteration's

@@ -127,10 +127,10 @@ static void levels_are_ordered_and_parts_add_up(void **state)
         const ana_imbalance_split split = split_of(given, 2 + (int)seed);
 
         int64_t sum = 0;
-        for (int part = 0; part < ANA_PART_COUNT; part++) {
-            sum += ana_imbalance_part_ns(&split, (ana_part)part);
-            assert_true(part == ANA_PART_STATIC ||
-                        ana_imbalance_part_ns(&split, (ana_part)part) >= 0);
+        for (int part = 0; part < ANA_SPLIT_COUNT; part++) {
+            sum += ana_imbalance_part_ns(&split, (ana_imbalance_part)part);
+            assert_true(part == ANA_SPLIT_STATIC ||
+                        ana_imbalance_part_ns(&split, (ana_imbalance_part)part) >= 0);
         }
         assert_int_equal(sum, split.level_ns[ANA_LEVEL_EVEN] - split.level_ns[ANA_LEVEL_DIVISIBLE]);
         assert_true(split.level_ns[ANA_LEVEL_STATIC] <= split.level_ns[ANA_LEVEL_EVEN]);
@@ -201,11 +201,11 @@ static shares shares_of(const ana_imbalance_split *split)
 {
     const double whole =
         (double)(split->level_ns[ANA_LEVEL_EVEN] - split->level_ns[ANA_LEVEL_CLAIRVOYANT]);
-    return (shares){.fixed = (double)(ana_imbalance_part_ns(split, ANA_PART_STATIC) +
-                                      ana_imbalance_part_ns(split, ANA_PART_FIRST)) /
+    return (shares){.fixed = (double)(ana_imbalance_part_ns(split, ANA_SPLIT_STATIC) +
+                                      ana_imbalance_part_ns(split, ANA_SPLIT_FIRST)) /
                              whole,
-                    .drift = (double)ana_imbalance_part_ns(split, ANA_PART_DRIFT) / whole,
-                    .noise = (double)ana_imbalance_part_ns(split, ANA_PART_NOISE) / whole};
+                    .drift = (double)ana_imbalance_part_ns(split, ANA_SPLIT_DRIFT) / whole,
+                    .noise = (double)ana_imbalance_part_ns(split, ANA_SPLIT_NOISE) / whole};
 }
 
 enum { TRUTH_LAYERS = 24, TRUTH_ITERATIONS = 400, TRUTH_STAGES = 4 };
