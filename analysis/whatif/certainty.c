@@ -1,17 +1,11 @@
 #include "analysis/whatif/certainty.h"
 
 #include "analysis/whatif/screening.h"
-#include "analysis/whatif/variance_shares.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for the draws of a study");
-}
 
 /// Whether outer is path, or an object that path leads through.
 static bool leads_to(const char *outer, const char *path)
@@ -62,10 +56,7 @@ static status add_point(int64_t item, ana_point_worker *worker, arena *memory,
     text_buffer built = {0};
     status result = ana_whatif_text(study, item, NULL, &built, err);
     if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, err);
-    if (result == STATUS_OK) {
-        *text = arena_string(memory, built.bytes);
-        if (*text == NULL) result = no_memory(err);
-    }
+    if (result == STATUS_OK) *text = arena_string(memory, built.bytes);
     text_free(&built);
     if (result != STATUS_OK) return result;
     const ana_setup *setup = ana_point_worker_setup(worker);
@@ -76,12 +67,11 @@ static status add_point(int64_t item, ana_point_worker *worker, arena *memory,
 }
 
 /// What the study says once for all points.
-static status keep_start(const ana_point_worker *worker, arena *memory, ana_certainty *certainty)
+static void keep_start(const ana_point_worker *worker, arena *memory, ana_certainty *certainty)
 {
     const ana_study *study = ana_point_worker_study(worker);
-    if (study == NULL || study->start_date == NULL) return STATUS_OK;
+    if (study == NULL || study->start_date == NULL) return;
     certainty->start_date = arena_string(memory, study->start_date);
-    return STATUS_OK;
 }
 
 static status add_points(const ana_screening *chosen, arena *memory, ana_certainty *certainty,
@@ -95,8 +85,8 @@ static status add_points(const ana_screening *chosen, arena *memory, ana_certain
     for (int64_t point = 0; point < chosen->count && result == STATUS_OK; point++) {
         result = add_point(chosen->items[point], worker, memory, certainty, &texts[point], err);
     }
-    if (result == STATUS_OK) result = keep_start(worker, memory, certainty);
     if (result == STATUS_OK) {
+        keep_start(worker, memory, certainty);
         result = ana_draws_check(draws, worker, study->path, texts[0], 0, err);
     }
     ana_point_worker_destroy(worker);
@@ -124,7 +114,7 @@ static status draw(ana_spread *spread, const ana_screening *chosen, arena *memor
 }
 
 /// Losses of all points in all draws.
-static status fill_losses(const ana_certainty *certainty, arena *memory, ana_losses *losses)
+static void fill_losses(const ana_certainty *certainty, arena *memory, ana_losses *losses)
 {
     const int points = certainty->point_count;
     const int draws = certainty->drawn.draw_count;
@@ -137,7 +127,6 @@ static status fill_losses(const ana_certainty *certainty, arena *memory, ana_los
         }
     }
     *losses = (ana_losses){values, points, draws};
-    return STATUS_OK;
 }
 
 /// The quantities that have error bars: where each lies in a run and in a point, and what it is
@@ -175,85 +164,8 @@ static void fill_error_bars(const ana_drawn_points *drawn, int point, double *sc
     }
 }
 
-/// The draws in which a point fits, and its own inputs, as the fit of shares takes them.
-typedef struct variation_rows {
-    int *inputs; // [input_count] of the draws
-    double *values;
-    double *drawn;   // [input_count][draw_count]
-    double *factors; // [2][draw_count]
-    int input_count;
-    int draw_count;
-} variation_rows;
-
-static void carve_variation(const ana_draws *draws, int draw_count, arena *memory,
-                            variation_rows *rows)
-{
-    const size_t inputs = (size_t)draws->input_count;
-    rows->values = arena_array(memory, (size_t)draw_count * (inputs + 3), sizeof *rows->values);
-    rows->inputs = arena_array(memory, inputs, sizeof *rows->inputs);
-    rows->factors = rows->values + draw_count;
-    rows->drawn = rows->values + 3 * (size_t)draw_count;
-}
-
-static void gather_variation(const ana_certainty *certainty, const ana_losses *losses, int point,
-                             variation_rows *rows)
-{
-    const ana_draws *draws = &certainty->draws;
-    const double *own = losses->values + (size_t)point * (size_t)losses->draw_count;
-    const size_t first = (size_t)point * (size_t)losses->draw_count;
-    for (int input = 0; input < draws->input_count; input++) {
-        if (draws->points[point].has[input]) rows->inputs[rows->input_count++] = input;
-    }
-    for (int place = 0; place < losses->draw_count; place++)
-        rows->draw_count += !isinf(own[place]);
-    int kept = 0;
-    for (int place = 0; place < losses->draw_count; place++) {
-        if (isinf(own[place])) continue;
-        rows->values[kept] = own[place];
-        for (int input = 0; input < rows->input_count; input++) {
-            rows->drawn[(size_t)input * (size_t)rows->draw_count + (size_t)kept] =
-                ana_draws_value(draws, rows->inputs[input], point, place);
-        }
-        rows->factors[kept] = certainty->drawn.recorded[first + (size_t)place];
-        rows->factors[rows->draw_count + kept] = certainty->drawn.fitted[first + (size_t)place];
-        kept++;
-    }
-}
-
-/// Shares of the point's own inputs and of the factors, among all sources.
-static status fill_shares(const ana_certainty *certainty, const ana_losses *losses, int point,
-                          ana_sure_point *sure, arena *memory, error_message *err)
-{
-    const int all = certainty->draws.input_count;
-    variation_rows rows = {0};
-    double *shares = arena_array(memory, (size_t)certainty->source_count, sizeof *shares);
-    sure->shares =
-        arena_array(certainty->study->memory, (size_t)certainty->source_count, sizeof *shares);
-    carve_variation(&certainty->draws, losses->draw_count, memory, &rows);
-    gather_variation(certainty, losses, point, &rows);
-    sure->unexplained = NAN; // too few draws to say
-    if (rows.draw_count < 2 + 2 * rows.input_count) return STATUS_OK;
-    const ana_variation variation = {
-        .values = rows.values,
-        .inputs = rows.drawn,
-        .input_count = rows.input_count,
-        .factors = rows.factors,
-        .factor_count = certainty->study->objective == ANA_OBJECTIVE_MEMORY ? 0 : 2,
-        .draw_count = rows.draw_count,
-    };
-    TRY(ana_variance_shares(&variation, memory, shares, &sure->unexplained, err));
-    for (int input = 0; input < rows.input_count; input++) {
-        sure->shares[rows.inputs[input]] = shares[input];
-    }
-    for (int factor = 0; factor < variation.factor_count; factor++) {
-        sure->shares[all + factor] = shares[rows.input_count + factor];
-    }
-    return STATUS_OK;
-}
-
-static status fill_point(const ana_certainty *certainty, const ana_losses *losses,
-                         const ana_screening *chosen, arena *memory, ana_sure_point *sure,
-                         error_message *err)
+static void fill_point(const ana_certainty *certainty, const ana_losses *losses,
+                       const ana_screening *chosen, arena *memory, ana_sure_point *sure)
 {
     const ana_whatif *study = certainty->study;
     const int point = sure->ranked.point;
@@ -265,7 +177,6 @@ static status fill_point(const ana_certainty *certainty, const ana_losses *losse
     fill_error_bars(&certainty->drawn, point, scratch, sure);
     ana_delivery_find(&certainty->drawn, point, certainty->uncertainty->seed, memory,
                       &sure->delivery);
-    return fill_shares(certainty, losses, point, sure, memory, err);
 }
 
 static int by_regret(const void *left, const void *right)
@@ -294,7 +205,7 @@ static void source_values(const ana_certainty *certainty, int source, double *va
     memcpy(values, from, (size_t)draws * sizeof *values);
 }
 
-static status fill_worth(ana_certainty *certainty, const ana_losses *losses, arena *memory)
+static void fill_worth(ana_certainty *certainty, const ana_losses *losses, arena *memory)
 {
     const double equivalence = certainty->uncertainty->equivalence;
     double *values = arena_array(memory, (size_t)losses->draw_count, sizeof *values);
@@ -308,7 +219,6 @@ static status fill_worth(ana_certainty *certainty, const ana_losses *losses, are
         ana_choice_knowing(losses, values, equivalence, memory, &worth->knowing);
     }
     qsort(certainty->worth, (size_t)certainty->source_count, sizeof *certainty->worth, by_regret);
-    return STATUS_OK;
 }
 
 /// What the draws say.
@@ -327,18 +237,14 @@ static status judge(ana_certainty *certainty, const ana_screening *chosen, arena
     certainty->points = arena_array(memory, (size_t)chosen->count, sizeof *certainty->points);
     ana_ranked *ranked = arena_array(memory, (size_t)chosen->count, sizeof *ranked);
     arena *scratch = arena_create(1 << 18);
-    status result = certainty->points != NULL && ranked != NULL && scratch != NULL
-                        ? fill_losses(certainty, memory, &losses)
-                        : no_memory(err);
-    if (result == STATUS_OK) {
-        result = ana_rank(&losses, certainty->uncertainty->equivalence, memory, ranked);
-    }
+    fill_losses(certainty, memory, &losses);
+    status result = ana_rank(&losses, certainty->uncertainty->equivalence, memory, ranked);
     for (int place = 0; place < certainty->point_count && result == STATUS_OK; place++) {
         arena_reset(scratch);
         certainty->points[place].ranked = ranked[place];
-        result = fill_point(certainty, &losses, chosen, scratch, &certainty->points[place], err);
+        fill_point(certainty, &losses, chosen, scratch, &certainty->points[place]);
     }
-    if (result == STATUS_OK) result = fill_worth(certainty, &losses, scratch);
+    if (result == STATUS_OK) fill_worth(certainty, &losses, scratch);
     arena_destroy(scratch);
     return result;
 }

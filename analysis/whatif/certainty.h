@@ -31,8 +31,6 @@ typedef struct ana_sure_point {
     ana_error_bar cost;      // of points with a price
     ana_error_bar peak_memory_bytes;
     ana_delivery_range delivery;
-    double *shares; // [source_count] of the variance of the objective
-    double unexplained;
 } ana_sure_point;
 
 /// What knowing a source first would be worth.

@@ -26,22 +26,6 @@ static ana_error_bar in_seconds(ana_error_bar bar)
     return (ana_error_bar){bar.low / 1e9, bar.middle / 1e9, bar.high / 1e9};
 }
 
-static void write_shares(const ana_certainty *certainty, const ana_sure_point *point,
-                         json_writer *writer)
-{
-    char name[ANA_SOURCE_NAME_BYTES];
-    if (isnan(point->unexplained)) return;
-    json_write_key(writer, "variance_shares");
-    json_begin_object(writer);
-    for (int source = 0; source < certainty->source_count; source++) {
-        if (!(point->shares[source] > 0)) continue;
-        ana_certainty_source_name(certainty, source, name);
-        put(writer, name, point->shares[source]);
-    }
-    json_end_object(writer);
-    put(writer, "variance_unexplained", point->unexplained);
-}
-
 static void write_delivery(const ana_delivery_range *range, json_writer *writer)
 {
     if (!range->is_known) return;
@@ -77,7 +61,6 @@ static void write_point(const ana_certainty *certainty, const ana_sure_point *po
         if (point->cost.middle >= 0) put_bar(writer, "cost", point->cost);
     }
     put_bar(writer, "peak_memory_bytes", point->peak_memory_bytes);
-    write_shares(certainty, point, writer);
     write_delivery(&point->delivery, writer);
     json_end_object(writer);
 }

@@ -12,7 +12,6 @@ enum { TEXT_COLUMNS = 100, DAYS_BYTES = 32 };
 
 #define NS_PER_S 1e9
 #define S_PER_DAY 86400.0
-#define SMALL_SHARE 0.005
 #define WORTH_TELLING 0.01
 
 /// The error bar of what is ranked by.
@@ -274,17 +273,6 @@ static void print_range(const ana_uncertain *input, text_buffer *out)
     }
 }
 
-static void print_share(double share, text_buffer *out)
-{
-    if (isnan(share)) {
-        text_append(out, "      -  ");
-    } else if (share < SMALL_SHARE) {
-        text_append(out, "  < 1 %  ");
-    } else {
-        text_format(out, "  %3.0f %%  ", 100 * share);
-    }
-}
-
 static bool is_source(const ana_certainty *certainty, int source)
 {
     const int inputs = certainty->draws.input_count;
@@ -293,31 +281,18 @@ static bool is_source(const ana_certainty *certainty, int source)
     return source == inputs ? certainty->drawn.is_recorded : certainty->drawn.is_fitted;
 }
 
-/// Sources of the recommended point by falling share; those of the same share as they are listed.
-static void print_shares(const ana_certainty *certainty, text_buffer *out)
+/// The sources that the recommended point has.
+static void print_sources(const ana_certainty *certainty, text_buffer *out)
 {
-    const ana_sure_point *point = &certainty->points[0];
-    bool is_printed[ANA_UNCERTAIN_MAX + 2] = {false};
-    int line = 0;
-    for (; line < certainty->source_count; line++) {
-        int next = -1;
-        for (int source = 0; source < certainty->source_count; source++) {
-            if (is_printed[source] || !is_source(certainty, source)) continue;
-            if (next < 0 || point->shares[source] > point->shares[next]) next = source;
-        }
-        if (next < 0) break;
+    for (int source = 0; source < certainty->source_count; source++) {
         char name[ANA_SOURCE_NAME_BYTES];
-        is_printed[next] = true;
-        ana_certainty_source_name(certainty, next, name);
-        print_share(isnan(point->unexplained) ? NAN : point->shares[next], out);
-        text_format(out, "%s\n", name);
-        if (next < certainty->draws.input_count) {
-            print_range(&certainty->draws.inputs[next], out);
+        if (!is_source(certainty, source)) continue;
+        ana_certainty_source_name(certainty, source, name);
+        text_format(out, "  %s\n", name);
+        if (source < certainty->draws.input_count) {
+            print_range(&certainty->draws.inputs[source], out);
         }
     }
-    if (line == 0) return;
-    print_share(point->unexplained, out);
-    text_append(out, "no input alone: inputs together, and what a parabola in each leaves\n");
 }
 
 /// What nobody has given and nobody varies.
@@ -419,7 +394,7 @@ void ana_certainty_print(const ana_certainty *certainty, int row_count, text_buf
     print_points(certainty, row_count, out);
     text_append(out, "\nWhat the error bars of the first point are made of\n\n");
     print_inputs_without_range(certainty, out);
-    print_shares(certainty, out);
+    print_sources(certainty, out);
     print_unranged(certainty, out);
     print_delivery(certainty, row_count, out);
 }

@@ -301,3 +301,31 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
     }
     return error_set(err, result, "%s", inner.message);
 }
+
+void ana_point_write(const ana_point *point, text_buffer *out)
+{
+    ana_point written = *point;
+    written.message = NULL;
+    text_append_bytes(out, (const char *)&written, sizeof written);
+    if (point->message != NULL) text_append(out, point->message);
+}
+
+status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point *point,
+                      error_message *err)
+{
+    ana_point read;
+    if (length >= sizeof read) memcpy(&read, bytes, sizeof read);
+    if (length < sizeof read || (unsigned)read.refusal >= ANA_REFUSAL_COUNT ||
+        read.message != NULL) {
+        return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a point", length);
+    }
+    const size_t said = length - sizeof read;
+    if (said > 0) {
+        char *message = arena_array(memory, said + 1, 1);
+        memcpy(message, bytes + sizeof read, said);
+        message[said] = '\0';
+        read.message = message;
+    }
+    *point = read;
+    return STATUS_OK;
+}

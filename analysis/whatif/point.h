@@ -32,8 +32,8 @@ extern const char *const ana_refusal_names[ANA_REFUSAL_COUNT];
 
 typedef struct ana_point {
     ana_refusal refusal;   // NONE: it was played, and what follows holds
-    const char *message;   // says more of a refusal, with its numbers; else NULL
     int rank;              // that needs the most memory
+    const char *message;   // says more of a refusal, with its numbers; else NULL
     int64_t missing_bytes; // of it, where refusal is MEMORY and they are known; else 0
 
     double iteration_ns;       // mean over the iterations played
@@ -81,13 +81,13 @@ const ana_setup *ana_point_worker_setup(const ana_point_worker *worker);
 status ana_point_check(ana_point_worker *worker, const char *name, const char *text,
                        error_message *err);
 
-/// Appends a point as JSON ("dynmo-point/1"), all but its number and values: from a worker to the
-/// leader, and in a store.
+/// Appends a point as its bytes lie in memory, and its message: what a store keeps of it. Only the
+/// same version of the program on the same kind of machine reads it.
 void ana_point_write(const ana_point *point, text_buffer *out);
 
 /// Reads what ana_point_write writes.
 ///
 /// @param memory of the message
-/// @return STATUS_FORMAT naming what is wrong; STATUS_NO_MEMORY
-status ana_point_read(const char *name, const char *text, size_t length, arena *memory,
-                      ana_point *point, error_message *err);
+/// @return STATUS_FORMAT if it is no point
+status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point *point,
+                      error_message *err);

@@ -243,8 +243,7 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
 status ana_whatif_put(void *context, int64_t item, const text_buffer *result, error_message *err)
 {
     ana_whatif *study = context;
-    return ana_point_read("result", result->bytes, result->length, study->memory,
-                          &study->points[item], err);
+    return ana_point_read(result->bytes, result->length, study->memory, &study->points[item], err);
 }
 
 /// Refuses a study none of whose points can be played, with the reason of most. The study as

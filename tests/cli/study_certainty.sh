@@ -50,7 +50,6 @@ cmp -s json.1 json.seed && fail "another seed gives the same draws"
 study certain '' '' ',"uncertainty":{"assumed":false,"model_error":0}'
 has '^128 draws of 0 uncertain inputs' certain.json
 has '^No input is uncertain' certain.json
-grep -q 'no input alone' out && fail 'shares of nothing'
 has '^Nothing: no draw has a better point' certain.json --what-to-measure
 
 # The study as written is not drawn beside a point that is like it.
@@ -92,7 +91,7 @@ cat >fitted_study.json <<'END'
  "uncertainty":{"calibration":"fitted.json","detail":2}}
 END
 has '^128 draws of 0 uncertain inputs (seed 1), of the calibration, at ' fitted_study.json
-has '  100 %  calibration' fitted_study.json
+has '^  calibration' fitted_study.json
 has 'Points are chosen and drawn with times' fitted_study.json
 has '"calibration":true' fitted_study.json --json
 sed 's/config.json/mixtral-8x7b/; s/"cluster":{"gpus":4}/"cluster":{"gpus":4,"memory_bytes":0}/' fitted_study.json >experts.json
