@@ -141,7 +141,7 @@ static status draw(const char *path, const ana_sweep_answer *answer,
     return code;
 }
 
-/// On the leader, once all instances are there.
+/// Once all instances are there.
 static status write_answer(const cli_arguments *arguments, const ana_sweep *sweep,
                            const ana_sweep_point *points, arena *memory, text_buffer *out,
                            error_message *err)

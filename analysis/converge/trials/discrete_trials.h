@@ -2,11 +2,11 @@
 /// after how many transfers.
 #pragma once
 
-#include "analysis/converge/trials/layer_family.h"
 #include "analysis/converge/trials/sample_statistics.h"
 #include "analysis/shards/spread.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/rng.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -18,6 +18,17 @@ enum {
     ANA_TRIAL_STAGES_MAX = 512,
     ANA_TRIAL_INSTANCES_MAX = 2000000, // of all cells together
 };
+
+/// Layers as dynamic models have them, drawn: one rule per family.
+typedef struct ana_layer_family {
+    const char *name;
+    const char *rule; // how its layers are drawn, for people
+    /// @param weight [layer_count] out: ns, > 0
+    void (*draw)(rng *generator, int layer_count, int64_t *weight);
+} ana_layer_family;
+
+/// The table, in the order in which it is shown.
+const ana_layer_family *ana_layer_families(int *count);
 
 /// What is asked: every family with every number of layers and stages, stages <= layers.
 typedef struct ana_trial_question {

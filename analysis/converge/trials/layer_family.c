@@ -1,6 +1,6 @@
-/// A layer of the dense model takes 1 ms. Draws use no libm, so that the layers are the same on
-/// every machine.
-#include "analysis/converge/trials/layer_family.h"
+/// The families of drawn layers. A layer of the dense model takes 1 ms. Draws use no libm, so that
+/// the layers are the same on every machine.
+#include "analysis/converge/trials/discrete_trials.h"
 
 #include "models/dynamism/random_draw.h"
 
