@@ -50,21 +50,6 @@ static void override_costs(ana_study *study, const char *trace_path, const char 
     }
 }
 
-/// A trace has been recorded as it is.
-static status check_model_keys(const ana_study *study, error_message *err)
-{
-    static const char *const keys[] = {"dtype", "attention", "layers", "recompute", "sharding"};
-    const json_value training = json_member(json_root(study->document), "training");
-    if (study->model != NULL) return STATUS_OK;
-    for (size_t key = 0; key < sizeof keys / sizeof keys[0]; key++) {
-        const json_value member = json_member(training, keys[key]);
-        if (json_is_missing(member)) continue;
-        return json_error(member, STATUS_FORMAT, err,
-                          "the times of a trace are as recorded; only a model's depend on it");
-    }
-    return STATUS_OK;
-}
-
 static status check_costs(const ana_study *study, error_message *err)
 {
     if (study->trace_path == NULL && study->model == NULL) {
@@ -75,7 +60,7 @@ static status check_costs(const ana_study *study, error_message *err)
         return error_set(err, STATUS_FORMAT, "%s: 'model' needs 'hardware' to turn it into times",
                          study->path);
     }
-    return check_model_keys(study, err);
+    return ana_study_check_costs(study, err);
 }
 
 static status check_schema(const ana_reading *reading, json_value schema)

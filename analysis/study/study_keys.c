@@ -138,20 +138,20 @@ static const ana_study_key keys[] = {
      OFFSET(parallel.sequence), .flags = ANA_KEY_NOT_LEARNT},
     {"training.recompute", ANA_KEY_CHOICE, "what is computed again; with a model", NULL, 0,
      MODEL_RECOMPUTE_COUNT - 1, MODEL_RECOMPUTE_NONE, OFFSET(parallel.recompute),
-     .names = model_recompute_names, .flags = ANA_KEY_NOT_LEARNT},
+     .names = model_recompute_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.sharding", ANA_KEY_CHOICE, "what replicas keep a share of; with a model", NULL, 0,
      MODEL_SHARDING_COUNT - 1, MODEL_SHARDING_NONE, OFFSET(parallel.sharding),
-     .names = model_sharding_names, .flags = ANA_KEY_NOT_LEARNT},
+     .names = model_sharding_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.rank_order", ANA_KEY_CHOICE, "which GPUs are neighbours", NULL, 0,
      MODEL_RANK_ORDER_COUNT - 1, MODEL_RANK_ORDER_PIPELINE_FIRST, OFFSET(parallel.order),
      .names = model_rank_order_names},
     {"training.dtype", ANA_KEY_CHOICE, "of a model; else as its config says", NULL,
      MODEL_DTYPE_UNKNOWN + 1, MODEL_DTYPE_COUNT - 1, MODEL_DTYPE_UNKNOWN, OFFSET(dtype),
-     .names = model_dtype_names},
+     .names = model_dtype_names, .flags = ANA_KEY_OF_MODEL},
     {"training.attention", ANA_KEY_NAME, "kernels of attention; with a model", NULL, 0, 1, -1,
-     OFFSET(attention), .names = attention_names, .flags = ANA_KEY_NOT_LEARNT},
+     OFFSET(attention), .names = attention_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.layers", ANA_KEY_INT, "of a model, in place of its own number", "transformer layers",
-     1, BAL_LAYERS_MAX, 0, OFFSET(transformer_layer_count)},
+     1, BAL_LAYERS_MAX, 0, OFFSET(transformer_layer_count), .flags = ANA_KEY_OF_MODEL},
     {"training.decision_ns", ANA_KEY_INT64, "time of one decision", "ns", 0, NS_MAX, 0,
      OFFSET(decision_ns)},
     {"training.profile_ns", ANA_KEY_INT64, "that profiling adds to an iteration", "ns", 0, NS_MAX,
@@ -409,6 +409,17 @@ static bool is_default(const ana_study_key *key, const ana_study *study)
     default:
         return false;
     }
+}
+
+status ana_study_check_costs(const ana_study *study, error_message *err)
+{
+    for (int key = 0; key < KEY_COUNT && study->model == NULL; key++) {
+        const json_value given = given_at(study, keys[key].path);
+        if ((keys[key].flags & ANA_KEY_OF_MODEL) == 0 || json_is_missing(given)) continue;
+        return json_error(given, STATUS_FORMAT, err,
+                          "the times of a trace are as recorded; only a model's depend on it");
+    }
+    return STATUS_OK;
 }
 
 status ana_study_check_player(const ana_study *study, unsigned flags, error_message *err)

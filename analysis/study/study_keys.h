@@ -44,6 +44,7 @@ enum {
     ANA_KEY_WITH_SECTION = 1 << 3, ///< the default holds where the object around it is given
     ANA_KEY_RANK = 1 << 4,         ///< below pipeline.stages
     ANA_KEY_RANKS = 1 << 5,        ///< at most pipeline.stages
+    ANA_KEY_OF_MODEL = 1 << 10,    ///< the times of a trace do not depend on it
     ANA_KEY_LATE = 1 << 8,         ///< read by ana_read_late_key, not with its object
 
     // Players that do not do what the key says; a study that gives it other than its default is
@@ -103,6 +104,9 @@ void ana_study_list_default(ana_study *study, arena *memory, const char *path);
 ///
 /// @return STATUS_FORMAT naming the nearest path
 status ana_study_path_check(const char *path, error_message *err);
+
+/// Refuses keys that only costs of a model depend on, in a study of a trace.
+status ana_study_check_costs(const ana_study *study, error_message *err);
 
 /// Refuses a study that says what a player does not do.
 ///
