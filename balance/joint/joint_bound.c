@@ -514,18 +514,6 @@ bool bal_joint_shift_cuts(int stage_count, rng *random, int *first_layer)
     return true;
 }
 
-/// Where a walk through partitions stands, and the next place that it considers.
-typedef struct refinement {
-    const bal_joint_layers *layers;
-    bal_joint_shape shape;
-    int stage_count;
-    int64_t goal_ns;
-    int *here;       // [stages + 1]
-    int *tried;      // [stages + 1]
-    int64_t *bounds; // [rank_count] of the ranks, here
-    int64_t *tried_bounds;
-} refinement;
-
 /// What a partition is judged by: the squares of what its ranks are above the goal, which unlike
 /// the largest alone tells whether a heavy rank's neighbours make room for its layers.
 typedef struct judgement {
@@ -533,45 +521,36 @@ typedef struct judgement {
     int64_t bound_ns;
 } judgement;
 
-/// Judges the partition that is tried; ranks whose cuts are as they were are known.
-static judgement judge(refinement *at)
+static judgement judge(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
+                       const int *first_layer)
 {
-    const int ranks = at->layers->rank_count;
+    const int ranks = layers->rank_count;
     judgement sum = {0};
     for (int rank = 0; rank < ranks; rank++) {
-        bool is_new = false;
-        for (int chunk = 0; chunk < at->shape.chunk_count; chunk++) {
-            const int stage =
-                bal_stage_of(at->shape.placement, ranks, at->shape.chunk_count, rank, chunk);
-            is_new |=
-                at->here[stage] != at->tried[stage] || at->here[stage + 1] != at->tried[stage + 1];
-        }
-        int64_t bound = at->bounds[rank];
-        if (is_new || bound < 0) {
-            bound = rank_bound(at->layers, at->shape,
-                               holding_of(at->layers, at->shape, at->tried, rank));
-        }
+        const int64_t bound =
+            rank_bound(layers, shape, holding_of(layers, shape, first_layer, rank));
         // Half the range, where memory does not fit, so that the squares add up.
-        const int64_t above = min_of(bound, INT64_MAX / 2) - at->goal_ns;
-        at->tried_bounds[rank] = bound;
+        const int64_t above = min_of(bound, INT64_MAX / 2) - goal_ns;
         sum.bound_ns = max_of(sum.bound_ns, bound);
         if (above > 0) sum.excess += (bal_wide)above * above / ranks;
     }
     return sum;
 }
 
-static void refine(refinement *at, int step_count, rng *random, int *best)
+void bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
+                      int step_count, rng *random, arena *memory, int *first_layer)
 {
     enum { HISTORY = 50 };
-    const size_t cuts = (size_t)at->stage_count + 1;
-    const size_t bounds_bytes = (size_t)at->layers->rank_count * sizeof *at->bounds;
+    const int stages = layers->rank_count * shape.chunk_count;
+    const size_t cuts = (size_t)stages + 1;
+    const size_t bytes = cuts * sizeof *first_layer;
+    int *here_first = arena_array(memory, cuts, sizeof *here_first);
+    int *tried_first = arena_array(memory, cuts, sizeof *tried_first);
     bal_wide history[HISTORY];
-    memcpy(at->here, best, cuts * sizeof *best);
-    memcpy(at->tried, best, cuts * sizeof *best);
-    memset(at->bounds, -1, bounds_bytes); // none is known
-    judgement here = judge(at);
+    if (stages == 1) return;
+    memcpy(here_first, first_layer, bytes);
+    judgement here = judge(layers, shape, goal_ns, here_first);
     int64_t best_ns = here.bound_ns;
-    memcpy(at->bounds, at->tried_bounds, bounds_bytes);
     for (int index = 0; index < HISTORY; index++) {
         history[index] = here.excess;
     }
@@ -579,33 +558,16 @@ static void refine(refinement *at, int step_count, rng *random, int *best)
         bal_wide *then = &history[step % HISTORY];
         const bal_wide limit = here.excess > *then ? here.excess : *then;
         *then = here.excess;
-        memcpy(at->tried, at->here, cuts * sizeof *best);
-        if (!bal_joint_shift_cuts(at->stage_count, random, at->tried)) continue;
-        const judgement tried = judge(at);
+        memcpy(tried_first, here_first, bytes);
+        if (!bal_joint_shift_cuts(stages, random, tried_first)) continue;
+        const judgement tried = judge(layers, shape, goal_ns, tried_first);
         if (tried.excess > limit) continue;
         here = tried;
-        memcpy(at->here, at->tried, cuts * sizeof *best);
-        memcpy(at->bounds, at->tried_bounds, bounds_bytes);
+        memcpy(here_first, tried_first, bytes);
         if (here.bound_ns >= best_ns) continue;
         best_ns = here.bound_ns;
-        memcpy(best, at->here, cuts * sizeof *best);
+        memcpy(first_layer, here_first, bytes);
     }
-}
-
-void bal_joint_refine(const bal_joint_layers *layers, bal_joint_shape shape, int64_t goal_ns,
-                      int step_count, rng *random, arena *memory, int *first_layer)
-{
-    const size_t ranks = (size_t)layers->rank_count;
-    const size_t cuts = ranks * (size_t)shape.chunk_count + 1;
-    refinement at = {.layers = layers,
-                     .shape = shape,
-                     .stage_count = (int)cuts - 1,
-                     .goal_ns = goal_ns,
-                     .here = arena_array(memory, cuts, sizeof *at.here),
-                     .tried = arena_array(memory, cuts, sizeof *at.tried),
-                     .bounds = arena_array(memory, ranks, sizeof *at.bounds),
-                     .tried_bounds = arena_array(memory, ranks, sizeof *at.tried_bounds)};
-    if (at.stage_count > 1) refine(&at, step_count, random, first_layer);
 }
 
 status bal_joint_bound(const bal_joint_layers *layers, bal_joint_shape shape, arena *memory,
