@@ -41,21 +41,17 @@ void bal_order_pass_offer(bal_order_pass *pass)
     bal_order_search_offer(pass->find, pass->span_ns, pass->makespan_ns, pass->held);
 }
 
-enum {
-    SCANNED_MAX = 32, // ranks; a tree pays for more
-    DECISION_OPS = 4, // what a decision counts as, in ops placed
-};
+enum { DECISION_OPS = 4 }; // what a decision counts as, in ops placed
 
-/// A pass. Ranks stand in a tree of winners by wake_ns, so that decisions are taken in the order
-/// of time: what a rank does not know yet when it decides cannot have begun.
+/// A pass. Ranks stand in a tree of winners by wake_ns, the first of equals, so that decisions are
+/// taken in the order of time: what a rank does not know yet when it decides cannot have begun.
 typedef struct greedy {
     bal_order_pass order;
     const bal_greedy_plan *by;
     bool *ran_backward; // [rank_count] the rank's last op, W aside
-    int64_t *wake_ns;   // [at least SCANNED_MAX and leaf_count] when a rank decides next;
-                        // INT64_MAX: when a message comes
+    int64_t *wake_ns;   // [leaf_count] when a rank decides next; INT64_MAX: when a message comes
     int *winner;        // [leaf_count] of every inner node; node 1 is the root
-    int leaf_count;     // power of 2; 0: no tree, all ranks are looked at
+    int leaf_count;     // power of 2, at least 2
 } greedy;
 
 /// Enters a rank's wake_ns in the tree. A node whose winner neither was nor becomes the rank ends
@@ -63,7 +59,6 @@ typedef struct greedy {
 static void set_wake(greedy *pass, int rank, int64_t wake_ns)
 {
     pass->wake_ns[rank] = wake_ns;
-    if (pass->leaf_count == 0) return;
     int left = rank & ~1;
     int right = left + 1;
     for (int node = (rank + pass->leaf_count) / 2;; node /= 2) {
@@ -73,25 +68,6 @@ static void set_wake(greedy *pass, int rank, int64_t wake_ns)
         left = pass->winner[node & ~1];
         right = pass->winner[node | 1];
     }
-}
-
-/// The rank that decides next, the first of equals.
-static int next_rank(const greedy *pass)
-{
-    if (pass->leaf_count > 0) return pass->winner[1];
-    // Two chains of comparisons take half the time of one.
-    const int64_t *const wake_ns = pass->wake_ns;
-    int first[2] = {0, 1};
-    int64_t first_ns[2] = {wake_ns[0], wake_ns[1]};
-    for (int rank = 2; rank < SCANNED_MAX && rank < pass->order.find->rank_count; rank += 2) {
-        for (int lane = 0; lane < 2; lane++) {
-            const bool is_first = wake_ns[rank + lane] < first_ns[lane];
-            first[lane] = is_first ? rank + lane : first[lane];
-            first_ns[lane] = is_first ? wake_ns[rank + lane] : first_ns[lane];
-        }
-    }
-    if (first_ns[0] != first_ns[1]) return first_ns[0] < first_ns[1] ? first[0] : first[1];
-    return first[0] < first[1] ? first[0] : first[1];
 }
 
 static void put_weight(greedy *pass, int rank, int64_t begin_ns)
@@ -200,7 +176,7 @@ static void reset(greedy *pass)
     for (int rank = 0; rank < pass->order.find->rank_count; rank++) {
         pass->ran_backward[rank] = false;
     }
-    for (int leaf = 0; leaf < SCANNED_MAX || leaf < pass->leaf_count; leaf++) {
+    for (int leaf = 0; leaf < pass->leaf_count; leaf++) {
         pass->wake_ns[leaf] = INT64_MAX;
     }
     for (int node = pass->leaf_count - 1; node > 0; node--) {
@@ -216,7 +192,7 @@ static void run_pass(greedy *pass)
     int64_t decision_count = 0;
     bool is_beaten = false;
     reset(pass);
-    for (int rank = 0; !is_beaten && pass->wake_ns[rank] < INT64_MAX; rank = next_rank(pass)) {
+    for (int rank = 0; !is_beaten && pass->wake_ns[rank] < INT64_MAX; rank = pass->winner[1]) {
         decide(pass, rank);
         decision_count++;
         is_beaten = bal_order_pass_is_beaten(&pass->order);
@@ -235,11 +211,11 @@ void bal_order_search_greedy(bal_order_search *find, const bal_greedy_plan *plan
 {
     greedy pass = {0};
     const size_t rank_count = (size_t)find->rank_count;
-    size_t leaf_count = SCANNED_MAX;
+    size_t leaf_count = 2;
     while (leaf_count < rank_count) {
         leaf_count *= 2;
     }
-    if (find->rank_count > SCANNED_MAX) pass.leaf_count = (int)leaf_count;
+    pass.leaf_count = (int)leaf_count;
     bal_order_pass_init(find, memory, &pass.order);
     pass.ran_backward = arena_array(memory, rank_count, sizeof *pass.ran_backward);
     pass.wake_ns = arena_array(memory, leaf_count, sizeof *pass.wake_ns);
