@@ -156,54 +156,6 @@ static status append_cell(reading *order, const char *cell, size_t length, error
     return end_cell(order, first, err);
 }
 
-/// An op of a row, to find one that occurs twice.
-typedef struct row_op {
-    int64_t key; // equal for equal ops
-    int op;
-} row_op;
-
-static int compare_row_ops(const void *a, const void *b)
-{
-    const row_op *left = a;
-    const row_op *right = b;
-    if (left->key != right->key) return left->key < right->key ? -1 : 1;
-    return (left->op > right->op) - (left->op < right->op);
-}
-
-/// Refuses a row that has an op twice: the order's own check, later, knows no cells.
-static status check_row(const reading *order, error_message *err)
-{
-    const int begin = order->first_op[order->rank_count - 1];
-    const int count = order->op_count - begin;
-    int repeated = -1;
-    row_op *row = memory_array(((size_t)count + 1), sizeof *row);
-    for (int index = 0; index < count; index++) {
-        const bal_op *op = &order->ops[begin + index];
-        const int place = order->stages[begin + index] >= 0
-                              ? order->stages[begin + index]
-                              : BAL_RANKS_MAX * BAL_CHUNKS_MAX + op->chunk;
-        row[index].key =
-            ((int64_t)place * OP_KIND_COUNT + op->kind) * BAL_MICROBATCHES_MAX + op->microbatch;
-        row[index].op = begin + index;
-    }
-    qsort(row, (size_t)count, sizeof *row, compare_row_ops);
-    for (int index = 1; index < count; index++) {
-        if (row[index].key != row[index - 1].key) continue;
-        if (repeated < 0 || row[index].op < repeated) repeated = row[index].op;
-    }
-    free(row);
-    if (repeated < 0) return STATUS_OK;
-    char name[32];
-    bal_op_name(order->ops[repeated], name);
-    if (order->stages[repeated] >= 0) {
-        error_set(err, STATUS_FORMAT, "%s of stage %d is repeated: every op is run once", name,
-                  order->stages[repeated]);
-    } else {
-        error_set(err, STATUS_FORMAT, "%s is repeated: every op is run once", name);
-    }
-    return at_cell(order, order->rank_count - 1, order->cells[repeated], STATUS_FORMAT, err);
-}
-
 static status read_csv(reading *order, const char *bytes, size_t length, error_message *err)
 {
     for (size_t line = 0; line < length;) {
@@ -228,7 +180,6 @@ static status read_csv(reading *order, const char *bytes, size_t length, error_m
             TRY(append_cell(order, bytes + first, last - first, err));
             at = stop + 1;
         }
-        TRY(check_row(order, err));
         line = end + 1;
     }
     return STATUS_OK;

@@ -23,7 +23,7 @@
 ///
 /// @param schedule carved from memory
 /// @return STATUS_IO; STATUS_FORMAT naming file, rank, in a CSV row and cell, and the op that is
-///         none, is on a rank without its stage, or is repeated in its row
+///         none or is on a rank without its stage
 status cli_schedule_order_read(const char *path, arena *memory, bal_schedule *schedule,
                                error_message *err);
 

@@ -266,7 +266,7 @@ bad_csv() { # bad_csv MESSAGE CSV
     printf '%b' "$2" >bad.csv
     refuse 2 "bad.csv: $1" --order bad.csv
 }
-bad_csv 'row 2 (rank 1), cell 4: F0 of stage 1 is repeated: every op is run once' '0F0,0F1,0B0,0B1\n1F0,,1B0,1F0,1B1\n'
+bad_csv 'rank 1: F0 is repeated' '0F0,0F1,0B0,0B1\n1F0,,1B0,1F0,1B1\n'
 bad_csv "row 1 (rank 0), cell 2: '0X1' is no op: stage, one of F, I, W, B, and the microbatch" '0F0,0X1\n'
 bad_csv "row 2 (rank 1), cell 1: 'F0x' is no op: F, B, W or BW and the microbatch, \"1:\" in front for chunk 1" 'F0,BW0\nF0x,BW0\n'
 bad_csv 'row 1 (rank 0), cell 2: 3 ops overlap; the limit is 2' '0F0,(0F1;0B0;0B1)OVERLAP_F_B\n'
