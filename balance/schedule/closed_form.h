@@ -59,16 +59,6 @@ typedef struct bal_closed_form {
 /// blocks are read off plays: tested for P up to 32.
 bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages *stages);
 
-/// Peak of the activations that a rank holds, in those of one chunk (taken at F, given back at the
-/// end of W or BW): gpipe M; 1f1b P - rank; interleaved-1f1b 2(P-1-rank) + (V-1)P + 1; zb-h1 P;
-/// zb-h2 2P-1; interleaved-zb (V-1)M/R + P with R = max(1, floor(M/P)); dualpipe-v 2P+1; never
-/// above M * V. zb-v-hand 2P where M >= 2P-1. With as many microbatches as that is, less one:
-/// v-half 2 floor((P+2)/2); v-min 2 floor((P+4)/3), on rank 0 one less for P = 2 mod 3; 1f1b-v 2
-/// floor(2P/3) + 2. chimera: with N = min(M, P), min(N, N/2 + 1 + min(rank, P-1-rank)).
-///
-/// @return -1 where no formula is known
-int64_t bal_closed_memory(const char *schedule, const bal_equal_stages *stages, int rank);
-
 /// The bubble ratio that the DynMo paper prints as Equation 1 for zero-bubble schedules. It is
 /// Chimera's with as many microbatches as ranks: neither M nor W appear in it. Offered for
 /// reproduction under the name `published-eq1`; never used for a decision.

@@ -114,7 +114,6 @@ typedef struct bal_schedule_family {
                     error_message *err);
     status (*rule)(int rank_count, int microbatch_count, error_message *err); // NULL: none
     bal_closed_form (*length)(const bal_equal_stages *stages); // NULL: no formula is known
-    int64_t (*peak)(const bal_equal_stages *stages, int rank); // likewise
 } bal_schedule_family;
 
 /// The table, in the order in which it is shown.

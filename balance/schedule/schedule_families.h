@@ -25,20 +25,14 @@ bal_schedule_rule bal_schedule_rule_interleaved_zb;   // max(1, floor(M / P)) di
 bal_schedule_rule bal_schedule_rule_dualpipe_v;       // M >= 2P
 bal_schedule_rule bal_schedule_rule_chimera;          // both counts are even
 
-/// Makespan and span by formula, and the peak of a rank: as bal_closed_form_of, bal_closed_memory.
+/// Makespan and span by formula: as bal_closed_form_of.
 typedef bal_closed_form bal_schedule_length(const bal_equal_stages *stages);
-typedef int64_t bal_schedule_peak(const bal_equal_stages *stages, int rank);
 
 bal_schedule_length bal_schedule_length_gpipe, bal_schedule_length_1f1b,
     bal_schedule_length_interleaved_1f1b, bal_schedule_length_zb_h1, bal_schedule_length_zb_h2,
     bal_schedule_length_interleaved_zb, bal_schedule_length_zb_v_hand, bal_schedule_length_1f1b_v,
     bal_schedule_length_v_half, bal_schedule_length_v_min, bal_schedule_length_dualpipe_v,
     bal_schedule_length_chimera;
-bal_schedule_peak bal_schedule_peak_gpipe, bal_schedule_peak_1f1b,
-    bal_schedule_peak_interleaved_1f1b, bal_schedule_peak_zb_h1, bal_schedule_peak_zb_h2,
-    bal_schedule_peak_interleaved_zb, bal_schedule_peak_zb_v_hand, bal_schedule_peak_1f1b_v,
-    bal_schedule_peak_v_half, bal_schedule_peak_v_min, bal_schedule_peak_dualpipe_v,
-    bal_schedule_peak_chimera;
 
 /// Writes the orders of all ranks of a family, rank after rank, where they are searched or made
 /// together. The counts are within the limits; request->costs fits them where the family is
