@@ -372,13 +372,13 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
 
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err)
 {
-    return ana_setup_open_shelved(study, NULL, memory, setup, err);
+    return ana_setup_open_cached(study, NULL, memory, setup, err);
 }
 
-status ana_setup_open_shelved(ana_study *study, ana_trace_shelf *shelf, arena *memory,
-                              ana_setup *setup, error_message *err)
+status ana_setup_open_cached(ana_study *study, ana_trace_cache *cache, arena *memory,
+                             ana_setup *setup, error_message *err)
 {
-    *setup = (ana_setup){.study = study, .shelf = shelf};
+    *setup = (ana_setup){.study = study, .cache = cache};
     const status result = open_all(setup, memory, err);
     if (result != STATUS_OK) ana_setup_close(setup);
     return result;

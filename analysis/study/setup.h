@@ -4,7 +4,7 @@
 
 #include "analysis/study/completion.h"
 #include "analysis/study/study.h"
-#include "analysis/study/trace_shelf.h"
+#include "analysis/study/trace_cache.h"
 #include "balance/machine.h"
 #include "balance/ports.h"
 #include "balance/run/training.h"
@@ -55,9 +55,9 @@ typedef struct ana_setup {
     bool hardware_is_named;  // by the study; false: h100-sxm stands in, for its links
     bal_cost_source base;    // what the trace or the model says
     ana_completion completion;
-    trace_store *store; // of the trace; NULL: from a model, or from the shelf
+    trace_store *store; // of the trace; NULL: from a model, or from the cache
     trace_reader *reader;
-    ana_trace_shelf *shelf;    // where the trace is kept open; NULL: nowhere
+    ana_trace_cache *cache;    // where the trace is kept open; NULL: nowhere
     model_costs model_costs;   // of the study's model, or of the one that was traced
     model_source model;        // from a model
     model_layer_shares shares; // with model_costs and a case
@@ -86,11 +86,11 @@ typedef struct ana_setup {
 ///         batch is not divisible, or memory cannot be enough. setup->step then says where.
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
 
-/// The same for who opens many setups, one after the other: traces stay open on the shelf.
+/// The same for who opens many setups, one after the other: traces stay open in the cache.
 ///
-/// @param shelf borrowed until setup is closed; NULL: as ana_setup_open
-status ana_setup_open_shelved(ana_study *study, ana_trace_shelf *shelf, arena *memory,
-                              ana_setup *setup, error_message *err);
+/// @param cache borrowed until setup is closed; NULL: as ana_setup_open
+status ana_setup_open_cached(ana_study *study, ana_trace_cache *cache, arena *memory,
+                             ana_setup *setup, error_message *err);
 
 void ana_setup_close(ana_setup *setup);
 

@@ -135,13 +135,13 @@ static void add_byte_inputs(ana_setup *setup, const trace_info *info, const bal_
     }
 }
 
-/// The trace of the study, opened for this setup alone or found on the shelf.
+/// The trace of the study, opened for this setup alone or found in the cache.
 static status open_source(ana_setup *setup, arena *memory, const trace_info **info,
                           error_message *err)
 {
     const ana_study *study = setup->study;
-    if (setup->shelf != NULL) {
-        return ana_trace_shelf_find(setup->shelf, study->trace_path, study->trace_name, memory,
+    if (setup->cache != NULL) {
+        return ana_trace_cache_find(setup->cache, study->trace_path, study->trace_name, memory,
                                     info, &setup->base, err);
     }
     trace_info *found = arena_array(memory, 1, sizeof *found);

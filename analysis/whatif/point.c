@@ -25,7 +25,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 
 struct ana_point_worker {
     arena *memory; // of one evaluation
-    ana_trace_shelf *shelf;
+    ana_trace_cache *cache;
     sim_order_book orders; // of all evaluations: points share schedules
     ana_study study;
     ana_setup setup;
@@ -37,14 +37,14 @@ status ana_point_worker_create(ana_point_worker **out, error_message *err)
 {
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     arena *memory = arena_create(WORKER_BLOCK_BYTES);
-    ana_trace_shelf *shelf = NULL;
-    if (worker == NULL || memory == NULL || ana_trace_shelf_create(&shelf) != STATUS_OK) {
+    ana_trace_cache *cache = NULL;
+    if (worker == NULL || memory == NULL || ana_trace_cache_create(&cache) != STATUS_OK) {
         free(worker);
         arena_destroy(memory);
         return error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     worker->memory = memory;
-    worker->shelf = shelf;
+    worker->cache = cache;
     *out = worker;
     return STATUS_OK;
 }
@@ -63,7 +63,7 @@ void ana_point_worker_destroy(ana_point_worker *worker)
 {
     if (worker == NULL) return;
     clear(worker);
-    ana_trace_shelf_destroy(worker->shelf);
+    ana_trace_cache_destroy(worker->cache);
     sim_order_book_free(&worker->orders);
     arena_destroy(worker->memory);
     free(worker);
@@ -128,8 +128,8 @@ static status open_point(ana_point_worker *worker, const char *name, const char 
         return refuse(worker, name, ANA_REFUSAL_VALUES, &inner, point, err);
     }
     worker->has_study = true;
-    if (ana_setup_open_shelved(&worker->study, worker->shelf, worker->memory, &worker->setup,
-                               &inner) != STATUS_OK) {
+    if (ana_setup_open_cached(&worker->study, worker->cache, worker->memory, &worker->setup,
+                              &inner) != STATUS_OK) {
         const ana_refusal refusal =
             inner.code == STATUS_FORMAT ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step);
         return refuse(worker, name, refusal, &inner, point, err);
@@ -292,8 +292,8 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
     status result = ana_study_open_text(name, text, worker->memory, &worker->study, &inner);
     worker->has_study = result == STATUS_OK;
     if (result == STATUS_OK) {
-        result = ana_setup_open_shelved(&worker->study, worker->shelf, worker->memory,
-                                        &worker->setup, &inner);
+        result = ana_setup_open_cached(&worker->study, worker->cache, worker->memory,
+                                       &worker->setup, &inner);
         worker->has_setup = result == STATUS_OK;
     }
     if (result == STATUS_OK || result == STATUS_INVALID || result == STATUS_INFEASIBLE) {

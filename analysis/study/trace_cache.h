@@ -7,17 +7,17 @@
 #include "base/status.h"
 #include "traces/store/catalog.h"
 
-enum { ANA_SHELVED_TRACES_MAX = 16 };
+enum { ANA_CACHED_TRACES_MAX = 16 };
 
 /// Costs beyond this are read again whenever they are asked for.
-#define ANA_SHELVED_BYTES_MAX (INT64_C(256) << 20)
+#define ANA_CACHED_BYTES_MAX (INT64_C(256) << 20)
 
 /// Not for several threads at once.
-typedef struct ana_trace_shelf ana_trace_shelf;
+typedef struct ana_trace_cache ana_trace_cache;
 
-/// @param out owned by the caller; release with ana_trace_shelf_destroy
-status ana_trace_shelf_create(ana_trace_shelf **out);
-void ana_trace_shelf_destroy(ana_trace_shelf *shelf);
+/// @param out owned by the caller; release with ana_trace_cache_destroy
+status ana_trace_cache_create(ana_trace_cache **out);
+void ana_trace_cache_destroy(ana_trace_cache *cache);
 
 /// Finds a trace, or opens it. What has been opened is taken to stay as it is in its store. The
 /// trace that was used longest ago goes where there is no room: what was found of it before is then
@@ -28,6 +28,6 @@ void ana_trace_shelf_destroy(ana_trace_shelf *shelf);
 /// @param memory of the source's own state
 /// @param source out: as trace_reader_source; borrowed until the trace goes
 /// @return what trace_store_open, trace_find and trace_reader_open return
-status ana_trace_shelf_find(ana_trace_shelf *shelf, const char *path, const char *name,
+status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char *name,
                             arena *memory, const trace_info **info, bal_cost_source *source,
                             error_message *err);

@@ -1,4 +1,4 @@
-#include "analysis/study/trace_shelf.h"
+#include "analysis/study/trace_cache.h"
 
 #include "base/arena.h"
 #include "traces/store/reader.h"
@@ -11,7 +11,7 @@
 enum { KEPT_ITERATIONS_MAX = 1 << 22 };
 
 /// An open trace.
-typedef struct shelved {
+typedef struct cached_trace {
     arena *memory; // of all below; NULL: the place is free
     const char *path;
     const char *name; // NULL: as asked for
@@ -24,54 +24,55 @@ typedef struct shelved {
     int read_iteration; // that the reader was last asked for; -1: none
     int64_t kept_bytes;
     int64_t last_use;
-} shelved;
+} cached_trace;
 
-struct ana_trace_shelf {
-    shelved traces[ANA_SHELVED_TRACES_MAX];
+struct ana_trace_cache {
+    cached_trace traces[ANA_CACHED_TRACES_MAX];
     int64_t use_count;
 };
 
 /// What a setup sees of a trace: whether costs have changed is told beside its own last question.
 typedef struct view {
-    shelved *trace;
+    cached_trace *trace;
     bool has_asked;
     const bal_layer_costs *last; // NULL: none, or not kept
 } view;
 
-status ana_trace_shelf_create(ana_trace_shelf **out)
+status ana_trace_cache_create(ana_trace_cache **out)
 {
-    ana_trace_shelf *shelf = memory_array(1, sizeof *shelf);
-    *out = shelf;
+    ana_trace_cache *cache = memory_array(1, sizeof *cache);
+    *out = cache;
     return STATUS_OK;
 }
 
-static void forget(shelved *trace)
+static void forget(cached_trace *trace)
 {
     trace_reader_close(trace->reader);
     trace_store_close(trace->store);
     arena_destroy(trace->memory);
-    *trace = (shelved){.memory = NULL};
+    *trace = (cached_trace){.memory = NULL};
 }
 
-void ana_trace_shelf_destroy(ana_trace_shelf *shelf)
+void ana_trace_cache_destroy(ana_trace_cache *cache)
 {
-    if (shelf == NULL) return;
-    for (int place = 0; place < ANA_SHELVED_TRACES_MAX; place++) {
-        forget(&shelf->traces[place]);
+    if (cache == NULL) return;
+    for (int place = 0; place < ANA_CACHED_TRACES_MAX; place++) {
+        forget(&cache->traces[place]);
     }
-    free(shelf);
+    free(cache);
 }
 
-static bool is_named(const shelved *trace, const char *path, const char *name)
+static bool is_named(const cached_trace *trace, const char *path, const char *name)
 {
     if (trace->memory == NULL || strcmp(trace->path, path) != 0) return false;
     if (trace->name == NULL || name == NULL) return trace->name == name;
     return strcmp(trace->name, name) == 0;
 }
 
-static status open_trace(const char *path, const char *name, shelved *trace, error_message *err)
+static status open_trace(const char *path, const char *name, cached_trace *trace,
+                         error_message *err)
 {
-    *trace = (shelved){.memory = arena_create(1 << 16), .read_iteration = -1};
+    *trace = (cached_trace){.memory = arena_create(1 << 16), .read_iteration = -1};
     trace->path = arena_string(trace->memory, path);
     trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
     if (trace->path == NULL || (name != NULL && trace->name == NULL)) {
@@ -89,7 +90,7 @@ static status open_trace(const char *path, const char *name, shelved *trace, err
 }
 
 /// Copies costs into the trace's memory; NULL if there is no room for them.
-static bal_layer_costs *keep(shelved *trace, const bal_layer_costs *costs)
+static bal_layer_costs *keep(cached_trace *trace, const bal_layer_costs *costs)
 {
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs *copy = NULL;
@@ -97,7 +98,7 @@ static bal_layer_costs *keep(shelved *trace, const bal_layer_costs *costs)
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         bytes += (int64_t)bal_layer_costs_array_bytes(costs, array);
     }
-    if (trace->kept_bytes + bytes > ANA_SHELVED_BYTES_MAX) return NULL;
+    if (trace->kept_bytes + bytes > ANA_CACHED_BYTES_MAX) return NULL;
     copy = arena_array(trace->memory, 1, sizeof *copy);
     if (copy == NULL) return NULL;
     *copy = *costs;
@@ -114,7 +115,8 @@ static bal_layer_costs *keep(shelved *trace, const bal_layer_costs *costs)
 }
 
 /// Reads the costs of an iteration, and keeps them if there is room.
-static status read_costs(shelved *trace, int iteration, bal_layer_costs *costs, error_message *err)
+static status read_costs(cached_trace *trace, int iteration, bal_layer_costs *costs,
+                         error_message *err)
 {
     bool changed = false;
     const int before = trace->read_iteration;
@@ -129,7 +131,7 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
                        error_message *err)
 {
     view *seen = context;
-    shelved *trace = seen->trace;
+    cached_trace *trace = seen->trace;
     const bool is_first = !seen->has_asked;
     seen->has_asked = true;
     if (trace->kept_count == 0) {
@@ -147,11 +149,11 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
 }
 
 /// The place of a trace that is there, or one that is made free for it.
-static shelved *place_of(ana_trace_shelf *shelf, const char *path, const char *name)
+static cached_trace *place_of(ana_trace_cache *cache, const char *path, const char *name)
 {
-    shelved *oldest = &shelf->traces[0];
-    for (int place = 0; place < ANA_SHELVED_TRACES_MAX; place++) {
-        shelved *trace = &shelf->traces[place];
+    cached_trace *oldest = &cache->traces[0];
+    for (int place = 0; place < ANA_CACHED_TRACES_MAX; place++) {
+        cached_trace *trace = &cache->traces[place];
         if (is_named(trace, path, name)) return trace;
         if (trace->last_use < oldest->last_use) oldest = trace;
     }
@@ -159,11 +161,11 @@ static shelved *place_of(ana_trace_shelf *shelf, const char *path, const char *n
     return oldest;
 }
 
-status ana_trace_shelf_find(ana_trace_shelf *shelf, const char *path, const char *name,
+status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char *name,
                             arena *memory, const trace_info **info, bal_cost_source *source,
                             error_message *err)
 {
-    shelved *trace = place_of(shelf, path, name);
+    cached_trace *trace = place_of(cache, path, name);
     view *seen = arena_array(memory, 1, sizeof *seen);
     if (trace->memory == NULL) {
         const status opened = open_trace(path, name, trace, err);
@@ -172,7 +174,7 @@ status ana_trace_shelf_find(ana_trace_shelf *shelf, const char *path, const char
             return opened;
         }
     }
-    trace->last_use = ++shelf->use_count;
+    trace->last_use = ++cache->use_count;
     seen->trace = trace;
     *info = &trace->info;
     *source = trace_reader_source(trace->reader);
