@@ -11,6 +11,10 @@ _Static_assert((sizeof(bal_layer_costs) - offsetof(bal_layer_costs, forward_ns))
                    BAL_COST_ARRAY_COUNT,
                "every array of the struct is in the list");
 
+const char *const bal_cost_names[BAL_COST_ARRAY_COUNT] = {
+    "forward_ns",       "backward_input_ns", "backward_weight_ns", "parameters",  "state_bytes",
+    "activation_bytes", "gradient_bytes",    "message_bytes",      "reduction_ns"};
+
 void bal_layer_costs_list(bal_layer_costs *costs, const int64_t **arrays[BAL_COST_ARRAY_COUNT])
 {
     arrays[0] = &costs->forward_ns;
@@ -82,15 +86,17 @@ static status fill_pass(const int64_t *from, int layer_count, int columns, const
 status bal_layer_times_fill(bal_layer_times *times, const bal_layer_costs *layers,
                             error_message *err)
 {
-    const int count = times->layer_count;
-    const int columns = layers->microbatch_count;
+    bal_layer_costs given = *layers;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    int64_t *const means[] = {times->forward_ns, times->backward_input_ns,
+                              times->backward_weight_ns};
     int64_t total = 0;
-    TRY(fill_pass(layers->forward_ns, count, columns, "forward_ns", times->forward_ns, &total,
-                  err));
-    TRY(fill_pass(layers->backward_input_ns, count, columns, "backward_input_ns",
-                  times->backward_input_ns, &total, err));
-    return fill_pass(layers->backward_weight_ns, count, columns, "backward_weight_ns",
-                     times->backward_weight_ns, &total, err);
+    bal_layer_costs_list(&given, arrays);
+    for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+        TRY(fill_pass(*arrays[pass], times->layer_count, layers->microbatch_count,
+                      bal_cost_names[pass], means[pass], &total, err));
+    }
+    return STATUS_OK;
 }
 
 int64_t bal_layer_time_ns(const bal_layer_times *times, int layer)
@@ -136,7 +142,7 @@ bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_la
     return costs;
 }
 
-status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
+void bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
 {
     bal_layer_costs made = *layers;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
@@ -152,7 +158,6 @@ status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers)
     }
     copy->layers = made;
     copy->is_taken = true;
-    return STATUS_OK;
 }
 
 bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers)

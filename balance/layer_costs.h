@@ -1,4 +1,6 @@
 /// What the layers of a model cost in one iteration: the input of every decision and every replay.
+/// Also their means over the microbatches, which the controller keeps, and a copy that tells
+/// whether they still cost the same.
 #pragma once
 
 #include "base/arena.h"
@@ -32,6 +34,9 @@ typedef struct bal_layer_costs {
 /// Arrays of layer costs; the times stand first.
 enum { BAL_COST_ARRAY_COUNT = 9, BAL_COST_TIMES_COUNT = 3 };
 
+/// Their names as files and messages spell them, in the order of the struct.
+extern const char *const bal_cost_names[BAL_COST_ARRAY_COUNT];
+
 /// Lists where the arrays of costs are, in the order of the struct, so that code which treats all
 /// of them alike names none.
 ///
@@ -41,8 +46,6 @@ void bal_layer_costs_list(bal_layer_costs *costs, const int64_t **arrays[BAL_COS
 
 /// Bytes of the array with this number in the list, whether it is there or not.
 size_t bal_layer_costs_array_bytes(const bal_layer_costs *costs, int array);
-
-// The times of layers without their microbatches: what the controller keeps of an iteration.
 
 /// F, B and W of each layer, means over the microbatches of one iteration.
 typedef struct bal_layer_times {
@@ -79,8 +82,6 @@ void bal_layer_times_split(const double *whole_ns, const bal_layer_times *like,
 /// borrowed from like, times from times.
 bal_layer_costs bal_layer_times_costs(const bal_layer_times *times, const bal_layer_costs *like);
 
-// A copy of what layers cost, to tell whether they still cost the same.
-
 /// Zero-initialise; release with bal_costs_copy_free.
 typedef struct bal_costs_copy {
     arena *memory;
@@ -88,8 +89,8 @@ typedef struct bal_costs_copy {
     bal_layer_costs layers; // its arrays are the copy's own
 } bal_costs_copy;
 
-/// Copies all arrays. STATUS_NO_MEMORY.
-status bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers);
+/// Copies all arrays.
+void bal_costs_copy_take(bal_costs_copy *copy, const bal_layer_costs *layers);
 
 /// Whether a copy is taken and all its numbers are those of layers.
 bool bal_costs_copy_equals(const bal_costs_copy *copy, const bal_layer_costs *layers);

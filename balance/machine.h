@@ -1,4 +1,5 @@
-/// The machine that a plan runs on: ranks, nodes, links and memory.
+/// The machine that a plan runs on: ranks, nodes, links and memory; and how long collectives take
+/// on it, by closed formulas in the links of one rank.
 #pragma once
 
 #include "base/status.h"
@@ -47,13 +48,12 @@ int64_t bal_link_transfer_ns(bal_link link, int64_t bytes);
 /// The link between two different ranks of the machine.
 bal_link bal_machine_link(const bal_machine *machine, int rank, int other_rank);
 
-// How long collectives take: closed formulas in the links of one rank, for plans and cost models.
-//
-// Every rank sends and receives at once, over a link of its own. A step of a ring or of a pairwise
-// exchange costs the latency and the bytes of the step over the link (bal_link_transfer_ns).
-// Everything saturates at INT64_MAX / 4; a group of one rank takes no time.
-
 /// Ranks that take part in a collective, and how they stand on nodes.
+///
+/// In collectives every rank sends and receives at once, over a link of its own. A step of a ring
+/// or of a pairwise exchange costs the latency and the bytes of the step over the link
+/// (bal_link_transfer_ns). Everything saturates at INT64_MAX / 4; a group of one rank takes no
+/// time.
 typedef struct bal_group {
     int rank_count;      // >= 1
     int node_rank_count; // of them on one node, in [1, rank_count]; the last node may hold fewer
@@ -77,8 +77,8 @@ int64_t bal_group_reduce_scatter_ns(const bal_group *group, int64_t bytes);
 /// Sums `bytes` that every rank holds and leaves all of it everywhere: both of the above.
 int64_t bal_group_all_reduce_ns(const bal_group *group, int64_t bytes);
 
-/// Every rank sends its n-th part of `bytes` to each other rank, one after the other: n - 1 steps
-/// of bytes / n, of which r - 1 stay on the node.
+/// In collectives every rank sends its n-th part of `bytes` to each other rank, one after the
+/// other: n - 1 steps of bytes / n, of which r - 1 stay on the node.
 ///
 /// Source: pairwise exchange, Thakur et al., section 4.2.
 int64_t bal_group_all_to_all_ns(const bal_group *group, int64_t bytes);

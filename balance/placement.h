@@ -1,4 +1,4 @@
-/// Which chunk of which rank is which stage.
+/// Which chunk of which rank is which stage, and a partition with the ranks that its stages are on.
 #pragma once
 
 #include "base/status.h"
@@ -36,8 +36,6 @@ int bal_stage_before(bal_placement placement, int rank_count, int stage);
 
 /// Whether a placement can have so many chunks per rank.
 bool bal_placement_takes(bal_placement placement, int chunk_count);
-
-// A partition with the ranks that its stages are on.
 
 /// The pipeline has rank_count places, in order; with re-packing or relabelling the rank of the
 /// machine at a place need not be its number.

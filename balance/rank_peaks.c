@@ -1,3 +1,4 @@
+/// Walks the order of each rank and keeps the moments that no other one exceeds.
 #include "balance/rank_peaks.h"
 
 #include "balance/schedule/schedule.h"

@@ -49,9 +49,6 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
                          int microbatch_count, arena *memory, bal_rank_peaks *peaks,
                          error_message *err);
 
-// How many microbatches' activations a stage holds at most: what the caps of stages are counted
-// with. With several chunks per rank the rank's own peaks say more (rank_peaks.h).
-
 /// The largest number of microbatches that each stage holds at any of its rank's peaks.
 ///
 /// @param inflight [rank_count * chunk_count] out

@@ -131,15 +131,15 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_plac
         const int rank = bal_placed_machine_rank(plan, stage);
         factor[stage] = rank_time_factor != NULL ? rank_time_factor[rank] : 1.0;
     }
-    int64_t *forward = times;
-    int64_t *input = times + (int64_t)stages * columns;
-    int64_t *weight = times + (int64_t)stages * columns * 2;
-    TRY(sum_times(layers->forward_ns, columns, first_layer, stages, factor, "forward_ns", forward,
-                  err));
-    TRY(sum_times(layers->backward_input_ns, columns, first_layer, stages, factor,
-                  "backward_input_ns", input, err));
-    TRY(sum_times(layers->backward_weight_ns, columns, first_layer, stages, factor,
-                  "backward_weight_ns", weight, err));
+    bal_layer_costs given = *layers;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&given, arrays);
+    int64_t *const rows[] = {times, times + (int64_t)stages * columns,
+                             times + (int64_t)stages * columns * 2};
+    for (int pass = 0; pass < TIMES; pass++) {
+        TRY(sum_times(*arrays[pass], columns, first_layer, stages, factor, bal_cost_names[pass],
+                      rows[pass], err));
+    }
 
     int64_t *send_forward = bytes;
     int64_t *send_backward = bytes + stages;
@@ -160,9 +160,9 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_plac
     *out = (bal_stage_costs){
         .stage_count = stages,
         .microbatch_count = columns,
-        .forward_ns = forward,
-        .backward_input_ns = input,
-        .backward_weight_ns = weight,
+        .forward_ns = rows[0],
+        .backward_input_ns = rows[1],
+        .backward_weight_ns = rows[2],
         .send_forward_ns = send_forward,
         .send_backward_ns = send_backward,
         .memory_forward = memory_forward,

@@ -93,7 +93,7 @@ static status note(ana_run_bound *bound, const bal_layer_costs *costs, bool may_
     if (bound->total_ns < 0) return STATUS_OK;
     if (may_differ && !bal_costs_copy_equals(&bound->seen, costs)) {
         TRY(bound_iteration(bound, costs, err));
-        if (bound->inner.announces_changes) TRY(bal_costs_copy_take(&bound->seen, costs));
+        if (bound->inner.announces_changes) bal_costs_copy_take(&bound->seen, costs);
     }
     const bool fits = bound->iteration_ns <= INT64_MAX - bound->total_ns;
     bound->total_ns = fits ? bound->total_ns + bound->iteration_ns : -1;

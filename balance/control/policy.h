@@ -1,4 +1,4 @@
-/// When the controller decides, and what its decisions look at.
+/// When the controller decides, what its decisions look at, and what a change of the model is.
 #pragma once
 
 #include "balance/layer_costs.h"
@@ -55,8 +55,6 @@ typedef enum bal_information {
 
 /// "profile", "forecast", "foresight", as files spell them. Static storage.
 extern const char *const bal_information_names[BAL_INFORMATION_COUNT];
-
-// Tells changes of the model from noise in its loads.
 
 /// Tells which changes of the loads are changes of the model: a recorded trace has noise in every
 /// iteration and announces nothing. A layer has changed if its F, B or W begins or ceases to cost

@@ -396,9 +396,12 @@ static status slow_down(const bal_speed_evaluator *at, const bal_layer_costs *la
 {
     *out = *layers;
     arena_reset(at->memory);
-    TRY(scale(at, layers->forward_ns, layers, plan, &out->forward_ns, err));
-    TRY(scale(at, layers->backward_input_ns, layers, plan, &out->backward_input_ns, err));
-    return scale(at, layers->backward_weight_ns, layers, plan, &out->backward_weight_ns, err);
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(out, arrays);
+    for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+        TRY(scale(at, *arrays[pass], layers, plan, arrays[pass], err));
+    }
+    return STATUS_OK;
 }
 
 static status evaluate(void *context, const bal_layer_costs *layers,

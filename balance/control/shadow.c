@@ -1,3 +1,4 @@
+/// Plans that are not taken, and what keeping another one has cost against each.
 #include "balance/control/shadow.h"
 
 #include "balance/migration/migration.h"

@@ -13,7 +13,7 @@
 /// up to eightfold; once a move has paid for itself it is halved again.
 ///
 /// Source: CUSUM (Page, Biometrika 41, 1954) over the regret of not having switched, with the
-/// threshold of ski rental (Karlin et al., Algorithmica 3, 1988); balance/CONTROLLER.md has the
+/// threshold of ski rental (Karlin et al., Algorithmica 3, 1988); CONTROLLER.md has the
 /// measured ratios to an offline optimum.
 #pragma once
 

@@ -1,3 +1,4 @@
+/// Finds candidates by exact searches over moved bytes and ranks, and picks the cheapest.
 #include "balance/migration/migration_plan.h"
 
 #include "balance/migration/assignment.h"

@@ -1,3 +1,4 @@
+/// A dynamic program over stages and the places that a load leaves to their cuts.
 #include "balance/partition/move_table.h"
 
 #include "balance/partition/partition.h"

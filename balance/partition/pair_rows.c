@@ -1,3 +1,4 @@
+/// Rows of ranks of two chunks, and the table over the places of both.
 #include "balance/partition/pair_rows.h"
 
 #include <assert.h>

@@ -107,9 +107,6 @@ void bal_pair_capacity(const bal_pair_rows *rows, int64_t load, int64_t *front, 
 /// @param first_layer [2 * rank_count + 1] out
 void bal_pair_cuts(const bal_pair_rows *rows, const int *left, const int *right, int *first_layer);
 
-// Exact partitioning for ranks of two chunks where more counts than the largest load: a dynamic
-// program over the places that a load leaves to both rows. partition_pairs.h is the entrance.
-
 typedef enum bal_pair_value {
     BAL_PAIR_ANY,         ///< nothing: is there a plan?
     BAL_PAIR_SQUARES,     ///< the sum of the ranks' squared loads

@@ -1,3 +1,4 @@
+/// Exact cuts of one chunk per rank: probes and bisection, and a table where messages count.
 #include "balance/partition/partition.h"
 
 #include "balance/partition/chain.h"

@@ -22,7 +22,7 @@ typedef struct bal_pairs_plan {
 /// pinned layers, empty stages), and of the plans with that load takes a flat one.
 ///
 /// Where stages may be empty lower_bound is the bottleneck always. Where each must own a layer it
-/// is too, unless proving it takes more than the limits of pair_table.h; then it is the optimum
+/// is too, unless proving it takes more than the limits of pair_rows.h; then it is the optimum
 /// with empty stages.
 ///
 /// Under BAL_PLACEMENT_V a probe of one load takes O(rank_count * layer_count * layers per rank),
@@ -34,7 +34,7 @@ typedef struct bal_pairs_plan {
 /// @return STATUS_INFEASIBLE if no plan keeps the rules, or none was found within the limits, and
 ///         the message says which.
 /// Source: bisection over a frontier of pairs of cuts, derived in BALANCERS.md; the flat
-/// plan and stages that must not be empty by the table of pair_table.h.
+/// plan and stages that must not be empty by the table of pair_rows.h.
 status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                            error_message *err);
 
@@ -50,15 +50,12 @@ enum { BAL_ANY_MIDDLE = -1 };
 ///                    BAL_ANY_MIDDLE: all
 /// @param first_layer [stage_count + 1] out, untouched on failure
 /// @return STATUS_INFEASIBLE if no plan keeps within load_cap; STATUS_UNSUPPORTED where that takes
-///         more than the limits of pair_table.h, all middles together. Ties:
+///         more than the limits of pair_rows.h, all middles together. Ties:
 ///         under a loop the first middle, then as bal_pair_table_answer.
 status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
                                        const int *place_rank, int64_t load_cap, int middle,
                                        arena *memory, int *first_layer, int64_t *moved_bytes,
                                        error_message *err);
-
-// Cuts a chain for ranks of any number of chunks. Exact for two where messages cost nothing
-// (partition_pairs.h); else a search with a proven bound beside it.
 
 enum { BAL_CHUNK_STEPS_MAX = 1 << 12 };
 

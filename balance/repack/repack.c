@@ -257,20 +257,18 @@ status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, in
     }
     const int64_t fixed_ppb = llround(op_fixed_ratio * PPB);
     bal_layer_costs made = *layers;
-    const int from = from_count;
-    const int to = to_count;
-    const int count = layers->layer_count;
-    TRY(scale_times(layers->forward_ns, layers, from, to, fixed_ppb, memory, &made.forward_ns,
-                    err));
-    TRY(scale_times(layers->backward_input_ns, layers, from, to, fixed_ppb, memory,
-                    &made.backward_input_ns, err));
-    TRY(scale_times(layers->backward_weight_ns, layers, from, to, fixed_ppb, memory,
-                    &made.backward_weight_ns, err));
-    TRY(scale_bytes(layers->activation_bytes, count, from, to, memory, &made.activation_bytes,
-                    err));
-    TRY(scale_bytes(layers->gradient_bytes, count, from, to, memory, &made.gradient_bytes, err));
-    TRY(scale_bytes(layers->message_bytes, count, from, to, memory, &made.message_bytes, err));
-    if (layers->microbatch_count > 1) made.microbatch_count = to;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(&made, arrays);
+    for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
+        TRY(scale_times(*arrays[array], layers, from_count, to_count, fixed_ppb, memory,
+                        arrays[array], err));
+    }
+    const int64_t **bytes[] = {&made.activation_bytes, &made.gradient_bytes, &made.message_bytes};
+    for (int array = 0; array < 3; array++) {
+        TRY(scale_bytes(*bytes[array], layers->layer_count, from_count, to_count, memory,
+                        bytes[array], err));
+    }
+    if (layers->microbatch_count > 1) made.microbatch_count = to_count;
     *scaled = made;
     return STATUS_OK;
 }

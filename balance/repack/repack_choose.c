@@ -1,3 +1,4 @@
+/// Tries numbers of ranks and of microbatches one by one, and chooses.
 #include "balance/bounds.h"
 #include "balance/layer_costs.h"
 #include "balance/partition/partition.h"

@@ -1,3 +1,4 @@
+/// Algorithm 4 as printed and as coded, the classical rules for bins, and halving.
 #include "balance/repack/repack_published.h"
 
 #include "balance/partition/partition.h"

@@ -1,4 +1,8 @@
-/// When the gradients of a pipeline are reduced between its replicas: per rank, layer after layer.
+/// How long one iteration of all replicas took, from what ran when: the pipeline, and the reduction
+/// of gradients in which the replicas meet.
+///
+/// The simulator and the executor come here with begin and end of the ops of each replica, so that
+/// both mean the same by the parts of an iteration.
 #pragma once
 
 #include "balance/layer_costs.h"
@@ -16,7 +20,7 @@
 /// Finds the op with the last gradients of every stage: its last W or BW.
 ///
 /// @param last_backward out: [stage_count] indices into schedule->ops, carved from memory
-/// @return STATUS_NO_MEMORY. Time O(ops).
+/// Time O(ops).
 void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int **last_backward);
 
 /// How long every layer's gradients take to be reduced: the largest over the replicas, which reduce
@@ -51,12 +55,6 @@ void bal_reduction_note_ready(bal_reduction_overlap overlap, const bal_schedule 
 /// @return 0 for a place without layers
 int64_t bal_reduction_end_ns(const int *last_backward, const bal_placed_partition *plan, int place,
                              const int64_t *reduction_ns, const int64_t *ready_ns);
-
-// How long one iteration of all replicas took, from what ran when: the pipeline, and the reduction
-// of gradients in which the replicas meet.
-//
-// The simulator and the executor come here with begin and end of the ops of each replica, so that
-// both mean the same by the parts of an iteration.
 
 /// What was played. Borrowed until the iteration is finished.
 typedef struct bal_played_plan {
@@ -117,7 +115,7 @@ status bal_iteration_add(const bal_played_plan *played, int replica,
 /// The same from begin and end of every op.
 ///
 /// @param timeline of played->schedule
-/// @return STATUS_NO_MEMORY, too
+/// @return
 status bal_iteration_add_timeline(const bal_played_plan *played, int replica,
                                   const bal_timeline *timeline, arena *memory,
                                   bal_iteration_times *times, error_message *err);

@@ -8,7 +8,7 @@
 ///
 /// Replicas have one plan and meet in the reduction of the gradients, so that the slowest of them
 /// makes the iteration. What the controller learns is the largest over the replicas, layer by
-/// layer (balance/run/replica_costs.h).
+/// layer (balance/run/training_costs.h).
 #pragma once
 
 #include "balance/control/controller.h"
@@ -229,8 +229,6 @@ bool bal_training_speeds(const bal_training *training, int iteration, double *ra
 
 /// Where the GPUs of the run are, none released.
 bal_gpu_layout bal_training_gpu_layout(const bal_training *training);
-
-// The order of the ops under a plan of a training run: what the schedule of the run is built from.
 
 /// Fills the request for a plan's order. Searched schedules get what the stages cost, and where
 /// ranks have a limit what their state leaves of it to activations.

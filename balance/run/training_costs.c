@@ -1,3 +1,4 @@
+/// Fetches, checks and merges the costs of every replica.
 #include "balance/run/training_costs.h"
 
 #include "balance/schedule/schedule.h"
@@ -188,29 +189,24 @@ static status check_layers(const bal_training_costs *costs, const bal_layer_cost
     return check_sum(layers->reduction_ns, costs, "ns of the gradient reduction", err);
 }
 
-/// Repeats the columns of times until there are as many as wanted, or takes the first of them.
-static void cycle_columns(bal_training_costs *costs, const int64_t *times, int columns, int wanted,
-                          const int64_t **out)
-{
-    const int layers = costs->layer_count;
-    int64_t *cycled =
-        arena_array(costs->column_memory, (size_t)layers * (size_t)wanted, sizeof *cycled);
-    for (int layer = 0; layer < layers; layer++) {
-        for (int microbatch = 0; microbatch < wanted; microbatch++) {
-            cycled[(int64_t)layer * wanted + microbatch] =
-                times[(int64_t)layer * columns + microbatch % columns];
-        }
-    }
-    *out = cycled;
-}
-
+/// Repeats the columns of the times until there are as many as wanted, or takes the first of them.
 static void cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layers, int wanted)
 {
     const int columns = layers->microbatch_count;
+    const size_t cells = (size_t)costs->layer_count * (size_t)wanted;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     if (columns == 1 || columns == wanted) return;
-    cycle_columns(costs, layers->forward_ns, columns, wanted, &layers->forward_ns);
-    cycle_columns(costs, layers->backward_input_ns, columns, wanted, &layers->backward_input_ns);
-    cycle_columns(costs, layers->backward_weight_ns, columns, wanted, &layers->backward_weight_ns);
+    bal_layer_costs_list(layers, arrays);
+    for (int pass = 0; pass < BAL_COST_TIMES_COUNT; pass++) {
+        int64_t *cycled = arena_array(costs->column_memory, cells, sizeof *cycled);
+        for (int layer = 0; layer < costs->layer_count; layer++) {
+            const int64_t *row = *arrays[pass] + (int64_t)layer * columns;
+            for (int microbatch = 0; microbatch < wanted; microbatch++) {
+                cycled[(int64_t)layer * wanted + microbatch] = row[microbatch % columns];
+            }
+        }
+        *arrays[pass] = cycled;
+    }
     layers->microbatch_count = wanted;
 }
 
@@ -292,27 +288,25 @@ static bool update_speeds(bal_training_costs *costs)
 }
 
 /// Whether the numbers of a source may be others than before. What a source announces is a change
-/// of the model; where it announces none, two iterations are compared. To compare takes a copy of
-/// the first: not of costs that change in every iteration, and of those that have kept differing
-/// only now and then.
-static status compare(bal_training_costs *costs, int replica, bool changed, bool *differs)
+/// of the model; between two of them its numbers are compared, which takes a copy of the first: not
+/// of costs that change in every iteration, and of those that have kept differing only now and
+/// then.
+static bool differs_from_before(bal_training_costs *costs, int replica, bool changed)
 {
     enum { PATIENCE = 4, PAUSE = 64 };
     bal_costs_copy *copy = &costs->copies[replica];
     const bal_layer_costs *layers = &costs->fetched[replica];
-    const bool announces = costs->training->sources[replica].announces_changes;
-    *differs = changed || (announces && !bal_costs_copy_equals(copy, layers));
-    if (!announces) return STATUS_OK;
-    if (!*differs) {
-        costs->differing[replica] = 0;
-        return STATUS_OK;
+    int *differing = &costs->differing[replica];
+    if (!costs->training->sources[replica].announces_changes) return changed;
+    if (!changed && bal_costs_copy_equals(copy, layers)) {
+        *differing = 0;
+        return false;
     }
     copy->is_taken = false;
-    costs->differing[replica] = changed ? 0 : costs->differing[replica] + 1;
-    const bool is_start = costs->iteration == 0;
-    const bool is_quiet =
-        !changed && (costs->differing[replica] <= PATIENCE || costs->iteration % PAUSE == 0);
-    return is_start || is_quiet ? bal_costs_copy_take(copy, layers) : STATUS_OK;
+    *differing = changed ? 0 : *differing + 1;
+    const bool is_quiet = !changed && (*differing <= PATIENCE || costs->iteration % PAUSE == 0);
+    if (costs->iteration == 0 || is_quiet) bal_costs_copy_take(copy, layers);
+    return true;
 }
 
 /// Asks every source for its costs of the iteration.
@@ -326,11 +320,9 @@ static status ask_sources(bal_training_costs *costs, bool *has_changed, error_me
     for (int replica = 0; replica < costs->replica_count; replica++) {
         const bal_cost_source *source = &costs->training->sources[replica];
         bool changed = false;
-        bool differs = false;
         TRY(source->costs_at(source->context, costs->iteration, &costs->fetched[replica], &changed,
                              err));
-        TRY(compare(costs, replica, changed, &differs));
-        *has_changed = *has_changed || differs;
+        if (differs_from_before(costs, replica, changed)) *has_changed = true;
         if (changed && source->announces_changes && !is_start) costs->is_announced = true;
     }
     return STATUS_OK;

@@ -1,7 +1,7 @@
-/// What the layers of all replicas cost, as one cost per layer that the controller sees.
-///
-/// One plan serves every replica and the slowest makes the iteration: a layer counts with the
-/// largest of what it costs in any of them.
+/// The loads of a training run: what the layers of every replica cost in the iteration at hand,
+/// what a profiler would measure of it, and what the controller sees of all replicas: one plan
+/// serves every replica and the slowest makes the iteration, so a layer counts with the largest of
+/// what it costs in any of them.
 #pragma once
 
 #include "balance/layer_costs.h"
@@ -34,9 +34,6 @@ typedef struct bal_replica_costs {
 ///         STATUS_NO_MEMORY. Time O(replicas x layers x columns).
 status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
                                bal_layer_costs *merged, error_message *err);
-
-// The loads of a training run: what the layers of every replica cost in the iteration at hand, and
-// what a profiler would measure of it.
 
 /// How the global batch is split.
 typedef struct bal_batch {

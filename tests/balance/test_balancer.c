@@ -463,19 +463,6 @@ static void parameters_minimises_the_spread_and_misses_the_optimum(void **state)
     arena_destroy(memory);
 }
 
-static void the_smallest_range_is_not_the_smallest_bottleneck(void **state)
-{
-    (void)state;
-    // The only split of [1,6,2,1,3] with the smallest range has the larger bottleneck.
-    const int64_t weight[] = {1, 6, 2, 1, 3};
-    const bal_problem problem = problem_of(weight, 5, 3);
-    assert_cuts("parameters", &problem, (const int[]){0, 2, 4, 5});
-    arena *memory = arena_create(1 << 16);
-    assert_int_equal(answer_of("parameters", &problem, memory).bottleneck_ns, 7);
-    assert_int_equal(answer_of("partition", &problem, memory).bottleneck_ns, 6);
-    arena_destroy(memory);
-}
-
 static void parameters_legacy_keeps_the_faults_of_the_original(void **state)
 {
     (void)state;
@@ -754,7 +741,6 @@ int main(void)
         cmocka_unit_test(even_counts_transformer_layers_only),
         cmocka_unit_test(tuned_counts_embedding_and_head),
         cmocka_unit_test(parameters_minimises_the_spread_and_misses_the_optimum),
-        cmocka_unit_test(the_smallest_range_is_not_the_smallest_bottleneck),
         cmocka_unit_test(parameters_legacy_keeps_the_faults_of_the_original),
         cmocka_unit_test(parameters_legacy_says_where_the_original_never_ends),
         cmocka_unit_test(chain_diffusion_rounds_the_flow_and_searches_locally),

@@ -654,7 +654,7 @@ static void fill_two_chunks(two_chunks *at, uint64_t seed, arena *memory)
     at->options.slack_ratio = pick(&random, 0, 3) * 0.25;
 }
 
-/// The rank of a stage, from the words of stage_placement.h alone.
+/// The rank of a stage, from the words of placement.h alone.
 static int plain_rank(const two_chunks *at, int stage)
 {
     const int ranks = at->machine.rank_count;

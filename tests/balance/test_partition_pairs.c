@@ -36,7 +36,7 @@ static int rank_count(const instance *at)
     return at->problem.stage_count / at->problem.chunk_count;
 }
 
-/// The rank of a stage, from the words of stage_placement.h alone.
+/// The rank of a stage, from the words of placement.h alone.
 static int plain_rank(const instance *at, int stage)
 {
     const int ranks = rank_count(at);

@@ -86,34 +86,6 @@ static void as_printed_weightless_copies_double_until_refused(void **state)
     arena_destroy(memory);
 }
 
-static void as_coded_full_ranks_are_passed_over_and_loads_triple(void **state)
-{
-    (void)state;
-    const int64_t bytes[] = {10, 10, 10, 10, 10, 10, 10, 10};
-    int cuts[9];
-    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 8, 3, 32, 4, cuts);
-    arena *memory = arena_create(1 << 14);
-    bal_pack_result result;
-
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
-
-    assert_int_equal(result.active_count, 4);
-    assert_false(result.is_dropped);
-    int left = 0;
-    const int64_t expected[] = {30, 30, 10, 10};
-    for (int rank = 0; rank < 8; rank++) {
-        if (!result.is_active[rank]) continue;
-        assert_int_equal(result.memory_bytes[rank], expected[left]);
-        assert_int_equal(held_count(&result, rank), expected[left] * 3 / 10);
-        left++;
-    }
-    assert_int_equal(left, 4);
-    assert_int_equal(result.first_held[8], 24);
-    assert_int_equal(result.duplicate_transfer_count, 0);
-    assert_false(result.keeps_order);
-    arena_destroy(memory);
-}
-
 static void as_coded_a_full_cascade_reverses_the_model(void **state)
 {
     (void)state;
@@ -131,23 +103,6 @@ static void as_coded_a_full_cascade_reverses_the_model(void **state)
     assert_memory_equal(&result.held[result.first_held[3]], expected, sizeof expected);
     assert_int_equal(result.transfer_count, 3 + 6 + 9); // layers of the first rank go three times
     assert_false(result.keeps_order);
-    arena_destroy(memory);
-}
-
-static void as_coded_layers_jump_over_a_full_rank(void **state)
-{
-    (void)state;
-    const int64_t bytes[] = {3, 8, 3};
-    int cuts[4];
-    const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 3, 1, 10, 2, cuts);
-    arena *memory = arena_create(1 << 14);
-    bal_pack_result result;
-
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
-
-    const int expected[] = {1, 2, 0};
-    assert_int_equal(result.first_held[3], 3);
-    assert_memory_equal(result.held, expected, sizeof expected);
     arena_destroy(memory);
 }
 
@@ -402,9 +357,7 @@ int main(void)
         cmocka_unit_test(as_printed_the_first_rank_goes_to_all_others),
         cmocka_unit_test(as_printed_copies_are_copied),
         cmocka_unit_test(as_printed_weightless_copies_double_until_refused),
-        cmocka_unit_test(as_coded_full_ranks_are_passed_over_and_loads_triple),
         cmocka_unit_test(as_coded_a_full_cascade_reverses_the_model),
-        cmocka_unit_test(as_coded_layers_jump_over_a_full_rank),
         cmocka_unit_test(as_coded_an_exact_fit_is_refused),
         cmocka_unit_test(as_coded_layers_land_on_a_rank_that_was_released),
         cmocka_unit_test(as_coded_a_missed_target_marks_ranks_and_moves_nothing),
