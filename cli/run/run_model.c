@@ -5,103 +5,97 @@
 #include "base/json.h"
 #include "models/cost/config.h"
 
+#include <stddef.h>
 #include <string.h>
 
-enum { KEYS_MAX = 12, INTEGER_MAX = 1 << 30 };
+enum { INTEGER_MAX = 1 << 30, EVERY_MECHANISM = EXEC_MECHANISM_COUNT };
 
-/// A number or a choice that "execution" may give, and where it goes.
-typedef struct number_key {
+#define MODEL(member) offsetof(exec_model, member)
+
+/// The numbers and choices that "execution" may give, and below it those of each mechanism.
+static const struct number_key {
+    int mechanism; // EVERY_MECHANISM: of "execution" itself
     const char *name;
     enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL } kind;
-    void *value;
-} number_key;
+    size_t offset; // in exec_model
+} number_keys[] = {
+    {EVERY_MECHANISM, "learning_rate", TO_FLOAT, MODEL(learning_rate)},
+    {EVERY_MECHANISM, "beta1", TO_FLOAT, MODEL(beta1)},
+    {EVERY_MECHANISM, "beta2", TO_FLOAT, MODEL(beta2)},
+    {EVERY_MECHANISM, "epsilon", TO_FLOAT, MODEL(epsilon)},
+    {EVERY_MECHANISM, "weight_decay", TO_FLOAT, MODEL(weight_decay)},
+    {EVERY_MECHANISM, "clip_norm", TO_FLOAT, MODEL(clip_norm)},
+    {EXEC_MOE, "expert_count", TO_INT, MODEL(moe.expert_count)},
+    {EXEC_MOE, "top_k", TO_INT, MODEL(moe.top_k)},
+    {EXEC_MOE, "expert_width", TO_INT, MODEL(moe.expert_width)},
+    {EXEC_MOE, "balance", TO_DOUBLE, MODEL(moe.balance)},
+    {EXEC_MOD, "capacity_ratio", TO_DOUBLE, MODEL(mod.capacity_ratio)},
+    {EXEC_MOD, "every", TO_INT, MODEL(mod.every)},
+    {EXEC_EARLY_EXIT, "threshold", TO_DOUBLE, MODEL(early_exit.threshold)},
+    {EXEC_EARLY_EXIT, "settle_iterations", TO_INT, MODEL(early_exit.settle_iterations)},
+    {EXEC_EARLY_EXIT, "first_exit", TO_INT, MODEL(early_exit.first_exit)},
+    {EXEC_PRUNING, "start_iteration", TO_INT, MODEL(pruning.start_iteration)},
+    {EXEC_PRUNING, "end_iteration", TO_INT, MODEL(pruning.end_iteration)},
+    {EXEC_PRUNING, "interval", TO_INT, MODEL(pruning.interval)},
+    {EXEC_PRUNING, "initial_sparsity", TO_DOUBLE, MODEL(pruning.initial_sparsity)},
+    {EXEC_PRUNING, "final_sparsity", TO_DOUBLE, MODEL(pruning.final_sparsity)},
+    {EXEC_PRUNING, "gathers", TO_BOOL, MODEL(pruning.gathers)},
+    {EXEC_PRUNING, "compress_density", TO_DOUBLE, MODEL(pruning.compress_density)},
+    {EXEC_FREEZING, "interval", TO_INT, MODEL(freezing.interval)},
+    {EXEC_FREEZING, "start_iteration", TO_INT, MODEL(freezing.start_iteration)},
+    {EXEC_FREEZING, "tolerance", TO_DOUBLE, MODEL(freezing.tolerance)},
+    {EXEC_FREEZING, "patience", TO_INT, MODEL(freezing.patience)},
+    {EXEC_FREEZING, "largest_share", TO_DOUBLE, MODEL(freezing.largest_share)},
+    {EXEC_SPARSE_ATTENTION, "bit_count", TO_INT, MODEL(sparse_attention.bit_count)},
+    {EXEC_SPARSE_ATTENTION, "affinity", TO_DOUBLE, MODEL(sparse_attention.affinity)},
+    {EXEC_SPARSE_ATTENTION, "block_rows", TO_INT, MODEL(sparse_attention.block_rows)},
+};
+enum { NUMBER_KEYS = sizeof number_keys / sizeof number_keys[0] };
 
-static status read_number(json_value value, const number_key *key, error_message *err)
+static status read_number(json_value value, const struct number_key *key, exec_model *model,
+                          error_message *err)
 {
+    void *place = (char *)model + key->offset;
     double number = 0;
     if (json_is_missing(value)) return STATUS_OK;
-    if (key->kind == TO_BOOL) return json_bool(value, key->value, err);
-    if (key->kind == TO_INT) return json_int(value, 0, INTEGER_MAX, key->value, err);
+    if (key->kind == TO_BOOL) return json_bool(value, place, err);
+    if (key->kind == TO_INT) return json_int(value, 0, INTEGER_MAX, place, err);
     TRY(json_double(value, -1e9, 1e9, &number, err));
     if (key->kind == TO_FLOAT) {
-        *(float *)key->value = (float)number;
+        *(float *)place = (float)number;
     } else {
-        *(double *)key->value = number;
+        *(double *)place = number;
     }
     return STATUS_OK;
 }
 
-/// Reads an object of numbers.
+/// Reads the numbers of a mechanism, or of "execution".
 ///
 /// @param other [other_count] keys that are read elsewhere
-static status read_numbers(json_value object, const number_key *keys, int key_count,
-                           const char *const *other, int other_count, error_message *err)
+static status read_numbers(json_value object, int mechanism, const char *const *other,
+                           int other_count, exec_model *model, error_message *err)
 {
-    const char *allowed[KEYS_MAX * 2];
-    for (int key = 0; key < key_count; key++) {
-        allowed[key] = keys[key].name;
+    const char *allowed[NUMBER_KEYS + 3];
+    int allowed_count = 0;
+    for (int key = 0; key < NUMBER_KEYS; key++) {
+        if (number_keys[key].mechanism == mechanism) {
+            allowed[allowed_count++] = number_keys[key].name;
+        }
     }
     for (int key = 0; key < other_count; key++) {
-        allowed[key_count + key] = other[key];
+        allowed[allowed_count++] = other[key];
     }
-    TRY(json_check_keys(object, allowed, key_count + other_count, err));
-    for (int key = 0; key < key_count; key++) {
-        TRY(read_number(json_member(object, keys[key].name), &keys[key], err));
+    TRY(json_check_keys(object, allowed, allowed_count, err));
+    for (int key = 0; key < NUMBER_KEYS; key++) {
+        if (number_keys[key].mechanism != mechanism) continue;
+        TRY(read_number(json_member(object, number_keys[key].name), &number_keys[key], model, err));
     }
     return STATUS_OK;
-}
-
-/// The numbers of a mechanism. [*count]
-static void list_mechanism_keys(exec_model *model, number_key keys[KEYS_MAX], int *count)
-{
-    const number_key moe[] = {{"expert_count", TO_INT, &model->moe.expert_count},
-                              {"top_k", TO_INT, &model->moe.top_k},
-                              {"expert_width", TO_INT, &model->moe.expert_width},
-                              {"balance", TO_DOUBLE, &model->moe.balance}};
-    const number_key mod[] = {{"capacity_ratio", TO_DOUBLE, &model->mod.capacity_ratio},
-                              {"every", TO_INT, &model->mod.every}};
-    const number_key early_exit[] = {
-        {"threshold", TO_DOUBLE, &model->early_exit.threshold},
-        {"settle_iterations", TO_INT, &model->early_exit.settle_iterations},
-        {"first_exit", TO_INT, &model->early_exit.first_exit}};
-    exec_pruning_options *pruned = &model->pruning;
-    const number_key pruning[] = {{"start_iteration", TO_INT, &pruned->start_iteration},
-                                  {"end_iteration", TO_INT, &pruned->end_iteration},
-                                  {"interval", TO_INT, &pruned->interval},
-                                  {"initial_sparsity", TO_DOUBLE, &pruned->initial_sparsity},
-                                  {"final_sparsity", TO_DOUBLE, &pruned->final_sparsity},
-                                  {"gathers", TO_BOOL, &pruned->gathers},
-                                  {"compress_density", TO_DOUBLE, &pruned->compress_density}};
-    const number_key freezing[] = {{"interval", TO_INT, &model->freezing.interval},
-                                   {"start_iteration", TO_INT, &model->freezing.start_iteration},
-                                   {"tolerance", TO_DOUBLE, &model->freezing.tolerance},
-                                   {"patience", TO_INT, &model->freezing.patience},
-                                   {"largest_share", TO_DOUBLE, &model->freezing.largest_share}};
-    const number_key sparse_attention[] = {
-        {"bit_count", TO_INT, &model->sparse_attention.bit_count},
-        {"affinity", TO_DOUBLE, &model->sparse_attention.affinity},
-        {"block_rows", TO_INT, &model->sparse_attention.block_rows}};
-    const struct {
-        const number_key *keys;
-        int count;
-    } lists[EXEC_MECHANISM_COUNT] = {
-        [EXEC_MOE] = {moe, sizeof moe / sizeof moe[0]},
-        [EXEC_MOD] = {mod, sizeof mod / sizeof mod[0]},
-        [EXEC_EARLY_EXIT] = {early_exit, sizeof early_exit / sizeof early_exit[0]},
-        [EXEC_PRUNING] = {pruning, sizeof pruning / sizeof pruning[0]},
-        [EXEC_FREEZING] = {freezing, sizeof freezing / sizeof freezing[0]},
-        [EXEC_SPARSE_ATTENTION] = {sparse_attention,
-                                   sizeof sparse_attention / sizeof sparse_attention[0]},
-    };
-    *count = lists[model->mechanism].count;
-    if (*count > 0) memcpy(keys, lists[model->mechanism].keys, (size_t)*count * sizeof keys[0]);
 }
 
 static status read_mechanism(json_value mechanism, exec_model *model, error_message *err)
 {
     static const char *const name_key[] = {"name"};
-    number_key keys[KEYS_MAX];
-    int key_count = 0;
     const char *name = NULL;
     if (json_is_missing(mechanism)) return STATUS_OK;
     const json_value named = json_member(mechanism, "name");
@@ -117,24 +111,17 @@ static status read_mechanism(json_value mechanism, exec_model *model, error_mess
             text_suggestion(name, exec_mechanism_names, EXEC_MECHANISM_COUNT, suggestion));
     }
     model->mechanism = (exec_mechanism)found;
-    list_mechanism_keys(model, keys, &key_count);
-    return read_numbers(mechanism, keys, key_count, name_key, 1, err);
+    return read_numbers(mechanism, found, name_key, 1, model, err);
 }
 
 static status read_execution(json_value execution, exec_model *model, const char **text,
                              error_message *err)
 {
     static const char *const other[] = {"text", "seed", "mechanism"};
-    const number_key keys[] = {{"learning_rate", TO_FLOAT, &model->learning_rate},
-                               {"beta1", TO_FLOAT, &model->beta1},
-                               {"beta2", TO_FLOAT, &model->beta2},
-                               {"epsilon", TO_FLOAT, &model->epsilon},
-                               {"weight_decay", TO_FLOAT, &model->weight_decay},
-                               {"clip_norm", TO_FLOAT, &model->clip_norm}};
     int64_t seed = (int64_t)model->seed;
     if (json_is_missing(execution)) return STATUS_OK;
-    TRY(read_numbers(execution, keys, sizeof keys / sizeof keys[0], other,
-                     sizeof other / sizeof other[0], err));
+    TRY(read_numbers(execution, EVERY_MECHANISM, other, sizeof other / sizeof other[0], model,
+                     err));
     const json_value named = json_member(execution, "text");
     const json_value seeded = json_member(execution, "seed");
     if (!json_is_missing(named)) TRY(json_string(named, text, err));

@@ -5,40 +5,25 @@
 #include <stdbool.h>
 #include <string.h>
 
-/// The counts of a plan as they travel; the arrays follow.
-typedef struct plan_head {
-    int rank_count;
-    int chunk_count;
-    int microbatch_count;
-    int op_count;
-    bal_placement placement;
-    bool has_split;
-} plan_head;
-
 static int64_t bytes_of(int count, size_t element_bytes)
 {
     return (int64_t)count * (int64_t)element_bytes;
 }
 
+/// Partition and schedule travel as they are; their pointers mean nothing elsewhere, and what they
+/// point to follows.
 void exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
                        const bal_schedule *schedule)
 {
     const int ranks = placed->rank_count;
-    const plan_head head = {
-        .rank_count = ranks,
-        .chunk_count = placed->chunk_count,
-        .microbatch_count = schedule->microbatch_count,
-        .op_count = schedule->first_op[ranks],
-        .placement = placed->placement,
-        .has_split = schedule->has_split,
-    };
-    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+    exec_parcel_put(parcel, placed, (int64_t)sizeof *placed);
+    exec_parcel_put(parcel, schedule, (int64_t)sizeof *schedule);
     exec_parcel_put(parcel, placed->first_layer,
                     bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int)));
     exec_parcel_put(parcel, placed->machine_rank, bytes_of(ranks, sizeof(int)));
     exec_parcel_put(parcel, schedule->name, (int64_t)strlen(schedule->name) + 1);
     exec_parcel_put(parcel, schedule->first_op, bytes_of(ranks + 1, sizeof(int)));
-    exec_parcel_put(parcel, schedule->ops, bytes_of(head.op_count, sizeof(bal_op)));
+    exec_parcel_put(parcel, schedule->ops, bytes_of(schedule->first_op[ranks], sizeof(bal_op)));
 }
 
 /// Copies the next array of the parcel.
@@ -77,25 +62,20 @@ static void list_layers(exec_run_plan *plan, int machine_rank)
 
 void exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank)
 {
-    const plan_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
     if (plan->memory == NULL) plan->memory = arena_create(1 << 16);
     arena_reset(plan->memory);
-    const int ranks = head->rank_count;
-    plan->placed = (bal_placed_partition){
-        .rank_count = ranks, .chunk_count = head->chunk_count, .placement = head->placement};
-    plan->schedule = (bal_schedule){
-        .rank_count = ranks,
-        .chunk_count = head->chunk_count,
-        .microbatch_count = head->microbatch_count,
-        .placement = head->placement,
-        .has_split = head->has_split,
-    };
+    plan->placed =
+        *(const bal_placed_partition *)exec_parcel_take(parcel, (int64_t)sizeof plan->placed);
+    plan->schedule =
+        *(const bal_schedule *)exec_parcel_take(parcel, (int64_t)sizeof plan->schedule);
+    const int ranks = plan->placed.rank_count;
     plan->placed.first_layer =
         take_array(parcel, plan->memory, bal_placed_stage_count(&plan->placed) + 1, sizeof(int));
     plan->placed.machine_rank = take_array(parcel, plan->memory, ranks, sizeof(int));
     plan->schedule.name = take_name(parcel);
     plan->schedule.first_op = take_array(parcel, plan->memory, ranks + 1, sizeof(int));
-    plan->schedule.ops = take_array(parcel, plan->memory, head->op_count, sizeof(bal_op));
+    plan->schedule.ops =
+        take_array(parcel, plan->memory, plan->schedule.first_op[ranks], sizeof(bal_op));
     plan->place = exec_run_place_of(&plan->placed, machine_rank);
     plan->program = (exec_program){.place = plan->place};
     list_layers(plan, machine_rank);
