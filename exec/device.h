@@ -30,7 +30,7 @@ typedef struct exec_iteration {
     bool is_profiled;             // times of layers are wanted
 } exec_iteration;
 
-/// What a device knows of its layers behind an iteration. Rows are its layers in model order; the
+/// What a device knows of its layers after an iteration. Rows are its layers in model order; the
 /// memory is the device's until its next begin or hold.
 typedef struct exec_layer_report {
     int layer_count;

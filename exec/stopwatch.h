@@ -2,7 +2,7 @@
 /// device's own where the backend can tell (exec_kernel_table.mark), and the ops they belong to.
 ///
 /// Laps of the host's clock are known at once. Those of a device are known once it has got there,
-/// so that times are asked for behind exec_stopwatch_settle.
+/// so that times are asked for after exec_stopwatch_settle.
 #pragma once
 
 #include "base/status.h"

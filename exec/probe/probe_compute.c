@@ -33,7 +33,7 @@ exec_probe_times exec_probe_times_of(int64_t *samples, int count)
         .median_ns = samples[(count - 1) / 2], .min_ns = samples[0], .count = count};
 }
 
-/// One sample. Places 0 and 1 stand before and behind the work.
+/// One sample. Places 0 and 1 stand before and after the work.
 static status take_sample(exec_kernels *kernels, exec_probe_clock clock,
                           const exec_probe_work *work, int64_t *taken_ns, error_message *err)
 {

@@ -25,7 +25,7 @@ typedef struct exec_probe_times {
     int count;
 } exec_probe_times;
 
-/// @param samples [count] ns, count >= 1; sorted behind the call
+/// @param samples [count] ns, count >= 1; sorted after the call
 exec_probe_times exec_probe_times_of(int64_t *samples, int count);
 
 /// What is measured: enqueues operations and does not wait for them.

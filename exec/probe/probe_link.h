@@ -39,7 +39,7 @@ status exec_probe_line_fit(const exec_probe_trip *trips, int count, exec_probe_l
 typedef struct exec_probe_links_options {
     const char *transport;
     int rank_count;   // of the world; for `mpi` and `nccl` as launched
-    int round_count;  // round trips of one size, behind those that are not counted; >= 1
+    int round_count;  // round trips of one size, after those that are not counted; >= 1
     int64_t size_max; // largest message; sizes are 64 bytes and every fourfold up to it
     bool uses_cuda;   // messages lie in memory of the GPU, where the transport takes it
 } exec_probe_links_options;

@@ -1,7 +1,7 @@
 #include "exec/run/checkpoint_file.h"
 
 #include "base/file.h"
-#include "exec/transport/parcel.h"
+#include "exec/transport/packet.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct layer_entry {
     uint64_t hash;
 } layer_entry;
 
-static void fill(const exec_checkpoint *checkpoint, exec_parcel *file)
+static void fill(const exec_checkpoint *checkpoint, exec_packet *file)
 {
     file_head head = {
         .byte_order = BYTE_ORDER_MARK,
@@ -32,29 +32,29 @@ static void fill(const exec_checkpoint *checkpoint, exec_parcel *file)
         .iteration = checkpoint->iteration,
     };
     memcpy(head.magic, magic, sizeof magic);
-    exec_parcel_put(file, &head, (int64_t)sizeof head);
+    exec_packet_put(file, &head, (int64_t)sizeof head);
     for (int layer = 0; layer < checkpoint->layer_count; layer++) {
         const layer_entry entry = {
             .byte_count = checkpoint->byte_count[layer],
             .hash = file_hash(FILE_HASH_START, checkpoint->layers[layer],
                               (size_t)checkpoint->byte_count[layer]),
         };
-        exec_parcel_put(file, &entry, (int64_t)sizeof entry);
+        exec_packet_put(file, &entry, (int64_t)sizeof entry);
     }
     for (int layer = 0; layer < checkpoint->layer_count; layer++) {
-        exec_parcel_put(file, checkpoint->layers[layer], checkpoint->byte_count[layer]);
+        exec_packet_put(file, checkpoint->layers[layer], checkpoint->byte_count[layer]);
     }
     const uint64_t hash = file_hash(FILE_HASH_START, file->bytes, (size_t)file->byte_count);
-    exec_parcel_put(file, &hash, (int64_t)sizeof hash);
+    exec_packet_put(file, &hash, (int64_t)sizeof hash);
 }
 
 status exec_checkpoint_write(const char *path, const exec_checkpoint *checkpoint,
                              error_message *err)
 {
-    exec_parcel file = {0};
+    exec_packet file = {0};
     fill(checkpoint, &file);
     const status written = file_write(path, (const char *)file.bytes, (size_t)file.byte_count, err);
-    exec_parcel_free(&file);
+    exec_packet_free(&file);
     return written;
 }
 
@@ -88,7 +88,7 @@ static status check_head(const file_head *head, const char *name, error_message 
     return STATUS_OK;
 }
 
-/// Finds the layers behind the entries.
+/// Finds the layers after the entries.
 ///
 /// @param at     where the first layer begins
 /// @param length of everything but the last hash

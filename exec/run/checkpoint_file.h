@@ -2,7 +2,7 @@
 ///
 /// Layout, in the byte order and with the alignment of the machine that wrote it: a head (magic,
 /// byte order, version, layers, iteration), one entry per layer (bytes, FNV-1a of them), the packed
-/// states one behind the other, each padded to a multiple of 8, and the FNV-1a of everything
+/// states one after the other, each padded to a multiple of 8, and the FNV-1a of everything
 /// before.
 #pragma once
 

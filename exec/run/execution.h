@@ -16,8 +16,8 @@
 /// A device that learns (`cpu`, `cuda`) is measured: its layers' times, bytes and loads are what
 /// the controller sees, and what its mechanism changes is announced to it. Nothing is known before
 /// iteration 0, so that this is played under the even partition (or the plan that was given) and
-/// profiled; behind it the controller starts with what was measured, and its plan of the start is
-/// moved to. Reduction and step come behind the pipeline and are measured; profiling is in the ops.
+/// profiled; after it the controller starts with what was measured, and its plan of the start is
+/// moved to. Reduction and step come after the pipeline and are measured; profiling is in the ops.
 ///
 /// Not executed, and refused: balancers without stages; released ranks that make further replicas;
 /// of a device that learns numbers of microbatches that re-packing chooses anew.
@@ -55,7 +55,7 @@ typedef struct exec_measured {
     int load_columns;
     double loss;          // of a device that learns: mean over the replicas
     double gradient_norm; // before clipping; of replica 0
-    uint64_t state_hash;  // of the packed state of all layers behind the last iteration; else 0
+    uint64_t state_hash;  // of the packed state of all layers after the last iteration; else 0
     int64_t overhead_ns;  // sums over the ranks: what was neither op nor waiting for a message
     int64_t wake_ns;      // how late they woke
     int64_t latency_ns;   // how late awaited messages came
@@ -71,7 +71,7 @@ typedef struct exec_training_listener {
     status (*put)(void *context, const exec_measured *iteration, error_message *err);
 } exec_training_listener;
 
-/// A plan that is moved to behind an iteration, whatever any controller would say.
+/// A plan that is moved to after an iteration, whatever any controller would say.
 typedef struct exec_forced_plan {
     int after_iteration;
     bal_placed_partition plan; // any number of places up to the machine's ranks
@@ -91,7 +91,7 @@ typedef struct exec_training {
                                     // be NULL
     const bal_evaluator *evaluator; // leader only; NULL: none
     const bal_plan *plan;           // leader only: the plan of the start, kept unless the policy
-                                    // asks (behind iteration 0 the controller then starts); NULL:
+                                    // asks (after iteration 0 the controller then starts); NULL:
                                     // the balancer's own
     int layer_count;                // leader only: of a device that learns; else the sources'
     const exec_forced_plan *forced; // leader only, [forced_count]: if there are any, nobody asks
@@ -104,7 +104,7 @@ typedef struct exec_training {
                                   // they are played, and told as if they were not. Nominal: ignored
     const char *checkpoint_read;  // path, or NULL; leader only, as are the next two
     const char *checkpoint_write; // path, or NULL
-    int checkpoint_every;         // iterations; 0: only behind the last
+    int checkpoint_every;         // iterations; 0: only after the last
     bool profiles_always;         // leader only: a device that learns is profiled in every
                                   // iteration, whatever the policy asks for
     bool distributes_decisions;   // leader only: the balancer `diffusion` runs with messages

@@ -1,4 +1,4 @@
-/// What one rank does in an iteration: its ops in order, and the messages before and behind each.
+/// What one rank does in an iteration: its ops in order, and the messages before and after each.
 #pragma once
 
 #include "balance/schedule/schedule.h"

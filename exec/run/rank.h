@@ -17,7 +17,7 @@ typedef struct exec_rank_times {
     int64_t overhead_ns; // from the call to the return, less ops and waits for messages: the
                          // engine's own time
     int64_t wake_ns;     // sum over sleeps of how late the rank woke
-    int64_t latency_ns;  // sum over awaited messages of how late they came behind ready_ns
+    int64_t latency_ns;  // sum over awaited messages of how late they came after ready_ns
     int awaited_count;   // messages that were not there when the rank came to their op
     int message_count;   // received
 } exec_rank_times;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /// What tells the messages of the groups apart: two ranks may be in all of them.
-enum { CHANNEL_WORLD, CHANNEL_CREW, CHANNEL_PIPELINE, CHANNEL_REPLICAS };
+enum { CHANNEL_WORLD, CHANNEL_AWAKE, CHANNEL_PIPELINE, CHANNEL_REPLICAS };
 
 /// A group without ranks, and room for them.
 static int *group_init(exec_run_ranks *ranks, int channel, int *sequence, arena *memory,
@@ -39,17 +39,17 @@ static bool is_in_replica(const exec_run_ranks *ranks, int rank)
 
 static void fill_groups(exec_run_ranks *ranks)
 {
-    group_clear(&ranks->crew);
+    group_clear(&ranks->awake);
     group_clear(&ranks->pipeline);
     for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
         if (ranks->is_active[rank] || rank == EXEC_LEADER) {
-            group_add(&ranks->crew, ranks->crew_rank, rank);
+            group_add(&ranks->awake, ranks->awake_rank, rank);
         }
         if (ranks->is_active[rank] && is_in_replica(ranks, rank)) {
             group_add(&ranks->pipeline, ranks->pipeline_rank, rank);
         }
     }
-    ranks->crew_sequence = 0;
+    ranks->awake_sequence = 0;
     ranks->pipeline_sequence = 0;
     ranks->replicas_sequence = 0;
 }
@@ -73,7 +73,8 @@ static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int rep
         .is_active = arena_array(memory, (size_t)world, sizeof *ranks->is_active),
     };
     int *all = group_init(ranks, CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world);
-    ranks->crew_rank = group_init(ranks, CHANNEL_CREW, &ranks->crew_sequence, memory, &ranks->crew);
+    ranks->awake_rank =
+        group_init(ranks, CHANNEL_AWAKE, &ranks->awake_sequence, memory, &ranks->awake);
     ranks->pipeline_rank =
         group_init(ranks, CHANNEL_PIPELINE, &ranks->pipeline_sequence, memory, &ranks->pipeline);
     int *same =
@@ -147,8 +148,8 @@ void exec_run_close(exec_run *run)
     exec_run_plan_free(&run->plans[0]);
     exec_run_plan_free(&run->plans[1]);
     exec_run_costs_free(&run->costs);
-    exec_parcel_free(&run->command);
-    exec_parcel_free(&run->answer);
+    exec_packet_free(&run->command);
+    exec_packet_free(&run->answer);
     arena_destroy(run->memory);
     arena_destroy(run->scratch);
     *run = (exec_run){0};
@@ -161,8 +162,8 @@ const exec_run_plan *exec_run_plan_in_force(const exec_run *run)
 
 void exec_run_begin_command(exec_run *run, const exec_command *command)
 {
-    exec_parcel_reset(&run->command);
-    exec_parcel_put(&run->command, command, (int64_t)sizeof *command);
+    exec_packet_reset(&run->command);
+    exec_packet_put(&run->command, command, (int64_t)sizeof *command);
 }
 
 /// Whether ranks that sleep must hear of a command, too.
@@ -176,11 +177,11 @@ static bool concerns_all(const exec_command *command)
 static status carry_out(exec_run *run, bool *is_end, error_message *err)
 {
     const exec_command command =
-        *(const exec_command *)exec_parcel_take(&run->command, (int64_t)sizeof command);
+        *(const exec_command *)exec_packet_take(&run->command, (int64_t)sizeof command);
     // After a change of ranks the group is another; all of the world are awake then.
-    const exec_group *group = concerns_all(&command) ? &run->ranks.world : &run->ranks.crew;
+    const exec_group *group = concerns_all(&command) ? &run->ranks.world : &run->ranks.awake;
     arena_reset(run->scratch);
-    exec_parcel_reset(&run->answer);
+    exec_packet_reset(&run->answer);
     *is_end = command.kind == EXEC_COMMAND_END;
     switch (command.kind) {
     case EXEC_COMMAND_MOVE:
@@ -215,7 +216,7 @@ static status wake(exec_run *run, error_message *err)
 {
     for (int rank = 0; rank < run->endpoint->rank_count; rank++) {
         if (!sleeps(&run->ranks, rank)) continue;
-        TRY(exec_parcel_send(run->endpoint, rank, EXEC_MESSAGE_ORDER, run->order_count[rank]++,
+        TRY(exec_packet_send(run->endpoint, rank, EXEC_MESSAGE_ORDER, run->order_count[rank]++,
                              &run->command, err));
     }
     return STATUS_OK;
@@ -226,7 +227,7 @@ status exec_run_give_command(exec_run *run, error_message *err)
     bool is_end = false;
     const exec_command *command = (const exec_command *)(const void *)run->command.bytes;
     if (concerns_all(command)) TRY(wake(run, err));
-    TRY(exec_parcel_share(&run->ranks.crew, &run->command, err));
+    TRY(exec_packet_share(&run->ranks.awake, &run->command, err));
     return carry_out(run, &is_end, err);
 }
 
@@ -235,11 +236,11 @@ status exec_run_follow(exec_run *run, error_message *err)
     const int self = run->endpoint->rank;
     bool is_end = false;
     while (!is_end) {
-        if (run->ranks.crew.self >= 0) {
-            TRY(exec_parcel_share(&run->ranks.crew, &run->command, err));
+        if (run->ranks.awake.self >= 0) {
+            TRY(exec_packet_share(&run->ranks.awake, &run->command, err));
         } else {
             exec_activity_set_phase(&run->endpoint->activity, 0, EXEC_PHASE_RELEASED);
-            TRY(exec_parcel_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_ORDER,
+            TRY(exec_packet_receive(run->endpoint, EXEC_LEADER, EXEC_MESSAGE_ORDER,
                                     run->order_count[self]++, &run->command, err));
         }
         TRY(carry_out(run, &is_end, err));

@@ -1,9 +1,9 @@
 /// An execution from inside: what every rank has, the commands that all carry out together, and the
 /// rank that leads.
 ///
-/// The leader makes a command, shares it with the crew, carries it out like everybody else, and
-/// gathers the answers. The others do what they are told until the end. Released ranks sleep; they
-/// hear only of a change of who is active, and of the end.
+/// The leader makes a command, shares it with all who are awake, carries it out like everybody
+/// else, and gathers the answers. The others do what they are told until the end. Released ranks
+/// sleep; they hear only of a change of who is active, and of the end.
 #pragma once
 
 #include "balance/control/controller.h"
@@ -25,7 +25,7 @@
 #include "exec/run/program.h"
 #include "exec/run/rank.h"
 #include "exec/transport/group.h"
-#include "exec/transport/parcel.h"
+#include "exec/transport/packet.h"
 #include "exec/transport/transport.h"
 
 #include <stdbool.h>
@@ -47,13 +47,13 @@ typedef struct exec_run_ranks {
     int machine_rank;    // of this rank
     bool *is_active;     // [endpoint->rank_count]
     exec_group world;    // all ranks
-    exec_group crew;     // the active ones of all replicas and the leader: who hears every command
+    exec_group awake;    // the active ones of all replicas and the leader: who hears every command
     exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
     exec_group replicas; // this rank of the machine in all replicas
-    int *crew_rank;      // [crew.rank_count]
+    int *awake_rank;     // [awake.rank_count]
     int *pipeline_rank;  // [pipeline.rank_count]
     int world_sequence;
-    int crew_sequence;
+    int awake_sequence;
     int pipeline_sequence;
     int replicas_sequence;
 } exec_run_ranks;
@@ -83,23 +83,23 @@ typedef struct exec_run_plan {
     int layer_count;
 } exec_run_plan;
 
-/// Puts a plan into the parcel of a command.
+/// Puts a plan into the packet of a command.
 ///
 /// @param schedule one that bal_schedule_check accepts
-void exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
+void exec_run_plan_put(exec_packet *packet, const bal_placed_partition *placed,
                        const bal_schedule *schedule);
 
 /// Takes it out and compiles the program of this rank. Time O(ops).
 ///
 /// @param plan what was in it is given up
-void exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank);
+void exec_run_plan_take(exec_run_plan *plan, exec_packet *packet, int machine_rank);
 void exec_run_plan_free(exec_run_plan *plan);
 
 /// What the layers cost, as the leader tells the ranks of a modelled device: once, and again only
 /// when a number is another. Zero-initialise; release with exec_run_costs_free.
 typedef struct exec_run_costs {
-    exec_parcel parcel;             // what the leader told last
-    bal_layer_costs layers;         // of this rank's replica; its arrays are in the parcel
+    exec_packet packet;             // what the leader told last
+    bal_layer_costs layers;         // of this rank's replica; its arrays are in the packet
     arena *memory;                  // of the sends
     const int64_t *send_forward_ns; // [stage_count] as bal_stage_costs, or NULL: take no time
     const int64_t *send_backward_ns;
@@ -112,7 +112,7 @@ typedef struct exec_run_costs {
 bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count);
 
 /// The costs of a replica, as they were told last: those of source replica % source_count. Its
-/// arrays are in the parcel.
+/// arrays are in the packet.
 bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica);
 
 /// Computes how long messages travel under a plan.
@@ -140,7 +140,7 @@ typedef enum exec_layer_origin {
     EXEC_ORIGIN_LEADER, ///< a checkpoint that the leader has read
 } exec_layer_origin;
 
-/// The head of a command; what it needs follows in the parcel.
+/// The head of a command; what it needs follows in the packet.
 typedef struct exec_command {
     exec_command_kind kind;
     int iteration;
@@ -153,14 +153,14 @@ typedef struct exec_command {
     bool wants_bytes;         // PACK: state, not only its hash
 } exec_command;
 
-/// In front of the packed state of a layer in its parcel.
+/// In front of the packed state of a layer in its packet.
 typedef struct exec_layer_head {
     int64_t end_ns; // of the transfer
     int64_t byte_count;
 } exec_layer_head;
 
-/// Packs a layer of the device into a parcel, after what is in it.
-status exec_parcel_pack(exec_parcel *parcel, exec_device *device, int layer, error_message *err);
+/// Packs a layer of the device into a packet, after what is in it.
+status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, error_message *err);
 
 /// What one rank tells of an iteration.
 typedef struct exec_rank_report {
@@ -175,10 +175,10 @@ typedef struct exec_rank_report {
     exec_layer_report layers; // layer_count 0: not told
 } exec_rank_report;
 
-/// Puts the report of this rank into a parcel for the leader.
-void exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report);
+/// Puts the report of this rank into a packet for the leader.
+void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report);
 
-/// What all ranks of the crew have told, as the leader reads it.
+/// What all ranks that are awake have told, as the leader reads it.
 typedef struct exec_run_reports {
     const bal_timeline *timelines; // [replica_count]
     bool has_layers;               // layers were measured
@@ -200,14 +200,14 @@ typedef struct exec_run_reports {
 /// What was gathered of a command, at the leader.
 typedef struct exec_gathered {
     const exec_group *group;
-    int64_t *sizes; // [group->rank_count] bytes of each rank's parcel
+    int64_t *sizes; // [group->rank_count] bytes of each rank's packet
     void *bytes;    // one after the other
 } exec_gathered;
 
-/// The parcel of a rank of the group.
+/// The packet of a rank of the group.
 ///
 /// @param offset in and out: where it begins; 0 for the first. Ranks are read in their order
-exec_parcel exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset);
+exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset);
 
 /// Reads the reports of an iteration.
 ///
@@ -241,8 +241,8 @@ typedef struct exec_run {
     exec_run_plan plans[2];
     int plan_index;         // the one in force; the other is the one before
     bool has_sends;         // costs know how long messages travel under the plan in force
-    exec_parcel command;    // at hand
-    exec_parcel answer;     // of this rank
+    exec_packet command;    // at hand
+    exec_packet answer;     // of this rank
     exec_gathered gathered; // leader: all answers; in scratch
     int *order_count;       // [world] commands sent to each sleeping rank; elsewhere the own entry
     arena *memory;          // for as long as the run
@@ -316,7 +316,7 @@ typedef struct exec_leader {
     arena *next_memory;    // of the one to come
 
     bal_training_costs costs; // of a modelled device
-    bool costs_told;          // the crew has those that were told last
+    bool costs_told;          // the others have those that were told last
     bool is_changed;          // costs of the iteration at hand are others than before; of sources
                               // that announce it and of mechanisms: the model has changed before it
     bool is_announced;        // the latter

@@ -15,8 +15,8 @@ typedef struct exec_packed_answer {
 /// Puts one layer into the answer: its head, and then its bytes or nothing.
 static status pack_layer(exec_run *run, int layer, bool wants_bytes, error_message *err)
 {
-    exec_parcel packed = {0};
-    const status done = exec_parcel_pack(&packed, run->device, layer, err);
+    exec_packet packed = {0};
+    const status done = exec_packet_pack(&packed, run->device, layer, err);
     if (done == STATUS_OK) {
         const int64_t byte_count = run->device->table->packed_bytes(run->device, layer);
         const exec_packed_answer answer = {
@@ -24,10 +24,10 @@ static status pack_layer(exec_run *run, int layer, bool wants_bytes, error_messa
             .byte_count = byte_count,
             .hash = file_hash(FILE_HASH_START, packed.bytes, (size_t)byte_count),
         };
-        exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
-        if (wants_bytes) exec_parcel_put(&run->answer, packed.bytes, byte_count);
+        exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
+        if (wants_bytes) exec_packet_put(&run->answer, packed.bytes, byte_count);
     }
-    exec_parcel_free(&packed);
+    exec_packet_free(&packed);
     return done;
 }
 
@@ -64,13 +64,13 @@ static status tell(exec_leader *leader, int iteration, bool wants_bytes, told_la
     TRY(exec_run_give_command(&leader->run, err));
     int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
-        while (parcel.taken_bytes < parcel.byte_count) {
-            const exec_packed_answer *answer = exec_parcel_take(&parcel, (int64_t)sizeof *answer);
+        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        while (packet.taken_bytes < packet.byte_count) {
+            const exec_packed_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
             told->hash[answer->layer] = answer->hash;
             told->byte_count[answer->layer] = answer->byte_count;
             if (!wants_bytes) continue;
-            told->layers[answer->layer] = exec_parcel_take(&parcel, answer->byte_count);
+            told->layers[answer->layer] = exec_packet_take(&packet, answer->byte_count);
         }
     }
     return STATUS_OK;
@@ -106,15 +106,15 @@ static status hand_out_layer(exec_run *run, const exec_checkpoint *checkpoint, i
                              error_message *err)
 {
     const exec_layer_head head = {.byte_count = checkpoint->byte_count[layer]};
-    exec_parcel parcel = {0};
+    exec_packet packet = {0};
     status sent = STATUS_OK;
-    exec_parcel_put(&parcel, &head, (int64_t)sizeof head);
-    exec_parcel_put(&parcel, checkpoint->layers[layer], head.byte_count);
+    exec_packet_put(&packet, &head, (int64_t)sizeof head);
+    exec_packet_put(&packet, checkpoint->layers[layer], head.byte_count);
     for (int replica = 0; replica < run->ranks.replica_count && sent == STATUS_OK; replica++) {
-        sent = exec_parcel_send(run->endpoint, exec_run_world_rank(&run->ranks, replica, rank),
-                                EXEC_MESSAGE_MIGRATE, layer, &parcel, err);
+        sent = exec_packet_send(run->endpoint, exec_run_world_rank(&run->ranks, replica, rank),
+                                EXEC_MESSAGE_MIGRATE, layer, &packet, err);
     }
-    exec_parcel_free(&parcel);
+    exec_packet_free(&packet);
     return sent;
 }
 

@@ -34,7 +34,7 @@ static exec_diffusion_rules take_rules(exec_run *run, const exec_diffuse_terms *
     for (int array = 0; array < 4; array++) {
         if (!terms->has_array[array]) continue;
         arrays[array] =
-            exec_parcel_take(&run->command, placed->rank_count * (int64_t)sizeof *arrays[array]);
+            exec_packet_take(&run->command, placed->rank_count * (int64_t)sizeof *arrays[array]);
     }
     return (exec_diffusion_rules){
         .layer_count = run->terms.layer_count,
@@ -111,14 +111,14 @@ static status decide(exec_run *run, const exec_diffuse_terms *terms, exec_diffus
 status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err)
 {
     const exec_diffuse_terms terms =
-        *(const exec_diffuse_terms *)exec_parcel_take(&run->command, (int64_t)sizeof terms);
+        *(const exec_diffuse_terms *)exec_packet_take(&run->command, (int64_t)sizeof terms);
     const int place = exec_run_plan_in_force(run)->place;
     exec_diffusion_answer decided = {0};
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_DECISION);
     if (place >= 0) TRY(decide(run, &terms, &decided, err));
     const exec_diffused_answer answer = {
         .place = place, .first_layer = decided.first_layer, .end_layer = decided.end_layer};
-    exec_parcel_put(&run->answer, &answer, (int64_t)sizeof answer);
+    exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
     return STATUS_OK;
 }
 
@@ -147,10 +147,10 @@ static status give_command(exec_leader *leader, const bal_problem *problem, erro
         terms.has_array[array] = arrays[array] != NULL;
     }
     exec_run_begin_command(run, &command);
-    exec_parcel_put(&run->command, &terms, (int64_t)sizeof terms);
+    exec_packet_put(&run->command, &terms, (int64_t)sizeof terms);
     for (int array = 0; array < 4; array++) {
         if (arrays[array] == NULL) continue;
-        exec_parcel_put(&run->command, arrays[array],
+        exec_packet_put(&run->command, arrays[array],
                         problem->stage_count * (int64_t)sizeof *arrays[array]);
     }
     return exec_run_give_command(run, err);
@@ -166,8 +166,8 @@ static status hear_cuts(void *context, const bal_problem *problem, int *first_la
     if (!is_at_hand(leader, problem)) return STATUS_OK;
     TRY(give_command(leader, problem, err));
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
-        const exec_diffused_answer *answer = exec_parcel_take(&parcel, (int64_t)sizeof *answer);
+        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        const exec_diffused_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
         if (answer->place < 0) continue;
         first_layer[answer->place] = (int)answer->first_layer;
         first_layer[answer->place + 1] = (int)answer->end_layer;

@@ -17,7 +17,7 @@ static status take_costs(exec_run *run, const exec_command *command, error_messa
 {
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     if (command->has_costs) {
-        TRY(exec_parcel_share(&run->ranks.crew, &run->costs.parcel, err));
+        TRY(exec_packet_share(&run->ranks.awake, &run->costs.packet, err));
         run->costs.layers = exec_run_costs_of(&run->costs, run->ranks.replica);
         run->has_sends = false;
     }
@@ -32,9 +32,9 @@ static status find_begin(exec_run *run, int64_t *begin_ns, error_message *err)
 {
     *begin_ns = 0;
     if (run->training->clock == EXEC_CLOCK_NOMINAL) return STATUS_OK;
-    TRY(exec_group_barrier(&run->ranks.crew, err));
+    TRY(exec_group_barrier(&run->ranks.awake, err));
     *begin_ns = now_ns(run);
-    return exec_group_broadcast(&run->ranks.crew, begin_ns, (int64_t)sizeof *begin_ns, err);
+    return exec_group_broadcast(&run->ranks.awake, begin_ns, (int64_t)sizeof *begin_ns, err);
 }
 
 /// The rank of the world at each place of this replica.
@@ -104,7 +104,7 @@ static status learn(exec_run *run, int iteration, exec_rank_report *report, erro
     exec_activity *activity = &run->endpoint->activity;
     const bool has_place = exec_run_plan_in_force(run)->place >= 0;
     exec_activity_set_phase(activity, iteration, EXEC_PHASE_REDUCTION);
-    TRY(exec_group_barrier(&run->ranks.crew, err));
+    TRY(exec_group_barrier(&run->ranks.awake, err));
     const int64_t begin_ns = table->now_ns(run->device);
     if (!has_place) return STATUS_OK;
     if (run->ranks.replica_count > 1) {
@@ -125,7 +125,7 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
     const exec_device_table *table = run->device->table;
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     const double *factor =
-        exec_parcel_take(&run->command, (int64_t)run->ranks.rank_count * (int64_t)sizeof *factor);
+        exec_packet_take(&run->command, (int64_t)run->ranks.rank_count * (int64_t)sizeof *factor);
     const exec_iteration iteration = {
         .iteration = command->iteration,
         .costs = table->is_modelled ? &run->costs.layers : NULL,
@@ -191,7 +191,7 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
         .is_profiled = wants_profile(leader, iteration),
     };
     exec_run_begin_command(run, &command);
-    exec_parcel_put(&run->command, leader->rank_time_factor,
+    exec_packet_put(&run->command, leader->rank_time_factor,
                     (int64_t)run->ranks.rank_count * (int64_t)sizeof *leader->rank_time_factor);
     TRY(exec_run_give_command(run, err));
     leader->costs_told = true;

@@ -32,19 +32,19 @@ typedef struct mover {
     exec_run *run;
     const exec_command *command;
     const exec_migration_leg *legs; // [command->leg_count] in their order
-    exec_parcel *layers;            // [layer_count] packed state of the layers that have come
+    exec_packet *layers;            // [layer_count] packed state of the layers that have come
     int64_t free_ns;                // this rank's clock
     exec_move_answer answer;
     error_message *err;
 } mover;
 
-status exec_parcel_pack(exec_parcel *parcel, exec_device *device, int layer, error_message *err)
+status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, error_message *err)
 {
     const int64_t byte_count = device->table->packed_bytes(device, layer);
-    return device->table->pack(device, layer, exec_parcel_room(parcel, byte_count), err);
+    return device->table->pack(device, layer, exec_packet_room(packet, byte_count), err);
 }
 
-/// The key of "I have room": parcels of the same kind have stage 0.
+/// The key of "I have room": packets of the same kind have stage 0.
 static uint64_t ready_key(int leg)
 {
     return exec_message_key(EXEC_MESSAGE_MIGRATE, leg, 1, 0);
@@ -60,24 +60,24 @@ static status pace(const mover *at, int64_t transfer_ns)
     return endpoint->transport->sleep_until(endpoint, now_ns + (int64_t)round(stretched), at->err);
 }
 
-/// Fills the parcel of a leg: from the device, or with what has come here on its way to a third
+/// Fills the packet of a leg: from the device, or with what has come here on its way to a third
 /// rank.
-static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_parcel *parcel)
+static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_packet *packet)
 {
     exec_device *device = at->run->device;
-    exec_parcel *passing = &at->layers[layer];
+    exec_packet *passing = &at->layers[layer];
     exec_layer_head head = {.end_ns = end_ns};
     if (passing->bytes == NULL) {
         head.byte_count = device->table->packed_bytes(device, layer);
-        exec_parcel_put(parcel, &head, (int64_t)sizeof head);
-        return exec_parcel_pack(parcel, device, layer, at->err);
+        exec_packet_put(packet, &head, (int64_t)sizeof head);
+        return exec_packet_pack(packet, device, layer, at->err);
     }
     passing->taken_bytes = 0;
     head.byte_count =
-        ((const exec_layer_head *)exec_parcel_take(passing, (int64_t)sizeof head))->byte_count;
-    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
-    exec_parcel_put(parcel, exec_parcel_take(passing, head.byte_count), head.byte_count);
-    exec_parcel_free(passing);
+        ((const exec_layer_head *)exec_packet_take(passing, (int64_t)sizeof head))->byte_count;
+    exec_packet_put(packet, &head, (int64_t)sizeof head);
+    exec_packet_put(packet, exec_packet_take(passing, head.byte_count), head.byte_count);
+    exec_packet_free(passing);
     return STATUS_OK;
 }
 
@@ -87,16 +87,16 @@ static status send_leg(mover *at, int leg)
     const int to = exec_run_world_rank(&at->run->ranks, at->run->ranks.replica, way->to);
     exec_endpoint *endpoint = at->run->endpoint;
     exec_message ready;
-    exec_parcel parcel = {0};
+    exec_packet packet = {0};
     TRY(endpoint->transport->receive(endpoint, to, ready_key(leg), &ready, NULL, 0, at->err));
     const int64_t begin_ns = ready.value[0] > at->free_ns ? ready.value[0] : at->free_ns;
     at->free_ns = begin_ns + way->transfer_ns;
     status sent = pace(at, way->transfer_ns);
-    if (sent == STATUS_OK) sent = fill_leg(at, way->layer, at->free_ns, &parcel);
+    if (sent == STATUS_OK) sent = fill_leg(at, way->layer, at->free_ns, &packet);
     if (sent == STATUS_OK) {
-        sent = exec_parcel_send(endpoint, to, EXEC_MESSAGE_MIGRATE, leg, &parcel, at->err);
+        sent = exec_packet_send(endpoint, to, EXEC_MESSAGE_MIGRATE, leg, &packet, at->err);
     }
-    exec_parcel_free(&parcel);
+    exec_packet_free(&packet);
     return sent;
 }
 
@@ -105,11 +105,11 @@ static status receive_leg(mover *at, int leg)
     const exec_migration_leg *way = &at->legs[leg];
     const int from = exec_run_world_rank(&at->run->ranks, at->run->ranks.replica, way->from);
     exec_endpoint *endpoint = at->run->endpoint;
-    exec_parcel *parcel = &at->layers[way->layer];
+    exec_packet *packet = &at->layers[way->layer];
     const exec_message ready = {.key = ready_key(leg), .value = {at->free_ns}};
     TRY(endpoint->transport->send(endpoint, from, &ready, NULL, at->err));
-    TRY(exec_parcel_receive(endpoint, from, EXEC_MESSAGE_MIGRATE, leg, parcel, at->err));
-    const exec_layer_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    TRY(exec_packet_receive(endpoint, from, EXEC_MESSAGE_MIGRATE, leg, packet, at->err));
+    const exec_layer_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
     at->free_ns = head->end_ns;
     at->answer.bytes += head->byte_count;
     return STATUS_OK;
@@ -134,7 +134,7 @@ static status load(const mover *at, const exec_run_plan *plan)
 {
     for (int index = 0; index < plan->layer_count; index++) {
         const int layer = plan->layer[index];
-        TRY(exec_parcel_receive(at->run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
+        TRY(exec_packet_receive(at->run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
                                 &at->layers[layer], at->err));
     }
     return STATUS_OK;
@@ -154,11 +154,11 @@ static status fill_layers(const mover *at, const exec_run_plan *plan)
 {
     exec_device *device = at->run->device;
     for (int layer = 0; layer < at->run->terms.layer_count; layer++) {
-        exec_parcel *parcel = &at->layers[layer];
-        if (parcel->bytes == NULL) continue;
-        parcel->taken_bytes = 0;
-        const exec_layer_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
-        TRY(device->table->unpack(device, layer, exec_parcel_take(parcel, head->byte_count),
+        exec_packet *packet = &at->layers[layer];
+        if (packet->bytes == NULL) continue;
+        packet->taken_bytes = 0;
+        const exec_layer_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
+        TRY(device->table->unpack(device, layer, exec_packet_take(packet, head->byte_count),
                                   head->byte_count, at->err));
     }
     if (at->command->origin != EXEC_ORIGIN_SEED || !device->table->learns) return STATUS_OK;
@@ -173,9 +173,9 @@ static status move(mover *at)
     exec_run *run = at->run;
     exec_run_plan *plan = &run->plans[1 - run->plan_index];
     exec_run_plan_take(plan, &run->command, run->ranks.machine_rank);
-    at->legs = exec_parcel_take(&run->command, at->command->leg_count * (int64_t)sizeof *at->legs);
+    at->legs = exec_packet_take(&run->command, at->command->leg_count * (int64_t)sizeof *at->legs);
     const int64_t *release_ns =
-        exec_parcel_take(&run->command, run->ranks.rank_count * (int64_t)sizeof *release_ns);
+        exec_packet_take(&run->command, run->ranks.rank_count * (int64_t)sizeof *release_ns);
     at->free_ns = release_ns[run->ranks.machine_rank];
     TRY(migrate(at));
     if (at->command->origin == EXEC_ORIGIN_LEADER) TRY(load(at, plan));
@@ -185,7 +185,7 @@ static status move(mover *at)
     TRY(run->device->table->hold(run->device, &plan->placed, plan->place,
                                  plan->schedule.microbatch_count, at->err));
     TRY(fill_layers(at, plan));
-    exec_parcel_put(&run->answer, &at->answer, (int64_t)sizeof at->answer);
+    exec_packet_put(&run->answer, &at->answer, (int64_t)sizeof at->answer);
     return STATUS_OK;
 }
 
@@ -197,7 +197,7 @@ status exec_run_move(exec_run *run, const exec_command *command, error_message *
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_MIGRATION);
     const status moved = move(&at);
     for (size_t layer = 0; layer < layers; layer++) {
-        exec_parcel_free(&at.layers[layer]);
+        exec_packet_free(&at.layers[layer]);
     }
     return moved;
 }
@@ -295,7 +295,7 @@ static void put_releases(exec_leader *leader)
     if (leader->is_nominal && leader->training.migration.overlaps) {
         memcpy(release_ns, leader->rank_end_ns, ranks * sizeof *release_ns);
     }
-    exec_parcel_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns));
+    exec_packet_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns));
 }
 
 /// What follows from the plan that has come into force.
@@ -315,8 +315,8 @@ static void read_answers(exec_leader *leader, exec_move_times *times)
     const exec_gathered *gathered = &leader->run.gathered;
     int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
-        const exec_move_answer *answer = exec_parcel_take(&parcel, (int64_t)sizeof *answer);
+        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        const exec_move_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
         if (answer->free_ns > times->finish_ns) times->finish_ns = answer->free_ns;
         times->bytes += answer->bytes;
     }
@@ -345,7 +345,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     };
     exec_run_begin_command(run, &command);
     exec_run_plan_put(&run->command, &placed, &order);
-    exec_parcel_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs);
+    exec_packet_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs);
     put_releases(leader);
     if (next->origin == EXEC_ORIGIN_LEADER) {
         TRY(exec_leader_hand_out(leader, next->checkpoint, &placed, err));

@@ -12,33 +12,33 @@ static int64_t bytes_of(int count, size_t element_bytes)
 
 /// Partition and schedule travel as they are; their pointers mean nothing elsewhere, and what they
 /// point to follows.
-void exec_run_plan_put(exec_parcel *parcel, const bal_placed_partition *placed,
+void exec_run_plan_put(exec_packet *packet, const bal_placed_partition *placed,
                        const bal_schedule *schedule)
 {
     const int ranks = placed->rank_count;
-    exec_parcel_put(parcel, placed, (int64_t)sizeof *placed);
-    exec_parcel_put(parcel, schedule, (int64_t)sizeof *schedule);
-    exec_parcel_put(parcel, placed->first_layer,
+    exec_packet_put(packet, placed, (int64_t)sizeof *placed);
+    exec_packet_put(packet, schedule, (int64_t)sizeof *schedule);
+    exec_packet_put(packet, placed->first_layer,
                     bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int)));
-    exec_parcel_put(parcel, placed->machine_rank, bytes_of(ranks, sizeof(int)));
-    exec_parcel_put(parcel, schedule->name, (int64_t)strlen(schedule->name) + 1);
-    exec_parcel_put(parcel, schedule->first_op, bytes_of(ranks + 1, sizeof(int)));
-    exec_parcel_put(parcel, schedule->ops, bytes_of(schedule->first_op[ranks], sizeof(bal_op)));
+    exec_packet_put(packet, placed->machine_rank, bytes_of(ranks, sizeof(int)));
+    exec_packet_put(packet, schedule->name, (int64_t)strlen(schedule->name) + 1);
+    exec_packet_put(packet, schedule->first_op, bytes_of(ranks + 1, sizeof(int)));
+    exec_packet_put(packet, schedule->ops, bytes_of(schedule->first_op[ranks], sizeof(bal_op)));
 }
 
-/// Copies the next array of the parcel.
-static void *take_array(exec_parcel *parcel, arena *memory, int count, size_t element_bytes)
+/// Copies the next array of the packet.
+static void *take_array(exec_packet *packet, arena *memory, int count, size_t element_bytes)
 {
-    const void *taken = exec_parcel_take(parcel, bytes_of(count, element_bytes));
+    const void *taken = exec_packet_take(packet, bytes_of(count, element_bytes));
     void *copy = arena_array(memory, (size_t)count, element_bytes);
     memcpy(copy, taken, (size_t)count * element_bytes);
     return copy;
 }
 
-static const char *take_name(exec_parcel *parcel)
+static const char *take_name(exec_packet *packet)
 {
-    const char *name = (const char *)parcel->bytes + parcel->taken_bytes;
-    (void)exec_parcel_take(parcel, (int64_t)strlen(name) + 1);
+    const char *name = (const char *)packet->bytes + packet->taken_bytes;
+    (void)exec_packet_take(packet, (int64_t)strlen(name) + 1);
     const bal_schedule_family *family = bal_schedule_family_find(name);
     return family != NULL ? family->name : "";
 }
@@ -60,22 +60,22 @@ static void list_layers(exec_run_plan *plan, int machine_rank)
     }
 }
 
-void exec_run_plan_take(exec_run_plan *plan, exec_parcel *parcel, int machine_rank)
+void exec_run_plan_take(exec_run_plan *plan, exec_packet *packet, int machine_rank)
 {
     if (plan->memory == NULL) plan->memory = arena_create(1 << 16);
     arena_reset(plan->memory);
     plan->placed =
-        *(const bal_placed_partition *)exec_parcel_take(parcel, (int64_t)sizeof plan->placed);
+        *(const bal_placed_partition *)exec_packet_take(packet, (int64_t)sizeof plan->placed);
     plan->schedule =
-        *(const bal_schedule *)exec_parcel_take(parcel, (int64_t)sizeof plan->schedule);
+        *(const bal_schedule *)exec_packet_take(packet, (int64_t)sizeof plan->schedule);
     const int ranks = plan->placed.rank_count;
     plan->placed.first_layer =
-        take_array(parcel, plan->memory, bal_placed_stage_count(&plan->placed) + 1, sizeof(int));
-    plan->placed.machine_rank = take_array(parcel, plan->memory, ranks, sizeof(int));
-    plan->schedule.name = take_name(parcel);
-    plan->schedule.first_op = take_array(parcel, plan->memory, ranks + 1, sizeof(int));
+        take_array(packet, plan->memory, bal_placed_stage_count(&plan->placed) + 1, sizeof(int));
+    plan->placed.machine_rank = take_array(packet, plan->memory, ranks, sizeof(int));
+    plan->schedule.name = take_name(packet);
+    plan->schedule.first_op = take_array(packet, plan->memory, ranks + 1, sizeof(int));
     plan->schedule.ops =
-        take_array(parcel, plan->memory, plan->schedule.first_op[ranks], sizeof(bal_op));
+        take_array(packet, plan->memory, plan->schedule.first_op[ranks], sizeof(bal_op));
     plan->place = exec_run_place_of(&plan->placed, machine_rank);
     plan->program = (exec_program){.place = plan->place};
     list_layers(plan, machine_rank);
@@ -99,7 +99,7 @@ typedef struct costs_head {
     bool has_array[BAL_COST_ARRAY_COUNT];
 } costs_head;
 
-static void put_source(exec_parcel *parcel, const bal_layer_costs *source)
+static void put_source(exec_packet *packet, const bal_layer_costs *source)
 {
     bal_layer_costs layers = *source;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
@@ -114,36 +114,36 @@ static void put_source(exec_parcel *parcel, const bal_layer_costs *source)
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         head.has_array[array] = *arrays[array] != NULL;
     }
-    exec_parcel_put(parcel, &head, (int64_t)sizeof head);
+    exec_packet_put(packet, &head, (int64_t)sizeof head);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
-        exec_parcel_put(parcel, *arrays[array],
+        exec_packet_put(packet, *arrays[array],
                         (int64_t)bal_layer_costs_array_bytes(&layers, array));
     }
 }
 
-static bool is_same(const exec_parcel *parcel, const exec_parcel *other)
+static bool is_same(const exec_packet *packet, const exec_packet *other)
 {
-    return parcel->byte_count == other->byte_count &&
-           memcmp(parcel->bytes, other->bytes, (size_t)parcel->byte_count) == 0;
+    return packet->byte_count == other->byte_count &&
+           memcmp(packet->bytes, other->bytes, (size_t)packet->byte_count) == 0;
 }
 
 bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count)
 {
-    exec_parcel made = {0};
-    exec_parcel_put(&made, &source_count, (int64_t)sizeof source_count);
+    exec_packet made = {0};
+    exec_packet_put(&made, &source_count, (int64_t)sizeof source_count);
     for (int source = 0; source < source_count; source++) {
         put_source(&made, &sources[source]);
     }
-    const bool is_other = !is_same(&made, &costs->parcel);
-    exec_parcel_free(is_other ? &costs->parcel : &made);
-    if (is_other) costs->parcel = made;
+    const bool is_other = !is_same(&made, &costs->packet);
+    exec_packet_free(is_other ? &costs->packet : &made);
+    if (is_other) costs->packet = made;
     return is_other;
 }
 
-static bal_layer_costs take_source(exec_parcel *parcel)
+static bal_layer_costs take_source(exec_packet *packet)
 {
-    const costs_head *head = exec_parcel_take(parcel, (int64_t)sizeof *head);
+    const costs_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
     bal_layer_costs layers = {
         .layer_count = head->layer_count,
         .microbatch_count = head->column_count,
@@ -156,7 +156,7 @@ static bal_layer_costs take_source(exec_parcel *parcel)
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (head->has_array[array]) {
             *arrays[array] =
-                exec_parcel_take(parcel, (int64_t)bal_layer_costs_array_bytes(&layers, array));
+                exec_packet_take(packet, (int64_t)bal_layer_costs_array_bytes(&layers, array));
         }
     }
     return layers;
@@ -164,12 +164,12 @@ static bal_layer_costs take_source(exec_parcel *parcel)
 
 bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica)
 {
-    exec_parcel *parcel = &costs->parcel;
+    exec_packet *packet = &costs->packet;
     bal_layer_costs layers = {0};
-    parcel->taken_bytes = 0;
-    const int *source_count = exec_parcel_take(parcel, (int64_t)sizeof *source_count);
+    packet->taken_bytes = 0;
+    const int *source_count = exec_packet_take(packet, (int64_t)sizeof *source_count);
     for (int source = 0; source <= replica % *source_count; source++) {
-        layers = take_source(parcel);
+        layers = take_source(packet);
     }
     return layers;
 }
@@ -204,7 +204,7 @@ status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partiti
 
 void exec_run_costs_free(exec_run_costs *costs)
 {
-    exec_parcel_free(&costs->parcel);
+    exec_packet_free(&costs->packet);
     arena_destroy(costs->memory);
     *costs = (exec_run_costs){0};
 }

@@ -21,40 +21,40 @@ static int64_t numbers(int count)
     return (int64_t)count * (int64_t)sizeof(int64_t);
 }
 
-static void put_layers(exec_parcel *parcel, const exec_layer_report *layers)
+static void put_layers(exec_packet *packet, const exec_layer_report *layers)
 {
     const int count = layers->layer_count;
     const int64_t times = numbers(count) * layers->microbatch_count;
     const int64_t *values[VALUES];
     list_values(layers, values);
-    exec_parcel_put(parcel, layers->layer, (int64_t)sizeof(int) * count);
-    exec_parcel_put(parcel, layers->forward_ns, times);
-    exec_parcel_put(parcel, layers->backward_input_ns, times);
-    exec_parcel_put(parcel, layers->backward_weight_ns, times);
+    exec_packet_put(packet, layers->layer, (int64_t)sizeof(int) * count);
+    exec_packet_put(packet, layers->forward_ns, times);
+    exec_packet_put(packet, layers->backward_input_ns, times);
+    exec_packet_put(packet, layers->backward_weight_ns, times);
     for (int value = 0; value < VALUES; value++) {
-        exec_parcel_put(parcel, values[value], numbers(count));
+        exec_packet_put(packet, values[value], numbers(count));
     }
-    exec_parcel_put(parcel, layers->load_count, times * layers->load_columns);
+    exec_packet_put(packet, layers->load_count, times * layers->load_columns);
 }
 
 /// The report travels as it is; its pointers mean nothing at the leader, and what they point to
 /// follows.
-void exec_rank_report_put(exec_parcel *parcel, const exec_rank_report *report)
+void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report)
 {
     const exec_rank_times *times = &report->times;
     const exec_layer_report *layers = &report->layers;
-    exec_parcel_put(parcel, report, (int64_t)sizeof *report);
-    exec_parcel_put(parcel, times->begin_ns, numbers(report->step_count));
-    exec_parcel_put(parcel, times->end_ns, numbers(report->step_count));
-    if (layers->layer_count > 0) put_layers(parcel, layers);
+    exec_packet_put(packet, report, (int64_t)sizeof *report);
+    exec_packet_put(packet, times->begin_ns, numbers(report->step_count));
+    exec_packet_put(packet, times->end_ns, numbers(report->step_count));
+    if (layers->layer_count > 0) put_layers(packet, layers);
 }
 
-exec_parcel exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
+exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
 {
     const int64_t size = gathered->sizes[index];
-    exec_parcel parcel = exec_parcel_of((unsigned char *)gathered->bytes + *offset, size);
+    exec_packet packet = exec_packet_of((unsigned char *)gathered->bytes + *offset, size);
     *offset += size;
-    return parcel;
+    return packet;
 }
 
 /// The arrays of a replica's layers, to be filled.
@@ -148,10 +148,10 @@ static void make_layers(reading *at, const exec_rank_report *report)
 }
 
 /// Copies a rank's rows to where the model has them.
-static void copy_rows(exec_parcel *parcel, const int *layer, int layer_count, int columns,
+static void copy_rows(exec_packet *packet, const int *layer, int layer_count, int columns,
                       int64_t *all)
 {
-    const int64_t *rows = exec_parcel_take(parcel, numbers(layer_count) * columns);
+    const int64_t *rows = exec_packet_take(packet, numbers(layer_count) * columns);
     for (int row = 0; row < layer_count; row++) {
         memcpy(all + (int64_t)layer[row] * columns, rows + (int64_t)row * columns,
                (size_t)columns * sizeof *rows);
@@ -178,23 +178,23 @@ static void share_reduction(const exec_rank_report *report, const int *layer, la
 }
 
 static void read_layers(reading *at, const exec_rank_report *report, int replica,
-                        exec_parcel *parcel)
+                        exec_packet *packet)
 {
     if (!at->reports->has_layers) make_layers(at, report);
     layer_rows *rows = &at->rows[replica];
     const int count = report->layers.layer_count;
     const int columns = report->layers.microbatch_count;
-    const int *layer = exec_parcel_take(parcel, (int64_t)sizeof(int) * count);
+    const int *layer = exec_packet_take(packet, (int64_t)sizeof(int) * count);
     assert(columns == at->reports->layers[replica].microbatch_count);
-    copy_rows(parcel, layer, count, columns, rows->forward_ns);
-    copy_rows(parcel, layer, count, columns, rows->backward_input_ns);
-    copy_rows(parcel, layer, count, columns, rows->backward_weight_ns);
+    copy_rows(packet, layer, count, columns, rows->forward_ns);
+    copy_rows(packet, layer, count, columns, rows->backward_input_ns);
+    copy_rows(packet, layer, count, columns, rows->backward_weight_ns);
     for (int value = 0; value < VALUES; value++) {
-        copy_rows(parcel, layer, count, 1, rows->values[value]);
+        copy_rows(packet, layer, count, 1, rows->values[value]);
     }
     share_reduction(report, layer, rows);
     if (replica > 0 || report->layers.load_columns == 0) return;
-    copy_rows(parcel, layer, count, columns * report->layers.load_columns, at->reports->load_count);
+    copy_rows(packet, layer, count, columns * report->layers.load_columns, at->reports->load_count);
 }
 
 static void add_sums(exec_run_reports *reports, const exec_rank_report *report, int replica)
@@ -212,9 +212,9 @@ static void add_sums(exec_run_reports *reports, const exec_rank_report *report, 
 }
 
 /// Reads what one rank of the world has told.
-static void read_rank(reading *at, int rank, exec_parcel *parcel)
+static void read_rank(reading *at, int rank, exec_packet *packet)
 {
-    const exec_rank_report *report = exec_parcel_take(parcel, (int64_t)sizeof *report);
+    const exec_rank_report *report = exec_packet_take(packet, (int64_t)sizeof *report);
     const int replica = rank / at->ranks->rank_count;
     const bal_schedule *schedule = &at->plan->schedule;
     const int place = exec_run_place_of(&at->plan->placed, rank % at->ranks->rank_count);
@@ -224,9 +224,9 @@ static void read_rank(reading *at, int rank, exec_parcel *parcel)
     const int first = schedule->first_op[place];
     assert(report->step_count == schedule->first_op[place + 1] - first);
     const int64_t bytes = numbers(report->step_count);
-    memcpy(timeline->begin_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
-    memcpy(timeline->end_ns + first, exec_parcel_take(parcel, bytes), (size_t)bytes);
-    if (report->layers.layer_count > 0) read_layers(at, report, replica, parcel);
+    memcpy(timeline->begin_ns + first, exec_packet_take(packet, bytes), (size_t)bytes);
+    memcpy(timeline->end_ns + first, exec_packet_take(packet, bytes), (size_t)bytes);
+    if (report->layers.layer_count > 0) read_layers(at, report, replica, packet);
 }
 
 void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
@@ -249,8 +249,8 @@ void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *
     int64_t offset = 0;
     make_timelines(&at);
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_parcel parcel = exec_gathered_next(gathered, index, &offset);
-        read_rank(&at, gathered->group->rank[index], &parcel);
+        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        read_rank(&at, gathered->group->rank[index], &packet);
     }
     read.loss /= ranks->replica_count;
     *reports = read;

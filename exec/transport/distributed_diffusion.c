@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-/// What travels of the boundary behind a layer.
+/// What travels of the boundary after a layer.
 typedef struct boundary {
     int64_t layer; // the boundary stands in front of this one
     int64_t weight_before;
@@ -124,7 +124,7 @@ static int64_t value_at(const int64_t *values, int index)
     return values != NULL ? values[index] : 0;
 }
 
-/// Sums up the own layers behind the sums in front of them.
+/// Sums up the own layers after the sums in front of them.
 static status sum_own_layers(view *of, error_message *err)
 {
     const exec_diffusion_layers *own = of->own;
@@ -216,8 +216,8 @@ static int smaller(int a, int b)
 }
 
 /// Costs of layers run to the stage that the rounded flow gives them: first those that belong
-/// further behind, then those that belong further in front. With the latter goes the cut in front
-/// of each stage, which leaves to this stage and those behind what they must have.
+/// further back, then those that belong further in front. With the latter goes the cut in front
+/// of each stage, which leaves to this stage and those after what they must have.
 static status spread_layers(view *of, error_message *err)
 {
     wave_values values = {0};
@@ -274,7 +274,7 @@ static status settle_layers(view *of, bool *fits, error_message *err)
     return STATUS_OK;
 }
 
-/// One look at every cut in turn, from the first to the last: the stage behind a cut decides, with
+/// One look at every cut in turn, from the first to the last: the stage after a cut decides, with
 /// what the stage in front of it offers, and answers when the wave comes back.
 ///
 /// @param moved out: whether any cut has

@@ -4,7 +4,7 @@
 /// Messages go in waves along the chain of ranks, from the first to the last and back:
 ///
 ///   ->  sums of weights in front of each rank            <-  the total, and the level of the flow
-///   ->  costs of layers whose stage is further behind    <-  of those in front, and the cuts
+///   ->  costs of layers whose stage is further back    <-  of those in front, and the cuts
 ///   ->  costs that the rules have left to a later stage  (<- whether all fits, if there are caps)
 ///   ->  <-  the local search, once per sweep until nothing moves
 ///
@@ -59,7 +59,7 @@ typedef struct exec_diffusion_answer {
 /// @return STATUS_INFEASIBLE on the first rank, where the core's balancer returns it;
 ///         STATUS_INVALID for weights that are negative or do not fit 64 bits
 ///
-/// Time O(rank_count) messages one behind the other per wave.
+/// Time O(rank_count) messages one after the other per wave.
 status exec_distributed_diffusion(const exec_group *group, const exec_diffusion_rules *rules,
                                   const exec_diffusion_layers *own, arena *memory,
                                   exec_diffusion_answer *answer, error_message *err);

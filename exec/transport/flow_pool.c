@@ -103,7 +103,7 @@ void exec_flow_pool_clear(exec_flow_pool *pool)
     }
 }
 
-/// Of the rows, or of what describes them; behind it is_live is packed.
+/// Of the rows, or of what describes them; after it is_live is packed.
 static size_t packed_row_bytes(const exec_flow_pool *pool)
 {
     return pool->hands_over ? sizeof(exec_handover) : value_count(pool) * sizeof(float);

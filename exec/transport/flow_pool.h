@@ -41,7 +41,7 @@ void exec_flow_pool_reset(exec_flow_pool *pool);
 /// A buffer that nobody needs, or a new one. Its values are whatever they were.
 status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, error_message *err);
 
-/// The buffer that the stage before (behind) has left for this stage.
+/// The buffer that the stage before (after) has left for this stage.
 exec_flow_buffer *exec_flow_pool_find(const exec_flow_pool *pool, int stage, int microbatch,
                                       bool is_backward);
 

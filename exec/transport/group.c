@@ -106,7 +106,7 @@ status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_c
     return broadcast(group, next_sequence(group), bytes, byte_count, err);
 }
 
-/// What the root does: learns the sizes, then takes the bytes of the others behind its own.
+/// What the root does: learns the sizes, then takes the bytes of the others after its own.
 static status gather_at_root(const exec_group *group, int sequence, const void *bytes,
                              int64_t byte_count, arena *memory, int64_t *sizes, void **out,
                              error_message *err)

@@ -34,14 +34,14 @@ status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_c
 /// Gives the root the bytes of every rank. The byte counts may differ.
 ///
 /// @param sizes [rank_count] out at the root, else NULL: bytes of each rank
-/// @param out   out at the root, else NULL: bytes of the ranks in their order, one behind the
+/// @param out   out at the root, else NULL: bytes of the ranks in their order, one after the
 ///              other, carved from memory
 status exec_group_gather(const exec_group *group, const void *bytes, int64_t byte_count,
                          arena *memory, int64_t *sizes, void **out, error_message *err);
 
 /// Gives every rank bytes of its own from the root: what gather is the other way round.
 ///
-/// @param bytes      in at the root, else NULL: bytes for the ranks in their order, one behind the
+/// @param bytes      in at the root, else NULL: bytes for the ranks in their order, one after the
 ///                   other
 /// @param sizes      [rank_count] in at the root, else not read: bytes for each rank
 /// @param out        out: borrowed from bytes at the root, elsewhere carved from memory

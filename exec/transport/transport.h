@@ -24,7 +24,7 @@ typedef struct exec_message {
     int64_t sent_ns;  // clock of the sender when it handed it over; filled by the transport
     int64_t ready_ns; // of an op: when its output is at the receiver by the sender's deadlines,
                       // ns since the iteration's begin
-    int64_t payload_bytes; // behind the head
+    int64_t payload_bytes; // after the head
     int64_t value[4];      // the sender's own: counts, flags
 } exec_message;
 _Static_assert(sizeof(exec_message) == 64, "the head of a message is one cache line");
@@ -107,7 +107,7 @@ struct exec_endpoint {
 typedef struct exec_transport_options {
     int rank_count;            // of the world; mpi and nccl: what the launcher has started
     int64_t watchdog_ns;       // the run has failed where nothing has moved for so long
-    int64_t grace_ns;          // ranks are given so long to end behind a failure
+    int64_t grace_ns;          // ranks are given so long to end after a failure
     bool real_time;            // asks for SCHED_RR, and does without where that is not allowed
     atomic_bool *interrupt;    // NULL, or set by the caller at any time, also in a signal handler:
                                // the run ends within a second, "interrupted"

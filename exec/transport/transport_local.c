@@ -19,12 +19,12 @@ enum { BUCKETS = 128, STACK_BYTES = 2 << 20 };
 static const int64_t watch_every_ns = 50000000;
 
 /// A message on its way.
-typedef struct parcel {
-    struct parcel *next; // in its bucket, behind
+typedef struct queued_message {
+    struct queued_message *next; // that follows in its bucket
     int from;
     exec_message head;
     char payload[]; // [head.payload_bytes]
-} parcel;
+} queued_message;
 
 typedef struct world world;
 
@@ -35,7 +35,7 @@ typedef struct local_rank {
     pthread_t thread;
     pthread_cond_t wake;
     pthread_mutex_t lock;
-    parcel *buckets[BUCKETS];
+    queued_message *buckets[BUCKETS];
     uint64_t wait_key; // with watched->waits_for: the message that it waits for
 } local_rank;
 
@@ -95,27 +95,27 @@ static void note_move(local_rank *own)
     atomic_fetch_add_explicit(&own->watched->move_count, 1, memory_order_relaxed);
 }
 
-static parcel **bucket_of(local_rank *own, int from, uint64_t key)
+static queued_message **bucket_of(local_rank *own, int from, uint64_t key)
 {
     const uint64_t mixed = (key ^ (uint64_t)from << 40) * UINT64_C(0x9e3779b97f4a7c15);
     return &own->buckets[mixed >> 57];
 }
 _Static_assert(BUCKETS == 1 << (64 - 57), "the top bits of the hash are the bucket");
 
-/// Where the message stands in its bucket; NULL behind the bucket's end.
-static parcel **find(local_rank *own, int from, uint64_t key)
+/// Where the message stands in its bucket; NULL there at its end.
+static queued_message **find(local_rank *own, int from, uint64_t key)
 {
-    parcel **at = bucket_of(own, from, key);
+    queued_message **at = bucket_of(own, from, key);
     while (*at != NULL && ((*at)->from != from || (*at)->head.key != key)) {
         at = &(*at)->next;
     }
     return at;
 }
 
-static void put(local_rank *to, parcel *sent)
+static void put(local_rank *to, queued_message *sent)
 {
     pthread_mutex_lock(&to->lock);
-    parcel **end = bucket_of(to, sent->from, sent->head.key);
+    queued_message **end = bucket_of(to, sent->from, sent->head.key);
     while (*end != NULL) {
         end = &(*end)->next;
     }
@@ -135,7 +135,7 @@ static status local_send(exec_endpoint *endpoint, int to, const exec_message *he
     if (atomic_load_explicit(&own->of->has_failed, memory_order_relaxed)) {
         return failure_of(own->of, err);
     }
-    parcel *sent = memory_array(1, sizeof *sent + (size_t)head->payload_bytes);
+    queued_message *sent = memory_array(1, sizeof *sent + (size_t)head->payload_bytes);
     sent->next = NULL;
     sent->from = endpoint->rank;
     sent->head = *head;
@@ -147,10 +147,10 @@ static status local_send(exec_endpoint *endpoint, int to, const exec_message *he
 }
 
 /// Waits until the message is there and takes it out of the box; NULL once the run has failed.
-static parcel *take(local_rank *own, int from, uint64_t key)
+static queued_message *take(local_rank *own, int from, uint64_t key)
 {
     pthread_mutex_lock(&own->lock);
-    parcel **at = find(own, from, key);
+    queued_message **at = find(own, from, key);
     while (*at == NULL && !atomic_load(&own->of->has_failed)) {
         own->wait_key = key;
         atomic_store(&own->watched->waits_for, from + 1);
@@ -158,7 +158,7 @@ static parcel *take(local_rank *own, int from, uint64_t key)
         at = find(own, from, key);
     }
     atomic_store(&own->watched->waits_for, 0);
-    parcel *taken = *at;
+    queued_message *taken = *at;
     if (taken != NULL) *at = taken->next;
     pthread_mutex_unlock(&own->lock);
     return taken;
@@ -169,7 +169,7 @@ static status local_receive(exec_endpoint *endpoint, int from, uint64_t key, exe
 {
     local_rank *own = endpoint->state;
     assert(from >= 0 && from < endpoint->rank_count);
-    parcel *taken = take(own, from, key);
+    queued_message *taken = take(own, from, key);
     if (taken == NULL) return failure_of(own->of, err);
     note_move(own);
     const int64_t bytes = taken->head.payload_bytes;
@@ -183,7 +183,7 @@ static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec
 {
     local_rank *own = endpoint->state;
     pthread_mutex_lock(&own->lock);
-    const parcel *found = *find(own, from, key);
+    const queued_message *found = *find(own, from, key);
     if (found != NULL && head != NULL) *head = found->head;
     pthread_mutex_unlock(&own->lock);
     return found != NULL;
@@ -235,7 +235,7 @@ static void free_rank(local_rank *own)
 {
     for (int bucket = 0; bucket < BUCKETS; bucket++) {
         while (own->buckets[bucket] != NULL) {
-            parcel *first = own->buckets[bucket];
+            queued_message *first = own->buckets[bucket];
             own->buckets[bucket] = first->next;
             free(first);
         }
@@ -346,7 +346,7 @@ static bool look(world *all, exec_watch *watch, error_message *why)
     return exec_watch_look(watch, why) != STATUS_OK;
 }
 
-/// Returns when all threads have ended, or once the grace behind a failure is over.
+/// Returns when all threads have ended, or once the grace after a failure is over.
 static void watch_over(world *all)
 {
     // Who waits is woken by a message only, whose sender has moved: if all waited at two looks and

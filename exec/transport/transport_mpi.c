@@ -47,20 +47,20 @@ typedef struct failure_note {
 } failure_note;
 
 /// A message that comes, or goes. In the list of its kind until it has been taken, or has gone.
-typedef struct mpi_parcel {
-    struct mpi_parcel *next;
+typedef struct mpi_message {
+    struct mpi_message *next;
     MPI_Request request; // MPI_REQUEST_NULL: it is there
     int from;
     exec_message head; // its first line
     char payload[];
-} mpi_parcel;
-_Static_assert(offsetof(mpi_parcel, payload) == offsetof(mpi_parcel, head) + sizeof(exec_message),
+} mpi_message;
+_Static_assert(offsetof(mpi_message, payload) == offsetof(mpi_message, head) + sizeof(exec_message),
                "the payload follows the head, as in the message");
 
-typedef struct parcel_list {
-    mpi_parcel *first; // oldest
-    mpi_parcel **end;  // where the next is hung
-} parcel_list;
+typedef struct message_list {
+    mpi_message *first; // oldest
+    mpi_message **end;  // where the next is hung
+} message_list;
 
 typedef struct mpi_world {
     const exec_transport_options *options;
@@ -78,9 +78,9 @@ typedef struct mpi_world {
     int *world_rank;  // [rank_count] of active ranks
     MPI_Datatype line;
     uint32_t taken_count; // messages from this machine
-    parcel_list arrivals;
+    message_list arrivals;
     int coming_count; // arrivals that are not there yet
-    parcel_list leaving;
+    message_list leaving;
     int64_t tended_ns;
     bool has_failed;
     failure_note failed; // then
@@ -94,25 +94,25 @@ static struct {
     int speaker; // the rank that prints
 } process;
 
-static void append(parcel_list *list, mpi_parcel *last)
+static void append(message_list *list, mpi_message *last)
 {
     last->next = NULL;
     *list->end = last;
     list->end = &last->next;
 }
 
-static mpi_parcel *take_out(parcel_list *list, mpi_parcel **at)
+static mpi_message *take_out(message_list *list, mpi_message **at)
 {
-    mpi_parcel *taken = *at;
+    mpi_message *taken = *at;
     *at = taken->next;
     if (taken->next == NULL) list->end = at;
     return taken;
 }
 
-static mpi_parcel *make_parcel(int lines)
+static mpi_message *make_message(int lines)
 {
-    const size_t bytes = offsetof(mpi_parcel, head) + (size_t)lines * LINE_BYTES;
-    mpi_parcel *made = memory_resize(NULL, bytes, 1);
+    const size_t bytes = offsetof(mpi_message, head) + (size_t)lines * LINE_BYTES;
+    mpi_message *made = memory_resize(NULL, bytes, 1);
     made->request = MPI_REQUEST_NULL;
     return made;
 }
@@ -138,7 +138,7 @@ static bool is_rung(const mpi_world *all)
 static status push_on(mpi_world *all, error_message *err)
 {
     int is_done = 0;
-    mpi_parcel *next = all->coming_count > 0 ? all->arrivals.first : NULL;
+    mpi_message *next = all->coming_count > 0 ? all->arrivals.first : NULL;
     for (; next != NULL; next = next->next) {
         if (next->request == MPI_REQUEST_NULL) continue;
         TRY_MPI(MPI_Test(&next->request, &is_done, MPI_STATUS_IGNORE));
@@ -164,7 +164,7 @@ static status look_at(mpi_world *all, MPI_Comm comm, bool *has_found, error_mess
         TRY_MPI(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message, &found));
         if (is_there == 0) return STATUS_OK;
         TRY_MPI(MPI_Get_count(&found, all->line, &lines));
-        mpi_parcel *coming = make_parcel(lines);
+        mpi_message *coming = make_message(lines);
         coming->from = comm == all->world ? found.MPI_SOURCE : all->world_rank[found.MPI_SOURCE];
         append(&all->arrivals, coming);
         all->coming_count++;
@@ -195,9 +195,9 @@ static status look(mpi_world *all, error_message *err)
 
 /// Where the first message with this key stands; NULL if it is not there. Messages of one sender
 /// keep their order, so one that is still coming hides those after it.
-static mpi_parcel **find(mpi_world *all, int from, uint64_t key)
+static mpi_message **find(mpi_world *all, int from, uint64_t key)
 {
-    for (mpi_parcel **at = &all->arrivals.first; *at != NULL; at = &(*at)->next) {
+    for (mpi_message **at = &all->arrivals.first; *at != NULL; at = &(*at)->next) {
         if ((*at)->from != from) continue;
         if ((*at)->request != MPI_REQUEST_NULL) return NULL;
         if ((*at)->head.key == key) return at;
@@ -225,7 +225,7 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
     const int rank = of_op ? all->active_rank[to] : to;
     assert(bytes >= 0 && lines <= INT_MAX);
     assert(comm != MPI_COMM_NULL && rank >= 0); // released ranks exchange no messages of ops
-    mpi_parcel *sent = make_parcel((int)lines);
+    mpi_message *sent = make_message((int)lines);
     sent->head = *head;
     sent->head.sent_ns = exec_monotonic_ns();
     if (bytes > 0) memcpy(sent->payload, payload, (size_t)bytes);
@@ -260,7 +260,7 @@ static void hear_failures(mpi_world *all)
 {
     failure_note failed;
     for (int rank = 0; rank < all->endpoint->rank_count && !all->has_failed; rank++) {
-        mpi_parcel **at = find(all, rank, note_key(NOTE_FAILURE));
+        mpi_message **at = find(all, rank, note_key(NOTE_FAILURE));
         if (at == NULL) continue;
         memcpy(&failed, (*at)->payload, sizeof failed);
         fail(all, &failed, false);
@@ -313,7 +313,7 @@ static void nap(mpi_world *all, uint32_t bell, int64_t *nap_ns)
 }
 
 /// Waits until a message is there.
-static status await(mpi_world *all, int from, uint64_t key, mpi_parcel ***at, error_message *err)
+static status await(mpi_world *all, int from, uint64_t key, mpi_message ***at, error_message *err)
 {
     int64_t nap_ns = nap_min_ns;
     for (;;) {
@@ -363,12 +363,12 @@ static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
     mpi_world *all = endpoint->state;
-    mpi_parcel **at = NULL;
+    mpi_message **at = NULL;
     assert(from >= 0 && from < endpoint->rank_count);
     const status code = await(all, from, key, &at, err);
     note_move(all);
     if (code != STATUS_OK) return code;
-    mpi_parcel *taken = take_out(&all->arrivals, at);
+    mpi_message *taken = take_out(&all->arrivals, at);
     const int64_t bytes = taken->head.payload_bytes;
     if (head != NULL) *head = taken->head;
     if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
@@ -380,7 +380,7 @@ static status mpi_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
 static bool mpi_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
     mpi_world *all = endpoint->state;
-    mpi_parcel **at = look(all, NULL) == STATUS_OK ? find(all, from, key) : NULL;
+    mpi_message **at = look(all, NULL) == STATUS_OK ? find(all, from, key) : NULL;
     if (at != NULL && head != NULL) *head = (*at)->head;
     return at != NULL;
 }

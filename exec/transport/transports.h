@@ -1,4 +1,4 @@
-/// The transports behind the names of transport.h, one per file transport_<name>.c. Those
+/// The transports that the names of transport.h stand for, one per file transport_<name>.c. Those
 /// of mpi and nccl are in modules; transport_loaded.c opens them. Only these files include this.
 #pragma once
 
