@@ -1,3 +1,4 @@
+/// Compares an executed iteration with the simulated one, op by op.
 #include "analysis/compare/agreement.h"
 
 #include "sim/training_play.h"

@@ -1,3 +1,4 @@
+/// The table of columns, and how each kind of value is written and printed.
 #include "analysis/compare/columns.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/// Plays the rows of a study, and beside them what they are compared with.
 #include "analysis/compare/compare.h"
 
 #include "base/json.h"

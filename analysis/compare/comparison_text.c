@@ -341,7 +341,7 @@ static void print_header(int label_width, bool tokens, text_buffer *out)
     text_format(out, " %9s  %s\n", "peak mem", "fits");
 }
 
-/// A case that begins behind the end of a short run makes every row alike: better said.
+/// A case that begins after the end of a short run makes every row alike: better said.
 static void print_stillness(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;

@@ -61,7 +61,7 @@ void ana_course_init(ana_course *course, arena *memory);
 /// @param share (0, 1]
 /// @return 0 where there are none
 ///
-/// Sorts what is kept: call behind the last ana_course_add.
+/// Sorts what is kept: call after the last ana_course_add.
 int64_t ana_course_quantile_ns(ana_course *course, double share);
 
 /// Adds an iteration as it was played. Call in order.

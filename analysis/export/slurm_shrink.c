@@ -1,3 +1,4 @@
+/// Finds when each node is needed last, and fills the template of the recipe.
 #include "analysis/export/slurm_shrink.h"
 
 #include "base/embedded.h"
@@ -176,8 +177,8 @@ static status check_job_step(const node_use *use, const job_step *job, error_mes
 {
     const ana_slurm_shrink *shrink = use->shrink;
     for (int node = 0; node < use->node_count; node++) {
-        const int64_t behind = use->gpu_count - (int64_t)node * shrink->gpus_per_node;
-        const int64_t all = behind < shrink->gpus_per_node ? behind : shrink->gpus_per_node;
+        const int64_t left = use->gpu_count - (int64_t)node * shrink->gpus_per_node;
+        const int64_t all = left < shrink->gpus_per_node ? left : shrink->gpus_per_node;
         if (use->used_gpus[node] == 0 || use->used_gpus[node] == all) continue;
         return error_set(
             err, STATUS_INVALID,

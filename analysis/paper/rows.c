@@ -1,3 +1,4 @@
+/// Intervals, speed-ups with their bounds, and calibrations: what rows are made of.
 #include "analysis/paper/rows.h"
 
 #include "analysis/paper/published.h"
@@ -179,7 +180,7 @@ status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibra
 }
 
 /// What the paper publishes of a quantity, or of the quantity that this is a variant of: what
-/// stands behind its last comma is left away until something is found. NAN: nothing.
+/// follows its last comma is left away until something is found. NAN: nothing.
 static double published_value(const char *experiment, const char *quantity)
 {
     char name[128];

@@ -1,3 +1,4 @@
+/// Sums a timeline up by stage and kind of op.
 #include "analysis/report/op_times.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/// Reads back what recording.c has written.
 #include "analysis/report/recorded.h"
 
 #include <inttypes.h>

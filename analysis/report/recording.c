@@ -1,3 +1,4 @@
+/// Writes a run into the store while it is played.
 #include "analysis/report/recording.h"
 
 #include "analysis/report/op_times.h"

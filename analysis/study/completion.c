@@ -1,3 +1,4 @@
+/// Wraps a source of costs: fills in bytes of state and reductions that it does not say.
 #include "analysis/study/completion.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/// Decides what a study leaves open, and lists each decision with its origin.
 #include "analysis/study/setup.h"
 
 #include "analysis/study/study_keys.h"

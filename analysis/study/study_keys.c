@@ -1,3 +1,4 @@
+/// The table of the keys of a study, and what is asked of it besides reading.
 #include "analysis/study/study_keys.h"
 
 #include "analysis/study/study_readers.h"

@@ -1,3 +1,4 @@
+/// Keys whose values are more than their type says, and checks of whole objects.
 #include "analysis/study/study_readers.h"
 
 #include "balance/schedule/schedule.h"

@@ -82,7 +82,7 @@ static status open_trace(const char *path, const char *name, cached_trace *trace
     TRY(trace_find(trace->store, name, trace->memory, &trace->info, err));
     TRY(trace_reader_open(trace->store, trace->info.trace_id, TRACE_COLUMNS_RECORDED,
                           &trace->reader, err));
-    // Iterations behind the last sample cost what it does. Of very long runs nothing is kept.
+    // Iterations after the last sample cost what it does. Of very long runs nothing is kept.
     if (trace->info.last_iteration >= KEPT_ITERATIONS_MAX) return STATUS_OK;
     trace->kept_count = (int)trace->info.last_iteration + 1;
     trace->kept = arena_array(trace->memory, (size_t)trace->kept_count, sizeof *(trace->kept));

@@ -1,3 +1,4 @@
+/// Finds the run, the row and its plans that a recipe for Slurm is made of.
 #include "cli/export/recorded_plans.h"
 
 #include "analysis/export/slurm_shrink.h"

@@ -97,7 +97,7 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
     }
     text_free(&out);
     ana_setup_close(&setup);
-    trace_store_close(store); // behind the trace, which may be in it: the last to close it tidies
+    trace_store_close(store); // after the trace, which may be in it: the last to close it tidies
     return result;
 }
 
