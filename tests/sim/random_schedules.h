@@ -48,7 +48,6 @@ static inline bal_schedule random_schedule(rng *generator, int rank_count, int c
     int *used = arena_array(memory, (size_t)rank_count, sizeof *used);
     bal_op *ops = arena_array(memory, (size_t)(rank_count * per_rank), sizeof *ops);
     uint8_t *drawn = arena_array(memory, (size_t)cells, sizeof *drawn);
-    assert_true(first_op != NULL && used != NULL && ops != NULL && drawn != NULL);
     for (int rank = 0; rank <= rank_count; rank++) {
         first_op[rank] = rank * per_rank;
     }
@@ -85,7 +84,6 @@ static inline bal_schedule random_schedule(rng *generator, int rank_count, int c
 static inline int64_t *random_row(rng *generator, int count, int64_t high, arena *memory)
 {
     int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
-    assert_non_null(row);
     for (int index = 0; index < count; index++) {
         row[index] = rng_between(generator, 0, high);
     }

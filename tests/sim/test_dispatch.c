@@ -209,7 +209,6 @@ static void assert_rules(const bal_timeline *timeline, const bal_stage_costs *co
         const int first = schedule->first_op[rank];
         const int count = schedule->first_op[rank + 1] - first;
         played_op *ops = arena_array(memory, (size_t)count, sizeof *ops);
-        assert_non_null(ops);
         for (int index = 0; index < count; index++) {
             const bal_op op = schedule->ops[first + index];
             ops[index] = (played_op){op, timeline->begin_ns[first + index],
@@ -404,7 +403,6 @@ static bal_schedule split_1f1b(int p, int m, arena *memory)
     bal_schedule schedule = reference_build("1f1b", p, m, 1, memory);
     bal_op *ops = arena_array(memory, (size_t)(3 * p * m), sizeof *ops);
     int *first_op = arena_array(memory, (size_t)p + 1, sizeof *first_op);
-    assert_true(ops != NULL && first_op != NULL);
     int used = 0;
     for (int rank = 0; rank < p; rank++) {
         for (int index = schedule.first_op[rank]; index < schedule.first_op[rank + 1]; index++) {

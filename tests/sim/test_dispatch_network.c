@@ -22,7 +22,6 @@ typedef struct network_case {
 static const int *random_links(rng *generator, int stage_count, int link_count, arena *memory)
 {
     int *links = arena_array(memory, (size_t)stage_count, sizeof *links);
-    assert_non_null(links);
     for (int stage = 0; stage < stage_count; stage++) {
         links[stage] = (int)rng_between(generator, -1, link_count - 1);
     }
@@ -33,7 +32,6 @@ static const int64_t *random_occupancy(rng *generator, const int64_t *send_ns, i
                                        arena *memory)
 {
     int64_t *occupancy = arena_array(memory, (size_t)stage_count, sizeof *occupancy);
-    assert_non_null(occupancy);
     for (int stage = 0; stage < stage_count; stage++) {
         occupancy[stage] = rng_between(generator, 0, send_ns[stage]);
     }
@@ -215,7 +213,6 @@ static bal_timeline play_two_ranks(const char *const *names, int per_rank, const
     const int64_t memory_fbw[] = {1, 0, -1};
     bal_timeline timeline = {0};
     sim_dispatch *dispatch = NULL;
-    assert_true(first_op != NULL && ops != NULL && schedule != NULL && costs != NULL);
     for (int op = 0; op < 2 * per_rank; op++) {
         assert_int_equal(bal_op_parse(names[op], &ops[op], NULL), STATUS_OK);
     }

@@ -22,7 +22,6 @@ typedef struct case_of {
 static const int64_t *filled(arena *memory, int count, int64_t value)
 {
     int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
-    assert_non_null(row);
     for (int index = 0; index < count; index++) {
         row[index] = value;
     }
