@@ -164,7 +164,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     created->has_places =
         schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);
     take_arrays(created, memory);
-    TRY(sim_timeline_init(schedule, memory, &created->timeline));
+    sim_timeline_init(schedule, memory, &created->timeline);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
             created->stages[rank * schedule->chunk_count + chunk] =

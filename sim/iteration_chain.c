@@ -91,7 +91,7 @@ status sim_chain_play(sim_order *order, const bal_stage_costs *costs, int64_t it
     sim_summary summary;
     int64_t first_ns = 0;
     int64_t last_ns = 0;
-    TRY(sim_summary_init(order, memory, &summary));
+    sim_summary_init(order, memory, &summary);
     carve(&kept, memory);
     for (int64_t iteration = 0; iteration < iteration_count; iteration++) {
         sim_order_summarise(order, costs, iteration > 0 ? summary.last_end_ns : NULL, &summary);
@@ -259,7 +259,7 @@ static lane_shape lanes_of(const sim_ensemble *ensemble)
                         .has_delays = has_delays};
 }
 
-static status prepare(playing *now, arena *memory)
+static void prepare(playing *now, arena *memory)
 {
     const sim_ensemble *ensemble = now->ensemble;
     const bal_schedule *schedule = ensemble->order->schedule;
@@ -277,8 +277,8 @@ static status prepare(playing *now, arena *memory)
     for (int kind = 0; kind < TIMES; kind++) {
         now->scaled_ns[kind] = scaled_ns + (size_t)kind * cells;
     }
-    return sim_lanes_init(ensemble->order, lanes.count, lanes.has_columns, lanes.has_delays, memory,
-                          &now->lanes);
+    sim_lanes_init(ensemble->order, lanes.count, lanes.has_columns, lanes.has_delays, memory,
+                   &now->lanes);
 }
 
 int64_t sim_ensemble_batch_count(const sim_ensemble *ensemble)
@@ -291,7 +291,8 @@ status sim_ensemble_play(const sim_ensemble *ensemble, arena *memory, int64_t *t
                          error_message *err)
 {
     playing now = {.ensemble = ensemble, .err = err, .scratch = arena_create(1 << 16)};
-    status result = prepare(&now, memory);
+    status result = STATUS_OK;
+    prepare(&now, memory);
     for (int draw = 0; result == STATUS_OK && draw < ensemble->draw_count;) {
         result = play_draws(&now, draw, total_ns);
         draw += now.lanes.lane_count;

@@ -30,8 +30,8 @@ static int64_t *carve_rows(arena *memory, int64_t row_count, int lane_count)
     return (int64_t *)(void *)(taken + (LINE_BYTES - (uintptr_t)taken % LINE_BYTES) % LINE_BYTES);
 }
 
-status sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, bool has_delays,
-                      arena *memory, sim_lanes *lanes)
+void sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, bool has_delays,
+                    arena *memory, sim_lanes *lanes)
 {
     const int ranks = order->schedule->rank_count;
     const int microbatches = order->schedule->microbatch_count;
@@ -49,7 +49,6 @@ status sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, 
     filled.op_ns = carve_rows(memory, rows * filled.column_count, lane_count);
     filled.message_ns = carve_rows(memory, rows * filled.message_columns, lane_count);
     *lanes = filled;
-    return STATUS_OK;
 }
 
 static int64_t op_ns_of(const bal_stage_costs *costs, bal_op_kind kind, int64_t cell)

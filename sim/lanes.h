@@ -45,8 +45,8 @@ int64_t sim_lanes_lane_bytes(const sim_order *order, bool has_columns, bool has_
 /// @param lane_count SIM_LANES_MIN or SIM_LANES_MAX
 /// @param has_columns costs differ by microbatch
 /// @param has_delays  messages have delays of their own
-status sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, bool has_delays,
-                      arena *memory, sim_lanes *lanes);
+void sim_lanes_init(const sim_order *order, int lane_count, bool has_columns, bool has_delays,
+                    arena *memory, sim_lanes *lanes);
 
 /// Sets the costs of one scenario.
 ///

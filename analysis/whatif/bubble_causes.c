@@ -171,7 +171,7 @@ status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_itera
                          iteration->iteration, iteration->rank_count);
     }
     TRY(sim_order_compile(iteration->timeline->schedule, scratch, &player.order, err));
-    TRY(sim_summary_init(&player.order, scratch, &player.summary));
+    sim_summary_init(&player.order, scratch, &player.summary);
     player.begin_ns = arena_array(scratch, (size_t)iteration->rank_count, sizeof *player.begin_ns);
     player.first_ns = arena_array(scratch, (size_t)iteration->rank_count, sizeof *player.first_ns);
     split(&player, iteration, scratch, &one);

@@ -104,7 +104,7 @@ static status prepare(trial *trying, const bal_schedule *schedule, arena *memory
 {
     TRY(sim_costs_check(schedule, trying->original, err));
     TRY(sim_order_compile(schedule, memory, &trying->order, err));
-    TRY(sim_summary_init(&trying->order, memory, &trying->summary));
+    sim_summary_init(&trying->order, memory, &trying->summary);
     copy_costs(trying, memory);
     trying->base_ns = length_ns(trying);
     return STATUS_OK;

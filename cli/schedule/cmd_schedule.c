@@ -127,7 +127,7 @@ static status play_static(arena *memory, schedule_run *run, error_message *err)
 {
     sim_order order;
     TRY(sim_order_compile(&run->schedule, memory, &order, err));
-    TRY(sim_timeline_init(&run->schedule, memory, &run->timeline));
+    sim_timeline_init(&run->schedule, memory, &run->timeline);
     sim_order_play(&order, &run->costs.stages, NULL, &run->timeline);
     return STATUS_OK;
 }

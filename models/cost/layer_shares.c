@@ -53,8 +53,8 @@ static int64_t pass_ns(const bal_layer_costs *layers, int layer, model_pass pass
     return layers->backward_weight_ns[layer];
 }
 
-status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
-                                   model_layer_shares *shares)
+void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
+                                 model_layer_shares *shares)
 {
     const int layer_count = costs->layers.layer_count;
     share_arrays arrays = {0};
@@ -75,7 +75,6 @@ status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
         }
     }
     publish(&arrays, layer_count, shares);
-    return STATUS_OK;
 }
 
 /// Shares of one pass; what is missing stays.

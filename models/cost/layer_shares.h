@@ -28,8 +28,8 @@ typedef struct model_layer_shares {
 
 /// Shares of modelled costs: time of a part over time of the pass.
 ///
-status model_layer_shares_of_costs(const model_costs *costs, arena *memory,
-                                   model_layer_shares *shares);
+void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
+                                 model_layer_shares *shares);
 
 /// Shares that somebody states, the same for every transformer layer:
 /// {"forward":{"projection":x,...},"backward_input":{...},"backward_weight":{...},

@@ -23,7 +23,7 @@ static bal_training_iteration iteration_of(const bal_schedule *schedule,
     bal_timeline *timeline = arena_array(memory, 1, sizeof *timeline);
     error_message err = {0};
     if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
-    assert_int_equal(sim_timeline_init(schedule, memory, timeline), STATUS_OK);
+    sim_timeline_init(schedule, memory, timeline);
     sim_order_play(&order, costs, NULL, timeline);
     const bal_metrics metrics = bal_metrics_of(timeline);
     const int64_t pipeline_ns = post_validation ? metrics.span_ns : metrics.makespan_ns;

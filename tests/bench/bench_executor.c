@@ -100,8 +100,8 @@ static status simulate(prepared *made, int64_t send_ns, int64_t *makespan_ns, er
         made->send_ns[stage] = send_ns;
     }
     status code = sim_order_compile(&made->schedule, memory, &order, err);
-    if (code == STATUS_OK) code = sim_summary_init(&order, memory, &summary);
     if (code == STATUS_OK) {
+        sim_summary_init(&order, memory, &summary);
         sim_order_summarise(&order, &made->costs, NULL, &summary);
         *makespan_ns = summary.makespan_ns;
     }

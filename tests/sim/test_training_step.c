@@ -159,7 +159,7 @@ static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches,
         .name = name, .rank_count = ranks, .microbatch_count = microbatches, .costs = &costs};
     assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
     assert_int_equal(sim_order_compile(&schedule, memory, &order, &err), STATUS_OK);
-    assert_int_equal(sim_timeline_init(&schedule, memory, &timeline), STATUS_OK);
+    sim_timeline_init(&schedule, memory, &timeline);
     for (int round = 0; round < rounds; round++) {
         sim_order_play(&order, &costs, start, &timeline);
         for (int rank = 0; rank < ranks; rank++) {
