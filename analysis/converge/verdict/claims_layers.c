@@ -356,9 +356,12 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .reason = "A saturated pipeline idles 1 - mean/max whatever the smallest stage does. On "
                   "two stages max - min = 2 max - total, so both are one; on three a plan can "
                   "raise its smallest stage by raising its largest.",
-        .cases = {{"2 stages", of_range, .box = {2, 2, 2, 7, 1, 6}, .test = test_range},
-                  {"3 stages", of_range, .box = {3, 3, 3, 6, 1, 6}, .test = test_range},
-                  {"4 stages", of_range, .box = {4, 4, 4, 6, 1, 6}, .test = test_range},
+        .cases = {{"2 stages", of_range, .box = {2, 2, 2, 7, 1, 6, .has_starts = false},
+                   .test = test_range},
+                  {"3 stages", of_range, .box = {3, 3, 3, 6, 1, 6, .has_starts = false},
+                   .test = test_range},
+                  {"4 stages", of_range, .box = {4, 4, 4, 6, 1, 6, .has_starts = false},
+                   .test = test_range},
                   {"3 to 5 stages, random layers", of_range,
                    "5 to 10 layers of weight 1 to 40, drawn evenly", .draw = draw_wide,
                    .purpose = 101, .test = test_range}},
@@ -371,9 +374,12 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .reason = "Only the lightest layer of an overloaded rank is offered, and refused where it "
                   "outweighs the difference to the least loaded rank. On two ranks that leaves "
                   "phi = max - min below the lightest layer, which is at most S/2.",
-        .cases = {{"2 ranks", of_phi, .box = {2, 2, 1, 7, 1, 4, true}, .test = test_potential},
-                  {"3 ranks", of_phi, .box = {3, 3, 1, 6, 1, 4, true}, .test = test_potential},
-                  {"4 ranks", of_phi, .box = {4, 4, 1, 6, 1, 3, true}, .test = test_potential}},
+        .cases = {{"2 ranks", of_phi, .box = {2, 2, 1, 7, 1, 4, .has_starts = true},
+                   .test = test_potential},
+                  {"3 ranks", of_phi, .box = {3, 3, 1, 6, 1, 4, .has_starts = true},
+                   .test = test_potential},
+                  {"4 ranks", of_phi, .box = {4, 4, 1, 6, 1, 3, .has_starts = true},
+                   .test = test_potential}},
         .growth = {.family = "layers [P P | 1 x P | ... | 1 x P], gamma = S/P:",
                    .column = {"stages", "transfers", "phi", "gamma", "phi / gamma"},
                    .row_count = SIZE_COUNT,
@@ -386,8 +392,12 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .source = "DynMo, Lemma 2, with the constants of its proof",
         .reason = "An iteration moves at most one layer per overloaded rank: n unit layers on one "
                   "of two ranks take n/2, and the bound grows as ln n.",
-        .cases = {{"fewer than the crossing", "iterations / bound", of_point},
-                  {"from the crossing on", "iterations / bound", of_point}},
+        .cases = {{.condition = "fewer than the crossing",
+                   .worst_name = "iterations / bound",
+                   .searched = of_point},
+                  {.condition = "from the crossing on",
+                   .worst_name = "iterations / bound",
+                   .searched = of_point}},
         .growth = {.family = "n layers of weight 1 on rank 0 of 2, gamma = 1:",
                    .column = {"n", "iterations", "bound", "iterations / bound"},
                    .row_count = 6,
@@ -401,7 +411,7 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                   "2 w (w - (A - B)), and is made exactly if 0 < w < A - B: no assignment comes "
                   "twice, and there are finitely many.",
         .cases = {{"small layers, zeros among them", "transfers per layer",
-                   .box = {2, 4, 1, 5, 0, 4, true}, .test = test_end},
+                   .box = {2, 4, 1, 5, 0, 4, .has_starts = true}, .test = test_end},
                   {"random layers", "transfers per layer",
                    "8 to 48 layers of weight 1 to 2^1 up to 2^16 on 2 to 8 ranks, all on one",
                    .draw = draw_pile, .purpose = 102, .test = test_end}},
@@ -416,13 +426,13 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                   "nothing lowers no variance, one that fits nowhere is offered again and again: "
                   "either blocks its rank for good, and the ratio then comes as close to P as one "
                   "likes: without a bound.",
-        .cases = {{"weights > 0, no caps", of_best, .box = {2, 4, 1, 6, 1, 4, true},
+        .cases = {{"weights > 0, no caps", of_best, .box = {2, 4, 1, 6, 1, 4, .has_starts = true},
                    .test = test_guarantee},
                   {"weights > 0, no caps, random layers", of_best,
                    "4 to 14 layers of weight 1 to 2^1 up to 2^12 on 2 to 5 ranks, any start; those "
                    "whose best assignment was found",
                    .draw = draw_starts, .purpose = 103, .test = test_guarantee},
-                  {"layers without weight", of_best, .box = {2, 3, 1, 5, 0, 3, true},
+                  {"layers without weight", of_best, .box = {2, 3, 1, 5, 0, 3, .has_starts = true},
                    .test = test_guarantee},
                   {"memory caps", of_best,
                    .box = {2, 3, 1, 5, 1, 2, true, false, true, .bytes_max = 2, .cap_max = 4},
@@ -442,9 +452,12 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .reason = "It compares a move with the best variance so far, which starts at infinity: "
                   "the first move is made whatever it does, and all overloaded ranks send to the "
                   "rank that was the least loaded before.",
-        .cases = {{"2 ranks", of_start, .box = {2, 2, 2, 6, 1, 4, true}, .test = test_released},
-                  {"3 ranks", of_start, .box = {3, 3, 3, 6, 1, 4, true}, .test = test_released},
-                  {"4 ranks", of_start, .box = {4, 4, 4, 6, 1, 4, true}, .test = test_released}},
+        .cases = {{"2 ranks", of_start, .box = {2, 2, 2, 6, 1, 4, .has_starts = true},
+                   .test = test_released},
+                  {"3 ranks", of_start, .box = {3, 3, 3, 6, 1, 4, .has_starts = true},
+                   .test = test_released},
+                  {"4 ranks", of_start, .box = {4, 4, 4, 6, 1, 4, .has_starts = true},
+                   .test = test_released}},
     },
     {
         .name = "cut-diffusion",
@@ -453,8 +466,11 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
         .source = "what a replacement of exact partitioning would need",
         .reason = "It sees neighbours only: a chain of stages of which each is balanced with the "
                   "next can still be a staircase. `partition` is exact and costs no more.",
-        .cases = {{"2 stages", of_cuts, .box = {2, 2, 2, 8, 1, 4}, .test = test_cuts},
-                  {"3 stages", of_cuts, .box = {3, 3, 3, 7, 1, 4}, .test = test_cuts},
-                  {"4 stages", of_cuts, .box = {4, 4, 4, 7, 1, 4}, .test = test_cuts}},
+        .cases = {{"2 stages", of_cuts, .box = {2, 2, 2, 8, 1, 4, .has_starts = false},
+                   .test = test_cuts},
+                  {"3 stages", of_cuts, .box = {3, 3, 3, 7, 1, 4, .has_starts = false},
+                   .test = test_cuts},
+                  {"4 stages", of_cuts, .box = {4, 4, 4, 7, 1, 4, .has_starts = false},
+                   .test = test_cuts}},
     },
 };
