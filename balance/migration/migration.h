@@ -72,8 +72,7 @@ typedef struct bal_migration_steps {
 ///                       A rank that holds more at the start may only send
 /// @return STATUS_INFEASIBLE naming a rank on which the plan itself puts too much, or a layer that
 ///         cannot go, its bytes, the rank in the way, what it holds and its cap; STATUS_INVALID if
-///         a plan does not fit the machine, bytes are negative or sums do not fit int64;
-///         STATUS_NO_MEMORY.
+///         a plan does not fit the machine, bytes are negative or sums do not fit int64.
 ///
 /// Every step is, of those with room, one that can begin in the earliest wave; of these one whose
 /// busier rank has the most bytes left; then the first in model order.

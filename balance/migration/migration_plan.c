@@ -18,11 +18,9 @@ typedef struct candidate {
     int *first_layer;        // [stage_count + 1]
     int *machine_rank;       // [place_count]
     bal_migration migration; // from the plan in force
-    bal_migration_method method;
     int64_t bottleneck_ns;
     int64_t neighbour_ns;
     int64_t cost_ns;
-    int neighbour_node_count;
     bool is_decided; // its cuts are the balancer's: beyond the evaluator's doubt
     bool is_rejected;
 } candidate;
@@ -232,9 +230,6 @@ static void add_neighbours(const search *at, candidate *plan)
         const int other = at->stage_rank[stage + 1];
         const int cut = plan->first_layer[stage + 1];
         if (rank == other || cut == 0 || cut == at->chain.layer_count) continue;
-        if (rank / machine->ranks_per_node != other / machine->ranks_per_node) {
-            plan->neighbour_node_count++;
-        }
         const int64_t ns = bal_link_transfer_ns(bal_machine_link(machine, rank, other),
                                                 message != NULL ? message[cut - 1] : 0);
         const int64_t both = 2 * ns; // a link saturates at a quarter of int64
@@ -283,7 +278,7 @@ static bool measure(search *at, candidate *plan)
 
 /// Adds a plan to the candidates, unless it is known or a stage's load does not suit its rank.
 ///
-/// @param plan with first_layer and machine_rank, which are copied, method and is_decided
+/// @param plan with first_layer and machine_rank, which are copied, and is_decided
 static status consider(search *at, candidate plan)
 {
     assert(at->candidate_count < CANDIDATES_MAX);
@@ -336,10 +331,8 @@ static status consider_decided(search *at)
     }
     if (!may_use_ranks(at, machine_rank)) return STATUS_OK;
     memcpy(cuts, first_layer, ((size_t)at->stage_count + 1) * sizeof *cuts);
-    return consider(at, (candidate){.first_layer = cuts,
-                                    .machine_rank = machine_rank,
-                                    .method = BAL_MIGRATION_IN_ORDER,
-                                    .is_decided = true});
+    return consider(
+        at, (candidate){.first_layer = cuts, .machine_rank = machine_rank, .is_decided = true});
 }
 
 /// Bytes that stay where they are if a group of places is on a group of ranks, both in order, with
@@ -522,7 +515,6 @@ static status relabel(search *at, candidate *plan, bool *is_found)
 /// @param plan where it begins; its arrays are scratch afterwards
 static status improve(search *at, candidate *plan)
 {
-    plan->method = BAL_MIGRATION_RELABELLED;
     for (int round = 0; round < ROUNDS_MAX; round++) {
         const int known = at->candidate_count;
         bool is_found = false;
@@ -579,7 +571,7 @@ static status consider_in_order(search *at, candidate *plan)
 
 static status search_decided(search *at)
 {
-    candidate plan = {.method = BAL_MIGRATION_IN_ORDER, .is_decided = true};
+    candidate plan = {.is_decided = true};
     TRY(take_table(at, at->question->first_layer));
     TRY(consider_decided(at));
     return consider_in_order(at, &plan);
@@ -588,7 +580,7 @@ static status search_decided(search *at)
 /// Starts from the cuts that move least, and from the balancer's on the ranks found for them.
 static status search_within_slack(search *at)
 {
-    candidate plan = {.method = BAL_MIGRATION_IN_ORDER};
+    candidate plan = {0};
     TRY(take_table(at, NULL));
     TRY(consider_in_order(at, &plan));
     const candidate *decided = cheapest(at, true);
@@ -678,7 +670,7 @@ static bool may_keep(const search *at, int *machine_rank)
 /// Replaces the picked plan by the one in force if it does not gain enough.
 static status keep_by_hysteresis(search *at, candidate *picked)
 {
-    candidate kept = {.method = BAL_MIGRATION_KEPT};
+    candidate kept = {0};
     carve_candidate(at, &kept);
     if (!may_keep(at, kept.machine_rank)) return STATUS_OK;
     memcpy(kept.first_layer, at->question->before->first_layer,
@@ -712,11 +704,9 @@ status bal_migration_plan(const bal_migration_question *question,
     *choice = (bal_migration_choice){
         .plan = placed(at, &chosen),
         .migration = chosen.migration,
-        .method = chosen.method,
         .bottleneck_ns = chosen.bottleneck_ns,
         .neighbour_ns = chosen.neighbour_ns,
         .cost_ns = chosen.cost_ns,
-        .neighbour_node_count = chosen.neighbour_node_count,
     };
     return STATUS_OK;
 }

@@ -46,23 +46,13 @@ typedef struct bal_migration_question {
                    // 0: 1
 } bal_migration_question;
 
-/// How a plan was found.
-typedef enum bal_migration_method {
-    BAL_MIGRATION_KEPT,       ///< the plan in force: nothing better by the hysteresis
-    BAL_MIGRATION_IN_ORDER,   ///< ranks in their order
-    BAL_MIGRATION_RELABELLED, ///< ranks by the assignment problem
-    BAL_MIGRATION_METHOD_COUNT
-} bal_migration_method;
-
 /// Arrays are carved from the arena of the call.
 typedef struct bal_migration_choice {
     bal_placed_partition plan; // with machine_rank
     bal_migration migration;   // from the plan in force to it
-    bal_migration_method method;
-    int64_t bottleneck_ns;    // largest load of the plan, in the unit of the weight
-    int64_t neighbour_ns;     // a message each way over every cut, on the links of the plan's ranks
-    int64_t cost_ns;          // migration.time_ns + neighbour_iterations * neighbour_ns, saturating
-    int neighbour_node_count; // neighbours in the pipeline that are on different nodes
+    int64_t bottleneck_ns;     // largest load of the plan, in the unit of the weight
+    int64_t neighbour_ns; // a message each way over every cut, on the links of the plan's ranks
+    int64_t cost_ns;      // migration.time_ns + neighbour_iterations * neighbour_ns, saturating
 } bal_migration_choice;
 
 /// Picks cuts and ranks.

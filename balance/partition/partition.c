@@ -290,16 +290,24 @@ typedef struct cut_table {
 
 enum { UNREACHED = -1 };
 
-/// Allows every cut every place.
+/// Allows every cut all places that leave the stages on both sides what they must own.
 static void cut_table_init(const bal_chain *chain, arena *memory, cut_table *table)
 {
-    const size_t cuts = (size_t)chain->stage_count + 1;
+    const int stages = chain->stage_count;
+    const size_t cuts = (size_t)stages + 1;
     table->chain = chain;
     table->earliest = arena_array(memory, cuts, sizeof *table->earliest);
     table->latest = arena_array(memory, cuts, sizeof *table->latest);
-    for (int cut = 1; cut <= chain->stage_count; cut++) {
-        table->latest[cut] = chain->layer_count;
+    table->latest[stages] = chain->layer_count;
+    for (int stage = 0; stage < stages; stage++) {
+        const int last = stages - 1 - stage;
+        table->earliest[stage + 1] =
+            table->earliest[stage] + (bal_chain_may_be_empty(chain, stage) ? 0 : 1);
+        table->latest[last] =
+            table->latest[last + 1] - (bal_chain_may_be_empty(chain, last) ? 0 : 1);
     }
+    table->latest[0] = 0;
+    table->earliest[stages] = chain->layer_count;
 }
 
 /// Carves the rows.

@@ -93,13 +93,6 @@ typedef struct bal_repack_question {
     int64_t start_rank_state_bytes; // halving: of the rank that held most at the start; 0: the cap
 } bal_repack_question;
 
-/// One number of ranks that was looked at.
-typedef struct bal_repack_point {
-    int rank_count;
-    int64_t iteration_ns;   // by the evaluator; -1: not asked, see below
-    int64_t lower_bound_ns; // no plan of so many ranks is faster; -1: none fits the memory
-} bal_repack_point;
-
 /// Arrays are carved from the arena of the call.
 typedef struct bal_repack_choice {
     int rank_count;
@@ -109,8 +102,6 @@ typedef struct bal_repack_choice {
     bal_problem problem;      // as the balancer was asked for the choice: for bal_migration_plan
     bal_answer answer;        // its answer
     const bool *is_available; // [machine.rank_count] ranks that the choice may be on
-    const bal_repack_point *curve; // [curve_count] by rising number of ranks
-    int curve_count;
 } bal_repack_choice;
 
 /// Chooses how many ranks to go on with, and how the layers are then cut. Which ranks those are is

@@ -11,8 +11,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { UNKNOWN = -1 };
-
 /// A number of ranks and of microbatches.
 typedef struct repack_trial {
     int rank_count;
@@ -31,12 +29,11 @@ typedef struct repack_search {
     bal_problem asked; // the question's; one cost for all microbatches where replicas share them
     bool replicates;   // released ranks make further replicas
     int chunk_count;
-    int unit;                // ranks that come and go together
-    int now;                 // ranks in force
-    int least;               // ranks that the options allow
-    int most;                // ranks that there are layers for
-    int *unit_order;         // [rank_count / unit] units, those to be kept first
-    bal_repack_point *curve; // [rank_count / unit + 1] by units; rank_count 0: not looked at
+    int unit;        // ranks that come and go together
+    int now;         // ranks in force
+    int least;       // ranks that the options allow
+    int most;        // ranks that there are layers for
+    int *unit_order; // [rank_count / unit] units, those to be kept first
 } repack_search;
 
 /// The largest time factor of a unit's ranks.
@@ -286,7 +283,7 @@ static status play(const repack_search *at, const bal_problem *problem, repack_t
 /// Plays a trial unless its bound exceeds limit_ns, and keeps it if it is the best. What the
 /// schedule has no order for has no plan.
 static status try_trial(const repack_search *at, repack_trial tried, int64_t limit_ns,
-                        bal_repack_point *point, repack_trial *best)
+                        repack_trial *best)
 {
     bal_problem problem;
     int64_t bound = 0;
@@ -304,34 +301,28 @@ static status try_trial(const repack_search *at, repack_trial tried, int64_t lim
         TRY(bound_of(at, &problem, &bound, &may_have_plan));
     }
     if (!may_have_plan) return STATUS_OK;
-    if (point->lower_bound_ns == UNKNOWN || bound < point->lower_bound_ns) {
-        point->lower_bound_ns = bound;
-    }
     if (bound > limit_ns) return STATUS_OK;
     TRY(play(at, &problem, &tried));
     if (!tried.has_plan) return STATUS_OK;
     if (best->has_plan && tried.iteration_ns >= best->iteration_ns) return STATUS_OK;
     *best = tried;
-    point->iteration_ns = tried.iteration_ns;
     return STATUS_OK;
 }
 
 /// Tries a number of ranks with every number of microbatches that the options allow, which is held
-/// for the ranks in force, and enters it in the curve.
+/// for the ranks in force.
 static status try_ranks(repack_search *at, int rank_count, int64_t limit_ns, repack_trial *best)
 {
     const int held = at->question->problem->microbatch_count;
-    bal_repack_point *point = &at->curve[rank_count / at->unit];
-    *point = (bal_repack_point){rank_count, UNKNOWN, UNKNOWN};
     *best = (repack_trial){.rank_count = rank_count, .microbatch_count = held};
-    TRY(try_trial(at, *best, limit_ns, point, best));
+    TRY(try_trial(at, *best, limit_ns, best));
     if (!at->options->chooses_microbatches || rank_count == at->now) return STATUS_OK;
     const int choices = at->options->microbatch_choice_count;
     for (int index = 0; index < (choices > 0 ? choices : held - 1); index++) {
         const int count = choices > 0 ? at->options->microbatch_counts[index] : index + 1;
         const repack_trial tried = {.rank_count = rank_count, .microbatch_count = count};
         if (count == held || (choices == 0 && held % count != 0)) continue;
-        TRY(try_trial(at, tried, limit_ns, point, best));
+        TRY(try_trial(at, tried, limit_ns, best));
     }
     return STATUS_OK;
 }
@@ -343,10 +334,8 @@ static status find_reference(repack_search *at, repack_trial *reference)
     const int held = at->question->problem->microbatch_count;
     reference->has_plan = false;
     for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= unit) {
-        bal_repack_point point = {ranks, UNKNOWN, UNKNOWN};
         *reference = (repack_trial){.rank_count = ranks, .microbatch_count = held};
-        TRY(try_trial(at, *reference, INT64_MAX, &point, reference));
-        at->curve[ranks / unit] = point;
+        TRY(try_trial(at, *reference, INT64_MAX, reference));
         at->most = ranks;
     }
     if (reference->has_plan) return STATUS_OK;
@@ -572,7 +561,6 @@ static status search_init(repack_search *at)
                      at->options->kind <= BAL_REPACK_GPU_TIME && question->replica_count > 1;
     TRY(check_question(at));
     if (at->replicates) TRY(take_means(at));
-    at->curve = arena_array(at->memory, (size_t)(ranks / unit) + 1, sizeof *at->curve);
     order_units(at);
     return STATUS_OK;
 }
@@ -595,11 +583,6 @@ static status finish(repack_search *at, const repack_trial *reference, const rep
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
     mark_available(at, best->rank_count, is_available);
     made.is_available = is_available;
-    for (int group = 0; group <= ranks / at->unit; group++) {
-        if (at->curve[group].rank_count == 0) continue;
-        at->curve[made.curve_count++] = at->curve[group];
-    }
-    made.curve = at->curve;
     *choice = made;
     return STATUS_OK;
 }
