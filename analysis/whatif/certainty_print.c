@@ -1,5 +1,4 @@
 #include "analysis/whatif/assumed_ranges.h"
-#include "analysis/whatif/calendar.h"
 #include "analysis/whatif/certainty.h"
 #include "analysis/whatif/result_words.h"
 
@@ -7,11 +6,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-enum { TEXT_COLUMNS = 100, DAYS_BYTES = 32 };
+enum { TEXT_COLUMNS = 100, DAYS_BYTES = 32, DATE_BYTES = 16 };
 
 #define NS_PER_S 1e9
 #define S_PER_DAY 86400.0
+#define LAST_DAY_S INT64_C(253402300800) // the year 10000 begins
 #define WORTH_TELLING 0.01
 
 /// The error bar of what is ranked by.
@@ -165,17 +166,12 @@ static void print_points(const ana_certainty *certainty, int row_count, text_buf
 {
     arena *memory = arena_create(1 << 16);
     const size_t rows = (size_t)certainty->point_count + 1;
-    ana_table filled = {0};
-    if (memory != NULL) filled.cells = arena_array(memory, rows, sizeof *filled.cells);
-    if (filled.cells == NULL) {
-        out->failed = true;
-    } else {
-        put_head(certainty, &filled);
-        for (int place = 0; place < certainty->point_count; place++) {
-            if (is_shown(certainty, place, row_count)) put_row(certainty, place, &filled);
-        }
-        ana_table_print(&filled, out);
+    ana_table filled = {.cells = arena_array(memory, rows, sizeof *filled.cells)};
+    put_head(certainty, &filled);
+    for (int place = 0; place < certainty->point_count; place++) {
+        if (is_shown(certainty, place, row_count)) put_row(certainty, place, &filled);
     }
+    ana_table_print(&filled, out);
     arena_destroy(memory);
 }
 
@@ -304,8 +300,7 @@ static void print_unranged(const ana_certainty *certainty, text_buffer *out)
                 certainty->draws.points[point].unranged);
     text_append(&words, certainty->draws.points[point].unranged[0] == '\0' ? "nothing." : ".");
     text_append(out, "\n");
-    text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
-    out->failed = out->failed || words.failed;
+    text_append_wrapped(out, words.bytes, 0, TEXT_COLUMNS);
     text_free(&words);
 }
 
@@ -318,13 +313,25 @@ static void write_days(double seconds, char out[DAYS_BYTES])
     }
 }
 
-static void write_date(const ana_certainty *certainty, double seconds, char out[ANA_DATE_BYTES])
+/// The day on which so many seconds after the start are over; "" if no start is given.
+static void write_date(const ana_certainty *certainty, double seconds, char out[DATE_BYTES])
 {
-    int64_t day = 0;
+    struct tm date = {0};
+    char rest = 0;
     out[0] = '\0';
     if (certainty->start_date == NULL || isinf(seconds)) return;
-    if (ana_date_read(certainty->start_date, &day, NULL) != STATUS_OK) return;
-    ana_date_write(day + (int64_t)ceil(seconds / S_PER_DAY), out);
+    if (sscanf(certainty->start_date, "%4d-%2d-%2d%c", &date.tm_year, &date.tm_mon, &date.tm_mday,
+               &rest) != 3) {
+        return;
+    }
+    date.tm_year -= 1900;
+    date.tm_mon -= 1;
+    const time_t end = timegm(&date) + (time_t)fmin(ceil(seconds / S_PER_DAY), 4e6) * 86400;
+    if (end >= LAST_DAY_S) {
+        snprintf(out, DATE_BYTES, "after 9999");
+    } else if (gmtime_r(&end, &date) != NULL) {
+        strftime(out, DATE_BYTES, "%Y-%m-%d", &date);
+    }
 }
 
 static void print_delivery_row(const ana_certainty *certainty, const ana_sure_point *point,
@@ -338,7 +345,7 @@ static void print_delivery_row(const ana_certainty *certainty, const ana_sure_po
     text_format(out, "%7s  %5.1f %%", number >= 0 ? label : "written", 100 * range->goodput_ratio);
     for (int end = 0; end < 2; end++) {
         char days[DAYS_BYTES];
-        char date[ANA_DATE_BYTES];
+        char date[DATE_BYTES];
         write_days(quantiles[end], days);
         write_date(certainty, quantiles[end], date);
         text_format(out, "  %9s%s%s", days, date[0] != '\0' ? "  " : "", date);
@@ -387,9 +394,8 @@ void ana_certainty_print(const ana_certainty *certainty, int row_count, text_buf
     say_what_was_drawn(certainty, &words);
     say_calibration(certainty, &words);
     say_how_to_read(certainty, &words);
-    text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
+    text_append_wrapped(out, words.bytes, 0, TEXT_COLUMNS);
     text_append(out, "\n");
-    out->failed = out->failed || words.failed;
     text_free(&words);
     print_points(certainty, row_count, out);
     text_append(out, "\nWhat the error bars of the first point are made of\n\n");
@@ -446,9 +452,8 @@ void ana_certainty_print_worth(const ana_certainty *certainty, text_buffer *out)
         100 * certainty->now.wrong_probability, 100 * certainty->now.regret_ratio);
     print_money(certainty, certainty->now.regret_ratio, &words);
     text_append(&words, ". If one input were known before choosing, that would be left:");
-    text_append_wrapped(out, words.failed ? "" : words.bytes, 0, TEXT_COLUMNS);
+    text_append_wrapped(out, words.bytes, 0, TEXT_COLUMNS);
     text_append(out, "\n    wrong    regret     saves  input, and what measures it\n");
-    out->failed = out->failed || words.failed;
     text_free(&words);
     for (int line = 0; line < certainty->source_count; line++) {
         const ana_source_worth *worth = &certainty->worth[line];

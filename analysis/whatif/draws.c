@@ -16,11 +16,6 @@
 
 enum { KEY_BYTES = 128 };
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory for uncertain inputs");
-}
-
 static status too_many(error_message *err)
 {
     return error_set(err, STATUS_INVALID,
@@ -52,8 +47,8 @@ static const ana_assumed_range *find_assumed(const char *path)
     return NULL;
 }
 
-status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
-                      ana_draws *draws)
+void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
+                    ana_draws *draws)
 {
     *draws = (ana_draws){
         .uncertainty = uncertainty,
@@ -77,7 +72,6 @@ status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, ar
             .nominal_max = NAN,
         };
     }
-    return STATUS_OK;
 }
 
 /// The number at a path of keys with dots between them; NAN if there is none.
@@ -283,8 +277,7 @@ static bool has_range(const ana_draws *draws, const char *name)
 }
 
 /// What is assumed and stays as it is: named, so that nobody takes it for known.
-static status list_unranged(const ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
-                            error_message *err)
+static void list_unranged(const ana_draws *draws, ana_drawn_point *point, const ana_setup *setup)
 {
     const ana_inputs *inputs = &setup->study->inputs;
     text_buffer names = {0};
@@ -295,14 +288,12 @@ static status list_unranged(const ana_draws *draws, ana_drawn_point *point, cons
         text_format(&names, "%s%s", names.length > 0 ? ", " : "", name);
     }
     point->unranged = arena_string(draws->memory, names.length > 0 ? names.bytes : "");
-    const bool failed = names.failed || point->unranged == NULL;
     text_free(&names);
-    return failed ? no_memory(err) : STATUS_OK;
 }
 
 /// A study has both halves of a link or none: where one is drawn, both are written, first with the
 /// values that they have. They take the place of a measurement.
-static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup)
+static void add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup)
 {
     const bal_link in_force[] = {setup->hardware.intra_node, setup->hardware.inter_node};
     const ana_study *study = setup->study;
@@ -324,7 +315,6 @@ static status add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_s
                  in_force[link].latency_ns, in_force[link].bytes_per_s);
     }
     point->preamble = arena_string(draws->memory, text);
-    return STATUS_OK;
 }
 
 status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
@@ -342,10 +332,11 @@ status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *
     if (result == STATUS_OK) result = add_assumed(draws, &point, setup, err);
     if (result == STATUS_OK) result = add_measured(draws, &point, setup, err);
     if (result == STATUS_OK) result = add_model_error(draws, &point, setup, err);
-    if (result == STATUS_OK) result = list_unranged(draws, &point, setup, err);
-    if (result == STATUS_OK) result = add_preamble(draws, &point, setup);
-    if (result == STATUS_OK) draws->points[draws->point_count++] = point;
-    return result;
+    if (result != STATUS_OK) return result;
+    list_unranged(draws, &point, setup);
+    add_preamble(draws, &point, setup);
+    draws->points[draws->point_count++] = point;
+    return STATUS_OK;
 }
 
 static double cut(const ana_uncertain *input, double value)
@@ -454,7 +445,7 @@ static void draw_input(const ana_uncertain *input, uint64_t seed, int draw_count
     }
 }
 
-status ana_draws_make(ana_draws *draws)
+void ana_draws_make(ana_draws *draws)
 {
     const size_t draw_count = (size_t)draws->uncertainty->draw_count;
     draws->values =
@@ -463,7 +454,6 @@ status ana_draws_make(ana_draws *draws)
         draw_input(&draws->inputs[input], draws->uncertainty->seed, draws->uncertainty->draw_count,
                    draws->values + (size_t)input * draw_count);
     }
-    return STATUS_OK;
 }
 
 double ana_draws_value(const ana_draws *draws, int input, int point, int draw)

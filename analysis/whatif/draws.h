@@ -55,9 +55,8 @@ typedef struct ana_draws {
 } ana_draws;
 
 /// @param draws borrows uncertainty and memory
-/// @return STATUS_NO_MEMORY
-status ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
-                      ana_draws *draws);
+void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
+                    ana_draws *draws);
 
 /// Adds a point, and what is uncertain at it that has not been at those before.
 ///
@@ -77,9 +76,7 @@ status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *n
                        const char *text, int point, error_message *err);
 
 /// Draws the values.
-///
-/// @return STATUS_NO_MEMORY
-status ana_draws_make(ana_draws *draws);
+void ana_draws_make(ana_draws *draws);
 
 /// The value of an input in a draw at a point; its own value where it is not one of this point.
 double ana_draws_value(const ana_draws *draws, int input, int point, int draw);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -94,3 +95,10 @@ bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
 /// @return STATUS_FORMAT if a change leads through a value that is no object; STATUS_NO_MEMORY
 status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *more,
                        text_buffer *out, error_message *err);
+
+// Reads the axes of a what-if study. Only for matrix.c.
+
+/// Reads `vary`, `alternatives` and rows of `balancing` of a study into the axes of matrix.
+///
+/// @return as ana_matrix_open
+status ana_axes_read(json_value root, arena *memory, ana_matrix *matrix, error_message *err);

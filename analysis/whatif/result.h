@@ -1,8 +1,8 @@
 /// The answer of a what-if study: for people, for programs, for spreadsheets.
 #pragma once
 
+#include "analysis/whatif/bubble_causes.h"
 #include "analysis/whatif/certainty.h"
-#include "analysis/whatif/closer_look.h"
 #include "analysis/whatif/whatif.h"
 #include "base/status.h"
 #include "base/text.h"

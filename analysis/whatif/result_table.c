@@ -129,15 +129,11 @@ static bool holds(const ana_whatif *study, int64_t from, int64_t to, int64_t ite
 
 /// The best of the ranks [from, to), and the reference where it is among them and not one of the
 /// best; of points that are alike the first.
-static status print_ranks(const ana_whatif *study, const ana_closer_look *look, int64_t from,
-                          int64_t to, int row_count, text_buffer *out, error_message *err)
+static void print_ranks(const ana_whatif *study, const ana_closer_look *look, int64_t from,
+                        int64_t to, int row_count, text_buffer *out)
 {
     arena *memory = arena_create(1 << 16);
     ana_table filled = {.cells = arena_array(memory, (size_t)row_count + 2, sizeof *filled.cells)};
-    if (filled.cells == NULL) {
-        arena_destroy(memory);
-        return error_set(err, STATUS_NO_MEMORY, "out of memory for a table of %d rows", row_count);
-    }
     put_head(study, &filled);
     for (int64_t rank = from, end = from; rank < to; rank = end) {
         end = ana_standing_alike_end(&study->standing, study->points, rank, to);
@@ -149,7 +145,6 @@ static status print_ranks(const ana_whatif *study, const ana_closer_look *look, 
     }
     ana_table_print(&filled, out);
     arena_destroy(memory);
-    return STATUS_OK;
 }
 
 static const char *plural(double count)
@@ -242,7 +237,6 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
     }
     say_calibrated(certainty, &words);
     text_append_wrapped(out, words.bytes, 0, 100);
-    out->failed = out->failed || words.failed;
     text_free(&words);
 }
 
@@ -317,12 +311,12 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
                 ana_objective_names[study->objective]);
     print_answer(study, certainty, out);
     text_append(out, "\n");
-    TRY(print_ranks(study, look, 0, standing->comparable_count, row_count, out, err));
+    print_ranks(study, look, 0, standing->comparable_count, row_count, out);
     if (standing->feasible_count > standing->comparable_count) {
         text_append(out, "\nOther training: another global batch, sequence length, token count, "
                          "dtype, model, data or case\n");
-        TRY(print_ranks(study, look, standing->comparable_count, standing->feasible_count,
-                        row_count, out, err));
+        print_ranks(study, look, standing->comparable_count, standing->feasible_count, row_count,
+                    out);
     }
     text_append(out, "\n");
     say_reference(study, out);

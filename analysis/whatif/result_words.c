@@ -22,7 +22,7 @@ static int cell_width(const char *cell)
 /// Takes blanks at the end of a line away.
 static void trim_blanks(text_buffer *out)
 {
-    while (!out->failed && out->length > 0 && out->bytes[out->length - 1] == ' ') {
+    while (out->length > 0 && out->bytes[out->length - 1] == ' ') {
         out->bytes[--out->length] = '\0';
     }
 }

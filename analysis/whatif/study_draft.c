@@ -172,7 +172,6 @@ static void put_study(const draft *drafted)
                      "  \"balancing\": [{\"balancer\": \"even\"}, {\"balancer\": \"tuned\"}],\n");
     put_axes(drafted);
     text_append(out, "}\n");
-    out->failed = out->failed || name.failed;
     text_free(&name);
 }
 
@@ -186,9 +185,6 @@ status ana_study_draft(const ana_draft_options *options, text_buffer *out, error
     }
     if (result == STATUS_OK) put_study(&drafted);
     arena_destroy(memory);
-    if (result == STATUS_OK && out->failed) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     return result;
 }
 

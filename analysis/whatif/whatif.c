@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
 /// Whether what it costs is said: with one value and not with another, costs would not compare.
 typedef enum price_known { PRICE_UNSEEN, PRICE_MISSING, PRICE_GIVEN } price_known;
 
@@ -128,8 +123,7 @@ static status check_objective(const ana_whatif *study, price_known price, error_
 
 static status open_checked(ana_whatif *study, error_message *err)
 {
-    ana_point_worker *worker = NULL;
-    TRY(ana_point_worker_create(&worker, err));
+    ana_point_worker *worker = ana_point_worker_create();
     price_seen price = {PRICE_UNSEEN, ""};
     status result = check_axes(study, worker, &price, err);
     if (result == STATUS_OK && study->matrix.axis_count == 0) {
@@ -141,7 +135,6 @@ static status open_checked(ana_whatif *study, error_message *err)
     if (result == STATUS_OK) result = read_reference(study, worker, err);
     if (result == STATUS_OK && price.known == PRICE_GIVEN) {
         study->currency = arena_string(study->memory, price.currency);
-        if (study->currency == NULL) result = no_memory(err);
     }
     ana_point_worker_destroy(worker);
     if (result != STATUS_OK) return result;
@@ -208,9 +201,8 @@ status ana_whatif_text(const ana_whatif *study, int64_t item, const char *more, 
 status ana_whatif_begin_worker(void *context, void **worker, error_message *err)
 {
     (void)context;
-    ana_point_worker *created = NULL;
-    TRY(ana_point_worker_create(&created, err));
-    *worker = created;
+    (void)err;
+    *worker = ana_point_worker_create();
     return STATUS_OK;
 }
 

@@ -8,7 +8,7 @@
 #include "cli/study/study_source.h"
 
 #include "analysis/shards/spread.h"
-#include "analysis/whatif/closer_look.h"
+#include "analysis/whatif/bubble_causes.h"
 #include "analysis/whatif/result.h"
 #include "analysis/whatif/whatif.h"
 #include "base/file.h"
@@ -117,8 +117,7 @@ static status print(const cli_arguments *arguments, const answered *found, error
 {
     const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
     text_buffer out = {0};
-    ana_point_worker *worker = NULL;
-    TRY(ana_point_worker_create(&worker, err));
+    ana_point_worker *worker = ana_point_worker_create();
     status result = STATUS_OK;
     if (cli_has(arguments, "--json")) {
         ana_result_write(&found->study, &found->look, certainty, &out);
@@ -139,8 +138,7 @@ static status write_csv(const cli_arguments *arguments, const ana_whatif *study,
     text_buffer out = {0};
     if (path == NULL) return STATUS_OK;
     ana_result_write_csv(study, &out);
-    const status result = out.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                     : file_write(path, out.bytes, out.length, err);
+    const status result = file_write(path, out.bytes, out.length, err);
     text_free(&out);
     return result;
 }
@@ -207,9 +205,8 @@ static status keep_answer(const answered *found, ana_kept_run *kept, error_messa
     text_buffer answer = {0};
     text_buffer printed = {0};
     text_buffer words = {0};
-    ana_point_worker *worker = NULL;
     if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
-    TRY(ana_point_worker_create(&worker, err));
+    ana_point_worker *worker = ana_point_worker_create();
     ana_result_write(&found->study, &found->look, certainty, &answer);
     status result = ana_result_print(&found->study, &found->look, certainty, found->row_count,
                                      worker, &printed, err);
@@ -218,7 +215,6 @@ static status keep_answer(const answered *found, ana_kept_run *kept, error_messa
     json_begin_object(&writer);
     json_put_string(&writer, "text", printed.bytes);
     json_end_object(&writer);
-    if (answer.failed || words.failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
     if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "words", words.bytes, err);
     if (result == STATUS_OK) result = ana_kept_run_put_result(kept, "study", answer.bytes, err);
     text_free(&answer);

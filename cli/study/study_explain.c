@@ -83,9 +83,8 @@ static status explain(const ana_whatif *study, int64_t item, ana_point_worker *w
 status cli_study_explain(const ana_whatif *study, int64_t item, bool as_json, text_buffer *out,
                          error_message *err)
 {
-    ana_point_worker *worker = NULL;
+    ana_point_worker *worker = ana_point_worker_create();
     text_buffer text = {0};
-    TRY(ana_point_worker_create(&worker, err));
     status result = ana_whatif_text(study, item, NULL, &text, err);
     if (result == STATUS_OK) {
         result = explain(study, item, worker, text.bytes, as_json, out, err);

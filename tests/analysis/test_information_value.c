@@ -1,5 +1,5 @@
 /// What knowing an input is worth, on choices that are worked out by hand.
-#include "analysis/whatif/information_value.h"
+#include "analysis/whatif/ranking.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

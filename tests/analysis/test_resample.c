@@ -1,5 +1,5 @@
 /// The variation of a recorded run, resampled in blocks.
-#include "analysis/whatif/resample.h"
+#include "analysis/whatif/drawn_points.h"
 #include "tests/assert_close.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /// What shorter ops and links are worth: by hand, and on random orders.
-#include "analysis/whatif/sensitivity.h"
+#include "analysis/whatif/explanation.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
