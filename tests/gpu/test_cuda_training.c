@@ -204,7 +204,7 @@ int main(void)
     exec_training_text text;
     error_message err = {.code = STATUS_OK};
     const exec_model dense = model_of(EXEC_DENSE);
-    if (exec_training_text_read("../README.md", dense.sequence_length, &text, &err) != STATUS_OK) {
+    if (exec_training_text_read("../LICENSE", dense.sequence_length, &text, &err) != STATUS_OK) {
         printf("%s\n", err.message);
         return 1;
     }
