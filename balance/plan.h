@@ -28,8 +28,8 @@ typedef struct bal_plan {
 /// played are refused.
 ///
 /// @param plan carved from memory; schedule is static storage
-/// @return STATUS_FORMAT naming file and key; STATUS_UNSUPPORTED for another schema version;
-///         STATUS_NO_MEMORY. plan is then untouched.
+/// @return STATUS_FORMAT naming file and key; STATUS_UNSUPPORTED for another schema version. plan
+/// is then untouched.
 status bal_plan_read(json_value object, arena *memory, bal_plan *plan, error_message *err);
 
 /// Writes a plan so that bal_plan_read reads it back the same.

@@ -155,7 +155,7 @@ static status of_searched(const bal_schedule_request *request, const bal_schedul
     return STATUS_OK;
 }
 
-/// Copies peaks out of what the orders leave behind, which is large.
+/// Copies peaks, which are few, out of the memory of the orders, which is large.
 static void copy_peaks(const bal_rank_peaks *peaks, arena *memory, bal_rank_peaks *out)
 {
     const size_t ends = (size_t)peaks->rank_count + 1;

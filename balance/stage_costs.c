@@ -92,7 +92,7 @@ static status sum_bytes(const int64_t *layer_bytes, const int *first_layer, int 
     return STATUS_OK;
 }
 
-/// The layer whose output crosses the cut behind a stage: the last layer at or before it. Empty
+/// The layer whose output crosses the cut after a stage: the last layer at or before it. Empty
 /// stages pass on what they receive. -1 where no layer precedes the cut.
 static int layer_before_cut(const int *first_layer, int stage)
 {

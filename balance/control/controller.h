@@ -106,8 +106,7 @@ typedef struct bal_decision {
 typedef struct bal_controller bal_controller;
 
 /// @param out owned by the caller, who releases it with bal_controller_destroy; NULL on failure
-/// @return STATUS_INVALID naming the option that is wrong or missing, or what the schedule refuses;
-///         STATUS_NO_MEMORY.
+/// @return STATUS_INVALID naming the option that is wrong or missing, or what the schedule refuses.
 status bal_controller_create(const bal_controller_options *options, bal_controller **out,
                              error_message *err);
 

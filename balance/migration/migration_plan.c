@@ -97,7 +97,7 @@ static status check_counts(const search *at)
                             "the plan in force", at->err);
 }
 
-/// Puts a group of ranks behind those that places try, if all of it is available and it is new.
+/// Puts a group of ranks after those that places try, if all of it is available and it is new.
 static void add_group(search *at, int group, bool *is_listed)
 {
     if (is_listed[group]) return;

@@ -82,8 +82,8 @@ const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_B
 /// give layers to ranks in any order know no chunks.
 ///
 /// @return STATUS_INVALID naming the input that is wrong or missing; STATUS_INFEASIBLE if no plan
-///         fits, or the balancer's own plan breaks a rule that it does not know, saying which;
-///         STATUS_NO_MEMORY. answer is then untouched.
+///         fits, or the balancer's own plan breaks a rule that it does not know, saying which.
+///         answer is then untouched.
 ///
 /// Time: the balancer's own, plus one bal_partition_* for the bound where the balancer is not
 /// exact.

@@ -46,7 +46,7 @@ void bal_diffusion_targets(const bal_chain *chain, int64_t level, double *target
 int bal_diffusion_nearest_cut(const bal_chain *chain, int low, int high, double target)
 {
     const int begin = low;
-    while (low < high) { // the first boundary at or behind target
+    while (low < high) { // the first boundary at or after target
         const int middle = low + (high - low) / 2;
         if ((double)chain->weight_before[middle] < target) {
             low = middle + 1;
@@ -76,7 +76,7 @@ static void round_flow(const bal_chain *chain, arena *memory, int *first)
     first[stages] = chain->layer_count;
 }
 
-/// The latest allowed cuts that are not behind the rounded ones; if there are none, those within
+/// The latest allowed cuts that are not after the rounded ones; if there are none, those within
 /// the smallest of some rising loads.
 static status allowed_cuts(const bal_chain *chain, const int *rounded, int *first,
                            error_message *err)

@@ -20,7 +20,7 @@ void bal_diffusion_targets(const bal_chain *chain, int64_t level, double *target
 /// Of the whole chain where low is 0, or the boundary in front of low is further from it.
 int bal_diffusion_nearest_cut(const bal_chain *chain, int low, int high, double target);
 
-/// Moves the cut behind stage by step if both of its stages stay allowed and the larger of their
+/// Moves the cut after stage by step if both of its stages stay allowed and the larger of their
 /// loads falls.
 ///
 /// @param first [stage_count + 1] in and out: the cuts of the stage and of the next one are read

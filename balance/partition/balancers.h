@@ -1,4 +1,4 @@
-/// The balancers behind the table of balancer.h, which only balancer.c and they
+/// The functions of the table in balancer.c, which only it and they
 /// include.
 #pragma once
 

@@ -56,8 +56,8 @@ int64_t bal_chain_load_of_weight(const bal_chain *chain, int stage, int64_t weig
 
 /// Load of a stage that owns layers [begin, end): time_factor * weights, rounded half up, + fixed;
 /// with transfer_ns also the wait for the forward message over the cut before it, of layer
-/// begin - 1, and for the gradient message over the cut behind it, of the size of the output of
-/// layer end - 1. The first layer waits for nobody in front, the last for nobody behind; a message
+/// begin - 1, and for the gradient message over the cut after it, of the size of the output of
+/// layer end - 1. The first layer waits for nobody in front, the last for nobody after; a message
 /// that passes through empty stages is paid once. 0 for an empty stage.
 int64_t bal_chain_load(const bal_chain *chain, int stage, int begin, int end);
 

@@ -147,7 +147,7 @@ typedef struct worth {
     bal_wide tie;
 } worth;
 
-/// The places behind each rank: for every place of the first row a window of the second.
+/// The places after each rank: for every place of the first row a window of the second.
 typedef struct pair_table {
     const bal_pair_question *ask;
     const bal_pair_rows *rows;
@@ -178,8 +178,8 @@ static int needed_before(const bal_pair_rows *rows, int rank, int row)
     return rows->rest[row][0] - rows->rest[row][rank];
 }
 
-/// The window of the second row behind `rank` ranks, with the first at left: as many layers in
-/// front as these must have and can take, and as many behind as the others.
+/// The window of the second row after `rank` ranks, with the first at left: as many layers in
+/// front as these must have and can take, and as many after as the others must and can.
 static void find_window(const pair_table *at, int64_t front, int64_t behind, int rank, int left,
                         int *low, int *high)
 {
@@ -305,7 +305,7 @@ static void try_rights(pair_table *at, int rank, int left, int left_end, int rig
     }
 }
 
-/// The least of all ways to the places behind a rank.
+/// The least of all ways to the places after a rank.
 static void fill_cell(pair_table *at, int rank, int left_end, int right_end)
 {
     const bal_pair_rows *rows = at->rows;

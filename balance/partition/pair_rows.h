@@ -3,7 +3,7 @@
 ///
 /// Under BAL_PLACEMENT_V the first row is the chain from its begin and the second the chain from
 /// its end: together they take every layer. Under BAL_PLACEMENT_LOOP the chain is split at a
-/// middle, the first row is what stands in front of it and the second what stands behind. A place
+/// middle, the first row is what stands in front of it and the second what stands after. A place
 /// in a row is the number of its layers that ranks have taken so far; after rank k - 1 both rows
 /// stand at (left[k], right[k]).
 #pragma once
@@ -52,7 +52,7 @@ static inline int bal_pair_need(const bal_pair_rows *rows, int rank, int row)
 }
 
 /// The furthest place of the second row after a rank, with the first at left, that leaves the ranks
-/// behind it the layers that they must have.
+/// after it the layers that they must have.
 static inline int bal_pair_right_limit(const bal_pair_rows *rows, int rank, int left)
 {
     if (!rows->is_v) return rows->length[1] - rows->rest[1][rank + 1];

@@ -91,7 +91,7 @@ static int furthest_end(probe *ask, int stage, int begin, int last, int64_t boun
     return end;
 }
 
-/// Whether stage, or one behind it, could own layer and nothing else. Asked for a layer that no
+/// Whether stage, or one after it, could own layer and nothing else. Asked for a layer that no
 /// plan gives to a stage in front: if none could, there is no plan, since owning more layers costs
 /// no stage less. Neither does it under the 1F1B bound, where each layer in front of `layer` moves
 /// from the loads before the stage to its own, which count microbatch_count times.
@@ -119,11 +119,11 @@ static bool is_held_behind(probe *ask, int stage, int layer, int64_t bound)
 /// solution that is above every other in each cut at once (the cutwise maximum of two solutions is
 /// a solution), and lowering cuts only when a rule forces it ends there: by induction no cut is
 /// ever lowered below that of any solution. The walk starts with every cut as late as the stages
-/// behind it allow and moves right while the rules hold. Where stage s cannot own what it must, its
+/// after it allow and moves right while the rules hold. Where stage s cannot own what it must, its
 /// first layer is lowered by as much as the rule says and the walk steps back to re-check the stage
 /// before. Plain "extend as far as possible" is not enough once stages must not be empty and
 /// differ in speed or memory: a stage may have to leave a layer that it could take, because the
-/// next one can hold that layer but not the one behind it.
+/// next one can hold that layer but not the one after it.
 ///
 /// Cuts only fall, so the walk ends, after O(P + number of lowerings) steps. Between stages that
 /// are alike it never steps back: the first layer that one of them cannot own ends it.

@@ -36,7 +36,7 @@ status bal_partition_1f1b(const bal_chain *chain, int microbatch_count, arena *m
                           int *first_layer, int64_t *bound_ns, error_message *err);
 
 /// The plan with every cut as far behind as any plan whose largest load is within load, or with no
-/// cut behind those of at_most (NULL: no such limit).
+/// cut after those of at_most (NULL: no such limit).
 ///
 /// @param at_most     [stage_count + 1]
 /// @param first_layer [stage_count + 1] out; after failure its content means nothing

@@ -97,8 +97,8 @@ static void take_plan(probe *ask, int end)
 /// Finds a plan within load, rank by rank, from the furthest place that the second row can stand at
 /// for each place of the first.
 ///
-/// Why one place is enough where stages may be empty. Take two pairs of places behind rank k, one
-/// no less than the other in both rows. Whatever the ranks behind do from the lesser one they can
+/// Why one place is enough where stages may be empty. Take two pairs of places after rank k, one
+/// no less than the other in both rows. Whatever later ranks do from the lesser one they can
 /// also do from the greater: each drops the layers that are taken already. What is left of a run is
 /// part of it, so no load grows and no memory; and a stage that must own a layer is the first of
 /// the first row or owns the last layer of the second, which nobody else can have taken

@@ -42,18 +42,18 @@ typedef struct bal_pack_result {
 
 /// Merges ranks.
 ///
-/// `published` is Algorithm 4 as printed: for every src and every dst behind it, if both together
+/// `published` is Algorithm 4 as printed: for every src and every dst after it, if both together
 /// are below the cap and more than target ranks are active, src is released and all its layers go
 /// to dst. Nothing is subtracted from src and the loop goes on: it sends the same layers again.
 ///
 /// `coded` is DynMo's release, which empties src; but it too goes on, accepts a dst that is not
 /// active, refuses exact fits (as printed), and drops all transfers unless the target is met
-/// exactly, while the ranks stay marked as released. Layers arrive behind those of dst.
+/// exactly, while the ranks stay marked as released. Layers arrive after those of dst.
 ///
 /// `first-fit`, `best-fit`, `round-robin`: the classical rules for bins, with whole active ranks as
 /// items in order of their number. A rank is kept unless one of the ranks kept so far has room
 /// (both together at most the cap): the first, the one with the least room, or the next in turn
-/// behind the last receiver. Beyond the target nothing is merged.
+/// after the last receiver. Beyond the target nothing is merged.
 ///
 /// @return STATUS_INVALID if a count, a cut, a memory or the kind is not as above;
 /// STATUS_INFEASIBLE

@@ -44,7 +44,7 @@ static int64_t saturated(bal_wide ns)
     return ns > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)ns;
 }
 
-/// All F, then all backwards: two flow shops, one behind the other.
+/// All F, then all backwards: two flow shops, one after the other.
 static int64_t gpipe_ns(const bal_layer_sums *sums, const bal_placed_partition *plan,
                         int microbatch_count, const int64_t *rank_factor_ppb)
 {

@@ -11,7 +11,7 @@
 /// Messages, the room for activations and the difference between microbatches are not counted, so
 /// that it is exact for gpipe with free links and a lower bound for all others.
 /// Source: theory of flow shops for gpipe; else what fills before a rank begins, and under 1F1B
-/// empties behind it, and its own work, none of which overlaps.
+/// empties after it, and its own work, none of which overlaps.
 #pragma once
 
 #include "balance/layer_costs.h"

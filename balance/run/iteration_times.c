@@ -140,7 +140,7 @@ static int64_t run_op_ns(const weight_run *run, int index)
 }
 
 /// When the block of a chunk ends, blocks following each other in the order of their chunks' last
-/// W: the run's end less the blocks behind.
+/// W: the run's end less those of the blocks that follow.
 static int64_t block_end_ns(const weight_run *run, const int *last_backward, int last,
                             int64_t last_end_ns)
 {

@@ -34,7 +34,7 @@ enum { BAL_ROUNDS_MAX = 1024, BAL_DRAWN_REPLICAS_MAX = 1 << 14 };
 /// of their own; the layers of one rank follow each other. A stage's reduction begins when all
 /// replicas are ready, their iterations having begun together.
 typedef enum bal_reduction_overlap {
-    BAL_REDUCTION_EXPOSED,   ///< nothing: behind the whole pipeline, as long as the largest rank
+    BAL_REDUCTION_EXPOSED,   ///< nothing: after the whole pipeline, as long as the largest rank
                              ///< takes
     BAL_REDUCTION_STAGE,     ///< the other stages: a stage reduces when its own last op has ended
     BAL_REDUCTION_BACKWARD,  ///< also the stage's own last W (BW), which finishes layer by layer,
@@ -90,7 +90,7 @@ typedef struct bal_training_iteration {
     int round_count;        // of gradient accumulation; 0: 1. A timeline is of the first
     bal_metrics metrics;    // of the slowest replica, the first of several
     bool changed;           // the model had changed before it
-    bal_action action;      // what the controller decided behind it, and why
+    bal_action action;      // what the controller decided after it, and why
     bal_reason reason;
     bool was_asked;  // a decision was made
     bool rebalanced; // layers moved

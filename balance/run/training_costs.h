@@ -30,8 +30,8 @@ typedef struct bal_replica_costs {
 /// first replica's.
 ///
 /// @param merged out: arrays are carved from memory
-/// @return STATUS_INVALID if a time is negative or the times of a row do not fit int64;
-///         STATUS_NO_MEMORY. Time O(replicas x layers x columns).
+/// @return STATUS_INVALID if a time is negative or the times of a row do not fit int64. Time
+/// O(replicas x layers x columns).
 status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
                                bal_layer_costs *merged, error_message *err);
 
