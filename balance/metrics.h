@@ -1,8 +1,8 @@
 /// Every number that is reported about a timeline or about stage loads: each defined once, here.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 
 #include <stdint.h>

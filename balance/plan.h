@@ -1,8 +1,8 @@
 /// A plan as it travels in a file: dynmo-plan/1. Written by `dynmo plan`, played by both players.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

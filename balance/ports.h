@@ -2,8 +2,8 @@
 /// file, no clock and no other folder.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/placement.h"
 #include "base/status.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /// The inputs of one decision: who shall own which layer.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
 #include "balance/rank_peaks.h"
 

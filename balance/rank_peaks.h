@@ -3,7 +3,7 @@
 /// nearly twice what the rank ever holds.
 #pragma once
 
-#include "balance/placement.h"
+#include "balance/costs/placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -1,8 +1,8 @@
 /// Stage costs as a play reads them: checked once, then one row per kind of op and stage.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

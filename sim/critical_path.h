@@ -2,7 +2,7 @@
 /// it.
 #pragma once
 
-#include "balance/stage_costs.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"

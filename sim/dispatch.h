@@ -7,8 +7,8 @@
 /// (sim/pipeline.h), to the nanosecond, and a tenth of its speed.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"

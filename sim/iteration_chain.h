@@ -3,8 +3,8 @@
 /// the chain takes when ops and ranks are now slower and now faster, and how far that goes apart.
 #pragma once
 
-#include "balance/disturbance.h"
-#include "balance/stage_costs.h"
+#include "balance/costs/disturbance.h"
+#include "balance/costs/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/pipeline.h"

@@ -25,11 +25,11 @@
 /// how its released optimizer orders the messages.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -3,7 +3,7 @@
 /// the processor has is asked when the program starts, and changes no result.
 #pragma once
 
-#include "balance/stage_costs.h"
+#include "balance/costs/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/pipeline.h"

@@ -2,9 +2,9 @@
 /// they share.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

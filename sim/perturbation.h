@@ -1,9 +1,9 @@
 /// What a disturbance makes of the costs of stages: costs in, costs out, nothing else.
 #pragma once
 
-#include "balance/disturbance.h"
+#include "balance/costs/disturbance.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

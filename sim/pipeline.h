@@ -5,8 +5,8 @@
 /// stands before what it waits for. A plan is compiled once and played once per iteration.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"

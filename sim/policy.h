@@ -8,8 +8,8 @@
 /// furthest then always finds room, ends its forward sweep, and comes back to free memory.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/status.h"
 
 #include <stdint.h>

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "balance/control/controller.h"
-#include "balance/layer_costs.h"
-#include "balance/machine.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "balance/ports.h"
 #include "balance/repack/repack.h"
 #include "balance/run/training.h"

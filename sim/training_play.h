@@ -3,12 +3,12 @@
 /// the timeline that the executor is compared with.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/machine.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -7,7 +7,7 @@
 /// size is what goes one way. Other keys may be there or not.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

@@ -3,8 +3,8 @@
 #include "analysis/calibration/measured_schedules.h"
 
 #include "analysis/calibration/shrinkage.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "sim/pipeline.h"
 
 #include <math.h>

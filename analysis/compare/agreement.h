@@ -1,7 +1,7 @@
 /// How far an executed run is from the simulator's: op by op, and in time.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "balance/run/iteration_times.h"
 #include "balance/timeline.h"
 #include "base/arena.h"

@@ -1,8 +1,8 @@
-/// What no contiguous plan and no schedule beats: the bounds of balance/bounds.h, minimised over
-/// all plans instead of asked of one.
+/// What no contiguous plan and no schedule beats: the bounds of balance/partition/bounds.h,
+/// minimised over all plans instead of asked of one.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -1,7 +1,7 @@
 /// Reads the samples of a source, thinned out where they do not fit.
 #include "analysis/diagnosis/iteration_series.h"
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 
 #include <string.h>
 

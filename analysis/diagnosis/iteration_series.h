@@ -6,7 +6,7 @@
 /// stands for the `stride` x `spacing` iterations of the run around it.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/study/setup.h"
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/store.h"

@@ -1,7 +1,7 @@
 /// Costs with what their source does not know completed by stated assumptions.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"

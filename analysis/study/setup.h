@@ -5,7 +5,7 @@
 #include "analysis/study/completion.h"
 #include "analysis/study/study.h"
 #include "analysis/study/trace_cache.h"
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "balance/ports.h"
 #include "balance/run/training.h"
 #include "base/arena.h"

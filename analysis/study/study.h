@@ -5,7 +5,7 @@
 #include "analysis/calibration/measured_link.h"
 #include "analysis/study/inputs.h"
 #include "balance/control/policy.h"
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "balance/migration/migration_plan.h"
 #include "balance/partition/balancer.h"
 #include "balance/repack/repack.h"

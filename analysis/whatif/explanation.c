@@ -1,7 +1,7 @@
 #include "analysis/whatif/explanation.h"
 
 #include "analysis/compare/contiguous_bound.h"
-#include "balance/bounds.h"
+#include "balance/schedule/makespan_bounds.h"
 #include "sim/costs.h"
 #include "sim/pipeline.h"
 #include "sim/training_replay.h"

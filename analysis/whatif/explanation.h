@@ -4,8 +4,8 @@
 
 #include "analysis/study/setup.h"
 #include "analysis/whatif/bubble_causes.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

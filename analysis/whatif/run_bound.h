@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/study/setup.h"
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"

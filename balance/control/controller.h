@@ -7,11 +7,11 @@
 #pragma once
 
 #include "balance/control/policy.h"
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "balance/migration/migration.h"
 #include "balance/migration/migration_plan.h"
 #include "balance/partition/balancer.h"
-#include "balance/placement.h"
 #include "balance/repack/repack.h"
 #include "base/status.h"
 

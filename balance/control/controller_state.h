@@ -3,11 +3,11 @@
 
 #include "balance/control/controller.h"
 #include "balance/control/forecast.h"
+#include "balance/control/iteration_estimate.h"
 #include "balance/control/policy.h"
 #include "balance/control/rank_speed.h"
 #include "balance/control/shadow.h"
-#include "balance/layer_costs.h"
-#include "balance/run/iteration_estimate.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
 

@@ -9,7 +9,7 @@
 /// Source: the damped trend is that of Gardner & McKenzie, Management Science 31 (1985).
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

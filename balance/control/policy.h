@@ -1,7 +1,7 @@
 /// When the controller decides, what its decisions look at, and what a change of the model is.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

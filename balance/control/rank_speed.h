@@ -16,7 +16,7 @@
 /// The variance is estimated from layers that stay.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -17,11 +17,11 @@
 /// measured ratios to an offline optimum.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/machine.h"
+#include "balance/control/iteration_estimate.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "balance/partition/balancer.h"
-#include "balance/placement.h"
-#include "balance/run/iteration_estimate.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -2,8 +2,8 @@
 /// from prefix sums.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/problem.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

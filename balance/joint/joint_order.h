@@ -5,9 +5,9 @@
 /// kinds and chunks only.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/joint/joint_layers.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/rng.h"
 #include "base/status.h"

@@ -6,9 +6,9 @@
 /// there for state.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/machine.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 

@@ -2,9 +2,9 @@
 /// that the places of the pipeline could be on, those that cost least to get to.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "balance/migration/migration.h"
-#include "balance/placement.h"
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/status.h"

@@ -1,8 +1,8 @@
 #include "balance/partition/balancer.h"
 
-#include "balance/bounds.h"
 #include "balance/metrics.h"
 #include "balance/partition/balancers.h"
+#include "balance/partition/bounds.h"
 #include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"

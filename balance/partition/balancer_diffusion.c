@@ -8,8 +8,8 @@
 /// it is not the optimum: `partition` is, and costs no more.
 #include "balance/partition/balancer_diffusion.h"
 
-#include "balance/bounds.h"
 #include "balance/partition/balancers.h"
+#include "balance/partition/bounds.h"
 #include "balance/partition/partition.h"
 
 status bal_balance_diffusion(const bal_problem *problem, const bal_chain *chain, arena *memory,

@@ -8,9 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// Products of two int64 that are compared before they are divided back.
-__extension__ typedef __int128 bal_wide;
-
 /// The layers of a problem as prefix sums, weighed by its weight. Loads are in the unit of the
 /// weight: ns, or parameters, where time factors and fixed times do not count.
 typedef struct bal_chain {

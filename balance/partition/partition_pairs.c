@@ -1,6 +1,6 @@
 #include "balance/partition/partition_pairs.h"
 
-#include "balance/bounds.h"
+#include "balance/partition/bounds.h"
 #include "balance/partition/pair_rows.h"
 #include "balance/partition/partition.h"
 

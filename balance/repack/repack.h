@@ -5,9 +5,9 @@
 /// where the schedule says so. Its iteration lasts what the evaluator says for the balancer's plan.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "balance/partition/balancer.h"
-#include "balance/placement.h"
 #include "balance/problem.h"
 #include "base/arena.h"
 #include "base/status.h"

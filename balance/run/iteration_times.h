@@ -5,9 +5,9 @@
 /// both mean the same by the parts of an iteration.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/placement.h"
 #include "balance/metrics.h"
-#include "balance/placement.h"
 #include "balance/run/training.h"
 #include "balance/schedule/schedule.h"
 #include "balance/timeline.h"

@@ -1,7 +1,7 @@
 #include "balance/run/training.h"
 
 #include "balance/control/policy.h"
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/schedule/schedule.h"
 
 const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT] = {

@@ -12,12 +12,12 @@
 #pragma once
 
 #include "balance/control/controller.h"
-#include "balance/disturbance.h"
-#include "balance/layer_costs.h"
-#include "balance/machine.h"
+#include "balance/costs/disturbance.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "balance/metrics.h"
 #include "balance/partition/balancer.h"
-#include "balance/placement.h"
 #include "balance/ports.h"
 #include "balance/repack/repack.h"
 #include "balance/schedule/schedule.h"

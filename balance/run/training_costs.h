@@ -4,7 +4,7 @@
 /// what it costs in any of them.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"

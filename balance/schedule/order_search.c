@@ -1,6 +1,6 @@
 #include "balance/schedule/order_search.h"
 
-#include "balance/bounds.h"
+#include "balance/schedule/makespan_bounds.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /// What overlapping an F and a B is worth: shorter costs for the overlapped pairs of an order.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 

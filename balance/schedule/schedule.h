@@ -1,9 +1,9 @@
 /// Who runs what when: the op order of every rank, compiled before the iteration and replayed.
 #pragma once
 
-#include "balance/placement.h"
+#include "balance/costs/placement.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/closed_form.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"

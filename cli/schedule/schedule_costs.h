@@ -1,8 +1,8 @@
 /// The costs file of `dynmo schedule`: what the ranks cost, in JSON.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/closed_form.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "sim/network.h"

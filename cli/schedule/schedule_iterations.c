@@ -1,6 +1,6 @@
 #include "cli/schedule/schedule_iterations.h"
 
-#include "balance/disturbance.h"
+#include "balance/costs/disturbance.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "sim/iteration_chain.h"

@@ -3,8 +3,8 @@
 /// post-validation.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /// `dynmo schedule --explain`: what makes the iteration as long as it is, its critical path.
 #pragma once
 
-#include "balance/stage_costs.h"
+#include "balance/costs/stage_costs.h"
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/json.h"

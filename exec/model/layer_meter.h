@@ -5,7 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "exec/device.h"
+#include "exec/device/device.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/device.h"
+#include "exec/device/device.h"
 #include "exec/kernels/kernels.h"
 #include "exec/model/layer.h"
 #include "exec/model/training_text.h"

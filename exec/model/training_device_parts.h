@@ -2,12 +2,12 @@
 #pragma once
 
 #include "base/arena.h"
+#include "exec/model/flow_pool.h"
 #include "exec/model/layer_meter.h"
 #include "exec/model/mechanism.h"
+#include "exec/model/slot_pool.h"
 #include "exec/model/training_device.h"
 #include "exec/stopwatch.h"
-#include "exec/transport/flow_pool.h"
-#include "exec/transport/slot_pool.h"
 
 /// A layer of the model, which the rank may hold.
 typedef struct exec_held_layer {

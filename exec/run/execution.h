@@ -31,7 +31,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "exec/clock.h"
-#include "exec/device.h"
+#include "exec/device/device.h"
 #include "exec/transport/transport.h"
 
 #include <stdbool.h>

@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 #include "exec/clock.h"
-#include "exec/device.h"
-#include "exec/run/program.h"
+#include "exec/device/device.h"
+#include "exec/device/program.h"
 #include "exec/transport/transport.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 #include "exec/transport/distributed_diffusion.h"
 
-#include "balance/bounds.h"
 #include "balance/partition/balancer_diffusion.h"
+#include "balance/partition/bounds.h"
 
 #include <assert.h>
 #include <inttypes.h>

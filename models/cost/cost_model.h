@@ -1,7 +1,7 @@
 /// Layer costs where there is no trace: work of a layer against the roofline of a GPU.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"

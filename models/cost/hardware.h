@@ -4,7 +4,7 @@
 /// their own names; models/hardware holds some to start from. Unknown keys are errors.
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"

@@ -8,7 +8,7 @@
 /// 2504.14960).
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "base/status.h"
 #include "models/cost/config.h"
 #include "models/cost/hardware.h"

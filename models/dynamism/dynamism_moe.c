@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "models/cost/saturating.h"
 #include "models/dynamism/dynamism_case.h"
-#include "models/experts/expert_load.h"
+#include "models/dynamism/expert_load.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "balance/control/controller.h"
-#include "balance/run/iteration_estimate.h"
+#include "balance/control/iteration_estimate.h"
 #include "base/rng.h"
 
 #include <assert.h>

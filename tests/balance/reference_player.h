@@ -2,8 +2,8 @@
 /// over the ranks until every op has its time. The oracle of the schedule tests.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "balance/timeline.h"
 #include "tests/assert_close.h"
 

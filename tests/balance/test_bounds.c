@@ -1,6 +1,7 @@
 /// Lower bounds: values by hand where they are met, and never above what any order takes.
-#include "balance/bounds.h"
 #include "balance/metrics.h"
+#include "balance/partition/bounds.h"
+#include "balance/schedule/makespan_bounds.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
 

@@ -59,8 +59,8 @@ static int64_t block_memory(const char *schedule, const bal_equal_stages *stages
     return is_early ? most - 1 : most;
 }
 
-/// Peak of the activations that a rank holds, in those of one chunk, as balance/SCHEDULES.md has
-/// it; -1 where no formula is known.
+/// Peak of the activations that a rank holds, in those of one chunk, as
+/// balance/schedule/SCHEDULES.md has it; -1 where no formula is known.
 static int64_t closed_memory(const char *schedule, const bal_equal_stages *stages, int rank)
 {
     const int64_t ranks = stages->rank_count;

@@ -1,6 +1,6 @@
-/// Tests of balance/disturbance.h: the numbers drawn are the same everywhere and have the moments
-/// that they are said to have; ranks are slowed as said; limits are refused by name.
-#include "balance/disturbance.h"
+/// Tests of balance/costs/disturbance.h: the numbers drawn are the same everywhere and have the
+/// moments that they are said to have; ranks are slowed as said; limits are refused by name.
+#include "balance/costs/disturbance.h"
 
 #include "tests/assert_close.h"
 

@@ -1,7 +1,7 @@
 /// The estimate against the static engine on random plans: exact for gpipe, a lower bound for the
 /// others, and how far below at most.
-#include "balance/machine.h"
-#include "balance/run/iteration_estimate.h"
+#include "balance/control/iteration_estimate.h"
+#include "balance/costs/machine.h"
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"

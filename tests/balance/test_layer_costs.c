@@ -1,5 +1,5 @@
 /// Means over microbatches, and the limits of the times.
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "tests/assert_close.h"
 
 static bal_layer_costs costs_with(const int64_t *forward, int columns)

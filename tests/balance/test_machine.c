@@ -1,6 +1,6 @@
 /// collective: formulas worked out by hand, links told apart, sums that saturate, and properties
 /// over random groups.
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 
 #include "base/rng.h"
 #include "tests/assert_close.h"

@@ -1,8 +1,8 @@
 /// Ranks of several chunks: equal to an exhaustive search over all cuts that is written as plainly
 /// as the definitions, on thousands of small random chains; proven bounds where the search for more
 /// than two chunks is no proof; and what larger chains must keep.
-#include "balance/bounds.h"
 #include "balance/partition/balancer.h"
+#include "balance/partition/bounds.h"
 #include "balance/partition/pair_rows.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"

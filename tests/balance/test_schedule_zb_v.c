@@ -2,8 +2,8 @@
 /// played, stays within every rank's memory, is no worse than the fixed orders where those fit, and
 /// never beats its bound. Small cases are held to every order there is. The bubble rates
 /// published for ZB-V are met or beaten.
-#include "balance/bounds.h"
 #include "balance/metrics.h"
+#include "balance/schedule/makespan_bounds.h"
 #include "sim/pipeline.h"
 #include "tests/balance/searched_orders.h"
 

@@ -1,5 +1,5 @@
 /// Stage costs: sums, placements, and what a message costs on which link.
-#include "balance/stage_costs.h"
+#include "balance/costs/stage_costs.h"
 #include "tests/assert_close.h"
 
 static void every_stage_has_one_rank_in_all_placements(void **state)

@@ -1,6 +1,6 @@
 /// Many scenarios of one order at once, with the bare recurrence in lanes beside them as what the
 /// machine could do; and draws of chained iterations.
-#include "balance/disturbance.h"
+#include "balance/costs/disturbance.h"
 #include "base/rng.h"
 #include "sim/iteration_chain.h"
 #include "sim/lanes.h"

@@ -1,8 +1,8 @@
 /// What it costs to time the layers of an iteration on device `cpu`: an iteration of one rank
 /// without it, with one microbatch timed layer by layer, and with all of them. The difference is
 /// the profile_ns of a study.
+#include "exec/device/program.h"
 #include "exec/model/training_device.h"
-#include "exec/run/program.h"
 #include "tests/bench/bench.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /// Programs of ranks: by hand, and of random orders that sends and waits pair up.
-#include "exec/run/program.h"
+#include "exec/device/program.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
 

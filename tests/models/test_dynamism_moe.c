@@ -1,6 +1,6 @@
 /// The case moe: the straggler against tokens per expert, where there is no imbalance at all,
 /// links, groups of replicas, determinism and bad input.
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "tests/models/dynamism_fixture.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /// expert_routing: sums, limits and moments of what is drawn, and the busiest rank by hand.
-#include "models/experts/expert_routing.h"
+#include "models/dynamism/expert_routing.h"
 #include "tests/assert_close.h"
 
 #include <math.h>

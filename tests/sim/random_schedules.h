@@ -1,8 +1,8 @@
 /// Random orders and costs for the tests of the engines.
 #pragma once
 
+#include "balance/costs/stage_costs.h"
 #include "balance/schedule/schedule.h"
-#include "balance/stage_costs.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

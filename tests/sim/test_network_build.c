@@ -3,7 +3,7 @@
 /// apart.
 #include "sim/network.h"
 
-#include "balance/placement.h"
+#include "balance/costs/placement.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"

@@ -1,7 +1,7 @@
 /// Layer costs of a recorded trace at any iteration.
 #pragma once
 
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 #include "balance/ports.h"
 #include "base/status.h"
 #include "traces/store/store.h"

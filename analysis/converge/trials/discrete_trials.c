@@ -1,8 +1,8 @@
 #include "analysis/converge/trials/discrete_trials.h"
 
 #include "analysis/converge/converge_records.h"
-#include "balance/bounds.h"
 #include "balance/partition/balancer.h"
+#include "balance/partition/bounds.h"
 #include "balance/partition/partition.h"
 #include "balance/schedule/schedule.h"
 

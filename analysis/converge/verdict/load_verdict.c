@@ -2,8 +2,8 @@
 
 #include "analysis/converge/converge_bounds.h"
 #include "analysis/converge/verdict/optimum.h"
-#include "balance/bounds.h"
 #include "balance/partition/balancer.h"
+#include "balance/partition/bounds.h"
 #include "balance/partition/partition.h"
 
 #include <inttypes.h>

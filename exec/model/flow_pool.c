@@ -1,4 +1,4 @@
-#include "exec/transport/flow_pool.h"
+#include "exec/model/flow_pool.h"
 #include "base/arena.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 /// What the stages of a plan cost: what a schedule is compiled from and what a player plays.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/machine.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/machine.h"
+#include "balance/costs/placement.h"
 #include "base/arena.h"
 #include "base/status.h"
 

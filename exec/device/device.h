@@ -5,10 +5,10 @@
 /// outputs of its ops, and what it says in a group that it is given.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/placement.h"
 #include "base/status.h"
-#include "exec/run/program.h"
+#include "exec/device/program.h"
 #include "exec/transport/group.h"
 
 #include <stdbool.h>

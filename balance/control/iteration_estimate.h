@@ -14,8 +14,8 @@
 /// empties after it, and its own work, none of which overlaps.
 #pragma once
 
-#include "balance/layer_costs.h"
-#include "balance/placement.h"
+#include "balance/costs/layer_costs.h"
+#include "balance/costs/placement.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
 #include "base/status.h"

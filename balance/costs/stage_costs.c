@@ -1,4 +1,4 @@
-#include "balance/stage_costs.h"
+#include "balance/costs/stage_costs.h"
 
 #include <inttypes.h>
 #include <math.h>

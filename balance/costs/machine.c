@@ -1,4 +1,4 @@
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "models/experts/expert_routing.h"
+#include "models/dynamism/expert_routing.h"
 
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/random_draw.h"

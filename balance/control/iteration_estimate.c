@@ -1,4 +1,4 @@
-#include "balance/run/iteration_estimate.h"
+#include "balance/control/iteration_estimate.h"
 
 #include "balance/partition/chain.h"
 

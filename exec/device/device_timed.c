@@ -1,8 +1,8 @@
 /// The device that only takes time: an op lasts as long as its stage's layers cost, summed and
 /// rounded as the simulator's costs are.
-#include "balance/stage_costs.h"
+#include "balance/costs/stage_costs.h"
 #include "base/arena.h"
-#include "exec/device.h"
+#include "exec/device/device.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "balance/disturbance.h"
+#include "balance/costs/disturbance.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "models/experts/expert_load.h"
+#include "models/dynamism/expert_load.h"
 
 #include "models/dynamism/dynamism_case.h"
 

@@ -1,4 +1,4 @@
-#include "balance/layer_costs.h"
+#include "balance/costs/layer_costs.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "balance/placement.h"
+#include "balance/costs/placement.h"
 
 #include <stddef.h>
 #include <string.h>

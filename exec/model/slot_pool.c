@@ -1,4 +1,4 @@
-#include "exec/transport/slot_pool.h"
+#include "exec/model/slot_pool.h"
 #include "base/arena.h"
 
 #include <assert.h>

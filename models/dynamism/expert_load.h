@@ -2,11 +2,11 @@
 /// tokens, per layer and microbatch; drawn (expert_routing.h) or recorded (expert_counts.h).
 #pragma once
 
-#include "balance/machine.h"
+#include "balance/costs/machine.h"
 #include "base/arena.h"
 #include "models/dynamism/dynamism.h"
+#include "models/dynamism/expert_routing.h"
 #include "models/experts/expert_counts.h"
-#include "models/experts/expert_routing.h"
 
 #include <stdbool.h>
 #include <stdint.h>

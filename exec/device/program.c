@@ -1,4 +1,4 @@
-#include "exec/run/program.h"
+#include "exec/device/program.h"
 
 /// The stage that the output of an op goes to, or -1.
 static int receiver_of(const bal_schedule *schedule, bal_op op, int stage)

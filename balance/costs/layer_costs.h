@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/// Products of two int64 that are compared before they are divided back.
+__extension__ typedef __int128 bal_wide;
+
 /// Times are of one microbatch. The arrays are borrowed: whoever fills the struct says for how
 /// long.
 typedef struct bal_layer_costs {
