@@ -32,6 +32,7 @@ same 4 --threads 2 --store t.db
 
 # A rank that is killed ends all; the same command goes on.
 export dynmo
+# shellcheck disable=SC2016 # for the shell of each rank
 "$launch" 3 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then sleep 0.3; kill -KILL $$; fi
     exec "$dynmo" study study.json --json --store k.db' >out 2>err && fail 'a rank is killed and all is well'
 [ -s out ] && fail 'a rank is killed and there is an answer'
