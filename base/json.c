@@ -211,7 +211,7 @@ typedef struct walk {
     int depth;
 } walk;
 
-/// The node behind node, or NULL behind the last.
+/// The node behind node, or NULL after the last.
 static const cJSON *walk_next(walk *path, const cJSON *node)
 {
     if (node->child != NULL) {
@@ -798,7 +798,7 @@ void json_write_value(json_writer *writer, json_value value)
     write_document(writer, &alone);
 }
 
-/// The keys from the root of a walk to a node, behind the path of the root.
+/// The keys from the root of a walk to a node, after the path of the root.
 static void write_leaf_key(json_writer *writer, const char *path, const walk *around,
                            const cJSON *node)
 {

@@ -49,7 +49,7 @@ json_value json_member(json_value object, const char *key);
 
 int json_count(json_value container);                     ///< members or elements; 0 if neither
 json_value json_element(json_value container, int index); ///< element, or member in file order
-json_value json_next(json_value element); ///< the one behind it in its container, or missing
+json_value json_next(json_value element); ///< the one after it in its container, or missing
 const char *json_key(json_value value);   ///< its key in the object that holds it
 
 /// Refuses an object with a key that is not in allowed, naming the nearest allowed one.

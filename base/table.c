@@ -40,7 +40,7 @@ static char *trimmed(char *text)
     return text;
 }
 
-/// The next line, without its end; NULL behind the last.
+/// The next line, without its end; NULL after the last.
 static char *next_line(table_reading *reading)
 {
     if (*reading->at == '\0') return NULL;
@@ -181,7 +181,7 @@ status table_open_bytes(const char *name, const char *bytes, size_t length, aren
         return error_set(err, STATUS_FORMAT, "%s: no line with the names of columns", name);
     }
     if (read.row_count == 0) {
-        return error_set(err, STATUS_FORMAT, "%s: no row behind the names of columns", name);
+        return error_set(err, STATUS_FORMAT, "%s: no row after the names of columns", name);
     }
     *out = read;
     return STATUS_OK;

@@ -20,7 +20,7 @@ struct cli_arguments {
     const char *operands[CLI_OPERANDS_MAX];
 };
 
-/// Parses the words behind the command's name. words are borrowed as long as arguments.
+/// Parses the words after the command's name. words are borrowed as long as arguments.
 ///
 /// @param arguments zero, but for command_line
 /// @return STATUS_INVALID naming the word that is wrong. With --help: wants_help, STATUS_OK.

@@ -11,7 +11,7 @@ enum { CLI_OPTIONS_MAX = 40, CLI_OPERANDS_MAX = 4096 };
 typedef struct cli_option {
     const char *name;     // "--stages"
     char letter;          // 'o' for -o, or 0
-    const char *argument; // "P", or NULL for a switch; "[P]" may be left out behind the last word,
+    const char *argument; // "P", or NULL for a switch; "[P]" may be left out after the last word,
                           // the value is then ""
     const char *help;     // one sentence, with unit and default
     bool may_repeat;
@@ -35,7 +35,7 @@ typedef struct cli_command {
 /// @param name must be in the command's table (asserted)
 const char *cli_value(const cli_arguments *arguments, const char *name);
 
-/// Values of an option that may repeat, in order; NULL behind the last.
+/// Values of an option that may repeat, in order; NULL after the last.
 const char *cli_value_at(const cli_arguments *arguments, const char *name, int index);
 
 bool cli_has(const cli_arguments *arguments, const char *name);

@@ -8,7 +8,7 @@
 
 enum { NUMBER_BYTES = 64 };
 
-/// Copies the number at *rest and moves *rest behind its comma; NULL behind the last.
+/// Copies the number at *rest and moves *rest after its comma; NULL after the last.
 static status next_number(const char *option, const char **rest, char number[NUMBER_BYTES],
                           error_message *err)
 {

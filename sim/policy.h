@@ -42,7 +42,7 @@ typedef struct sim_claim {
 /// @param claims       [stage_count] out
 /// @param need         [rank_count] out: the least limit under which the policy can play
 /// @return STATUS_INFEASIBLE if a limit is below the need, naming rank, need and limit;
-///         STATUS_INVALID naming the stage where a microbatch leaves memory behind, if the policy
+///         STATUS_INVALID naming the stage where a microbatch leaves memory after it, if the policy
 ///         is another than static. Time O(ops).
 status sim_claims_fill(const bal_schedule *schedule, sim_policy policy,
                        const bal_stage_costs *costs, const int64_t *memory_limit, sim_claim *claims,

@@ -361,8 +361,7 @@ static void compare_decisions(ana_check *check)
         write_decision(check->measured, before, measured);
         const size_t used = strlen(quantity->detail);
         snprintf(quantity->detail + used, sizeof quantity->detail - used,
-                 "; behind iteration %d the run decided %s, the plan %s", before, measured,
-                 planned);
+                 "; after iteration %d the run decided %s, the plan %s", before, measured, planned);
         return;
     }
 }

@@ -696,7 +696,7 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
     const ana_check_quantity *memory = worst_of(check, ANA_CHECK_MEMORY);
     if (outside != NULL) {
         explain_words(outside, ANA_CAUSE_OUTSIDE,
-                      "the pipeline is as planned, what comes behind it is not: reduction of "
+                      "the pipeline is as planned, what comes after it is not: reduction of "
                       "gradients, optimizer step, decision or migration",
                       cause);
     } else if (decisions != NULL) {

@@ -126,7 +126,7 @@ static void write_megatron(const bal_plan *plan, const exported_stage *stages, i
                            const char *layout, text_buffer *out)
 {
     const int stage_count = plan->rank_count * plan->chunk_count;
-    text_append(out, "# Options of Megatron-LM, for bash: \"${PIPELINE_ARGS[@]}\" behind the "
+    text_append(out, "# Options of Megatron-LM, for bash: \"${PIPELINE_ARGS[@]}\" after the "
                      "training script.\n");
     write_head(plan, plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", out);
     text_format(out,

@@ -169,7 +169,7 @@ static status open_trace(ana_setup *setup, arena *memory, error_message *err)
     if (study->first_iteration > info->last_iteration) {
         return error_set(
             err, STATUS_INVALID,
-            "%s: trace.first_iteration: %d is behind the trace's last iteration %" PRId64,
+            "%s: trace.first_iteration: %d is after the trace's last iteration %" PRId64,
             study->path, study->first_iteration, info->last_iteration);
     }
     setup->iteration_count = (int)(info->last_iteration + 1) - setup->first_iteration;

@@ -253,7 +253,7 @@ bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number)
     return true;
 }
 
-/// The members of a JSON object without its braces, behind those that are there.
+/// The members of a JSON object without its braces, after those that are there.
 static void append_members(text_buffer *out, const char *object)
 {
     const size_t length = strlen(object);

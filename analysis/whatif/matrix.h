@@ -90,7 +90,7 @@ bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
 
 /// Appends the study of a point.
 ///
-/// @param more  further changes, as json_change takes them, behind those of the values; NULL: none
+/// @param more  further changes, as json_change takes them, after those of the values; NULL: none
 /// @param value [axis_count], or NULL: the study as written
 /// @return STATUS_FORMAT if a change leads through a value that is no object; STATUS_NO_MEMORY
 status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *more,

@@ -135,7 +135,7 @@ static bool is_indistinguishable(ana_error_bar difference, double equivalence)
     return holds_zero || (difference.low >= -equivalence && difference.high <= equivalence);
 }
 
-/// The first that has no group begins one; all behind it that are like it join.
+/// The first that has no group begins one; all after it that are like it join.
 static void divide_into_groups(const ana_losses *losses, double equivalence, workspace *space,
                                ana_ranked *standings)
 {

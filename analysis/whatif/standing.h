@@ -46,7 +46,7 @@ status ana_standing_find(const ana_point *points, int64_t point_count,
 /// Whether two points that were played are the same in all that is told of them.
 bool ana_points_are_alike(const ana_point *one, const ana_point *other);
 
-/// The rank behind those points from rank on that are like the one at rank, in all that is told of
+/// The rank after those points from rank on that are like the one at rank, in all that is told of
 /// them: values that make no difference, as balancers on one stage.
 ///
 /// @param end rank at which to stop

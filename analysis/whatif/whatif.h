@@ -31,7 +31,7 @@ typedef struct ana_whatif {
     const char *title;
     ana_objective objective;
     ana_matrix matrix;
-    int64_t item_count;   // the points that are taken and, behind them, the study as written where
+    int64_t item_count;   // the points that are taken and, after them, the study as written where
                           // it is none of them
     int64_t reference;    // item of the study as written; of the first point where that cannot be
                           // opened

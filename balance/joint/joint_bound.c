@@ -163,7 +163,7 @@ static int64_t rank_bound(const bal_joint_layers *layers, bal_joint_shape shape,
     int64_t bound = max_of(head + both + count * weight, head + both + tail);
     if (held.begin == held.end || (is_double && !has_second)) return bound;
 
-    // Stages behind the first and the second chunk; the turn of V crosses no ranks.
+    // Stages after the first and the second chunk; the turn of V crosses no ranks.
     const bool is_v = is_double && shape.placement == BAL_PLACEMENT_V;
     const int behind_first = (is_double ? 2 * ranks : ranks) - 1 - rank;
     const int behind_second = !is_double ? behind_first : is_v ? rank : ranks - 1 - rank;

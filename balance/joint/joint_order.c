@@ -327,7 +327,7 @@ static int64_t *held_of(const dispatch *state, int rank)
     return &state->board->idle_ns[rank];
 }
 
-/// Room that the ops behind an F need so that it can be finished: that of the second chunk, and
+/// Room that the ops after an F need so that it can be finished: that of the second chunk, and
 /// what gradients hold beyond activations.
 static int64_t reserve_of(const dispatch *state, int rank, int chunk)
 {

@@ -99,7 +99,7 @@ void bal_joint_path_init(const bal_joint_board *board, arena *memory, bal_joint_
 void bal_joint_find_path(const bal_joint_board *board, const bal_joint_code *lines, rng *coin,
                          bal_joint_path *path);
 
-/// Reads an order into lines; BW becomes B and, with a split, W behind it. Overlapped pairs become
+/// Reads an order into lines; BW becomes B and, with a split, W after it. Overlapped pairs become
 /// their two ops.
 ///
 /// @param fused out: whether the order has full backwards where the board has a split

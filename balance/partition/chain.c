@@ -170,8 +170,8 @@ static status check_current(const bal_problem *problem, error_message *err)
     for (int stage = 0; stage < stages; stage++) {
         if (first[stage] > first[stage + 1]) {
             return error_set(err, STATUS_INVALID,
-                             "current_first_layer falls from %d to %d behind stage %d",
-                             first[stage], first[stage + 1], stage);
+                             "current_first_layer falls from %d to %d after stage %d", first[stage],
+                             first[stage + 1], stage);
         }
     }
     if (first[0] != 0 || first[stages] != layer_count) {

@@ -5,7 +5,7 @@
 /// chunk 0 down, F of chunk 1 up, B of chunk 1 down, B of chunk 0 up. Even sweeps go down, odd ones
 /// up, and a sweep begins on the rank where the one before has ended. Every sweep takes the
 /// microbatches in turn, so that the order of a rank is a word of codes: a sweep's code is its
-/// number; that of the W behind the B of a sweep is its number + chunk_count.
+/// number; that of the W after the B of a sweep is its number + chunk_count.
 #pragma once
 
 #include "balance/schedule/schedule_families.h"

@@ -16,7 +16,7 @@ bool bal_schedule_overlaps(const bal_schedule *schedule);
 ///
 /// @param ratio time of a pair / time of its ops one after the other, in (0, 1]. 1 is what
 ///              PyTorch's runtime does, which runs them one after the other; DualPipe's kernels
-///              hide the messages between experts of one op behind the work of the other
+///              hide the messages between experts of one op after the work of the other
 /// @param out   times are carved from memory; what else costs has is borrowed
 /// @return STATUS_INVALID for another ratio. Time O(stages * microbatches + ops).
 status bal_overlap_costs(const bal_schedule *schedule, const bal_stage_costs *costs, double ratio,

@@ -20,7 +20,7 @@ typedef enum bal_op_kind {
     OP_KIND_COUNT
 } bal_op_kind;
 
-/// An F and a B or BW of two microbatches, one behind the other, may be one piece of work, an
+/// An F and a B or BW of two microbatches, one after the other, may be one piece of work, an
 /// overlapped pair ("F0&BW1"): it begins when the messages of both are there, its ops run back to
 /// back, and the messages of both leave when the second ends. What overlapping saves is a matter of
 /// their costs.
@@ -146,9 +146,9 @@ int bal_schedule_microbatch_count(const bal_schedule_family *family, int rank_co
 /// no cycle among the ranks' waits. Orders that were imported or written by hand come through here.
 ///
 /// @param topological [op_count] or NULL, out: indices into ops such that every op stands behind
-///                    the op before it on its rank and behind the op whose message it needs; of an
+///                    the op before it on its rank and after the op whose message it needs; of an
 ///                    overlapped pair both stand behind both messages, and whoever waits for either
-///                    behind the second.
+///                    after the second.
 ///                    Among ops that could come next, ranks take turns (round robin), so that
 ///                    neighbours in this order are independent where the schedule allows.
 ///                    Unspecified on failure.

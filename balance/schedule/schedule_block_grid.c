@@ -8,7 +8,7 @@
 void bal_block_grid_init(block_grid *grid, int rank_count, int microbatch_count, int last_slot,
                          arena *memory)
 {
-    // Behind the last block, all W at most: two of each microbatch.
+    // After the last block, all W at most: two of each microbatch.
     const int64_t width =
         (int64_t)last_slot + (BLOCK_PERIOD + 2) * (int64_t)microbatch_count + BLOCK_PERIOD;
     assert(width <= INT32_MAX);
@@ -86,7 +86,7 @@ typedef struct rank_memory {
     int pending;
 } rank_memory;
 
-/// Memory behind a slot. Where weights are not in the grid, an empty slot does the one that waits.
+/// Memory after a slot. Where weights are not in the grid, an empty slot does the one that waits.
 static rank_memory behind(rank_memory before, uint8_t kind, bool has_weights)
 {
     switch (kind) {
@@ -252,7 +252,7 @@ static int earliest_slot(const block_grid *grid, int rank, block_kind kind, int 
 /// Where an iteration stands, slot by slot over all ranks.
 typedef enum block_phase { BLOCK_WARMUP, BLOCK_STEADY, BLOCK_COOLDOWN } block_phase;
 
-/// Pulls the ops of the cool-down, behind the last first forward, and with weights in the grid also
+/// Pulls the ops of the cool-down, after the last first forward, and with weights in the grid also
 /// those of the warm-up, before the first last backward.
 static void pull(block_grid *grid, bool has_weights, block_phase phase)
 {
@@ -274,7 +274,7 @@ static void pull(block_grid *grid, bool has_weights, block_phase phase)
     }
 }
 
-/// Moves the op in a cell to the slot behind the op before it on its rank and the one whose message
+/// Moves the op in a cell to the slot after the op before it on its rank and the one whose message
 /// it needs. `free` is where the rank goes on.
 static int squeeze_op(block_grid *grid, int rank, int slot, int free)
 {
@@ -349,7 +349,7 @@ static bool put_last(block_grid *grid, int rank, block_kind kind, int count, int
     return true;
 }
 
-/// Puts the W from index `weight` on into the empty slots behind the one before, each behind the
+/// Puts the W from index `weight` on into the empty slots after the one before, each after the
 /// backward that it belongs to by their order. False where one of those before is too early.
 static bool put_last_weights(block_grid *grid, int rank, int weight)
 {

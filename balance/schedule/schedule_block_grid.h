@@ -42,12 +42,12 @@ typedef struct block_grid {
     int rank_count;
     int microbatch_count;
     int width;     // slots of a row
-    int used;      // behind them, all slots are empty
+    int used;      // after them, all slots are empty
     uint8_t *cell; // [rank_count][width] block_kind
     int *slot;     // [rank_count][BLOCK_KIND_COUNT][microbatch_count] where the op stands; joined
                    // weights fill the rows of both
-    int *held;     // [rank_count][width] scratch: activations held behind the slot
-    int *pending;  // [rank_count][width] scratch: W that could run behind the slot
+    int *held;     // [rank_count][width] scratch: activations held after the slot
+    int *pending;  // [rank_count][width] scratch: W that could run after the slot
     int *next;     // [rank_count][BLOCK_KIND_COUNT] scratch: ops of the kind met so far
 } block_grid;
 
@@ -99,8 +99,8 @@ void bal_block_grid_begin(block_grid *grid, const building_block *block);
 /// chunk 1 first. Time as above.
 void bal_block_grid_end_pulled(block_grid *grid);
 
-/// Another end: behind the last F of rank 0 the backwards of both chunks alternate, each as far
-/// behind its neighbour's as the way takes; W go where slots are left.
+/// Another end: after the last F of rank 0 the backwards of both chunks alternate, each as far
+/// after its neighbour's as the way takes; W go where slots are left.
 ///
 /// @return whether every W then has its B before it; otherwise the grid holds no order. Ranks may
 ///         still wait for each other.

@@ -166,7 +166,7 @@ static void put_zb_v_warmup(writing *at, int rank_count, int rank)
     }
 }
 
-/// Every forward has a backward behind it, the two chunks in turn.
+/// Every forward has a backward after it, the two chunks in turn.
 static void put_zb_v_steady(writing *at, int forward_count)
 {
     int *const forwards = at->count[OP_FORWARD];

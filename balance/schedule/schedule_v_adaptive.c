@@ -30,7 +30,7 @@ typedef struct block_shape {
     int first[FIRST_OPS]; // where the ops of rank 0 stand in the period
     int step;             // by which the ops that go down stand later, on ranks 1 to step_count
     int step_count;
-    int last_step; // and on the ranks behind them, at most step
+    int last_step; // and on the ranks after them, at most step
 } block_shape;
 
 typedef struct block_search {
@@ -65,7 +65,7 @@ static bool places_of(const block_shape *shape, int rank, int place[FIRST_OPS])
     return true;
 }
 
-/// Gives every op the first slot of its place behind the op that it waits for.
+/// Gives every op the first slot of its place after the op that it waits for.
 static bool make_block(const block_shape *shape, int rank_count, building_block *block)
 {
     for (int rank = 0; rank < rank_count; rank++) {
@@ -213,7 +213,7 @@ static int64_t chunks_max(const bal_order_search *find, int rank)
 static void carve(block_search *search, arena *memory)
 {
     const int ranks = search->find.rank_count;
-    // Every op stands at most a period behind the one that it waits for.
+    // Every op stands at most a period after the one that it waits for.
     const int last_slot = FIRST_OPS * BLOCK_PERIOD * ranks;
     bal_block_grid_init(&search->grid, ranks, search->find.microbatch_count, last_slot, memory);
     search->block = arena_array(memory, (size_t)ranks, sizeof *search->block);

@@ -88,7 +88,7 @@ static void fill_1f1b_block(building_block *block, int rank_count)
     place_backwards(block, rank_count, BLOCK_B0, &slot, &in_period);
 }
 
-/// Puts the second slot of every BW behind its first.
+/// Puts the second slot of every BW after its first.
 static void place_second_slots(block_grid *grid)
 {
     for (int rank = 0; rank < grid->rank_count; rank++) {
@@ -131,7 +131,7 @@ static int earliest_slot(const block_grid *grid, int rank, block_kind kind, int 
     return (awaited > before ? awaited : before) + 1;
 }
 
-/// The first place between earliest and slot that is empty, for a backward with the one behind it.
+/// The first place between earliest and slot that is empty, for a backward with the one after it.
 static int free_slot(const uint8_t *row, block_kind kind, int earliest, int slot)
 {
     const bool is_first_of_two = kind == BLOCK_B1 || kind == BLOCK_B0;

@@ -23,13 +23,13 @@ enum { FORWARD, INPUT, WEIGHT }; // codes of a search of one chunk
 typedef enum warmup_rule {
     WARMUP_NO_DELAY, ///< those that end before the first gradient arrives
     WARMUP_NO_GAP,   ///< one more, so that the rank never waits for it
-    WARMUP_SLOPE,    ///< a fixed number for each rank behind
-    WARMUP_SPREAD,   ///< what fills the memory on rank 0, in proportion to the ranks behind
+    WARMUP_SLOPE,    ///< a fixed number for each rank after it
+    WARMUP_SPREAD,   ///< what fills the memory on rank 0, in proportion to the ranks after it
 } warmup_rule;
 
 typedef struct warmup {
     warmup_rule rule;
-    int quarters;      // WARMUP_SLOPE: forwards per rank behind, in quarters, rounded up
+    int quarters;      // WARMUP_SLOPE: forwards per rank after it, in quarters, rounded up
     bool is_staggered; // a later rank runs at least one fewer, so that none waits for its input;
                        // else it may run as many, which pays where memory is tight
 } warmup;
@@ -55,7 +55,7 @@ enum { WARMUP_COUNT = sizeof warmups / sizeof warmups[0] };
 typedef enum weight_rule {
     WEIGHT_FILL_ALL,  ///< W in every gap, also where it overruns
     WEIGHT_FILL_PAST, ///< an overrunning W only in gaps that the rank cannot afford to leave
-    WEIGHT_HAND,      ///< W at a fixed distance behind B: zb-h1, zb-h2
+    WEIGHT_HAND,      ///< W at a fixed distance after B: zb-h1, zb-h2
 } weight_rule;
 
 /// What a pass decides by.
@@ -111,7 +111,7 @@ static void put_weight(search *find, int rank)
     bal_order_pass_put_weight(&find->pass, rank, find->pass.ranks[rank].free_ns);
 }
 
-/// Memory that a forward needs at once: its own, and of a B behind it that may take more.
+/// Memory that a forward needs at once: its own, and of a B after it that may take more.
 static int64_t forward_need(const search *find, int rank)
 {
     return find->orders.ranks[rank].need[FORWARD];

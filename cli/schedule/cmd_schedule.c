@@ -437,7 +437,7 @@ const cli_command cli_command_schedule = {
             {.name = "--iterations",
              .argument = "N",
              .help =
-                 "Also plays so many iterations one behind the other, where every rank begins with "
+                 "Also plays so many iterations one after the other, where every rank begins with "
                  "the next as soon as it is done: how long all take, and how long each once they "
                  "repeat."},
             {.name = "--rank-jitter",

@@ -60,7 +60,7 @@ typedef struct cli_schedule_step {
 ///
 /// @param iterated costs are ones that sim_costs_check accepts
 /// @return STATUS_UNSUPPORTED for another policy than static and for messages that keep ranks busy
-///         or share links; STATUS_INVALID for an unknown name, an order that cannot validate behind
-///         the step, or more ns than SIM_ITERATIONS_NS_MAX
+///         or share links; STATUS_INVALID for an unknown name, an order that cannot validate after
+///         it the step, or more ns than SIM_ITERATIONS_NS_MAX
 status cli_schedule_step_play(const cli_arguments *arguments, const cli_iterated_schedule *iterated,
                               arena *memory, cli_schedule_step *step, error_message *err);

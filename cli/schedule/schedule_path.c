@@ -94,7 +94,7 @@ void cli_schedule_path_json(const cli_schedule_path *path, json_writer *writer)
 }
 
 /// The rank with the most time behind one with so much: ranks of equal time in their order, -1
-/// behind the last that has any.
+/// after the last that has any.
 static int next_rank(const cli_schedule_path *path, int before)
 {
     const int64_t limit_ns = before < 0 ? INT64_MAX : rank_ns(path, before);

@@ -46,7 +46,7 @@ static status check_source(const cli_arguments *arguments, error_message *err)
     return STATUS_OK;
 }
 
-/// A number of tokens, with k, M, B or T behind it.
+/// A number of tokens, with k, M, B or T after it.
 static status read_tokens(const char *text, int64_t *tokens, error_message *err)
 {
     static const char suffixes[] = "kMBT";

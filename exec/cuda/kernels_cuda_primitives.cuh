@@ -1,5 +1,5 @@
 /// What CUDA C++ has no function for: instructions of the matrix units, copies into shared memory
-/// that run behind the lanes, and shared memory whose size the launch chooses.
+/// that run after the lanes, and shared memory whose size the launch chooses.
 ///
 /// tests/gpu/emulation has a file of the same name that does the same on the host.
 #pragma once

@@ -29,7 +29,7 @@ typedef struct exec_matmul {
     bool is_float; // c is fp32 whatever the values are (gradients of weights, logits of routers)
 } exec_matmul;
 
-/// Rows of several sequences behind each other. A row attends to the rows up to itself of its own
+/// Rows of several sequences after each other. A row attends to the rows up to itself of its own
 /// sequence, within the key blocks that its query block lists. Rows may have been gathered: their
 /// positions ascend, so causal order is the order of rows.
 ///
@@ -73,7 +73,7 @@ typedef struct exec_handover {
     uint64_t magic;
     int64_t byte_count;
     void *memory;
-    void *ready; // event behind which memory is filled
+    void *ready; // event after which memory is filled
     void *taken; // event that the taker records
     void *state; // of the giver's buffer
 } exec_handover;

@@ -112,7 +112,7 @@ EXEC_CPU_WIDEST static void multiply_tall_tile(const tile *at)
     }
 }
 
-/// Copies columns of b from element (first, column) on, behind each other per inner index, filled
+/// Copies columns of b from element (first, column) on, after each other per inner index, filled
 /// up with zeros.
 static void pack(const exec_cpu_product *product, int first, int inner, int column, int columns,
                  float *panel)

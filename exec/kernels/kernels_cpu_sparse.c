@@ -1,5 +1,5 @@
 // Products with matrices of few entries. Rows are taken in strips and turned, so that each entry is
-// multiplied with the values of a whole strip at once, which lie behind one another: vectors,
+// multiplied with the values of a whole strip at once, which lie one after another: vectors,
 // though the entries stand anywhere.
 #include "exec/kernels/kernels_cpu_row.h"
 

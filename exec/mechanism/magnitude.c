@@ -22,7 +22,7 @@ static uint32_t magnitude_of(float weight)
 /// Weights that may stay, by the next bits of their magnitudes, of those whose bits in front are
 /// known.
 ///
-/// @param known bits in front; shift: bits behind the class
+/// @param known bits in front; shift: bits after the class
 static void count_classes(const exec_weights *held, int held_count, uint32_t known, int bits,
                           int shift, int64_t *count)
 {
@@ -155,7 +155,7 @@ static void list_places(const exec_weights *held, int held_count, arena *memory,
 /// What the root does with what it was sent: brings what stays into the order of ranks again.
 ///
 /// @param sizes  [rank_count] bytes of each rank; in: sent, out: that stay
-/// @param places of all ranks, one behind the other; in: sent, out: that stay
+/// @param places of all ranks, one after the other; in: sent, out: that stay
 static void choose_at_root(const exec_group *group, arena *memory, int64_t kept_count,
                            int64_t *sizes, place *places)
 {

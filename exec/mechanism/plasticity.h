@@ -29,7 +29,7 @@ exec_freezing_options exec_freezing_options_default(void);
 /// STATUS_INVALID naming parameter, value and limits.
 status exec_freezing_options_check(const exec_freezing_options *options, error_message *err);
 
-/// Whether layers may freeze behind an iteration.
+/// Whether layers may freeze after an iteration.
 bool exec_freezing_decides(const exec_freezing_options *options, int iteration);
 
 /// What is known of a layer's movement. All zero: nothing yet.
@@ -53,7 +53,7 @@ double exec_parameter_movement(const float *now, const float *before, int64_t co
 void exec_plasticity_observe(exec_plasticity *plasticity, double movement, bool is_first,
                              const exec_freezing_options *options);
 
-/// How many layers are frozen from now on: those that were, and behind them all that are calm, up
+/// How many layers are frozen from now on: those that were, and after them all that are calm, up
 /// to the first that is not.
 ///
 /// @param is_frozen, is_calm [layer_count] in model order, 0 or 1

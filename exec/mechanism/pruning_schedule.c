@@ -15,7 +15,7 @@ static status check_schedule(const exec_pruning_options *options, error_message 
     const int end = options->end_iteration;
     if (start < 0) return error_set(err, STATUS_INVALID, "start_iteration %d is negative", start);
     if (end <= start) {
-        return error_set(err, STATUS_INVALID, "end_iteration %d is not behind start_iteration %d",
+        return error_set(err, STATUS_INVALID, "end_iteration %d is not after start_iteration %d",
                          end, start);
     }
     if (options->interval < 1) {

@@ -27,7 +27,7 @@ exec_pruning_options exec_pruning_options_default(void);
 /// STATUS_INVALID naming parameter, value and limits.
 status exec_pruning_options_check(const exec_pruning_options *options, error_message *err);
 
-/// Whether the model is pruned before this iteration, and so behind the one in front of it.
+/// Whether the model is pruned before this iteration, and so after the one in front of it.
 bool exec_pruning_is_step(const exec_pruning_options *options, int iteration);
 
 /// Sparsity that a step at iteration leaves:

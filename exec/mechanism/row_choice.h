@@ -1,7 +1,7 @@
 /// Which rows of a microbatch a block computes, decided on the host: those that a router picks
 /// (mixture of depths), or those that have not left yet (early exit).
 ///
-/// A microbatch is sequence_count sequences of sequence_length rows each, one behind the other.
+/// A microbatch is sequence_count sequences of sequence_length rows each, one after the other.
 /// Chosen rows are named by ascending number, so the causal order of a sequence is that of its
 /// chosen rows.
 #pragma once
@@ -58,7 +58,7 @@ typedef struct exec_early_exit_options {
     double threshold;      // of the cosine, in (-1, 1], once it has settled
     int settle_iterations; // it comes down from 1 by exp(-iteration / settle_iterations); 0: at
                            // once
-    int first_exit;        // block (from 0) behind which the first tokens may leave
+    int first_exit;        // block (from 0) after which the first tokens may leave
 } exec_early_exit_options;
 
 /// Threshold 0.99 within some 100 iterations, from the first block on: of 8 blocks of width 64 the

@@ -1,7 +1,7 @@
 /// The inside of a transformer block, for those who change what it computes. Internal to the
 /// layers.
 ///
-/// A block is two halves, one behind the other: attention (x += attention(norm1(x))) and MLP
+/// A block is two halves, one after the other: attention (x += attention(norm1(x))) and MLP
 /// (x += mlp(norm2(x))). A half computes rows [row_count][width], dense, of any number of sequences
 /// of any length, the residual path in place. Each half has F, B and W of its own and keeps its own
 /// part of the slot, in regions of the rank's buffers that are taken for the rows there really are:
@@ -17,7 +17,7 @@
 ///               with all rows. A choice of rows (block_rows.h) gathers them, calls the halves with
 ///               the shape of what it gathered, and scatters.
 ///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's.
-///               Sparse attention chooses fewer behind the queries and keys (hashed_attention.h).
+///               Sparse attention chooses fewer after the queries and keys (hashed_attention.h).
 ///   MLP         the second half is one pair of linears, mlp_half.c, or experts, moe_half.h.
 ///   linears     all products with weights go through linear.h: compressed matrices enter there.
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
@@ -32,7 +32,7 @@ typedef struct exec_half_slot {
     exec_norm_slot norm;
     void *output_gradient; // [row_count][width] B to W: of the half's output
     /// Attention: query-key-value [row_count][3 * width] and attention's output [row_count][width];
-    /// MLP: before and behind GELU, [row_count][hidden_width] both. inner F to B, outer F to W.
+    /// MLP: before and after GELU, [row_count][hidden_width] both. inner F to B, outer F to W.
     void *inner, *outer;
     void *inner_gradient; // B to W: of inner
     float *log_sum;       // attention only, [row_count][head_count] F to B
@@ -42,8 +42,8 @@ typedef struct exec_half_slot {
 typedef struct exec_experts {
     int expert_count;
     size_t router;        // offset of [width][expert_count]
-    exec_linear up, down; // of expert 0; the others follow, matrices behind matrices, biases behind
-                          // biases
+    exec_linear up, down; // of expert 0; the others follow, matrices behind matrices, biases after
+                          // it biases
 } exec_experts;
 
 typedef struct exec_block {

@@ -318,7 +318,7 @@ static int64_t mechanism_bytes(const exec_layer *layer)
     return mechanism->packed_bytes != NULL ? mechanism->packed_bytes(layer) : 0;
 }
 
-/// Master and, of a layer that learns, both moments, which lie behind one another.
+/// Master and, of a layer that learns, both moments, which lie one after another.
 static size_t float_bytes(const exec_layer *layer, bool is_frozen)
 {
     return (is_frozen ? 1 : 3) * layer->parameter_count * sizeof(float);

@@ -64,7 +64,7 @@ typedef struct exec_layer {
     exec_tensor tensors[EXEC_LAYER_TENSORS_MAX];
     int tensor_count;
     size_t parameter_count; // numbers
-    /// [parameter_count] device memory each, behind one another: master, moment1, moment2. A frozen
+    /// [parameter_count] device memory each, one after another: master, moment1, moment2. A frozen
     /// layer has no moments and no gradient: NULL.
     float *master, *moment1, *moment2;
     float *gradient;         // [parameter_count] device memory
@@ -112,7 +112,7 @@ status exec_layer_forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, e
 
 /// B: the gradient of the output becomes that of the input in place. The head makes it of its
 /// losses, whatever was there; the embedding only keeps it for W; with passes_no_gradient it is not
-/// defined behind the call. Gradients are of the mean loss over the microbatch's rows.
+/// defined after the call. Gradients are of the mean loss over the microbatch's rows.
 ///
 /// @param gradient [row_count][width] device memory
 status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradient,

@@ -9,8 +9,8 @@ struct exec_layer_table {
     size_t layer_bytes, slot_bytes;
     /// Lists the tensors with exec_layer_add_tensor, and fills what the kind has beside.
     status (*describe)(exec_layer *layer, error_message *err);
-    void (*undescribe)(exec_layer *layer); // also behind a describe that failed; NULL: nothing
-    /// What a slot has beside regions of the buffers; both NULL: nothing. end_slot also behind a
+    void (*undescribe)(exec_layer *layer); // also after a describe that failed; NULL: nothing
+    /// What a slot has beside regions of the buffers; both NULL: nothing. end_slot also after a
     /// begin_slot that failed.
     status (*begin_slot)(exec_layer *layer, exec_slot *slot, error_message *err);
     void (*end_slot)(exec_layer *layer, exec_slot *slot);

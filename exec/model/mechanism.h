@@ -23,14 +23,14 @@ typedef struct exec_layer_set {
 
 typedef struct exec_mechanism_table {
     /// Makes layer->mechanism in the state that a fresh layer has. exec_layer_create calls it last,
-    /// exec_layer_destroy calls destroy first, also behind a create that failed.
+    /// exec_layer_destroy calls destroy first, also after a create that failed.
     status (*create)(exec_layer *layer, error_message *err);
     void (*destroy)(exec_layer *layer);
 
-    /// Behind exec_layer_initialise: what a fresh layer keeps of its parameters.
+    /// After exec_layer_initialise: what a fresh layer keeps of its parameters.
     status (*initialise)(exec_layer *layer, error_message *err);
 
-    /// Behind the update of an iteration. Collective over the pipeline: all of its ranks call, also
+    /// After the update of an iteration. Collective over the pipeline: all of its ranks call, also
     /// one without layers. What it decides must not depend on how layers lie on ranks: vectors over
     /// layers with one contributor per entry, counts as int64, draws keyed by seed, iteration and
     /// layer. May set is_frozen and passes_no_gradient, masks and parameters; a pruned parameter
@@ -63,7 +63,7 @@ typedef struct exec_mechanism_table {
     /// kept, live blocks. Every layer of a model has as many columns.
     int (*load_columns)(const exec_model *model);
 
-    /// Behind F.
+    /// After F.
     ///
     /// @param count [load_columns] host memory; in: 0
     void (*load)(const exec_layer *layer, const exec_slot *slot, int64_t *count);

@@ -8,7 +8,7 @@
 struct exec_moe_slot {
     arena *memory; // of the host arrays
     exec_routing routing;
-    float *logits;          // [row_max][expert_count] host: scratch; behind B their gradient
+    float *logits;          // [row_max][expert_count] host: scratch; after B their gradient
     float *weight_gradient; // [entry_max] host: scratch
     void *row, *place, *first_entry, *weight, *place_weight; // device: as in routing, until W
     void *input;           // [entry_count][width] F to W: tokens, by place

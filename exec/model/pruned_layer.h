@@ -27,7 +27,7 @@ typedef struct exec_pruned_layer {
     int64_t weight_count; // of all matrices
     int64_t kept_count;   // of them
     bool is_pruned;       // yet
-    uint8_t *host_keep;   // [weight_count] of the matrices, one behind the other
+    uint8_t *host_keep;   // [weight_count] of the matrices, one after the other
     uint8_t *keep;        // [parameter_count] device memory; NULL: not pruned yet
 } exec_pruned_layer;
 

@@ -39,6 +39,6 @@ typedef struct exec_text_batch {
 /// Draws the sequences of a microbatch, each from anywhere in the text.
 ///
 /// @param token  [sequence_count][sequence_length] out: bytes
-/// @param target [sequence_count][sequence_length] out: the byte behind each
+/// @param target [sequence_count][sequence_length] out: the byte after each
 void exec_training_text_draw(const exec_training_text *text, const exec_text_batch *batch,
                              int *token, int *target);

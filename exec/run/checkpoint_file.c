@@ -115,8 +115,7 @@ static status find_layers(const unsigned char *bytes, size_t at, size_t length,
         at += ((size_t)count + 7) / 8 * 8;
     }
     if (at == length) return STATUS_OK;
-    return error_set(err, STATUS_FORMAT, "%s: %zu bytes stand behind the last layer", name,
-                     length - at);
+    return error_set(err, STATUS_FORMAT, "%s: %zu bytes follow the last layer", name, length - at);
 }
 
 status exec_checkpoint_parse(const void *bytes, size_t length, const char *name, arena *memory,

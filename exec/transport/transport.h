@@ -136,7 +136,7 @@ status exec_transport_run(const char *name, const exec_transport_options *option
                           exec_rank_body *body, void *context, error_message *err);
 
 /// Whether this process speaks for the run, and so writes files and prints: the one with rank 0, as
-/// the launcher has told it, also before the run. Behind a failure in which rank 0 is lost: that of
+/// the launcher has told it, also before the run. After a failure in which rank 0 is lost: that of
 /// rank 1. False for an unknown name.
 bool exec_transport_is_leader(const char *name);
 

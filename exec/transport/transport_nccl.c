@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t nap_ns = 200000; // between looks at what NCCL does behind the caller
+static const int64_t nap_ns = 200000; // between looks at what NCCL does after the caller
 
 /// Ways between active ranks, each with a communicator of its own.
 typedef enum lane_kind {
@@ -84,7 +84,7 @@ static void to_outer(exec_endpoint *endpoint, nccl_world *world)
     endpoint->state = world;
 }
 
-/// Waits until what NCCL does for a communicator behind the caller is done. A failure of another
+/// Waits until what NCCL does for a communicator after the caller is done. A failure of another
 /// rank ends the wait, because it ends every nap. The endpoint is the inner one's.
 static status settle(const nccl_world *world, exec_endpoint *endpoint, ncclComm_t communicator,
                      error_message *err)

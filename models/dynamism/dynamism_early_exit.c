@@ -87,13 +87,13 @@ static status read_exit_list(const model_case_setup *setup, exit_state *exits, j
         int block = 0;
         TRY(json_int(element, 0, exits->block_count - 1, &block, err));
         if (block <= before) {
-            return json_error(element, STATUS_INVALID, err, "layer %d is not behind layer %d",
-                              block, before);
+            return json_error(element, STATUS_INVALID, err, "layer %d is not after layer %d", block,
+                              before);
         }
         exits->has_exit[block] = true;
         before = block;
     }
-    model_parameter_note(setup->parameters, "exits", model_given, "%d, the last behind layer %d",
+    model_parameter_note(setup->parameters, "exits", model_given, "%d, the last after layer %d",
                          count, before);
     return STATUS_OK;
 }

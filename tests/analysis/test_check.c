@@ -302,7 +302,7 @@ static void a_run_that_failed_is_checked_as_far_as_it_went(void **state)
     assert_non_null(strstr(check->notes[0], "is failed: only its 20 iterations are compared"));
 }
 
-/// Runs SQL on a store, behind its back.
+/// Runs SQL on a store, after its back.
 static void change(const char *path, const char *text)
 {
     sqlite3 *db = NULL;

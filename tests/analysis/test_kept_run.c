@@ -60,7 +60,7 @@ static status run(void *context, void *worker, int64_t item, text_buffer *result
     (void)worker;
     atomic_fetch_add(&all->run_count, 1);
     if (item == all->interrupt_at) atomic_store(&all->flag, true);
-    // Those behind it take so long that nobody comes to the last.
+    // Those after it take so long that nobody comes to the last.
     if (all->interrupt_at >= 0 && item > all->interrupt_at) nanosleep(&nap, NULL);
     if (item == all->fail_at) return error_set(why, STATUS_IO, "item fails");
     text_format(result, "{\"square\":%" PRId64 "}", item * item);

@@ -1,5 +1,5 @@
 /// spread: whatever the threads do first, results are put in ascending order, each once; who is far
-/// ahead waits; the failure of the lowest item ends the whole behind those before it; an
+/// ahead waits; the failure of the lowest item ends the whole after those before it; an
 /// interruption leaves no gap. Where one item has to wait for another, it waits for what that one
 /// has done, not for a time.
 #include "analysis/shards/spread.h"

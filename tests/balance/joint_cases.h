@@ -73,7 +73,7 @@ static inline void joint_case_init(joint_case *made, int layers, int ranks, int 
 /// Steps to the next partition in which every stage has a layer.
 ///
 /// @param first_layer [stages + 1] begins as 0, 1, ..., stages - 1, layers
-/// @return false behind the last one
+/// @return false after the last one
 static inline bool joint_next_partition(int *first_layer, int stages)
 {
     for (int stage = stages - 1; stage > 0; stage--) {

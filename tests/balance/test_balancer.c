@@ -377,7 +377,7 @@ static void diffusion_coded_moves_a_layer_away_and_back_out_of_order(void **stat
 static void diffusion_coded_sends_the_layer_in_front_of_the_lightest(void **state)
 {
     (void)state;
-    // Rank 0: embedding 9, layers 5 and 1. The lightest behind the embedding is at index 1 there,
+    // Rank 0: embedding 9, layers 5 and 1. The lightest after the embedding is at index 1 there,
     // so the entry at index 1 of the whole list goes: the layer of weight 5.
     const int64_t weight[] = {9, 5, 1, 1, 1};
     const int start[] = {0, 3, 5};

@@ -137,7 +137,7 @@ static void a_plan_in_force_that_is_none_is_invalid(void **state)
     (void)state;
     bal_problem problem = four_layers();
     problem.current_first_layer = (const int[]){0, 3, 2};
-    assert_refused(&problem, "current_first_layer falls from 3 to 2 behind stage 1");
+    assert_refused(&problem, "current_first_layer falls from 3 to 2 after stage 1");
     problem.current_first_layer = (const int[]){1, 3, 4};
     assert_refused(&problem, "current_first_layer runs from 1 to 4 instead of 0 to layer_count 4");
     problem.current_first_layer = (const int[]){0, 1, 2, 3};

@@ -147,10 +147,10 @@ static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
     }
 }
 
-/// Two ranks, three layers of 2, 1, 3 ns per op, two microbatches, by hand: cut behind the second
+/// Two ranks, three layers of 2, 1, 3 ns per op, two microbatches, by hand: cut after the second
 /// layer, rank 1 begins after 3 ns and has 2 * 9 ns of work: 21; rank 0 has 2 * 9 = 18, and after
-/// the first F waits for 3 + 3 ns until the first B, and behind that has at least 2 * (3 + 3) ns of
-/// B and W. Cut behind the first: rank 1 begins after 2 ns and has 24 ns of work: 26.
+/// the first F waits for 3 + 3 ns until the first B, and after that has at least 2 * (3 + 3) ns of
+/// B and W. Cut after the first: rank 1 begins after 2 ns and has 24 ns of work: 26.
 static void a_case_by_hand(void **state)
 {
     (void)state;

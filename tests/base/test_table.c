@@ -53,7 +53,7 @@ static void what_is_no_table_is_refused(void **state)
 {
     (void)state;
     assert_refused("", "t.csv: no line with the names of columns");
-    assert_refused("a,b\n", "t.csv: no row behind the names of columns");
+    assert_refused("a,b\n", "t.csv: no row after the names of columns");
     assert_refused("a,b\n1,2\n3\n", "t.csv:3: 1 cells, but 2 columns are named");
     assert_refused("a,b\n1,2,3\n", "t.csv:2: 3 cells, but 2 columns are named");
     assert_refused("a,A\n1,2\n", "t.csv:1: two columns are named 'A'");

@@ -41,5 +41,5 @@ typedef struct measured_block {
 void measured_block_open(measured_block *block, exec_kernels *kernels, const exec_model *model);
 void measured_block_close(measured_block *block);
 
-/// Rounds of F, B and W, one behind the other; parts cost a round of their own each.
+/// Rounds of F, B and W, one after the other; parts cost a round of their own each.
 block_figures measured_block_measure(measured_block *block, int round_count);

@@ -35,7 +35,7 @@ static void set_freezing(exec_model *model, double level)
     model->mechanism = EXEC_FREEZING;
 }
 
-/// The first layers are frozen, as behind an embedding that is.
+/// The first layers are frozen, as after an embedding that is.
 static void freeze_layer(measured_block *block, double level, int layer)
 {
     error_message err = {0};

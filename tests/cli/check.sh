@@ -91,7 +91,7 @@ sed 's/every:20/every:30/' policy.json >later.json
 "$dynmo" simulate policy.json --store policy.db >/dev/null || fail 'simulate every:20'
 run_into later.db later.json
 finds 4 decision --plan policy.db --measured later.db
-says 'behind iteration 19 the run decided nothing, the plan rebalance'
+says 'after iteration 19 the run decided nothing, the plan rebalance'
 run_into policy_run.db policy.json --slow 1=1.4
 finds 4 straggler-rank --plan policy.db --measured policy_run.db
 sed 's/"microbatches":16/"microbatches":16,"optimizer_step_ns":9000000/' study.json >step.json

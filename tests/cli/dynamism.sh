@@ -24,7 +24,7 @@ plays '"case":"early-exit","interval":10,"keep_variation":0.1'
 plays '"case":"early-exit","exits":[5,11],"classifier":"head","attention_keys":"survivors","messages":"compact"'
 plays '"case":"mod","predictor_error_ratio":0.1'
 
-# A case that begins behind the end of the run says so, and only then.
+# A case that begins after the end of the run says so, and only then.
 still='The case pruning did not change the model in these 40 iterations.'
 over_model '"case":"pruning"'
 "$dynmo" simulate s.json | grep -qxF "$still" || fail 'nothing tells that pruning never begins'

@@ -50,7 +50,7 @@ for schedule in gpipe 1f1b 'interleaved-1f1b --chunks 2' 'interleaved-1f1b --chu
 done
 
 subject='export megatron'
-prints '# Options of Megatron-LM, for bash: "${PIPELINE_ARGS[@]}" behind the training script.
+prints '# Options of Megatron-LM, for bash: "${PIPELINE_ARGS[@]}" after the training script.
 # 1f1b on 3 ranks, 1 chunk per rank, 4 microbatches.
 # --global-batch-size is 4 * --micro-batch-size * replicas.
 PIPELINE_ARGS=(
@@ -62,7 +62,7 @@ PIPELINE_ARGS=(
     p.json
 prints '{"num_layers":8,"pipeline_model_parallel_size":2,"virtual_pipeline_model_parallel_size":2,"pipeline_model_parallel_layout":"Et*2||t*3|t*3L"}' \
     chunks.json --json
-prints '# Options of Megatron-LM, for bash: "${PIPELINE_ARGS[@]}" behind the training script.
+prints '# Options of Megatron-LM, for bash: "${PIPELINE_ARGS[@]}" after the training script.
 # zb-h1 on 3 ranks, 1 chunk per rank, 4 microbatches.
 # The split alone is of the plan: this runs 1f1b.
 # Ranks of the cluster, by rank of the pipeline: 5 3 4

@@ -3,7 +3,7 @@
 traces=$(pwd)/traces/kineto
 . cli/expect.sh
 
-# refuses CODE MESSAGE WORD...: and leaves no store behind
+# refuses CODE MESSAGE WORD...: and leaves no store after it
 refuses() {
     refuse "$@" -o none.db
     [ ! -e none.db ] || fail "dynmo $3 $4 left a store behind"

@@ -266,7 +266,7 @@ file ': stage_time_factor[1]: 0 is outside [1e-06, 1e+06]' '{"forward_ns":[1,1],
 file ': embedding: is not true or false' '{"forward_ns":[1,1],"embedding":1}'
 file ': current_first_layer: needs an array of stages + 1 layers' '{"forward_ns":[1,1],"current_first_layer":[0]}'
 file ': current_first_layer[2]: 3 is outside [0, 2]' '{"forward_ns":[1,1],"current_first_layer":[0,1,3]}'
-refuse 2 'current_first_layer falls from 2 to 1 behind stage 1' --loads - --stages 2 --balancer partition <<'EOF'
+refuse 2 'current_first_layer falls from 2 to 1 after stage 1' --loads - --stages 2 --balancer partition <<'EOF'
 {"forward_ns":[1,1],"current_first_layer":[0,2,1]}
 EOF
 exit "$failed"

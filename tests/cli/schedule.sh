@@ -357,7 +357,7 @@ EOF
 refuse 2 '--explain: link 0 carries messages of ranks 0 and 1; a fixed order is recorded with one rank per link only' \
     --schedule 1f1b --stages 2 --microbatches 2 --explain --costs both_ways.json
 
-# Iterations one behind the other, undisturbed and drawn.
+# Iterations one after the other, undisturbed and drawn.
 cat >chain.json <<'EOF'
 {"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":3}
 EOF

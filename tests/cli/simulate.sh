@@ -4,7 +4,7 @@
 root=$(cd .. && pwd)
 . cli/expect.sh
 
-study() { # study TEXT: a study of the shipped trace with the text behind its pipeline
+study() { # study TEXT: a study of the shipped trace with the text after its pipeline
     printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4}%s}' "$1" >s.json
 }
 
@@ -94,7 +94,7 @@ printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":17}}' >s.j
 refuse 2 's.json: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16' \
     simulate s.json
 printf '{"schema":"dynmo-study/1","trace":{"store":"t.db","first_iteration":240},"pipeline":{"stages":4}}' >s.json
-refuse 2 "s.json: trace.first_iteration: 240 is behind the trace's last iteration 239" simulate s.json
+refuse 2 "s.json: trace.first_iteration: 240 is after the trace's last iteration 239" simulate s.json
 printf '{"schema":"dynmo-study/1","trace":"none.db","pipeline":{"stages":4}}' >s.json
 refuse 1 'none.db: No such file or directory' simulate s.json
 study ''
@@ -132,7 +132,7 @@ study ',"disturbance":{"links":[{"between":[1,4],"factor":4}]}'
 refuse 2 's.json: disturbance.links[0].between[1]: 4 is outside [0, 3]' simulate s.json
 
 # Dynamism, parallelism and ranks that do not go together.
-model_study() { # model_study MODEL TEXT: 20 iterations of a model on 6 stages, with the text behind
+model_study() { # model_study MODEL TEXT: 20 iterations of a model on 6 stages, with the text after it
     printf '{"schema":"dynmo-study/1","model":"%s","hardware":"h100-sxm","pipeline":{"stages":6},"training":{"iterations":20,"microbatches":8}%s}' \
         "$1" "$2" >s.json
 }

@@ -5,7 +5,7 @@ root=$(cd .. && pwd)
 . cli/expect.sh
 subject=study
 
-study() { # study TEXT: a small GPT on 4 stages, with the text behind its pipeline
+study() { # study TEXT: a small GPT on 4 stages, with the text after its pipeline
     printf '{"schema":"dynmo-study/1","name":"small","model":"gpt2","hardware":"h100-sxm","training":{"microbatches":8,"tokens":1000000000},"pipeline":{"stages":4,"schedule":"1f1b"}%s}' \
         "$1" >s.json
 }

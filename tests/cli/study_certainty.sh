@@ -4,7 +4,7 @@ example=$(cd ../analysis/calibration && pwd)/example.csv
 . cli/expect.sh
 subject=study
 
-# study NAME MORE: a study of four points with more members behind.
+# study NAME MORE: a study of four points with more members after it.
 study() {
     cat >"$1.json" <<END
 {"schema":"dynmo-study/1","name":"four","model":"gpt2","hardware":"h100-sxm",

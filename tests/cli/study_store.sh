@@ -1,5 +1,5 @@
 # dynmo study on several threads and with --store: the same answer on any number of them, from the
-# store, behind a full disk and behind an interruption.
+# store, after a full disk and after an interruption.
 # Usage: study_store.sh DYNMO
 . cli/expect.sh
 

@@ -31,7 +31,7 @@ static inline int learning_free_text(void **state)
     return 0;
 }
 
-/// A plan, in force from the beginning or behind an iteration.
+/// A plan, in force from the beginning or after an iteration.
 typedef struct learning_plan {
     int after_iteration; // -1: from the beginning
     int rank_count;      // 0: no more plans

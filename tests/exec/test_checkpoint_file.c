@@ -91,7 +91,7 @@ static void a_changed_byte_is_refused_wherever_it_is(void **state)
         assert_int_not_equal(parse_changed(*state, ALL, changed, NULL), STATUS_OK);
     }
     error_message err = {0};
-    // Behind a head of 32 bytes and three entries of 16 begins the first layer.
+    // After a head of 32 bytes and three entries of 16 begins the first layer.
     assert_int_equal(parse_changed(*state, ALL, 32 + 3 * 16 + 2, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "file: layer 0 has other bytes than were written");
     assert_int_equal(parse_changed(*state, ALL, 12, &err), STATUS_UNSUPPORTED);

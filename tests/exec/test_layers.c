@@ -315,7 +315,7 @@ static void ten_steps_of_training_are_those_of_the_second_implementation(void **
     network_destroy(&net);
 }
 
-/// W of all microbatches behind all their B gives the bits that W behind each B gives.
+/// W of all microbatches after all their B gives the bits that W after each B gives.
 static void backward_for_weights_may_wait(void **state)
 {
     (void)state;

@@ -160,7 +160,7 @@ static void parameters_are_weighed_when_they_are_known(void **state)
     execute(&run);
 
     assert_int_equal(run.reasons[0], BAL_REASON_START);
-    // Parameters do not change, so no answer behind the first moves anything.
+    // Parameters do not change, so no answer after the first moves anything.
     assert_true(run.result.rebalance_count <= 1);
 }
 
@@ -186,7 +186,7 @@ static void a_mechanism_announces_what_it_changes(void **state)
     execute(&run);
 
     assert_true(run.result.change_count > 0);
-    // The start, and every change but one behind the last iteration.
+    // The start, and every change but one after the last iteration.
     assert_int_equal(run.result.decision_count, 1 + run.result.change_count);
     learning_assert_same(&alone, &run.learnt);
 }

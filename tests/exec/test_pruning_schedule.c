@@ -72,7 +72,7 @@ static void options_outside_their_limits_are_refused(void **state)
     refused(wrong, "start_iteration -1 is negative");
     wrong = options;
     wrong.end_iteration = 30;
-    refused(wrong, "end_iteration 30 is not behind start_iteration 30");
+    refused(wrong, "end_iteration 30 is not after start_iteration 30");
     wrong = options;
     wrong.interval = 0;
     refused(wrong, "interval 0 is below 1");

@@ -125,7 +125,7 @@ static void times_of_ops_that_run_ahead_come_at_the_end(void **state)
     assert_int_equal(device->table->finish(device, begin_ns, end_ns, NULL), STATUS_OK);
     device->table->report(device, &report);
 
-    // Mark 0 is the iteration's begin; every op has one at its begin and one behind each layer.
+    // Mark 0 is the iteration's begin; every op has one at its begin and one after each layer.
     for (int step = 0; step < 3; step++) {
         assert_int_equal(begin_ns[step], (1 + 9 * step) * MARK_NS);
         assert_int_equal(end_ns[step], (9 + 9 * step) * MARK_NS);

@@ -198,7 +198,7 @@ typedef struct hanging {
     atomic_int ended_count;
 } hanging;
 
-/// Rank 1 hangs in an op until it is released, long behind the end of the run.
+/// Rank 1 hangs in an op until it is released, long after the end of the run.
 static status hang(exec_endpoint *endpoint, void *context, error_message *err)
 {
     hanging *shared = context;

@@ -39,7 +39,7 @@ static void check_timeline(const trace_import *import)
     trace_recorded_timeline_free(&timeline);
 }
 
-/// Two ranks: what stands before and behind the first byte 0, or the same file twice.
+/// Two ranks: what stands before and after the first byte 0, or the same file twice.
 static void read_one(const uint8_t *bytes, size_t count, const trace_phase_map *map)
 {
     const uint8_t *cut = count > 0 ? memchr(bytes, 0, count) : NULL;

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/// Every op stands behind the one before it on its rank and behind the one that it waits for.
+/// Every op stands behind the one before it on its rank and after the one that it waits for.
 static void check_topological(const bal_schedule *schedule, const int *topological)
 {
     const int op_count = schedule->first_op[schedule->rank_count];

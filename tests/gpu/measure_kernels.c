@@ -60,7 +60,7 @@ static int compare(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/// Median ns of one, over samples of `repeats` behind each other, after one that is not counted.
+/// Median ns of one, over samples of `repeats` after each other, after one that is not counted.
 static double measure(const operation *one, int repeats)
 {
     double sample[SAMPLES + 1];

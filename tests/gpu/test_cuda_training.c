@@ -18,7 +18,7 @@ typedef struct training_way {
     exec_backend backend;
     int rank_count;
     int first_layer[RANKS_MAX + 1];
-    int later_first_layer[RANKS_MAX + 1]; // behind the first iteration; 0: the same
+    int later_first_layer[RANKS_MAX + 1]; // after the first iteration; 0: the same
     const char *schedule;
 } training_way;
 

@@ -3,7 +3,7 @@
 #include "models/cost/cost_model.h"
 #include "tests/models/dynamism_fixture.h"
 
-// From the start half of the tokens go on behind the exits of transformer layers 0 and 2.
+// From the start half of the tokens go on after the exits of transformer layers 0 and 2.
 #define HALF                                                                                       \
     "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5,'classifier':'none'"
 
@@ -60,7 +60,7 @@ static void compact_messages_carry_the_tokens_that_are_left(void **state)
 
     const bal_layer_costs costs = fixture_costs(exits, 0, 0, &changed);
 
-    // Shares 1, 1/2, 1/2, 1/2, and 1/16 behind the last exit.
+    // Shares 1, 1/2, 1/2, 1/2, and 1/16 after the last exit.
     assert_int_equal(costs.message_bytes[0], 1600);
     assert_int_equal(costs.message_bytes[1], 800);
     assert_int_equal(costs.message_bytes[3], 800);
@@ -234,7 +234,7 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'early-exit','exits':[4]}", STATUS_FORMAT,
                     "study.json: exits[0]: 4 is outside [0, 3]");
     fixture_refused(fixture, "{'case':'early-exit','exits':[2,2]}", STATUS_INVALID,
-                    "study.json: exits[1]: layer 2 is not behind layer 2");
+                    "study.json: exits[1]: layer 2 is not after layer 2");
     fixture_refused(fixture, "{'case':'early-exit','exits':[]}", STATUS_FORMAT,
                     "study.json: exits: not an array of transformer layers");
     fixture_refused(fixture, "{'case':'early-exit','exits':[1],'exit_every':2}", STATUS_INVALID,

@@ -9,7 +9,7 @@
 
 enum { MICROBATCHES = 6, COUNT = 3000, TAIL_BYTES = 100 };
 
-/// What travels: a handover, and bytes of the host behind it.
+/// What travels: a handover, and bytes of the host after it.
 typedef struct parcel {
     exec_handover handover;
     unsigned char tail[TAIL_BYTES];

@@ -151,7 +151,7 @@ static bool is_backward(bal_op op)
 
 /// While an op that is later in the played order of its rank was ready and free to run, the policy
 /// must have had a reason to run another one, or none, before it. "Ready" means earlier than the
-/// decision: what happens at the same moment may come behind it.
+/// decision: what happens at the same moment may come after it.
 static void assert_greedy_rules(const played_op *ops, int count, bool has_limit, uint64_t seed)
 {
     for (int index = 0; index < count; index++) {
@@ -249,7 +249,7 @@ static int64_t greedy_need(const bal_schedule *schedule, const bal_stage_costs *
     return need;
 }
 
-/// The least limit of a rank under floating-w, op by op with every W right behind its B.
+/// The least limit of a rank under floating-w, op by op with every W right after its B.
 static int64_t floating_need(const bal_schedule *schedule, const bal_stage_costs *costs, int rank)
 {
     int64_t held = 0;
@@ -574,7 +574,7 @@ static void one_f_of_memory_is_enough_for_greedy(void **state)
     const bal_timeline timeline =
         play(&schedule, &costs, SIM_GREEDY, (int64_t[]){1, 1, 1, 1}, memory);
 
-    // One microbatch after the other: F down, B up, and the next F only behind the W of rank 0.
+    // One microbatch after the other: F down, B up, and the next F only after the W of rank 0.
     assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 5 * (4 * 10 + 4 * 10 + 10));
     arena_destroy(memory);
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/// Plays every iteration; what the chain takes behind each.
+/// Plays every iteration; what the chain takes after each.
 static void play_all(sim_order *order, const bal_stage_costs *costs, int iteration_count,
                      int64_t *total_ns, arena *memory)
 {

@@ -108,7 +108,7 @@ typedef struct oracle {
     const sim_update *update;
     int op_count;
     int64_t *begin_ns;                   // [ITERATIONS][op_count]
-    int64_t partial_ns[ITERATIONS][16];  // behind iteration i
+    int64_t partial_ns[ITERATIONS][16];  // after iteration i
     int64_t seen_ns[ITERATIONS + 1][16]; // in iteration i, of the one before
     int64_t start_ns[ITERATIONS + 1][16];
 } oracle;
@@ -334,7 +334,7 @@ static void two_ranks_validate_as_worked_out_by_hand(void **state)
     // Rank 0 ends at 70 (F0 F1 20, B0 30-40 behind rank 1, W0 50, B1 50-60, W1 70), rank 1 at 70.
     // Partial norms at 71 and max(71, 71 + 2) = 73; steps end at 76 and 78.
     assert_int_equal(played.end_ns[0], 78);
-    // Rank 1 begins F0 at 86, when rank 0 has done it, 2 ns less behind its step than at first, and
+    // Rank 1 begins F0 at 86, when rank 0 has done it, 2 ns less after its step than at first, and
     // lasts 60: 146 + 1 + 5. Rank 0 began at 76 and lasts 70: its partial norm, 147 + 2, comes
     // last.
     assert_int_equal(played.end_ns[1], 76 + 70 + 1 + 2 + 5);
@@ -484,7 +484,7 @@ static void a_norm_that_cannot_come_back_is_refused_by_name(void **state)
 {
     (void)state;
     // Rank 1 runs both microbatches of chunk 0 before it passes the norm on; rank 0 waits for the
-    // norm behind the first.
+    // norm after the first.
     const bal_op chunked[] = {
         {OP_FORWARD, 0, 0, 0},  {OP_FORWARD, 0, 0, 1},  {OP_FORWARD, 0, 1, 0},
         {OP_FORWARD, 0, 1, 1},  {OP_BACKWARD, 0, 1, 0}, {OP_BACKWARD, 0, 1, 1},

@@ -22,7 +22,7 @@ typedef struct decided {
 typedef struct recorded_run {
     bal_training training;
     table_source table;
-    decided decisions[ITERATIONS]; // the decision behind an iteration; plan: in force during it
+    decided decisions[ITERATIONS]; // the decision after an iteration; plan: in force during it
 } recorded_run;
 
 static status keep(void *context, const bal_training_iteration *iteration, error_message *err)

@@ -38,7 +38,7 @@ static void a_profile_comes_an_iteration_late(void **state)
         assert_int_equal(all.first_layer[iteration][1], iteration % 2 == 0 ? 3 : 1);
         assert_int_equal(all.iterations[iteration].iteration_ns, 100 + 2 * 500);
     }
-    // The decision behind iteration 0 keeps the plan that was made for it.
+    // The decision after iteration 0 keeps the plan that was made for it.
     assert_int_equal(result.decision_count, 6);
     assert_int_equal(result.rebalance_count, 5);
     assert_int_equal(result.change_count, 5);
@@ -84,7 +84,7 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
     replay(&training);
 
     assert_int_equal(all.first_layer[1][1], 3);
-    assert_int_equal(all.first_layer[2][1], 4); // 400 and 2 * 200, decided behind iteration 1
+    assert_int_equal(all.first_layer[2][1], 4); // 400 and 2 * 200, decided after iteration 1
     assert_int_equal(all.iterations[2].iteration_ns, 400 + 2 * 400);
     free(table);
 }

@@ -27,7 +27,7 @@ typedef struct drawn_run {
 
     int count; // iterations so far
     int rank_of_layer[LAYERS_MAX];
-    bool has_moved; // behind the last iteration
+    bool has_moved; // after the last iteration
     int moved_layer_count;
     bal_training_result sums; // of what the sink was told
     int64_t iteration_ns[ITERATIONS];

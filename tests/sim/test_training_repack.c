@@ -1,5 +1,5 @@
 /// The replay of pipelines that release ranks and take them back, and of migration that hides
-/// behind the backward sweep. Messages cost nothing, state moves at 1 byte per ns, and layers are F
+/// after the backward sweep. Messages cost nothing, state moves at 1 byte per ns, and layers are F
 /// alone: under GPipe an iteration lasts the sum of the loads and M - 1 times the largest of them.
 #include "tests/sim/kept_run.h"
 

@@ -177,7 +177,7 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
         total += all.iteration_ns[iteration];
     }
     assert_int_equal(result.total_ns, total);
-    // 4 layers on the largest rank until the change at iteration 5, which is acted on behind it;
+    // 4 layers on the largest rank until the change at iteration 5, which is acted on after it;
     // then 6.
     const int64_t reduction_ns = 6 * (4 * 3006) + 4 * (6 * 3006);
     assert_int_equal(result.reduction_ns, reduction_ns);

@@ -159,7 +159,7 @@ static void the_chunks_of_a_rank_share_its_link(void **state)
 {
     (void)state;
     assert_int_equal(reduced_in_chunks(BAL_REDUCTION_EXPOSED), 92);
-    // Chunk 1 from 80 to 160, chunk 0 behind it.
+    // Chunk 1 from 80 to 160, chunk 0 after it.
     assert_int_equal(reduced_in_chunks(BAL_REDUCTION_STAGE), 160 + 12 - 120);
     // Layer 3 from 60, layer 2 from 90 to 140, layer 1 until 147, layer 0 until 152.
     assert_int_equal(reduced_in_chunks(BAL_REDUCTION_BACKWARD), 152 - 120);

@@ -94,7 +94,7 @@ static void a_failure_costs_a_rollback_and_brings_the_barrier_back_for_a_while(v
     const bal_training_result result = replay(&training);
 
     // The norm of iteration 1 is above the limit while all wait for it; those of 2 to 4 are not,
-    // so that 5 and 6 do not wait. 6 fails. 8, clipped behind the barrier, puts the end off.
+    // so that 5 and 6 do not wait. 6 fails. 8, clipped after the barrier, puts the end off.
     const bool behind[12] = {[5] = true, [6] = true};
     for (int iteration = 0; iteration < 12; iteration++) {
         const bal_training_iteration *one = &all.iterations[iteration];
@@ -105,8 +105,8 @@ static void a_failure_costs_a_rollback_and_brings_the_barrier_back_for_a_while(v
     assert_int_equal(result.validation_ns, all.iterations[6].validation_ns);
     assert_int_equal(all.iterations[6].iteration_ns,
                      all.iterations[5].iteration_ns + result.validation_ns);
-    // Rank 0 sees the norm behind F0 and F1, which it has begun 5 behind its partial norm; then 4
-    // and 5. The last rank would have begun 2 later than rank 0, behind its partial norm.
+    // Rank 0 sees the norm behind F0 and F1, which it has begun 5 after its partial norm; then 4
+    // and 5. The last rank would have begun 2 later than rank 0, after its partial norm.
     assert_int_equal(result.validation_ns, 20 + 4 + 5 - 2);
     free(table);
 }
@@ -192,7 +192,7 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
             free(table);
         }
     }
-    // Without a barrier between the rounds zb-h2 fills the bubble behind each but the last.
+    // Without a barrier between the rounds zb-h2 fills the bubble after each but the last.
     assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5), 5 * 8 * 3000 + 3 * 1000);
 }
 

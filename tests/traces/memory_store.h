@@ -1,4 +1,4 @@
-/// A store in memory for the tests of one file: made before a test, gone behind it.
+/// A store in memory for the tests of one file: made before a test, gone after it.
 #pragma once
 
 #include "base/arena.h"

@@ -97,7 +97,7 @@ static void a_message_explains_a_gap_whose_input_was_there(void **state)
 {
     (void)state;
     // Rank 1 waits for F(0) until 100, then 10 ns for the message; in its second gap, 130-150, a
-    // RECV lasts 120-140; a W without B waits for the gradient of the layer behind.
+    // RECV lasts 120-140; a W without B waits for the gradient of the layer after it.
     const trace_op ops[] = {
         op(0, TRACE_OP_FORWARD, 0, 0, 100),         op(0, TRACE_OP_BACKWARD_WEIGHT, 0, 205, 250),
         op(1, TRACE_OP_FORWARD, 5, 20, 30),         op(1, TRACE_OP_FORWARD, 1, 110, 130),

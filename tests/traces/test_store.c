@@ -73,7 +73,7 @@ static void assert_not_opened(trace_mode mode, status code, const char *reason)
     assert_null(store);
 }
 
-/// Runs SQL on the file behind the store's back.
+/// Runs SQL on the file after the store's back.
 static void sql(const char *text)
 {
     sqlite3 *db = NULL;

@@ -140,7 +140,7 @@ static status refill(csv_file *file, error_message *err)
     return STATUS_OK;
 }
 
-/// The next line, terminated, without its end; NULL behind the last.
+/// The next line, terminated, without its end; NULL after the last.
 static status next_line(csv_file *file, char **line, error_message *err)
 {
     size_t searched = 0;

@@ -27,7 +27,7 @@ struct trace_json_stream {
     bool is_array; // the events are the outermost value
     bool is_first; // no member, or no event, was taken yet
     bool has_events;
-    bool has_indentation; // the first event begins a line, behind that many blanks
+    bool has_indentation; // the first event begins a line, after that many blanks
     size_t indentation;
     int64_t event_count;
     int64_t malformed_count;
@@ -146,7 +146,7 @@ static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_sli
     return result == SCAN_OK ? scan_value(text, value) : result;
 }
 
-/// Behind a value: to the next one (*is_last false), or behind the closing bracket.
+/// After a value: to the next one (*is_last false), or after the closing bracket.
 static scan_result scan_separator(scan *text, char close, bool *is_last)
 {
     scan_result result = skip_blanks(text);
@@ -239,7 +239,7 @@ static status truncated(const trace_json_stream *json, error_message *err, const
                      json->name, json->before + (int64_t)json->filled, inside);
 }
 
-/// Moves what is not yet taken to the front and reads behind it, until the buffer is full or the
+/// Moves what is not yet taken to the front and reads after it, until the buffer is full or the
 /// input ends. Reading in large pieces keeps the repeated scan of a cut event rare.
 static status fill(trace_json_stream *json, error_message *err)
 {
@@ -333,7 +333,7 @@ static status skip_large_container(trace_json_stream *json, error_message *err)
     } while (true);
 }
 
-/// Goes behind the bracket of "traceEvents", whose value begins at value.
+/// Goes after the bracket of "traceEvents", whose value begins at value.
 static status begin_events(trace_json_stream *json, const char *value, error_message *err)
 {
     if (*value != '[') {
@@ -417,7 +417,7 @@ static scan_result line_is_boundary(const trace_json_stream *json, scan text, bo
     return SCAN_OK;
 }
 
-/// Behind a malformed event: goes to the next line at which reading can go on.
+/// After a malformed event: goes to the next line at which reading can go on.
 static status resynchronise(trace_json_stream *json, error_message *err)
 {
     if (json->malformed_count == 0) json->malformed_first = json->event_count;
@@ -614,7 +614,7 @@ static size_t utf8(int32_t code, char out[4])
     return 4;
 }
 
-/// The character behind a backslash at *at, which is moved behind it.
+/// The character after a backslash at *at, which is moved after it.
 static int32_t escaped_character(const char **at, const char *end)
 {
     const char letter = *(*at)++;

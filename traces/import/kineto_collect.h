@@ -22,7 +22,7 @@ typedef struct kineto_stretch {
     int number;
 } kineto_stretch;
 
-/// An annotation as it was found. An overlapped forward and backward becomes two, one behind the
+/// An annotation as it was found. An overlapped forward and backward becomes two, one after the
 /// other, of which the second is_twin.
 typedef struct kineto_mark {
     trace_window window;

@@ -131,7 +131,7 @@ static status prepare(const reader *reading, const char *sql, sqlite3_stmt **sta
     return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
 }
 
-/// @param has_row out: false behind the last
+/// @param has_row out: false after the last
 static status step(const reader *reading, sqlite3_stmt *statement, bool *has_row,
                    error_message *err)
 {

@@ -160,7 +160,7 @@ static status read_gzip(trace_stream *stream, void *bytes, size_t capacity, size
         if (stream->block_begin == stream->block_end && !stream->at_end) TRY(refill(stream, err));
         const bool is_empty = stream->block_begin == stream->block_end;
         if (is_empty && !stream->in_member) return STATUS_OK;
-        if (!stream->in_member) { // another member behind the last
+        if (!stream->in_member) { // another member after the last
             inflateReset(&stream->inflater);
             stream->in_member = true;
         }

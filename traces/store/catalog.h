@@ -53,7 +53,7 @@ typedef struct trace_rows trace_rows;
 status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
                        error_message *err);
 
-/// @param is_end out: true behind the last row; load is then untouched
+/// @param is_end out: true after the last row; load is then untouched
 /// @return STATUS_FORMAT for a number that no writer can have put; STATUS_IO
 status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err);
 

@@ -11,7 +11,7 @@ typedef struct trace_rank_time {
     int rank;
     int64_t op_ns;            // some op (F, B, W, BW, R) was running: union of the ops
     int64_t warmup_ns;        // before its first op of the iteration
-    int64_t cooldown_ns;      // behind its last
+    int64_t cooldown_ns;      // after its last
     int64_t wait_forward_ns;  // the next op was an F whose input was not yet computed
     int64_t wait_gradient_ns; // the same for B and BW
     int64_t communication_ns; // the input was computed, and a message was on its way

@@ -46,7 +46,7 @@ typedef struct trace_run_iteration {
     double bubble_ratio;
     double imbalance_ratio;
     bool changed;    // the model had changed before it
-    bool rebalanced; // the plan changed behind it
+    bool rebalanced; // the plan changed after it
     int moved_layer_count;
     int64_t moved_bytes;
     int64_t migration_ns;

@@ -26,7 +26,7 @@ struct trace_store {
     int64_t process_id;        // row of this process in the table process; 0: not written yet
 };
 
-/// The failure that the last call on store->db returned, in words, behind the path.
+/// The failure that the last call on store->db returned, in words, after the path.
 status sql_error(trace_store *store, int code, error_message *err);
 
 /// Runs statements without results.
@@ -46,7 +46,7 @@ status sql_bind(trace_store *store, sqlite3_stmt *statement, error_message *err,
 status sql_query(trace_store *store, const char *text, int64_t id, sqlite3_stmt **statement,
                  error_message *err);
 
-/// Fetches the next row; resets the statement behind the last and on failure.
+/// Fetches the next row; resets the statement after the last and on failure.
 status sql_step(trace_store *store, sqlite3_stmt *statement, bool *has_row, error_message *err);
 
 /// Begins a batch unless one is open: waits for other writers.

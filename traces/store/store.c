@@ -96,7 +96,7 @@ static status choose_journal(trace_store *store, error_message *err)
         (strcmp(store->journal, "wal") != 0 && strcmp(store->journal, "memory") != 0)) {
         TRY(pragma_text(store, "PRAGMA journal_mode=TRUNCATE", &store->journal, err));
     }
-    // A rollback journal that is not synced in full can leave a torn file behind a power cut.
+    // A rollback journal that is not synced in full can leave a torn file after a power cut.
     return sql_run(store,
                    strcmp(store->journal, "wal") == 0 ? "PRAGMA synchronous=NORMAL"
                                                       : "PRAGMA synchronous=FULL",
