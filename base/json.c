@@ -258,14 +258,13 @@ status json_open_bytes(const char *name, const char *bytes, size_t length, json_
         }
     }
     const status checked = check_nodes(name, root, err);
-    json_document *opened = checked == STATUS_OK ? memory_array(1, sizeof *opened) : NULL;
-    char *copy = opened != NULL ? strdup(name) : NULL;
-    if (copy == NULL) {
-        free(opened);
+    if (checked != STATUS_OK) {
         cJSON_Delete(root);
-        return checked != STATUS_OK ? checked
-                                    : error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
+        return checked;
     }
+    json_document *opened = memory_array(1, sizeof *opened);
+    char *copy = memory_array(strlen(name) + 1, 1);
+    strcpy(copy, name);
     *opened = (json_document){.root = root, .name = copy};
     *document = opened;
     return STATUS_OK;
@@ -808,11 +807,7 @@ static void write_leaf_key(json_writer *writer, const char *path, const walk *ar
         text_format(&key, ".%s", around->around[level]->string);
     }
     if (around->depth > 0) text_format(&key, ".%s", node->string);
-    if (key.failed) {
-        writer->out->failed = true;
-    } else {
-        json_write_key(writer, key.bytes);
-    }
+    json_write_key(writer, key.bytes);
     text_free(&key);
 }
 
@@ -827,7 +822,7 @@ void json_put_leaves(json_writer *writer, const char *path, json_value value)
     root.next = NULL;
     walk around = {.depth = 0};
     const cJSON *node = walk_next(&around, &root);
-    while (node != NULL && !writer->out->failed) {
+    while (node != NULL) {
         cJSON leaf = *node; // what an array holds is part of its value: the walk goes past it
         leaf.child = NULL;
         if (!cJSON_IsObject(node)) {
@@ -849,7 +844,6 @@ status json_change(const char *name, const char *document, const char *changes, 
     if (result == STATUS_OK) {
         json_writer writer = json_writer_init(out);
         write_document(&writer, before->root);
-        if (out->failed) result = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
     }
     json_close(wanted);
     json_close(before);

@@ -116,6 +116,6 @@ void json_put_leaves(json_writer *writer, const char *path, json_value value);
 ///                none: {"training.microbatches":96,"dynamism.seed":3}
 /// @param out     the changed document is appended, on one line
 /// @return STATUS_FORMAT if one of the texts is malformed, the document or changes is no object, or
-///         a path leads through a value that is no object; STATUS_NO_MEMORY. out is then untouched.
+///         a path leads through a value that is no object. out is then untouched.
 status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
                    error_message *err);

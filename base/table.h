@@ -26,7 +26,7 @@ typedef struct table {
 ///
 /// @return STATUS_IO; STATUS_FORMAT with "path:line: ..." for a line with too few or too many
 ///         cells, a name given twice or empty, a quote, a byte that is not text, no row, too many
-///         rows or columns; STATUS_NO_MEMORY
+///         rows or columns
 status table_open(const char *path, arena *memory, table *out, error_message *err);
 
 /// As table_open, from bytes[length]; name stands for the path in messages.

@@ -133,22 +133,15 @@ status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, i
     return STATUS_OK;
 }
 
-static bool text_reserve(text_buffer *buffer, size_t extra)
+static void text_reserve(text_buffer *buffer, size_t extra)
 {
-    if (buffer->failed) return false;
-    if (buffer->length + extra + 1 <= buffer->capacity) return true;
+    if (buffer->length + extra + 1 <= buffer->capacity) return;
     size_t capacity = buffer->capacity < 64 ? 64 : buffer->capacity * 2;
     while (capacity < buffer->length + extra + 1) {
         capacity *= 2;
     }
-    char *bytes = memory_resize(buffer->bytes, capacity, 1);
-    if (bytes == NULL) {
-        buffer->failed = true;
-        return false;
-    }
-    buffer->bytes = bytes;
+    buffer->bytes = memory_resize(buffer->bytes, capacity, 1);
     buffer->capacity = capacity;
-    return true;
 }
 
 double text_rounded(double value, int digits)
@@ -166,7 +159,7 @@ void text_append(text_buffer *buffer, const char *piece)
 
 void text_append_bytes(text_buffer *buffer, const char *bytes, size_t count)
 {
-    if (!text_reserve(buffer, count)) return;
+    text_reserve(buffer, count);
     if (count > 0) memcpy(buffer->bytes + buffer->length, bytes, count);
     buffer->length += count;
     buffer->bytes[buffer->length] = '\0';
@@ -180,7 +173,8 @@ void text_format(text_buffer *buffer, const char *format, ...)
     va_copy(again, arguments);
     const int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    if (length >= 0 && text_reserve(buffer, (size_t)length)) {
+    if (length >= 0) {
+        text_reserve(buffer, (size_t)length);
         vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, again);
         buffer->length += (size_t)length;
     }

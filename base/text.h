@@ -37,7 +37,6 @@ typedef struct text_buffer {
     char *bytes; // [length + 1], terminated; NULL while empty
     size_t length;
     size_t capacity;
-    bool failed; // out of memory once: further appends do nothing
 } text_buffer;
 
 void text_append(text_buffer *buffer, const char *piece);

@@ -167,8 +167,8 @@ status cli_choice(const cli_arguments *arguments, const char *name, const char *
     for (int index = 0; index < name_count; index++) {
         text_format(&known, "%s%s", index == 0 ? "" : ", ", names[index]);
     }
-    const status code = error_set(err, STATUS_INVALID, "%s: unknown '%.40s'; known: %s", name,
-                                  given, known.failed ? "?" : known.bytes);
+    const status code =
+        error_set(err, STATUS_INVALID, "%s: unknown '%.40s'; known: %s", name, given, known.bytes);
     text_free(&known);
     return code;
 }

@@ -74,10 +74,8 @@ static status incomplete_command(const char *word, error_message *err)
         if (strncmp(name, word, strcspn(name, " ")) != 0 || strchr(name, ' ') == NULL) continue;
         text_format(&known, "%s'%s'", known.length > 0 ? ", " : "", name);
     }
-    const status code =
-        known.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                     : error_set(err, STATUS_INVALID, "'%s' is not a whole command; there is %s",
-                                 word, known.bytes);
+    const status code = error_set(err, STATUS_INVALID, "'%s' is not a whole command; there is %s",
+                                  word, known.bytes);
     text_free(&known);
     return code;
 }
@@ -138,16 +136,14 @@ static status run(int argc, char *const *argv, error_message *err)
     if (command == NULL) return unknown_command(argc, argv, err);
     cli_arguments *arguments = memory_array(1, sizeof *arguments);
     char *command_line = join_words(argc, argv);
-    status result = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    if (arguments != NULL && command_line != NULL) {
-        arguments->command_line = command_line;
-        result = cli_parse(command, argc - 1 - word_count, argv + 1 + word_count, arguments, err);
-        if (result == STATUS_OK && arguments->wants_help) {
-            cli_help_command(command, &out);
-            result = print_and_free(&out, err);
-        } else if (result == STATUS_OK) {
-            result = command->run(arguments, err);
-        }
+    arguments->command_line = command_line;
+    status result =
+        cli_parse(command, argc - 1 - word_count, argv + 1 + word_count, arguments, err);
+    if (result == STATUS_OK && arguments->wants_help) {
+        cli_help_command(command, &out);
+        result = print_and_free(&out, err);
+    } else if (result == STATUS_OK) {
+        result = command->run(arguments, err);
     }
     free(command_line);
     free(arguments);

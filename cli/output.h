@@ -8,7 +8,7 @@
 
 /// Writes out to standard output.
 ///
-/// @return STATUS_NO_MEMORY if out is not complete; STATUS_IO
+/// @return STATUS_IO
 status cli_print(const text_buffer *out, error_message *err);
 
 /// Appends to out what a command prints. Everything is borrowed for the call.

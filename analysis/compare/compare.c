@@ -45,7 +45,7 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     const ana_listener *listener = playing->listener;
     if (listener->step != NULL) listener->step(listener->step_context);
     if (playing->course == NULL) return STATUS_OK;
-    TRY(ana_course_add(playing->course, iteration, err));
+    TRY(ana_course_add(playing->course, iteration));
     if (listener->sink.put == NULL) return STATUS_OK;
     return listener->sink.put(listener->sink.context, iteration, err);
 }

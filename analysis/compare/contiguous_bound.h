@@ -24,7 +24,7 @@ typedef struct ana_contiguous_bound {
 /// @param costs            columns are cycled through where there are fewer than microbatches
 /// @param microbatch_count M >= 1
 /// @param memory           for scratch
-/// @return STATUS_INVALID if the work does not fit int64; STATUS_NO_MEMORY
+/// @return STATUS_INVALID if the work does not fit int64
 ///
 /// Time O(layer_count * (M + rank_count * layer_count)).
 status ana_bound_contiguous(const bal_layer_costs *costs, int rank_count, int microbatch_count,

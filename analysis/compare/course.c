@@ -10,20 +10,17 @@ void ana_course_init(ana_course *course, arena *memory)
 }
 
 /// Makes room for one item more in an array of the course's memory.
-static bool grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
+static void grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
 {
-    if (count < *capacity) return true;
+    if (count < *capacity) return;
     const int wanted = *capacity == 0 ? 16 : 2 * *capacity;
     void *larger = arena_array(memory, (size_t)wanted, item_bytes);
-    if (larger == NULL) return false;
     if (count > 0) memcpy(larger, *items, (size_t)count * item_bytes);
     *items = larger;
     *capacity = wanted;
-    return true;
 }
 
-static status add_decision(ana_course *course, const bal_training_iteration *iteration,
-                           error_message *err)
+static status add_decision(ana_course *course, const bal_training_iteration *iteration)
 {
     void *decisions = course->decisions;
     course->reason_counts[iteration->reason]++;
@@ -34,10 +31,8 @@ static status add_decision(ana_course *course, const bal_training_iteration *ite
         course->is_cut = true;
         return STATUS_OK;
     }
-    if (!grow(course->memory, &decisions, course->decision_count, &course->decision_capacity,
-              sizeof *course->decisions)) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    grow(course->memory, &decisions, course->decision_count, &course->decision_capacity,
+         sizeof *course->decisions);
     course->decisions = decisions;
     course->decisions[course->decision_count++] = (ana_decision){
         .iteration = iteration->iteration,
@@ -58,18 +53,14 @@ static bool is_same(const ana_rank_step *step, const bal_training_iteration *ite
            step->microbatch_count == iteration->microbatch_count;
 }
 
-static status add_step(ana_course *course, const bal_training_iteration *iteration,
-                       error_message *err)
+static void add_step(ana_course *course, const bal_training_iteration *iteration)
 {
     void *steps = course->steps;
     if (course->step_count == ANA_COURSE_MAX) {
         course->is_cut = true;
-        return STATUS_OK;
+        return;
     }
-    if (!grow(course->memory, &steps, course->step_count, &course->step_capacity,
-              sizeof *course->steps)) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    grow(course->memory, &steps, course->step_count, &course->step_capacity, sizeof *course->steps);
     course->steps = steps;
     course->steps[course->step_count++] = (ana_rank_step){
         .from_iteration = iteration->iteration,
@@ -77,15 +68,13 @@ static status add_step(ana_course *course, const bal_training_iteration *iterati
         .replica_count = iteration->replica_count,
         .microbatch_count = iteration->microbatch_count,
     };
-    return STATUS_OK;
 }
 
 /// Keeps the length of an iteration; of too many every other one, then every fourth.
-static status add_length(ana_course *course, const bal_training_iteration *iteration,
-                         error_message *err)
+static void add_length(ana_course *course, const bal_training_iteration *iteration)
 {
     void *lengths = course->iteration_ns;
-    if (iteration->iteration % course->iteration_stride != 0) return STATUS_OK;
+    if (iteration->iteration % course->iteration_stride != 0) return;
     if (course->iteration_kept_count == ANA_COURSE_MAX) {
         for (int kept = 0; kept < ANA_COURSE_MAX / 2; kept++) {
             course->iteration_ns[kept] = course->iteration_ns[2 * kept];
@@ -93,13 +82,10 @@ static status add_length(ana_course *course, const bal_training_iteration *itera
         course->iteration_kept_count /= 2;
         course->iteration_stride *= 2;
     }
-    if (!grow(course->memory, &lengths, course->iteration_kept_count, &course->iteration_capacity,
-              sizeof *course->iteration_ns)) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
+    grow(course->memory, &lengths, course->iteration_kept_count, &course->iteration_capacity,
+         sizeof *course->iteration_ns);
     course->iteration_ns = lengths;
     course->iteration_ns[course->iteration_kept_count++] = iteration->iteration_ns;
-    return STATUS_OK;
 }
 
 static int ascending(const void *left, const void *right)
@@ -118,13 +104,12 @@ int64_t ana_course_quantile_ns(ana_course *course, double share)
     return course->iteration_ns[at < 1 ? 0 : at - 1];
 }
 
-status ana_course_add(ana_course *course, const bal_training_iteration *iteration,
-                      error_message *err)
+status ana_course_add(ana_course *course, const bal_training_iteration *iteration)
 {
     course->changed_count += iteration->changed;
-    TRY(add_length(course, iteration, err));
+    add_length(course, iteration);
     if (course->step_count == 0 || !is_same(&course->steps[course->step_count - 1], iteration)) {
-        TRY(add_step(course, iteration, err));
+        add_step(course, iteration);
     }
-    return iteration->was_asked ? add_decision(course, iteration, err) : STATUS_OK;
+    return iteration->was_asked ? add_decision(course, iteration) : STATUS_OK;
 }

@@ -66,6 +66,4 @@ int64_t ana_course_quantile_ns(ana_course *course, double share);
 
 /// Adds an iteration as it was played. Call in order.
 ///
-/// @return STATUS_NO_MEMORY
-status ana_course_add(ana_course *course, const bal_training_iteration *iteration,
-                      error_message *err);
+status ana_course_add(ana_course *course, const bal_training_iteration *iteration);

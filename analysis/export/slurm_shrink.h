@@ -36,7 +36,7 @@ typedef struct ana_slurm_shrink {
 /// @return STATUS_INVALID: no plan releases ranks; released ranks make further replicas; no node
 ///         is free for good, or only the one with the batch script; a job step would have a node of
 ///         which only some GPUs are used. STATUS_FORMAT for a plan of ranks that the run does not
-///         have. STATUS_NO_MEMORY. out is then untouched.
+///         have. out is then untouched.
 ///
 /// Time O(steps x (replicas x ranks + nodes)).
 status ana_slurm_shrink_write(const ana_slurm_shrink *shrink, arena *memory, text_buffer *out,

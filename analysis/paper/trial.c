@@ -125,8 +125,7 @@ status ana_trial_play(const char *study, const char *const *changes, int change_
     text_buffer text = {0};
     text_append(&text, shipped);
     ana_study opened;
-    status result = text.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                : change_text(study, changes, change_count, &text, err);
+    status result = change_text(study, changes, change_count, &text, err);
     if (result == STATUS_OK) {
         result = ana_study_open_text(study, text.bytes, memory, &opened, err);
         if (result == STATUS_OK) {

@@ -16,6 +16,6 @@
 /// @param iteration stands in the rows
 /// @param rows      [*count] out, from memory: a row for each stage and kind that the timeline has,
 ///                  by stage and kind
-/// @return STATUS_NO_MEMORY. Time O(ops log ops).
+/// Time O(ops log ops).
 void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
                      trace_run_op_time **rows, int *count);

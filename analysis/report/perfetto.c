@@ -61,7 +61,7 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
             text_format(&layers, " %d-%d", timeline->first_layer[stage],
                         timeline->first_layer[stage + 1] - 1);
         }
-        write_name(writer, "thread_name", rank, layers.failed ? "" : layers.bytes);
+        write_name(writer, "thread_name", rank, layers.bytes);
         write_sort_index(writer, "thread_sort_index", rank, rank);
         text_free(&layers);
     }

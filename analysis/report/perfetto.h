@@ -9,6 +9,5 @@
 ///
 /// @param timelines [timeline_count]
 /// @param memory    scratch
-/// @return STATUS_NO_MEMORY only.
 status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
                           text_buffer *out);

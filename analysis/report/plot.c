@@ -139,15 +139,13 @@ status ana_plot(const char *script, const text_buffer *settings, text_buffer *sv
     const char *commands = embedded_find(ana_plot_scripts, script);
     assert(commands != NULL);
     text_buffer whole = {0};
-    status result = settings->failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                     : run(settings, commands, &whole, err);
+    status result = run(settings, commands, &whole, err);
     if (result == STATUS_OK) {
         const char *element = whole.bytes != NULL ? strstr(whole.bytes, "<svg") : NULL;
         if (element == NULL) {
             result = error_set(err, STATUS_BACKEND, "gnuplot drew nothing for '%s'", script);
         } else {
             append_trimmed(svg, element);
-            if (svg->failed) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
         }
     }
     text_free(&whole);

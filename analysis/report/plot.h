@@ -20,7 +20,7 @@ status ana_plot_check(error_message *err);
 /// @param settings gnuplot commands and data blocks that the script asks for
 /// @param svg      the <svg> element is appended, without the XML prolog, ready for HTML
 /// @return STATUS_UNSUPPORTED if there is no gnuplot on PATH; STATUS_BACKEND with gnuplot's words
-///         if it fails; STATUS_IO, STATUS_NO_MEMORY. svg is then untouched.
+///         if it fails; STATUS_IO. svg is then untouched.
 status ana_plot(const char *script, const text_buffer *settings, text_buffer *svg,
                 error_message *err);
 

@@ -14,9 +14,6 @@ static status read_words(const char *json, arena *memory, const char **words, er
     TRY(json_open_bytes("words", json, strlen(json), &document, err));
     status code = json_string(json_member(json_root(document), "text"), &text, err);
     if (code == STATUS_OK) *words = arena_string(memory, text);
-    if (code == STATUS_OK && *words == NULL) {
-        code = error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     json_close(document);
     return code;
 }

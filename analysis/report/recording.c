@@ -326,9 +326,7 @@ status ana_recording_finish(ana_recording *recording, const ana_comparison *comp
     if (comparison != NULL) {
         text_clear(&recording->json);
         ana_comparison_write(comparison, &recording->json);
-        result = recording->json.failed ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                                        : trace_run_put_result(recording->run, "comparison",
-                                                               recording->json.bytes, err);
+        result = trace_run_put_result(recording->run, "comparison", recording->json.bytes, err);
     }
     const error_message *ended = result == STATUS_OK ? outcome : err;
     error_message later = {0};

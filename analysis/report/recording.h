@@ -21,7 +21,7 @@ typedef struct ana_recording ana_recording;
 ///
 /// @param kind      who plays it: TRACE_RUN_SIM or TRACE_RUN_EXEC
 /// @param recording owned by the caller; ends with ana_recording_finish, before the store is closed
-/// @return STATUS_IO, STATUS_NO_MEMORY
+/// @return STATUS_IO
 status ana_recording_begin(trace_store *store, trace_run_kind kind, const ana_setup *setup,
                            const char *command_line, const char *tool_version,
                            ana_recording **recording, error_message *err);

@@ -40,7 +40,7 @@ typedef enum ana_kept_state {
 ///
 /// @param kept owned by the caller, ends with ana_kept_run_finish
 /// @return STATUS_FORMAT if the configuration is no JSON; STATUS_INVALID if a living process does
-///         this very run; as trace_store_open; STATUS_NO_MEMORY
+///         this very run; as trace_store_open
 status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err);
 
 /// What tells the run from others: 16 digits, and for a shard ":index/count" after them.

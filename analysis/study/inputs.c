@@ -16,10 +16,6 @@ void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_o
     va_end(arguments);
     const char *name_copy = arena_string(memory, name);
     const char *value_copy = arena_string(memory, value);
-    if (name_copy == NULL || value_copy == NULL) {
-        inputs->failed = true;
-        return;
-    }
     inputs->entries[inputs->count++] = (ana_input){name_copy, value_copy, origin};
 }
 

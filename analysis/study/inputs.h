@@ -21,7 +21,6 @@ typedef struct ana_input {
 typedef struct ana_inputs {
     ana_input entries[ANA_INPUTS_MAX];
     int count;
-    bool failed; // out of memory once: the list is not complete
 } ana_inputs;
 
 /// Adds an input; the texts are copied into memory. More than ANA_INPUTS_MAX are an assert.

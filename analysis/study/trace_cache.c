@@ -75,9 +75,6 @@ static status open_trace(const char *path, const char *name, cached_trace *trace
     *trace = (cached_trace){.memory = arena_create(1 << 16), .read_iteration = -1};
     trace->path = arena_string(trace->memory, path);
     trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
-    if (trace->path == NULL || (name != NULL && trace->name == NULL)) {
-        return error_set(err, STATUS_NO_MEMORY, "out of memory");
-    }
     TRY(trace_store_open(path, TRACE_READ, &trace->store, err));
     TRY(trace_find(trace->store, name, trace->memory, &trace->info, err));
     TRY(trace_reader_open(trace->store, trace->info.trace_id, TRACE_COLUMNS_RECORDED,

@@ -56,7 +56,7 @@ typedef struct ana_bubble_causes {
 /// @param post_validation the step did not wait for the norm of all gradients
 /// @param repeats   how many iterations it stands for, >= 1
 /// @param scratch   taken back
-/// @return STATUS_INVALID if sums do not fit int64; STATUS_NO_MEMORY. causes is then untouched.
+/// @return STATUS_INVALID if sums do not fit int64. causes is then untouched.
 ///
 /// Time O(ops), most of it for compiling the order.
 status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_iteration *iteration,
@@ -91,7 +91,6 @@ typedef struct ana_closer_look {
 /// reference, if it could be played; and the Pareto set, as far as there is room for it.
 ///
 /// @param best_count in [1, ANA_CHOSEN_MAX / 2)
-/// @return STATUS_NO_MEMORY
 status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look);
 
 /// What workers do; context is the ana_closer_look, worker an ana_point_worker, index in [0,

@@ -48,6 +48,6 @@ status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *wo
 /// Factors on the times of all points in all draws, levels included.
 ///
 /// @param factors [point_count][draw_count] out
-/// @return as ana_calibration_draw; STATUS_NO_MEMORY
+/// @return as ana_calibration_draw
 status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, int draw_count,
                               arena *memory, double *factors, error_message *err);

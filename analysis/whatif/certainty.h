@@ -36,7 +36,7 @@ typedef struct ana_screening {
 /// alone may be off by more than points differ.
 ///
 /// @param study finished
-/// @return as ana_calibrated_add_point; STATUS_NO_MEMORY
+/// @return as ana_calibrated_add_point
 status ana_screening_find(const ana_whatif *study, const ana_uncertainty *uncertainty,
                           arena *memory, ana_screening *screening, error_message *err);
 

@@ -25,6 +25,5 @@ typedef struct ana_delivery_range {
 /// all points.
 ///
 /// @param range out: not known where the point's study does not say what fails and how long it is
-/// @return STATUS_NO_MEMORY
 void ana_delivery_find(const ana_drawn_points *drawn, int point, uint64_t seed, arena *memory,
                        ana_delivery_range *range);

@@ -77,7 +77,7 @@ typedef struct ana_drawn_points {
 /// @param draws with values
 /// @param texts    [point_count] the study of each point
 /// @param drawn out
-/// @return what evaluation and ana_spread_run return; STATUS_NO_MEMORY
+/// @return what evaluation and ana_spread_run return
 status ana_drawn_points_play(ana_spread *spread, const ana_draws *draws, const char *name,
                              const char *const *texts, arena *memory, ana_drawn_points *drawn,
                              error_message *err);

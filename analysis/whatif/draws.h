@@ -63,7 +63,7 @@ void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, aren
 /// @param text  the point's study
 /// @param setup the same, open
 /// @return STATUS_FORMAT if a factor is declared of what the point has no number for;
-///         STATUS_INVALID if there are more than ANA_UNCERTAIN_MAX inputs; STATUS_NO_MEMORY
+///         STATUS_INVALID if there are more than ANA_UNCERTAIN_MAX inputs
 status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
                            error_message *err);
 

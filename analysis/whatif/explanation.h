@@ -30,7 +30,7 @@ typedef struct ana_sensitivity {
 
 /// @param schedule    the order that is played
 /// @param sensitivity out: arrays are carved from memory
-/// @return what sim_order_compile and sim_costs_check refuse; STATUS_NO_MEMORY.
+/// @return what sim_order_compile and sim_costs_check refuse.
 ///         Time O(stage_count * ops).
 status ana_sensitivity_of(const bal_schedule *schedule, const bal_stage_costs *costs,
                           bool post_validation, arena *memory, ana_sensitivity *sensitivity,

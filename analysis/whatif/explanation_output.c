@@ -181,7 +181,7 @@ static void print_kinds(const ana_explanation *explanation, text_buffer *out)
 static void print_inputs(const ana_explanation *explanation, text_buffer *out)
 {
     const ana_inputs *inputs = &explanation->setup->study->inputs;
-    ana_inputs sorted = {.failed = inputs->failed};
+    ana_inputs sorted = {.count = 0};
     for (int wanted = 1; wanted >= 0; wanted--) {
         for (int entry = 0; entry < inputs->count; entry++) {
             const bool is_assumed = inputs->entries[entry].origin == MODEL_ORIGIN_ASSUMED;

@@ -67,7 +67,7 @@ typedef struct ana_matrix {
 /// @return STATUS_FORMAT naming the axis: a path that names nothing (with the nearest one), no
 ///         axis or no value where some are announced, a value that is given twice, a path that two
 ///         axes set, or malformed text; STATUS_INVALID naming the number of points if they are too
-///         many and no sample is asked for; STATUS_NO_MEMORY
+///         many and no sample is asked for
 status ana_matrix_open(const char *name, const char *text, const ana_sampling *sampling,
                        arena *memory, ana_matrix *matrix, error_message *err);
 
@@ -92,7 +92,7 @@ bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
 ///
 /// @param more  further changes, as json_change takes them, after those of the values; NULL: none
 /// @param value [axis_count], or NULL: the study as written
-/// @return STATUS_FORMAT if a change leads through a value that is no object; STATUS_NO_MEMORY
+/// @return STATUS_FORMAT if a change leads through a value that is no object
 status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *more,
                        text_buffer *out, error_message *err);
 

@@ -97,7 +97,7 @@ void ana_point_worker_destroy(ana_point_worker *worker);
 /// @param name stands for the study's path
 /// @param sink told of every iteration as it is played; NULL: nobody
 /// @param point out: its message is borrowed until the worker's next evaluation
-/// @return STATUS_IO, STATUS_NO_MEMORY, STATUS_BACKEND, STATUS_UNSUPPORTED, and what sink returns
+/// @return STATUS_IO, STATUS_BACKEND, STATUS_UNSUPPORTED, and what sink returns
 status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
                           const bal_record_sink *sink, ana_point *point, error_message *err);
 

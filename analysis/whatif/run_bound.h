@@ -35,7 +35,6 @@ typedef struct ana_run_bound {
 /// where a rank is faster than its costs say.
 ///
 /// @param memory of the sources
-/// @return STATUS_NO_MEMORY
 status ana_run_bound_begin(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
                            ana_run_bound *bound);
 

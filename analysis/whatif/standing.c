@@ -117,9 +117,9 @@ static void stand(sort_key *keys, int64_t *front, ana_standing *standing)
     }
 }
 
-status ana_standing_find(const ana_point *points, int64_t point_count,
-                         const ana_learning_settings *reference, ana_objective objective,
-                         arena *memory, ana_standing *standing, error_message *err)
+void ana_standing_find(const ana_point *points, int64_t point_count,
+                       const ana_learning_settings *reference, ana_objective objective,
+                       arena *memory, ana_standing *standing)
 {
     const size_t count = (size_t)point_count;
     ana_standing found = {
@@ -128,19 +128,14 @@ status ana_standing_find(const ana_point *points, int64_t point_count,
     };
     sort_key *keys = memory_array((count > 0 ? count : 1), sizeof *keys);
     int64_t *front = memory_array((count > 0 ? count : 1), sizeof *front);
-    const bool has_memory =
-        found.order != NULL && found.is_pareto != NULL && keys != NULL && front != NULL;
-    for (int64_t index = 0; index < point_count && has_memory; index++) {
+    for (int64_t index = 0; index < point_count; index++) {
         if (points[index].refusal != ANA_REFUSAL_NONE) continue;
         keys[found.feasible_count++] = key_of(points, index, reference, objective);
     }
-    if (has_memory) {
-        stand(keys, front, &found);
-        *standing = found;
-    }
+    stand(keys, front, &found);
+    *standing = found;
     free(keys);
     free(front);
-    return has_memory ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "out of memory");
 }
 
 bool ana_points_are_alike(const ana_point *one, const ana_point *other)

@@ -36,12 +36,11 @@ typedef struct ana_standing {
 ///
 /// @param points    [point_count]
 /// @param reference what training the points are compared with
-/// @return STATUS_NO_MEMORY
 ///
 /// Time O(n log n + n * size of the Pareto set).
-status ana_standing_find(const ana_point *points, int64_t point_count,
-                         const ana_learning_settings *reference, ana_objective objective,
-                         arena *memory, ana_standing *standing, error_message *err);
+void ana_standing_find(const ana_point *points, int64_t point_count,
+                       const ana_learning_settings *reference, ana_objective objective,
+                       arena *memory, ana_standing *standing);
 
 /// Whether two points that were played are the same in all that is told of them.
 bool ana_points_are_alike(const ana_point *one, const ana_point *other);

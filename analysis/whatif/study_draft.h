@@ -35,7 +35,7 @@ typedef struct ana_draft_options {
 /// Replicas fill the cluster; the optimizer is sharded, replicas fill nodes, reductions hide behind
 /// the backward sweep.
 ///
-/// @return what the model's and the hardware's file refuse; STATUS_NO_MEMORY
+/// @return what the model's and the hardware's file refuse
 status ana_study_draft(const ana_draft_options *options, text_buffer *out, error_message *err);
 
 /// Appends the names of the templates and what each asks, a line each.

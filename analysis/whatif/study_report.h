@@ -42,5 +42,4 @@ enum { ANA_STUDY_REPORT_ROWS = 25, ANA_STUDY_REPORT_DOTS = 20000 };
 /// ANA_STUDY_REPORT_ROWS points. Without gnuplot the figures are left out and the page says so.
 ///
 /// @return STATUS_FORMAT if the answer is not what it should be; STATUS_BACKEND if gnuplot fails;
-///         STATUS_NO_MEMORY
 status ana_study_report_write(const ana_study_report *report, text_buffer *out, error_message *err);

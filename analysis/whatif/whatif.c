@@ -82,13 +82,12 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, pric
 }
 
 /// The study as written becomes the reference, if it can be opened; else the first point.
-static status choose_reference(ana_whatif *study, ana_point_worker *worker, error_message *err)
+static status choose_reference(ana_whatif *study, ana_point_worker *worker)
 {
     int64_t number = 0;
     error_message inner = {0};
     study->item_count = study->matrix.point_count;
     study->is_written = check_values(study, NULL, worker, &inner) == STATUS_OK;
-    if (inner.code == STATUS_NO_MEMORY) return error_set(err, inner.code, "%s", inner.message);
     const bool is_point = ana_matrix_find_base(&study->matrix, &number);
     const int64_t item = is_point ? ana_whatif_item(study, number) : -1;
     if (item >= 0 || !study->is_written) {
@@ -131,7 +130,7 @@ static status open_checked(ana_whatif *study, error_message *err)
         if (result == STATUS_OK) result = check_price(worker, &price, err);
     }
     if (result == STATUS_OK) result = check_objective(study, price.known, err);
-    if (result == STATUS_OK) result = choose_reference(study, worker, err);
+    if (result == STATUS_OK) result = choose_reference(study, worker);
     if (result == STATUS_OK) result = read_reference(study, worker, err);
     if (result == STATUS_OK && price.known == PRICE_GIVEN) {
         study->currency = arena_string(study->memory, price.currency);
@@ -267,8 +266,8 @@ status ana_whatif_finish(ana_whatif *study, error_message *err)
     for (int64_t item = 0; item < study->item_count && reference->training == 0; item++) {
         reference = &study->points[item].learning;
     }
-    TRY(ana_standing_find(study->points, study->item_count, reference, study->objective,
-                          study->memory, &study->standing, err));
+    ana_standing_find(study->points, study->item_count, reference, study->objective, study->memory,
+                      &study->standing);
     study->learning = *reference;
     return refuse_all(study, err);
 }

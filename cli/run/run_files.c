@@ -136,7 +136,7 @@ static status put_run(void *context, const bal_training_iteration *iteration, er
 {
     cli_run_files *files = context;
     const bal_record_sink sink = ana_recording_listener(files->recording).sink;
-    TRY(ana_course_add(&files->course, iteration, err));
+    TRY(ana_course_add(&files->course, iteration));
     return sink.put(sink.context, iteration, err);
 }
 

@@ -70,7 +70,7 @@ static status write_figure(const cli_arguments *arguments, const ana_report *rep
                          text_suggestion(name, ana_figure_names, ANA_FIGURE_COUNT, suggestion));
     }
     TRY(ana_report_figure(report, figure, out, err));
-    if (out->length > 0 || out->failed) return STATUS_OK;
+    if (out->length > 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "the run holds nothing to draw as '%s'",
                      ana_figure_names[figure]);
 }

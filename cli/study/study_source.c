@@ -190,7 +190,6 @@ static status make(const cli_arguments *arguments, arena *memory, const char **p
     }
     *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output")
                                            : arena_string(memory, name);
-    if (text->failed || *path == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     TRY(check_made(*path, text, err));
     return write_made(*path, text, err);
 }
@@ -211,7 +210,6 @@ status cli_study_source(const cli_arguments *arguments, arena *memory, const cha
                                   : make(arguments, memory, path, &made, err);
     if (result == STATUS_OK) {
         *text = arena_string(memory, read != NULL ? read : made.bytes);
-        if (*text == NULL) result = error_set(err, STATUS_NO_MEMORY, "out of memory");
     }
     free(read);
     text_free(&made);

@@ -410,10 +410,9 @@ static status run(const cli_arguments *arguments, error_message *err)
     if (imbalance) return cli_show_imbalance(arguments, err);
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
     show.memory = arena_create(1 << 16);
-    status result = show.memory == NULL ? error_set(err, STATUS_NO_MEMORY, "out of memory")
-                    : loads             ? show_loads(&show, arguments, err)
-                    : timeline          ? show_timeline(&show, arguments, err)
-                                        : show_contents(&show, err);
+    status result = loads      ? show_loads(&show, arguments, err)
+                    : timeline ? show_timeline(&show, arguments, err)
+                               : show_contents(&show, err);
     if (result == STATUS_OK) result = cli_print(&show.out, err);
     text_free(&show.out);
     arena_destroy(show.memory);

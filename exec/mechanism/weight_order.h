@@ -8,5 +8,5 @@
 /// their order; with this one the gradients have the same bits under every schedule. All families
 /// of balance/schedule/schedule.h keep to it; an order written by hand may not.
 ///
-/// @return STATUS_INVALID naming stage and ops; STATUS_NO_MEMORY. Time O(ops).
+/// @return STATUS_INVALID naming stage and ops. Time O(ops).
 status exec_weight_order_check(const bal_schedule *schedule, error_message *err);

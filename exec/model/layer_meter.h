@@ -28,7 +28,7 @@ typedef struct exec_layer_meter {
     int64_t *load_count;       // [layer_count][microbatch_count][load_columns]
 } exec_layer_meter;
 
-/// All 0. STATUS_NO_MEMORY.
+/// All 0.
 void exec_layer_meter_init(exec_layer_meter *meter, arena *memory, int layer_count,
                            int microbatch_count, int load_columns);
 

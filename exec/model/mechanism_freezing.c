@@ -26,20 +26,20 @@ static void note_reference(const exec_layer *layer, freezing_layer *freezing)
 }
 
 /// Makes room for a reference where there is none.
-static status make_reference(const exec_layer *layer, freezing_layer *freezing, error_message *err)
+static void make_reference(const exec_layer *layer, freezing_layer *freezing)
 {
-    if (freezing->reference != NULL) return STATUS_OK;
-    freezing->reference = memory_array(layer->parameter_count, sizeof(float));
-    if (freezing->reference != NULL) return STATUS_OK;
-    return error_set(err, STATUS_NO_MEMORY, "no memory for the reference of layer %d",
-                     layer->index);
+    if (freezing->reference == NULL) {
+        freezing->reference = memory_array(layer->parameter_count, sizeof(float));
+    }
 }
 
 static status create(exec_layer *layer, error_message *err)
 {
+    (void)err;
     freezing_layer *freezing = memory_array(1, sizeof *freezing);
     layer->mechanism = freezing;
-    return make_reference(layer, freezing, err);
+    make_reference(layer, freezing);
+    return STATUS_OK;
 }
 
 static void destroy(exec_layer *layer)
@@ -56,7 +56,7 @@ static status initialise(exec_layer *layer, error_message *err)
     freezing_layer *freezing = layer->mechanism;
     freezing->plasticity = (exec_plasticity){0};
     layer->passes_no_gradient = false;
-    TRY(make_reference(layer, freezing, err));
+    make_reference(layer, freezing);
     note_reference(layer, freezing);
     return layer->kernels->table->finish(layer->kernels, err);
 }
@@ -151,7 +151,7 @@ static status unpack(exec_layer *layer, const void *bytes, int64_t byte_count, e
         freezing->reference = NULL;
         return STATUS_OK;
     }
-    TRY(make_reference(layer, freezing, err));
+    make_reference(layer, freezing);
     memcpy(freezing->reference, (const char *)bytes + sizeof freezing->plasticity,
            parameter_bytes(layer));
     return STATUS_OK;

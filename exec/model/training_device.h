@@ -50,7 +50,7 @@ typedef struct exec_training_device {
 /// @param out released with its table's destroy
 /// @return STATUS_INVALID for a model outside its limits or a text that is too short;
 ///         STATUS_UNSUPPORTED if the backend is not in this build or on this machine, saying what
-///         is missing; STATUS_NO_MEMORY
+///         is missing
 status exec_training_device_create(const exec_training_device *options, int world_rank,
                                    exec_device **out, error_message *err);
 

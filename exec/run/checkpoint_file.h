@@ -21,7 +21,7 @@ typedef struct exec_checkpoint {
 
 /// Writes a checkpoint beside its place and renames it, so that a failure leaves the one before.
 ///
-/// @return STATUS_IO naming path and the system's reason; STATUS_NO_MEMORY
+/// @return STATUS_IO naming path and the system's reason
 status exec_checkpoint_write(const char *path, const exec_checkpoint *checkpoint,
                              error_message *err);
 
@@ -31,7 +31,7 @@ status exec_checkpoint_write(const char *path, const exec_checkpoint *checkpoint
 /// @param checkpoint out: untouched on failure
 /// @return STATUS_IO; STATUS_FORMAT for a file that is no checkpoint, is cut off, or has other
 ///         bytes than were written, saying which; STATUS_UNSUPPORTED for another version or byte
-///         order; STATUS_NO_MEMORY
+///         order
 status exec_checkpoint_read(const char *path, arena *memory, exec_checkpoint *checkpoint,
                             error_message *err);
 

@@ -2,6 +2,7 @@
 #include "analysis/whatif/bubble_causes.h"
 #include "balance/metrics.h"
 #include "balance/partition/balancer.h"
+#include "base/arena.h"
 #include "sim/pipeline.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
@@ -296,7 +297,7 @@ static void draw_watched(watched_run *run, uint64_t seed)
 static void causes_add_up_with_accumulation_and_a_network_that_resists(void **state)
 {
     (void)state;
-    watched_run *run = malloc(sizeof *run);
+    watched_run *run = memory_array(1, sizeof *run);
     int played = 0;
     int64_t communication_ns = 0;
     for (uint64_t seed = 1; seed <= RANDOM_RUNS; seed++) {

@@ -5,6 +5,7 @@
 #include "analysis/report/recording.h"
 #include "analysis/study/setup.h"
 #include "balance/plan.h"
+#include "base/arena.h"
 #include "tests/assert_close.h"
 #include "traces/store/runs.h"
 
@@ -27,7 +28,7 @@ typedef struct fixture {
 
 static fixture *open_fixture(const char *content)
 {
-    fixture *opened = calloc(1, sizeof *opened);
+    fixture *opened = memory_array(1, sizeof *opened);
     assert_non_null(opened);
     snprintf(opened->path, sizeof opened->path, "%s/dynmo-compare-XXXXXX", P_tmpdir);
     const int file = mkstemp(opened->path);

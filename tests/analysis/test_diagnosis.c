@@ -2,6 +2,7 @@
 /// run that was sampled.
 #include "analysis/diagnosis/diagnosis.h"
 #include "analysis/diagnosis/gain_bounds.h"
+#include "base/arena.h"
 #include "tests/assert_close.h"
 #include "tests/series_of_loads.h"
 
@@ -27,7 +28,7 @@ static fixture *diagnose(const int64_t *loads, int sampling, int64_t state_bytes
 {
     char text[2048];
     error_message err = {0};
-    fixture *opened = calloc(1, sizeof *opened);
+    fixture *opened = memory_array(1, sizeof *opened);
     const ana_diagnosis_options options = ana_diagnosis_options_default();
     assert_non_null(opened);
     opened->memory = arena_create(1 << 16);

@@ -1,6 +1,7 @@
 /// Discrete balancers on drawn layers: what the statistics are of, bounds that no instance breaks,
 /// and that threads and other cells change nothing.
 #include "analysis/converge/trials/discrete_trials.h"
+#include "base/arena.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>
@@ -205,7 +206,7 @@ static void large_samples_have_intervals_that_go_on_from_small_ones(void **state
         assert_true(fabs(low - below) < 5e-5 && fabs(high - above) < 5e-5);
     }
     enum { MANY = 120000 };
-    double *values = malloc(MANY * sizeof *values);
+    double *values = memory_array(MANY, sizeof *values);
     assert_non_null(values);
     for (int index = 0; index < MANY; index++) {
         values[index] = index;

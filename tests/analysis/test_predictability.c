@@ -1,5 +1,6 @@
 /// How well an iteration tells the next: on series whose answer follows from how they were made.
 #include "analysis/diagnosis/predictability.h"
+#include "base/arena.h"
 #include "tests/assert_close.h"
 #include "tests/series_of_loads.h"
 
@@ -56,7 +57,7 @@ static void the_half_life_is_that_of_what_persists(void **state)
 {
     (void)state;
     enum { LONG = 20000 };
-    int64_t *loads = calloc((size_t)LONG * LAYERS, sizeof *loads);
+    int64_t *loads = memory_array((size_t)LONG * LAYERS, sizeof *loads);
     double wander[LAYERS] = {0};
     rng generator = rng_init(11, 1);
     assert_non_null(loads);

@@ -3,6 +3,7 @@
 /// interruption leaves no gap. Where one item has to wait for another, it waits for what that one
 /// has done, not for a time.
 #include "analysis/shards/spread.h"
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -34,7 +35,7 @@ struct work {
 static status begin_worker(void *context, void **worker, error_message *err)
 {
     work *all = context;
-    *worker = malloc(1);
+    *worker = memory_array(1, 1);
     atomic_fetch_add(&all->begun_workers, 1);
     if (!all->begin_fails) return STATUS_OK;
     free(*worker);

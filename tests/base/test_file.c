@@ -1,5 +1,6 @@
 /// file: what is written reads back, a failed write leaves the old file and nothing beside it, and
 /// every refusal names the path. /dev/full stands for a full disk.
+#include "base/arena.h"
 #include "base/file.h"
 #include "tests/assert_close.h"
 
@@ -101,7 +102,7 @@ static void a_failed_write_leaves_nothing_behind(void **state)
     (void)state;
     char folder[64];
     char path[80];
-    char *const absent = calloc(5001, 1);
+    char *const absent = memory_array(5001, 1);
     error_message err = {0};
     make_folder(folder);
     snprintf(path, sizeof path, "%s/d/f", folder);

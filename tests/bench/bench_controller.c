@@ -1,6 +1,7 @@
 /// How long one decision of the controller takes, by policy and by the size of the problem: loads
 /// that scatter in every iteration, so that nothing repeats.
 #include "balance/control/controller.h"
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 
@@ -64,8 +65,8 @@ static void measure(bool smoke, const char *policy, bal_controller_options optio
     bal_decision decision;
     run at = {.layer_count = layer_count, .column_count = column_count};
     const size_t cells = (size_t)layer_count * (size_t)column_count;
-    at.times = calloc(ROUNDS * cells, sizeof *at.times);
-    at.bytes = calloc((size_t)layer_count, sizeof *at.bytes);
+    at.times = memory_array(ROUNDS * cells, sizeof *at.times);
+    at.bytes = memory_array((size_t)layer_count, sizeof *at.bytes);
     if (at.times == NULL || at.bytes == NULL) exit(1);
     fill(&at);
     options.balancer = bal_balancer_find("partition");

@@ -28,7 +28,7 @@ static void measure(bool smoke, ana_graph_kind kind, const ana_scheme *scheme, i
     ana_graph graph;
     error_message err = {0};
     arena *memory = arena_create(1 << 20);
-    bench_require(memory == NULL ? STATUS_NO_MEMORY : STATUS_OK, &err);
+    bench_require(STATUS_OK, &err);
     bench_require(ana_graph_make(kind, nodes, &graph, &err), &err);
     bench_require(ana_player_open(scheme, &graph, &options, memory, &at.player, &err), &err);
 

@@ -1,6 +1,7 @@
 /// Training on one core: tokens/s of whole iterations of dense models, and GFLOP/s of the products
 /// of matrices in them, by plain C and by BLAS where the module is. bench_cpu_training.py measures
 /// the same models with PyTorch.
+#include "base/arena.h"
 #include "exec/model/layer.h"
 #include "tests/bench/bench.h"
 
@@ -37,10 +38,10 @@ static void create(training *made, const exec_model *model, exec_kernels *kernel
         bench_require(exec_slot_create(made->layers[layer], &made->slots[layer], &err), &err);
     }
     const size_t rows = (size_t)exec_model_row_count(model);
-    made->values = calloc(rows * (size_t)model->width, sizeof *made->values);
-    made->gradient = calloc(rows * (size_t)model->width, sizeof *made->gradient);
-    made->token = calloc(rows, sizeof *made->token);
-    made->target = calloc(rows, sizeof *made->target);
+    made->values = memory_array(rows * (size_t)model->width, sizeof *made->values);
+    made->gradient = memory_array(rows * (size_t)model->width, sizeof *made->gradient);
+    made->token = memory_array(rows, sizeof *made->token);
+    made->target = memory_array(rows, sizeof *made->target);
     if (made->values == NULL || made->gradient == NULL || made->token == NULL ||
         made->target == NULL) {
         exit(1);

@@ -4,6 +4,7 @@
 /// By itself it measures the transport `local`; under `mpirun -n P` the transport `mpi` with P
 /// ranks.
 #include "balance/partition/balancer.h"
+#include "base/arena.h"
 #include "base/rng.h"
 #include "exec/transport/distributed_diffusion.h"
 #include "tests/bench/bench.h"
@@ -156,9 +157,9 @@ static status decide_all(trial *at, rank_state *own, error_message *err)
 static status run_rank(exec_endpoint *endpoint, void *context, error_message *err)
 {
     trial *at = context;
-    rank_state *own = calloc(1, sizeof *own);
+    rank_state *own = memory_array(1, sizeof *own);
     const size_t layers = (size_t)at->rank_count * LAYERS_PER_RANK;
-    int64_t *values = calloc(2 * layers, sizeof *values);
+    int64_t *values = memory_array(2 * layers, sizeof *values);
     arena *memory = arena_create(1 << 16);
     status code = STATUS_OK;
     if (own == NULL || values == NULL || memory == NULL) {

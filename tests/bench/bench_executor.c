@@ -95,7 +95,6 @@ static status simulate(prepared *made, int64_t send_ns, int64_t *makespan_ns, er
     arena *memory = arena_create(1 << 20);
     sim_order order;
     sim_summary summary;
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     for (int stage = 0; stage < made->schedule.rank_count; stage++) {
         made->send_ns[stage] = send_ns;
     }
@@ -192,7 +191,6 @@ static status play_rank(exec_endpoint *endpoint, void *context, error_message *e
     trial *at = context;
     exec_device *device = NULL;
     arena *memory = arena_create(1 << 18);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = exec_device_timed_create(at->rank_count, &device, err);
     if (code == STATUS_OK) {
         code = play_with(endpoint, at, device, memory, err);

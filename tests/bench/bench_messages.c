@@ -3,6 +3,7 @@
 /// bytes go through in long ones.
 ///
 /// By itself it measures the transport `local`; under `mpirun -n 2` the transport `mpi`.
+#include "base/arena.h"
 #include "exec/transport/transport.h"
 #include "tests/bench/bench.h"
 
@@ -85,8 +86,8 @@ static int64_t median(int64_t *times, int count)
 static status play(exec_endpoint *endpoint, void *context, error_message *err)
 {
     trial own = *(const trial *)context;
-    int64_t *times = calloc((size_t)own.round_count, sizeof *times);
-    char *bytes = calloc(1, (size_t)own.payload_bytes + 1);
+    int64_t *times = memory_array((size_t)own.round_count, sizeof *times);
+    char *bytes = memory_array(1, (size_t)own.payload_bytes + 1);
     status code = times != NULL && bytes != NULL
                       ? STATUS_OK
                       : error_set(err, STATUS_NO_MEMORY, "out of memory");

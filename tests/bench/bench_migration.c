@@ -4,6 +4,7 @@
 #include "balance/migration/migration_plan.h"
 #include "balance/partition/balancer.h"
 #include "balance/repack/repack.h"
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 
@@ -191,7 +192,7 @@ static void measure_all(bool smoke, decision *at, int layer_count, int rank_coun
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
-    decision *at = calloc(1, sizeof *at);
+    decision *at = memory_array(1, sizeof *at);
     if (at == NULL) return 1;
     at->memory = arena_create(1 << 20);
     if (at->memory == NULL) return 1;

@@ -1,6 +1,7 @@
 /// How long a decision takes: exact partitioning of chains of random layers, by objective and rule.
 #include "balance/partition/balancer.h"
 #include "balance/partition/partition.h"
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 
@@ -94,7 +95,7 @@ static void measure_all(bool smoke, decision *at, int layer_count, int stage_cou
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
-    decision *at = calloc(1, sizeof *at);
+    decision *at = memory_array(1, sizeof *at);
     if (at == NULL) return 1;
     at->memory = arena_create(1 << 20);
     if (at->memory == NULL) return 1;

@@ -3,6 +3,7 @@
 /// has the replay alone, bench_dynamism the drawing.
 #include "analysis/study/setup.h"
 #include "analysis/study/study.h"
+#include "base/arena.h"
 #include "sim/training_replay.h"
 #include "tests/bench/bench.h"
 
@@ -52,8 +53,8 @@ static void measure(bool smoke, int replicas)
 {
     static const char *const policies[] = {"every-iteration", "shadow"};
     arena *memory = arena_create(1 << 20);
-    ana_study *study = malloc(sizeof *study);
-    ana_setup *setup = calloc(1, sizeof *setup);
+    ana_study *study = memory_array(1, sizeof *study);
+    ana_setup *setup = memory_array(1, sizeof *setup);
     error_message err = {0};
     if (memory == NULL || study == NULL || setup == NULL) bench_require(STATUS_NO_MEMORY, &err);
     open_setup(replicas, smoke ? 3 : 10000, memory, study, setup);

@@ -2,6 +2,7 @@
 /// model, the plan, the order, the play, the bound, the result written and read; and how that grows
 /// with stages, microbatches and points.
 #include "analysis/whatif/whatif.h"
+#include "base/arena.h"
 #include "tests/bench/bench.h"
 
 #include <stdio.h>
@@ -55,7 +56,7 @@ static void measure(const char *schedule, int stages, int microbatches, int poin
     const ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME};
     arena *memory = arena_create(1 << 20);
     char *text = make_study(schedule, stages, microbatches, point_count);
-    ana_whatif *study = calloc(1, sizeof *study);
+    ana_whatif *study = memory_array(1, sizeof *study);
     if (memory == NULL || text == NULL || study == NULL) bench_require(STATUS_NO_MEMORY, &err);
     bench_require(ana_whatif_open("bench", text, &options, memory, study, &err), &err);
     const double seconds = play_s(study);

@@ -1,5 +1,6 @@
 #include "tests/bench/measured_block.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/bench/bench.h"
 
@@ -140,9 +141,9 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     bench_require(exec_layer_create(&block->model, block->buffers, 1, &block->layer, &err), &err);
     bench_require(exec_layer_initialise(block->layer, &err), &err);
     bench_require(exec_slot_create(block->layer, &block->slot, &err), &err);
-    block->host_input = require(calloc(count, sizeof(float)));
-    block->is_live = require(malloc(rows));
-    block->live_scratch = require(malloc(rows));
+    block->host_input = require(memory_array(count, sizeof(float)));
+    block->is_live = require(memory_array(1, rows));
+    block->live_scratch = require(memory_array(1, rows));
     memset(block->is_live, 1, rows);
     fill_uniform(block->host_input, count, 2);
     allocate_values(block, count, &block->input);
@@ -282,7 +283,7 @@ block_figures measured_block_measure(measured_block *block, int round_count)
 {
     block_figures figures = {0};
     const size_t count = (size_t)block->flow.row_count * (size_t)block->model.width;
-    float *gradient = require(malloc(count * sizeof *gradient));
+    float *gradient = require(memory_array(count, sizeof *gradient));
     const exec_mechanism_table *mechanism = exec_mechanism_find(block->model.mechanism);
     assert(round_count <= ROUNDS_MAX);
     fill_uniform(gradient, count, 3);

@@ -1,5 +1,6 @@
 #include "tests/exec/kernel_cases.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 
 #include <assert.h>
@@ -42,8 +43,8 @@ static void read_back(const operand *of, float *to)
 static operand make(exec_kernels *kernels, size_t count, bool is_float, uint64_t purpose)
 {
     const exec_kernel_table *table = kernels->table;
-    operand made = {kernels, NULL, calloc(count + 1, sizeof(double)), count, is_float};
-    float *host = calloc(count + 1, sizeof *host);
+    operand made = {kernels, NULL, memory_array(count + 1, sizeof(double)), count, is_float};
+    float *host = memory_array(count + 1, sizeof *host);
     rng generator = rng_init(7, purpose);
     for (size_t index = 0; index < count; index++) {
         host[index] = (float)(2 * rng_unit(&generator) - 1);
@@ -91,7 +92,7 @@ static int *indices(exec_kernels *kernels, const int *host, int count)
 /// Compares the device with what exact now says; *worst grows.
 static void compare(const operand *of, double *worst)
 {
-    float *host = calloc(of->count + 1, sizeof *host);
+    float *host = memory_array(of->count + 1, sizeof *host);
     read_back(of, host);
     for (size_t index = 0; index < of->count; index++) {
         const double error =

@@ -1,4 +1,5 @@
 #include "tests/exec/reference_transformer.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <math.h>
@@ -7,17 +8,17 @@
 
 static double *zeros(size_t count)
 {
-    double *made = calloc(count + 1, sizeof *made);
+    double *made = memory_array(count + 1, sizeof *made);
     assert(made != NULL);
     return made;
 }
 
 reference_transformer *reference_create(const exec_model *model, exec_layer *const *layers)
 {
-    reference_transformer *made = calloc(1, sizeof *made);
+    reference_transformer *made = memory_array(1, sizeof *made);
     made->model = *model;
     made->layer_count = exec_model_layer_count(model);
-    made->layers = calloc((size_t)made->layer_count, sizeof *made->layers);
+    made->layers = memory_array((size_t)made->layer_count, sizeof *made->layers);
     for (int index = 0; index < made->layer_count; index++) {
         reference_layer *layer = &made->layers[index];
         const size_t count = layers[index]->parameter_count;
@@ -339,7 +340,7 @@ double reference_loss(reference_transformer *reference, int first_layer, const i
     const int rows = exec_model_row_count(model), width = model->width;
     const size_t count = (size_t)(rows * width);
     reference_layer *head = &reference->layers[reference->layer_count - 1];
-    passage *passages = calloc((size_t)model->block_count, sizeof *passages);
+    passage *passages = memory_array((size_t)model->block_count, sizeof *passages);
     double *values = zeros(count), *normed = zeros(count);
     double *logits_gradient = zeros((size_t)(rows * model->vocabulary));
     if (first_layer == 0) {

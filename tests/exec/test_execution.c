@@ -1,5 +1,6 @@
 /// Executed runs beyond the simulator: plans that are given, what is refused, what fails, and the
 /// clocks under which time passes.
+#include "base/arena.h"
 #include "exec/run/execution.h"
 #include "tests/assert_close.h"
 #include "tests/exec/drawn_run.h"
@@ -57,7 +58,7 @@ static status make_timed(void *context, int world_rank, exec_device **device, er
 /// 1F1B on three ranks without links that take time; the balancer is asked after every iteration.
 static small_run *small_run_create(void)
 {
-    small_run *run = calloc(1, sizeof *run);
+    small_run *run = memory_array(1, sizeof *run);
     bal_training *training = &run->drawn.training;
     draw_run(&run->drawn, 5, RANKS, 1, ITERATIONS);
     *training = (bal_training){

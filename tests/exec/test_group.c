@@ -1,5 +1,6 @@
 /// Collectives between ranks that are threads: what every rank gets, that sums are those of a plain
 /// loop over the ranks bit by bit, and what happens when ranks disagree.
+#include "base/arena.h"
 #include "base/rng.h"
 #include "exec/transport/group.h"
 #include "tests/exec/thread_ranks.h"
@@ -91,8 +92,7 @@ static status sum(exec_endpoint *endpoint, void *context, error_message *err)
     int ranks[RANKS_MAX];
     int sequence;
     const exec_group group = world_group(endpoint, ranks, &sequence);
-    double *numbers = calloc(3 * LONG, sizeof *numbers);
-    if (numbers == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    double *numbers = memory_array(3 * LONG, sizeof *numbers);
     static const int counts[] = {0, 1, SHORT, LONG};
     status code = STATUS_OK;
     for (int index = 0; index < 4 && code == STATUS_OK; index++) {

@@ -1,5 +1,6 @@
 /// The operations of the plain C backend and of the one with BLAS against their definitions
 /// (kernel_cases.h); widths of vectors; the memory that ranks keep for their layers.
+#include "base/arena.h"
 #include "exec/buffers.h"
 #include "exec/kernels/kernels_cpu.h"
 #include "tests/assert_close.h"
@@ -98,7 +99,7 @@ static uint32_t bits_of_width(int width, float *values)
 static void wide_and_narrow_vectors_give_the_same_bits(void **state)
 {
     (void)state;
-    float *values = calloc(20000, sizeof *values);
+    float *values = memory_array(20000, sizeof *values);
 
     uint32_t bits[3];
     for (int width = 0; width < 3; width++) {

@@ -1,6 +1,7 @@
 /// Layers of the model: forward and gradients against a second, plain implementation in double
 /// (reference_transformer.h), against finite differences, and over steps of the optimizer; the
 /// split of backward; what slots hold.
+#include "base/arena.h"
 #include "base/rng.h"
 #include "exec/model/layer.h"
 #include "tests/assert_close.h"
@@ -48,10 +49,10 @@ static void network_create(network *made, const exec_model *model)
     made->layer_count = exec_model_layer_count(model);
     made->row_count = exec_model_row_count(model);
     const size_t count = (size_t)made->row_count * (size_t)model->width;
-    made->values = calloc(count, sizeof *made->values);
-    made->gradient = calloc(count, sizeof *made->gradient);
-    made->token = calloc((size_t)made->row_count, sizeof *made->token);
-    made->target = calloc((size_t)made->row_count, sizeof *made->target);
+    made->values = memory_array(count, sizeof *made->values);
+    made->gradient = memory_array(count, sizeof *made->gradient);
+    made->token = memory_array((size_t)made->row_count, sizeof *made->token);
+    made->target = memory_array((size_t)made->row_count, sizeof *made->target);
     for (int layer = 0; layer < made->layer_count; layer++) {
         assert_int_equal(
             exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL),
@@ -170,7 +171,7 @@ static void loss_and_gradients_are_those_of_the_second_implementation(void **sta
     network net;
     network_create(&net, &model);
     reference_transformer *reference = reference_create(&model, net.layers);
-    double *input_gradient = calloc((size_t)(net.row_count * model.width), sizeof(double));
+    double *input_gradient = memory_array((size_t)(net.row_count * model.width), sizeof(double));
 
     double expected = 0, loss = 0;
     for (int microbatch = 0; microbatch < 2; microbatch++) {
@@ -244,7 +245,7 @@ static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state
     network_create(&net, &model);
     reference_transformer *reference = reference_create(&model, net.layers);
     const int count = net.row_count * model.width;
-    double *hidden = calloc((size_t)count, sizeof *hidden);
+    double *hidden = memory_array((size_t)count, sizeof *hidden);
     rng generator = rng_init(4, 0);
     load(&net, 0);
     for (int index = 0; index < count; index++) {
@@ -281,7 +282,7 @@ static void ten_steps_of_training_are_those_of_the_second_implementation(void **
     network net;
     network_create(&net, &model);
     reference_transformer *reference = reference_create(&model, net.layers);
-    double *input_gradient = calloc((size_t)(net.row_count * model.width), sizeof(double));
+    double *input_gradient = memory_array((size_t)(net.row_count * model.width), sizeof(double));
 
     double first = 0, last = 0;
     for (int step = 0; step < STEPS; step++) {
@@ -343,7 +344,7 @@ static void backward_for_weights_may_wait(void **state)
         forward(&later, 0);
         backward_input(&later, 0);
         token[microbatch] = later.token; // stays until W
-        later.token = calloc((size_t)later.row_count, sizeof *later.token);
+        later.token = memory_array((size_t)later.row_count, sizeof *later.token);
     }
     for (int microbatch = 0; microbatch < MICROBATCHES; microbatch++) {
         memcpy(later.slots, slots[microbatch], sizeof own);
@@ -460,7 +461,7 @@ static void parameters_come_from_seed_and_layer_alone(void **state)
     network_create(&first, &model);
     model.seed++;
     network_create(&second, &model);
-    float *before = calloc(first.layers[1]->parameter_count, sizeof *before);
+    float *before = memory_array(first.layers[1]->parameter_count, sizeof *before);
     const size_t bytes = first.layers[1]->parameter_count * sizeof *before;
     memcpy(before, first.layers[1]->master, bytes);
     memset(first.layers[1]->master, 1, 3 * bytes);

@@ -3,6 +3,7 @@
 #include "exec/model/block_layer.h"
 #include "exec/model/moe_half.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -105,7 +106,7 @@ static double slope_along(model_fixture *fixture, exec_layer *layer, const float
     const double step = 1.0 / 1024;
     const size_t count = layer->parameter_count;
     double loss[2];
-    float *kept = malloc(count * sizeof *kept);
+    float *kept = memory_array(count, sizeof *kept);
     assert_non_null(kept);
     memcpy(kept, layer->master, count * sizeof *kept);
     for (int side = 0; side < 2; side++) {
@@ -127,7 +128,7 @@ static void check_layer(model_fixture *fixture, int index)
 {
     exec_layer *layer = fixture->layers[index];
     const size_t count = layer->parameter_count;
-    float *direction = malloc(count * sizeof *direction);
+    float *direction = memory_array(count, sizeof *direction);
     double square = 0;
     assert_non_null(direction);
     for (size_t at = 0; at < count; at++) {

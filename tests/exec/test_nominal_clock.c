@@ -1,6 +1,7 @@
 /// Executed under the nominal clock a run is the simulator's replay of it, to the ns: every op of
 /// every replica, every part of every iteration, every plan. Ranks are threads.
 #include "balance/migration/migration.h"
+#include "base/arena.h"
 #include "exec/run/execution.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
@@ -111,7 +112,7 @@ static status run_rank(exec_endpoint *endpoint, void *context, error_message *er
 
 static seen_run *seen_create(const bal_training *training)
 {
-    seen_run *seen = calloc(1, sizeof *seen);
+    seen_run *seen = memory_array(1, sizeof *seen);
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
     seen->training = training;
     seen->chunk_count = bal_schedule_chunk_count(family, training->chunk_count);
@@ -326,7 +327,7 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
 {
     (void)state;
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
-    drawn_run *run = malloc(sizeof *run);
+    drawn_run *run = memory_array(1, sizeof *run);
     for (uint64_t seed = 0; seed < 60; seed++) {
         const int ranks = rank_counts[seed % 6];
         last_seed = seed;
@@ -341,7 +342,7 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
     (void)state;
     static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
     const exec_training distributed = {.distributes_decisions = true};
-    drawn_run *run = malloc(sizeof *run);
+    drawn_run *run = memory_array(1, sizeof *run);
     for (uint64_t seed = 0; seed < 36; seed++) {
         last_seed = seed;
         draw_run(run, seed, rank_counts[seed % 6], 1, 6);
@@ -359,7 +360,7 @@ static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
 {
     (void)state;
     const exec_training distributed = {.distributes_decisions = true};
-    drawn_run *run = malloc(sizeof *run);
+    drawn_run *run = memory_array(1, sizeof *run);
     draw_run(run, 1, 2, 1, 2);
     run->training.balancer = bal_balancer_find("partition");
     seen_run *executed = seen_create(&run->training);
@@ -381,7 +382,7 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
     (void)state;
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
-    drawn_run *run = malloc(sizeof *run);
+    drawn_run *run = memory_array(1, sizeof *run);
     for (int index = 0; index < 2 * count; index++) {
         const bal_schedule_family *family = &families[index % count];
         if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) continue; // refused
@@ -407,7 +408,7 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
 static void released_ranks_come_and_go_as_simulated(void **state)
 {
     (void)state;
-    drawn_run *run = malloc(sizeof *run);
+    drawn_run *run = memory_array(1, sizeof *run);
     int shrunk = 0;
     int grown = 0;
     for (uint64_t seed = 0; seed < 60; seed++) {

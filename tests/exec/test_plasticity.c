@@ -1,5 +1,6 @@
 /// When layers freeze: movement, calm and the order front to back, by numbers worked out by hand;
 /// and what a frozen layer still has, computes and sends.
+#include "base/arena.h"
 #include "exec/mechanism/plasticity.h"
 #include "exec/model/layer.h"
 #include "tests/exec/block_fixture.h"
@@ -172,7 +173,7 @@ static void the_state_of_a_frozen_layer_freezes_another(void **state)
         fill(from.layer->master, from.layer->parameter_count, 1, 9);
         exec_layer_refresh(from.layer);
         const int64_t byte_count = exec_layer_state_bytes(from.layer);
-        void *bytes = calloc(2, (size_t)byte_count);
+        void *bytes = memory_array(2, (size_t)byte_count);
         assert_non_null(bytes);
 
         exec_layer_state_pack(from.layer, bytes);

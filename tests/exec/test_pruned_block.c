@@ -1,5 +1,6 @@
 /// A pruned block over plain C: gradients against finite differences with the mask as it is, both
 /// ways of computing against each other, and the mask on its way to another rank.
+#include "base/arena.h"
 #include "exec/model/pruned_layer.h"
 #include "tests/exec/block_fixture.h"
 
@@ -116,7 +117,7 @@ static void the_mask_travels_with_the_layer(void **state)
     open_pruned(&from, 1);
     open_block(&to, &model, 0);
     const int64_t byte_count = exec_mechanism_pruning.packed_bytes(from.layer);
-    void *bytes = malloc((size_t)byte_count);
+    void *bytes = memory_array(1, (size_t)byte_count);
     assert_non_null(bytes);
     assert_int_equal(exec_mechanism_pruning.packed_bytes(to.layer), 0); // nothing is pruned yet
 

@@ -78,7 +78,6 @@ static status play_rank(exec_endpoint *endpoint, void *context, error_message *e
     played *shared = context;
     exec_device *device = NULL;
     arena *memory = arena_create(1 << 14);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = exec_device_timed_create(shared->layers->layer_count, &device, err);
     if (code == STATUS_OK) {
         code = play_with(endpoint, shared, device, memory, err);

@@ -1,5 +1,6 @@
 /// What a device that learns does over kernels that run behind their caller, and that hand memory
 /// over: shown with kernels on the host that have a clock of marks, and that offer and take.
+#include "base/arena.h"
 #include "exec/model/training_device.h"
 #include "tests/exec/learning_run.h"
 
@@ -31,9 +32,9 @@ static int64_t mark_ns(exec_kernels *kernels, int number)
 static status offer(exec_kernels *kernels, const void *memory, size_t bytes,
                     exec_handover *described, error_message *err)
 {
+    (void)err;
     (void)kernels;
-    void *copy = malloc(bytes);
-    if (copy == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    void *copy = memory_array(1, bytes);
     memcpy(copy, memory, bytes);
     *described = (exec_handover){.byte_count = (int64_t)bytes, .memory = copy};
     offered++;

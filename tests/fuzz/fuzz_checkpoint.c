@@ -1,4 +1,5 @@
 /// Any bytes as a checkpoint: refused with a message, or layers that are within them.
+#include "base/arena.h"
 #include "exec/run/checkpoint_file.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     exec_checkpoint checkpoint;
     error_message err = {0};
     arena *memory = arena_create(4096);
-    unsigned char *aligned = malloc(count + 1);
+    unsigned char *aligned = memory_array(1, count + 1);
     assert(memory != NULL && aligned != NULL);
     if (count > 0) memcpy(aligned, bytes, count);
     if (exec_checkpoint_parse(aligned, count, "input", memory, &checkpoint, &err) == STATUS_OK) {

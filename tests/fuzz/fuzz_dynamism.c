@@ -1,5 +1,6 @@
 /// Any bytes as the "dynamism" of a study, over a trace of six layers and over a model: refused
 /// with a message, or a case whose costs are within their limits and the same when asked again.
+#include "base/arena.h"
 #include "base/file.h"
 #include "models/cost/cost_model.h"
 #include "models/dynamism/dynamism.h"
@@ -91,7 +92,7 @@ static uint64_t hash_of(const bal_layer_costs *costs)
 /// What `show --imbalance` asks.
 static void look(model_dynamism *dynamism, int layer_count)
 {
-    int64_t *load_ns = calloc((size_t)layer_count, sizeof *load_ns);
+    int64_t *load_ns = memory_array((size_t)layer_count, sizeof *load_ns);
     model_expert_tokens tokens;
     error_message err = {0};
     assert(load_ns != NULL);

@@ -2,6 +2,7 @@
 /// each of them refused with a message or read.
 #include "analysis/study/study.h"
 #include "analysis/whatif/matrix.h"
+#include "base/arena.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -35,7 +36,7 @@ static void check_point(const ana_matrix *matrix, int64_t number)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    char *text = malloc(count + 1);
+    char *text = memory_array(1, count + 1);
     arena *memory = arena_create(4096);
     const ana_sampling sampling = {.count = 3, .seed = 1};
     ana_matrix matrix;

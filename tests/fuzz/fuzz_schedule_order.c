@@ -1,5 +1,6 @@
 /// Any bytes as an order: refused with a message, or an order that the check then proves or
 /// refuses.
+#include "base/arena.h"
 #include "cli/schedule/schedule_order.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -32,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (cli_schedule_order_parse("input", (const char *)bytes, count, memory, &schedule, &err) ==
         STATUS_OK) {
         const int op_count = schedule.first_op[schedule.rank_count];
-        int *topological = malloc((size_t)op_count * sizeof *topological);
+        int *topological = memory_array((size_t)op_count, sizeof *topological);
         assert(topological != NULL);
         if (bal_schedule_check(&schedule, topological, &err) == STATUS_OK) {
             check_topological(&schedule, topological);

@@ -1,5 +1,6 @@
 /// Runs a fuzz target on the empty input and on the files named as arguments: without libFuzzer the
 /// seeds, and every input that once crashed, are tests like any other.
+#include "base/arena.h"
 #include "base/file.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -16,7 +17,7 @@ static int replay(const char *path)
         fprintf(stderr, "replay: %s\n", err.message);
         return 1;
     }
-    uint8_t *exact = malloc(length > 0 ? length : 1);
+    uint8_t *exact = memory_array(1, length > 0 ? length : 1);
     if (exact != NULL) {
         memcpy(exact, bytes, length);
         LLVMFuzzerTestOneInput(exact, length);

@@ -1,5 +1,6 @@
 /// expert_counts: both formats read by hand-made text, and everything that is refused, with its
 /// file and line.
+#include "base/arena.h"
 #include "base/file.h"
 #include "models/experts/expert_counts.h"
 #include "models/experts/line_reader.h"
@@ -271,7 +272,7 @@ static void bytes_that_are_no_text_are_refused(void **state)
     assert_string_equal(err.message, "f:2: a byte 0 in a text file");
 
     const size_t length = (size_t)MODEL_LINE_BYTES_MAX + 1;
-    char *endless = malloc(length);
+    char *endless = memory_array(1, length);
     assert_non_null(endless);
     memset(endless, '7', length);
     assert_int_equal(

@@ -57,7 +57,6 @@ static status decide(const exec_group *group, uint64_t seed, arena *memory, erro
 {
     static const char *const name = "diffusion";
     drawn *all = arena_array(memory, 1, sizeof *all);
-    if (all == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     draw(seed, group->rank_count, all);
     const bal_problem *problem = &all->problem;
     bal_answer expected;
@@ -97,7 +96,6 @@ static status decide_all(exec_endpoint *endpoint, void *context, error_message *
     }
     const exec_group group = world_group(endpoint, ranks, &sequence);
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     status code = STATUS_OK;
     for (uint64_t seed = 0; seed < ROUNDS && code == STATUS_OK; seed++) {
         code = decide(&group, seed, memory, err);

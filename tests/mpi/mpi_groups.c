@@ -126,7 +126,6 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
 {
     (void)context;
     arena *memory = arena_create(1 << 16);
-    if (memory == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status code = play_with(endpoint, memory, err);
     arena_destroy(memory);
     return code;

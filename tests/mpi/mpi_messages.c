@@ -1,6 +1,7 @@
 /// A transport's messages: each arrives under the key and from the rank that it was sent with,
 /// whole, of any length, in any number, also where ranks are regrouped in between. Over local and
 /// over mpi.
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/mpi/world.h"
 
@@ -27,8 +28,7 @@ static void fill(uint8_t *bytes, int64_t count, int from, int to, int microbatch
 static status send_filled(exec_endpoint *endpoint, int to, int microbatch, int64_t count,
                           error_message *err)
 {
-    uint8_t *bytes = malloc((size_t)count + 1);
-    if (bytes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    uint8_t *bytes = memory_array(1, (size_t)count + 1);
     fill(bytes, count, endpoint->rank, to, microbatch);
     const exec_message head = {.key = key(microbatch),
                                .ready_ns = microbatch,
@@ -62,9 +62,8 @@ static status compare(exec_endpoint *endpoint, const exec_message *head, const u
 static status receive_filled(exec_endpoint *endpoint, int from, int microbatch, int64_t count,
                              error_message *err)
 {
-    uint8_t *bytes = malloc(2 * ((size_t)count + 1));
+    uint8_t *bytes = memory_array(1, 2 * ((size_t)count + 1));
     exec_message head = {0};
-    if (bytes == NULL) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     fill(bytes + count, count, from, endpoint->rank, microbatch);
     status code =
         endpoint->transport->receive(endpoint, from, key(microbatch), &head, bytes, count, err);

@@ -1,5 +1,6 @@
 /// Plays, and replays once they have seen every plan, ask the system for no memory: the linker
 /// leads every call of malloc, calloc and realloc through here, and they are counted.
+#include "base/arena.h"
 #include "sim/dispatch.h"
 #include "sim/lanes.h"
 #include "sim/pipeline.h"
@@ -139,7 +140,7 @@ static bool wants_all(void *context, int iteration)
 static void a_replay_that_repeats_asks_for_no_more_memory(void **state)
 {
     (void)state;
-    table_source *table = malloc(sizeof *table);
+    table_source *table = memory_array(1, sizeof *table);
     arena *memory = arena_create(1 << 16);
     assert_non_null(table);
     table_source_init(table, TABLE_LAYERS, 1);
@@ -171,7 +172,7 @@ static void a_long_replay_asks_for_no_more_memory(void **state)
 {
     (void)state;
     enum { REPLICAS = 3 };
-    table_source *tables = malloc(REPLICAS * sizeof *tables);
+    table_source *tables = memory_array(REPLICAS, sizeof *tables);
     bal_cost_source ports[REPLICAS];
     arena *memory = arena_create(1 << 16);
     assert_non_null(tables);

@@ -4,6 +4,7 @@
 #include "sim/network.h"
 
 #include "balance/costs/placement.h"
+#include "base/arena.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
@@ -117,7 +118,7 @@ static bool always(void *context, int iteration)
 static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int microbatches,
                            int rounds)
 {
-    table_source *table = malloc(sizeof *table);
+    table_source *table = memory_array(1, sizeof *table);
     int64_t last_ns = 0;
     bal_training_result result;
     error_message err = {0};

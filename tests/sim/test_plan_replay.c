@@ -3,6 +3,7 @@
 /// and what it refuses.
 #include "balance/run/iteration_times.h"
 #include "balance/run/training.h"
+#include "base/arena.h"
 #include "base/rng.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
@@ -155,7 +156,7 @@ static void a_replayed_plan_is_the_iteration_that_was_recorded(void **state)
 {
     (void)state;
     rng generator = rng_init(7, 0);
-    table_source *tables = malloc(REPLICAS * sizeof *tables);
+    table_source *tables = memory_array(REPLICAS, sizeof *tables);
     int families = 0;
     int rebalances = 0;
     const bal_schedule_family *family = bal_schedule_families(&families);
@@ -186,7 +187,7 @@ static void two_layers(table_source *table, bal_layer_costs *layers)
 static void what_does_not_fit_together_is_refused(void **state)
 {
     (void)state;
-    table_source *table = malloc(sizeof *table);
+    table_source *table = memory_array(1, sizeof *table);
     bal_layer_costs layers;
     assert_non_null(table);
     two_layers(table, &layers);

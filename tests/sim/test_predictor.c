@@ -2,6 +2,7 @@
 /// what the replay's own controller decides, through rebalancing, re-packing and a change of the
 /// number of microbatches.
 #include "balance/run/training.h"
+#include "base/arena.h"
 #include "sim/training_plan.h"
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
@@ -40,7 +41,7 @@ static status keep(void *context, const bal_training_iteration *iteration, error
 /// Eight layers of 100 ns, that take 400 and nothing in iterations 2 to 4: fewer ranks then do.
 static recorded_run *lighter_for_a_while(const char *balancer, const char *schedule)
 {
-    recorded_run *run = malloc(sizeof *run);
+    recorded_run *run = memory_array(1, sizeof *run);
     assert_non_null(run);
     table_source *table = &run->table;
     table_source_init(table, LAYERS, 1);

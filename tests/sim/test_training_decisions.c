@@ -1,6 +1,7 @@
 /// The replay under the controller: what a decision is shown, when it takes effect and what it is
 /// charged. Links cost nothing unless a test says so, and layers are F alone: under GPipe an
 /// iteration of two ranks with loads a and b and M microbatches lasts a + b + (M - 1) max(a, b).
+#include "base/arena.h"
 #include "tests/sim/kept_run.h"
 
 static bal_training two_ranks(const table_source *table, int iterations, const char *policy,
@@ -69,7 +70,7 @@ static void foresight_has_the_right_plan_in_every_iteration(void **state)
 static void foresight_sees_how_slow_a_rank_will_be(void **state)
 {
     (void)state;
-    table_source *table = malloc(sizeof *table);
+    table_source *table = memory_array(1, sizeof *table);
     assert_non_null(table);
     table_source_init(table, 6, 1);
     table_fill(table, 0, 4, 100, 0, 0);

@@ -2,6 +2,7 @@
 /// re-packing are drawn. Whatever happens, every layer is somewhere exactly once, times and GPUs
 /// add up, the timeline agrees with the summary, and gradients are reduced as the plainest loop
 /// says.
+#include "base/arena.h"
 #include "base/rng.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
@@ -378,7 +379,7 @@ static bool play_run(drawn_run *run, bal_training_result *result, arena *memory)
 static void random_runs_add_up(void **state)
 {
     (void)state;
-    drawn_run *run = malloc(sizeof *run);
+    drawn_run *run = memory_array(1, sizeof *run);
     arena *memory = arena_create(1 << 16);
     assert_non_null(run);
     int repacked = 0;

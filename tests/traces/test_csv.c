@@ -1,5 +1,6 @@
 /// csv and stream: every refusal with file, line and column, damaged gzip data, and what a good
 /// file becomes. Rows are written out; nothing is read from disk.
+#include "base/arena.h"
 #include "tests/assert_close.h"
 #include "tests/traces/memory_store.h"
 #include "traces/import/csv.h"
@@ -138,7 +139,7 @@ static void lines_have_limits(void **state)
     static const char zero[] = "# dynmo-trace/1\n# a=b\0c\n";
     assert_refused(zero, sizeof zero - 1, "t.csv:2: holds a zero byte");
     const size_t length = 1 << 17;
-    char *bytes = malloc(length);
+    char *bytes = memory_array(1, length);
     assert_non_null(bytes);
     memset(bytes, 'x', length);
     memcpy(bytes, "# dynmo-trace/1\n", 16);

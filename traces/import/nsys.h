@@ -43,7 +43,7 @@ typedef struct trace_nsys_file {
 ///         is missing (named), a time that ends before it begins or beyond 64 bits;
 ///         STATUS_INVALID: no NVTX ranges, launches or device activity (the option to record them
 ///         is named), no annotation that is known (some that are there are named), what
-///         trace_kineto_resolve and the phase map say; STATUS_NO_MEMORY
+///         trace_kineto_resolve and the phase map say
 ///
 /// Time O(processes x rows), memory as trace_kineto_read.
 status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, error_message *err);

@@ -13,7 +13,7 @@ typedef struct trace_stream trace_stream;
 /// what begins with the two bytes of gzip is inflated, however many members it has.
 ///
 /// @param stream release with trace_stream_close
-/// @return STATUS_IO naming path and reason; STATUS_NO_MEMORY
+/// @return STATUS_IO naming path and reason
 status trace_stream_open(const char *path, trace_stream **stream, error_message *err);
 
 /// The same over bytes[length], borrowed until close. name stands for the path in messages.

@@ -12,7 +12,7 @@ typedef struct trace_op_index {
     int64_t *order; // [count] indices of ops by iteration, kind, layer, microbatch, begin
 } trace_op_index;
 
-/// @param ops borrowed as long as the index. STATUS_NO_MEMORY. Time O(count log count).
+/// @param ops borrowed as long as the index. Time O(count log count).
 void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index);
 
 void trace_op_index_free(trace_op_index *index);

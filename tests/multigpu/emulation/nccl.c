@@ -3,6 +3,7 @@
 /// fails, as real ranks would hang.
 
 #include "nccl.h"
+#include "base/arena.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -59,7 +60,7 @@ static board *join(const char *name, int rank_count)
         found = found->next;
     }
     if (found == NULL) {
-        found = calloc(1, sizeof *found);
+        found = memory_array(1, sizeof *found);
         if (found == NULL) abort();
         snprintf(found->name, sizeof found->name, "%s", name);
         found->rank_count = rank_count;
@@ -72,7 +73,7 @@ static board *join(const char *name, int rank_count)
 
 static ncclComm_t communicator_of(board *shared, int rank)
 {
-    ncclComm_t made = calloc(1, sizeof *made);
+    ncclComm_t made = memory_array(1, sizeof *made);
     if (made == NULL) abort();
     *made = (struct ncclComm){shared, rank};
     return made;
@@ -183,7 +184,7 @@ ncclResult_t ncclSend(const void *memory, size_t count, ncclDataType_t type, int
     (void)stream;
     board *shared = communicator->shared;
     if (peer < 0 || peer >= shared->rank_count) return ncclInvalidArgument;
-    sent_bytes *sent = malloc(sizeof *sent + count);
+    sent_bytes *sent = memory_array(1, sizeof *sent + count);
     if (sent == NULL) abort();
     *sent = (sent_bytes){.from = communicator->rank, .to = peer, .byte_count = count};
     memcpy(sent->byte, memory, count);
