@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     if (argc < 4) return 2;
     fault met = {.name = argv[2], .rank = atoi(argv[3])};
     options.rank_count = atoi(argv[1]);
-    options.watchdog_ns = INT64_C(10000000000);
+    options.watchdog_ns = INT64_C(3000000000);
     options.interrupt = &interrupt;
     signal(SIGINT, heed);
     signal(SIGTERM, heed);
