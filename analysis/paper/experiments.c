@@ -2,10 +2,11 @@
 #include "analysis/paper/published.h"
 #include "analysis/paper/rows.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { RANGES_MAX = 8, CHANGES_MAX = 4 };
+enum { RANGES_MAX = 16, CHANGES_MAX = 4, LAYERS_MAX = 256, NS_OF_LOAD = 1000000 };
 
 /// A speed-up without what decisions and migrations cost, over the ranges of a setting.
 typedef struct bare_speed_up {
@@ -44,6 +45,13 @@ static double number_of(json_value object, const char *key)
 {
     double number = NAN;
     (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
+    return number;
+}
+
+static double number_of_element(json_value array, int index)
+{
+    double number = NAN;
+    (void)json_double(json_element(array, index), -1e300, 1e300, &number, NULL);
     return number;
 }
 
@@ -112,14 +120,14 @@ static status make_bubble_after(playing *at, error_message *err)
     return STATUS_OK;
 }
 
-/// What follows from published numbers alone.
+/// What follows from published numbers alone; without a value, what was not played.
 static status make_identity(playing *at, error_message *err)
 {
     (void)err;
     const ana_interval value = ana_interval_of(number_of(at->row, "value"));
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &value, number_of(at->row, "bound"),
-                        ANA_AGREEMENT_CONSISTENT, text_of(at->row, "baseline"),
-                        text_of(at->row, "note"));
+                        isnan(value.value) ? ANA_AGREEMENT_MISSING : ANA_AGREEMENT_CONSISTENT,
+                        text_of(at->row, "baseline"), text_of(at->row, "note"));
     return STATUS_OK;
 }
 
@@ -199,6 +207,18 @@ static status calibrate_ranges(const playing *at, double wanted, const char **ra
     return STATUS_OK;
 }
 
+/// Whether the experiment has chosen loads that give what is published.
+static bool is_chosen(const playing *at)
+{
+    return !json_is_missing(json_member(at->row, "chosen"));
+}
+
+/// Where chosen loads reach what is published, the bound of the drawn ones excludes nothing.
+static void doubt_bound(playing *at)
+{
+    if (is_chosen(at)) at->rows->rows[at->rows->count - 1].agreement = ANA_AGREEMENT_PREDICTED;
+}
+
 /// The bubbles before and after, of which the first is the calibration.
 static void add_bubbles(playing *at, const char *before, const char *after, double wanted,
                         const ana_interval *value)
@@ -208,16 +228,21 @@ static void add_bubbles(playing *at, const char *before, const char *after, doub
     const bool is_reached = fabs(result->before.value - wanted) < 0.005;
     ana_rows_add_number(
         rows, before, &result->before, NAN, ANA_AGREEMENT_CALIBRATED, idle_of(at, result->still),
-        ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.", text_of(at->row, "what"), value->value,
-                      value->low, value->high, is_reached ? "" : ": the nearest that it reaches"));
+        ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.%s", text_of(at->row, "what"),
+                      value->value, value->low, value->high,
+                      is_reached ? "" : ": the nearest that it reaches",
+                      text_of(at->row, "calibration")));
     ana_rows_add_number(rows, after, &result->after, result->after_bound.low,
                         ANA_AGREEMENT_PREDICTED, idle_of(at, result->dynamic), "");
     ana_reproduced *row = &rows->rows[rows->count - 1];
     if (result->after_bound.low > row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+    doubt_bound(at);
     row->note = ana_rows_text(rows,
                               "%.3f above the published number; no contiguous plan leaves less "
-                              "than %.3f, were it chosen anew in every iteration for nothing.",
-                              row->simulated - row->published, result->after_bound.value);
+                              "than %.3f with these skews, were it chosen anew in every iteration "
+                              "for nothing.%s",
+                              row->simulated - row->published, result->after_bound.value,
+                              is_chosen(at) ? " Other loads would: see the chosen ones." : "");
 }
 
 /// One input is set so that the bubble under the best static split is the published one; what
@@ -241,6 +266,7 @@ static status make_calibrated_bubbles(playing *at, error_message *err)
     add_bubbles(at, before, after, wanted, &value);
     ana_rows_add_speed_up(rows, ana_rows_text(rows, "%sspeed-up over static", prefix), at->baseline,
                           &at->speed_up, text_of(at->row, "note"));
+    doubt_bound(at);
     const ana_interval identity = ana_interval_of((1 - left) / (1 - wanted));
     ana_rows_add_number(
         rows, ana_rows_text(rows, "%sspeed-up over static, of the published bubbles", prefix),
@@ -283,6 +309,9 @@ static status make_repacking(playing *at, error_message *err)
                         text_of(at->row, "note"));
     ana_rows_add_number(rows, ana_rows_text(rows, "throughput kept%s", which), &kept, NAN,
                         ANA_AGREEMENT_PREDICTED, "the same without re-packing", "");
+    ana_rows_add_number(rows, ana_rows_text(rows, "share of the gain, least%s", which), &share, NAN,
+                        ANA_AGREEMENT_PREDICTED, "the gain over even (Megatron)",
+                        "As the next row.");
     ana_rows_add_number(
         rows, ana_rows_text(rows, "share of the gain, most%s", which), &share, NAN,
         ANA_AGREEMENT_PREDICTED, "the gain over even (Megatron)",
@@ -366,6 +395,37 @@ static status make_overhead(playing *at, error_message *err)
     return STATUS_OK;
 }
 
+/// Loads that would give what is published; "layers" are pairs of how many and their load.
+static status make_chosen_loads(playing *at, error_message *err)
+{
+    int64_t load_ns[LAYERS_MAX];
+    int layer_count = 0;
+    json_value run = json_element(json_member(at->row, "layers"), 0);
+    for (; run.node != NULL; run = json_next(run)) {
+        const int end = layer_count + (int)number_of_element(run, 0);
+        while (layer_count < end && layer_count < LAYERS_MAX) {
+            load_ns[layer_count++] = llround(number_of_element(run, 1) * NS_OF_LOAD);
+        }
+    }
+    const ana_chosen_loads chosen = {text_of(at->row, "schedule"),
+                                     (int)number_of(at->row, "stages"),
+                                     (int)number_of(at->row, "microbatches"), layer_count, load_ns};
+    ana_chosen_result result;
+    TRY(ana_chosen_loads_play(&chosen, &result, err));
+    static const char *const quantities[] = {"bubble before", "bubble after",
+                                             "speed-up over static"};
+    const double numbers[] = {result.idle_even, result.idle_balanced, result.speed_up};
+    for (int number = 0; number < 3; number++) {
+        const ana_interval interval = ana_interval_of(numbers[number]);
+        ana_rows_add_number(at->rows,
+                            ana_rows_text(at->rows, "%s%s, of chosen loads",
+                                          text_of(at->row, "prefix"), quantities[number]),
+                            &interval, NAN, ANA_AGREEMENT_CHOSEN, text_of(at->row, "baseline"),
+                            number == 0 ? text_of(at->row, "note") : "");
+    }
+    return STATUS_OK;
+}
+
 static status make_table1(playing *at, error_message *err)
 {
     return ana_play_table1(at->rows, err);
@@ -390,8 +450,32 @@ static const struct {
     {"most", make_most},
     {"change", make_change},
     {"overhead", make_overhead},
+    {"chosen-loads", make_chosen_loads},
     {"table1", make_table1},
 };
+
+/// Whether a range sets a path that the row sets itself.
+static bool is_settled(json_value range, json_value change)
+{
+    json_value member = json_element(range, 0);
+    while (member.node != NULL && json_is_missing(json_member(change, json_key(member)))) {
+        member = json_next(member);
+    }
+    return member.node != NULL;
+}
+
+static void choose_ranges(playing *at, json_value ranges)
+{
+    const json_value change = json_member(at->row, "change");
+    const int count = json_count(ranges);
+    at->range_count = 0;
+    for (int index = 0; index < count; index++) {
+        const json_value range = json_element(ranges, index);
+        assert(at->range_count < RANGES_MAX);
+        if (index > 0 && is_settled(range, change)) continue;
+        at->ranges[at->range_count++] = change_of(at->rows, range);
+    }
+}
 
 static status make_row(playing *at, json_value experiment, error_message *err)
 {
@@ -399,6 +483,7 @@ static status make_row(playing *at, json_value experiment, error_message *err)
     const char *study = text_of(at->row, "study");
     at->study = study[0] != '\0' ? study : text_of(experiment, "study");
     at->change = change_of(at->rows, json_member(at->row, "change"));
+    choose_ranges(at, json_member(experiment, "ranges"));
     for (size_t maker = 0; maker < sizeof makers / sizeof makers[0]; maker++) {
         if (strcmp(makers[maker].name, made) == 0) return makers[maker].make(at, err);
     }
@@ -407,14 +492,10 @@ static status make_row(playing *at, json_value experiment, error_message *err)
 
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err)
 {
-    const json_value ranges = json_member(experiment, "ranges");
-    playing at = {.rows = rows, .range_count = json_count(ranges)};
+    playing at = {.rows = rows};
     const bool is_static = strcmp(text_of(experiment, "baseline"), "static") == 0;
     at.baseline = is_static ? ANA_BASELINE_STATIC : ANA_BASELINE_STILL;
     rows->experiment = text_of(experiment, "name");
-    for (int range = 0; range < at.range_count && range < RANGES_MAX; range++) {
-        at.ranges[range] = change_of(rows, json_element(ranges, range));
-    }
     at.row = json_element(json_member(experiment, "rows"), 0);
     for (; at.row.node != NULL; at.row = json_next(at.row)) {
         TRY(make_row(&at, experiment, err));

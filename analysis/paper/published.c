@@ -24,7 +24,7 @@ static const ana_published numbers[] = {
     {"sparse-attention", "bubble over dense", 4, "text; Figure 1"},
     {"early-exit", "speed-up over no exit", 4.52, "abstract; Figure 3"},
     {"early-exit", "bubble over no exit", 5, "text; Figure 1"},
-    {"repack", "mean GPUs of 8", 5.8, "text, re-packing; Figure 5; 10,000 iterations"},
+    {"repack", "mean GPUs of 8", 5.8, "text, re-packing; Figure 4; 10,000 iterations"},
     {"repack", "share of the gain, least", 0.04, "text, re-packing"},
     {"repack", "share of the gain, most", 0.11, "text, re-packing"},
     {"weak-scaling", "speed-up over static, most", 2.12,

@@ -8,8 +8,18 @@
 
 extern const embedded_file ana_paper_experiments[];
 
-static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {"predicted", "consistent",
-                                                                 "calibrated", "unreachable"};
+static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {
+    "predicted", "consistent", "calibrated", "chosen", "unreachable", "missing"};
+
+/// Whether the published number, printed to two decimals, lies within what was simulated.
+static const char *verdict_of(const ana_reproduced *row)
+{
+    const double rounding = 0.005;
+    if (isnan(row->published) || isnan(row->simulated)) return "open";
+    return row->published >= row->low - rounding && row->published <= row->high + rounding
+               ? "agrees"
+               : "disagrees";
+}
 
 /// The text of the file, which is part of the program and complete.
 static const char *text_of(json_value value)
@@ -129,10 +139,11 @@ static void print_row(const ana_reproduced *row, int width, text_buffer *out)
     char low[24];
     char high[24];
     char bound[24];
-    text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %s\n", width, row->quantity,
+    text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
                 number_text(row->published, published), number_text(row->simulated, simulated),
                 number_text(row->low, low), number_text(row->high, high),
-                number_text(row->bound, bound), agreement_names[row->agreement], row->baseline);
+                number_text(row->bound, bound), agreement_names[row->agreement], verdict_of(row),
+                row->baseline);
     if (row->factors.total > 0) print_factors(row, out);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }
@@ -169,8 +180,9 @@ static void print_experiment(const ana_reproduction *reproduction, json_value ex
     const char *name = text_of(json_member(experiment, "name"));
     const int width = quantity_width(reproduction);
     text_format(out, "%s: %s\n", name, text_of(json_member(experiment, "summary")));
-    text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %s\n", width, "quantity", "published",
-                "simulated", "low", "high", "bound", "agreement", "against");
+    text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, "quantity",
+                "published", "simulated", "low", "high", "bound", "agreement", "verdict",
+                "against");
     for (int row = 0; row < reproduction->row_count; row++) {
         const ana_reproduced *entry = &reproduction->rows[row];
         if (strcmp(entry->experiment, name) == 0) print_row(entry, width, out);
@@ -187,9 +199,12 @@ void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *o
     text_append(out,
                 "low, high: the least and most over seeds and over the ranges of inputs that the "
                 "paper leaves open.\nbound: no contiguous plan and no schedule gets further with "
-                "these costs.\npredicted: no input depends on the published number. consistent: an "
-                "identity of the inputs. calibrated: the row\nis the calibration. unreachable: the "
-                "bound is short of the published number.\n");
+                "the costs of these ranges.\npredicted: no input depends on the published number. "
+                "consistent: an identity of the inputs. calibrated: the row\nis the calibration. "
+                "chosen: inputs were chosen so that it comes out. unreachable: the bound is short "
+                "of the\npublished number over these ranges, not beyond them.\nverdict: agrees if "
+                "the published number lies between low and high; open if none is published or none "
+                "was played.\n");
 }
 
 static void put_number(json_writer *writer, const char *key, double number)
@@ -232,6 +247,7 @@ static void write_row(json_writer *writer, const ana_reproduced *row)
     put_number(writer, "high", row->high);
     put_number(writer, "bound", row->bound);
     json_put_string(writer, "agreement", agreement_names[row->agreement]);
+    json_put_string(writer, "verdict", verdict_of(row));
     if (row->factors.total > 0) write_factors(writer, row);
     json_put_string(writer, "baseline", row->baseline);
     json_put_string(writer, "note", row->note);

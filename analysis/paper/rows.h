@@ -122,6 +122,26 @@ void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline ba
 /// Sets the published number of the row added last, where it stands in Table 1.
 void ana_rows_publish(ana_rows *rows, double published);
 
+/// Layers whose F, B and W take chosen times, the same for every microbatch.
+typedef struct ana_chosen_loads {
+    const char *schedule; // a fixed one of one chunk
+    int stage_count;      // divides layer_count
+    int microbatch_count;
+    int layer_count;
+    const int64_t *load_ns; // [layer_count]
+} ana_chosen_loads;
+
+/// What moving whole layers makes of them, by the exact smallest largest stage.
+typedef struct ana_chosen_result {
+    double idle_even;     // share of an iteration without a barrier, under the even split
+    double idle_balanced; // under the balanced one
+    double speed_up;      // of an iteration with a barrier at the optimizer step
+} ana_chosen_result;
+
+/// @return what the schedule or the partition refuses
+status ana_chosen_loads_play(const ana_chosen_loads *chosen, ana_chosen_result *out,
+                             error_message *err);
+
 /// Plays an experiment of experiments.json.
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err);
 

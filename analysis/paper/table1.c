@@ -246,7 +246,16 @@ static status add_memory(ana_rows *rows, error_message *err)
         if (played != STATUS_OK && played != STATUS_INFEASIBLE) {
             return error_set(err, played, "%s", infeasible.message);
         }
-        agreeing += (played == STATUS_OK) == (cells[row].speed_up > 0);
+        const bool is_published = cells[row].speed_up > 0;
+        agreeing += (played == STATUS_OK) == is_published;
+        if (played == STATUS_OK && is_published) continue;
+        const ana_interval fits = ana_interval_of(played == STATUS_OK);
+        ana_rows_add_number(rows,
+                            ana_rows_text(rows, "%d layers, %d GPUs, fits (1) or not (0)",
+                                          cells[row].layer_count, cells[row].gpu_count),
+                            &fits, NAN, ANA_AGREEMENT_PREDICTED, "dense unfused attention, 80 GB",
+                            "");
+        ana_rows_publish(rows, is_published);
     }
     const ana_interval agreement = ana_interval_of(agreeing);
     ana_rows_add_number(rows, "rows that fit in memory or not, of 15", &agreement, NAN,

@@ -14,6 +14,7 @@ static const char *const routing_names[] = {"token-choice", "s-base", "expert-ch
 
 static const char *const keys[] = {"routing",
                                    "spread_ratio",
+                                   "skew_layers",
                                    "persistent_ratio",
                                    "drift_iterations",
                                    "microbatch_noise_ratio",
@@ -127,9 +128,9 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
 {
     model_case_parameters *parameters = setup->parameters;
     if (moe->router != MODEL_ROUTER_TOKEN_CHOICE) {
-        static const char *const of_skew[] = {"spread_ratio", "persistent_ratio",
-                                              "drift_iterations", "microbatch_noise_ratio",
-                                              "token_correlation"};
+        static const char *const of_skew[] = {
+            "spread_ratio",     "skew_layers",            "persistent_ratio",
+            "drift_iterations", "microbatch_noise_ratio", "token_correlation"};
         return refuse_keys(parameters->object, of_skew, sizeof of_skew / sizeof of_skew[0],
                            moe->router == MODEL_ROUTER_RECORDED
                                ? "the file of counts says it"
@@ -142,6 +143,8 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
         {"spread_ratio", .real = &spread, .fallback = 0.4, .max = 100,
          .from = MODEL_PUBLISHED(
              "DynMo paper: busiest and least busy expert of Mixtral up to 40 % apart")},
+        {"skew_layers", .whole = &moe->routing.skew_layers, .fallback = 1, .min = 1, .max = 4096,
+         .from = MODEL_ASSUMED("each layer has a skew of its own")},
         {"persistent_ratio", .real = &moe->routing.persistent, .fallback = 0.8, .max = 1,
          .from = MODEL_ASSUMED("most of a layer's skew stays")},
         {"drift_iterations", .whole = &moe->routing.drift_period, .fallback = 1000,

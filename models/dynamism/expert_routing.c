@@ -58,9 +58,10 @@ static drift drift_at(const model_routing *routing, int layer, int iteration)
 
 void model_routing_shares(const model_routing *routing, int layer, int iteration, double *share)
 {
-    rng of_layer = model_case_stream(routing->seed, STREAM_LAYER, layer, 0, 0);
-    rng persistent = model_case_stream(routing->seed, STREAM_PERSISTENT, layer, 0, 0);
-    drift drifting = drift_at(routing, layer, iteration);
+    const int skewed = routing->skew_layers > 1 ? layer / routing->skew_layers : layer;
+    rng of_layer = model_case_stream(routing->seed, STREAM_LAYER, skewed, 0, 0);
+    rng persistent = model_case_stream(routing->seed, STREAM_PERSISTENT, skewed, 0, 0);
+    drift drifting = drift_at(routing, skewed, iteration);
     const double sigma = routing->sigma * rng_unit(&of_layer);
     const double stays = sqrt(routing->persistent);
     const double moves = sqrt(1 - routing->persistent);

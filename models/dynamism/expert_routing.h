@@ -15,6 +15,7 @@ typedef struct model_routing {
     int top_k;          // in [1, expert_count]
     int64_t tokens;     // routed together, >= 1; tokens x top_k at most INT32_MAX
     double sigma;       // of the logarithm of an expert's share in the most skewed layer, >= 0
+    int skew_layers;    // consecutive layers whose experts have the same shares; 0: as 1
     double persistent;  // share of that variance which stays for the whole training, [0, 1]
     int drift_period;   // iterations after which the rest is drawn anew; 0: it stays as well
     double noise;       // relative standard deviation of an expert's share over microbatches beyond

@@ -1,0 +1,92 @@
+/// Loads of layers that are chosen, not predicted: what the best contiguous plan makes of them.
+#include "analysis/paper/rows.h"
+#include "balance/metrics.h"
+#include "balance/partition/partition.h"
+#include "sim/costs.h"
+#include "sim/order_book.h"
+
+/// F, B and W of a stage each take the sum of its layers' loads; messages take no time.
+static bal_stage_costs stage_costs(const ana_chosen_loads *chosen, const int *first_layer,
+                                   arena *memory)
+{
+    const size_t stages = (size_t)chosen->stage_count;
+    int64_t *stage_ns = arena_array(memory, stages, sizeof *stage_ns);
+    const int64_t *none = arena_array(memory, stages, sizeof *none);
+    for (int stage = 0; stage < chosen->stage_count; stage++) {
+        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+            stage_ns[stage] += chosen->load_ns[layer];
+        }
+    }
+    return (bal_stage_costs){.stage_count = chosen->stage_count,
+                             .microbatch_count = 1,
+                             .forward_ns = stage_ns,
+                             .backward_input_ns = stage_ns,
+                             .backward_weight_ns = stage_ns,
+                             .send_forward_ns = none,
+                             .send_backward_ns = none,
+                             .memory_forward = none,
+                             .memory_backward_input = none,
+                             .memory_backward_weight = none};
+}
+
+static status play(const ana_chosen_loads *chosen, const int *first_layer, arena *memory,
+                   sim_summary *summary, error_message *err)
+{
+    const bal_stage_costs costs = stage_costs(chosen, first_layer, memory);
+    const bal_schedule_request request = {.name = chosen->schedule,
+                                          .rank_count = chosen->stage_count,
+                                          .microbatch_count = chosen->microbatch_count,
+                                          .costs = &costs};
+    sim_compiled_order order;
+    TRY(sim_compiled_order_build(&request, memory, &order, err));
+    TRY(sim_costs_check(&order.schedule, &costs, err));
+    sim_summary_init(&order.order, memory, summary);
+    sim_order_summarise(&order.order, &costs, NULL, summary);
+    return STATUS_OK;
+}
+
+/// Of the length of an iteration without a barrier at the optimizer step.
+static double idle_ratio(const ana_chosen_loads *chosen, const sim_summary *summary)
+{
+    double busy_ns = 0;
+    for (int rank = 0; rank < chosen->stage_count; rank++) {
+        busy_ns += (double)summary->busy_ns[rank];
+    }
+    return bal_bubble_ratio(busy_ns, (double)chosen->stage_count * (double)summary->span_ns);
+}
+
+static status play_both(const ana_chosen_loads *chosen, arena *memory, ana_chosen_result *out,
+                        error_message *err)
+{
+    int *first_layer = arena_array(memory, (size_t)chosen->stage_count + 1, sizeof *first_layer);
+    sim_summary even;
+    sim_summary balanced;
+    bal_chain chain;
+    int64_t bottleneck_ns = 0;
+    const bal_problem problem = {.layers = {.layer_count = chosen->layer_count,
+                                            .microbatch_count = 1,
+                                            .forward_ns = chosen->load_ns,
+                                            .backward_input_ns = chosen->load_ns,
+                                            .backward_weight_ns = chosen->load_ns},
+                                 .stage_count = chosen->stage_count,
+                                 .microbatch_count = chosen->microbatch_count};
+    for (int stage = 0; stage <= chosen->stage_count; stage++) {
+        first_layer[stage] = stage * chosen->layer_count / chosen->stage_count;
+    }
+    TRY(play(chosen, first_layer, memory, &even, err));
+    TRY(bal_chain_of(&problem, memory, &chain, err));
+    TRY(bal_partition_bottleneck(&chain, memory, first_layer, &bottleneck_ns, err));
+    TRY(play(chosen, first_layer, memory, &balanced, err));
+    *out = (ana_chosen_result){idle_ratio(chosen, &even), idle_ratio(chosen, &balanced),
+                               (double)even.makespan_ns / (double)balanced.makespan_ns};
+    return STATUS_OK;
+}
+
+status ana_chosen_loads_play(const ana_chosen_loads *chosen, ana_chosen_result *out,
+                             error_message *err)
+{
+    arena *memory = arena_create(1 << 18);
+    const status result = play_both(chosen, memory, out, err);
+    arena_destroy(memory);
+    return result;
+}
