@@ -58,10 +58,14 @@ const cli_command cli_command_reproduce = {
         "models/studies/paper, which `dynmo simulate` plays as well; inputs and their sources "
         "stand below each table."
         "\n\n"
-        "agreement says what it means that two numbers agree, or do not. predicted: no input "
-        "depends on the published number. consistent: it is an identity of the inputs. calibrated: "
-        "the row is the calibration. unreachable: no contiguous plan and no schedule gets there; "
-        "the proven bound is shown. low and high are the extremes over seeds and over the ranges "
+        "agreement says what a number rests on. predicted: no input depends on the published "
+        "number. consistent: it is an identity of the inputs. calibrated: the row is the "
+        "calibration. chosen: inputs were chosen so that it comes out, which shows that it can. "
+        "unreachable: no contiguous plan and no schedule gets there over the ranges that were "
+        "played; the proven bound is shown. missing: published, and not played. verdict says "
+        "whether the published number lies between low and high: agrees, disagrees, or open where "
+        "nothing was published or played. low and high are the extremes over seeds and over the "
+        "ranges "
         "of inputs that the paper leaves open. A speed-up is the product of what the algorithm "
         "saves "
         "by itself, of static tuning (head and embedding counted), of dynamic balancing and of "
@@ -71,7 +75,8 @@ const cli_command cli_command_reproduce = {
         "inputs say how many."
         "\n\n"
         "--json prints one array with an object per row: experiment, quantity, published, "
-        "simulated, low, high, bound, agreement, factors (of speed-ups), baseline, note. A number "
+        "simulated, low, high, bound, agreement, verdict, factors (of speed-ups), baseline, note. "
+        "A number "
         "that is not known is null.",
     .options =
         {

@@ -128,9 +128,9 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
 {
     model_case_parameters *parameters = setup->parameters;
     if (moe->router != MODEL_ROUTER_TOKEN_CHOICE) {
-        static const char *const of_skew[] = {
-            "spread_ratio",     "skew_layers",            "persistent_ratio",
-            "drift_iterations", "microbatch_noise_ratio", "token_correlation"};
+        static const char *const of_skew[] = {"spread_ratio",           "skew_layers",
+                                              "persistent_ratio",       "drift_iterations",
+                                              "microbatch_noise_ratio", "token_correlation"};
         return refuse_keys(parameters->object, of_skew, sizeof of_skew / sizeof of_skew[0],
                            moe->router == MODEL_ROUTER_RECORDED
                                ? "the file of counts says it"

@@ -3,6 +3,7 @@
 #include "tests/assert_close.h"
 
 #include <math.h>
+#include <string.h>
 
 static void the_busiest_rank_holds_consecutive_experts(void **state)
 {
@@ -137,6 +138,28 @@ static void what_persists_stays_and_the_rest_drifts(void **state)
     assert_true(fabs(correlation[2] - 0.5) < 0.1);
 }
 
+static void neighbours_share_their_skew_where_they_shall(void **state)
+{
+    (void)state;
+    enum { EXPERTS = 8 };
+    const model_routing routing = {.seed = 4,
+                                   .expert_count = EXPERTS,
+                                   .top_k = 1,
+                                   .tokens = 1000,
+                                   .sigma = 0.5,
+                                   .skew_layers = 4,
+                                   .persistent = 0.5,
+                                   .drift_period = 100};
+    double shares[9][EXPERTS];
+    for (int layer = 0; layer < 9; layer++) {
+        model_routing_shares(&routing, layer, 250, shares[layer]);
+    }
+    for (int layer = 1; layer < 9; layer++) {
+        const int differs = memcmp(shares[layer], shares[layer - 1], sizeof shares[0]);
+        assert_int_equal(differs == 0, layer % 4 != 0);
+    }
+}
+
 static void counts_scatter_as_the_noise_says(void **state)
 {
     (void)state;
@@ -166,6 +189,7 @@ int main(void)
         cmocka_unit_test(every_token_meets_k_experts_whatever_the_skew),
         cmocka_unit_test(layers_spread_up_to_what_is_asked),
         cmocka_unit_test(what_persists_stays_and_the_rest_drifts),
+        cmocka_unit_test(neighbours_share_their_skew_where_they_shall),
         cmocka_unit_test(counts_scatter_as_the_noise_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
