@@ -15,6 +15,7 @@ static const cli_command *const commands[] = {
     &cli_command_model,
     &cli_command_probe,
     &cli_command_calibrate,
+    &cli_command_validate,
     &cli_command_import_csv,
     &cli_command_import_kineto,
     &cli_command_import_nsys,

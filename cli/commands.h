@@ -12,6 +12,7 @@ const cli_command *const *cli_commands(int *count);
 
 extern const cli_command cli_command_check;
 extern const cli_command cli_command_calibrate;
+extern const cli_command cli_command_validate;
 extern const cli_command cli_command_converge;
 extern const cli_command cli_command_diagnose;
 extern const cli_command cli_command_export;

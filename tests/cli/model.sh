@@ -156,10 +156,10 @@ refuse 2 'context 3: 2 x 3 parts do not divide the 1024 tokens of a sequence' \
 refuse 2 'layer_count 16385 is outside [1, 16384]' --model gpt2 --hardware h100-sxm --layers 16385
 refuse 2 "attention 'flesh' is neither flash nor unfused" \
     --model gpt2 --hardware h100-sxm --attention flesh
-refuse 1 "gpt3: No such file or directory; and no shipped model is named 'gpt3' (there are gpt-bytes, gpt-dynmo, gpt-dynmo-body, gpt2, gpt2-medium, gpt2-xl, llama-2-7b, llama-3-8b, llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b)" \
+refuse 1 "gpt3: No such file or directory; and no shipped model is named 'gpt3'; did you mean 'gpt2'?" \
     --model gpt3 --hardware h100-sxm
-refuse 1 "h100: No such file or directory; and no shipped hardware is named 'h100' (there are a100-sxm-80gb, b200, cpu-core, h100-dynmo, h100-sxm, h200-sxm)" \
-    --model gpt2 --hardware h100
+refuse 1 "h100-sx: No such file or directory; and no shipped hardware is named 'h100-sx'; did you mean 'h100-sxm'?" \
+    --model gpt2 --hardware h100-sx
 echo '{"model_type":"mamba"}' >mamba.json
 refuse 2 "mamba.json: model_type: 'mamba' is no family that is modelled (gpt2, llama, mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3)" \
     --model mamba.json --hardware h100-sxm

@@ -1,0 +1,84 @@
+/// Runs that somebody measured, one per row of a table, as `dynmo validate` reads them.
+///
+/// A column has a name and may have others, under which published tables spell it; README.md lists
+/// them. Every column may be absent and every cell empty: then a constant that the caller gives
+/// holds, and else what real_study.h says stands for it.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/table.h"
+#include "base/text.h"
+
+#include <stdint.h>
+
+typedef enum ana_real_column {
+    ANA_REAL_MODEL,
+    ANA_REAL_LAYERS,
+    ANA_REAL_HIDDEN,
+    ANA_REAL_HEADS,
+    ANA_REAL_VOCABULARY,
+    ANA_REAL_PARAMETERS, // of the model, in 10^9: tells models apart where none is named
+    ANA_REAL_HARDWARE,
+    ANA_REAL_GPUS,
+    ANA_REAL_GPUS_PER_NODE,
+    ANA_REAL_PRECISION,
+    ANA_REAL_ATTENTION,
+    ANA_REAL_RECOMPUTE,
+    ANA_REAL_DROPOUT,
+    ANA_REAL_GLOBAL_BATCH,
+    ANA_REAL_MICROBATCH,
+    ANA_REAL_MICROBATCHES,
+    ANA_REAL_SEQUENCE,
+    ANA_REAL_TP,
+    ANA_REAL_PP,
+    ANA_REAL_VP,
+    ANA_REAL_CP,
+    ANA_REAL_EP,
+    ANA_REAL_ETP,
+    ANA_REAL_DP,
+    ANA_REAL_FSDP,
+    ANA_REAL_SHARDING,
+    ANA_REAL_SEQUENCE_PARALLEL,
+    ANA_REAL_SCHEDULE,
+    ANA_REAL_LAYERS_PER_STAGE,
+    ANA_REAL_MEASURED_MS,
+    ANA_REAL_MEASURED_S,
+    ANA_REAL_TOKENS_PER_S,
+    ANA_REAL_MEASURED_BYTES,
+    ANA_REAL_GROUP,
+    ANA_REAL_COLUMN_COUNT
+} ana_real_column;
+
+typedef struct ana_real_runs {
+    table source;
+    int column[ANA_REAL_COLUMN_COUNT];           // of the source; -1: it has none
+    const char *constant[ANA_REAL_COLUMN_COUNT]; // where the cell is empty; NULL: none
+    const char *ignored;                         // names of the source's other columns, with commas
+} ana_real_runs;
+
+/// "model", "layers", ... Static storage.
+const char *ana_real_column_name(ana_real_column column);
+
+/// Finds the columns of a table.
+///
+/// @param renamed   "COLUMN=NAME,...": the column of ours that stands in the file as NAME; ""
+/// @param constants "COLUMN=VALUE,...": the value of empty cells; ""
+/// @return STATUS_INVALID for a piece of either that is no such pair, or names no column of ours
+///         (the nearest is named) or of the file; STATUS_FORMAT if two columns of the file mean the
+///         same, or none holds a measured time
+status ana_real_runs_read(const table *from, const char *renamed, const char *constants,
+                          arena *memory, ana_real_runs *out, error_message *err);
+
+/// The text of a cell, or the constant, or "".
+const char *ana_real_text(const ana_real_runs *runs, int row, ana_real_column column);
+
+/// A cell as a whole number within [min, max]; fallback where there is none.
+///
+/// @return STATUS_FORMAT "path:line: column: ..." naming cell and limits
+status ana_real_int(const ana_real_runs *runs, int row, ana_real_column column, int min, int max,
+                    int fallback, int *value, error_message *err);
+
+/// A cell as a number within [min, max]; fallback where there is none.
+status ana_real_number(const ana_real_runs *runs, int row, ana_real_column column, double min,
+                       double max, double fallback, double *value, error_message *err);

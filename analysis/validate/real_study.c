@@ -1,0 +1,341 @@
+#include "analysis/validate/real_study.h"
+
+#include "base/json.h"
+#include "models/cost/dtype.h"
+#include "models/shipped.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    COUNT_MAX = 1 << 24,
+    NODE_GPUS_MAX = 1 << 16,
+    SEQUENCE_DEFAULT = 2048,
+    VOCABULARY_DEFAULT = 51200,
+    WORD_BYTES = 64
+};
+
+/// The whole numbers of a row, defaults filled in.
+typedef struct real_sizes {
+    int tp, pp, vp, cp, ep, etp, dp, fsdp;
+    int gpus;
+    int microbatch, global_batch, sequence;
+} real_sizes;
+
+static status refuse(const ana_real_runs *runs, int row, error_message *err, const char *what,
+                     const char *value)
+{
+    return error_set(err, STATUS_FORMAT, "%s:%d: %s%s%s", runs->source.path,
+                     runs->source.lines[row], what, value[0] != '\0' ? " " : "", value);
+}
+
+/// Data parallelism is what GPUs and the other degrees leave, GPUs what all of them make.
+static status fill_replicas(const ana_real_runs *runs, int row, real_sizes *sizes,
+                            error_message *err)
+{
+    char numbers[160];
+    const double replica = (double)sizes->tp * sizes->pp * sizes->cp;
+    if (sizes->gpus == 0) {
+        const double gpus = replica * (sizes->dp > 0 ? sizes->dp : 1);
+        if (gpus > COUNT_MAX) return refuse(runs, row, err, "too many GPUs", "");
+        sizes->dp = sizes->dp > 0 ? sizes->dp : 1;
+        sizes->gpus = (int)gpus;
+    }
+    if (sizes->dp == 0) sizes->dp = (int)(sizes->gpus / replica);
+    if (sizes->dp >= 1 && sizes->dp * replica == sizes->gpus) return STATUS_OK;
+    snprintf(numbers, sizeof numbers, "%d, not tp %d x pp %d x cp %d x dp %d", sizes->gpus,
+             sizes->tp, sizes->pp, sizes->cp, sizes->dp);
+    return refuse(runs, row, err, "gpus", numbers);
+}
+
+static status read_sizes(const ana_real_runs *runs, int row, real_sizes *sizes, error_message *err)
+{
+    const struct {
+        ana_real_column column;
+        int min, fallback;
+        int *value;
+    } numbers[] = {{ANA_REAL_TP, 1, 1, &sizes->tp},
+                   {ANA_REAL_PP, 1, 1, &sizes->pp},
+                   {ANA_REAL_VP, 1, 1, &sizes->vp},
+                   {ANA_REAL_CP, 1, 1, &sizes->cp},
+                   {ANA_REAL_EP, 1, 1, &sizes->ep},
+                   {ANA_REAL_ETP, 1, 0, &sizes->etp},
+                   {ANA_REAL_DP, 1, 0, &sizes->dp},
+                   {ANA_REAL_FSDP, 0, 0, &sizes->fsdp},
+                   {ANA_REAL_GPUS, 1, 0, &sizes->gpus},
+                   {ANA_REAL_MICROBATCH, 1, 1, &sizes->microbatch},
+                   {ANA_REAL_GLOBAL_BATCH, 1, 0, &sizes->global_batch},
+                   {ANA_REAL_SEQUENCE, 1, SEQUENCE_DEFAULT, &sizes->sequence}};
+    for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
+        TRY(ana_real_int(runs, row, numbers[number].column, numbers[number].min, COUNT_MAX,
+                         numbers[number].fallback, numbers[number].value, err));
+    }
+    TRY(fill_replicas(runs, row, sizes, err));
+    if (sizes->global_batch > 0) return STATUS_OK;
+    int microbatches = 0;
+    TRY(ana_real_int(runs, row, ANA_REAL_MICROBATCHES, 1, COUNT_MAX, 0, &microbatches, err));
+    const double batch = (double)microbatches * sizes->microbatch * sizes->dp;
+    if (batch < 1 || batch > COUNT_MAX) {
+        return refuse(runs, row, err, "neither global_batch nor microbatches", "");
+    }
+    sizes->global_batch = (int)batch;
+    return STATUS_OK;
+}
+
+/// Frameworks that do not fuse attention are of a time before sequence parallelism and optimizers
+/// that are sharded as a matter of course.
+static bool is_fused(const ana_real_runs *runs, int row)
+{
+    return strcasecmp(ana_real_text(runs, row, ANA_REAL_ATTENTION), "unfused") != 0;
+}
+
+/// Letters and digits of a name, small.
+static void plain_name(const char *name, char *out, size_t size)
+{
+    size_t length = 0;
+    for (; *name != '\0' && length + 1 < size; name++) {
+        if (isalnum((unsigned char)*name)) out[length++] = (char)tolower((unsigned char)*name);
+    }
+    out[length] = '\0';
+}
+
+/// The shipped file whose name begins with these letters and digits; NULL if none or several do.
+static const char *only_beginning(const embedded_file *files, const char *wanted)
+{
+    const char *found = NULL;
+    for (const embedded_file *file = files; file->name != NULL; file++) {
+        char known[WORD_BYTES];
+        plain_name(file->name, known, sizeof known);
+        if (strncmp(known, wanted, strlen(wanted)) != 0) continue;
+        if (strcmp(known, wanted) == 0) return file->name;
+        if (found != NULL) return NULL;
+        found = file->name;
+    }
+    return found;
+}
+
+/// The shipped file that a published table's name means. Of a GPU that there is on several boards
+/// the one on a socket of its own (SXM) is meant.
+static const char *shipped_name(const embedded_file *files, const char *name)
+{
+    char wanted[WORD_BYTES];
+    plain_name(name, wanted, sizeof wanted - sizeof "sxm");
+    if (wanted[0] == '\0' || strchr(name, '/') != NULL) return name;
+    const char *found = only_beginning(files, wanted);
+    if (found != NULL) return found;
+    memcpy(wanted + strlen(wanted), "sxm", sizeof "sxm");
+    found = only_beginning(files, wanted);
+    return found != NULL ? found : name;
+}
+
+/// A GPT by its sizes, as a change of a shipped one.
+static status write_gpt(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                        json_writer *writer, error_message *err)
+{
+    int layers = 0;
+    int hidden = 0;
+    int heads = 0;
+    int vocabulary = 0;
+    double dropout = 0;
+    TRY(ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, 0, &layers, err));
+    TRY(ana_real_int(runs, row, ANA_REAL_HIDDEN, 1, COUNT_MAX, 0, &hidden, err));
+    if (layers == 0 || hidden == 0) {
+        return refuse(runs, row, err, "neither model nor layers and hidden_size", "");
+    }
+    TRY(ana_real_int(runs, row, ANA_REAL_HEADS, 1, COUNT_MAX, hidden >= 64 ? hidden / 64 : 1,
+                     &heads, err));
+    TRY(ana_real_int(runs, row, ANA_REAL_VOCABULARY, 1, COUNT_MAX, VOCABULARY_DEFAULT, &vocabulary,
+                     err));
+    TRY(ana_real_number(runs, row, ANA_REAL_DROPOUT, 0, 1, 0.1, &dropout, err));
+    json_begin_object(writer);
+    json_put_string(writer, "base", "gpt-megatron");
+    json_put_int64(writer, "n_layer", layers);
+    json_put_int64(writer, "n_embd", hidden);
+    json_put_int64(writer, "n_head", heads);
+    json_put_int64(writer, "vocab_size", vocabulary);
+    json_put_int64(writer, "n_positions", sizes->sequence);
+    json_put_double(writer, "attn_pdrop", dropout);
+    json_put_double(writer, "embd_pdrop", dropout);
+    json_put_double(writer, "resid_pdrop", dropout);
+    json_end_object(writer);
+    return STATUS_OK;
+}
+
+static status write_model(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                          json_writer *writer, error_message *err)
+{
+    const char *model = ana_real_text(runs, row, ANA_REAL_MODEL);
+    json_write_key(writer, "model");
+    if (model[0] == '\0') return write_gpt(runs, row, sizes, writer, err);
+    json_write_string(writer, shipped_name(model_shipped_configs, model));
+    return STATUS_OK;
+}
+
+/// A number format as tables spell it.
+static status find_dtype(const ana_real_runs *runs, int row, const char **name, error_message *err)
+{
+    static const struct {
+        const char *word;
+        model_dtype dtype;
+    } words[] = {{"", MODEL_DTYPE_BFLOAT16},    {"bf16", MODEL_DTYPE_BFLOAT16},
+                 {"fp16", MODEL_DTYPE_FLOAT16}, {"fp32", MODEL_DTYPE_FLOAT32},
+                 {"fp8", MODEL_DTYPE_FLOAT8},   {"mxfp8", MODEL_DTYPE_FLOAT8},
+                 {"nvfp4", MODEL_DTYPE_FLOAT8}, {"tf32", MODEL_DTYPE_FLOAT32}};
+    const char *word = ana_real_text(runs, row, ANA_REAL_PRECISION);
+    model_dtype dtype = model_dtype_find(word);
+    for (size_t known = 0; known < sizeof words / sizeof words[0]; known++) {
+        if (strcasecmp(words[known].word, word) == 0) dtype = words[known].dtype;
+    }
+    *name = model_dtype_name(dtype);
+    if (dtype != MODEL_DTYPE_UNKNOWN) return STATUS_OK;
+    return refuse(runs, row, err, "precision is unknown:", word);
+}
+
+static const char *sharding_of(const ana_real_runs *runs, int row, const real_sizes *sizes)
+{
+    const char *said = ana_real_text(runs, row, ANA_REAL_SHARDING);
+    if (said[0] != '\0') return said;
+    if (sizes->fsdp > 1) return "parameters";
+    return is_fused(runs, row) ? "optimizer" : "none";
+}
+
+static status write_training(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                             json_writer *writer, error_message *err)
+{
+    const bool fused = is_fused(runs, row);
+    const char *recompute = ana_real_text(runs, row, ANA_REAL_RECOMPUTE);
+    const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
+    const char *dtype = NULL;
+    int layers = 0;
+    const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
+    const bool spreads =
+        spread[0] != '\0' ? strcmp(spread, "1") == 0 || strcasecmp(spread, "true") == 0 : fused;
+    TRY(find_dtype(runs, row, &dtype, err));
+    TRY(ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, 0, &layers, err));
+    json_write_key(writer, "training");
+    json_begin_object(writer);
+    if (layers > 0 && has_model) json_put_int64(writer, "layers", layers);
+    json_put_int64(writer, "sequence_length", sizes->sequence);
+    json_put_int64(writer, "microbatch_size", sizes->microbatch);
+    json_put_int64(writer, "global_batch", sizes->global_batch);
+    json_put_int64(writer, "data_parallel", sizes->dp);
+    json_put_int64(writer, "tensor_parallel", sizes->tp);
+    json_put_int64(writer, "context_parallel", sizes->cp);
+    if (sizes->ep > 1) json_put_int64(writer, "expert_parallel", sizes->ep);
+    if (sizes->etp > 0) json_put_int64(writer, "expert_tensor_parallel", sizes->etp);
+    json_put_bool(writer, "sequence_parallel", spreads && sizes->tp > 1);
+    if (recompute[0] != '\0') json_put_string(writer, "recompute", recompute);
+    json_put_string(writer, "sharding", sharding_of(runs, row, sizes));
+    json_put_string(writer, "rank_order", "data-first");
+    json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
+    json_put_string(writer, "dtype", dtype);
+    json_put_string(writer, "attention", fused ? "flash" : "unfused");
+    json_end_object(writer);
+    return STATUS_OK;
+}
+
+static status write_cluster(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                            json_writer *writer, error_message *err)
+{
+    int gpus_per_node = 0;
+    TRY(ana_real_int(runs, row, ANA_REAL_GPUS_PER_NODE, 1, NODE_GPUS_MAX, 0, &gpus_per_node, err));
+    json_write_key(writer, "cluster");
+    json_begin_object(writer);
+    json_put_int64(writer, "gpus", sizes->gpus);
+    if (gpus_per_node > 0) json_put_int64(writer, "gpus_per_node", gpus_per_node);
+    json_put_int64(writer, "memory_bytes", 0);
+    json_end_object(writer);
+    return STATUS_OK;
+}
+
+static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                           json_writer *writer)
+{
+    const char *schedule = ana_real_text(runs, row, ANA_REAL_SCHEDULE);
+    const bool interleaves = sizes->vp > 1 && sizes->pp > 1;
+    const char *usual = interleaves ? "interleaved-1f1b" : "1f1b";
+    json_write_key(writer, "pipeline");
+    json_begin_object(writer);
+    json_put_int64(writer, "stages", sizes->pp);
+    json_put_string(writer, "schedule", schedule[0] != '\0' ? schedule : usual);
+    if (interleaves) json_put_int64(writer, "chunks", sizes->vp);
+    json_end_object(writer);
+}
+
+static status read_measured(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                            ana_real_measured *measured, error_message *err)
+{
+    double ms = 0;
+    double s = 0;
+    double tokens_per_s = 0;
+    const double least = 1e-9;
+    const double most = 1e15;
+    TRY(ana_real_number(runs, row, ANA_REAL_MEASURED_MS, least, most, 0, &ms, err));
+    TRY(ana_real_number(runs, row, ANA_REAL_MEASURED_S, least, most, 0, &s, err));
+    TRY(ana_real_number(runs, row, ANA_REAL_TOKENS_PER_S, least, most, 0, &tokens_per_s, err));
+    TRY(ana_real_number(runs, row, ANA_REAL_MEASURED_BYTES, 1, 1e18, 0, &measured->peak_bytes,
+                        err));
+    measured->tokens = (double)sizes->global_batch * sizes->sequence;
+    measured->gpu_count = sizes->gpus;
+    measured->iteration_ns = ms > 0 ? ms * 1e6 : s * 1e9;
+    if (ms == 0 && s == 0 && tokens_per_s > 0) {
+        measured->iteration_ns = measured->tokens / (tokens_per_s * sizes->gpus) * 1e9;
+    }
+    if (measured->iteration_ns > 0) return STATUS_OK;
+    return refuse(runs, row, err, "nothing was measured", "");
+}
+
+status ana_real_study_write(const ana_real_runs *runs, int row, text_buffer *out,
+                            ana_real_measured *measured, error_message *err)
+{
+    real_sizes sizes = {0};
+    json_writer writer = json_writer_init(out);
+    const char *hardware = ana_real_text(runs, row, ANA_REAL_HARDWARE);
+    TRY(read_sizes(runs, row, &sizes, err));
+    TRY(read_measured(runs, row, &sizes, measured, err));
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-study/1");
+    TRY(write_model(runs, row, &sizes, &writer, err));
+    json_put_string(&writer, "hardware",
+                    hardware[0] != '\0' ? shipped_name(model_shipped_hardware, hardware)
+                                        : "h100-sxm");
+    TRY(write_cluster(runs, row, &sizes, &writer, err));
+    TRY(write_training(runs, row, &sizes, &writer, err));
+    write_pipeline(runs, row, &sizes, &writer);
+    json_write_key(&writer, "balancing");
+    json_begin_array(&writer);
+    json_begin_object(&writer);
+    json_put_string(&writer, "balancer", "even");
+    json_end_object(&writer);
+    json_end_array(&writer);
+    json_end_object(&writer);
+    return STATUS_OK;
+}
+
+void ana_real_defaults(text_buffer *out)
+{
+    text_append(out,
+                "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none; sequence: "
+                "2048; microbatch: 1; degrees: 1; gpus, dp: by the other degrees; sharding: "
+                "parameters with fsdp above 1, optimizer where attention is fused, else none; "
+                "sequence_parallel and gradients reduced under the backward: where attention is "
+                "fused; schedule: 1f1b, interleaved with vp; vocabulary: 51200; attention_heads: "
+                "hidden_size / 64; dropout: 0.1 of models given by sizes");
+}
+
+void ana_real_group(const ana_real_runs *runs, int row, text_buffer *out)
+{
+    static const ana_real_column alike[] = {
+        ANA_REAL_MODEL,         ANA_REAL_PARAMETERS, ANA_REAL_LAYERS,       ANA_REAL_HIDDEN,
+        ANA_REAL_HEADS,         ANA_REAL_VOCABULARY, ANA_REAL_HARDWARE,     ANA_REAL_GPUS,
+        ANA_REAL_GPUS_PER_NODE, ANA_REAL_PRECISION,  ANA_REAL_GLOBAL_BATCH, ANA_REAL_SEQUENCE,
+    };
+    const char *said = ana_real_text(runs, row, ANA_REAL_GROUP);
+    text_append(out, said);
+    if (said[0] != '\0') return;
+    for (size_t column = 0; column < sizeof alike / sizeof alike[0]; column++) {
+        text_format(out, "%s|", ana_real_text(runs, row, alike[column]));
+    }
+}

@@ -1,0 +1,78 @@
+/// Predictions beside runs that were measured: how far off, whether the error bars hold, what a
+/// choice by the predictions would have cost.
+#pragma once
+
+#include "analysis/shards/spread.h"
+#include "analysis/validate/real_runs.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ana_validation_settings {
+    int draw_count;          // of what is uncertain, in each row; 0: no error bars
+    const char *calibration; // absolute path of a "dynmo-calibration/1"; NULL: none
+} ana_validation_settings;
+
+/// One row.
+typedef struct ana_validated_run {
+    bool is_refused;     // it was not predicted; message says why
+    const char *message; // else NULL
+    bool has_bar;
+    double predicted_ns; // with a calibration: its median
+    double low_ns;       // 9 of 10 draws are between
+    double high_ns;
+    double measured_ns;
+    double peak_bytes;           // of the fullest GPU
+    double measured_peak_bytes;  // 0: not measured
+    double tokens_per_s_per_gpu; // predicted
+} ana_validated_run;
+
+/// Errors are |predicted / measured - 1|.
+typedef struct ana_validation_summary {
+    int row_count; // that were predicted
+    int refused_count;
+    double error_mean;
+    double error_median;
+    double error_p90;
+    double error_max;
+    double signed_mean; // predicted / measured - 1
+    double coverage;    // share of rows whose measured time is within the bar; NAN: no bars
+    int group_count;    // with more than one predicted row
+    double regret_mean; // over groups: measured time of the row predicted fastest, over the least
+                        // measured, less 1; NAN: no group
+    double regret_max;
+    double random_regret_mean; // of a choice at random
+    double rank_correlation;   // Kendall's tau over all pairs within groups; NAN: no pair
+    int memory_count;          // rows whose peak was measured
+    double memory_error_mean;  // NAN: none
+    double memory_error_median;
+    double memory_signed_mean;
+} ana_validation_summary;
+
+typedef struct ana_validation {
+    const ana_real_runs *runs;
+    ana_validation_settings settings;
+    ana_validated_run *rows; // [runs->source.row_count]
+    ana_validation_summary summary;
+    arena *memory;
+} ana_validation;
+
+/// Predicts every row and scores the predictions. What cannot be modelled is a refused row.
+///
+/// @param validation borrows runs; arrays are carved from memory
+/// @return STATUS_FORMAT for a cell that is no value of its column, naming path and line; what
+///         ana_spread_run and the calibration return
+status ana_validate(ana_spread *spread, const ana_real_runs *runs,
+                    const ana_validation_settings *settings, arena *memory,
+                    ana_validation *validation, error_message *err);
+
+/// Scores rows that are there: for who has predictions from elsewhere.
+void ana_validation_score(ana_validation *validation);
+
+void ana_validation_write_json(const ana_validation *validation, text_buffer *out);
+
+/// @param with_rows each row too
+void ana_validation_write_text(const ana_validation *validation, bool with_rows, text_buffer *out);

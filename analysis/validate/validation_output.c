@@ -1,0 +1,170 @@
+/// What `dynmo validate` prints.
+#include "analysis/validate/real_study.h"
+#include "analysis/validate/validate.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+static void put_ns(json_writer *writer, const char *key, double ns)
+{
+    json_put_int64(writer, key, (int64_t)llround(ns));
+}
+
+static void write_row(const ana_validation *validation, int row, json_writer *writer)
+{
+    const ana_validated_run *run = &validation->rows[row];
+    json_begin_object(writer);
+    json_put_int64(writer, "row", row + 1);
+    json_put_int64(writer, "line", validation->runs->source.lines[row]);
+    put_ns(writer, "measured_ns", run->measured_ns);
+    if (run->is_refused) {
+        json_put_string(writer, "refused", run->message);
+        json_end_object(writer);
+        return;
+    }
+    put_ns(writer, "predicted_ns", run->predicted_ns);
+    json_put_double(writer, "ratio", text_rounded(run->predicted_ns / run->measured_ns, 6));
+    if (run->has_bar) {
+        put_ns(writer, "low_ns", run->low_ns);
+        put_ns(writer, "high_ns", run->high_ns);
+        json_put_bool(writer, "is_within",
+                      run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns);
+    }
+    put_ns(writer, "peak_bytes", run->peak_bytes);
+    if (run->measured_peak_bytes > 0) {
+        put_ns(writer, "measured_peak_bytes", run->measured_peak_bytes);
+        json_put_double(writer, "memory_ratio",
+                        text_rounded(run->peak_bytes / run->measured_peak_bytes, 6));
+    }
+    json_put_double(writer, "tokens_per_s_per_gpu", text_rounded(run->tokens_per_s_per_gpu, 6));
+    json_end_object(writer);
+}
+
+/// The figures of a summary in the order in which they are shown.
+typedef struct summary_figure {
+    const char *key;
+    const char *words;
+    double value;
+    bool is_share;
+} summary_figure;
+
+enum { FIGURES = 13 };
+
+static void list_figures(const ana_validation_summary *summary, summary_figure figures[FIGURES])
+{
+    const summary_figure all[FIGURES] = {
+        {"error_mean", "error of time, mean", summary->error_mean, true},
+        {"error_median", "median", summary->error_median, true},
+        {"error_p90", "90th percentile", summary->error_p90, true},
+        {"error_max", "worst", summary->error_max, true},
+        {"signed_mean", "signed mean", summary->signed_mean, true},
+        {"coverage", "90 % bars that hold", summary->coverage, true},
+        {"regret_mean", "regret, mean over groups", summary->regret_mean, true},
+        {"regret_max", "worst", summary->regret_max, true},
+        {"random_regret_mean", "of a choice at random", summary->random_regret_mean, true},
+        {"rank_correlation", "rank correlation within groups", summary->rank_correlation, false},
+        {"memory_error_mean", "error of peak memory, mean", summary->memory_error_mean, true},
+        {"memory_error_median", "median", summary->memory_error_median, true},
+        {"memory_signed_mean", "signed mean", summary->memory_signed_mean, true},
+    };
+    for (int figure = 0; figure < FIGURES; figure++) {
+        figures[figure] = all[figure];
+    }
+}
+
+void ana_validation_write_json(const ana_validation *validation, text_buffer *out)
+{
+    const ana_validation_summary *summary = &validation->summary;
+    summary_figure figures[FIGURES];
+    text_buffer defaults = {0};
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "runs", validation->runs->source.path);
+    json_put_string(&writer, "source", validation->runs->source.source);
+    ana_real_defaults(&defaults);
+    json_put_string(&writer, "defaults", defaults.bytes);
+    text_free(&defaults);
+    json_put_string(&writer, "ignored_columns", validation->runs->ignored);
+    json_write_key(&writer, "rows");
+    json_begin_array(&writer);
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        write_row(validation, row, &writer);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "summary");
+    json_begin_object(&writer);
+    json_put_int64(&writer, "rows", summary->row_count);
+    json_put_int64(&writer, "refused", summary->refused_count);
+    json_put_int64(&writer, "groups", summary->group_count);
+    list_figures(summary, figures);
+    for (int figure = 0; figure < FIGURES; figure++) {
+        json_put_double(&writer, figures[figure].key, text_rounded(figures[figure].value, 6));
+    }
+    json_end_object(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+static void print_row(const ana_validation *validation, int row, text_buffer *out)
+{
+    const ana_validated_run *run = &validation->rows[row];
+    char memory[64] = "";
+    text_format(out, "%5d %12.2f ", row + 1, run->measured_ns / 1e6);
+    if (run->is_refused) {
+        text_format(out, "refused: %s\n", run->message);
+        return;
+    }
+    if (run->measured_peak_bytes > 0) {
+        snprintf(memory, sizeof memory, "%10.2f %10.2f %6.3f",
+                 run->measured_peak_bytes / 1073741824, run->peak_bytes / 1073741824,
+                 run->peak_bytes / run->measured_peak_bytes);
+    }
+    text_format(out, "%12.2f %6.3f ", run->predicted_ns / 1e6,
+                run->predicted_ns / run->measured_ns);
+    if (run->has_bar) {
+        text_format(out, "%12.2f %12.2f %5s ", run->low_ns / 1e6, run->high_ns / 1e6,
+                    run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns ? "holds"
+                                                                                        : "no");
+    } else {
+        text_format(out, "%12s %12s %5s ", "-", "-", "-");
+    }
+    text_format(out, "%s\n", memory);
+}
+
+static void print_rows(const ana_validation *validation, text_buffer *out)
+{
+    text_format(out, "%5s %12s %12s %6s %12s %12s %5s %10s %10s %6s\n", "row", "measured ms",
+                "predicted ms", "ratio", "low ms", "high ms", "bar", "measured", "peak GiB",
+                "ratio");
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        print_row(validation, row, out);
+    }
+    text_append(out, "\n");
+}
+
+void ana_validation_write_text(const ana_validation *validation, bool with_rows, text_buffer *out)
+{
+    const ana_validation_summary *summary = &validation->summary;
+    summary_figure figures[FIGURES];
+    text_buffer defaults = {0};
+    if (with_rows) print_rows(validation, out);
+    text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
+    if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);
+    text_append(out, "\n");
+    list_figures(summary, figures);
+    for (int figure = 0; figure < FIGURES && summary->row_count > 0; figure++) {
+        const summary_figure *shown = &figures[figure];
+        if (isnan(shown->value)) continue;
+        text_format(out, "  %-32s %8.*f%s\n", shown->words, shown->is_share ? 1 : 3,
+                    shown->value * (shown->is_share ? 100 : 1), shown->is_share ? " %" : "");
+    }
+    ana_real_defaults(&defaults);
+    text_append(out, "\nWhere a row says nothing:\n");
+    text_append_wrapped(out, defaults.bytes, 2, 100);
+    text_free(&defaults);
+    if (validation->runs->ignored[0] != '\0') {
+        text_format(out, "Columns that are not read: %s\n", validation->runs->ignored);
+    }
+}

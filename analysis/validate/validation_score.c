@@ -1,0 +1,156 @@
+/// Scores of predictions: errors, coverage, and what choosing by them costs.
+#include "analysis/validate/real_study.h"
+#include "analysis/validate/validate.h"
+#include "analysis/whatif/ranking.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double error_of(const ana_validated_run *run)
+{
+    return run->predicted_ns / run->measured_ns - 1;
+}
+
+static void score_times(ana_validation *validation, double *errors, double *scratch)
+{
+    ana_validation_summary *summary = &validation->summary;
+    int bars = 0;
+    int held = 0;
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        const ana_validated_run *run = &validation->rows[row];
+        if (run->is_refused) {
+            summary->refused_count++;
+            continue;
+        }
+        const double error = error_of(run);
+        errors[summary->row_count++] = fabs(error);
+        summary->error_mean += fabs(error);
+        summary->signed_mean += error;
+        summary->error_max = fmax(summary->error_max, fabs(error));
+        bars += run->has_bar;
+        held += run->has_bar && run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns;
+    }
+    summary->coverage = bars > 0 ? (double)held / bars : NAN;
+    if (summary->row_count == 0) return;
+    summary->error_mean /= summary->row_count;
+    summary->signed_mean /= summary->row_count;
+    summary->error_median = ana_quantile_of(errors, summary->row_count, 0.5, scratch);
+    summary->error_p90 = ana_quantile_of(errors, summary->row_count, 0.9, scratch);
+}
+
+static void score_memory(ana_validation *validation, double *errors, double *scratch)
+{
+    ana_validation_summary *summary = &validation->summary;
+    double sum = 0;
+    double signed_sum = 0;
+    for (int row = 0; row < validation->runs->source.row_count; row++) {
+        const ana_validated_run *run = &validation->rows[row];
+        if (run->is_refused || run->measured_peak_bytes == 0) continue;
+        const double error = run->peak_bytes / run->measured_peak_bytes - 1;
+        errors[summary->memory_count++] = fabs(error);
+        sum += fabs(error);
+        signed_sum += error;
+    }
+    const int count = summary->memory_count;
+    summary->memory_error_mean = count > 0 ? sum / count : NAN;
+    summary->memory_signed_mean = count > 0 ? signed_sum / count : NAN;
+    summary->memory_error_median = count > 0 ? ana_quantile_of(errors, count, 0.5, scratch) : NAN;
+}
+
+/// A predicted row and the group it is in.
+typedef struct grouped_row {
+    const char *group;
+    int row;
+} grouped_row;
+
+static int compare_groups(const void *a, const void *b)
+{
+    const grouped_row *first = a;
+    const grouped_row *second = b;
+    const int order = strcmp(first->group, second->group);
+    return order != 0 ? order : (first->row > second->row) - (first->row < second->row);
+}
+
+/// Pairs that are in the same order by prediction and by measurement, less those that are not.
+typedef struct pair_count {
+    double agreement;
+    double pairs;
+} pair_count;
+
+static void count_pairs(const ana_validation *validation, const grouped_row *rows, int count,
+                        pair_count *pairs)
+{
+    for (int a = 0; a < count; a++) {
+        for (int b = a + 1; b < count; b++) {
+            const ana_validated_run *first = &validation->rows[rows[a].row];
+            const ana_validated_run *second = &validation->rows[rows[b].row];
+            const double measured = first->measured_ns - second->measured_ns;
+            const double predicted = first->predicted_ns - second->predicted_ns;
+            if (measured == 0) continue;
+            pairs->pairs++;
+            if (predicted != 0) pairs->agreement += (measured > 0) == (predicted > 0) ? 1 : -1;
+        }
+    }
+}
+
+/// What choosing the row predicted fastest costs in one group; of equal ones the first.
+static void score_group(ana_validation *validation, const grouped_row *rows, int count)
+{
+    ana_validation_summary *summary = &validation->summary;
+    const ana_validated_run *chosen = &validation->rows[rows[0].row];
+    double least = INFINITY;
+    double sum = 0;
+    for (int index = 0; index < count; index++) {
+        const ana_validated_run *run = &validation->rows[rows[index].row];
+        if (run->predicted_ns < chosen->predicted_ns) chosen = run;
+        least = fmin(least, run->measured_ns);
+        sum += run->measured_ns;
+    }
+    const double regret = chosen->measured_ns / least - 1;
+    summary->group_count++;
+    summary->regret_mean += regret;
+    summary->regret_max = fmax(summary->regret_max, regret);
+    summary->random_regret_mean += sum / count / least - 1;
+}
+
+static void score_groups(ana_validation *validation, const grouped_row *rows, int count)
+{
+    ana_validation_summary *summary = &validation->summary;
+    pair_count pairs = {0};
+    for (int first = 0, end = 0; first < count; first = end) {
+        for (end = first; end < count && strcmp(rows[end].group, rows[first].group) == 0;) {
+            end++;
+        }
+        if (end - first < 2) continue;
+        score_group(validation, rows + first, end - first);
+        count_pairs(validation, rows + first, end - first, &pairs);
+    }
+    const int groups = summary->group_count;
+    summary->regret_mean = groups > 0 ? summary->regret_mean / groups : NAN;
+    summary->regret_max = groups > 0 ? summary->regret_max : NAN;
+    summary->random_regret_mean = groups > 0 ? summary->random_regret_mean / groups : NAN;
+    summary->rank_correlation = pairs.pairs > 0 ? pairs.agreement / pairs.pairs : NAN;
+}
+
+void ana_validation_score(ana_validation *validation)
+{
+    const int count = validation->runs->source.row_count;
+    arena *memory = validation->memory;
+    double *errors = arena_array(memory, (size_t)count, sizeof *errors);
+    double *scratch = arena_array(memory, (size_t)count, sizeof *scratch);
+    grouped_row *rows = arena_array(memory, (size_t)count, sizeof *rows);
+    int row_count = 0;
+    validation->summary = (ana_validation_summary){0};
+    score_times(validation, errors, scratch);
+    score_memory(validation, errors, scratch);
+    for (int row = 0; row < count; row++) {
+        text_buffer group = {0};
+        if (validation->rows[row].is_refused) continue;
+        ana_real_group(validation->runs, row, &group);
+        rows[row_count++] = (grouped_row){arena_string(memory, group.bytes), row};
+        text_free(&group);
+    }
+    qsort(rows, (size_t)row_count, sizeof *rows, compare_groups);
+    score_groups(validation, rows, row_count);
+}

@@ -1,0 +1,130 @@
+/// `dynmo validate`: predictions beside runs that were measured.
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/shard_choice.h"
+
+#include "analysis/calibration/measured_schedules.h"
+#include "analysis/validate/validate.h"
+#include "analysis/whatif/uncertainty.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+enum { DRAWS_DEFAULT = 64 };
+
+/// The calibration's path, from wherever it is read.
+static status find_calibration(const cli_arguments *arguments, char path[PATH_MAX],
+                               const char **found, error_message *err)
+{
+    *found = NULL;
+    const char *given = cli_value(arguments, "--calibration");
+    if (given == NULL) return STATUS_OK;
+    if (realpath(given, path) == NULL) {
+        return error_set(err, STATUS_IO, "--calibration: '%.200s' cannot be opened", given);
+    }
+    *found = path;
+    return STATUS_OK;
+}
+
+static const char *value_or_none(const cli_arguments *arguments, const char *name)
+{
+    const char *value = cli_value(arguments, name);
+    return value != NULL ? value : "";
+}
+
+static status predict(const cli_arguments *arguments, ana_spread *spread, const ana_real_runs *runs,
+                      const ana_validation_settings *settings, arena *memory,
+                      ana_validation *validation, error_message *err)
+{
+    cli_progress progress;
+    (void)arguments;
+    cli_spread_watch(spread, "runs", &progress);
+    const status result = ana_validate(spread, runs, settings, memory, validation, err);
+    spread->watcher = (ana_watcher){0};
+    return result;
+}
+
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    ana_validation_settings settings = {0};
+    ana_validation validation;
+    ana_real_runs runs;
+    ana_spread spread = {.thread_count = ana_spread_core_count()};
+    table from;
+    char calibration[PATH_MAX];
+    TRY(cli_int(arguments, "--threads", 1, 1024, spread.thread_count, &spread.thread_count, err));
+    TRY(cli_int(arguments, "--draws", 0, ANA_DRAWS_MAX, DRAWS_DEFAULT, &settings.draw_count, err));
+    if (settings.draw_count > 0 && settings.draw_count < ANA_DRAWS_MIN) {
+        return error_set(err, STATUS_INVALID, "--draws %d: fewer than %d have no 5 and 95 %%",
+                         settings.draw_count, ANA_DRAWS_MIN);
+    }
+    TRY(find_calibration(arguments, calibration, &settings.calibration, err));
+    if (settings.calibration != NULL && settings.draw_count == 0) {
+        return error_set(err, STATUS_INVALID, "--calibration needs draws, and there are 0");
+    }
+    TRY(ana_measured_table_open(cli_operand(arguments, 0), memory, &from, err));
+    TRY(ana_real_runs_read(&from, value_or_none(arguments, "--columns"),
+                           value_or_none(arguments, "--set"), memory, &runs, err));
+    TRY(predict(arguments, &spread, &runs, &settings, memory, &validation, err));
+    if (cli_has(arguments, "--json")) {
+        ana_validation_write_json(&validation, out);
+    } else {
+        ana_validation_write_text(&validation, !cli_has(arguments, "--summary"), out);
+    }
+    return STATUS_OK;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    return cli_run_printer(arguments, answer, err);
+}
+
+const cli_command cli_command_validate = {
+    .name = "validate",
+    .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] "
+                "[--calibration FILE.json] [--draws N] [--summary] [--threads N] [--json]",
+    .summary = "predictions beside runs that were measured: error, bars that hold, regret",
+    .description =
+        "Predicts every run of a table as `dynmo study` would have before it was rented, and says "
+        "how far off that is: ratios of time and peak memory, whether the 90 % bar holds the "
+        "measured time, and over the file errors, coverage, rank correlation and regret. Regret is "
+        "what choosing the run that was predicted fastest costs, among runs of the same model, "
+        "machine, precision, batch and sequence, or of the same `group`."
+        "\n\n"
+        "Columns, in any order, each of which may be absent or empty: model (shipped name or "
+        "config.json), or layers, hidden_size, attention_heads, vocabulary, dropout of a GPT; "
+        "hardware, gpus, gpus_per_node, precision, attention (fused or unfused), recompute (none, "
+        "selective, full), global_batch or microbatches, microbatch, sequence, tp, pp, vp, cp, ep, "
+        "etp, dp, fsdp, sharding, sequence_parallel, schedule, layers_per_stage; measured_ms, "
+        "measured_s or tokens_per_s_per_gpu; measured_peak_bytes; group. Spellings of published "
+        "tables are known, too. What a row leaves open takes the default that the answer states.",
+    .details =
+        "A GPU's name may be its first letters (GB200). Tables that are part of the program are "
+        "opened by their names: megatron-bridge, simumax-b200, megatron-2022. A run that was "
+        "measured did fit, so that memory refuses none; a run that cannot be modelled is refused "
+        "with its reason and counted.",
+    .options =
+        {
+            {.name = "--columns",
+             .argument = "COLUMN=NAME,...",
+             .help = "Columns that the file calls otherwise: measured_ms=seen,tp=tensor."},
+            {.name = "--set",
+             .argument = "COLUMN=VALUE,...",
+             .help = "Values of rows that have none: hardware=a100-sxm-80gb,attention=unfused."},
+            {.name = "--calibration",
+             .argument = "FILE.json",
+             .help = "Predicts with a calibration of `dynmo calibrate`."},
+            {.name = "--draws",
+             .argument = "N",
+             .help = "Draws of what is uncertain, per run; 0: no bars. Default: 64."},
+            {.name = "--summary", .help = "Without the rows."},
+            {.name = "--threads",
+             .argument = "N",
+             .help = "Threads; default: the cores that the process may use."},
+            {.name = "--json", .help = "Print JSON instead of tables; errors are fractions."},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,185 @@
+/// Runs that were measured: how their columns are read, and the scores of predictions worked out by
+/// hand.
+#include "analysis/validate/real_study.h"
+#include "analysis/validate/validate.h"
+#include "tests/assert_close.h"
+
+#include <math.h>
+#include <string.h>
+
+static arena *memory;
+
+static int begin(void **state)
+{
+    (void)state;
+    memory = arena_create(4096);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    arena_destroy(memory);
+    return 0;
+}
+
+static status read_runs(const char *text, const char *renamed, const char *constants,
+                        ana_real_runs *runs, error_message *err)
+{
+    table from;
+    assert_int_equal(table_open_bytes("r.csv", text, strlen(text), memory, &from, err), STATUS_OK);
+    return ana_real_runs_read(&from, renamed, constants, memory, runs, err);
+}
+
+static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void **state)
+{
+    (void)state;
+    const char *text = "# GPUs,tensor parallelism,seen,notes,pp\n16,4,2.5,a,\n16,,1,b,2\n";
+    ana_real_runs runs;
+    int value = 0;
+
+    assert_int_equal(read_runs(text, "measured_ms=seen", "tp=2,sequence=512", &runs, NULL),
+                     STATUS_OK);
+
+    assert_string_equal(runs.ignored, "notes");
+    assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, NULL), STATUS_OK);
+    assert_int_equal(value, 4);
+    assert_int_equal(ana_real_int(&runs, 1, ANA_REAL_TP, 1, 64, 1, &value, NULL), STATUS_OK);
+    assert_int_equal(value, 2);
+    assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_PP, 1, 64, 7, &value, NULL), STATUS_OK);
+    assert_int_equal(value, 7);
+    assert_string_equal(ana_real_text(&runs, 1, ANA_REAL_SEQUENCE), "512");
+}
+
+static void bad_columns_and_cells_are_named(void **state)
+{
+    (void)state;
+    ana_real_runs runs;
+    error_message err = {0};
+    int value = 0;
+
+    assert_int_equal(read_runs("tp\n1\n", "", "", &runs, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "r.csv: no column says what was measured: measured_ms, "
+                                     "measured_s or tokens_per_s_per_gpu");
+    assert_int_equal(read_runs("tp,time,measured_ms\n1,2,3\n", "", "", &runs, &err), STATUS_FORMAT);
+    assert_string_equal(err.message,
+                        "r.csv: columns 'measured_ms' and 'time' are both measured_ms");
+    assert_int_equal(read_runs("time\n1\n", "", "tpp=1", &runs, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "--set: no column is called 'tpp'"));
+    assert_int_equal(read_runs("time\n1\n", "tp", "", &runs, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "--columns: 'tp' is no COLUMN=VALUE");
+    assert_int_equal(read_runs("time\n1\n", "tp=tensor", "", &runs, &err), STATUS_INVALID);
+    assert_int_equal(read_runs("time,tp\n1,1.5\n", "", "", &runs, NULL), STATUS_OK);
+    assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "r.csv:2: tp: '1.5' is not an integer");
+}
+
+static status study_of(const char *text, ana_real_measured *measured, text_buffer *out,
+                       error_message *err)
+{
+    ana_real_runs runs;
+    assert_int_equal(read_runs(text, "", "", &runs, err), STATUS_OK);
+    return ana_real_study_write(&runs, 0, out, measured, err);
+}
+
+static void a_row_becomes_the_study_that_would_have_been_asked(void **state)
+{
+    (void)state;
+    ana_real_measured measured = {0};
+    text_buffer out = {0};
+
+    assert_int_equal(study_of("model,system,gpus,precision,gbs,mbs,seq,tp,pp,vp,"
+                              "tokens_per_s_per_gpu\n"
+                              "LLAMA3_70B,B200,64,BF16,256,1,8192,2,4,5,4096\n",
+                              &measured, &out, NULL),
+                     STATUS_OK);
+
+    assert_non_null(strstr(out.bytes, "\"model\":\"llama-3-70b\",\"hardware\":\"b200\""));
+    assert_non_null(strstr(out.bytes, "\"data_parallel\":8,\"tensor_parallel\":2"));
+    assert_non_null(strstr(out.bytes, "\"sequence_parallel\":true"));
+    assert_non_null(
+        strstr(out.bytes, "{\"stages\":4,\"schedule\":\"interleaved-1f1b\",\"chunks\":5}"));
+    // 256 x 8192 tokens over 64 GPUs at 4096 tokens a second each: 8 s.
+    assert_close(measured.iteration_ns, 8e9, 1e-12);
+    text_free(&out);
+}
+
+static void rows_that_do_not_add_up_are_named(void **state)
+{
+    (void)state;
+    ana_real_measured measured = {0};
+    error_message err = {0};
+    const struct {
+        const char *text;
+        const char *message;
+    } rows[] = {
+        {"gpus,tp,dp,time\n8,4,4,1\n", "r.csv:2: gpus 8, not tp 4 x pp 1 x cp 1 x dp 4"},
+        {"model,gpus,tp,time\ngpt2,8,4,1\n", "r.csv:2: neither global_batch nor microbatches"},
+        {"gpus,gbs,time\n8,8,1\n", "r.csv:2: neither model nor layers and hidden_size"},
+        {"model,gbs,precision,time\ngpt2,8,int8,1\n", "r.csv:2: precision is unknown: int8"},
+        {"model,gbs,time\ngpt2,8,\n", "r.csv:2: nothing was measured"},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        text_buffer out = {0};
+        assert_int_equal(study_of(rows[row].text, &measured, &out, &err), STATUS_FORMAT);
+        assert_string_equal(err.message, rows[row].message);
+        text_free(&out);
+    }
+}
+
+/// Four rows in two groups, and one that is refused: errors 10, 20, 0 and 50 %.
+static void scores_are_those_worked_out_by_hand(void **state)
+{
+    (void)state;
+    ana_real_runs runs;
+    ana_validation validation = {.runs = &runs, .memory = memory};
+    ana_validated_run rows[] = {
+        {.has_bar = true, .predicted_ns = 110, .measured_ns = 100, .low_ns = 90, .high_ns = 130},
+        {.has_bar = true, .predicted_ns = 96, .measured_ns = 120, .low_ns = 90, .high_ns = 119},
+        {.has_bar = true,
+         .predicted_ns = 50,
+         .measured_ns = 50,
+         .low_ns = 50,
+         .high_ns = 50,
+         .peak_bytes = 12,
+         .measured_peak_bytes = 10},
+        {.has_bar = true, .predicted_ns = 150, .measured_ns = 100, .low_ns = 1, .high_ns = 2},
+        {.is_refused = true, .message = "no"},
+    };
+    assert_int_equal(read_runs("group,time\nx,1\nx,1\ny,1\ny,1\nx,1\n", "", "", &runs, NULL),
+                     STATUS_OK);
+    validation.rows = rows;
+
+    ana_validation_score(&validation);
+
+    const ana_validation_summary *summary = &validation.summary;
+    assert_int_equal(summary->row_count, 4);
+    assert_int_equal(summary->refused_count, 1);
+    assert_close(summary->error_mean, 0.2, 1e-12);
+    assert_close(summary->error_median, 0.15, 1e-12);
+    assert_close(summary->error_max, 0.5, 1e-12);
+    assert_close(summary->signed_mean, 0.1, 1e-12);
+    assert_close(summary->coverage, 0.5, 1e-12);
+    // In x the second is chosen, 120 for 100; in y the first, which is the best.
+    assert_int_equal(summary->group_count, 2);
+    assert_close(summary->regret_mean, 0.1, 1e-12);
+    assert_close(summary->regret_max, 0.2, 1e-12);
+    assert_close(summary->random_regret_mean, (0.1 + 0.5) / 2, 1e-12);
+    assert_true(fabs(summary->rank_correlation) < 1e-12); // one pair right, one wrong
+    assert_int_equal(summary->memory_count, 1);
+    assert_close(summary->memory_error_mean, 0.2, 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            columns_are_found_by_other_names_and_constants_fill_empty_cells, begin, end),
+        cmocka_unit_test_setup_teardown(bad_columns_and_cells_are_named, begin, end),
+        cmocka_unit_test_setup_teardown(a_row_becomes_the_study_that_would_have_been_asked, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(rows_that_do_not_add_up_are_named, begin, end),
+        cmocka_unit_test_setup_teardown(scores_are_those_worked_out_by_hand, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

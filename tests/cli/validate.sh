@@ -1,0 +1,59 @@
+# dynmo validate: shipped tables and a table of one's own; what it prints, what it refuses.
+# usage: validate.sh DYNMO
+real=$(cd ../.. && pwd)/shared/data/real
+. cli/expect.sh
+subject=validate
+
+cat >runs.csv <<'END'
+model,hardware,gpus,gbs,mbs,seq,tp,measured_ms,measured_peak_bytes,remark
+llama-3-8b,H100,8,16,1,4096,2,900,60000000000,first
+llama-3-8b,H100,8,16,1,4096,4,1000,,second
+no-such-model,H100,8,16,1,4096,4,1000,,third
+END
+"$dynmo" validate runs.csv --draws 20 --json >json || fail 'runs.csv --json'
+for part in '"ignored_columns":"remark"' '"row":1,"line":2,"measured_ns":900000000,' \
+    '"memory_ratio":' '"row":3,"line":4,"measured_ns":1000000000,"refused":"no-such-model' \
+    '"summary":{"rows":2,"refused":1,"groups":1,"error_mean":' '"coverage":' '"regret_mean":0'; do
+    grep -qF "$part" json || fail "no $part"
+done
+"$dynmo" validate runs.csv --draws 20 --json --threads 1 >alone || fail '--threads 1'
+cmp -s json alone || fail 'answers depend on the number of threads'
+"$dynmo" validate runs.csv --draws 0 >text || fail 'without draws'
+grep -q '90 % bars' text && fail 'bars without draws'
+grep -q 'Columns that are not read: remark' text || fail 'what is not read'
+[ "$("$dynmo" validate runs.csv --draws 0 --summary | head -n 1)" = \
+    'runs.csv: 2 runs predicted, 1 refused' ] || fail '--summary'
+
+# Constants stand where cells are empty, renamed columns for our own.
+echo 'seen,n
+12,24' >named.csv
+"$dynmo" validate named.csv --columns measured_ms=seen,layers=n \
+    --set hidden_size=1024,gbs=8,hardware=a100-sxm-80gb,attention=unfused --draws 0 --json >named ||
+    fail 'named columns'
+grep -q '"measured_ns":12000000,"predicted_ns":' named || fail 'named columns: a prediction'
+
+# Tables that are part of the program, read as anybody reads them.
+for table in megatron-bridge simumax-b200; do
+    "$dynmo" validate $table --draws 0 --json >shipped || fail "$table"
+    grep -q '"source":"' shipped || fail "$table has no source"
+done
+
+refuse 2 "--draws 5: fewer than 20 have no 5 and 95 %" runs.csv --draws 5
+refuse 2 '--calibration needs draws, and there are 0' runs.csv --draws 0 --calibration runs.csv
+refuse 1 "--calibration: 'none.json' cannot be opened" runs.csv --calibration none.json
+refuse 1 'none.csv: No such file or directory' none.csv
+echo 'tp
+1' >unmeasured.csv
+refuse 2 'unmeasured.csv: no column says what was measured: measured_ms, measured_s or tokens_per_s_per_gpu' \
+    unmeasured.csv
+echo 'model,gbs,measured_ms
+gpt2,-1,5' >negative.csv
+refuse 2 'negative.csv:2: global_batch: -1 is outside [1, 16777216]' negative.csv
+
+# Measured runs of others, where they are.
+if [ -d "$real" ]; then
+    "$dynmo" validate "$real/vtrain_multi_node_a100.csv" --draws 0 --json \
+        --set hardware=a100,attention=unfused,recompute=full >vtrain || fail 'vTrain'
+    grep -q '"summary":{"rows":55,"refused":0,' vtrain || fail 'vTrain: every row is read'
+fi
+exit $failed
