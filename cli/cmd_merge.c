@@ -65,6 +65,7 @@ const cli_command cli_command_merge = {
         "Stores without a shard of the same question are refused (exit 2). If shards are missing "
         "or not complete, they are named and nothing is written (exit 1).",
     .options = {{.name = "--output",
+                 .is_output = true,
                  .letter = 'o',
                  .argument = "ALL.db",
                  .help = "The store to write to; made where there is none."},

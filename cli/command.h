@@ -15,6 +15,7 @@ typedef struct cli_option {
                           // the value is then ""
     const char *help;     // one sentence, with unit and default
     bool may_repeat;
+    bool is_output; // its value is a file that the command makes
 } cli_option;
 
 typedef struct cli_arguments cli_arguments;

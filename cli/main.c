@@ -1,5 +1,6 @@
 /// The only file that prints errors and chooses an exit code.
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -8,10 +9,12 @@
 #include "cli/output.h"
 #include "cli/version.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int exit_code_of(status code)
 {
@@ -115,6 +118,26 @@ static char *join_words(int argc, char *const *argv)
     return line.bytes;
 }
 
+/// Looks at files before hours are spent on what goes into them: those that the command line gives
+/// to read are noted, and none of those to make may be one of them.
+static status check_files(const cli_arguments *arguments, error_message *err)
+{
+    for (int operand = 0; operand < arguments->operand_count; operand++) {
+        file_note_input(arguments->operands[operand]);
+    }
+    for (int given = 0; given < arguments->option_count; given++) {
+        const cli_option *option = arguments->options[given].option;
+        const bool is_file = option->argument != NULL && strstr(option->argument, "FILE") != NULL;
+        if (is_file && !option->is_output) file_note_input(arguments->options[given].value);
+    }
+    for (int given = 0; given < arguments->option_count; given++) {
+        const cli_given *option = &arguments->options[given];
+        if (!option->option->is_output || strcmp(option->value, "-") == 0) continue;
+        TRY(file_check_writable(option->value, err));
+    }
+    return STATUS_OK;
+}
+
 static status run(int argc, char *const *argv, error_message *err)
 {
     text_buffer out = {0};
@@ -143,7 +166,8 @@ static status run(int argc, char *const *argv, error_message *err)
         cli_help_command(command, &out);
         result = print_and_free(&out, err);
     } else if (result == STATUS_OK) {
-        result = command->run(arguments, err);
+        result = check_files(arguments, err);
+        if (result == STATUS_OK) result = command->run(arguments, err);
     }
     free(command_line);
     free(arguments);
@@ -159,11 +183,23 @@ static void print_error(error_message *err)
     fprintf(stderr, "dynmo: %s\n", err->message);
 }
 
+/// Whether nobody reads standard output any more.
+static bool is_output_gone(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return ferror(stdout) != 0 && poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 int main(int argc, char **argv)
 {
     error_message err = {0};
+    signal(SIGPIPE, SIG_IGN); // what is open, stores above all, is closed before this process ends
     signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error of writing, with its message
     const status result = run(argc, argv, &err);
+    if (result != STATUS_OK && is_output_gone()) { // ends as `| head` expects, without a message
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     if (result != STATUS_OK && err.message[0] != '\0') print_error(&err);
     if (result != STATUS_OK && cli_interrupt_signal() != 0) return 128 + cli_interrupt_signal();
     return exit_code_of(result);

@@ -3,6 +3,7 @@
 
 #include "analysis/check/plan_prediction.h"
 #include "analysis/report/recording.h"
+#include "base/file.h"
 #include "cli/run/run.h"
 #include "cli/version.h"
 #include "sim/training_replay.h"
@@ -23,8 +24,8 @@ typedef struct place {
 static bool is_file(const char *path, bool *is_store)
 {
     char head[16] = "";
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return false;
+    FILE *file = NULL;
+    if (file_open(path, &file, NULL) != STATUS_OK) return false;
     const size_t length = fread(head, 1, sizeof head, file);
     fclose(file);
     *is_store = length == sizeof head && memcmp(head, "SQLite format 3", sizeof head) == 0;

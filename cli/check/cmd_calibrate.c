@@ -196,6 +196,7 @@ const cli_command cli_command_calibrate = {
                      "ops."},
             {.name = "--rows", .help = "List every predicted row with its interval."},
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "FILE.json",
              .help = "Write the calibration, \"dynmo-calibration/1\"."},

@@ -251,6 +251,7 @@ const cli_command cli_command_check = {
              .argument = "N",
              .help = "Of a plan or study, instead of its own number."},
             {.name = "--junit",
+             .is_output = true,
              .argument = "FILE.xml",
              .help = "Also writes a JUnit report, a test case for each quantity."},
             {.name = "--all", .help = "Prints all quantities, also those that agree."},

@@ -138,7 +138,6 @@ status cli_converge_check_figures(const cli_arguments *arguments, error_message 
             return error_set(err, STATUS_INVALID, "%s -: standard output has the answer already",
                              options[index]);
         }
-        TRY(file_check_writable(path, err));
         const status drawable = ana_plot_check(err);
         if (drawable != STATUS_OK) return error_prefix(err, drawable, "%s", options[index]);
     }
@@ -285,10 +284,12 @@ const cli_command cli_command_converge = {
              .argument = "X",
              .help = "Of --trace: (max - min) / mean that the rounds must keep. Default: 0.05."},
             {.name = "--figure",
+             .is_output = true,
              .argument = "FILE.svg",
              .help = "Draw the rounds beside bounds and prediction, or what drifting loads "
                      "did (gnuplot)."},
             {.name = "--potential",
+             .is_output = true,
              .argument = "FILE.svg",
              .help = "Draw phi over the rounds of the last point's first instance (gnuplot)."},
             CLI_SHARD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},

@@ -329,6 +329,7 @@ const cli_command cli_command_export = {
              .help = "slurm-shrink: GPUs of a rank of the pipeline. Default: as the run was "
                      "simulated, else 1."},
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "FILE",
              .help = "Where to write. Default: standard output."},

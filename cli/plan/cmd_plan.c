@@ -573,6 +573,7 @@ const cli_command cli_command_plan = {
             {.name = "--seed", .argument = "S", .help = "Seed of --schedule any. Default: 1."},
             {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "PLAN.json",
              .help = "Also writes the plan as dynmo-plan/1."},

@@ -264,7 +264,6 @@ static status probe(const cli_arguments *arguments, const probe_request *request
         report.preset = &preset;
         report.uses_preset_peak = strcmp(request->device, "cuda") == 0;
     }
-    if (request->output != NULL) TRY(file_check_writable(request->output, err));
     links.transport = request->transport;
     links.rank_count = request->rank_count;
     links.size_max = request->bytes / 4;
@@ -370,6 +369,7 @@ const cli_command cli_command_probe = {
                      "message. Default: 268435456."},
             {.name = "--name", .argument = "NAME", .help = "Name in the file. Default: probed."},
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "FILE",
              .help = "The hardware file. Default: it is not written."},

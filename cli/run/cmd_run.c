@@ -340,7 +340,6 @@ static status prepare_leader(run_state *state, error_message *err)
     TRY(sim_predictor_create(&state->predicted, &state->predictor, err));
     state->execution.evaluator = sim_predictor_evaluator(state->predictor);
     cli_run_outcome_init(&state->outcome, request, &state->opened, state->memory);
-    if (request->checkpoint != NULL) TRY(file_check_writable(request->checkpoint, err));
     TRY(cli_run_files_begin(request, &state->opened, &state->model, state->memory, &state->files,
                             err));
     state->training.sink = cli_run_files_sink(state->files);
@@ -521,9 +520,11 @@ const cli_command cli_command_run = {
              .argument = "RUN.db",
              .help = "records the run as simulate --store does, for report and export"},
             {.name = "--counts",
+             .is_output = true,
              .argument = "FILE.csv",
              .help = "writes the tokens of every expert (mechanism moe)"},
             {.name = "--checkpoint",
+             .is_output = true,
              .argument = "FILE",
              .help = "writes all state after the last iteration"},
             {.name = "--checkpoint-every", .argument = "N", .help = "and after every N-th"},

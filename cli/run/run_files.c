@@ -3,6 +3,7 @@
 
 #include "analysis/compare/comparison.h"
 #include "analysis/report/recording.h"
+#include "base/file.h"
 #include "cli/version.h"
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
@@ -28,7 +29,8 @@ struct cli_run_files {
     trace_store *run_store;
     ana_recording *recording;
     ana_course course;
-    FILE *counts;
+    file_output *counts_output; // --counts
+    FILE *counts;               // of it
     int expert_count;
 };
 
@@ -101,10 +103,8 @@ static status begin_counts(cli_run_files *files, const exec_model *model, error_
                          exec_mechanism_names[model->mechanism]);
     }
     files->expert_count = model->moe.expert_count;
-    files->counts = fopen(path, "w");
-    if (files->counts == NULL) {
-        return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    }
+    TRY(file_output_open(path, &files->counts_output, err));
+    files->counts = file_output_stream(files->counts_output);
     fprintf(files->counts, "iteration,layer,microbatch");
     for (int expert = 0; expert < files->expert_count; expert++) {
         fprintf(files->counts, ",expert_%d", expert);
@@ -307,14 +307,6 @@ static status finish_run(cli_run_files *files, const bal_training_result *result
                                 err);
 }
 
-static status finish_counts(cli_run_files *files, error_message *err)
-{
-    const bool failed = ferror(files->counts) != 0;
-    if (fclose(files->counts) == 0 && !failed) return STATUS_OK;
-    return error_set(err, STATUS_IO, "%s: cannot write all of it: %s", files->request->counts,
-                     strerror(errno));
-}
-
 status cli_run_files_finish(cli_run_files *files, const bal_training_result *result,
                             const error_message *outcome, error_message *err)
 {
@@ -327,7 +319,7 @@ status cli_run_files_finish(cli_run_files *files, const bal_training_result *res
     }
     if (files->run_store != NULL) trace_store_close(files->run_store);
     if (files->counts != NULL) {
-        const status closed = finish_counts(files, err);
+        const status closed = file_output_close(files->counts_output, true, err);
         if (finished == STATUS_OK) finished = closed;
     }
     return finished;

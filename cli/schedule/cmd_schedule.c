@@ -460,6 +460,7 @@ const cli_command cli_command_schedule = {
                  "and messages that wait for each other, by kind of op, and the ranks that have "
                  "most of it. Messages must be asynchronous, and no two ranks share a link."},
             {.name = "--timeline",
+             .is_output = true,
              .argument = "FILE",
              .help =
                  "Also writes begin and end of every op as a Chrome trace, for ui.perfetto.dev, "

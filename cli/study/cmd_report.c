@@ -179,6 +179,7 @@ const cli_command cli_command_report = {
                      "the iterations, as a heat map of the rows before and after), ranks (in use "
                      "over the iterations), throughput, bubble or imbalance."},
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "FILE",
              .help = "Where to write. Default: standard output."},

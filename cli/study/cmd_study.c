@@ -393,6 +393,7 @@ const cli_command cli_command_study = {
           .help = "Writes a study to start from and plays it; as the last word without a name, "
                   "lists them."},
          {.name = "--output",
+          .is_output = true,
           .letter = 'o',
           .argument = "FILE",
           .help = "Where a study that is made is written; default STUDY.json, or NAME.json of a "
@@ -408,7 +409,10 @@ const cli_command cli_command_study = {
           .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
                   "fullest rank."},
          {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
-         {.name = "--csv", .argument = "FILE", .help = "Writes all points as CSV."},
+         {.name = "--csv",
+          .is_output = true,
+          .argument = "FILE",
+          .help = "Writes all points as CSV."},
          {.name = "--explain",
           .argument = "POINT",
           .help = "Explains one point instead: a number of the table, best, or reference (the "

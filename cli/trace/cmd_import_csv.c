@@ -132,6 +132,7 @@ const cli_command cli_command_import_csv = {
     .options =
         {
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "TRACE.db",
              .help = "The store. Needed."},

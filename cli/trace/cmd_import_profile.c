@@ -306,6 +306,7 @@ const cli_command cli_command_import_kineto = {
     .options =
         {
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "TRACE.db",
              .help = "The store. Needed."},
@@ -366,6 +367,7 @@ const cli_command cli_command_import_nsys = {
     .options =
         {
             {.name = "--output",
+             .is_output = true,
              .letter = 'o',
              .argument = "TRACE.db",
              .help = "The store. Needed."},

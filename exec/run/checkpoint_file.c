@@ -3,11 +3,14 @@
 #include "base/file.h"
 #include "exec/transport/packet.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { VERSION = 1, BYTE_ORDER_MARK = 0x01020304, LAYERS_MAX = 1 << 20 };
+#define LAYER_BYTES_MAX (INT64_C(1) << 40)
 
 typedef struct file_head {
     char magic[8];
@@ -88,6 +91,12 @@ static status check_head(const file_head *head, const char *name, error_message 
     return STATUS_OK;
 }
 
+static status check_layer_bytes(int64_t count, int layer, const char *name, error_message *err)
+{
+    if (count >= 0 && count <= LAYER_BYTES_MAX) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "%s: layer %d has %" PRId64 " bytes", name, layer, count);
+}
+
 /// Finds the layers after the entries.
 ///
 /// @param at     where the first layer begins
@@ -98,10 +107,7 @@ static status find_layers(const unsigned char *bytes, size_t at, size_t length,
 {
     for (int layer = 0; layer < layer_count; layer++) {
         const int64_t count = entries[layer].byte_count;
-        if (count < 0) {
-            return error_set(err, STATUS_FORMAT, "%s: layer %d has %" PRId64 " bytes", name, layer,
-                             count);
-        }
+        TRY(check_layer_bytes(count, layer, name, err));
         const size_t left = length - at;
         if ((uint64_t)count > left || ((size_t)count + 7) / 8 * 8 > left) {
             return cut_off(name, length, err);
@@ -145,14 +151,63 @@ status exec_checkpoint_parse(const void *bytes, size_t length, const char *name,
     return STATUS_OK;
 }
 
+/// Looks at the head, then at the sizes of the layers: a file is read whole only if it is as long
+/// as it says.
+///
+/// @param length out
+static status check_beginning(FILE *stream, const char *path, size_t *length, error_message *err)
+{
+    file_head head;
+    layer_entry entry;
+    uint64_t sum = sizeof head + sizeof(uint64_t);
+    if (fread(&head, sizeof head, 1, stream) != 1) {
+        return cut_off(path, (size_t)ftell(stream), err);
+    }
+    TRY(check_head(&head, path, err));
+    for (int64_t layer = 0; layer < head.layer_count; layer++) {
+        if (fread(&entry, sizeof entry, 1, stream) != 1) {
+            return cut_off(path, (size_t)ftell(stream), err);
+        }
+        TRY(check_layer_bytes(entry.byte_count, (int)layer, path, err));
+        sum += sizeof entry + ((uint64_t)entry.byte_count + 7) / 8 * 8;
+    }
+    *length = (size_t)sum;
+    return STATUS_OK;
+}
+
+/// Reads a file that says how long it is.
+///
+/// @param bytes out: [length] carved from memory
+static status read_whole(FILE *stream, const char *path, arena *memory, void **bytes,
+                         size_t *length, error_message *err)
+{
+    struct stat about;
+    size_t stated = 0;
+    TRY(check_beginning(stream, path, &stated, err));
+    if (fstat(fileno(stream), &about) != 0 || fseek(stream, 0, SEEK_SET) != 0) {
+        return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    }
+    const size_t there = (size_t)about.st_size;
+    if (there < stated) return cut_off(path, there, err);
+    if (there > stated) {
+        return error_set(err, STATUS_FORMAT, "%s: %zu bytes follow the last layer", path,
+                         there - stated);
+    }
+    *bytes = arena_array(memory, stated, 1);
+    *length = fread(*bytes, 1, stated, stream);
+    if (ferror(stream)) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    return STATUS_OK;
+}
+
 status exec_checkpoint_read(const char *path, arena *memory, exec_checkpoint *checkpoint,
                             error_message *err)
 {
-    char *bytes = NULL;
+    FILE *stream = NULL;
+    void *bytes = NULL;
     size_t length = 0;
-    TRY(file_read(path, SIZE_MAX / 4, &bytes, &length, err));
-    void *kept = arena_array(memory, length, 1);
-    memcpy(kept, bytes, length);
-    free(bytes);
-    return exec_checkpoint_parse(kept, length, path, memory, checkpoint, err);
+    TRY(file_open(path, &stream, err));
+    const status result = read_whole(stream, path, memory, &bytes, &length, err);
+    fclose(stream);
+    TRY(result);
+    return exec_checkpoint_parse(bytes, length, path, memory, checkpoint, err);
 }

@@ -1,5 +1,6 @@
 #include "models/experts/line_reader.h"
 #include "base/arena.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,8 +25,8 @@ struct model_line_reader {
 
 status model_lines_open(const char *path, model_line_reader **reader, error_message *err)
 {
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    FILE *file = NULL;
+    TRY(file_open(path, &file, err));
     *reader = model_lines_open_bytes(path, NULL, 0);
     (*reader)->file = file;
     return STATUS_OK;

@@ -111,11 +111,72 @@ static void a_failed_write_leaves_nothing_behind(void **state)
     assert_non_null(strstr(err.message, "/d/f: No such file or directory"));
     memset(absent, 'p', 5000);
     assert_int_equal(file_write(absent, "x", 1, &err), STATUS_IO);
-    assert_non_null(strstr(err.message, "ppp...: path longer than 4096 bytes"));
+    assert_non_null(strstr(err.message, "ppp...: File name too long"));
 
     assert_int_equal(entries_in(folder), 0);
     free(absent);
     rmdir(folder);
+}
+
+static void no_input_is_written_under_any_name(void **state)
+{
+    (void)state;
+    char folder[64];
+    char path[80];
+    char symbolic[80];
+    char hard[80];
+    char *read = NULL;
+    size_t length = 0;
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/f", folder);
+    snprintf(symbolic, sizeof symbolic, "%s/s", folder);
+    snprintf(hard, sizeof hard, "%s/./h", folder);
+    assert_int_equal(file_write(path, "whole", 5, NULL), STATUS_OK);
+    assert_int_equal(symlink("f", symbolic), 0);
+    assert_int_equal(link(path, hard), 0);
+    assert_int_equal(file_read(symbolic, 10, &read, &length, NULL), STATUS_OK);
+
+    const char *const names[] = {path, symbolic, hard};
+    for (size_t name = 0; name < 3; name++) {
+        error_message err = {0};
+        assert_int_equal(file_write(names[name], "x", 1, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.message, "is read here, so it cannot be written"));
+        assert_int_equal(file_check_writable(names[name], NULL), STATUS_INVALID);
+    }
+
+    free(read);
+    assert_int_equal(file_read(path, 10, &read, &length, NULL), STATUS_OK);
+    assert_string_equal(read, "whole");
+    free(read);
+    assert_int_equal(unlink(path) | unlink(symbolic) | unlink(hard) | rmdir(folder), 0);
+}
+
+static void an_output_keeps_its_mode_and_links_and_takes_up_what_was_left(void **state)
+{
+    (void)state;
+    char folder[64];
+    char path[80];
+    char other[80];
+    char left[96];
+    struct stat about;
+    make_folder(folder);
+    snprintf(path, sizeof path, "%s/f", folder);
+    snprintf(other, sizeof other, "%s/s", folder);
+    snprintf(left, sizeof left, "%s/f.partial", folder);
+    assert_int_equal(file_write(path, "old", 3, NULL), STATUS_OK);
+    assert_int_equal(file_write(left, "of a killed process", 19, NULL), STATUS_OK);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(symlink("f", other), 0);
+
+    assert_int_equal(file_write(other, "new", 3, NULL), STATUS_OK);
+
+    assert_int_equal(lstat(other, &about), 0);
+    assert_true(S_ISLNK(about.st_mode));
+    assert_int_equal(stat(other, &about), 0);
+    assert_int_equal(about.st_mode & 07777, 0640);
+    assert_int_equal(about.st_size, 3);
+    assert_int_equal(entries_in(folder), 2);
+    assert_int_equal(unlink(path) | unlink(other) | rmdir(folder), 0);
 }
 
 static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
@@ -157,6 +218,8 @@ int main(void)
         cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(a_file_above_the_limit_is_invalid),
         cmocka_unit_test(a_path_that_cannot_be_read_is_named_with_the_reason),
+        cmocka_unit_test(no_input_is_written_under_any_name),
+        cmocka_unit_test(an_output_keeps_its_mode_and_links_and_takes_up_what_was_left),
         cmocka_unit_test(a_full_disk_is_an_error),
         cmocka_unit_test(a_failed_write_leaves_nothing_behind),
         cmocka_unit_test(the_hash_is_fnv_1a_however_the_bytes_arrive),

@@ -44,7 +44,7 @@ refuse 2 "rank0.csv:10: iteration 239 microbatch 0 layer 0: F is given twice" \
 head -c 100000 gpt-freezing-cpu.csv.gz >cut.csv.gz
 refuse 2 "cut.csv.gz: gzip data ends early: the file is truncated" import csv cut.csv.gz -o new.db
 refuse 1 "absent.csv: No such file or directory" import csv absent.csv -o new.db
-refuse 1 "absent/r.db: cannot make it: No such file or directory" import csv full.csv -o absent/r.db
+refuse 1 "absent/r.db: No such file or directory" import csv full.csv -o absent/r.db
 refuse 2 "full.csv: not a SQLite file" import csv whole.csv -o full.csv
 refuse 2 "dynmo import csv: --output is needed" import csv full.csv
 refuse 2 "usage: dynmo import csv FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]" \

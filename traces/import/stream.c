@@ -50,8 +50,8 @@ static status stream_create(const char *name, trace_stream **stream)
 status trace_stream_open(const char *path, trace_stream **stream, error_message *err)
 {
     const bool is_standard_input = strcmp(path, "-") == 0;
-    FILE *file = is_standard_input ? stdin : fopen(path, "rb");
-    if (file == NULL) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+    FILE *file = stdin;
+    if (!is_standard_input) TRY(file_open(path, &file, err));
     const status result = stream_create(is_standard_input ? "standard input" : path, stream);
     if (result != STATUS_OK) {
         if (!is_standard_input) fclose(file);

@@ -1,6 +1,7 @@
 #include "traces/store/store.h"
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "traces/store/process.h"
 #include "traces/store/schema.h"
 #include "traces/store/sql.h"
@@ -160,7 +161,10 @@ static status find_file(const char *path, trace_mode mode, bool *created, error_
     struct stat about;
     *created = false;
     if (stat(path, &about) == 0) {
-        if (S_ISREG(about.st_mode)) return STATUS_OK;
+        if (S_ISREG(about.st_mode)) {
+            if (mode == TRACE_READ) file_note_input(path);
+            return STATUS_OK;
+        }
         return error_set(err, STATUS_IO, "%s: not a regular file", path);
     }
     if (mode == TRACE_READ) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
