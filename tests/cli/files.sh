@@ -44,7 +44,7 @@ for kind in trace both model; do
         for store in "$row" "$row --store $work/kept.db"; do
             for name in bare relative absolute; do
                 answers $kind $name $command "$store"
-            done | sed "s#\(\.\./in/\|$work/in/\|in/\)##g; s/\(bare\|relative\|absolute\)-//g" | sort -u >told
+            done | sed "s#,.overhead_ns.*##; s#\(\.\./in/\|$work/in/\|in/\)##g; s/\(bare\|relative\|absolute\)-//g" | sort -u >told
             [ "$(wc -l <told)" -eq 1 ] || fail "$command of $kind $store: $(wc -l <told) answers"
         done
     done
