@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
-/// The scripts of analysis/plots by name: "drift", "load", "series", "throughput", "timeline". Each
+/// The scripts of analysis/plots by name: "load", "series", "throughput", "timeline". Each
 /// says at its head what must be set before it.
 extern const embedded_file ana_plot_scripts[];
 

@@ -11,86 +11,25 @@
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
-/// The questions, as bits.
-enum { ROUNDS = 1, VERDICT = 2, LAYERS = 4, DRIFT = 8 };
+/// Options that belong to one of the two questions only.
+static const char *const of_rounds[] = {"--graph", "--scheme",      "--nodes",    "--initial",
+                                        "--stop",  "--variant",     "--exchange", "--alpha",
+                                        "--delta", "--every-round", "--figure",   "--potential",
+                                        "--store", "--again",       "--shard"};
+static const char *const of_verdict[] = {"--claim", "--loads", "--stages"};
 
-static const struct {
-    const char *name; // the options that ask it
-    cli_converge_answer answer;
-} modes[] = {
-    {"--nodes", cli_converge_rounds},
-    {"--verdict", cli_converge_verdict},
-    {"--layers", cli_converge_layers},
-    {"--trace or --drift", cli_converge_drift},
-};
-enum { MODE_COUNT = sizeof modes / sizeof modes[0] };
-
-/// Options that do not belong to every mode.
-static const struct {
-    const char *name;
-    int modes;
-} owners[] = {
-    {"--graph", ROUNDS},
-    {"--scheme", ROUNDS | DRIFT},
-    {"--nodes", ROUNDS},
-    {"--initial", ROUNDS},
-    {"--stop", ROUNDS},
-    {"--gamma", ROUNDS | VERDICT},
-    {"--variant", ROUNDS},
-    {"--exchange", ROUNDS},
-    {"--alpha", ROUNDS},
-    {"--delta", ROUNDS},
-    {"--every-round", ROUNDS},
-    {"--verdict", VERDICT},
-    {"--claim", VERDICT},
-    {"--loads", VERDICT},
-    {"--stages", VERDICT | LAYERS | DRIFT},
-    {"--layers", LAYERS},
-    {"--chunks", LAYERS},
-    {"--family", LAYERS},
-    {"--trace", DRIFT},
-    {"--trace-name", DRIFT},
-    {"--iterations", DRIFT},
-    {"--drift", DRIFT},
-    {"--rounds-per-iteration", DRIFT},
-    {"--tolerance", DRIFT},
-    {"--figure", ROUNDS | DRIFT},
-    {"--potential", ROUNDS},
-    {"--store", ROUNDS},
-    {"--again", ROUNDS},
-    {"--shard", ROUNDS},
-};
-
-/// The message about an option of other modes; one without which nothing is asked yet is told what
-/// it needs.
-static status refuse_option(const char *name, int owning, int chosen, error_message *err)
+static status check_question(const cli_arguments *arguments, error_message *err)
 {
-    if (chosen != 0) {
-        return error_set(err, STATUS_INVALID, "%s does not belong to %s", name, modes[chosen].name);
+    const bool is_verdict = cli_has(arguments, "--verdict");
+    for (size_t index = 0; is_verdict && index < sizeof of_rounds / sizeof of_rounds[0]; index++) {
+        if (!cli_has(arguments, of_rounds[index])) continue;
+        return error_set(err, STATUS_INVALID, "%s does not belong to --verdict", of_rounds[index]);
     }
-    text_buffer needed = {0};
-    for (int mode = 0; mode < MODE_COUNT; mode++) {
-        if (!(owning & 1 << mode)) continue;
-        text_format(&needed, "%s%s", needed.length > 0 ? " or " : "", modes[mode].name);
+    for (size_t index = 0; !is_verdict && index < sizeof of_verdict / sizeof of_verdict[0];
+         index++) {
+        if (!cli_has(arguments, of_verdict[index])) continue;
+        return error_set(err, STATUS_INVALID, "%s needs --verdict", of_verdict[index]);
     }
-    error_set(err, STATUS_INVALID, "%s needs %s", name, needed.bytes);
-    text_free(&needed);
-    return STATUS_INVALID;
-}
-
-/// The question that the options ask.
-static status find_mode(const cli_arguments *arguments, int *mode, error_message *err)
-{
-    int chosen = 0;
-    if (cli_has(arguments, "--trace") || cli_has(arguments, "--drift")) chosen = 3;
-    if (cli_has(arguments, "--layers")) chosen = 2;
-    if (cli_has(arguments, "--verdict")) chosen = 1;
-    for (size_t index = 0; index < sizeof owners / sizeof owners[0]; index++) {
-        if (!cli_has(arguments, owners[index].name)) continue;
-        if (owners[index].modes & 1 << chosen) continue;
-        return refuse_option(owners[index].name, owners[index].modes, chosen, err);
-    }
-    *mode = chosen;
     return STATUS_OK;
 }
 
@@ -147,10 +86,11 @@ status cli_converge_check_figures(const cli_arguments *arguments, error_message 
 static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                      error_message *err)
 {
-    int mode = 0;
     text_buffer out = {0};
-    TRY(find_mode(arguments, &mode, err));
-    status code = modes[mode].answer(arguments, spread, memory, &out, err);
+    TRY(check_question(arguments, err));
+    status code = cli_has(arguments, "--verdict")
+                      ? cli_converge_verdict(arguments, memory, &out, err)
+                      : cli_converge_rounds(arguments, spread, memory, &out, err);
     if (code == STATUS_OK && out.length > 0) code = cli_print(&out, err);
     text_free(&out);
     return code;
@@ -168,8 +108,7 @@ static status run_command(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_converge = {
     .name = "converge",
-    .synopsis = "--nodes N[,N]... | --verdict | --layers L --stages P | --trace FILE --stages P "
-                "[OPTION]...",
+    .synopsis = "--nodes N[,N]... | --verdict [OPTION]...",
     .summary = "measures how fast load balancing converges, and says what holds of it",
     .description =
         "Loads that can be divided are evened out over a graph, round by round, until gamma is "
@@ -195,14 +134,7 @@ const cli_command cli_command_converge = {
         "paper, that its Algorithm 3 ends and how good what it ends with is, what its released "
         "code does, the repaired bound. Printed are the smallest counterexamples, how much was "
         "searched, and how families of instances grow. With --loads the same is said of given "
-        "layers, under every balancer of dynmo plan.\n\n"
-        "With --layers and --stages the discrete balancers split layers drawn from families; "
-        "printed is how far from the contiguous optimum and from the lower bound of any "
-        "assignment they end, with intervals that hold 95 %.\n\n"
-        "With --trace or --drift loads drift while a scheme (default: first-order) balances "
-        "divisible layers on a chain of stages, some rounds in every iteration: the gap (max - "
-        "min) that is left, the bound beside it, the fewest rounds that keep it within the "
-        "tolerance, and what whole layers leave. Derivations: VERDICTS.md of analysis/converge.",
+        "layers, under every balancer of dynmo plan.",
     .options =
         {
             {.name = "--graph", .argument = "GRAPH", .help = "Who can exchange. Default: path."},
@@ -225,7 +157,7 @@ const cli_command cli_command_converge = {
             {.name = "--instances",
              .argument = "K",
              .help = "Runs per point, default 20; with --verdict random instances per claim, "
-                     "default 2000; with --layers instances per family and size, default 100."},
+                     "default 2000."},
             {.name = "--seed", .argument = "S", .help = "Seed of coins and loads. Default: 1."},
             {.name = "--variant",
              .argument = "V",
@@ -252,42 +184,11 @@ const cli_command cli_command_converge = {
             {.name = "--loads",
              .argument = "FILE",
              .help = "Of --verdict: judge these layers, written as for dynmo plan --loads."},
-            {.name = "--stages",
-             .argument = "P",
-             .help = "Stages, with --layers a list. Needed by --loads, --layers, --trace and "
-                     "--drift."},
-            {.name = "--layers",
-             .argument = "LIST",
-             .help = "Have so many layers, as 24,48, split by the discrete balancers."},
-            {.name = "--chunks",
-             .argument = "V",
-             .help = "Of --layers: also give each rank so many chunks, in order and, of two, "
-                     "folded as a V; loads are of ranks. Default: one chunk only."},
-            {.name = "--family",
-             .argument = "NAME",
-             .help = "Of --layers: draw from this family alone. Default: all."},
-            {.name = "--trace",
-             .argument = "FILE",
-             .help = "Let loads drift as the layers of a trace in this store do."},
-            {.name = "--trace-name",
-             .argument = "NAME",
-             .help = "Of --trace: which one. Default: the only one, or the latest."},
-            {.name = "--iterations", .argument = "A:B", .help = "Of --trace. Default: all."},
-            {.name = "--drift",
-             .argument = "LIST",
-             .help = "Let loads drift by so much per iteration: l2 norm, in units of the mean "
-                     "load of a stage."},
-            {.name = "--rounds-per-iteration",
-             .argument = "LIST",
-             .help = "Of drifting loads. Default: 1,2,4,8,16,32,64."},
-            {.name = "--tolerance",
-             .argument = "X",
-             .help = "Of --trace: (max - min) / mean that the rounds must keep. Default: 0.05."},
+            {.name = "--stages", .argument = "P", .help = "Of --loads: stages of the pipeline."},
             {.name = "--figure",
              .is_output = true,
              .argument = "FILE.svg",
-             .help = "Draw the rounds beside bounds and prediction, or what drifting loads "
-                     "did (gnuplot)."},
+             .help = "Draw the rounds beside bounds and prediction (gnuplot)."},
             {.name = "--potential",
              .is_output = true,
              .argument = "FILE.svg",

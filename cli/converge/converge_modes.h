@@ -8,18 +8,11 @@
 #include "base/text.h"
 #include "cli/command.h"
 
-/// Appends the answer to a question to out, as text or with --json as JSON.
-typedef status (*cli_converge_answer)(const cli_arguments *arguments, ana_spread *spread,
-                                      arena *memory, text_buffer *out, error_message *err);
-
+/// Both append the answer to out, as text or with --json as JSON.
 status cli_converge_rounds(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                            text_buffer *out, error_message *err);
-status cli_converge_verdict(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                            text_buffer *out, error_message *err);
-status cli_converge_layers(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                           text_buffer *out, error_message *err);
-status cli_converge_drift(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                          text_buffer *out, error_message *err);
+status cli_converge_verdict(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                            error_message *err);
 
 /// Before anything is played: whether --figure and --potential can be drawn, and
 /// written where they are wanted.

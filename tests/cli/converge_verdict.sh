@@ -1,22 +1,12 @@
-# dynmo converge --verdict, --layers, --trace and --drift: what other programs rely on, what people see, and every
+# dynmo converge --verdict: what other programs rely on, what people see, and every
 # way to be wrong. usage: converge_verdict.sh DYNMO
-recorded=$(cd "$(dirname "$0")/../../traces/recorded" && pwd)
 . cli/expect.sh
 subject=converge
 
-gzip -dc "$recorded/cpu-moe.db.gz" >moe.db
 echo '{"forward_ns":[1000000,6000000,3000000,3000000]}' >loads.json
 echo '{"forward_ns":[0,1000,1000,1000,1000,1000,0,0],"current_first_layer":[0,6,7,8]}' >zero.json
 echo '{"forward_ns":[1,-2,3]}' >bad.json
 echo '{"forward_ns":[0,0,0]}' >idle.json
-printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n' >drift.csv
-for iteration in 0 1 2 3 4 5; do # the first of four layers grows by a tenth
-    printf '%s,0,F,1%s0\n' $iteration $iteration
-    for layer in 1 2 3; do
-        printf '%s,%s,F,100\n' $iteration $layer
-    done
-done >>drift.csv
-"$dynmo" import csv drift.csv -o drift.db >/dev/null || fail 'import of drift.csv'
 
 # What holds and what does not.
 prints 'lemma-1: holds under conditions
@@ -79,111 +69,6 @@ guarantee: holds
 prints '{"layers":8,"stages":3,"total_ns":5000,"start":"current","zero_layers":3,"memory_caps":false,"equal_ranks":true,"contiguous_optimum_ns":2000,"assignment_lower_bound_ns":2000,"assignment_best_found_ns":2000,"gamma_ns":1e+03,"bound_paper_rounds":3684,"balancers":[{"balancer":"even","refusal":null,"executable":true,"load_max_ns":3000,"contiguous_ratio":1.5,"assignment_ratio":1.5,"transfers":null,"iterations":null,"phi_ns":6e+03,"within_gamma":false},{"balancer":"parameters","refusal":"weighing by parameters needs parameters"},{"balancer":"parameters-legacy","refusal":"weighing by parameters needs parameters"},{"balancer":"tuned","refusal":null,"executable":true,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":null,"iterations":null,"phi_ns":2e+03,"within_gamma":false},{"balancer":"partition","refusal":null,"executable":true,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":null,"iterations":null,"phi_ns":2e+03,"within_gamma":false},{"balancer":"diffusion-published","refusal":null,"executable":false,"load_max_ns":5000,"contiguous_ratio":2.5,"assignment_ratio":2.5,"transfers":0,"iterations":1,"phi_ns":1e+04,"within_gamma":false},{"balancer":"diffusion-coded","refusal":null,"executable":false,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":4,"iterations":5,"phi_ns":2e+03,"within_gamma":false},{"balancer":"diffusion","refusal":null,"executable":true,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":null,"iterations":null,"phi_ns":2e+03,"within_gamma":false},{"balancer":"makespan","refusal":"needs a schedule to play"}],"claims":[{"name":"lemma-1","answer":"holds","text":"the smallest (max - min) of any contiguous plan is 1000 ns, with a largest stage of 2000 ns; the smallest largest stage is 2000 ns"},{"name":"lemma-2","answer":"fails","text":"Algorithm 3 ends at phi 10000 ns, gamma is 1000 ns; transfers 0, iterations 0, bound 3684 good rounds"},{"name":"termination","answer":"holds","text":"further transfers from where Algorithm 3 ended: 0"},{"name":"guarantee","answer":"fails, and is not promised","text":"largest load 2.5 times the lower bound of any assignment, 2 - 2/(P+1) = 1.5; not promised: 3 layers without weight, no caps, ranks equal"}]}' \
     --verdict --loads zero.json --stages 3 --gamma 1000 --json
 
-# Discrete balancers on drawn layers; threads change nothing, other sizes neither.
-prints '60 instances each of 2 families and sizes, seed 1, from the even split; any assignment: its lower bound
-
-all
-                          load / any assignment        load / contiguous     worse than contiguous  transfers/layer
-  balancer                 mean     p95     max     mean     p95     max     share (95 % interval)    mean     max
-  even                   1.2008  1.4526  1.6093   1.0678  1.2675  1.3669    71.7 % ( 62.7 -  79.5)   0.000   0.000
-  partition              1.1236  1.2424  1.3114   1.0000  1.0000  1.0000     0.0 % (  0.0 -   3.0)   0.000   0.000
-  diffusion              1.1419  1.2818  1.3476   1.0158  1.0856  1.1575    35.8 % ( 27.3 -  45.1)   0.000   0.000
-  diffusion-published    1.0936  1.1956  1.3389   0.9747  1.0247  1.1460    11.7 % (  6.5 -  18.8)   0.066   0.167
-  diffusion-coded        1.0938  1.1960  1.3389   0.9748  1.0247  1.1460    10.8 % (  5.9 -  17.8)   0.100   0.208
-
-moe, 24 layers on 4 stages: every second layer waits for its fullest expert, up to 3 times
-                          load / any assignment        load / contiguous     worse than contiguous  transfers/layer
-  balancer                 mean     p95     max     mean     p95     max     share (95 % interval)    mean     max
-  even                   1.1166  1.2380  1.2947   1.0452  1.1196  1.2163    65.0 % ( 51.6 -  76.9)   0.000   0.000
-  partition              1.0681  1.1175  1.1302   1.0000  1.0000  1.0000     0.0 % (  0.0 -   6.0)   0.000   0.000
-  diffusion              1.0722  1.1292  1.1476   1.0038  1.0254  1.0454    16.7 % (  8.3 -  28.5)   0.000   0.000
-  diffusion-published    1.0486  1.0784  1.0985   0.9823  1.0021  1.0053    10.0 % (  3.8 -  20.5)   0.054   0.167
-  diffusion-coded        1.0479  1.0784  1.0985   0.9817  1.0021  1.0053     8.3 % (  2.8 -  18.4)   0.086   0.167
-
-moe, 24 layers on 8 stages: every second layer waits for its fullest expert, up to 3 times
-                          load / any assignment        load / contiguous     worse than contiguous  transfers/layer
-  balancer                 mean     p95     max     mean     p95     max     share (95 % interval)    mean     max
-  even                   1.2851  1.4918  1.6093   1.0904  1.3118  1.3669    78.3 % ( 65.8 -  87.9)   0.000   0.000
-  partition              1.1792  1.2554  1.3114   1.0000  1.0000  1.0000     0.0 % (  0.0 -   6.0)   0.000   0.000
-  diffusion              1.2115  1.3068  1.3476   1.0277  1.1158  1.1575    55.0 % ( 41.6 -  67.9)   0.000   0.000
-  diffusion-published    1.1387  1.2319  1.3389   0.9671  1.0773  1.1460    13.3 % (  5.9 -  24.6)   0.077   0.167
-  diffusion-coded        1.1397  1.2319  1.3389   0.9680  1.0773  1.1460    13.3 % (  5.9 -  24.6)   0.114   0.208' \
-    --layers 24 --stages 4,8 --family moe --instances 60
-
-# Ranks of several chunks on the same layers; the other rows stay.
-"$dynmo" converge --layers 24 --stages 4,8 --family moe --instances 60 --chunks 2 >chunks || fail 'chunks'
-"$dynmo" converge --layers 24 --stages 4,8 --family moe --instances 60 >one_chunk || fail 'one chunk'
-sed -e '/^ranks of 2 chunks: /d' -e '/^  v-partition /d' -e '/^  interleaved-partition /d' -e 's/  */ /g' chunks >others
-sed 's/  */ /g' one_chunk | cmp -s - others || fail 'chunks change the other rows'
-sed -n '/^moe, 24 layers on 8/,$p' chunks | grep -E '^  (interleaved|v)-partition' >found
-cat >wanted <<'EOF'
-  interleaved-partition    1.0962  1.1462  1.1706   0.9310  0.9903  0.9995     0.0 % (  0.0 -   6.0)   0.000   0.000
-  v-partition              1.1056  1.1471  1.1702   0.9390  0.9971  1.0300     3.3 % (  0.4 -  11.5)   0.000   0.000
-EOF
-diff wanted found || fail 'balancers of several chunks'
-"$dynmo" converge --layers 24 --stages 6 --family moe --instances 5 --chunks 3 --json >three.json || fail 'three chunks'
-[ "$(grep -o '"chunks":3\|"balancer":"[a-z-]*-partition"' three.json | sort | uniq -c | tr -s ' ' | tr '\n' ';')" = \
-    ' 2 "balancer":"interleaved-partition"; 1 "chunks":3;' ] || fail 'three chunks: rows'
-
-"$dynmo" converge --layers 12,40 --stages 3,9 --instances 70 --threads 1 --json >one.json || fail 'one thread'
-"$dynmo" converge --layers 12,40 --stages 3,9 --instances 70 --threads 3 --json >three.json || fail 'three threads'
-cmp one.json three.json || fail 'threads change the trials'
-
-# Loads that drift.
-prints 'trace '\''drift.db'\'': 4 layers on 2 stages, 6 samples of iterations 0 to 5; odd-even; divisible layers
-loads and gaps (max - min) in units of the mean stage load
-
-                                    gap after the rounds                  gap as executed   max load
-      rounds  drift max       mean        max      bound       mean        max      bound       mean
-           1    0.03449          0          0          0    0.04656    0.04878    0.04878      1.023
-           2    0.03449          0          0          0    0.04656    0.04878    0.04878      1.023
-       exact    0.03449          0          0          0    0.04656    0.04878    0.04878      1.023
-
-fewest rounds per iteration that keep the gap after them within 0.05: 1 (largest gap 0)
-
-what whole layers leave, each decided from the times that are executed
-  balancer               gap mean    gap max  load mean   load max      layers moved
-  even                     0.1146     0.2222      1.057      1.111                 0
-  partition                0.1146     0.2222      1.057      1.111                 0
-  diffusion                0.1146     0.2222      1.057      1.111                 0
-  diffusion-published      0.1146     0.2222      1.057      1.111                 0' \
-    --trace drift.db --stages 2 --scheme odd-even --rounds-per-iteration 1,2
-
-prints '{"scheme":"first-order","stages":4,"trace":"drift.db","layers":4,"samples":4,"exact":{"rounds_per_iteration":6,"iterations":3,"drift_mean":0.0682927962,"drift_max":0.0751677721,"gap_after_mean":0,"gap_after_max":0,"gap_after_bound":0,"gap_executed_mean":0.0817715876,"gap_executed_max":0.0887445887,"gap_executed_bound":0.106303283,"imbalance_ratio_mean":1.05850738,"imbalance_ratio_max":1.06493506},"tolerance":0.01,"budget":{"rounds_per_iteration":7,"iterations":3,"drift_mean":0.0683892711,"drift_max":0.0751677721,"gap_after_mean":0.0062643446,"gap_after_max":0.0064911469,"gap_after_bound":0.0103069893,"gap_executed_mean":0.0859861902,"gap_executed_max":0.0887445887,"gap_executed_bound":0.116610272,"imbalance_ratio_mean":1.06069572,"imbalance_ratio_max":1.06493506},"whole_layers":[{"balancer":"even","gap_mean":0.232685824,"gap_max":0.363636364,"imbalance_ratio_mean":1.17451437,"imbalance_ratio_max":1.27272727,"layers_moved_mean":0},{"balancer":"partition","gap_mean":0.232685824,"gap_max":0.363636364,"imbalance_ratio_mean":1.17451437,"imbalance_ratio_max":1.27272727,"layers_moved_mean":0},{"balancer":"diffusion","gap_mean":0.232685824,"gap_max":0.363636364,"imbalance_ratio_mean":1.17451437,"imbalance_ratio_max":1.27272727,"layers_moved_mean":0},{"balancer":"diffusion-published","gap_mean":0.232685824,"gap_max":0.363636364,"imbalance_ratio_mean":1.17451437,"imbalance_ratio_max":1.27272727,"layers_moved_mean":0}],"points":[{"rounds_per_iteration":3,"iterations":3,"drift_mean":0.0687473401,"drift_max":0.0751677721,"gap_after_mean":0.0311767226,"gap_after_max":0.0356297348,"gap_after_bound":0.0581391959,"gap_executed_mean":0.101379025,"gap_executed_max":0.10977233,"gap_executed_bound":0.164442479,"imbalance_ratio_mean":1.06868617,"imbalance_ratio_max":1.07073643}]}' \
-    --trace drift.db --stages 4 --rounds-per-iteration 3 --tolerance 0.01 --iterations 1:4 --json
-
-prints '6 stages, second-order; drift: l2 norm of what an iteration changes
-loads and gaps (max - min) in units of the mean stage load; the last 100 iterations
-
-steady drift, along the slowest mode
-                                    gap after the rounds                  gap as executed   max load
-      rounds      drift       mean        max      bound       mean        max      bound       mean
-           1       0.01     0.0721     0.0721    0.09142    0.08325    0.08325     0.1056      1.042
-          10       0.01  0.0002824  0.0002824   0.000358    0.01144    0.01144     0.0145      1.006
-           1        0.1      0.721      0.721     0.9142     0.8325     0.8325      1.056      1.416
-          10        0.1   0.002824   0.002824    0.00358     0.1144     0.1144      0.145      1.057
-
-random drift
-                                    gap after the rounds                  gap as executed   max load
-      rounds      drift       mean        max      bound       mean        max      bound       mean
-           1       0.01    0.01312    0.03019    0.09142    0.01838    0.03331     0.1056      1.009
-          10       0.01  0.0001738  0.0002821   0.000358    0.01199    0.01412     0.0145      1.006
-           1        0.1     0.1312     0.3019     0.9142     0.1838     0.3331      1.056      1.092
-          10        0.1   0.001738   0.002821    0.00358     0.1199     0.1412      0.145      1.061' \
-    --drift 0.01,0.1 --stages 6 --scheme second-order --rounds-per-iteration 1,10
-
-"$dynmo" converge --trace moe.db --stages 4 --scheme max-neighbor --threads 1 --json >one.json || fail 'one thread'
-"$dynmo" converge --trace moe.db --stages 4 --scheme max-neighbor --threads 3 --json >three.json || fail 'three threads'
-cmp one.json three.json || fail 'threads change the drift'
-if command -v gnuplot >/dev/null 2>&1; then
-    "$dynmo" converge --trace moe.db --stages 4 --figure trace.svg >/dev/null || fail 'figure of a trace'
-    "$dynmo" converge --drift 0.01,0.1 --stages 4 --figure drift.svg >/dev/null || fail 'figure of drifts'
-    for figure in trace.svg drift.svg; do
-        grep -q '<svg' $figure || fail "$figure is no figure"
-        grep -q 'bound' $figure || fail "$figure has no bound"
-    done
-fi
-
 # Wrong words, numbers and files.
 refuse 2 '--nodes does not belong to --verdict' --verdict --nodes 4
 refuse 2 '--claim: unknown '\''lemma'\''; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, cut-diffusion, theorem-r, fold-matching, whole-tokens' --verdict --claim lemma
@@ -198,30 +83,6 @@ refuse 2 '--gamma: 0 is outside [1, 1e+18]' --verdict --loads loads.json --stage
 refuse 2 '--instances: 0 is outside [1, 1000000]' --verdict --instances 0
 refuse 2 '--loads needs --verdict' --loads loads.json
 refuse 2 '--claim needs --verdict' --claim lemma-1
-refuse 2 '--stages needs --verdict or --layers or --trace or --drift' --stages 4
-refuse 2 'every number of stages exceeds every number of layers: 8 stages, 4 layers' --layers 4,5 --stages 8
-refuse 2 '2 chunks on each of 8 stages exceed every number of layers: 12' --layers 12 --stages 8 --chunks 2
-refuse 2 '--chunks: 1 is outside [2, 64]' --layers 12 --stages 2 --chunks 1
-refuse 2 '--stages: '\'''\'' is not an integer' --layers 24 --stages 4,
-refuse 2 '--layers: more than 16 numbers' --layers 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17 --stages 1
-refuse 2 '--family: unknown '\''dense'\''; known: uniform, lognormal, freezing, early-exit, pruning, moe, mod, heavy-ends' --layers 24 --stages 4 --family dense
-refuse 2 '8 families and sizes with 2000000 instances each make 16000000, more than 2000000' --layers 24 --stages 4 --instances 2000000
-refuse 2 '--scheme does not belong to --layers' --layers 24 --stages 4 --scheme scan
-refuse 2 'dynmo converge: --stages is needed' --trace drift.db
-refuse 2 '--stages: 0 is outside [2, 512]' --trace drift.db --stages 0
-refuse 2 '4 layers do not make 5 stages' --trace drift.db --stages 5
-refuse 2 'drift.db: no trace '\''other'\''; known: drift' --trace drift.db --stages 2 --trace-name other
-refuse 2 'drift.db: trace '\''drift'\'': drift needs two samples in iterations 3:3, not 1; it has them from 0 to 5' --trace drift.db --stages 2 --iterations 3:3
-refuse 2 '--drift does not belong to --trace, which drifts' --trace drift.db --stages 2 --drift 1
-refuse 2 '--rounds-per-iteration: 0 is outside [1, 1048576]' --trace drift.db --stages 2 --rounds-per-iteration 0
-refuse 2 '--tolerance: -1 is outside [0, 1000]' --trace drift.db --stages 2 --tolerance -1
-refuse 2 'loads.json: not a SQLite file' --trace loads.json --stages 2
-refuse 2 '--drift: '\''nan'\'' is not a number' --drift nan --stages 4
-refuse 2 '--drift: '\'''\'' is not a number' --drift 1,,2 --stages 4
-refuse 2 '--tolerance needs --trace' --drift 0.1 --stages 4 --tolerance 1
-refuse 2 'no bound on drift is known for dimension-exchange' --drift 0.1 --stages 4 --scheme dimension-exchange
-refuse 2 '--scheme: unknown '\''odd'\''; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan' --drift 0.1 --stages 4 --scheme odd
-refuse 1 'nowhere.db: No such file or directory' --trace nowhere.db --stages 2
 refuse 1 'nowhere.json: No such file or directory' --verdict --loads nowhere.json --stages 2
 
 exit $failed
