@@ -80,7 +80,13 @@ static void add_trace_inputs(ana_setup *setup, const trace_info *info, arena *me
     }
     if (info->communication != TRACE_UNKNOWN) {
         ana_inputs_add(inputs, memory, "trace.communication", MODEL_ORIGIN_ASSUMED,
-                       "inside layers: hidden behind compute");
+                       info->has_gaps ? "inside layers: charged where nothing hid it"
+                                      : "inside layers: hidden behind compute");
+    }
+    if (info->has_gaps && !ana_inputs_have(inputs, "training.optimizer_step_ns")) {
+        setup->study->optimizer_step_ns = info->outside_ns;
+        ana_inputs_add(inputs, memory, "training.optimizer_step_ns", MODEL_ORIGIN_MEASURED,
+                       "%" PRId64 ", all of an iteration that is outside ops", info->outside_ns);
     }
     if (!info->has_split) {
         if (info->backward_split >= 0) {

@@ -14,7 +14,10 @@ gzip -c "$traces/gpu.json" >gpu.json
 prints "trace 'gpu' in g.db: 1 layers, 1 microbatches, 1 iterations (4 to 4), 1 ranks; names of torch.distributed.pipelining
 rank 1: 22 events, 9 GPU operations: 7 attributed (1 to messages, gradient reduction and optimizer), 1 outside windows, 1 without launch
 assumed: a full backward is 0.25 B and 0.75 W
-only 1 of layers 0 to 1: the other ranks' files have the rest" \
+only 1 of layers 0 to 1: the other ranks' files have the rest
+replay: 900 us, recorded 900 us: error +0.0 %; compute alone 203 us
+charged to ops: launch 99.9 us (11.1 %), exposed communication 7.25 us (0.8 %)
+outside ops: host 402 us (44.7 %), launch 42.0 us (4.7 %), waiting 136 us (15.1 %), work outside annotations 10.0 us (1.1 %)" \
     import kineto gpu.json -o g.db --backward-split 0.25
 prints '{"iterations":[4],"layers":[{"layer":0,"forward_ns":0,"backward_input_ns":0,"backward_weight_ns":0,"communication_ns":0},{"layer":1,"forward_ns":52750,"backward_input_ns":37531,"backward_weight_ns":112594,"communication_ns":30000}]}' \
     show g.db --loads --json
@@ -22,12 +25,27 @@ prints '{"iterations":[4],"layers":[{"layer":0,"forward_ns":0,"backward_input_ns
 prints "trace 'cpu' in c.db: 1 layers, 1 microbatches, 1 iterations (1 to 1), 1 ranks; names of torch.distributed.pipelining
 rank 0: 13 events, 5 CPU operators: 4 attributed, 1 outside windows, 0 without launch
 device=cpu: no device activity; times are of CPU operators
-B and W were not told apart; schedules that split the backward need --backward-split" \
+B and W were not told apart; schedules that split the backward need --backward-split
+replay: 1.00 ms, recorded 1.00 ms: error +0.0 %; compute alone 90.5 us
+charged to ops: host 284 us (28.4 %), exposed communication 25.0 us (2.5 %)
+outside ops: host 595 us (59.5 %), work outside annotations 5.00 us (0.5 %)" \
     import kineto "$traces/cpu.json" -o c.db
+
+# Compute alone is not what was recorded.
+prints "trace 'left' in g.db: 1 layers, 1 microbatches, 1 iterations (4 to 4), 1 ranks; names of torch.distributed.pipelining
+rank 1: 22 events, 9 GPU operations: 7 attributed (1 to messages, gradient reduction and optimizer), 1 outside windows, 1 without launch
+B and W were not told apart; schedules that split the backward need --backward-split
+only 1 of layers 0 to 1: the other ranks' files have the rest
+replay: 203 us, recorded 900 us: error -77.5 %; compute alone 203 us
+left out of ops: launch 99.9 us (11.1 %), exposed communication 7.25 us (0.8 %)
+left out: host 402 us (44.7 %), launch 42.0 us (4.7 %), waiting 136 us (15.1 %), work outside annotations 10.0 us (1.1 %)
+warning: the replay is -77.5 % off what was recorded, most by host" \
+    import kineto gpu.json -o g.db --name left --gaps leave
 
 timeline='{"iterations":1,"makespan_ns":174000,"bubble_ratio":0.38505747126436785,"ranks":[{"rank":0,"op_ns":100000,"warmup_ns":0,"cooldown_ns":0,"wait_forward_ns":0,"wait_gradient_ns":66000,"communication_ns":8000,"other_ns":0,"device_ns":100000},{"rank":1,"op_ns":114000,"warmup_ns":24000,"cooldown_ns":34000,"wait_forward_ns":0,"wait_gradient_ns":0,"communication_ns":0,"other_ns":2000,"device_ns":114000}]}'
 ranks='{"rank":0,"device":"cuda","events":15,"malformed_events":0,"operations":4,"operations_ns":100000,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"outside_windows_ns":0,"without_launch":0,"without_launch_ns":0,"clock_offset_ns":0,"clock_residual_ns":0},{"rank":1,"device":"cuda","events":13,"malformed_events":0,"operations":4,"operations_ns":114000,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"outside_windows_ns":0,"without_launch":0,"without_launch_ns":0,"clock_offset_ns":-1000000,"clock_residual_ns":4000}'
-prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\":2,\"microbatches\":2,\"iterations\":1,\"first_iteration\":7,\"last_iteration\":7,\"backward_split\":\"none\",\"clock_contradiction_ns\":0,\"ranks\":[$ranks],\"timeline\":$timeline}" \
+replay='{"recorded_ns":1000000,"replayed_ns":1000000,"error_ratio":0,"compute_ns":164000,"ranks_ns":2000000,"charged_ns":{"host":2000},"outside_ops_ns":{"host":1710000,"waiting":74000}}'
+prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\":2,\"microbatches\":2,\"iterations\":1,\"first_iteration\":7,\"last_iteration\":7,\"backward_split\":\"none\",\"clock_contradiction_ns\":0,\"ranks\":[$ranks],\"timeline\":$timeline,\"replay\":$replay}" \
     import kineto "$traces/rank1.json" "$traces/rank0.json" -o two.db --name two --json
 prints "$timeline" show two.db --timeline --json
 
@@ -41,6 +59,7 @@ refuses 2 "empty.json: the file is empty" import kineto empty.json
 refuses 1 "absent.json: No such file or directory" import kineto absent.json
 refuses 2 "$traces/rank0.json and $traces/rank0.json are both of rank 0" \
     import kineto "$traces/rank0.json" "$traces/rank0.json"
+refuses 2 "--gaps: 'drop' is neither charge nor leave" import kineto "$traces/gpu.json" --gaps drop
 refuses 2 "--backward-split: 1.5 is outside [0, 1]" \
     import kineto "$traces/gpu.json" --backward-split 1.5
 echo '{"schema":"dynmo-phase-map/1","annotations":[{"match":"(","phase":"F","layer":0}]}' >map.json

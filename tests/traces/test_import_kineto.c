@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "traces/import/import_kineto.h"
 #include "traces/store/catalog.h"
+#include "traces/store/reader.h"
 #include "traces/store/recorded_timeline.h"
 
 #include <setjmp.h>
@@ -297,7 +298,60 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
     const int64_t residual_ns = import.alignment.residual_ns[1];
     assert_true(residual_ns > 0 && residual_ns < 1000000);
     assert_true(llabs(import.alignment.offset_ns[1]) <= residual_ns);
+    // Ops hide what clocks that are off by less than the residual make of them.
+    assert_true(llabs(import.replay.replayed_ns - import.replay.recorded_ns) <
+                import.replay.recorded_ns / 100);
     trace_import_free(&import);
+}
+
+/// F of rank 1 waits for that of rank 0, and its BW of microbatch 1 for its own host.
+static void a_host_that_was_late_is_charged_and_waiting_is_not(void **state)
+{
+    (void)state;
+    trace_import import = read_two();
+
+    assert_int_equal(import.replay.recorded_ns, 1000000);
+    assert_int_equal(import.replay.replayed_ns, 1000000);
+    assert_int_equal(import.replay.compute_ns, 164000);
+    assert_int_equal(import.replay.charged_ns[TRACE_GAP_HOST], 2000);
+    assert_int_equal(import.replay.outside_ns[TRACE_GAP_WAITING], 74000);
+    trace_import_free(&import);
+}
+
+static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
+{
+    (void)state;
+    for (int leaves = 0; leaves < 2; leaves++) {
+        trace_import import = read_two();
+        trace_info info = trace_info_default();
+        trace_store *store = NULL;
+        trace_reader *reader = NULL;
+        bal_layer_costs costs;
+        bool changed = false;
+        int64_t trace_id = 0;
+        int64_t sum_ns = 0;
+        arena *memory = arena_create(1 << 12);
+        info.name = "run";
+        info.leaves_gaps = leaves == 1;
+        assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, NULL), STATUS_OK);
+        assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
+
+        assert_int_equal(trace_reader_open(store, trace_id, TRACE_COLUMNS_RECORDED, &reader, NULL),
+                         STATUS_OK);
+        assert_int_equal(trace_reader_costs_at(reader, 7, &costs, &changed, NULL), STATUS_OK);
+
+        for (int cell = 0; cell < costs.layer_count * costs.microbatch_count; cell++) {
+            sum_ns += costs.forward_ns[cell] + costs.backward_input_ns[cell];
+        }
+        assert_int_equal(sum_ns, 214000 + (leaves == 1 ? 0 : 2000));
+        assert_int_equal(trace_by_id(store, trace_id, memory, &info, NULL), STATUS_OK);
+        assert_int_equal(info.has_gaps, leaves == 0);
+        assert_int_equal(info.outside_ns, leaves == 1 ? 0 : 884000);
+        trace_reader_close(reader);
+        trace_store_close(store);
+        arena_destroy(memory);
+        trace_import_free(&import);
+    }
 }
 
 int main(void)
@@ -312,6 +366,8 @@ int main(void)
         cmocka_unit_test(messages_that_contradict_each_other_are_refused_or_said),
         cmocka_unit_test(files_that_do_not_belong_together_are_refused),
         cmocka_unit_test(the_store_holds_loads_timeline_and_clocks),
+        cmocka_unit_test(a_host_that_was_late_is_charged_and_waiting_is_not),
+        cmocka_unit_test(replays_cost_what_is_charged_unless_gaps_are_left),
         cmocka_unit_test(a_recorded_pipeline_has_its_loads_and_agreeing_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,6 +321,50 @@ static void contradictions_are_refused(void **state)
         "process");
 }
 
+/// A step of 1000 us: F from 100, BW from 400 on the host, the loader before, the optimizer behind.
+static const char gaps_text[] =
+    "[" ANNOTATION("ProfilerStep#1", 5, 0, 1000) "," ANNOTATION("f", 5, 100, 200) "," ANNOTATION(
+        "b", 5, 400, 200) "," ANNOTATION("enumerate(DataLoader)#x", 5, 20,
+                                         60) "," ANNOTATION("Optimizer.step#SGD.step", 5, 700, 100)
+        LAUNCH(1, 5, 120) KERNEL("k", 1, 130, 50) LAUNCH(2, 5, 150)
+            KERNEL("ncclDevKernel_AllReduce", 2, 170, 50) LAUNCH(3, 5, 250) KERNEL("k", 3, 260, 40)
+                LAUNCH(4, 6, 450) KERNEL("k", 4, 470, 230) LAUNCH(5, 5, 710)
+                    KERNEL("k", 5, 720, 80) "]";
+
+static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
+{
+    (void)state;
+    static const char map_text[] =
+        "{\"schema\":\"dynmo-phase-map/1\",\"annotations\":[{\"match\":\"^f$\",\"phase\":\"F\","
+        "\"layer\":0},{\"match\":\"^b$\",\"phase\":\"BW\",\"layer\":0}]}";
+    trace_phase_map *map = NULL;
+    trace_recording recording;
+    assert_int_equal(trace_phase_map_open_bytes("m", map_text, strlen(map_text), &map, NULL),
+                     STATUS_OK);
+
+    assert_int_equal(read_text(gaps_text, map, &recording, NULL), STATUS_OK);
+
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 90000, 50000, 170000);
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 230000, 0, 230000);
+    // 100-300: host 20 and 30, launch 10 and 10, compute 50 and 40, communication alone 40.
+    assert_int_equal(recording.cells[0].charge_ns, 200000);
+    // 300-700: the host goes from one op to the other for 150, launch 20, compute 230.
+    assert_int_equal(recording.cells[1].charge_ns, 400000);
+    assert_int_equal(recording.iteration_count, 1);
+    const trace_iteration_time *time = &recording.iterations[0];
+    assert_int_equal(time->end_ns - time->begin_ns, 1000000);
+    assert_int_equal(time->charged_ns[TRACE_GAP_HOST], 200000);
+    assert_int_equal(time->charged_ns[TRACE_GAP_LAUNCH], 40000);
+    assert_int_equal(time->charged_ns[TRACE_GAP_COMMUNICATION], 40000);
+    assert_int_equal(time->outside_ns[TRACE_GAP_LOADING], 60000);
+    assert_int_equal(time->outside_ns[TRACE_GAP_HOST], 250000); // 0-20, 80-100, 700-710, 800-1000
+    assert_int_equal(time->outside_ns[TRACE_GAP_LAUNCH], 10000);
+    assert_int_equal(time->outside_ns[TRACE_GAP_OPTIMIZER], 80000);
+    assert_int_equal(time->tail_ns, 300000);
+    trace_recording_free(&recording);
+    trace_phase_map_close(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_trace_that_says_nothing_known_is_refused),
         cmocka_unit_test(impossible_times_are_refused),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

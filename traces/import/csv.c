@@ -440,15 +440,10 @@ static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *ro
 static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
 {
     const int64_t *numbers = row->numbers;
-    const int64_t busy_ns = numbers[COLUMN_BUSY];
     trace_load load = trace_load_init(
         (int)numbers[COLUMN_ITERATION], (int)numbers[COLUMN_LAYER],
         numbers[COLUMN_MICROBATCH] < 0 ? TRACE_MEAN : (int)numbers[COLUMN_MICROBATCH]);
-    if (row->phase == TRACE_OP_FORWARD) load.forward_ns = busy_ns;
-    if (row->phase == TRACE_OP_BACKWARD) load.backward_ns = busy_ns;
-    if (row->phase == TRACE_OP_BACKWARD_INPUT) load.backward_input_ns = busy_ns;
-    if (row->phase == TRACE_OP_BACKWARD_WEIGHT) load.backward_weight_ns = busy_ns;
-    if (row->phase == TRACE_OP_RECOMPUTE) load.recompute_ns = busy_ns;
+    *trace_load_time(&load, (int)row->phase) = numbers[COLUMN_BUSY];
     if (row->phase == TRACE_OP_BACKWARD) csv->has_full_backward = true;
     load.communication_ns = numbers[COLUMN_COMMUNICATION];
     load.span_ns = numbers[COLUMN_SPAN];

@@ -1,5 +1,7 @@
 #include "traces/import/import_kineto.h"
+
 #include "base/arena.h"
+#include "traces/import/import_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,13 +182,12 @@ static bool op_of(const trace_recording *recording, const trace_window *window, 
 {
     const bool did_run = window->work_begin_ns <= window->work_end_ns;
     const bool is_stage = recording->naming >= TRACE_NAMED_BY_PIPELINE || !window->is_load;
+    if (window->is_load && !did_run) return false;
     // A window of communication alone (a dispatch of experts) is part of another's layer.
-    if (window->is_load && (!did_run || (window->busy_ns == 0 && window->communication_ns > 0))) {
-        return false;
-    }
+    const bool is_part = window->is_load && window->busy_ns == 0 && window->communication_ns > 0;
     *op = (trace_op){
         .iteration = window->iteration,
-        .kind = window->kind,
+        .kind = is_part ? TRACE_OP_COUNT : window->kind,
         .stage = is_stage ? window->layer : TRACE_NOT_RECORDED,
         .layer = window->layer,
         .microbatch = window->microbatch,
@@ -197,8 +198,14 @@ static bool op_of(const trace_recording *recording, const trace_window *window, 
     return true;
 }
 
+/// An op and what it was made of.
+typedef struct window_op {
+    trace_op op; // first: it is sorted by
+    trace_window *window;
+} window_op;
+
 /// The ops of all ranks, each on its own clock but with one zero. rank is the place in the list.
-static void collect_ops(trace_import *import)
+static void collect_ops(trace_import *import, trace_window ***windows)
 {
     size_t count = 0;
     bool has_base = true;
@@ -211,8 +218,9 @@ static void collect_ops(trace_import *import)
     }
     import->zero_ns = has_base ? zero_ns : 0;
     import->ops = memory_array(count + 1, sizeof *import->ops);
+    *windows = memory_array(count + 1, sizeof **windows);
     for (int rank = 0; rank < import->rank_count; rank++) {
-        const trace_recording *recording = &import->recordings[rank];
+        trace_recording *recording = &import->recordings[rank];
         const int64_t shift_ns = has_base ? recording->base_ns - zero_ns : 0;
         for (int window = 0; window < recording->window_count; window++) {
             trace_op op;
@@ -220,13 +228,28 @@ static void collect_ops(trace_import *import)
             op.rank = rank;
             op.begin_ns += shift_ns;
             op.end_ns += shift_ns;
+            (*windows)[import->op_count] = &recording->windows[window];
             import->ops[import->op_count++] = op;
         }
     }
 }
 
+static void sort_ops(trace_import *import, trace_window **windows)
+{
+    window_op *both = memory_array((size_t)import->op_count + 1, sizeof *both);
+    for (int64_t op = 0; op < import->op_count; op++) {
+        both[op] = (window_op){import->ops[op], windows[op]};
+    }
+    qsort(both, (size_t)import->op_count, sizeof *both, compare_ops);
+    for (int64_t op = 0; op < import->op_count; op++) {
+        import->ops[op] = both[op].op;
+        windows[op] = both[op].window;
+    }
+    free(both);
+}
+
 /// Puts the ops on one clock, whose zero is the earliest begin, and gives them their ranks.
-static void apply_alignment(trace_import *import)
+static void apply_alignment(trace_import *import, trace_window **windows)
 {
     int64_t first_ns = INT64_MAX;
     for (int64_t op = 0; op < import->op_count; op++) {
@@ -234,6 +257,7 @@ static void apply_alignment(trace_import *import)
         each->begin_ns += import->alignment.offset_ns[each->rank];
         each->end_ns += import->alignment.offset_ns[each->rank];
         each->rank = import->recordings[each->rank].rank;
+        if (each->kind == TRACE_OP_COUNT) continue; // no op
         if (each->begin_ns < first_ns) first_ns = each->begin_ns;
     }
     for (int64_t op = 0; op < import->op_count; op++) {
@@ -241,7 +265,17 @@ static void apply_alignment(trace_import *import)
         import->ops[op].end_ns -= first_ns;
     }
     if (import->op_count > 0) import->zero_ns += first_ns;
-    qsort(import->ops, (size_t)import->op_count, sizeof *import->ops, compare_ops);
+    sort_ops(import, windows);
+}
+
+/// Leaves out what is part of ops only.
+static void drop_parts(trace_import *import)
+{
+    int64_t kept = 0;
+    for (int64_t op = 0; op < import->op_count; op++) {
+        if (import->ops[op].kind != TRACE_OP_COUNT) import->ops[kept++] = import->ops[op];
+    }
+    import->op_count = kept;
 }
 
 /// Brings recordings together that are read already.
@@ -251,11 +285,17 @@ static status gather(trace_import *import, error_message *err)
           compare_recordings);
     TRY(check_set(import, err));
     TRY(survey_loads(import, err));
-    collect_ops(import);
-    TRY(trace_alignment_find(import->ops, import->op_count, import->rank_count, &import->alignment,
-                             err));
-    apply_alignment(import);
-    return STATUS_OK;
+    trace_window **windows = NULL;
+    collect_ops(import, &windows);
+    const status aligned = trace_alignment_find(import->ops, import->op_count, import->rank_count,
+                                                &import->alignment, err);
+    if (aligned == STATUS_OK) {
+        apply_alignment(import, windows);
+        trace_import_replay(import, windows);
+        drop_parts(import);
+    }
+    free(windows);
+    return aligned;
 }
 
 static status read_kineto(const trace_kineto_source *sources, int count, trace_import *import,
@@ -332,7 +372,7 @@ void trace_import_free(trace_import *import)
     *import = (trace_import){0};
 }
 
-static status write_loads(const trace_recording *recording, trace_writer *writer,
+static status write_loads(const trace_recording *recording, bool keeps_gaps, trace_writer *writer,
                           error_message *err)
 {
     for (int cell = 0; cell < recording->cell_count; cell++) {
@@ -341,11 +381,8 @@ static status write_loads(const trace_recording *recording, trace_writer *writer
         // Nothing ran: as the input gradient of the first stage, which torch announces all the
         // same.
         if (each->busy_ns == 0 && each->communication_ns == 0 && each->span_ns == 0) continue;
-        if (each->kind == TRACE_OP_FORWARD) load.forward_ns = each->busy_ns;
-        if (each->kind == TRACE_OP_BACKWARD_INPUT) load.backward_input_ns = each->busy_ns;
-        if (each->kind == TRACE_OP_BACKWARD_WEIGHT) load.backward_weight_ns = each->busy_ns;
-        if (each->kind == TRACE_OP_BACKWARD) load.backward_ns = each->busy_ns;
-        if (each->kind == TRACE_OP_RECOMPUTE) load.recompute_ns = each->busy_ns;
+        *trace_load_time(&load, (int)each->kind) = each->busy_ns;
+        if (keeps_gaps) *trace_load_charge(&load, (int)each->kind) = each->charge_ns;
         if (recording->on_device || each->communication_ns > 0) {
             load.communication_ns = each->communication_ns;
         }
@@ -389,12 +426,32 @@ static status write_notes(const trace_import *import, trace_writer *writer, erro
     return trace_writer_put_note(writer, "timeline zero, ns", zero, err);
 }
 
-static status write_all(const trace_import *import, trace_writer *writer, error_message *err)
+/// Where the time of a rank went that is no op's compute.
+static status write_gaps(const trace_recording *recording, trace_writer *writer, error_message *err)
+{
+    for (int at = 0; at < recording->iteration_count; at++) {
+        const trace_iteration_time *time = &recording->iterations[at];
+        for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
+            if (time->charged_ns[gap] == 0 && time->outside_ns[gap] == 0) continue;
+            const trace_gap_time row = {.iteration = time->iteration,
+                                        .rank = recording->rank,
+                                        .cause = (trace_gap)gap,
+                                        .charged_ns = time->charged_ns[gap],
+                                        .outside_ns = time->outside_ns[gap]};
+            TRY(trace_writer_put_gap(writer, &row, err));
+        }
+    }
+    return STATUS_OK;
+}
+
+static status write_all(const trace_import *import, bool keeps_gaps, trace_writer *writer,
+                        error_message *err)
 {
     for (int rank = 0; rank < import->rank_count; rank++) {
         const trace_clock clock = {import->recordings[rank].rank, import->alignment.offset_ns[rank],
                                    import->alignment.residual_ns[rank]};
-        TRY(write_loads(&import->recordings[rank], writer, err));
+        TRY(write_loads(&import->recordings[rank], keeps_gaps, writer, err));
+        if (keeps_gaps) TRY(write_gaps(&import->recordings[rank], writer, err));
         TRY(trace_writer_put_clock(writer, &clock, err));
     }
     for (int64_t op = 0; op < import->op_count; op++) {
@@ -422,7 +479,7 @@ status trace_import_write(const trace_import *import, const trace_info *info, tr
     made.recorded_by = import->recorded_by;
     TRY(trace_writer_begin(store, &made, &writer, err));
     if (trace_id != NULL) *trace_id = trace_writer_id(writer);
-    const status result = write_all(import, writer, err);
+    const status result = write_all(import, !info->leaves_gaps, writer, err);
     if (result != STATUS_OK) {
         trace_writer_abort(writer);
         return result;

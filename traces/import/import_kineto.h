@@ -10,6 +10,19 @@
 
 #include <stdint.h>
 
+/// What was recorded beside what becomes of it when the ops are played in their recorded order,
+/// each for what it is charged, after the op before it on its rank and the op whose result it
+/// needs.
+typedef struct trace_replay {
+    int64_t recorded_ns; // sum over iterations, of each from the first begin to the last end of its
+                         // ranks
+    int64_t replayed_ns;
+    int64_t compute_ns; // replayed with compute alone: gaps neither charged nor kept
+    int64_t rank_ns;    // recorded, sum over ranks: what the two below are parts of
+    int64_t charged_ns[TRACE_GAP_COUNT];
+    int64_t outside_ns[TRACE_GAP_COUNT];
+} trace_replay;
+
 typedef struct trace_import {
     const char *recorded_by; // which profiler; static storage
     int rank_count;
@@ -24,6 +37,7 @@ typedef struct trace_import {
     int microbatch_count; // the largest + 1
     int64_t op_count;
     trace_op *ops; // [op_count] by iteration, rank, begin; on one clock
+    trace_replay replay;
 } trace_import;
 
 /// Reads the files and aligns their clocks.
@@ -48,7 +62,8 @@ void trace_import_free(trace_import *import); ///< zero-initialised is allowed
 
 /// Writes loads, timeline and clocks as one trace and completes it; nothing stays on failure.
 ///
-/// @param info name, tool_version and backward_split count, the rest comes from the files
+/// @param info name, tool_version, backward_split and leaves_gaps count, the rest comes from the
+///             files
 /// @param trace_id out, may be NULL
 status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,
                           int64_t *trace_id, error_message *err);

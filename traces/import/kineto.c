@@ -332,8 +332,9 @@ static status read_and_sum(reader *reading, error_message *err)
     recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
     TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
                              err));
-    return recording->on_device ? trace_kineto_attribute_device(events, recording, err)
-                                : trace_kineto_attribute_cpu(events, recording, err);
+    if (recording->on_device) return trace_kineto_attribute_device(events, recording, err);
+    trace_kineto_attribute_cpu(events, recording);
+    return STATUS_OK;
 }
 
 static void reader_free(reader *reading)
@@ -372,5 +373,6 @@ void trace_recording_free(trace_recording *recording)
     free((char *)recording->input.path);
     free(recording->windows);
     free(recording->cells);
+    free(recording->iterations);
     *recording = (trace_recording){0};
 }

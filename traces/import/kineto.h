@@ -15,6 +15,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/// All of a rank's time in an iteration: what is charged to ops, and what is not.
+typedef struct trace_iteration_time {
+    int iteration;
+    int64_t begin_ns; // of its step, or of what ran of the iteration before, if that lasted longer
+    int64_t end_ns;   // of its step, or of the last that it launched
+    int64_t tail_ns;  // after its last op
+    int64_t charged_ns[TRACE_GAP_COUNT]; // of gaps, in charge_ns of the ops
+    int64_t outside_ns[TRACE_GAP_COUNT]; // in no op
+} trace_iteration_time;
+
 /// An annotation. Times count from the file's own zero (see base_ns).
 typedef struct trace_window {
     trace_op_kind kind;
@@ -29,6 +39,9 @@ typedef struct trace_window {
     int64_t work_end_ns;
     int64_t busy_ns;          // length of the union of its compute
     int64_t communication_ns; // length of the union of its communication
+    int64_t charge_ns;        // wall time that was its alone: compute, and the gaps that fell in it
+    int64_t lead_ns;   // idle right before what ran for it: waiting, or the host; in before_ns
+    int64_t before_ns; // after the op before it, in no op
 } trace_window;
 
 /// All annotations of one phase of a layer, iteration and microbatch.
@@ -39,7 +52,8 @@ typedef struct trace_cell {
     trace_op_kind kind;
     int64_t busy_ns;
     int64_t communication_ns;
-    int64_t span_ns; // sum over its annotations, from first begin to last end of what ran
+    int64_t span_ns;   // sum over its annotations, from first begin to last end of what ran
+    int64_t charge_ns; // sum over its annotations
 } trace_cell;
 
 /// What became of the operations of the device (of the CPU, where there is no other).
@@ -79,6 +93,8 @@ typedef struct trace_recording {
     int cell_count;
     trace_window *windows; // [window_count] by begin
     trace_cell *cells;     // [cell_count] by iteration, layer, microbatch, kind
+    int iteration_count;
+    trace_iteration_time *iterations; // [iteration_count] that have loads, by iteration
 } trace_recording;
 
 typedef struct trace_kineto_source {

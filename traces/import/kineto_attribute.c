@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define NO_MARK UINT32_MAX
+#define NO_MARK KINETO_NO_MARK
 
 /// Open marks of every thread and every process, the last begun on top. A mark that has ended is
 /// taken off when it comes to the top: marks of a trace need not nest.
@@ -24,7 +24,7 @@ static void open_marks_free(open_marks *open)
     free(open->below_in_process);
 }
 
-static status open_marks_init(const kineto_events *events, open_marks *open)
+static void open_marks_init(const kineto_events *events, open_marks *open)
 {
     const size_t threads = events->thread_list.count + 1;
     const size_t processes = (size_t)events->process_count + 1;
@@ -40,7 +40,6 @@ static status open_marks_init(const kineto_events *events, open_marks *open)
     for (size_t process = 0; process < processes; process++) {
         open->top_of_process[process] = NO_MARK;
     }
-    return STATUS_OK;
 }
 
 static void open_marks_push(open_marks *open, uint32_t mark, uint32_t thread, uint32_t process)
@@ -77,8 +76,17 @@ static int compare_launch_correlations(const void *a, const void *b)
     if (left->correlation != right->correlation) {
         return left->correlation < right->correlation ? -1 : 1;
     }
-    if (left->mark != right->mark) return (uint64_t)left->mark < (uint64_t)right->mark ? -1 : 1;
-    return (left->thread > right->thread) - (left->thread < right->thread);
+    if (left->mark != right->mark) return left->mark < right->mark ? -1 : 1;
+    return (left->ts_ns > right->ts_ns) - (left->ts_ns < right->ts_ns);
+}
+
+static int compare_work_begins(const void *a, const void *b)
+{
+    const kineto_work *left = a;
+    const kineto_work *right = b;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns > right->end_ns ? -1 : 1;
+    return (left->key > right->key) - (left->key < right->key);
 }
 
 /// In the order of marks, then components, then begin: neighbours are of one union.
@@ -102,27 +110,27 @@ static int compare_work_times(const void *a, const void *b)
     return (left->flags > right->flags) - (left->flags < right->flags);
 }
 
-/// Most files hold launches nearly in order: qsort would take memory for nothing.
-static void sort_launches(kineto_launch *launches, size_t count,
-                          int (*compare)(const void *, const void *))
+/// Most files hold launches and operations in order: qsort would take memory for nothing.
+static void sort(void *items, size_t count, size_t bytes,
+                 int (*compare)(const void *, const void *))
 {
-    for (size_t launch = 1; launch < count; launch++) {
-        if (compare(&launches[launch - 1], &launches[launch]) > 0) {
-            qsort(launches, count, sizeof *launches, compare);
+    const char *at = items;
+    for (size_t item = 1; item < count; item++, at += bytes) {
+        if (compare(at, at + bytes) > 0) {
+            qsort(items, count, bytes, compare);
             return;
         }
     }
 }
 
 /// Puts the mark of each launch in the place of its time, then sorts by correlation.
-static status place_launches(kineto_events *events)
+static void place_launches(kineto_events *events)
 {
     const size_t count = events->launch_list.count;
     open_marks open;
     uint32_t next = 0;
-    if (count == 0) return STATUS_OK;
-    TRY(open_marks_init(events, &open));
-    sort_launches(events->launches, count, compare_launch_times);
+    open_marks_init(events, &open);
+    sort(events->launches, count, sizeof *events->launches, compare_launch_times);
     for (size_t each = 0; each < count; each++) {
         kineto_launch *launch = &events->launches[each];
         const int64_t moment_ns = launch->ts_ns;
@@ -141,11 +149,10 @@ static status place_launches(kineto_events *events)
             // The backward of an overlapped pair is launched from other threads than its own.
             if (mark != NO_MARK && events->marks[mark].is_overlapped) mark++;
         }
-        launch->mark = mark == NO_MARK ? -1 : (int64_t)mark;
+        launch->mark = mark;
     }
     open_marks_free(&open);
-    sort_launches(events->launches, count, compare_launch_correlations);
-    return STATUS_OK;
+    sort(events->launches, count, sizeof *events->launches, compare_launch_correlations);
 }
 
 static const kineto_launch *find_launch(const kineto_events *events, uint32_t correlation)
@@ -166,13 +173,18 @@ static const kineto_launch *find_launch(const kineto_events *events, uint32_t co
 }
 
 /// Correlations are unique in a process only. Two processes in one file would mix.
-static status check_process(const kineto_events *events, const kineto_launch *launch,
-                            error_message *err)
+static status check_processes(kineto_events *events, error_message *err)
 {
+    if (events->process_count < 2) return STATUS_OK;
+    sort(events->launches, events->launch_list.count, sizeof *events->launches,
+         compare_launch_correlations);
     const kineto_launch *end = events->launches + events->launch_list.count;
-    for (const kineto_launch *other = launch + 1;
-         other < end && other->correlation == launch->correlation; other++) {
-        if (events->process_of[other->thread] != events->process_of[launch->thread]) {
+    for (size_t each = 0; each < events->work_list.count; each++) {
+        const kineto_launch *launch = find_launch(events, events->works[each].key);
+        if (launch == NULL) continue;
+        for (const kineto_launch *other = launch + 1;
+             other < end && other->correlation == launch->correlation; other++) {
+            if (events->process_of[other->thread] == events->process_of[launch->thread]) continue;
             return error_set(err, STATUS_INVALID,
                              "%s: correlation %" PRIu32 " is of launches of two processes: a trace "
                              "is of one process",
@@ -188,8 +200,32 @@ static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
     return mark->is_communication && !(flags & KINETO_COMPUTE) ? KINETO_COMMUNICATION : 0;
 }
 
-/// Gives each device operation its mark; those without one are counted and left out.
-static status place_works(kineto_events *events, trace_recording *recording, error_message *err)
+static const kineto_mark *count_work(const kineto_events *events, const kineto_launch *launch,
+                                     int64_t length_ns, trace_attribution *ops)
+{
+    if (launch == NULL) {
+        ops->without_launch++;
+        ops->without_launch_ns += length_ns;
+        return NULL;
+    }
+    if (launch->mark == NO_MARK) {
+        ops->outside++;
+        ops->outside_ns += length_ns;
+        return NULL;
+    }
+    const kineto_mark *mark = &events->marks[launch->mark];
+    if (mark->window.is_load) {
+        ops->loads++;
+    } else {
+        ops->others++;
+    }
+    return mark;
+}
+
+/// Gives each device operation its mark and divides the time between them; those without a mark
+/// are counted and left out.
+static status place_works(kineto_events *events, trace_recording *recording, kineto_gaps *gaps,
+                          error_message *err)
 {
     trace_attribution *ops = &recording->ops;
     size_t kept = 0;
@@ -201,25 +237,12 @@ static status place_works(kineto_events *events, trace_recording *recording, err
             return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
                              events->path);
         }
-        if (launch == NULL) {
-            ops->without_launch++;
-            ops->without_launch_ns += length_ns;
-            continue;
-        }
-        TRY(check_process(events, launch, err));
-        if (launch->mark < 0) {
-            ops->outside++;
-            ops->outside_ns += length_ns;
-            continue;
-        }
-        const kineto_mark *mark = &events->marks[launch->mark];
-        work.key = (uint32_t)launch->mark;
-        work.flags = component_in(mark, work.flags);
-        if (mark->window.is_load) {
-            ops->loads++;
-        } else {
-            ops->others++;
-        }
+        const kineto_mark *mark = count_work(events, launch, length_ns, ops);
+        if (mark != NULL) work.flags = component_in(mark, work.flags);
+        kineto_gaps_put(gaps, &work, mark != NULL ? (int64_t)launch->mark : -1,
+                        launch != NULL ? launch->ts_ns : work.begin_ns);
+        if (mark == NULL) continue;
+        work.key = launch->mark;
         events->works[kept++] = work;
     }
     events->work_list.count = kept;
@@ -312,8 +335,14 @@ static void sum_cells(kineto_events *events, trace_recording *recording)
 status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
                                      error_message *err)
 {
-    TRY(place_launches(events));
-    TRY(place_works(events, recording, err));
+    kineto_gaps *gaps = NULL;
+    TRY(check_processes(events, err));
+    place_launches(events);
+    sort(events->works, events->work_list.count, sizeof *events->works, compare_work_begins);
+    kineto_gaps_begin(events, recording, &gaps);
+    const status placed = place_works(events, recording, gaps, err);
+    kineto_gaps_end(gaps);
+    TRY(placed);
     if (events->work_list.count == 0) return STATUS_OK;
     qsort(events->works, events->work_list.count, sizeof *events->works, compare_works);
     sum_windows(events);
@@ -327,16 +356,36 @@ typedef struct cpu_sweep {
     open_marks open;
     const uint32_t *marks; // [mark_count] of all threads, by thread, then as in events
     size_t next_mark;
-    size_t mark_end; // of this thread
+    size_t mark_end;     // of this thread
+    kineto_work *pieces; // what the operators are cut into: key is the mark
+    kineto_list piece_list;
 } cpu_sweep;
+
+static void keep_piece(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
+                       int64_t end_ns)
+{
+    kineto_list *list = &sweep->piece_list;
+    if (list->count == list->capacity) {
+        list->capacity += list->capacity / 2 + 64;
+        sweep->pieces = memory_resize(sweep->pieces, list->capacity, sizeof *sweep->pieces);
+    }
+    sweep->pieces[list->count++] =
+        (kineto_work){.begin_ns = begin_ns, .end_ns = end_ns, .key = mark, .flags = flags};
+}
 
 static void add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
                          int64_t end_ns)
 {
+    if (mark == NO_MARK) {
+        keep_piece(sweep, mark, flags, begin_ns, end_ns);
+        return;
+    }
     kineto_mark *owner = &sweep->events->marks[mark];
     if (owner->is_overlapped && flags == KINETO_AUTOGRAD) owner++;
     widen(&owner->window, begin_ns, end_ns);
-    if (component_in(owner, flags) == KINETO_COMMUNICATION) {
+    const uint32_t component = component_in(owner, flags);
+    keep_piece(sweep, (uint32_t)(owner - sweep->events->marks), component, begin_ns, end_ns);
+    if (component == KINETO_COMMUNICATION) {
         owner->window.communication_ns += end_ns - begin_ns;
     } else {
         owner->window.busy_ns += end_ns - begin_ns;
@@ -372,7 +421,7 @@ static uint32_t share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags
         }
         if (is_first) first = mark;
         is_first = false;
-        if (mark != NO_MARK && until_ns > moment_ns) {
+        if (until_ns > moment_ns) {
             add_cpu_time(sweep, mark, flags, moment_ns, until_ns);
         }
         if (until_ns <= moment_ns) break;
@@ -447,6 +496,20 @@ static void group_marks(const kineto_events *events, size_t *first_mark, uint32_
     }
 }
 
+/// Divides the time of the process among what ran, of all threads.
+static void divide_cpu_time(cpu_sweep *sweep, trace_recording *recording)
+{
+    kineto_gaps *gaps = NULL;
+    sort(sweep->pieces, sweep->piece_list.count, sizeof *sweep->pieces, compare_work_begins);
+    kineto_gaps_begin(sweep->events, recording, &gaps);
+    for (size_t piece = 0; piece < sweep->piece_list.count; piece++) {
+        const kineto_work *each = &sweep->pieces[piece];
+        kineto_gaps_put(gaps, each, each->key == NO_MARK ? -1 : (int64_t)each->key, each->begin_ns);
+    }
+    kineto_gaps_end(gaps);
+    free(sweep->pieces);
+}
+
 static void sum_cpu_cells(const kineto_events *events, trace_recording *recording)
 {
     for (size_t mark = 0; mark < events->mark_list.count; mark++) {
@@ -458,26 +521,18 @@ static void sum_cpu_cells(const kineto_events *events, trace_recording *recordin
     sum_spans(events, recording);
 }
 
-status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
-                                  error_message *err)
+void trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording)
 {
     size_t *first_mark = memory_array(events->thread_list.count + 2, sizeof *first_mark);
     uint32_t *marks = memory_array(events->mark_list.count + 1, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
-    status result = first_mark != NULL && marks != NULL
-                        ? open_marks_init(events, &sweep.open)
-                        : error_set(err, STATUS_NO_MEMORY, "out of memory");
-    if (result == STATUS_OK) {
-        if (events->work_list.count > 0) {
-            qsort(events->works, events->work_list.count, sizeof *events->works,
-                  compare_work_times);
-        }
-        group_marks(events, first_mark, marks);
-        sweep_operators(&sweep, first_mark, recording);
-        sum_cpu_cells(events, recording);
-        open_marks_free(&sweep.open);
-    }
+    open_marks_init(events, &sweep.open);
+    sort(events->works, events->work_list.count, sizeof *events->works, compare_work_times);
+    group_marks(events, first_mark, marks);
+    sweep_operators(&sweep, first_mark, recording);
+    sum_cpu_cells(events, recording);
+    divide_cpu_time(&sweep, recording);
+    open_marks_free(&sweep.open);
     free(first_mark);
     free(marks);
-    return result;
 }

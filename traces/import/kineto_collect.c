@@ -128,11 +128,24 @@ static status append_annotation(kineto_collector *collector, const trace_annotat
 /// Names that PyTorch itself writes, which never are a layer's.
 static bool is_of_framework(const char *name)
 {
-    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer.", "enumerate(DataLoader)"};
+    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer."};
     for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
         if (strncmp(name, prefixes[prefix], strlen(prefixes[prefix])) == 0) return true;
     }
     return false;
+}
+
+/// Names under which a thread of PyTorch does other things than launch.
+static bool is_pause(const char *name, trace_gap *pause)
+{
+    if (strncmp(name, "enumerate(DataLoader)", 21) == 0) {
+        *pause = TRACE_GAP_LOADING;
+    } else if (strcmp(name, "Python GC") == 0 || strncmp(name, "gc.collect", 10) == 0) {
+        *pause = TRACE_GAP_COLLECTION;
+    } else {
+        return false;
+    }
+    return true;
 }
 
 /// Keeps the first few names that nobody knows, for a message.
@@ -155,11 +168,17 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     int step = 0;
     bool is_known = false;
     bool is_new = false;
+    trace_gap pause = TRACE_GAP_HOST;
     trace_annotation annotation = {0};
     kineto_mark mark = {0};
     if (trace_annotation_is_step(name, &step)) {
         const kineto_stretch stretch = {begin_ns, end_ns, step};
         APPEND(events->steps, &events->step_list, stretch);
+        return STATUS_OK;
+    }
+    if (is_pause(name, &pause)) {
+        const kineto_stretch stretch = {begin_ns, end_ns, (int)pause};
+        APPEND(events->pauses, &events->pause_list, stretch);
         return STATUS_OK;
     }
     if (collector->map != NULL && trace_phase_map_is_scope(collector->map, name)) {
@@ -281,6 +300,7 @@ void kineto_collector_free(kineto_collector *collector)
     kineto_events *events = &collector->events;
     free(events->steps);
     free(events->scopes);
+    free(events->pauses);
     free(events->marks);
     free(events->launches);
     free(events->works);

@@ -38,12 +38,12 @@ typedef struct kineto_mark {
 } kineto_mark;
 
 typedef struct kineto_launch {
-    union {
-        int64_t ts_ns; // as it is read
-        int64_t mark;  // once it is placed: the mark it belongs to, or -1
-    };
+    int64_t ts_ns;
     uint32_t correlation;
-    uint32_t thread;
+    union {
+        uint32_t thread; // as it is read
+        uint32_t mark;   // once it is placed: the mark it belongs to, or KINETO_NO_MARK
+    };
 } kineto_launch;
 _Static_assert(sizeof(kineto_launch) == 16, "stated in kineto.h");
 
@@ -56,6 +56,7 @@ typedef struct kineto_work {
 _Static_assert(sizeof(kineto_work) == 24, "stated in kineto.h");
 
 #define KINETO_NO_CORRELATION UINT32_MAX
+#define KINETO_NO_MARK UINT32_MAX
 
 /// A growing array.
 typedef struct kineto_list {
@@ -67,11 +68,12 @@ typedef struct kineto_events {
     const char *path;
     kineto_stretch *steps;
     kineto_stretch *scopes;
+    kineto_stretch *pauses; // of the host; number is a trace_gap
     kineto_mark *marks;
     kineto_launch *launches;
     kineto_work *works;
     uint32_t *process_of; // [thread_count]
-    kineto_list step_list, scope_list, mark_list, launch_list, work_list, thread_list;
+    kineto_list step_list, scope_list, pause_list, mark_list, launch_list, work_list, thread_list;
     uint32_t process_count;
 } kineto_events;
 
@@ -82,14 +84,31 @@ typedef struct kineto_events {
 status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *recording,
                             error_message *err);
 
+/// Divides the time of a rank: every moment of an iteration goes to one op, or to a cause outside
+/// of all ops. What runs at once is counted once: compute before communication, the earlier before
+/// the later.
+typedef struct kineto_gaps kineto_gaps;
+
+/// @param events resolved: marks by begin
+/// @param gaps   release with kineto_gaps_end
+void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps);
+
+/// What ran, in the order of begin.
+///
+/// @param mark     its annotation; -1: none
+/// @param ready_ns when it was launched; its begin where nothing launched it
+void kineto_gaps_put(kineto_gaps *gaps, const kineto_work *work, int64_t mark, int64_t ready_ns);
+
+/// Fills recording->iterations and the windows' charges.
+void kineto_gaps_end(kineto_gaps *gaps);
+
 /// Sums what the device ran into the marks' windows, and the windows into recording->cells.
 status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
                                      error_message *err);
 
 /// The same with CPU operators: each moment of a thread belongs to the innermost annotation open
 /// on it, and is busy if an operator runs.
-status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
-                                  error_message *err);
+void trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording);
 
 /// Collects what a profiler recorded, whichever file it is read from: annotations that say which
 /// layer or stage computes, launches, and what ran on the device. The readers of Kineto's traces

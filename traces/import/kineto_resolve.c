@@ -334,6 +334,9 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
     if (events->scope_list.count > 0) {
         qsort(events->scopes, events->scope_list.count, sizeof *events->scopes, compare_stretches);
     }
+    if (events->pause_list.count > 0) {
+        qsort(events->pauses, events->pause_list.count, sizeof *events->pauses, compare_stretches);
+    }
     group_key *keys = memory_array(events->mark_list.count + 1, sizeof *keys);
     status result = number_iterations(events, keys, recording, err);
     if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);

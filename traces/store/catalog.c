@@ -97,6 +97,25 @@ static status read_samples(trace_store *store, trace_info *info, error_message *
     return result;
 }
 
+/// Time outside ops: what the simulator has no op for.
+static status read_gaps(trace_store *store, trace_info *info, error_message *err)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    TRY(sql_query(store,
+                  "SELECT CAST(avg(most) AS INTEGER) FROM (SELECT max(outside) AS most FROM"
+                  " (SELECT iteration, sum(CASE WHEN cause<>'waiting' THEN outside_ns ELSE 0 END)"
+                  " AS outside FROM gap WHERE trace_id=? GROUP BY iteration, rank)"
+                  " GROUP BY iteration)",
+                  info->trace_id, &statement, err));
+    const status result = sql_step(store, statement, &has_row, err);
+    const int64_t outside_ns = has_row ? sql_int64(statement, 0) : -1;
+    info->has_gaps = outside_ns >= 0;
+    info->outside_ns = outside_ns >= 0 ? outside_ns : 0;
+    sqlite3_finalize(statement);
+    return result;
+}
+
 /// The traces that a query with the parameters finds, each with what its samples tell.
 static status list_traces(trace_store *store, const char *text, int64_t trace_id, arena *memory,
                           trace_info **traces, int *count, error_message *err)
@@ -105,6 +124,7 @@ static status list_traces(trace_store *store, const char *text, int64_t trace_id
     TRY(sql_rows(store, &select, memory, traces, count, err, "i", trace_id));
     for (int trace = 0; trace < *count; trace++) {
         TRY(read_samples(store, &(*traces)[trace], err));
+        TRY(read_gaps(store, &(*traces)[trace], err));
     }
     return STATUS_OK;
 }
@@ -286,7 +306,9 @@ status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last
     status result = sql_prepare(store,
                                 "SELECT iteration, layer, microbatch, forward_ns, backward_ns,"
                                 " backward_input_ns, backward_weight_ns, recompute_ns,"
-                                " communication_ns, span_ns, activation_bytes FROM load"
+                                " communication_ns, span_ns, activation_bytes, forward_charge_ns,"
+                                " backward_charge_ns, backward_input_charge_ns,"
+                                " backward_weight_charge_ns, recompute_charge_ns FROM load"
                                 " WHERE trace_id=? AND iteration BETWEEN ? AND ?"
                                 " ORDER BY iteration, layer, microbatch",
                                 &opened->statement, err);
@@ -303,7 +325,7 @@ status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last
 }
 
 /// False for numbers that a writer would have refused: sums of larger ones might not fit.
-static bool is_within_limits(const trace_load *load)
+static bool is_within_limits(trace_load *load)
 {
     const int64_t numbers[] = {
         load->forward_ns,        load->backward_ns,
@@ -313,6 +335,9 @@ static bool is_within_limits(const trace_load *load)
     };
     for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
         if (numbers[number] > TRACE_VALUE_MAX) return false;
+    }
+    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
+        if (*trace_load_charge(load, phase) > TRACE_VALUE_MAX) return false;
     }
     return true;
 }
@@ -336,6 +361,11 @@ status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_m
         .communication_ns = sql_int64(row, 8),
         .span_ns = sql_int64(row, 9),
         .activation_bytes = sql_int64(row, 10),
+        .forward_charge_ns = sql_int64(row, 11),
+        .backward_charge_ns = sql_int64(row, 12),
+        .backward_input_charge_ns = sql_int64(row, 13),
+        .backward_weight_charge_ns = sql_int64(row, 14),
+        .recompute_charge_ns = sql_int64(row, 15),
     };
     if (is_within_limits(load)) return STATUS_OK;
     return error_set(

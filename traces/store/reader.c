@@ -176,6 +176,16 @@ status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample
     return seek(reader, reader->select_next, iteration, -1, sample, err);
 }
 
+/// The row as it is replayed: each phase for what it is charged.
+static trace_load charged(trace_load load)
+{
+    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
+        const int64_t charge_ns = *trace_load_charge(&load, phase);
+        if (charge_ns >= 0) *trace_load_time(&load, phase) = charge_ns;
+    }
+    return load;
+}
+
 static status put_row(trace_reader *reader, const trace_load *load, error_message *err)
 {
     const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
@@ -250,6 +260,7 @@ static status read_rows(trace_reader *reader, int sample, error_message *err)
     TRY(trace_rows_open(reader->store, reader->info.trace_id, sample, sample, &rows, err));
     status result = trace_rows_next(rows, &load, &is_end, err);
     while (result == STATUS_OK && !is_end) {
+        load = charged(load);
         result = put_row(reader, &load, err);
         if (result == STATUS_OK) result = trace_rows_next(rows, &load, &is_end, err);
     }

@@ -30,6 +30,7 @@ void trace_reader_close(trace_reader *reader);
 /// Costs at an iteration: those of the last sample at or before it; before the first sample, the
 /// first. Cheap while the sample stays the same; a new one reads its rows.
 ///
+/// - A phase costs what it is charged, where the trace says that, else its busy time.
 /// - A layer or phase without a row in a sample cost nothing in it (a frozen layer has no W). A
 ///   microbatch without any row was not recorded and gets the mean of those that were.
 /// - Recompute is added to B, or to the full backward: the rank before waits for it.

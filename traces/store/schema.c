@@ -130,6 +130,18 @@ static const char *const steps[] = {
     " run_id INTEGER NOT NULL REFERENCES item_run ON DELETE CASCADE,"
     " pass INTEGER NOT NULL, item INTEGER NOT NULL, result BLOB NOT NULL,"
     " PRIMARY KEY(run_id, pass, item)) STRICT, WITHOUT ROWID;",
+
+    // What ops are charged in replays, and the time of ranks that is no op's compute, by its cause.
+    "ALTER TABLE load ADD COLUMN forward_charge_ns INTEGER;"
+    "ALTER TABLE load ADD COLUMN backward_charge_ns INTEGER;"
+    "ALTER TABLE load ADD COLUMN backward_input_charge_ns INTEGER;"
+    "ALTER TABLE load ADD COLUMN backward_weight_charge_ns INTEGER;"
+    "ALTER TABLE load ADD COLUMN recompute_charge_ns INTEGER;"
+    "CREATE TABLE gap("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, rank INTEGER NOT NULL, cause TEXT NOT NULL,"
+    " charged_ns INTEGER NOT NULL, outside_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(trace_id, iteration, rank, cause)) STRICT, WITHOUT ROWID;",
 };
 _Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
 

@@ -61,7 +61,43 @@ trace_load trace_load_init(int iteration, int layer, int microbatch)
                         .recompute_ns = TRACE_NOT_RECORDED,
                         .communication_ns = TRACE_NOT_RECORDED,
                         .span_ns = TRACE_NOT_RECORDED,
-                        .activation_bytes = TRACE_NOT_RECORDED};
+                        .activation_bytes = TRACE_NOT_RECORDED,
+                        .forward_charge_ns = TRACE_NOT_RECORDED,
+                        .backward_charge_ns = TRACE_NOT_RECORDED,
+                        .backward_input_charge_ns = TRACE_NOT_RECORDED,
+                        .backward_weight_charge_ns = TRACE_NOT_RECORDED,
+                        .recompute_charge_ns = TRACE_NOT_RECORDED};
+}
+
+int64_t *trace_load_time(trace_load *load, int phase)
+{
+    int64_t *const times[] = {&load->forward_ns, &load->backward_input_ns,
+                              &load->backward_weight_ns, &load->backward_ns, &load->recompute_ns};
+    assert(phase >= TRACE_OP_FORWARD && phase <= TRACE_OP_RECOMPUTE);
+    return times[phase];
+}
+
+int64_t *trace_load_charge(trace_load *load, int phase)
+{
+    int64_t *const charges[] = {&load->forward_charge_ns, &load->backward_input_charge_ns,
+                                &load->backward_weight_charge_ns, &load->backward_charge_ns,
+                                &load->recompute_charge_ns};
+    assert(phase >= TRACE_OP_FORWARD && phase <= TRACE_OP_RECOMPUTE);
+    return charges[phase];
+}
+
+const char *trace_gap_name(trace_gap gap)
+{
+    static const char *const names[TRACE_GAP_COUNT] = {"host",
+                                                       "launch",
+                                                       "data loading",
+                                                       "garbage collection",
+                                                       "exposed communication",
+                                                       "waiting",
+                                                       "optimizer",
+                                                       "gradient reduction",
+                                                       "work outside annotations"};
+    return names[gap];
 }
 
 const char *trace_op_kind_name(trace_op_kind kind)
@@ -137,7 +173,7 @@ static status insert_trace(trace_writer *writer, const trace_info *info, error_m
 /// A row that is there already is completed, unless both have what may be there only once. Then
 /// nothing changes, which put_load sees.
 static const char insert_load[] =
-    "INSERT INTO load VALUES(?,?,?,?,?,?,?,?,?,?,?,?)"
+    "INSERT INTO load VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT DO UPDATE SET"
     " forward_ns=coalesce(forward_ns, excluded.forward_ns),"
     " backward_ns=coalesce(backward_ns, excluded.backward_ns),"
@@ -147,7 +183,14 @@ static const char insert_load[] =
     " communication_ns=coalesce(communication_ns+excluded.communication_ns,"
     "communication_ns, excluded.communication_ns),"
     " span_ns=coalesce(span_ns+excluded.span_ns, span_ns, excluded.span_ns),"
-    " activation_bytes=coalesce(activation_bytes, excluded.activation_bytes)"
+    " activation_bytes=coalesce(activation_bytes, excluded.activation_bytes),"
+    " forward_charge_ns=coalesce(forward_charge_ns, excluded.forward_charge_ns),"
+    " backward_charge_ns=coalesce(backward_charge_ns, excluded.backward_charge_ns),"
+    " backward_input_charge_ns="
+    "coalesce(backward_input_charge_ns, excluded.backward_input_charge_ns),"
+    " backward_weight_charge_ns="
+    "coalesce(backward_weight_charge_ns, excluded.backward_weight_charge_ns),"
+    " recompute_charge_ns=coalesce(recompute_charge_ns, excluded.recompute_charge_ns)"
     " WHERE (forward_ns IS NULL OR excluded.forward_ns IS NULL)"
     " AND (backward_ns IS NULL OR coalesce(excluded.backward_ns, excluded.backward_input_ns,"
     " excluded.backward_weight_ns) IS NULL)"
@@ -240,6 +283,10 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
     TRY(check_value("communication_ns", load->communication_ns, err));
     TRY(check_value("span_ns", load->span_ns, err));
     TRY(check_value("activation_bytes", load->activation_bytes, err));
+    trace_load copy = *load;
+    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
+        TRY(check_value("charge_ns", *trace_load_charge(&copy, phase), err));
+    }
     const bool is_mean = load->microbatch == TRACE_MEAN;
     if (is_mean ? writer->has_microbatches : writer->has_means) {
         return error_set(err, STATUS_INVALID,
@@ -322,11 +369,13 @@ status trace_writer_put_load(trace_writer *writer, const trace_load *load, error
 {
     TRY(check_load(writer, load, err));
     trace_store *store = writer->store;
-    TRY(sql_bind(store, writer->insert_load, err, "iiiinnnnnnnn", writer->trace_id,
+    TRY(sql_bind(store, writer->insert_load, err, "iiiinnnnnnnnnnnnn", writer->trace_id,
                  (int64_t)load->iteration, (int64_t)load->layer, (int64_t)load->microbatch,
                  load->forward_ns, load->backward_ns, load->backward_input_ns,
                  load->backward_weight_ns, load->recompute_ns, load->communication_ns,
-                 load->span_ns, load->activation_bytes));
+                 load->span_ns, load->activation_bytes, load->forward_charge_ns,
+                 load->backward_charge_ns, load->backward_input_charge_ns,
+                 load->backward_weight_charge_ns, load->recompute_charge_ns));
     TRY(sql_batch_begin(store, err));
     const int64_t before = sqlite3_total_changes64(store->db);
     TRY(sql_write(store, writer->insert_load, err));
@@ -382,6 +431,17 @@ status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_messa
                  (int64_t)op->microbatch, op->begin_ns, op->end_ns, op->busy_ns));
     writer->op_count++;
     return sql_write(store, writer->insert_op, err);
+}
+
+status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, error_message *err)
+{
+    TRY(check_number("rank", time->rank, 0, TRACE_RANKS_MAX - 1, err));
+    TRY(check_number("iteration", time->iteration, 0, TRACE_ITERATIONS_MAX, err));
+    TRY(check_number("charged_ns", time->charged_ns, 0, TRACE_VALUE_MAX, err));
+    TRY(check_number("outside_ns", time->outside_ns, 0, TRACE_VALUE_MAX, err));
+    return sql_write_once(writer->store, err, "INSERT INTO gap VALUES(?,?,?,?,?,?)", "iiitii",
+                          writer->trace_id, (int64_t)time->iteration, (int64_t)time->rank,
+                          trace_gap_name(time->cause), time->charged_ns, time->outside_ns);
 }
 
 status trace_writer_put_clock(trace_writer *writer, const trace_clock *clock, error_message *err)

@@ -57,6 +57,7 @@ typedef struct trace_info {
     double backward_split; // in [0, 1]: the share of a full backward that readers take for B; the
                            // embedding has no B, all of it is W. Negative: no assumption, a full
                            // backward stays one
+    bool leaves_gaps;      // of an import: ops cost their compute alone; its gaps are not kept
     bool has_split;        // out: no full backward was put
     trace_known times;     // how the quantities are known
     trace_known split;
@@ -72,6 +73,9 @@ typedef struct trace_info {
     int64_t last_iteration;   // out
     int64_t iteration_count;  // out: sampled ones
     int microbatch_columns;   // out: 1 if all rows are means, else microbatch_count
+    bool has_gaps;            // out: ops are charged for gaps
+    int64_t outside_ns;       // out: of an iteration outside all ops, waiting apart: the mean over
+                              // iterations of the rank that had most; 0 without gaps
 } trace_info;
 
 trace_info trace_info_default(void);
@@ -83,6 +87,25 @@ typedef struct trace_layer {
     int64_t state_bytes;   // weights, gradients, optimizer; or TRACE_NOT_RECORDED
     int64_t message_bytes; // output of one microbatch to the next layer; or TRACE_NOT_RECORDED
 } trace_layer;
+
+/// Where the time of a rank went that is no compute of an op. The first ones are gaps, in which the
+/// device (the CPU, where there is no other) stood still or only communicated.
+typedef enum trace_gap {
+    TRACE_GAP_HOST,          ///< the host was not ready to launch
+    TRACE_GAP_LAUNCH,        ///< from a launch until it began to run
+    TRACE_GAP_LOADING,       ///< the data loader was awaited
+    TRACE_GAP_COLLECTION,    ///< garbage collection of Python
+    TRACE_GAP_COMMUNICATION, ///< communication that nothing hid
+    TRACE_GAP_WAITING,       ///< for other ranks: the schedule's own
+    TRACE_GAP_OPTIMIZER,     ///< what an annotation of the optimizer launched
+    TRACE_GAP_REDUCTION,     ///< of gradients
+    TRACE_GAP_OUTSIDE,       ///< work that no annotation launched
+    TRACE_GAP_COUNT
+} trace_gap;
+
+/// "host", "launch", "data loading", "garbage collection", "exposed communication", "waiting",
+/// "optimizer", "gradient reduction", "work outside annotations".
+const char *trace_gap_name(trace_gap gap);
 
 /// One row: a layer in one iteration and microbatch. Times are of one microbatch; the phases do
 /// not overlap (recompute is not part of the backward's time). What did not run was not recorded.
@@ -98,10 +121,21 @@ typedef struct trace_load {
     int64_t communication_ns;   // communication kernels inside the windows of all phases
     int64_t span_ns;            // wall time of the windows of all phases
     int64_t activation_bytes;   // kept from F to its B
+    // What replays take in place of the times above, where it is recorded: wall time that was the
+    // phase's alone, with the gaps that fell in it and without what ran beside other phases.
+    int64_t forward_charge_ns;
+    int64_t backward_charge_ns;
+    int64_t backward_input_charge_ns;
+    int64_t backward_weight_charge_ns;
+    int64_t recompute_charge_ns;
 } trace_load;
 
 /// A row in which nothing is recorded yet.
 trace_load trace_load_init(int iteration, int layer, int microbatch);
+
+/// The time of a phase (TRACE_OP_FORWARD to TRACE_OP_RECOMPUTE), and what is charged for it.
+int64_t *trace_load_time(trace_load *load, int phase);
+int64_t *trace_load_charge(trace_load *load, int phase);
 
 /// Ops of a recorded timeline.
 typedef enum trace_op_kind {
@@ -170,6 +204,19 @@ status trace_writer_put_load(trace_writer *writer, const trace_load *load, error
 status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, error_message *err);
 
 status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_message *err);
+
+/// Time of a rank in an iteration that is no op's compute, by its cause. Once per iteration, rank
+/// and cause.
+typedef struct trace_gap_time {
+    int iteration;
+    int rank;
+    trace_gap cause;
+    int64_t charged_ns; // in what ops are charged
+    int64_t outside_ns; // in no op
+} trace_gap_time;
+
+status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, error_message *err);
+
 status trace_writer_put_clock(trace_writer *writer, const trace_clock *clock, error_message *err);
 
 /// Names an input file; in order.

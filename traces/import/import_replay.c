@@ -1,0 +1,219 @@
+#include "traces/import/import_replay.h"
+
+#include "base/arena.h"
+#include "traces/store/op_index.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/// An op of a layer as it is played.
+typedef struct play {
+    int64_t producer;  // place of the op that it waits for; -1: none
+    int64_t before_ns; // from what came before it on its rank, or from its producer
+    int64_t charge_ns;
+    int64_t busy_ns;
+    int64_t end_ns;   // -1: not played yet
+    int64_t shift_ns; // from the rank's own clock to that of the ops
+} play;
+
+/// What there is of one rank in one iteration.
+typedef struct lane {
+    int64_t next; // place of the next op to be played
+    int64_t end;
+    int64_t now_ns;
+    int64_t shift_ns; // from the rank's own clock
+    trace_iteration_time *time;
+} lane;
+
+static trace_recording *recording_of(const trace_import *import, int rank)
+{
+    int place = 0;
+    while (import->recordings[place].rank != rank) {
+        place++;
+    }
+    return &import->recordings[place];
+}
+
+static trace_iteration_time *time_of(const trace_import *import, int rank, int iteration)
+{
+    trace_recording *recording = recording_of(import, rank);
+    for (int place = 0; place < recording->iteration_count; place++) {
+        if (recording->iterations[place].iteration == iteration) {
+            return &recording->iterations[place];
+        }
+    }
+    return NULL;
+}
+
+/// Whether an op may have waited for one that is not in the files.
+static bool lacks_producer(const trace_import *import, const trace_op *op)
+{
+    if (op->kind == TRACE_OP_FORWARD) return op->layer > 0;
+    const bool has_all = import->recordings[0].world_size <= import->rank_count &&
+                         import->layer_count > import->layer_last;
+    return op->kind != TRACE_OP_BACKWARD_WEIGHT && !has_all;
+}
+
+/// Time in front of an op that was taken for waiting was its own host's.
+static void charge_lead(const trace_import *import, const trace_op *op, trace_window *window)
+{
+    trace_recording *recording = recording_of(import, op->rank);
+    trace_iteration_time *time = time_of(import, op->rank, op->iteration);
+    if (window->lead_ns == 0 || time == NULL) return;
+    time->outside_ns[TRACE_GAP_WAITING] -= window->lead_ns;
+    time->charged_ns[TRACE_GAP_HOST] += window->lead_ns;
+    recording->cells[window->cell].charge_ns += window->lead_ns;
+    window->charge_ns += window->lead_ns;
+    window->before_ns -= window->lead_ns;
+    window->lead_ns = 0;
+}
+
+/// What an op waits for, and for how long after that.
+static play prepare(const trace_import *import, const trace_op_index *index, const trace_op *op,
+                    trace_window *window)
+{
+    const bool is_part = op->kind == TRACE_OP_COUNT; // of another op: it needs nothing
+    const trace_op *producer = is_part ? NULL : trace_op_producer(index, op);
+    const bool is_remote = producer != NULL && producer->rank != op->rank;
+    const bool has_waited = is_remote && producer->end_ns > op->begin_ns - window->before_ns;
+    play made = {.producer = is_remote ? producer - import->ops : -1, .end_ns = -1};
+    if (has_waited) {
+        made.before_ns = op->begin_ns > producer->end_ns ? op->begin_ns - producer->end_ns : 0;
+    } else {
+        made.producer = -1;
+        if (is_part || producer != NULL || !lacks_producer(import, op))
+            charge_lead(import, op, window);
+        made.before_ns = window->before_ns;
+    }
+    made.charge_ns = window->charge_ns;
+    made.busy_ns = window->busy_ns;
+    return made;
+}
+
+/// Plays as many ops of a lane as can be played. @return whether it was any
+static bool play_lane(lane *of, play *plays, bool by_compute, bool is_forced)
+{
+    const int64_t first = of->next;
+    for (; of->next < of->end; of->next++) {
+        play *each = &plays[of->next];
+        int64_t begin_ns = of->now_ns;
+        if (each->producer < 0) {
+            begin_ns += by_compute ? 0 : each->before_ns;
+        } else {
+            const play *producer = &plays[each->producer];
+            if (producer->end_ns < 0 && !is_forced) break;
+            const int64_t there_ns = producer->end_ns + (by_compute ? 0 : each->before_ns);
+            if (there_ns > begin_ns) begin_ns = there_ns;
+        }
+        of->now_ns = begin_ns + (by_compute ? each->busy_ns : each->charge_ns);
+        each->end_ns = of->now_ns;
+        is_forced = false;
+    }
+    return of->next > first;
+}
+
+/// Plays an iteration. Recorded orders can be played; where the files contradict that, as ops that
+/// need each other, one goes on without.
+static int64_t play_lanes(lane *lanes, int lane_count, play *plays, bool by_compute)
+{
+    int64_t most_ns = 0;
+    for (bool is_forced = false, is_done = false; !is_done;) {
+        bool any = false;
+        is_done = true;
+        for (int at = 0; at < lane_count; at++) {
+            any = play_lane(&lanes[at], plays, by_compute, is_forced && !any) || any;
+            is_done = is_done && lanes[at].next == lanes[at].end;
+        }
+        is_forced = !any;
+    }
+    for (int at = 0; at < lane_count; at++) {
+        const trace_iteration_time *time = lanes[at].time;
+        const int64_t tail_ns = time != NULL && !by_compute ? time->tail_ns : 0;
+        if (lanes[at].now_ns + tail_ns > most_ns) most_ns = lanes[at].now_ns + tail_ns;
+    }
+    return most_ns;
+}
+
+/// The ops of one iteration, [first, end), a lane per rank.
+static void replay_iteration(trace_import *import, play *plays, int64_t first, int64_t end)
+{
+    lane *lanes = memory_array((size_t)import->rank_count, sizeof *lanes);
+    trace_replay *replay = &import->replay;
+    for (int by_compute = 0; by_compute < 2; by_compute++) {
+        int count = 0;
+        int64_t first_ns = INT64_MAX;
+        int64_t last_ns = INT64_MIN;
+        for (int64_t op = first; op < end; op++) {
+            if (op > first && import->ops[op].rank == import->ops[op - 1].rank) continue;
+            if (count > 0) lanes[count - 1].end = op;
+            lanes[count++] =
+                (lane){.next = op,
+                       .end = end,
+                       .shift_ns = plays[op].shift_ns,
+                       .time = time_of(import, import->ops[op].rank, import->ops[op].iteration)};
+        }
+        for (int64_t op = first; op < end; op++) {
+            plays[op].end_ns = -1;
+        }
+        for (int at = 0; at < count; at++) {
+            if (lanes[at].time == NULL) continue;
+            const int64_t begin_ns = lanes[at].time->begin_ns + lanes[at].shift_ns;
+            const int64_t end_ns = lanes[at].time->end_ns + lanes[at].shift_ns;
+            if (begin_ns < first_ns) first_ns = begin_ns;
+            if (end_ns > last_ns) last_ns = end_ns;
+        }
+        for (int at = 0; at < count && by_compute == 0; at++) {
+            if (lanes[at].time == NULL) continue;
+            lanes[at].now_ns = lanes[at].time->begin_ns + lanes[at].shift_ns - first_ns;
+        }
+        const int64_t played_ns = play_lanes(lanes, count, plays, by_compute == 1);
+        if (by_compute == 1) {
+            replay->compute_ns += played_ns;
+        } else {
+            replay->replayed_ns += played_ns;
+            if (first_ns < last_ns) replay->recorded_ns += last_ns - first_ns;
+        }
+    }
+    free(lanes);
+}
+
+static void sum_gaps(trace_import *import)
+{
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *recording = &import->recordings[rank];
+        for (int place = 0; place < recording->iteration_count; place++) {
+            const trace_iteration_time *time = &recording->iterations[place];
+            import->replay.rank_ns += time->end_ns - time->begin_ns;
+            for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
+                import->replay.charged_ns[gap] += time->charged_ns[gap];
+                import->replay.outside_ns[gap] += time->outside_ns[gap];
+            }
+        }
+    }
+}
+
+void trace_import_replay(trace_import *import, trace_window **windows)
+{
+    trace_op_index index;
+    play *plays = memory_array((size_t)import->op_count + 1, sizeof *plays);
+    trace_op_index_create(import->ops, import->op_count, &index);
+    for (int64_t op = 0; op < import->op_count; op++) {
+        const bool did_run = windows[op]->work_begin_ns <= windows[op]->work_end_ns;
+        const int64_t begin_ns = did_run ? windows[op]->work_begin_ns : windows[op]->begin_ns;
+        plays[op] = (play){.producer = -1};
+        if (windows[op]->cell >= 0) {
+            plays[op] = prepare(import, &index, &import->ops[op], windows[op]);
+        }
+        plays[op].shift_ns = import->ops[op].begin_ns - begin_ns;
+    }
+    for (int64_t first = 0, end = 0; first < import->op_count; first = end) {
+        while (end < import->op_count &&
+               import->ops[end].iteration == import->ops[first].iteration) {
+            end++;
+        }
+        replay_iteration(import, plays, first, end);
+    }
+    trace_op_index_free(&index);
+    free(plays);
+    sum_gaps(import);
+}
