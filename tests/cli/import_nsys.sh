@@ -9,7 +9,10 @@ subject='import nsys'
 cp "$seeds/ranges" run.sqlite || exit 1
 prints 'trace '"'run'"' in t.db: 1 layers, 1 microbatches, 1 iterations (3 to 3), 1 ranks; names of torch.distributed.pipelining
 rank 0 (by the order of the files: it does not say): 10 events, 3 GPU operations: 2 attributed, 1 outside windows, 0 without launch
-B and W were not told apart; schedules that split the backward need --backward-split' run.sqlite -o t.db
+B and W were not told apart; schedules that split the backward need --backward-split
+replay: 900 ns, recorded 900 ns: error +0.0 %; compute alone 100 ns
+charged to ops: host 100 ns (11.1 %), exposed communication 40 ns (4.4 %)
+outside ops: host 580 ns (64.4 %), launch 50 ns (5.6 %), work outside annotations 30 ns (3.3 %)' run.sqlite -o t.db
 cmp run.sqlite "$seeds/ranges" || fail 'the export was changed'
 for left in run.sqlite-*; do
     [ ! -e "$left" ] || fail "$left was left behind"
