@@ -13,9 +13,9 @@
 #include "base/text.h"
 #include "cli/schedule/gantt.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_iterations.h"
 #include "cli/schedule/schedule_order.h"
 #include "cli/schedule/schedule_path.h"
+#include "cli/schedule/schedule_step.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 
@@ -32,7 +32,6 @@ typedef struct schedule_run {
     bal_timeline timeline; // of the ops as they ran
     bal_metrics metrics;
     int64_t *peak; // [rank_count] activations of one chunk
-    cli_schedule_iterations iterations;
     cli_schedule_step step;
     cli_schedule_path path;
 } schedule_run;
@@ -192,7 +191,6 @@ static void write_json(const schedule_run *run, text_buffer *out)
         json_put_string(&writer, "placement", bal_placement_name(ran->placement));
     }
     cli_schedule_path_json(&run->path, &writer);
-    cli_schedule_iterations_json(&run->iterations, &writer);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -280,7 +278,6 @@ static void write_text(const schedule_run *run, text_buffer *out)
                 metrics->imbalance_ratio);
     write_memory(run, out);
     cli_schedule_path_text(&run->path, out);
-    cli_schedule_iterations_text(&run->iterations, out);
     text_append(out, "\n");
     if (!cli_gantt(&run->timeline, out)) {
         text_append(out, "Too long to draw here; --timeline writes it for ui.perfetto.dev.\n");
@@ -333,14 +330,13 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     run.costs.network.send = send;
     TRY(overlap_costs(arguments, memory, &run, err));
     TRY(play(memory, &run, err));
-    const cli_iterated_schedule iterated = {.schedule = &run.schedule,
-                                            .policy = run.policy,
-                                            .network = &run.costs.network,
-                                            .costs = &run.costs.stages};
-    TRY(cli_schedule_step_play(arguments, &iterated, memory, &run.step, err));
+    const cli_stepped_schedule stepped = {.schedule = &run.schedule,
+                                          .policy = run.policy,
+                                          .network = &run.costs.network,
+                                          .costs = &run.costs.stages};
+    TRY(cli_schedule_step_play(arguments, &stepped, memory, &run.step, err));
     TRY(cli_schedule_path_find(arguments, &run.timeline, &run.costs.network, &run.costs.stages,
                                memory, &run.path, err));
-    TRY(cli_schedule_iterations_play(arguments, &iterated, memory, &run.iterations, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
     } else {
@@ -434,26 +430,6 @@ const cli_command cli_command_schedule = {
                  "Also says how often an iteration can begin anew: with a barrier at the "
                  "optimizer's step, or with post-validation, the norm of the gradients travelling "
                  "from rank to rank as long as a message. The step itself takes no time."},
-            {.name = "--iterations",
-             .argument = "N",
-             .help =
-                 "Also plays so many iterations one after the other, where every rank begins with "
-                 "the next as soon as it is done: how long all take, and how long each once they "
-                 "repeat."},
-            {.name = "--rank-jitter",
-             .argument = "S",
-             .help =
-                 "Every rank is slower or faster in every iteration: all its ops take 1 + S * z "
-                 "times as long, z normal and drawn anew. S is in [0, 1]."},
-            {.name = "--jitter",
-             .argument = "S",
-             .help = "The same drawn for every F, B and W; a BW is its B and its W."},
-            {.name = "--draws",
-             .argument = "K",
-             .help =
-                 "How often the iterations are drawn and played: mean, 5 % and 95 % are printed. "
-                 "Default: 100."},
-            {.name = "--seed", .argument = "S", .help = "Seed of the draws. Default: 1."},
             {.name = "--explain",
              .help =
                  "Also says what the time of the iteration is spent for: the longest chain of ops "

@@ -316,8 +316,8 @@ echo '{"forward_ns":[5,6,7],"backward_input_ns":[6,6,6],"backward_weight_ns":[4,
 # Whatever --json prints, --order reads the order of it.
 "$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --json >plain.json
 "$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --explain --step post-validation \
-    --iterations 30 --draws 10 --jitter 0.1 --rank-jitter 0.1 --json >full.json || fail 'all options'
-grep -q '"step_period_ns".*"critical_path".*"draws":{' full.json || fail 'keys of all options'
+    --json >full.json || fail 'all options'
+grep -q '"step_period_ns".*"critical_path"' full.json || fail 'keys of all options'
 "$dynmo" schedule --order full.json --costs given.json --json | cmp - plain.json || fail 'an order with all keys'
 
 # What makes the iteration as long as it is; what is spent adds up to it, waits for links too.
@@ -357,60 +357,6 @@ EOF
 refuse 2 '--explain: link 0 carries messages of ranks 0 and 1; a fixed order is recorded with one rank per link only' \
     --schedule 1f1b --stages 2 --microbatches 2 --explain --costs both_ways.json
 
-# Iterations one after the other, undisturbed and drawn.
-cat >chain.json <<'EOF'
-{"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":3}
-EOF
-expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]],"iterations":1,"total_ns":9}' '' \
-    --schedule 1f1b --stages 2 --microbatches 2 --iterations 1 --json
-expect 0 '{"makespan_ns":476,"span_ns":476,"bubble_ratio":0.3487394957983193,"zb_bubble_rate":0.3277310924369748,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]],"iterations":20,"total_ns":9520,"steady_iteration":1,"period_iterations":1,"period_ns":476,"draws":{"count":10,"seed":1,"mean_ns":9502.2,"p5_ns":9341,"median_ns":9520,"p95_ns":9611,"largest_ns":9611,"slowdown":0.9981302521008404}}' '' \
-    --schedule 1f1b --stages 2 --microbatches 2 --costs chain.json --iterations 20 --draws 10 --jitter 0.1 --json
-expect 0 '1f1b: 2 ranks, 2 microbatches, 1 chunk per rank, policy static
-
-makespan                      476 ns   by formula: none, as stages or microbatches differ
-span                          476 ns   by formula: none, as stages or microbatches differ
-bubble ratio             0.348739      idle over all time of all ranks
-zb bubble rate           0.327731      1 - work of the busiest rank / span
-imbalance ratio          1.032258      work of the busiest rank / mean
-peak memory        2 1   by rank, in activations of one chunk
-iterations                  47600 ns   for 100, a rank goes on when it is done
-steady                      476.0 ns   per iteration, from iteration 1 on
-disturbed                   47623 ns   mean of 10 draws: 1.0005 times as long
-                            47131 ns   to 48472: 5 % to 95 % of the draws
-
-rank 0    |F0=========F1==========                          BW0====================             BW1====================|
-rank 1    |            F0============BW0===================F1============BW1====================                       |' '' \
-    --schedule 1f1b --stages 2 --microbatches 2 --costs chain.json --iterations 100 --draws 10 --rank-jitter 0.1 --seed 7
-# Iterations of no time are as long as they are.
-sed 's/[0-9][0-9]*/0/g' chain.json >no_time.json
-"$dynmo" schedule --schedule 1f1b --stages 2 --microbatches 2 --costs no_time.json --iterations 5 --jitter 0.1 >no_time
-grep -q ' 0 ns   mean of 100 draws: 1.0000 times as long$' no_time || fail 'no time'
-cat >long.json <<'EOF'
-{"forward_ns":[9007199254740992],"backward_input_ns":[1],"backward_weight_ns":[1]}
-EOF
-refuse 2 '1000 iterations together take longer than 4611686018427387903 ns' \
-    --schedule 1f1b --stages 1 --microbatches 1 --costs long.json --iterations 1000
-refuse 2 '--draws goes with --iterations' --schedule 1f1b --stages 1 --microbatches 1 --draws 3
-refuse 2 '--jitter goes with --iterations' --schedule 1f1b --stages 1 --microbatches 1 --jitter 0.1
-refuse 2 '--draws goes with --jitter or --rank-jitter' \
-    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --draws 3
-refuse 2 '--jitter: 2 is outside [0, 1]' \
-    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --jitter 2
-refuse 2 '--jitter needs --costs: ops of 1 ns stay as they are' \
-    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --jitter 0.1
-refuse 2 '--rank-jitter needs --costs: ops of 1 ns stay as they are' \
-    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --rank-jitter 0.1
-# Draws end when they are interrupted, and not before: an hour of them.
-timeout --foreground --preserve-status -s INT 2 "$dynmo" schedule --schedule zb-h1 --stages 2 --microbatches 64 \
-    --costs chain.json --iterations 1000000 --draws 100000 --jitter 0.1 >out 2>err
-[ $? -eq 130 ] || fail 'draws interrupted: exit code'
-[ "$(cat err)" = 'dynmo: interrupted' ] || fail "draws interrupted: $(cat err)"
-[ -s out ] && fail 'draws interrupted: they answer'
-refuse 2 '--iterations plays asynchronous sends without shared links only' \
-    --schedule 1f1b --stages 2 --microbatches 2 --iterations 3 --send blocking
-refuse 2 '--iterations plays policy static only, not greedy' \
-    --schedule 1f1b --stages 1 --microbatches 1 --iterations 3 --policy greedy
-
 # How often an iteration can begin anew: post-validation takes the bubble of zb-h2, is a barrier for
 # 1f1b, and costs interleaved-1f1b the way back of the norm.
 period() { # period NS SCHEDULE STEP
@@ -434,8 +380,7 @@ refuse 2 '--step goes with the static policy and asynchronous messages' \
 
 # What is printed with all options is read back, and exported, as the same order.
 with_all() { # with_all WORD...
-    "$dynmo" schedule "$@" --costs even.json --iterations 5 --jitter 0.1 --rank-jitter 0.1 --draws 3 \
-        --step barrier --explain --json
+    "$dynmo" schedule "$@" --costs even.json --step barrier --explain --json
 }
 for schedule in zb-h1 interleaved-1f1b zb-v-hand dualpipe-v chimera; do
     "$dynmo" schedule --schedule $schedule --stages 2 --microbatches 4 --json >alone.json || fail "$schedule"

@@ -2,7 +2,6 @@
 /// leads every call of malloc, calloc and realloc through here, and they are counted.
 #include "base/arena.h"
 #include "sim/dispatch.h"
-#include "sim/lanes.h"
 #include "sim/pipeline.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
@@ -57,31 +56,6 @@ static void the_static_engine_plays_without_allocating(void **state)
         assert_int_equal(sim_costs_check(&problem.schedule, &problem.costs, NULL), STATUS_OK);
         sim_order_play(&order, &problem.costs, NULL, &timeline);
         sim_order_summarise(&order, &problem.costs, NULL, &summary);
-
-        assert_int_equal(call_count, 0);
-    }
-    arena_destroy(memory);
-}
-
-static void lanes_and_records_are_played_without_allocating(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(1 << 16);
-    for (uint64_t seed = 0; seed < 50; seed++) {
-        const random_problem problem = random_problem_draw(seed, memory);
-        const bool has_columns = problem.costs.microbatch_count > 1;
-        sim_order order;
-        sim_lanes lanes;
-        sim_summary summary;
-        assert_int_equal(sim_order_compile(&problem.schedule, memory, &order, NULL), STATUS_OK);
-        sim_summary_init(&order, memory, &summary);
-        sim_lanes_init(&order, SIM_LANES_MIN, has_columns, false, memory, &lanes);
-        call_count = 0;
-
-        sim_lanes_rewind(&lanes);
-        sim_lanes_set(&lanes, 3, &problem.costs);
-        sim_lanes_play(&lanes);
-        sim_lanes_go_on(&lanes);
 
         assert_int_equal(call_count, 0);
     }
@@ -221,7 +195,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_static_engine_plays_without_allocating),
-        cmocka_unit_test(lanes_and_records_are_played_without_allocating),
         cmocka_unit_test(the_event_engine_plays_without_allocating),
         cmocka_unit_test(a_replay_that_repeats_asks_for_no_more_memory),
         cmocka_unit_test(a_long_replay_asks_for_no_more_memory),
