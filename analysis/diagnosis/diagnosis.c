@@ -323,7 +323,6 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
                                    .is_uniform = made.is_uniform,
                                    .knows_state = made.knows_state};
     TRY(ana_imbalance_split_of(made.series, setup->stage_count, memory, &made.split, err));
-    ana_forecastability_of(made.series, memory, &made.forecast);
     TRY(play_rows(made.setup, &steps, &of, memory, &made.comparison, err));
     TRY(find_baseline(&of, &made.comparison, &made.baseline, err));
     weigh_rows(&of, memory, &made);

@@ -5,7 +5,6 @@
 #include "analysis/compare/comparison.h"
 #include "analysis/diagnosis/imbalance_split.h"
 #include "analysis/diagnosis/iteration_series.h"
-#include "analysis/diagnosis/predictability.h"
 #include "analysis/diagnosis/verdict.h"
 #include "analysis/study/setup.h"
 #include "base/arena.h"
@@ -45,7 +44,6 @@ typedef struct ana_diagnosis {
     bool has_columns;       // microbatches apart
     double first_over_next; // time of the first iteration's layers over the median of the next nine
     ana_imbalance_split split;
-    ana_forecastability forecast;
     ana_comparison comparison;
     const ana_row_gain *rows; // [study->balancing_count] in the order of the study
     int baseline;             // row of the better of `even` and `tuned`, which gains are over

@@ -299,57 +299,6 @@ static void print_split(const ana_diagnosis *of, text_buffer *out)
     print_share(of, "mean over the stages", split->level_ns[ANA_LEVEL_DIVISIBLE], "", out);
 }
 
-static void print_number(const char *format, double value, text_buffer *out)
-{
-    char text[32] = "-";
-    if (!isnan(value)) snprintf(text, sizeof text, format, value);
-    text_format(out, "%s", text);
-}
-
-static void print_half_life(const ana_predictability *of, text_buffer *out)
-{
-    if (of->half_life == 0) {
-        text_append(out, "none");
-    } else if (of->half_life < 0) {
-        text_append(out, "beyond half of the run");
-    } else {
-        text_format(out, "%d samples", of->half_life);
-    }
-}
-
-static void print_lags(const ana_diagnosis *of, text_buffer *out)
-{
-    static const char *const labels[] = {"samples ahead      ", "correlation        ",
-                                         "R^2 of 'as it is'  "};
-    for (int line = 0; line < 3; line++) {
-        text_format(out, "  %s", labels[line]);
-        for (int number = 0; number < of->forecast.lag_count; number++) {
-            const ana_lag *each = &of->forecast.lags[number];
-            if (each->lag & (each->lag - 1)) continue; // powers of two
-            if (line == 0) text_format(out, " %6d", each->lag);
-            if (line > 0) {
-                text_format(out, " %6.2f", line == 1 ? each->correlation : each->persistence_r2);
-            }
-        }
-        text_append(out, "\n");
-    }
-}
-
-static void print_forecast(const ana_diagnosis *of, text_buffer *out)
-{
-    const ana_forecastability *forecast = &of->forecast;
-    text_append(out, "\nHow well an iteration tells the next ones, of the layers' shares\n");
-    text_append(out, "  variation ");
-    print_number("%.4f", forecast->overall.variation_ratio, out);
-    text_append(out, " of the mean, of its variance noise ");
-    print_number("%.2f", forecast->overall.noise_ratio, out);
-    text_format(out, "; %s%d jumps; half-life ", forecast->change_points_capped ? "over " : "",
-                forecast->change_point_count);
-    print_half_life(&forecast->overall, out);
-    text_append(out, "\n");
-    if (forecast->lag_count > 0 && !isnan(forecast->lags[0].correlation)) print_lags(of, out);
-}
-
 static void print_caveat(const char *words, text_buffer *out)
 {
     text_buffer line = {0};
@@ -417,7 +366,6 @@ void ana_diagnosis_print(const ana_diagnosis *diagnosis, text_buffer *out)
     print_verdict(diagnosis, out);
     print_gains(diagnosis, out);
     print_split(diagnosis, out);
-    print_forecast(diagnosis, out);
     print_caveats(diagnosis, out);
     text_append(out, "\n");
     ana_inputs_print(&diagnosis->setup->study->inputs, out);
@@ -495,49 +443,6 @@ static void write_split(json_writer *writer, const ana_diagnosis *of)
     json_end_object(writer);
 }
 
-static void write_predictability(json_writer *writer, const ana_predictability *of)
-{
-    put_ratio(writer, "share_mean", of->share_mean);
-    put_ratio(writer, "variation_ratio", of->variation_ratio);
-    put_ratio(writer, "noise_ratio", of->noise_ratio);
-    json_write_key(writer, "half_life");
-    if (of->half_life < 0) {
-        json_write_null(writer);
-    } else {
-        json_write_int64(writer, of->half_life);
-    }
-}
-
-static void write_forecast(json_writer *writer, const ana_diagnosis *of)
-{
-    const ana_forecastability *forecast = &of->forecast;
-    json_write_key(writer, "predictability");
-    json_begin_object(writer);
-    write_predictability(writer, &forecast->overall);
-    json_put_int64(writer, "change_points", forecast->change_point_count);
-    json_put_bool(writer, "change_points_capped", forecast->change_points_capped);
-    json_write_key(writer, "lags");
-    json_begin_array(writer);
-    for (int number = 0; number < forecast->lag_count; number++) {
-        json_begin_object(writer);
-        json_put_int64(writer, "lag", forecast->lags[number].lag);
-        put_ratio(writer, "correlation", forecast->lags[number].correlation);
-        put_ratio(writer, "persistence_r2", forecast->lags[number].persistence_r2);
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-    json_write_key(writer, "layers");
-    json_begin_array(writer);
-    for (int layer = 0; layer < of->series->layer_count; layer++) {
-        json_begin_object(writer);
-        json_put_int64(writer, "layer", layer);
-        write_predictability(writer, &forecast->layers[layer]);
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-    json_end_object(writer);
-}
-
 static void write_row(json_writer *writer, const ana_row_gain *gain)
 {
     json_begin_object(writer);
@@ -586,7 +491,6 @@ void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
     write_run(&writer, diagnosis);
     write_gains(&writer, diagnosis);
     write_split(&writer, diagnosis);
-    write_forecast(&writer, diagnosis);
     json_write_key(&writer, "inputs");
     ana_inputs_write(&diagnosis->setup->study->inputs, &writer);
     json_end_object(&writer);
