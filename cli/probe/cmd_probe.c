@@ -128,8 +128,9 @@ static int list_large(const probe_request *request, exec_probe_product *large)
 {
     static const int cpu_sides[] = {256, 512, 1024};
     static const int cuda_sides[] = {2048, 4096, 8192};
-    const int *sides = strcmp(request->device, "cuda") == 0 ? cuda_sides : cpu_sides;
-    const int count = request->bytes < (1 << 24) ? 1 : 3; // little memory: little work
+    const bool is_little = request->bytes < (1 << 24); // memory, and so work
+    const int *sides = !is_little && strcmp(request->device, "cuda") == 0 ? cuda_sides : cpu_sides;
+    const int count = is_little ? 1 : 3;
     for (int index = 0; index < count; index++) {
         large[index] = (exec_probe_product){
             .name = "square",

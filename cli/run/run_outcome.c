@@ -168,6 +168,7 @@ static void write_learning(const cli_run_outcome *outcome, json_writer *writer)
     write_doubles(writer, "loss", outcome->loss,
                   outcome->request->learns ? outcome->iteration_count : 0);
     if (!outcome->request->learns) return;
+    json_put_int64(writer, "announced_changes", outcome->result.change_count);
     write_doubles(writer, "gradient_norm", outcome->gradient_norm, outcome->iteration_count);
     write_hash(writer, "loss_hash", outcome->loss_hash);
     write_hash(writer, "state_hash", outcome->state_hash);

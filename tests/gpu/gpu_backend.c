@@ -2,8 +2,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-const bool gpu_is_emulated = false;
+bool gpu_is_small;
 
 status gpu_open(exec_cuda_kind kind, int place, int place_count, exec_kernels **kernels,
                 error_message *err)
@@ -11,8 +12,9 @@ status gpu_open(exec_cuda_kind kind, int place, int place_count, exec_kernels **
     return exec_kernels_cuda_open(kind, place, place_count, kernels, err);
 }
 
-void gpu_skip_without(void)
+void gpu_begin(int argc, char **argv)
 {
+    gpu_is_small = argc > 1 && strcmp(argv[1], "--smoke") == 0;
     exec_kernels *kernels = NULL;
     error_message err = {.code = STATUS_OK};
     if (gpu_open(EXEC_CUDA_FP32, 0, 1, &kernels, &err) == STATUS_OK) {

@@ -331,7 +331,7 @@ int main(int argc, char **argv)
 {
     setup of = {.is_smoke = bench_is_smoke(argc, argv), .rows = 4096, .width = 2048};
     if (of.is_smoke) of = (setup){.is_smoke = true, .rows = 128, .width = 64};
-    gpu_skip_without();
+    gpu_begin(argc, argv);
     error_message err = {.code = STATUS_OK};
     double whole_ns = 0.0;
     static const exec_cuda_kind kinds[] = {EXEC_CUDA_BF16, EXEC_CUDA_FP32};

@@ -1,64 +1,119 @@
-# Usage: sh tests/gpu/run_all.sh RESULTS [BIN]
-# Everything that one GPU can settle, in under 8 minutes: kernels beside plain C, the same bits under
-# every plan, speeds beside cuBLASLt alone and PyTorch, training, a recorded trace of each mechanism, and
-# the simulator against execution on 2, 4 and 8 stages for every balancer. For a machine with a GPU of
-# compute capability 8.0 or 9.0, its driver and cuBLAS 13.
-# BIN holds the programs (tests/gpu/pack.sh packs them with their libraries); without it they are
-# built by `cmake --preset release`. Writes RESULTS/*.jsonl, traces and logs; tests/gpu/validation_table.py
-# makes a table of them. Ends with 0 if nothing failed; a step that its time limit stops counts as failed.
+# Usage: sh tests/gpu/run_all.sh RESULTS [BIN] [--stage N]
+# Everything that one GPU can settle, in four stages of at most 8 minutes each; all, or the one that is named:
+#   1  kernels beside plain C, and under each tool of compute-sanitizer
+#   2  training: the same bits under every plan, schedule and migration; a trace of each mechanism
+#   3  figures: products and attention beside cuBLASLt alone and PyTorch, what an op costs beside its
+#      kernels, and the simulator beside execution, which fails beyond a stated error
+#   4  the node's hardware file
+# For a machine with a GPU of compute capability 8.0 or later, its driver and cuBLAS 13; nothing else. BIN
+# holds the programs with their libraries; where it is not given they are in bin/ of what
+# tests/gpu/pack.sh has packed, else they are built by CMake. Leaves at most 8 files in RESULTS; what a
+# stage has got until then also when it is killed. tests/gpu/validation_table.py makes a table of them.
+# Ends with 0 if nothing failed; a step that its own limit or the stage's stops counts as failed.
+#
+# SMOKE=1 takes the smallest sizes, for a trial on an emulated GPU (tests/gpu/pack.sh --emulated);
+# DEVICE=cpu plays the runs on the host. Neither says anything about time: TOLERANCE is 10 then.
+# shellcheck disable=SC2086 # lists of words
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-results=${1:?usage: sh tests/gpu/run_all.sh RESULTS [BIN]}
-mkdir -p "$results"
-results=$(cd "$results" && pwd)
-bin=${2:-}
-failed=0
-begin=$(date +%s)
-
+stage_count=4
 # shellcheck source=gpu/steps.sh
 . "$root/tests/gpu/steps.sh"
+read_arguments "$@"
 
-find_programs
-write_facts gpu
+if [ -n "${SMOKE:-}" ]; then
+    smoke=--smoke bits_model='3 16 2 64 1 4 4' model='3 16 2 32 1 4 6' probed='--seconds 0.001 --bytes 65536 --tokens 16 --precision fp32'
+    : "${TOLERANCE:=10}" "${HARDWARE:=cpu-core}"
+else
+    # Layers, width, heads, tokens of a sequence, sequences of a microbatch, microbatches, iterations. Ops of the
+    # second last about a millisecond on an eighth of an H100.
+    smoke='' bits_model='8 512 8 512 4 8 6' model=${MODEL:-'16 1024 16 2048 4 16 12'} probed='--seconds 0.2'
+    case $device in
+    cpu) bits_model='6 64 4 64 2 8 6' model=${MODEL:-'6 64 4 128 2 8 12'} probed='--seconds 0.05' ;;
+    esac
+fi
+if [ "$device" = cpu ]; then : "${TOLERANCE:=10}"; fi
 
-step kernels 90 "$bin/gpu_test_kernels"
-step training 90 "$bin/gpu_test_training"
+# preset_of_gpu: the shipped hardware whose dense peak is this GPU's.
+preset_of_gpu() {
+    case $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1) in
+    *H200*) echo h200-sxm ;;
+    *B200*) echo b200 ;;
+    *A100*) echo a100-sxm-80gb ;;
+    *) echo h100-sxm ;;
+    esac
+}
+mechanisms='moe mod early-exit pruning freezing sparse-attention'
 
-step figures 90 "$bin/gpu_measure_kernels"
-keep_figures figures
-step cublaslt 30 "$bin/gpu_measure_cublaslt"
-keep_figures cublaslt
-step sdpa 30 "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
-keep_figures sdpa
-
-# A model whose ops last about a millisecond on an eighth of an H200; small enough to be made quickly.
-layers=${LAYERS:-16} width=${WIDTH:-1024} heads=${HEADS:-16} length=${LENGTH:-2048}
-sequences=${SEQUENCES:-4} microbatches=${MICROBATCHES:-16} iterations=${ITERATIONS:-8}
-write_model
-
-for stages in 1 2 4 8; do
-    write_study even "$stages" '{"balancer":"even"}' none
-    run_study bits 40 "even-$stages" --device cuda --precision bf16
-done
-write_study moving 4 '{"balancer":"partition","policy":"every:2"}' none
-run_study bits 40 moving-4 --device cuda --precision bf16
-same_hashes bits
-
-for mechanism in moe mod early-exit pruning freezing sparse-attention; do
-    write_study "$mechanism" 4 '{"balancer":"even"}' "$mechanism"
-    run_study trace 40 "$mechanism-4" --device cuda --precision bf16 --record "$results/$mechanism.db"
-done
-
-for stages in 2 4 8; do
-    for balancer in even parameters tuned partition diffusion makespan; do
-        policy=',"policy":"every:3"'
-        case $balancer in
-        even | tuned) policy= ;;
-        esac
-        write_study "$balancer" "$stages" "{\"balancer\":\"$balancer\"$policy}" mod
-        run_study agreement 30 "$balancer-$stages" --device cuda --precision bf16
+stage_1() {
+    step kernels 120 "$bin/gpu_test_kernels" $smoke
+    for tool in memcheck racecheck synccheck initcheck; do
+        sanitize $tool 80 "$bin/gpu_test_kernels" --smoke
     done
-done
+}
 
-echo "tests/gpu/run_all.sh: $(($(date +%s) - begin)) s; $failed failed; results in $results" >&2
-[ "$failed" -eq 0 ]
+stage_2() {
+    step training 120 "$bin/gpu_test_training" $smoke
+    write_model bits "$bits_model"
+    for stages in 1 2 4 8; do
+        if [ "$stages" -gt $((layers + 2)) ]; then continue; fi
+        write_study bits even "$stages" zb-h1 '{"balancer":"even"}'
+        run_study bits 40 "even-$stages-zb-h1" $computes
+    done
+    for schedule in gpipe 1f1b zb-h2 interleaved-1f1b zb-v; do
+        write_study bits even 2 $schedule '{"balancer":"even"}'
+        run_study bits 40 "even-2-$schedule" $computes
+    done
+    write_study bits moving 4 zb-h1 '{"balancer":"parameters","policy":"every:1"}'
+    run_study bits 40 moving-4-zb-h1 $computes
+    same_hashes bits
+    for mechanism in $mechanisms; do
+        for stages in 1 4; do
+            write_study bits "$mechanism" "$stages" zb-h1 '{"balancer":"parameters","policy":"every:1"}' "$mechanism"
+            run_study "$mechanism" 40 "$mechanism-$stages-zb-h1" $computes
+        done
+        same_hashes "$mechanism"
+        began "$mechanism"
+    done
+    write_model trace "$model"
+    for mechanism in $mechanisms; do
+        write_study trace "$mechanism" 2 zb-h1 '{"balancer":"even"}' "$mechanism"
+        run_study trace 60 "$mechanism-2-zb-h1" $computes --record "$work/$mechanism.db"
+    done
+}
+
+stage_3() {
+    step figures 90 "$bin/gpu_measure_kernels" $smoke
+    keep_figures figures
+    step cublaslt 30 "$bin/gpu_measure_cublaslt" $smoke
+    keep_figures cublaslt
+    # PyTorch has libraries of its own, which ours must not replace.
+    step sdpa 60 env -u LD_LIBRARY_PATH "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
+    keep_figures sdpa
+    write_model agreement "$model"
+    for stages in 4 2 8; do
+        if [ "$stages" -gt $((layers + 2)) ]; then continue; fi
+        for schedule in 1f1b zb-h1; do
+            write_study agreement even "$stages" $schedule '{"balancer":"even"}'
+            run_study agreement 40 "even-$stages-$schedule" $computes
+            within "${TOLERANCE:-0.03}"
+        done
+    done
+    for balancer in parameters partition diffusion makespan; do
+        write_study agreement "$balancer" 4 zb-h1 "{\"balancer\":\"$balancer\",\"policy\":\"every:3\"}" mod
+        run_study agreement 40 "$balancer-4-zb-h1" $computes
+        within "${TOLERANCE:-0.10}"
+    done
+}
+
+stage_4() {
+    write_model probe "$model"
+    told="--hardware ${HARDWARE:-$(preset_of_gpu)}" measured_dtype=bfloat16
+    if [ "$device" = cpu ]; then told=; fi
+    if [ -n "$smoke" ]; then told="$told --model $work/probe-model.json"; fi
+    case "$device $probed" in *cpu* | *fp32*) measured_dtype=float32 ;; esac
+    step probe 240 "$bin/dynmo" probe --device "$device" $told $probed -o "$work/hardware.json"
+    step hardware 20 "$bin/dynmo" model --model gpt2 --dtype $measured_dtype --hardware "$work/hardware.json"
+}
+
+run_stages

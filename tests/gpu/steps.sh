@@ -1,28 +1,63 @@
 # shellcheck shell=sh disable=SC2154
-# What tests/gpu/run_all.sh and tests/multigpu/run_all.sh share. They set root, results, bin and failed.
+# What tests/gpu/run_all.sh and tests/multigpu/run_all.sh share. They set root and stage_count, define stage_N for
+# each and end with run_stages, which ends with 0 if nothing failed.
 
-build() {
-    cmake -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release &&
-        cmake --build "$root/build" --parallel "$(nproc)"
+stage_seconds=${STAGE_SECONDS:-480}
+failed=0
+device=${DEVICE:-cuda}
+case $device in
+cuda) computes='--device cuda --precision bf16' dtype=bfloat16 ;;
+*) computes="--device $device" dtype=float32 ;;
+esac
+
+# read_arguments RESULTS [BIN] [--stage N]: sets results, bin and stages_to_run, and makes work.
+read_arguments() {
+    results='' bin='' stages_to_run=$(seq "$stage_count")
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --stage)
+            stages_to_run=${2:?--stage: which of 1 to $stage_count}
+            case $stages_to_run in
+            [!1-9]* | ?*[!0-9]* | ??*) stages_to_run=0 ;;
+            esac
+            if [ "$stages_to_run" -lt 1 ] || [ "$stages_to_run" -gt "$stage_count" ]; then
+                echo "--stage $2: there are stages 1 to $stage_count" >&2
+                exit 2
+            fi
+            shift
+            ;;
+        *) if [ -z "$results" ]; then results=$1; else bin=$1; fi ;;
+        esac
+        shift
+    done
+    mkdir -p "${results:?usage: run_all.sh RESULTS [BIN] [--stage N]}"
+    results=$(cd "$results" && pwd)
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
 }
 
-# find_programs: sets bin, building the programs if none were given; and where their libraries are.
+# find_programs: sets bin, building the programs if there are none, and where their libraries are.
 find_programs() {
+    if [ -z "$bin" ] && [ -d "$root/bin" ]; then bin=$root/bin; fi
     if [ -z "$bin" ]; then
-        if ! build >"$results/build.log" 2>&1; then
-            tail -n 5 "$results/build.log" >&2
+        if ! { cmake -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release &&
+            cmake --build "$root/build" --parallel "$(nproc)"; } >"$work/build.log" 2>&1; then
+            tail -n 5 "$work/build.log" >&2
             echo 'the build failed' >&2
             exit 1
         fi
-        bin=$results/bin
+        bin=$work/bin
         mkdir -p "$bin"
         for program in "$root"/build/dynmo "$root"/build/dynmo_*.so "$root"/build/tests/gpu_* \
             "$root"/build/tests/multigpu_*; do
-            if [ -f "$program" ]; then ln -sf "$program" "$bin/"; fi
+            if [ -f "$program" ]; then ln -s "$program" "$bin/"; fi
         done
     fi
     bin=$(cd "$bin" && pwd)
-    paths=$bin/lib:$(folder_of libcublasLt.so.13):$(folder_of libnccl.so.2):$(folder_of libcuda.so.1)
+    paths=$bin/lib
+    for library in libcublasLt.so.13 libnccl.so.2 libcuda.so.1; do
+        paths=$paths:$(folder_of $library)
+    done
     export LD_LIBRARY_PATH="$paths${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     if ! "$bin/dynmo" --version >/dev/null; then
         echo "$bin/dynmo does not start" >&2
@@ -30,9 +65,10 @@ find_programs() {
     fi
 }
 
-# folder_of LIBRARY: where it lies, if the loader may not find it by itself.
+# folder_of LIBRARY: where it lies, if the loader does not find it by itself.
 folder_of() {
-    for place in /usr/local/cuda*/lib64 /usr/local/cuda*/targets/x86_64-linux/lib /usr/local/nvidia \
+    if ldconfig -p 2>/dev/null | grep -q "$1 "; then return; fi
+    for place in /usr/local/nvidia /usr/local/cuda*/lib64 /usr/local/cuda*/targets/x86_64-linux/lib \
         /usr/lib/x86_64-linux-gnu /opt /usr/local/lib /usr/lib/python3; do
         found=$(find "$place" -name "$1" 2>/dev/null | head -n 1)
         if [ -n "$found" ]; then
@@ -42,66 +78,126 @@ folder_of() {
     done
 }
 
-# write_facts KIND: the machine, as the first line of results.jsonl.
-write_facts() {
+run_stages() {
+    find_programs
+    for number in $stages_to_run; do
+        begin_stage "$number"
+        "stage_$number"
+        end_stage "$number"
+    done
+    [ "$failed" -eq 0 ]
+}
+
+# begin_stage N: its deadline, and the machine as the first line of the results.
+begin_stage() {
+    stage=$1
+    stage_end=$(($(date +%s) + stage_seconds))
+    if [ -s "$results/results.jsonl" ]; then return; fi
     gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null |
         head -n 16 | tr '\n' ';' || true)
-    commit=$(git -C "$root" describe --always --dirty 2>/dev/null || cat "$bin/commit" 2>/dev/null ||
+    commit=$(cat "$bin/commit" 2>/dev/null || git -C "$root" describe --always --dirty 2>/dev/null ||
         echo unknown)
-    nvcc=$(nvcc --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p' || true)
-    printf '{"step":"facts","kind":"%s","gpu":"%s","commit":"%s","nvcc":"%s","system":"%s"}\n' \
-        "$1" "$gpus" "$commit" "$nvcc" "$(uname -sr), $(nproc) cores" >"$results/results.jsonl"
-    : >"$results/figures.jsonl"
+    printf '{"step":"facts","device":"%s","emulated":%s,"gpu":"%s","commit":"%s","system":"%s","date":"%s"}\n' \
+        "$device" "$([ -f "$bin/emulated" ] && echo true || echo false)" "$gpus" "$commit" \
+        "$(uname -sr), $(nproc) cores" "$(date -u +%Y-%m-%dT%H:%MZ)" >"$results/results.jsonl"
+}
+
+# end_stage: packs what it left, beside the lines that are in RESULTS already.
+end_stage() {
+    tar -C "$work" -czf "$results/logs.tar.gz" --exclude='*.db' --exclude=bin .
+    if [ -n "$(find "$work" -name '*.db')" ]; then
+        (cd "$work" && tar -czf "$results/traces.tar.gz" ./*.db)
+    fi
+    if [ -f "$work/hardware.json" ]; then cp "$work/hardware.json" "$results/"; fi
+    echo "stage $1: $((stage_seconds - stage_end + $(date +%s))) s; $failed failed so far" >&2
+}
+
+# Mechanisms with what makes them begin within the first iterations.
+mechanism_of() {
+    case $1 in
+    moe) echo '{"name":"moe","expert_count":8,"top_k":2}' ;;
+    mod) echo '{"name":"mod","capacity_ratio":0.125}' ;;
+    early-exit) echo '{"name":"early-exit","settle_iterations":1,"threshold":0.9,"first_exit":1}' ;;
+    pruning) echo '{"name":"pruning","start_iteration":1,"end_iteration":5,"interval":2}' ;;
+    freezing) echo '{"name":"freezing","start_iteration":1,"interval":1,"tolerance":1,"patience":1}' ;;
+    sparse-attention) echo '{"name":"sparse-attention","affinity":1.5'"${SMOKE:+,\"block_rows\":16}}" ;;
+    esac
 }
 
 # step NAME SECONDS COMMAND...: runs it in tests/ and notes how it ended; its output is in NAME.log.
 step() {
-    name=$1 limit=$2
+    name=$1 limit=$2 outcome='' code=0
     shift 2
     started=$(date +%s)
-    code=0
-    (cd "$root/tests" && timeout -k 5 "$limit" "$@") >"$results/$name.log" 2>&1 || code=$?
+    if [ "$limit" -gt $((stage_end - started)) ]; then limit=$((stage_end - started)); fi
+    if [ "$limit" -lt 1 ]; then
+        note "$name" stopped 0 'no time is left in this stage'
+        return
+    fi
+    (cd "$root/tests" && timeout -k 5 "$limit" "$@") >"$work/$name.log" 2>&1 || code=$?
     case $code in
     0) outcome=passed ;;
     77) outcome=skipped ;;
     124 | 137) outcome=stopped ;;
+    4) outcome=beyond ;;
     *) outcome=failed ;;
     esac
-    case $outcome in
-    stopped | failed) failed=$((failed + 1)) ;;
-    esac
-    last=$(tail -n 1 "$results/$name.log" | tr -d '"\134' | cut -c 1-200)
+    last=$(tail -n 1 "$work/$name.log" | tr -d '"\134' | cut -c 1-200)
     case $last in
     '{'*) last= ;;
     esac
-    printf '{"step":"%s","outcome":"%s","seconds":%d,"says":"%s"}\n' "$name" "$outcome" \
-        $(($(date +%s) - started)) "$last" >>"$results/results.jsonl"
-    echo "$name: $outcome, $(($(date +%s) - started)) s $last" >&2
+    note "$name" "$outcome" $(($(date +%s) - started)) "$last"
+}
+
+# note NAME OUTCOME SECONDS TEXT: a line of results.jsonl. What neither passed nor was skipped has failed.
+note() {
+    case $2 in
+    passed | skipped) ;;
+    *) failed=$((failed + 1)) ;;
+    esac
+    printf '{"step":"%s","stage":%d,"outcome":"%s","seconds":%d,"says":"%s"}\n' \
+        "$1" "$stage" "$2" "$3" "$4" >>"$results/results.jsonl"
+    echo "$1: $2, $3 s $4" >&2
+}
+
+# sanitize TOOL SECONDS COMMAND...: the same under a tool of compute-sanitizer, which must find nothing.
+sanitize() {
+    tool=$1 seconds=$2
+    shift 2
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null || true)
+    sanitizer=$(echo "$sanitizer" | head -n 1)
+    if [ -z "$sanitizer" ]; then
+        note "$tool" skipped 0 'there is no compute-sanitizer on this machine'
+        return
+    fi
+    step "$tool" "$seconds" "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 20 "$@"
 }
 
 # keep_figures NAME: the figures that a step has printed.
 keep_figures() {
-    grep '^{"bench"' "$results/$1.log" >>"$results/figures.jsonl" || true
+    grep '^{"bench"' "$work/$1.log" >>"$results/figures.jsonl" || true
 }
 
-# write_model: by layers, width, heads and length.
+# write_model KIND NUMBERS: what the studies of this kind train; see run_all.sh for the numbers.
 write_model() {
+    kind=$1
+    # shellcheck disable=SC2086 # a list of words
+    set -- $2
+    layers=$1 length=$4 sequences=$5 microbatches=$6 iterations=$7
     printf '{"model_type":"gpt2","n_layer":%d,"n_embd":%d,"n_head":%d,"n_positions":%d,"vocab_size":256,"tie_word_embeddings":false}\n' \
-        "$layers" "$width" "$heads" "$length" >"$results/model.json"
+        "$1" "$2" "$3" "$4" >"$work/$kind-model.json"
 }
 
-# write_study NAME STAGES ROWS MECHANISM: RESULTS/NAME-STAGES.json
+# write_study KIND NAME STAGES SCHEDULE ROW [MECHANISM]: NAME-STAGES-SCHEDULE.json
 write_study() {
-    case $4 in
-    none) key= ;;
-    *) key=",$(tr '\n' ' ' <"$root/models/studies/run/$4.json" | sed -n 's/.*\("mechanism": {[^}]*}\).*/\1/p')" ;;
-    esac
-    cat >"$results/$1-$2.json" <<END
-{"schema":"dynmo-study/1","name":"$1","model":"model.json","hardware":"h200-sxm",
- "training":{"iterations":$iterations,"sequence_length":$length,"microbatch_size":$sequences,"microbatches":$microbatches,"dtype":"bfloat16"},
- "pipeline":{"stages":$2,"schedule":"zb-h1"},
- "balancing":[$3],
- "execution":{"text":"$root/README.md","seed":1$key}}
+    key=
+    if [ -n "${6:-}" ]; then key=",\"mechanism\":$(mechanism_of "$6")"; fi
+    cat >"$work/$2-$3-$4.json" <<END
+{"schema":"dynmo-study/1","name":"$2","model":"$1-model.json","hardware":"h100-sxm",
+ "training":{"iterations":$iterations,"sequence_length":$length,"microbatch_size":$sequences,"microbatches":$microbatches,"dtype":"$dtype"},
+ "pipeline":{"stages":$3,"schedule":"$4"},
+ "balancing":[$5],
+ "execution":{"text":"$root/LICENSE","seed":1$key}}
 END
 }
 
@@ -110,22 +206,43 @@ run_study() {
     kind=$1 limit=$2 study=$3
     shift 3
     # shellcheck disable=SC2086 # a list of words
-    step "$kind-$study" "$limit" ${launcher:-} "$bin/dynmo" run "$results/$study.json" "$@" --json
-    sed -n "s/^{/{\"step\":\"$kind\",\"study\":\"$study\",/p" "$results/$kind-$study.log" \
-        >>"$results/runs.jsonl"
+    step "$kind-$study" "$limit" ${launcher:-} "$bin/dynmo" run "$work/$study.json" "$@" --json
+    if [ -f "$work/$kind-$study.log" ]; then
+        sed -n "s/^{/{\"step\":\"$kind\",\"study\":\"$study\",/p" "$work/$kind-$study.log" \
+            >>"$results/runs.jsonl"
+    fi
 }
 
-# same_hashes KIND: whether all runs of this kind have learnt the same.
+# hashes_of KIND: what the runs of a kind have learnt, each different result once.
+hashes_of() {
+    grep "\"step\":\"$1\"" "$results/runs.jsonl" |
+        sed 's/.*\("loss_hash":"[0-9a-f]*"\).*\("state_hash":"[0-9a-f]*"\).*/\1 \2/; s/"//g' | sort -u
+}
+
+# same_hashes KIND: whether all runs of this kind have learnt the same, and layers have moved in one.
 same_hashes() {
-    hashes=$(grep "\"step\":\"$1\"" "$results/runs.jsonl" |
-        sed 's/.*\("loss_hash":"[0-9a-f]*","state_hash":"[0-9a-f]*"\).*/\1/' | sort -u | grep -c . || true)
+    found=$(hashes_of "$1" | grep -c . || true)
     runs=$(grep -c "\"step\":\"$1\"" "$results/runs.jsonl" || true)
+    moved=$(grep "\"step\":\"$1\"" "$results/runs.jsonl" | grep -c '"moved_layers":[1-9]' || true)
     outcome=passed
-    if [ "$hashes" -ne 1 ]; then
-        outcome=failed
-        failed=$((failed + 1))
+    if [ "$found" -ne 1 ] || [ "$moved" -eq 0 ]; then outcome=failed; fi
+    note "same-bits-$1" $outcome 0 "$runs runs, $moved of them moved layers, $found different results"
+}
+
+# began MECHANISM: whether it did anything: the losses are others than without it.
+began() {
+    outcome=passed
+    found=$(hashes_of "$1" | cut -d ' ' -f 1)
+    if [ -z "$found" ] || [ "$found" = "$(hashes_of bits | cut -d ' ' -f 1)" ]; then outcome=failed; fi
+    note "began-$1" $outcome 0 ''
+}
+
+# within RATIO: whether the last run took what the simulator says, to this error.
+within() {
+    error=$(sed -n 's/.*"error_ratio":\([-0-9.e+]*\),.*/\1/p' "$work/$name.log" 2>/dev/null)
+    outcome=beyond
+    if awk -v error="$error" -v most="$1" 'BEGIN { exit !(error != "" && error <= most && -error <= most) }'; then
+        outcome=passed
     fi
-    printf '{"step":"same-bits-%s","outcome":"%s","seconds":0,"says":"%d runs, %d different results"}\n' \
-        "$1" "$outcome" "$runs" "$hashes" >>"$results/results.jsonl"
-    echo "same bits: $outcome, $runs runs, $hashes different results" >&2
+    note "error-$study" $outcome 0 "$error, at most $1"
 }

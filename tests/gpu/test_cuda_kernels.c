@@ -281,7 +281,7 @@ static void check_all_attention(gpu_pair *pair)
     }
     check_attention(pair, 64, 1, 128, 150, false);
     check_attention(pair, 64, 3, 48, 150, false); // no width of the matrix units' kernels
-    if (gpu_is_emulated) return;
+    if (gpu_is_small) return;
     check_attention(pair, 64, 8, 64, 4000, false);
     check_attention(pair, 64, 8, 128, 3000, true);
 }
@@ -316,7 +316,7 @@ static int check_against_plain_c(exec_cuda_kind kind)
     check_ends(&both, 300, 40, 16, 12);
     check_mask(&both, 21000);
     check_all_attention(&both);
-    if (!gpu_is_emulated) {
+    if (!gpu_is_small) {
         check_matmuls(&both, 16);
         check_elements(&both, 3000000);
         check_optimizer(&both, 1000000);
@@ -387,9 +387,9 @@ static int check_parts(void)
     return failures;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    gpu_skip_without();
+    gpu_begin(argc, argv);
     const int failures = check_against_plain_c(EXEC_CUDA_FP32) +
                          check_against_plain_c(EXEC_CUDA_BF16) + check_parts();
     printf("%s\n", failures == 0 ? "all operations agree with plain C" : "failed");

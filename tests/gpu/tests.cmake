@@ -27,6 +27,13 @@ if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
     $<TARGET_OBJECTS:gpu_emulation_kernels>)
   target_include_directories(gpu_emulation BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation)
   target_link_libraries(gpu_emulation PUBLIC exec dynmo_flags m)
+
+  # The same as a module, to try beside a copy of the program what will run on a GPU (gpu/pack.sh --emulated).
+  add_library(gpu_emulated_module MODULE ${CMAKE_SOURCE_DIR}/exec/cuda/cuda_module.c)
+  target_link_libraries(gpu_emulated_module PRIVATE gpu_emulation)
+  set_target_properties(gpu_emulation gpu_emulation_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(gpu_emulated_module PROPERTIES PREFIX "" OUTPUT_NAME dynmo_cuda
+    LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)
 endif()
 
 # add_gpu_test(<name>): tests/gpu/test_cuda_<name>.c, a plain program.

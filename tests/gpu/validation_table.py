@@ -34,6 +34,10 @@ class Results:
         self.facts = next((step for step in self.steps if step["step"] == "facts"), {})
 
     def title(self):
+        if self.facts.get("device") == "cpu":
+            return "a host"
+        if self.facts.get("emulated"):
+            return "emulated GPU"
         gpus = [gpu.strip() for gpu in self.facts.get("gpu", "").split(";") if gpu.strip()]
         names = {gpu.split(",")[0] for gpu in gpus}
         name = " and ".join(sorted(names)) or "no GPU"
@@ -42,11 +46,15 @@ class Results:
     def outcome(self, step):
         found = [entry["outcome"] for entry in self.steps if entry["step"] == step]
         return {"passed": "yes", "failed": "**failed**", "stopped": "**too slow**",
-                "skipped": "skipped"}.get(found[0]) if found else None
+                "skipped": "skipped", "beyond": "**beyond**"}.get(found[0]) if found else None
 
     def passed_of(self, prefix):
         found = [entry["outcome"] for entry in self.steps if entry["step"].startswith(prefix)]
         return f"{found.count('passed')} of {len(found)}" if found else None
+
+    def outcomes(self, *steps):
+        found = [self.outcome(step) for step in steps]
+        return ", ".join(found) if all(found) else None
 
     def rates(self, bench, setting=""):
         return {entry["setting"]: entry["value"] for entry in self.figures
@@ -73,10 +81,15 @@ class Results:
 ROWS = [
     ("Every kernel beside plain C, fp32 and bf16", "kernels",
      lambda r: r.outcome("kernels")),
+    ("The same under memcheck, racecheck, synccheck, initcheck", None,
+     lambda r: r.outcomes("memcheck", "racecheck", "synccheck", "initcheck")),
     ("Training beside `cpu`; the same bits under every plan, all mechanisms", "training",
      lambda r: r.outcome("training")),
     ("The same bits on every number of stages, and through migrations", None,
      lambda r: r.outcome("same-bits-bits")),
+    ("The same bits with each of the six mechanisms, which begin within the run", None,
+     lambda r: r.passed_of(("same-bits-m", "same-bits-e", "same-bits-p", "same-bits-f",
+                            "same-bits-s", "began-"))),
     ("Products of a layer, bf16, median; share of cuBLASLt alone", None,
      lambda r: r.speed("product_tflop_per_s", "cublaslt_alone_tflop_per_s", "bf16")),
     ("Attention forward, dense causal; share of PyTorch's SDPA", None,
@@ -87,6 +100,10 @@ ROWS = [
      lambda r: r.passed_of("trace-")),
     ("Simulated against executed time, all balancers: median, worst", None,
      lambda r: r.agreement()),
+    ("Likewise, within the stated error", None,
+     lambda r: r.passed_of("error-")),
+    ("The node's hardware file", None,
+     lambda r: r.outcome("hardware")),
     ("Activations from GPU to GPU by NCCL, with re-grouping", "messages",
      lambda r: r.outcome("messages")),
 ]
