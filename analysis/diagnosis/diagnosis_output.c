@@ -435,8 +435,6 @@ static void write_split(json_writer *writer, const ana_diagnosis *of)
     json_put_int64(writer, "static_lower_bound_ns", split->static_lower_bound_ns);
     json_put_bool(writer, "static_is_optimal", split->static_is_optimal);
     json_put_int64(writer, "drift_width", split->drift_width);
-    json_put_int64(writer, "trailing_ns", split->trailing_ns);
-    json_put_int64(writer, "trailing_width", split->trailing_width);
     write_plan(writer, "even_first_layer", split->even_first_layer, entries);
     write_plan(writer, "tuned_first_layer", split->tuned_first_layer, entries);
     write_plan(writer, "static_first_layer", split->static_first_layer, entries);

@@ -310,13 +310,11 @@ static void copy_plan(const splitting *split, const int *plan, int *plans, int i
     memcpy(plans + (size_t)index * entries, plan, entries * sizeof *plan);
 }
 
-/// The sum where every iteration has the plan of the `width` samples on each side of it, or of the
-/// `width` samples before it.
+/// The sum where every iteration has the plan of the `width` samples on each side of it.
 ///
-/// @param at_start of the first iteration, where nothing is before it; with is_trailing
-/// @param plans    [iterations][stage_count + 1] out, or NULL
-static status sum_windowed(splitting *split, int width, bool is_trailing, const int *at_start,
-                           int *plans, int64_t *sum_ns, error_message *err)
+/// @param plans [iterations][stage_count + 1] out, or NULL
+static status sum_windowed(splitting *split, int width, int *plans, int64_t *sum_ns,
+                           error_message *err)
 {
     const ana_series *series = split->series;
     int64_t ignored = 0;
@@ -325,22 +323,17 @@ static status sum_windowed(splitting *split, int width, bool is_trailing, const 
     *sum_ns = 0;
     clear_window(split);
     for (int index = 0; index < series->count; index++) {
-        const int wanted = is_trailing ? index : index + width + 1;
-        for (; end < wanted && end < series->count; end++) {
+        for (; end <= index + width && end < series->count; end++) {
             add_row(split, end, 1);
         }
         for (; begin < index - width; begin++) {
             add_row(split, begin, -1);
         }
-        const int *plan = at_start;
-        if (!is_trailing) add_row(split, index, -1);
-        if (index > 0 || !is_trailing) {
-            TRY(cut(split, split->window, split->plan, &ignored, err));
-            plan = split->plan;
-        }
-        if (!is_trailing) add_row(split, index, 1);
-        *sum_ns += bottleneck_of(series, index, plan, split->stage_count);
-        if (plans != NULL) copy_plan(split, plan, plans, index);
+        add_row(split, index, -1);
+        TRY(cut(split, split->window, split->plan, &ignored, err));
+        add_row(split, index, 1);
+        *sum_ns += bottleneck_of(series, index, split->plan, split->stage_count);
+        if (plans != NULL) copy_plan(split, split->plan, plans, index);
     }
     return STATUS_OK;
 }
@@ -353,7 +346,7 @@ static status keep_drift_plans(splitting *split, ana_imbalance_split *made, erro
     int64_t sum_ns = 0;
     made->drift_first_layer = plans;
     if (made->drift_width > 0) {
-        return sum_windowed(split, made->drift_width, false, NULL, plans, &sum_ns, err);
+        return sum_windowed(split, made->drift_width, plans, &sum_ns, err);
     }
     for (int index = 0; index < count; index++) {
         copy_plan(split, made->static_first_layer, plans, index);
@@ -364,20 +357,12 @@ static status keep_drift_plans(splitting *split, ana_imbalance_split *made, erro
 static status find_drift(splitting *split, ana_imbalance_split *made, error_message *err)
 {
     made->level_ns[ANA_LEVEL_DRIFT] = made->level_ns[ANA_LEVEL_STATIC];
-    made->trailing_ns = made->level_ns[ANA_LEVEL_TUNED];
     for (int width = 1; width < split->series->count; width *= 4) {
-        int64_t around_ns = 0;
-        int64_t trailing_ns = 0;
-        TRY(sum_windowed(split, width, false, NULL, NULL, &around_ns, err));
-        TRY(sum_windowed(split, width, true, made->tuned_first_layer, NULL, &trailing_ns, err));
-        if (around_ns < made->level_ns[ANA_LEVEL_DRIFT]) {
-            made->level_ns[ANA_LEVEL_DRIFT] = around_ns;
-            made->drift_width = width;
-        }
-        if (trailing_ns < made->trailing_ns) {
-            made->trailing_ns = trailing_ns;
-            made->trailing_width = width;
-        }
+        int64_t sum_ns = 0;
+        TRY(sum_windowed(split, width, NULL, &sum_ns, err));
+        if (sum_ns >= made->level_ns[ANA_LEVEL_DRIFT]) continue;
+        made->level_ns[ANA_LEVEL_DRIFT] = sum_ns;
+        made->drift_width = width;
     }
     return keep_drift_plans(split, made, err);
 }

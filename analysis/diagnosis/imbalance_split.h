@@ -50,8 +50,6 @@ typedef struct ana_imbalance_split {
     bool static_is_optimal;            // proven, by the bound or by trying all plans
     int drift_width;                   // samples on each side that DRIFT averages; 0: it is STATIC
     const int *drift_first_layer;      // [iterations][stage_count + 1] its plans
-    int64_t trailing_ns; // the same from the samples before each one only, at its best width
-    int trailing_width;
 } ana_imbalance_split;
 
 /// Splits the bottleneck of a series.
