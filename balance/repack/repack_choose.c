@@ -429,7 +429,6 @@ static status count_historical(repack_search *at, int64_t cap_bytes, int *rank_c
 {
     const bal_repack_question *question = at->question;
     const bal_repack_options *options = at->options;
-    const bal_placed_partition *before = question->before;
     bal_problem problem;
     bal_chain chain;
     *rank_count = at->now;
@@ -458,7 +457,6 @@ static status count_historical(repack_search *at, int64_t cap_bytes, int *rank_c
     fill_place_memory(at, &chain, bytes);
     const bal_pack_question ask = {.kind = options->kind,
                                    .rank_count = at->now,
-                                   .first_layer = before->first_layer,
                                    .memory_bytes = bytes,
                                    .cap_bytes = cap_bytes,
                                    .target_rank_count = target};

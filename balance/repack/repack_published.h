@@ -15,11 +15,9 @@
 #include <stdint.h>
 
 typedef struct bal_pack_question {
-    bal_repack_kind kind; // PUBLISHED to ROUND_ROBIN
+    bal_repack_kind kind; // published, coded, or one of the three rules for bins
     int rank_count;
-    const int *first_layer;      // [rank_count + 1] layers of each rank, in model order
     const int64_t *memory_bytes; // [rank_count] what each rank holds, >= 0
-    const bool *is_active;       // [rank_count] or NULL: all
     int64_t cap_bytes;           // of a rank
     int target_rank_count;       // as few ranks as are wanted, >= 1
 } bal_pack_question;
@@ -28,16 +26,8 @@ typedef struct bal_pack_question {
 typedef struct bal_pack_result {
     bool *is_active; // [rank_count]
     int active_count;
-    int64_t *memory_bytes; // [rank_count] as the algorithm counts it
-    int *first_held;       // [rank_count + 1] where each rank's layers begin in held
-    int *held;             // [first_held[rank_count]] layers of each rank in its own order; of
-                           // `published` with every copy
-    int transfer_count;    // a layer may go several times
-    int duplicate_transfer_count; // of layers from ranks that they have already left
-    bool is_dropped; // coded: the target was not met exactly; flags and books are changed, and no
-                     // layer moves
-    bool holds_released; // a rank that is not active holds layers
-    bool keeps_order;    // the ranks in use hold every layer once, in model order
+    int64_t *memory_bytes; // [rank_count] as the algorithm counts it, of `published` with copies
+    bool is_dropped;       // coded: the target was not met exactly, and no layer moves
 } bal_pack_result;
 
 /// Merges ranks.
@@ -46,26 +36,23 @@ typedef struct bal_pack_result {
 /// are below the cap and more than target ranks are active, src is released and all its layers go
 /// to dst. Nothing is subtracted from src and the loop goes on: it sends the same layers again.
 ///
-/// `coded` is DynMo's release, which empties src; but it too goes on, accepts a dst that is not
-/// active, refuses exact fits (as printed), and drops all transfers unless the target is met
-/// exactly, while the ranks stay marked as released. Layers arrive after those of dst.
+/// `coded` is DynMo's release, which empties src; but it too goes on, refuses exact fits (as
+/// printed), and drops all transfers unless the target is met exactly, while the ranks stay marked
+/// as released. Layers arrive after those of dst, which follow them in the model: any merge breaks
+/// the order.
 ///
 /// `first-fit`, `best-fit`, `round-robin`: the classical rules for bins, with whole active ranks as
 /// items in order of their number. A rank is kept unless one of the ranks kept so far has room
 /// (both together at most the cap): the first, the one with the least room, or the next in turn
 /// after the last receiver. Beyond the target nothing is merged.
 ///
-/// @return STATUS_INVALID if a count, a cut, a memory or the kind is not as above;
-/// STATUS_INFEASIBLE
-///         if `published` makes more than BAL_PACK_TRANSFERS_MAX transfers (copies of copies double
-///         with every rank).
+/// @return STATUS_INVALID if a count, a memory or the kind is not as above
 ///
-/// Time O(rank_count^2 + transfers).
+/// Time O(rank_count^2).
 /// Source: DynMo (SC'25), Algorithm 4; github.com/wahibium/DynMo at 7faf19e,
 /// megatron/balancer/pack.py.
 status bal_repack_published(const bal_pack_question *question, arena *memory,
                             bal_pack_result *result, error_message *err);
-enum { BAL_PACK_TRANSFERS_MAX = 1 << 22 };
 
 /// The paper's trigger: the time of all layers together is below this share of the start's, and
 /// there are ranks beyond the target.
