@@ -4,6 +4,7 @@
 static const cli_command *const commands[] = {
     // the first question, and the main job
     &cli_command_diagnose,
+    &cli_command_stragglers,
     &cli_command_simulate,
     &cli_command_study,
     &cli_command_merge,
@@ -19,6 +20,7 @@ static const cli_command *const commands[] = {
     &cli_command_import_csv,
     &cli_command_import_kineto,
     &cli_command_import_nsys,
+    &cli_command_import_ops,
     // what comes out
     &cli_command_converge,
     &cli_command_reproduce,

@@ -132,7 +132,7 @@ static void show_step(void *context)
     cli_progress_step(context);
 }
 
-/// Ranks that ran the ops of the trace's first iteration; 0: it has no timeline.
+/// Ranks of a replica that ran the ops of the trace's first iteration; 0: it has no timeline.
 static status recorded_ranks(trace_store *store, const char *name, arena *memory, int *ranks,
                              error_message *err)
 {
@@ -141,7 +141,10 @@ static status recorded_ranks(trace_store *store, const char *name, arena *memory
     int count = 0;
     TRY(trace_find(store, name, memory, &info, err));
     TRY(trace_ops(store, info.trace_id, (int)info.first_iteration, memory, &ops, &count, err));
-    *ranks = count > 0 ? ops[count - 1].rank + 1 : 0;
+    *ranks = 0;
+    for (int op = 0; op < count && ops[op].replica == 0; op++) {
+        *ranks = ops[op].rank + 1; // those of the other replicas run the same stages
+    }
     return STATUS_OK;
 }
 

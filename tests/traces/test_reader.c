@@ -300,15 +300,16 @@ static void timelines_come_back_by_rank_and_begin(void **state)
     trace_writer *writer = begin("t", NULL);
     put(writer, 0, 0, 0, 1, 1, 1);
     const trace_op ops[] = {
-        {1, 0, TRACE_OP_SEND_BACKWARD, 1, TRACE_NOT_RECORDED, 2, 50, 60, TRACE_NOT_RECORDED},
-        {0, 0, TRACE_OP_FORWARD, 0, 3, 2, 30, 40, 9},
-        {0, 0, TRACE_OP_OPTIMIZER_STEP, -1, -1, -1, 10, 20, -1},
-        {0, 1, TRACE_OP_FORWARD, 0, 3, 2, 1, 2, 1},
+        {1, 0, TRACE_OP_SEND_BACKWARD, 1, TRACE_NOT_RECORDED, 2, 50, 60, TRACE_NOT_RECORDED, 0, 0,
+         0},
+        {0, 0, TRACE_OP_FORWARD, 0, 3, 2, 30, 40, 9, 0, 0, 0},
+        {0, 0, TRACE_OP_OPTIMIZER_STEP, -1, -1, -1, 10, 20, -1, 0, 0, 0},
+        {0, 1, TRACE_OP_FORWARD, 0, 3, 2, 1, 2, 1, 0, 0, 0},
     };
     for (int op = 0; op < 4; op++) {
         ok(trace_writer_put_op(writer, &ops[op], &err), &err);
     }
-    const trace_op backwards = {0, 0, TRACE_OP_FORWARD, 0, 0, 0, 5, 4, -1};
+    const trace_op backwards = {0, 0, TRACE_OP_FORWARD, 0, 0, 0, 5, 4, -1, 0, 0, 0};
     assert_int_equal(trace_writer_put_op(writer, &backwards, &err), STATUS_INVALID);
     assert_string_equal(err.message, "rank 0 iteration 0 F: ends at 4 before it begins at 5");
     ok(trace_writer_put_clock(writer, &(trace_clock){1, -28000, 291000}, &err), &err);

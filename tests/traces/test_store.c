@@ -296,11 +296,11 @@ static void a_newer_store_is_refused_and_an_older_one_brought_up_to_date(void **
     assert_int_equal(run.seed, 7);
     trace_store_close(store);
 
-    sql("PRAGMA user_version=7");
+    sql("PRAGMA user_version=8");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
-                      "store version 7 was made by a newer dynmo; this one reads up to 6");
+                      "store version 8 was made by a newer dynmo; this one reads up to 7");
     assert_not_opened(TRACE_WRITE, STATUS_UNSUPPORTED,
-                      "store version 7 was made by a newer dynmo; this one reads up to 6");
+                      "store version 8 was made by a newer dynmo; this one reads up to 7");
 }
 
 static void a_locked_store_says_so(void **state)
@@ -656,7 +656,7 @@ static void a_read_only_store_is_read_and_not_written(void **state)
     set_writable(true);
     sql("PRAGMA user_version=1");
     set_writable(false);
-    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 6 first, and "
+    assert_int_equal(open_as_nobody(TRACE_READ, "store version 1 has to be brought to 7 first, and "
                                                 "the file is read-only here"),
                      0);
     set_writable(true);

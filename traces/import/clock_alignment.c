@@ -13,8 +13,8 @@ static int64_t departure_ns(const trace_op_index *index, const trace_op *produce
 {
     const trace_op_kind kind =
         producer->kind == TRACE_OP_FORWARD ? TRACE_OP_SEND_FORWARD : TRACE_OP_SEND_BACKWARD;
-    const trace_op *send =
-        trace_op_find(index, producer->iteration, kind, producer->layer, producer->microbatch);
+    const trace_op *send = trace_op_find(index, producer->iteration, producer->replica, kind,
+                                         producer->layer, producer->microbatch);
     const bool is_later =
         send != NULL && send->rank == producer->rank && send->begin_ns > producer->end_ns;
     return is_later ? send->begin_ns : producer->end_ns;

@@ -280,6 +280,9 @@ static void read_op(sqlite3_stmt *row, arena *memory, void *item)
         .begin_ns = sqlite3_column_int64(row, 5),
         .end_ns = sqlite3_column_int64(row, 6),
         .busy_ns = sql_int64(row, 7),
+        .replica = sqlite3_column_int(row, 9),
+        .chunk = sqlite3_column_int(row, 10),
+        .name = sqlite3_column_int(row, 11),
     };
 }
 
@@ -287,10 +290,13 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
                  int *count, error_message *err)
 {
     static const sql_select select = {
-        "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns, iteration FROM op"
-        " WHERE trace_id=? AND iteration=? ORDER BY rank, begin_ns, place",
+        "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns, iteration,"
+        " replica, chunk, name FROM op WHERE trace_id=? AND iteration BETWEEN ? AND ?"
+        " ORDER BY iteration, rank, begin_ns, place",
         read_op, sizeof(trace_op)};
-    return sql_rows(store, &select, memory, ops, count, err, "ii", trace_id, (int64_t)iteration);
+    const int64_t first = iteration < 0 ? 0 : iteration;
+    const int64_t last = iteration < 0 ? TRACE_ITERATIONS_MAX : iteration;
+    return sql_rows(store, &select, memory, ops, count, err, "iii", trace_id, first, last);
 }
 
 struct trace_rows {

@@ -142,6 +142,15 @@ static const char *const steps[] = {
     " iteration INTEGER NOT NULL, rank INTEGER NOT NULL, cause TEXT NOT NULL,"
     " charged_ns INTEGER NOT NULL, outside_ns INTEGER NOT NULL,"
     " PRIMARY KEY(trace_id, iteration, rank, cause)) STRICT, WITHOUT ROWID;",
+
+    // Ops of every replica, under the names that their recorder gave them.
+    "CREATE TABLE op_name("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " name INTEGER NOT NULL, text TEXT NOT NULL,"
+    " PRIMARY KEY(trace_id, name)) STRICT, WITHOUT ROWID;"
+    "ALTER TABLE op ADD COLUMN replica INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE op ADD COLUMN chunk INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE op ADD COLUMN name INTEGER NOT NULL DEFAULT 0;", // 0: its kind says it all
 };
 _Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
 

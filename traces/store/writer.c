@@ -103,7 +103,8 @@ const char *trace_gap_name(trace_gap gap)
 const char *trace_op_kind_name(trace_op_kind kind)
 {
     static const char *const names[TRACE_OP_COUNT] = {
-        "F", "B", "W", "BW", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD", "STEP",
+        "F",      "B",           "W",    "BW",    "R",        "SEND_F", "RECV_F",   "SEND_B",
+        "RECV_B", "REDUCE_GRAD", "STEP", "LOCAL", "REPLICAS", "ENDS",   "PIPELINE", "WORLD",
     };
     assert(kind >= 0 && kind < TRACE_OP_COUNT);
     return names[kind];
@@ -422,13 +423,14 @@ status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_messa
             op->iteration, trace_op_kind_name(op->kind), op->end_ns, op->begin_ns);
     }
     if (writer->insert_op == NULL) {
-        TRY(sql_prepare(store, "INSERT INTO op VALUES(?,?,?,?,?,?,?,?,?,?,?)", &writer->insert_op,
-                        err));
+        TRY(sql_prepare(store, "INSERT INTO op VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                        &writer->insert_op, err));
     }
-    TRY(sql_bind(store, writer->insert_op, err, "iiiitnnniin", writer->trace_id,
+    TRY(sql_bind(store, writer->insert_op, err, "iiiitnnniiniii", writer->trace_id,
                  (int64_t)op->iteration, writer->op_count, (int64_t)op->rank,
                  trace_op_kind_name(op->kind), (int64_t)op->stage, (int64_t)op->layer,
-                 (int64_t)op->microbatch, op->begin_ns, op->end_ns, op->busy_ns));
+                 (int64_t)op->microbatch, op->begin_ns, op->end_ns, op->busy_ns,
+                 (int64_t)op->replica, (int64_t)op->chunk, (int64_t)op->name));
     writer->op_count++;
     return sql_write(store, writer->insert_op, err);
 }
@@ -442,6 +444,13 @@ status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, er
     return sql_write_once(writer->store, err, "INSERT INTO gap VALUES(?,?,?,?,?,?)", "iiitii",
                           writer->trace_id, (int64_t)time->iteration, (int64_t)time->rank,
                           trace_gap_name(time->cause), time->charged_ns, time->outside_ns);
+}
+
+status trace_writer_put_op_name(trace_writer *writer, int name, const char *text,
+                                error_message *err)
+{
+    return sql_write_once(writer->store, err, "INSERT INTO op_name VALUES(?,?,?)", "iit",
+                          writer->trace_id, (int64_t)name, text);
 }
 
 status trace_writer_put_clock(trace_writer *writer, const trace_clock *clock, error_message *err)

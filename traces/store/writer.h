@@ -150,10 +150,16 @@ typedef enum trace_op_kind {
     TRACE_OP_RECV_BACKWARD,
     TRACE_OP_REDUCE_GRADIENTS,
     TRACE_OP_OPTIMIZER_STEP,
+    TRACE_OP_LOCAL,    ///< anything else that a rank does by itself
+    TRACE_OP_REPLICAS, ///< a collective of one stage over all replicas
+    TRACE_OP_ENDS,     ///< a collective of the first and the last stage of a replica
+    TRACE_OP_PIPELINE, ///< a collective of all stages of a replica
+    TRACE_OP_WORLD,    ///< a collective of all ranks
     TRACE_OP_COUNT
 } trace_op_kind;
 
-/// "F", "B", "W", "BW", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD", "STEP".
+/// "F", "B", "W", "BW", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD", "STEP",
+/// "LOCAL", "REPLICAS", "ENDS", "PIPELINE", "WORLD".
 const char *trace_op_kind_name(trace_op_kind kind);
 
 /// One op of one rank. Ranks' clocks are already aligned (see trace_clock).
@@ -167,6 +173,9 @@ typedef struct trace_op {
     int64_t begin_ns;
     int64_t end_ns;  // >= begin_ns
     int64_t busy_ns; // of it the device computed; or TRACE_NOT_RECORDED
+    int replica;
+    int chunk; // of the rank's model parts
+    int name;  // as trace_writer_put_op_name numbered it; 0: its kind says it all
 } trace_op;
 
 /// What was added to a rank's clock to align it, and how far off it may still be.
@@ -217,6 +226,9 @@ typedef struct trace_gap_time {
 
 status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, error_message *err);
 
+/// What a recorder called some of the ops. @param name from 1; each is put once
+status trace_writer_put_op_name(trace_writer *writer, int name, const char *text,
+                                error_message *err);
 status trace_writer_put_clock(trace_writer *writer, const trace_clock *clock, error_message *err);
 
 /// Names an input file; in order.

@@ -1,0 +1,245 @@
+#include "analysis/stragglers/slowdowns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/// What is supposed: where ops keep their own time. -1: everywhere.
+typedef enum part { PART_ALL, PART_NONE, PART_KIND, PART_STAGE, PART_REPLICA, PART_WORKER } part;
+
+typedef struct supposition {
+    part part;
+    int which;
+} supposition;
+
+static bool keeps_worker(const ana_op_run *run, supposition what, int worker)
+{
+    switch (what.part) {
+    case PART_NONE:
+        return false;
+    case PART_STAGE:
+        return worker % run->stage_count == what.which;
+    case PART_REPLICA:
+        return worker / run->stage_count == what.which;
+    case PART_WORKER:
+        return worker == what.which;
+    default:
+        return true;
+    }
+}
+
+/// Replays every step under each of the suppositions.
+///
+/// @param lengths [step_count][count] out
+static void suppose(const ana_op_run *run, const supposition *what, int count, int64_t *lengths)
+{
+    int op_max = 0;
+    for (int step = 0; step < run->step_count; step++) {
+        if (run->steps[step].op_count > op_max) op_max = run->steps[step].op_count;
+    }
+    int64_t *end_ns = memory_array((size_t)op_max * ANA_LANES, sizeof *end_ns);
+    uint8_t *workers = memory_array((size_t)run->worker_count, 1);
+    uint8_t *kinds = memory_array((size_t)run->kind_count, 1);
+    for (int first = 0; first < count; first += ANA_LANES) {
+        const int lanes = count - first < ANA_LANES ? count - first : ANA_LANES;
+        memset(workers, 0, (size_t)run->worker_count);
+        memset(kinds, 0, (size_t)run->kind_count);
+        for (int lane = 0; lane < lanes; lane++) {
+            const supposition each = what[first + lane];
+            for (int worker = 0; worker < run->worker_count; worker++) {
+                workers[worker] |= (uint8_t)(keeps_worker(run, each, worker) << lane);
+            }
+            for (int kind = 0; kind < run->kind_count; kind++) {
+                kinds[kind] |= (uint8_t)((each.part != PART_KIND || kind == each.which) << lane);
+            }
+        }
+        for (int step = 0; step < run->step_count; step++) {
+            int64_t length_ns[ANA_LANES];
+            ana_op_step_suppose(run, step, workers, kinds, end_ns, length_ns);
+            memcpy(lengths + (size_t)step * (size_t)count + first, length_ns,
+                   (size_t)lanes * sizeof *length_ns);
+        }
+    }
+    free(end_ns);
+    free(workers);
+    free(kinds);
+}
+
+/// Sum over the steps with only some workers' ops at their ideal times.
+static double sum_without(const ana_op_run *run, const bool *is_mended)
+{
+    double sum_ns = 0;
+    uint8_t *workers = memory_array((size_t)run->worker_count, 1);
+    uint8_t *kinds = memory_array((size_t)run->kind_count, 1);
+    memset(kinds, 1, (size_t)run->kind_count);
+    for (int worker = 0; worker < run->worker_count; worker++) {
+        workers[worker] = !is_mended[worker];
+    }
+    for (int step = 0; step < run->step_count; step++) {
+        int64_t length_ns[ANA_LANES];
+        int64_t *end_ns =
+            memory_array((size_t)run->steps[step].op_count * ANA_LANES, sizeof *end_ns);
+        ana_op_step_suppose(run, step, workers, kinds, end_ns, length_ns);
+        sum_ns += (double)length_ns[0];
+        free(end_ns);
+    }
+    free(workers);
+    free(kinds);
+    return sum_ns;
+}
+
+static double ratio(double of, double to)
+{
+    return to > 0 ? of / to : 1;
+}
+
+/// Ratios of one part from the lengths. @param steps [step_count][count], or NULL
+static void take_ratios(const ana_op_run *run, const int64_t *lengths, int columns, int first,
+                        int count, double *sums, double *steps)
+{
+    double ideal_ns = 0;
+    for (int which = 0; which < count; which++) {
+        sums[which] = 0;
+    }
+    for (int step = 0; step < run->step_count; step++) {
+        const int64_t *row = lengths + (size_t)step * (size_t)columns;
+        ideal_ns += (double)row[1];
+        for (int which = 0; which < count; which++) {
+            const double length_ns = (double)row[first + which];
+            sums[which] += length_ns;
+            if (steps == NULL) continue;
+            steps[(size_t)step * (size_t)count + (size_t)which] = ratio(length_ns, (double)row[1]);
+        }
+    }
+    for (int which = 0; which < count; which++) {
+        sums[which] = ratio(sums[which], ideal_ns);
+    }
+}
+
+/// Marks the workers whose slowdown is largest; of equals the first.
+static void mark_slow(const ana_op_run *run, ana_slowdowns *found)
+{
+    found->slow_worker_count = (run->worker_count * 3 + 99) / 100;
+    for (int marked = 0; marked < found->slow_worker_count; marked++) {
+        int slowest = -1;
+        for (int worker = 0; worker < run->worker_count; worker++) {
+            if (found->is_slow[worker]) continue;
+            if (slowest < 0 || found->by_worker[worker] > found->by_worker[slowest]) {
+                slowest = worker;
+            }
+        }
+        found->is_slow[slowest] = true;
+    }
+}
+
+static void take_shares(const ana_op_run *run, double replayed_ns, double ideal_ns,
+                        ana_slowdowns *found)
+{
+    bool *is_last = memory_array((size_t)run->worker_count, sizeof *is_last);
+    for (int worker = 0; worker < run->worker_count; worker++) {
+        is_last[worker] = worker % run->stage_count == run->stage_count - 1;
+    }
+    if (replayed_ns > ideal_ns) {
+        const double lost_ns = replayed_ns - ideal_ns;
+        found->worker_share = (replayed_ns - sum_without(run, found->is_slow)) / lost_ns;
+        if (run->stage_count > 1) {
+            found->stage_share = (replayed_ns - sum_without(run, is_last)) / lost_ns;
+        }
+    }
+    free(is_last);
+}
+
+/// A step with every op at its kind's ideal time.
+static int64_t ideal_of(const ana_op_run *run, const ana_op_step *step, int64_t *begin_ns,
+                        int64_t *end_ns)
+{
+    int64_t *duration_ns = memory_array((size_t)step->op_count, sizeof *duration_ns);
+    for (int op = 0; op < step->op_count; op++) {
+        duration_ns[op] = run->ideal_ns[step->ops[op].name - 1];
+    }
+    const ana_replay replay = {.duration_ns = duration_ns};
+    const int64_t length_ns = ana_op_step_replay(step, &replay, begin_ns, end_ns);
+    free(duration_ns);
+    return length_ns;
+}
+
+ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
+{
+    const ana_replay delayed = {.with_delays = true};
+    const ana_replay replayed = {0};
+    ana_straggler_step *steps = arena_array(memory, (size_t)run->step_count, sizeof *steps);
+    for (int step = 0; step < run->step_count; step++) {
+        const ana_op_step *of = &run->steps[step];
+        int64_t *begin_ns = memory_array((size_t)of->op_count, sizeof *begin_ns);
+        int64_t *end_ns = memory_array((size_t)of->op_count, sizeof *end_ns);
+        steps[step] =
+            (ana_straggler_step){.step = of->step,
+                                 .recorded_ns = of->recorded_ns,
+                                 .delayed_ns = ana_op_step_replay(of, &delayed, begin_ns, end_ns),
+                                 .replayed_ns = ana_op_step_replay(of, &replayed, begin_ns, end_ns),
+                                 .ideal_ns = ideal_of(run, of, begin_ns, end_ns)};
+        free(begin_ns);
+        free(end_ns);
+    }
+    return steps;
+}
+
+void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns)
+{
+    const struct {
+        part part;
+        int count;
+    } parts[] = {{PART_ALL, 1},
+                 {PART_NONE, 1},
+                 {PART_KIND, run->kind_count},
+                 {PART_STAGE, run->stage_count},
+                 {PART_REPLICA, run->replica_count},
+                 {PART_WORKER, run->worker_count}};
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    int first[PARTS + 1] = {0};
+    for (int each = 0; each < PARTS; each++) {
+        first[each + 1] = first[each] + parts[each].count;
+    }
+    const int count = first[PARTS];
+    const size_t steps = (size_t)run->step_count;
+    supposition *what = memory_array((size_t)count, sizeof *what);
+    int64_t *lengths = memory_array(steps * (size_t)count, sizeof *lengths);
+    ana_slowdowns found = {
+        .steps = ana_straggler_steps(run, memory),
+        .by_kind = arena_array(memory, (size_t)run->kind_count, sizeof(double)),
+        .by_stage = arena_array(memory, (size_t)run->stage_count, sizeof(double)),
+        .by_replica = arena_array(memory, (size_t)run->replica_count, sizeof(double)),
+        .by_worker = arena_array(memory, (size_t)run->worker_count, sizeof(double)),
+        .step_by_kind = arena_array(memory, steps * (size_t)run->kind_count, sizeof(double)),
+        .step_by_stage = arena_array(memory, steps * (size_t)run->stage_count, sizeof(double)),
+        .step_by_replica = arena_array(memory, steps * (size_t)run->replica_count, sizeof(double)),
+        .is_slow = arena_array(memory, (size_t)run->worker_count, sizeof(bool)),
+    };
+    double *const sums[PARTS] = {&found.slowdown,  NULL,           found.by_kind, found.by_stage,
+                                 found.by_replica, found.by_worker};
+    double *const by_step[PARTS] = {
+        NULL, NULL, found.step_by_kind, found.step_by_stage, found.step_by_replica, NULL};
+    for (int each = 0; each < PARTS; each++) {
+        for (int which = 0; which < parts[each].count; which++) {
+            what[first[each] + which] = (supposition){parts[each].part, which};
+        }
+    }
+    suppose(run, what, count, lengths);
+    for (int each = 0; each < PARTS; each++) {
+        if (sums[each] == NULL) continue;
+        take_ratios(run, lengths, count, first[each], parts[each].count, sums[each], by_step[each]);
+    }
+    double recorded_ns = 0;
+    double replayed_ns = 0;
+    double ideal_ns = 0;
+    for (int step = 0; step < run->step_count; step++) {
+        recorded_ns += (double)found.steps[step].recorded_ns;
+        replayed_ns += (double)found.steps[step].replayed_ns;
+        ideal_ns += (double)found.steps[step].ideal_ns;
+    }
+    found.launch_slowdown = ratio(recorded_ns, replayed_ns);
+    mark_slow(run, &found);
+    take_shares(run, replayed_ns, ideal_ns, &found);
+    free(what);
+    free(lengths);
+    *slowdowns = found;
+}

@@ -1,0 +1,265 @@
+/// `dynmo import ops`: a run of which every op was recorded, into a store.
+#include "cli/commands.h"
+
+#include "analysis/stragglers/slowdowns.h"
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
+#include "cli/version.h"
+#include "traces/import/ops.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/// What was imported, and its replay.
+typedef struct imported {
+    const char *name;
+    const char *path;
+    int64_t trace_id;
+    trace_ops_words words;
+    trace_op_table table;
+    ana_op_run run;
+    ana_straggler_step *steps; // [run.step_count]
+    double recorded_ns;        // a step, mean
+    double delayed_ns;
+    double replayed_ns;
+    double error_median; // of delayed against recorded
+    double error_max;
+    int64_t negative_ns;
+    int64_t negative_count;
+} imported;
+
+static int compare_double(const void *a, const void *b)
+{
+    const double left = *(const double *)a;
+    const double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/// The replay of what was recorded beside the record.
+static void replay(imported *all, arena *memory)
+{
+    const int count = all->run.step_count;
+    double *errors = arena_array(memory, (size_t)count, sizeof *errors);
+    all->steps = ana_straggler_steps(&all->run, memory);
+    for (int step = 0; step < count; step++) {
+        const ana_straggler_step *each = &all->steps[step];
+        const ana_op_step *of = &all->run.steps[step];
+        const double off_ns = (double)(each->delayed_ns - each->recorded_ns);
+        errors[step] = each->recorded_ns > 0 ? off_ns / (double)each->recorded_ns : 0;
+        if (errors[step] < 0) errors[step] = -errors[step];
+        all->recorded_ns += (double)each->recorded_ns / count;
+        all->delayed_ns += (double)each->delayed_ns / count;
+        all->replayed_ns += (double)each->replayed_ns / count;
+        all->negative_count += of->negative_count;
+        if (of->negative_ns > all->negative_ns) all->negative_ns = of->negative_ns;
+    }
+    qsort(errors, (size_t)count, sizeof *errors, compare_double);
+    all->error_median = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
+    all->error_max = errors[count - 1];
+}
+
+static int microbatch_count(const trace_op_table *table)
+{
+    int count = 0;
+    for (int64_t op = 0; op < table->op_count; op++) {
+        const bool is_more = table->ops[op].layer >= 0 && table->ops[op].microbatch >= count;
+        if (is_more) count = table->ops[op].microbatch + 1;
+    }
+    return count;
+}
+
+static void write_json(const imported *all, text_buffer *out)
+{
+    json_writer to = json_writer_init(out);
+    json_writer *writer = &to;
+    json_begin_object(writer);
+    json_put_string(writer, "trace", all->name);
+    json_put_int64(writer, "trace_id", all->trace_id);
+    json_put_int64(writer, "steps", all->run.step_count);
+    json_put_int64(writer, "replicas", all->table.replica_count);
+    json_put_int64(writer, "stages", all->table.stage_count);
+    json_put_int64(writer, "chunks", all->table.chunk_count);
+    json_put_int64(writer, "microbatches", microbatch_count(&all->table));
+    json_put_int64(writer, "ops", all->table.op_count);
+    json_write_key(writer, "kinds");
+    json_begin_array(writer);
+    for (int name = 0; name < all->table.name_count; name++) {
+        bool is_known = false;
+        trace_ops_kind(all->table.names[name], &all->words, &is_known);
+        json_begin_object(writer);
+        json_put_string(writer, "name", all->table.names[name]);
+        json_put_string(writer, "kind", trace_op_kind_name(all->table.kinds[name]));
+        json_put_bool(writer, "assumed", !is_known);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+    json_put_int64(writer, "recorded_ns", (int64_t)(all->recorded_ns + 0.5));
+    json_put_int64(writer, "replayed_ns", (int64_t)(all->delayed_ns + 0.5));
+    json_put_int64(writer, "without_delays_ns", (int64_t)(all->replayed_ns + 0.5));
+    json_put_rounded(writer, "error_median", all->error_median, 6);
+    json_put_rounded(writer, "error_max", all->error_max, 6);
+    json_end_object(writer);
+    text_append(out, "\n");
+}
+
+static void write_assumed(const imported *all, text_buffer *out)
+{
+    const char *lead = "taken for work of one worker alone (--kinds says otherwise): ";
+    for (int name = 0; name < all->table.name_count; name++) {
+        bool is_known = false;
+        trace_ops_kind(all->table.names[name], &all->words, &is_known);
+        if (is_known) continue;
+        text_format(out, "%s%s", lead, all->table.names[name]);
+        lead = ", ";
+    }
+    if (lead[0] == ',') text_append(out, "\n");
+}
+
+static void write_words(const imported *all, const char *store_path, text_buffer *out)
+{
+    char recorded[32];
+    char delayed[32];
+    char replayed[32];
+    char apart[32];
+    const ana_op_run *run = &all->run;
+    text_duration((int64_t)all->recorded_ns, recorded);
+    text_duration((int64_t)all->delayed_ns, delayed);
+    text_duration((int64_t)all->replayed_ns, replayed);
+    text_duration(all->negative_ns, apart);
+    text_format(out,
+                "trace '%s' in %s: %d steps (%d to %d) of %d replicas x %d stages, %d "
+                "microbatches, %" PRId64 " ops of %d kinds\n",
+                all->name, store_path, run->step_count, run->steps[0].step,
+                run->steps[run->step_count - 1].step, run->replica_count, run->stage_count,
+                microbatch_count(&all->table), all->table.op_count, run->kind_count);
+    write_assumed(all, out);
+    text_format(out,
+                "a step took %s; replayed as recorded %s, off by %.2f %% in the median, "
+                "%.2f %% at most; without launch delays %s\n",
+                recorded, delayed, 100 * all->error_median, 100 * all->error_max, replayed);
+    if (all->negative_count > 0) {
+        text_format(
+            out,
+            "warning: %" PRId64 " messages or collectives ended before all that take part "
+            "had begun, by %s at most: sends are buffered, or the clocks of the workers apart\n",
+            all->negative_count, apart);
+    }
+    if (all->error_median > 0.05) {
+        text_append(out, "warning: the replay is off by more than 5 %: ops began before what they "
+                         "are taken to wait for had ended; see --kinds and the order of chunks\n");
+    }
+}
+
+static status read_file(imported *all, arena *memory, trace_input_file *file, error_message *err)
+{
+    trace_stream *stream = NULL;
+    TRY(trace_stream_open(all->path, &stream, err));
+    status result = trace_ops_read(stream, all->path, &all->words, memory, &all->table, err);
+    *file = trace_stream_input(stream);
+    file->path = all->path;
+    trace_stream_close(stream);
+    TRY(result);
+    result = ana_op_run_make(&all->table, memory, &all->run, err);
+    if (result == STATUS_OK) return STATUS_OK;
+    return error_prefix(err, result, "%s", all->path);
+}
+
+static status store_table(trace_store *store, imported *all, const trace_input_file *file,
+                          error_message *err)
+{
+    trace_writer *writer = NULL;
+    trace_info info = trace_info_default();
+    info.name = all->name;
+    info.tool_version = DYNMO_VERSION;
+    info.times = TRACE_MEASURED;
+    info.layer_count = all->table.stage_count * all->table.chunk_count;
+    TRY(trace_writer_begin(store, &info, &writer, err));
+    all->trace_id = trace_writer_id(writer);
+    status result = trace_writer_put_input(writer, file, err);
+    if (result == STATUS_OK) {
+        result = trace_writer_put_note(writer, "layers", "a layer here is a stage", err);
+    }
+    if (result == STATUS_OK) result = trace_op_table_put(writer, &all->table, err);
+    if (result == STATUS_OK) return trace_writer_finish(writer, err);
+    trace_writer_abort(writer);
+    return result;
+}
+
+static status import(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                     error_message *err)
+{
+    static const char *const endings[] = {".gz", ".csv", ".json"};
+    char name[CLI_TRACE_NAME_BYTES];
+    trace_input_file file;
+    trace_store *store = NULL;
+    imported *all = arena_array(memory, 1, sizeof *all);
+    TRY(cli_require(arguments, "--output", err));
+    cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
+    all->path = cli_operand(arguments, 0);
+    all->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
+    all->words = (trace_ops_words){.columns = cli_value(arguments, "--columns"),
+                                   .kinds = cli_value(arguments, "--kinds")};
+    TRY(read_file(all, memory, &file, err));
+    replay(all, memory);
+    TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
+    const status result = store_table(store, all, &file, err);
+    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+        write_json(all, out);
+    } else if (result == STATUS_OK) {
+        write_words(all, trace_store_path(store), out);
+    }
+    trace_store_close(store);
+    return result;
+}
+
+static status run(const cli_arguments *arguments, error_message *err)
+{
+    return cli_run_printer(arguments, import, err);
+}
+
+const cli_command cli_command_import_ops = {
+    .name = "import ops",
+    .synopsis = "FILE.csv|FILE.json[.gz] -o RUN.db [--columns WHAT=COLUMN,...] [--kinds "
+                "NAME=KIND,...] [--name NAME] [--json]",
+    .summary = "imports a run of which every op was recorded, all replicas and steps",
+    .description =
+        "Adds one trace, read from a file (plain or gzip, - is standard input) with a row per op, "
+        "to a store, which is made where it does not exist. A file that is malformed, or whose "
+        "ops cannot be matched with each other, leaves nothing in the store. It ends with the "
+        "replay of what was recorded beside the record; dynmo stragglers asks what slowed the run."
+        "\n\n"
+        "CSV has a line that names the columns, then rows in any order. Needed are step, stage, "
+        "kind, start_s and duration_s; replica, chunk and microbatch may be absent. By default "
+        "they are called step, stage, optype, start_ts, duration, dp_rank, mc and mb_id, or as "
+        "here; --columns says otherwise, also for other units (start_us=ts). Other columns are "
+        "passed over. Chrome trace JSON has the same as args of complete events; ts, dur and name "
+        "stand for start, duration and kind. All times are on one clock."
+        "\n\n"
+        "A kind is forward, backward, backward-input, backward-weight; forward-send, forward-recv, "
+        "backward-send, backward-recv; a collective over the replicas of a stage (replicas), the "
+        "first and last stage (ends), the stages of a replica (pipeline) or all workers (world); "
+        "or local. Names of known tracers are known (forward-compute, params-all-gather, ...).",
+    .options =
+        {
+            {.name = "--output", .letter = 'o', .argument = "RUN.db", .help = "The store. Needed."},
+            {.name = "--columns",
+             .argument = "WHAT=COLUMN,...",
+             .help = "What the file calls step, replica, stage, chunk, microbatch, kind, start_s, "
+                     "duration_s (or _ms, _us, _ns)."},
+            {.name = "--kinds",
+             .argument = "NAME=KIND,...",
+             .help = "What the file's names of ops mean. Default: those of known tracers; any "
+                     "other is local."},
+            {.name = "--name",
+             .argument = "NAME",
+             .help = "Name of the trace. Default: the file's, without .csv.gz."},
+            {.name = "--json", .help = "Prints what was imported as one line of JSON."},
+        },
+    .operand_min = 1,
+    .operand_max = 1,
+    .run = run,
+};

@@ -1,0 +1,215 @@
+/// What slowed a recorded run: replays against the record, against ends worked out op by op as the
+/// definition says, and planted causes named.
+#include "analysis/stragglers/slowdowns.h"
+#include "tests/analysis/recorded_ops.h"
+
+#include <stdlib.h>
+
+static arena *memory;
+
+static int open_memory(void **state)
+{
+    (void)state;
+    memory = arena_create(1 << 20);
+    return 0;
+}
+
+static int close_memory(void **state)
+{
+    (void)state;
+    arena_destroy(memory);
+    return 0;
+}
+
+static ana_op_run *make_run(const planted *how)
+{
+    error_message err = {0};
+    trace_op_table *table = arena_array(memory, 1, sizeof *table);
+    ana_op_run *run = arena_array(memory, 1, sizeof *run);
+    *table = plant(how, memory);
+    if (ana_op_run_make(table, memory, run, &err) != STATUS_OK) fail_msg("%s", err.message);
+    return run;
+}
+
+static void a_replay_with_its_delays_is_the_record(void **state)
+{
+    (void)state;
+    planted how = planted_default();
+    int paused_count = 0;
+    how.noise = 0.3;
+    how.pause_every = 10;
+    how.pause_ns = 15000000;
+
+    const ana_op_run *run = make_run(&how);
+
+    const ana_straggler_step *steps = ana_straggler_steps(run, memory);
+    for (int step = 0; step < run->step_count; step++) {
+        assert_int_equal(steps[step].delayed_ns, steps[step].recorded_ns);
+        assert_true(steps[step].replayed_ns <= steps[step].recorded_ns);
+        paused_count += steps[step].replayed_ns < steps[step].recorded_ns;
+        assert_int_equal(run->steps[step].negative_count, 0);
+    }
+    assert_true(paused_count > run->step_count / 2);
+}
+
+/// The ideal step of equal stages: (M + P - 1) F and backward, with a message between neighbours on
+/// the way in and out, behind and in front of the rest.
+static void an_ideal_step_is_that_of_equal_stages(void **state)
+{
+    (void)state;
+    planted how = planted_default();
+    how.noise = 0.3;
+    how.step_count = 3;
+
+    const ana_op_run *run = make_run(&how);
+
+    const int64_t *ideal_ns = run->ideal_ns;
+    const int64_t pair_ns = ideal_ns[NAME_FORWARD - 1] + ideal_ns[NAME_BACKWARD - 1];
+    const int64_t least_ns = (PLANT_MICROBATCHES + PLANT_STAGES - 1) * pair_ns;
+    const ana_straggler_step *steps = ana_straggler_steps(run, memory);
+    for (int step = 0; step < 3; step++) {
+        assert_int_equal(steps[step].ideal_ns, steps[0].ideal_ns);
+        assert_true(steps[step].ideal_ns >= least_ns + 3000000 + 5000000 + 2000000);
+        assert_true(steps[step].ideal_ns <=
+                    least_ns + 10000000 + 2 * (PLANT_STAGES + PLANT_MICROBATCHES - 1) * 500000);
+    }
+}
+
+/// The end of an op by the definition: recursion over what it waits for, without an order.
+static int64_t end_of(const ana_op_step *step, const int64_t *durations, int op, int64_t *known)
+{
+    if (known[op] >= 0) return known[op];
+    int unit = 0;
+    int64_t together_ns = 0;
+    while (step->first_op[unit + 1] <= op) {
+        unit++;
+    }
+    for (int member = step->first_op[unit]; member < step->first_op[unit + 1]; member++) {
+        for (int each = step->first_before[member]; each < step->first_before[member + 1]; each++) {
+            const int64_t end_ns = end_of(step, durations, step->before[each], known);
+            if (end_ns > together_ns) together_ns = end_ns;
+        }
+    }
+    return known[op] = together_ns + durations[op];
+}
+
+static void slowdowns_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    planted how = planted_default();
+    ana_slowdowns found;
+    how.noise = 0.4;
+    how.step_count = 2;
+    how.slow_replica = 1;
+    how.slow_stage = 2;
+    how.slow_factor = 1.5;
+    const ana_op_run *run = make_run(&how);
+
+    ana_slowdowns_of(run, memory, &found);
+
+    for (int worker = 0; worker < run->worker_count; worker++) {
+        double lengths = 0;
+        double ideal = 0;
+        for (int step = 0; step < run->step_count; step++) {
+            const ana_op_step *of = &run->steps[step];
+            int64_t *known = arena_array(memory, (size_t)of->op_count, sizeof *known);
+            int64_t *durations = arena_array(memory, (size_t)of->op_count, sizeof *durations);
+            int64_t length_ns = 0;
+            for (int op = 0; op < of->op_count; op++) {
+                known[op] = -1;
+                durations[op] = of->ops[op].rank == worker ? of->own_ns[op]
+                                                           : run->ideal_ns[of->ops[op].name - 1];
+            }
+            for (int op = 0; op < of->op_count; op++) {
+                const int64_t end_ns = end_of(of, durations, op, known);
+                if (end_ns > length_ns) length_ns = end_ns;
+            }
+            lengths += (double)length_ns;
+            ideal += (double)found.steps[step].ideal_ns;
+        }
+        assert_close(found.by_worker[worker], lengths / ideal, 1e-12);
+    }
+    assert_int_equal(found.slow_worker_count, 1);
+    assert_true(found.is_slow[1 * PLANT_STAGES + 2]);
+}
+
+static void what_cannot_be_matched_is_refused(void **state)
+{
+    (void)state;
+    planted how = planted_default();
+    error_message err = {0};
+    ana_op_run run;
+    how.step_count = 1;
+    trace_op_table table = plant(&how, memory);
+    for (int64_t op = 0; op < table.op_count; op++) { // a send of replica 2, stage 1 is lost
+        const trace_op *each = &table.ops[op];
+        if (each->replica != 2 || each->stage != 1 || each->name != NAME_SEND_FORWARD) continue;
+        memmove(table.ops + op, table.ops + op + 1,
+                (size_t)(table.op_count - op - 1) * sizeof *table.ops);
+        table.op_count--;
+        break;
+    }
+
+    assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
+
+    assert_string_equal(err.message, "step 0, replica 2, stage 1: 7 sends beside 8 ops that make a "
+                                     "message: they cannot be matched");
+    table = plant(&how, memory);
+    table.op_count--; // the last op: optimizer of the last worker
+    table.ops[table.op_count - 1].name = NAME_GATHER;
+    table.ops[table.op_count - 1].kind = TRACE_OP_REPLICAS;
+    assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
+    assert_string_equal(err.message,
+                        "step 0, replica 3, stage 3: 2 params-all-gather beside 1 of another "
+                        "worker that takes part: they cannot be matched");
+}
+
+static void collectives_in_another_order_wait_in_a_circle(void **state)
+{
+    (void)state;
+    static const char *names[] = {"a", "b"};
+    static trace_op_kind kinds[] = {TRACE_OP_WORLD, TRACE_OP_WORLD};
+    error_message err = {0};
+    ana_op_run run;
+    trace_op ops[] = {
+        {.rank = 0, .kind = TRACE_OP_WORLD, .name = 1, .begin_ns = 0, .end_ns = 1000000},
+        {.rank = 0, .kind = TRACE_OP_WORLD, .name = 2, .begin_ns = 1000000, .end_ns = 2000000},
+        {.rank = 1, .stage = 1, .kind = TRACE_OP_WORLD, .name = 2, .end_ns = 1000000},
+        {.rank = 1,
+         .stage = 1,
+         .kind = TRACE_OP_WORLD,
+         .name = 1,
+         .begin_ns = 1000000,
+         .end_ns = 2000000},
+    };
+    const trace_op_table table = {.replica_count = 1,
+                                  .stage_count = 2,
+                                  .chunk_count = 1,
+                                  .name_count = 2,
+                                  .names = names,
+                                  .kinds = kinds,
+                                  .op_count = 4,
+                                  .ops = ops};
+
+    assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
+
+    assert_string_equal(err.message, "step 0: 4 ops wait for each other in a circle: the order of "
+                                     "messages or collectives differs between workers");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_replay_with_its_delays_is_the_record, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(an_ideal_step_is_that_of_equal_stages, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(slowdowns_are_those_of_the_definition, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(what_cannot_be_matched_is_refused, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(collectives_in_another_order_wait_in_a_circle, open_memory,
+                                        close_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

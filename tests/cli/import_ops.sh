@@ -1,0 +1,71 @@
+# import ops and stragglers: what they say of a small run, what they refuse, and the published jobs
+# against what the tool published with them says, where they are at hand.
+# Usage: import_ops.sh DYNMO
+seeds=$(cd "$(dirname "$0")/../fuzz/seeds/fuzz_ops" && pwd)
+real=$(cd "$(dirname "$0")/../../../shared/data/real" 2>/dev/null && pwd)
+. cli/expect.sh
+
+cp "$seeds/run.csv" "$seeds/run.csv.gz" "$seeds/run.json" .
+prints "trace 'run' in r.db: 2 steps (3 to 4) of 2 replicas x 2 stages, 2 microbatches, 88 ops of 7 kinds
+a step took 111 ms; replayed as recorded 111 ms, off by 0.00 % in the median, 0.00 % at most; without launch delays 111 ms" \
+    import ops run.csv.gz -o r.db
+"$dynmo" import ops run.csv --name plain -o r.db >/dev/null || fail 'plain CSV'
+"$dynmo" import ops run.json --name json -o r.db >/dev/null || fail 'JSON'
+"$dynmo" stragglers r.db --trace run --json >one
+"$dynmo" stragglers r.db --trace plain --json >two
+cmp one two || fail 'gzip and plain differ'
+"$dynmo" show r.db --timeline --trace json >/dev/null || fail 'show of a run of ops'
+"$dynmo" show r.db --loads --trace run >/dev/null || fail 'loads of a run of ops'
+
+sed 's/forward-send,0.011000,0.001000/forward-sent,0.011000,0.001000/' run.csv >bad.csv
+refuse 2 "bad.csv: step 3, replica 0, stage 0: 1 sends beside 2 ops that make a message: they cannot be matched" \
+    import ops bad.csv -o new.db
+head -c 300 run.csv.gz >cut.csv.gz
+refuse 2 "cut.csv.gz: gzip data ends early: the file is truncated" import ops cut.csv.gz -o new.db
+printf 'step,stage,kind,start_s,duration_s\n0,0,forward,0,x\n' >text.csv
+refuse 2 "text.csv:2: duration: 'x' is no number or too large" import ops text.csv -o new.db
+refuse 2 "columns: unknown 'stepp'; did you mean 'step'?" \
+    import ops run.csv -o new.db --columns stepp=x
+refuse 2 "dynmo import ops: --output is needed" import ops run.csv
+[ ! -e new.db ] || fail 'a refusal left a store'
+
+[ -n "$real" ] || exit "$failed"
+for job in ST SE; do
+    "$dynmo" import ops "$real/stragglers_$job.csv.gz" -o real.db --json >$job.import || fail "import $job"
+    "$dynmo" stragglers real.db --trace stragglers_$job --json >$job.json || fail "stragglers $job"
+    python3 - "$job" "$real/stragglers_$job.expected.json" <<'EOF' || fail "$job is not as published"
+import json
+import sys
+
+job, path = sys.argv[1:]
+found = json.load(open(job + ".json"))
+wanted = json.load(open(path))
+bad = []
+
+
+def close(what, a, b, tolerance=0.01):
+    if abs(a / b - 1) > tolerance:
+        bad.append((what, a, b))
+
+
+for step in found["steps"]:
+    name = str(step["step"])
+    close(("recorded", name), step["recorded_ns"] / 1e9, wanted["step_t_base"][name], 1e-6)
+    close(("replayed", name), step["replayed_ns"] / 1e9, wanted["step_t_nodelay"][name], 1e-5)
+    close(("ideal", name), step["ideal_ns"] / 1e9, wanted["step_t_noblk"][name])
+    for key, of in (("by_stage", "stage"), ("by_replica", "dp_rank"), ("by_kind", "optype")):
+        for part, value in wanted[f"blocking_decompose_by_{of}_per_step"][name].items():
+            mine = step[key][part if key == "by_kind" else int(part)]
+            close((key, part, name), mine, value)
+if job == "ST":
+    close("slowdown", found["slowdown"], wanted["blocking_slowdown"], 1e-5)
+    close("worker_share", found["worker_share"], wanted["M_W"]["Mw"], 1e-3)
+    close("stage_share", found["stage_share"], wanted["M_S"]["Ms"], 1e-4)
+replay = json.load(open(job + ".import"))
+if replay["error_median"] > 0.005 or len(found["steps"]) != len(wanted["steps"]):
+    bad.append(("replay", replay["error_median"]))
+print(bad[:5])
+sys.exit(bool(bad))
+EOF
+done
+exit "$failed"

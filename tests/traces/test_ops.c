@@ -1,0 +1,230 @@
+/// Recorded ops: read from CSV and Chrome JSON alike, stored and read back, refused by place.
+#include "tests/traces/memory_store.h"
+#include "traces/import/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char head[] = "dp_rank,stage,step,optype,start_ts,duration,mc,mb_id,gmc\n";
+
+static status read_text(const char *text, const trace_ops_words *words, trace_op_table *table,
+                        error_message *err)
+{
+    static const trace_ops_words none = {0};
+    trace_stream *stream = NULL;
+    ok(trace_stream_open_bytes("f", text, strlen(text), &stream), err);
+    const status result =
+        trace_ops_read(stream, "f", words != NULL ? words : &none, memory, table, err);
+    trace_stream_close(stream);
+    return result;
+}
+
+static void assert_refused(const char *rows, const char *message)
+{
+    error_message err = {0};
+    char text[1000];
+    trace_op_table table = {.op_count = -7};
+    snprintf(text, sizeof text, "%s%s", head, rows);
+    assert_int_equal(read_text(text, NULL, &table, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, message);
+    assert_int_equal(table.op_count, -7);
+}
+
+static void rows_become_ops_by_worker_and_begin(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    char text[1000];
+    snprintf(text, sizeof text,
+             "%s1,0,4,backward-compute,2.5,0.25,0,3,0\r\n\n"
+             "1,0,4,forward-compute,0.000001,1e-3,0,3,0\n"
+             "0,1,4,tp-sync,0,0.5,-1,-1,0\n",
+             head);
+
+    ok(read_text(text, NULL, &table, &err), &err);
+
+    assert_int_equal(table.op_count, 3);
+    assert_int_equal(table.replica_count, 2);
+    assert_int_equal(table.stage_count, 2);
+    assert_int_equal(table.chunk_count, 1);
+    assert_int_equal(table.name_count, 3);
+    assert_string_equal(table.names[table.ops[0].name - 1], "tp-sync");
+    assert_int_equal(table.ops[0].kind, TRACE_OP_LOCAL);
+    assert_int_equal(table.ops[0].rank, 1);
+    assert_int_equal(table.ops[0].layer, TRACE_NOT_RECORDED);
+    assert_int_equal(table.ops[1].kind, TRACE_OP_FORWARD);
+    assert_int_equal(table.ops[1].rank, 2);
+    assert_int_equal(table.ops[1].begin_ns, 1000);
+    assert_int_equal(table.ops[1].end_ns, 1001000);
+    assert_int_equal(table.ops[1].microbatch, 3);
+    assert_int_equal(table.ops[1].layer, 0);
+    assert_int_equal(table.ops[2].kind, TRACE_OP_BACKWARD);
+    assert_int_equal(table.ops[2].end_ns, 2750000000);
+}
+
+static void words_map_columns_units_and_kinds(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    const trace_ops_words words = {"step=it,kind=op,start_us=t0,duration_ms=dt",
+                                   "fwd=forward,ar=ends"};
+
+    ok(read_text("it,op,t0,dt,stage\n0,fwd,1.5,2,0\n0,fwd,2001.5,2,0\n0,ar,9000,1,0\n", &words,
+                 &table, &err),
+       &err);
+
+    assert_int_equal(table.ops[0].begin_ns, 1500);
+    assert_int_equal(table.ops[0].end_ns, 2001500);
+    assert_int_equal(table.ops[0].microbatch, 0); // counted, in the order in which they ran
+    assert_int_equal(table.ops[1].microbatch, 1);
+    assert_int_equal(table.ops[2].kind, TRACE_OP_ENDS);
+}
+
+static void events_of_a_chrome_trace_are_the_same_rows(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    static const char json[] =
+        "{\"traceEvents\":[\n"
+        " {\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"x\"}},\n"
+        " {\"ph\":\"X\",\"name\":\"other\",\"ts\":0,\"dur\":1},\n"
+        " {\"ph\":\"X\",\"name\":\"forward-compute\",\"ts\":10.5,\"dur\":2,"
+        "\"args\":{\"step\":3,\"stage\":1,\"dp_rank\":2,\"microbatch\":5}}\n]}";
+
+    ok(read_text(json, NULL, &table, &err), &err);
+
+    assert_int_equal(table.op_count, 1);
+    assert_int_equal(table.ops[0].iteration, 3);
+    assert_int_equal(table.ops[0].replica, 2);
+    assert_int_equal(table.ops[0].microbatch, 5);
+    assert_int_equal(table.ops[0].begin_ns, 10500);
+    assert_int_equal(table.ops[0].end_ns, 12500);
+}
+
+static void what_is_stored_is_read_back(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    trace_op_table again;
+    trace_writer *writer = NULL;
+    trace_info info = trace_info_default();
+    char text[1000];
+    info.name = "t";
+    snprintf(text, sizeof text,
+             "%s0,0,4,forward-compute,0,1,0,0,0\n1,0,4,forward-compute,0,3,0,0,0\n"
+             "1,0,4,backward-compute,4,2,0,0,0\n",
+             head);
+    ok(read_text(text, NULL, &table, &err), &err);
+
+    ok(trace_writer_begin(store, &info, &writer, &err), &err);
+    ok(trace_op_table_put(writer, &table, &err), &err);
+    ok(trace_writer_finish(writer, &err), &err);
+
+    ok(trace_find(store, "t", memory, &info, &err), &err);
+    ok(trace_op_table_get(store, &info, memory, &again, &err), &err);
+    assert_int_equal(again.op_count, table.op_count);
+    assert_memory_equal(again.ops, table.ops, 3 * sizeof *table.ops);
+    assert_int_equal(again.replica_count, 2);
+    assert_string_equal(again.names[1], "backward-compute");
+    trace_rows *rows = NULL;
+    trace_load load;
+    bool is_end = false;
+    ok(trace_rows_open(store, info.trace_id, 0, 9, &rows, &err), &err);
+    ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+    assert_int_equal(load.forward_ns, 2000000000); // the mean over the replicas
+    assert_int_equal(load.backward_ns, 2000000000);
+    ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+    assert_true(is_end);
+    trace_rows_close(rows);
+}
+
+static void a_trace_of_layers_is_no_run_of_ops(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    trace_writer *writer = NULL;
+    trace_info info = trace_info_default();
+    trace_load load = trace_load_init(0, 0, TRACE_MEAN);
+    info.name = "layers";
+    load.forward_ns = 1;
+    ok(trace_writer_begin(store, &info, &writer, &err), &err);
+    ok(trace_writer_put_load(writer, &load, &err), &err);
+    ok(trace_writer_finish(writer, &err), &err);
+    ok(trace_find(store, "layers", memory, &info, &err), &err);
+
+    assert_int_equal(trace_op_table_get(store, &info, memory, &table, &err), STATUS_INVALID);
+
+    assert_string_equal(err.message, ":memory:: trace 'layers' does not hold every op of a run: "
+                                     "dynmo import ops makes such traces");
+}
+
+static void bad_rows_are_refused_by_place(void **state)
+{
+    (void)state;
+    assert_refused("", "f: holds no op");
+    assert_refused("0,0,4,f,0,1,0,0\n", "f:2: has 8 cells, the header names 9 columns");
+    assert_refused("0,0,4,,0,1,0,0,0\n", "f:2: optype is empty");
+    assert_refused("0,x,4,f,0,1,0,0,0\n", "f:2: stage: 'x' is not an integer");
+    assert_refused("0,-1,4,f,0,1,0,0,0\n", "f:2: stage: -1 is outside [0, 65535]");
+    assert_refused("0,0,4,f,x,1,0,0,0\n", "f:2: start_ts: 'x' is no number or too large");
+    assert_refused("0,0,4,f,-1,1,0,0,0\n",
+                   "f:2: start_ts: -1 is outside [0, 9214364837600034815 ns]");
+    assert_refused("0,0,4,f,0,86401,0,0,0\n",
+                   "f:2: duration: 86401 is outside [0, 86400000000000 ns]");
+    assert_refused("0,0,4,f,0,1,0,0,0\n0,0,4,f,0,1,1024,0,0\n",
+                   "f:3: mc: 1024 is outside [-1, 1023]");
+    assert_refused("60000,60000,4,f,0,1,0,0,0\n",
+                   "f: 60001 replicas x 60001 stages x 1 chunks: at most 65536 workers and 65536 "
+                   "parts of the model are read");
+    assert_refused("0,0,4,forward-compute,0,1,0,0,0\n0,0,4,forward-compute,1,1,0,0,0\n",
+                   "f:3: forward-compute of step 4, replica 0, stage 0, chunk 0, microbatch 0 "
+                   "stands twice, first in 2: one row per worker and op is read");
+}
+
+static void bad_headers_and_words_are_refused(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    assert_int_equal(read_text("", NULL, &table, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f:1: is empty");
+    assert_int_equal(read_text("step,stage\n", NULL, &table, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f:1: column optype (kind) is missing");
+    assert_int_equal(read_text("step,step\n", NULL, &table, &err), STATUS_FORMAT);
+    assert_string_equal(err.message, "f:1: column step is named twice");
+    const trace_ops_words bad_column = {.columns = "stepp=x"};
+    assert_int_equal(read_text("", &bad_column, &table, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "columns: unknown 'stepp'; did you mean 'step'?");
+    const trace_ops_words bad_pair = {.columns = "step"};
+    assert_int_equal(read_text("", &bad_pair, &table, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "columns: not 'name=column,...'");
+    const trace_ops_words bad_kind = {.kinds = "f=foreward"};
+    assert_int_equal(read_text("", &bad_kind, &table, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "kinds: unknown 'foreward'; did you mean 'forward'?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(rows_become_ops_by_worker_and_begin, open_memory_store,
+                                        close_memory_store),
+        cmocka_unit_test_setup_teardown(words_map_columns_units_and_kinds, open_memory_store,
+                                        close_memory_store),
+        cmocka_unit_test_setup_teardown(events_of_a_chrome_trace_are_the_same_rows,
+                                        open_memory_store, close_memory_store),
+        cmocka_unit_test_setup_teardown(what_is_stored_is_read_back, open_memory_store,
+                                        close_memory_store),
+        cmocka_unit_test_setup_teardown(a_trace_of_layers_is_no_run_of_ops, open_memory_store,
+                                        close_memory_store),
+        cmocka_unit_test_setup_teardown(bad_rows_are_refused_by_place, open_memory_store,
+                                        close_memory_store),
+        cmocka_unit_test_setup_teardown(bad_headers_and_words_are_refused, open_memory_store,
+                                        close_memory_store),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

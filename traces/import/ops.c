@@ -1,0 +1,557 @@
+#include "traces/import/ops.h"
+
+#include "base/text.h"
+#include "traces/import/json_stream.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELLS_MAX = 256, CELL_BYTES_MAX = 1 << 12 };
+
+/// The longest op and the latest begin, ns: a day, and what leaves its end within 64 bits.
+static const int64_t duration_max_ns = INT64_C(86400) * 1000000000;
+static const int64_t begin_max_ns = INT64_MAX - (INT64_C(1) << 53);
+
+typedef enum column {
+    COLUMN_STEP,
+    COLUMN_STAGE,
+    COLUMN_KIND,
+    COLUMN_START,
+    COLUMN_DURATION,
+    COLUMN_REPLICA,
+    COLUMN_CHUNK,
+    COLUMN_MICROBATCH,
+    COLUMN_COUNT,
+    COLUMN_OPTIONAL = COLUMN_REPLICA // the first that may be absent
+} column;
+
+static const char *const column_words[COLUMN_COUNT] = {
+    "step", "stage", "kind", "start_s", "duration_s", "replica", "chunk", "microbatch",
+};
+/// As the tracer of the published production jobs names them.
+static const char *const column_defaults[COLUMN_COUNT] = {
+    "step", "stage", "optype", "start_ts", "duration", "dp_rank", "mc", "mb_id",
+};
+
+static const struct {
+    const char *suffix;
+    int64_t unit_ns;
+} units[] = {{"_s", 1000000000}, {"_ms", 1000000}, {"_us", 1000}, {"_ns", 1}};
+enum { UNIT_COUNT = sizeof units / sizeof units[0] };
+
+/// What the words of options and the names of tracers mean.
+static const struct {
+    const char *name;
+    trace_op_kind kind;
+} known_kinds[] = {
+    {"forward", TRACE_OP_FORWARD},
+    {"backward", TRACE_OP_BACKWARD},
+    {"backward-input", TRACE_OP_BACKWARD_INPUT},
+    {"backward-weight", TRACE_OP_BACKWARD_WEIGHT},
+    {"forward-send", TRACE_OP_SEND_FORWARD},
+    {"forward-recv", TRACE_OP_RECV_FORWARD},
+    {"backward-send", TRACE_OP_SEND_BACKWARD},
+    {"backward-recv", TRACE_OP_RECV_BACKWARD},
+    {"local", TRACE_OP_LOCAL},
+    {"replicas", TRACE_OP_REPLICAS},
+    {"ends", TRACE_OP_ENDS},
+    {"pipeline", TRACE_OP_PIPELINE},
+    {"world", TRACE_OP_WORLD},
+    {"forward-compute", TRACE_OP_FORWARD},
+    {"backward-compute", TRACE_OP_BACKWARD},
+    {"params-all-gather", TRACE_OP_REPLICAS},
+    {"params-sync", TRACE_OP_REPLICAS},
+    {"grads-reduce-scatter", TRACE_OP_REPLICAS},
+    {"grads-all-reduce", TRACE_OP_REPLICAS},
+    {"grads-sync", TRACE_OP_REPLICAS},
+    {"embedding-grads-all-reduce", TRACE_OP_ENDS},
+    {"optimizer-clip-main-grad", TRACE_OP_WORLD},
+    {"layernorm-grads-all-reduce", TRACE_OP_LOCAL}, // within a stage's tensor-parallel group
+    {"optimizer", TRACE_OP_LOCAL},
+    {"gc", TRACE_OP_LOCAL},
+};
+enum { KNOWN_KINDS = sizeof known_kinds / sizeof known_kinds[0], WORDS = 13 };
+
+/// What is read from and into.
+typedef struct reading {
+    const char *path;
+    const trace_ops_words *words;
+    arena *memory;
+    trace_op_table table;
+    int64_t op_capacity;
+    char columns[COLUMN_COUNT][64]; // what the file calls them; "" : by default
+    int64_t start_unit_ns;
+    int64_t duration_unit_ns;
+    bool is_json;
+    int64_t row; // that is being read
+} reading;
+
+static status row_error(const reading *from, error_message *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static status row_error(const reading *from, error_message *err, const char *format, ...)
+{
+    char message[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return error_set(err, STATUS_FORMAT,
+                     from->is_json ? "%s: event %" PRId64 ": %s" : "%s:%" PRId64 ": %s", from->path,
+                     from->row, message);
+}
+
+/// Takes the next "a=b" off a list with commas between; false at its end.
+static bool next_pair(const char **list, char left[64], char right[64], bool *is_pair)
+{
+    const char *text = *list;
+    if (text == NULL || text[0] == '\0') return false;
+    const size_t length = strcspn(text, ",");
+    const char *equals = memchr(text, '=', length);
+    const size_t left_length = equals != NULL ? (size_t)(equals - text) : 0;
+    const size_t right_length = equals != NULL ? length - left_length - 1 : 0;
+    *is_pair = left_length > 0 && left_length < 64 && right_length > 0 && right_length < 64;
+    if (*is_pair) {
+        snprintf(left, 64, "%.*s", (int)left_length, text);
+        snprintf(right, 64, "%.*s", (int)right_length, equals + 1);
+    }
+    *list = text + length + (text[length] == ',');
+    return true;
+}
+
+/// The place of a name among the first of the known kinds, or -1.
+static int find_kind(const char *name, int to)
+{
+    for (int known = 0; known < to; known++) {
+        if (strcmp(name, known_kinds[known].name) == 0) return known;
+    }
+    return -1;
+}
+
+trace_op_kind trace_ops_kind(const char *name, const trace_ops_words *words, bool *is_known)
+{
+    char left[64];
+    char right[64];
+    bool is_pair = false;
+    *is_known = true;
+    for (const char *list = words->kinds; next_pair(&list, left, right, &is_pair);) {
+        if (strcmp(left, name) == 0) return known_kinds[find_kind(right, WORDS)].kind;
+    }
+    const int known = find_kind(name, KNOWN_KINDS);
+    if (known >= 0) return known_kinds[known].kind;
+    *is_known = false;
+    return TRACE_OP_LOCAL;
+}
+
+/// "start_us" and the like: the column, and the unit of its numbers.
+static bool is_timed(const char *word, column index, int64_t *unit_ns)
+{
+    const size_t stem = strlen(column_words[index]) - 2; // without "_s"
+    if (strncmp(word, column_words[index], stem) != 0) return false;
+    for (int unit = 0; unit < UNIT_COUNT; unit++) {
+        if (strcmp(word + stem, units[unit].suffix) != 0) continue;
+        *unit_ns = units[unit].unit_ns;
+        return true;
+    }
+    return false;
+}
+
+static status map_column(reading *to, const char *word, const char *name, error_message *err)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        const bool matches =
+            index == COLUMN_START      ? is_timed(word, COLUMN_START, &to->start_unit_ns)
+            : index == COLUMN_DURATION ? is_timed(word, COLUMN_DURATION, &to->duration_unit_ns)
+                                       : strcmp(word, column_words[index]) == 0;
+        if (!matches) continue;
+        snprintf(to->columns[index], sizeof to->columns[index], "%s", name);
+        return STATUS_OK;
+    }
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    return error_set(err, STATUS_INVALID, "columns: unknown '%s'%s", word,
+                     text_suggestion(word, column_words, COLUMN_COUNT, suggestion));
+}
+
+static status read_words(reading *to, error_message *err)
+{
+    char left[64];
+    char right[64];
+    bool is_pair = false;
+    for (const char *list = to->words->columns; next_pair(&list, left, right, &is_pair);) {
+        if (!is_pair) return error_set(err, STATUS_INVALID, "columns: not 'name=column,...'");
+        TRY(map_column(to, left, right, err));
+    }
+    for (const char *list = to->words->kinds; next_pair(&list, left, right, &is_pair);) {
+        if (!is_pair) return error_set(err, STATUS_INVALID, "kinds: not 'name=kind,...'");
+        if (find_kind(right, WORDS) >= 0) continue;
+        const char *names[WORDS];
+        char suggestion[TEXT_SUGGESTION_BYTES];
+        for (int word = 0; word < WORDS; word++) {
+            names[word] = known_kinds[word].name;
+        }
+        return error_set(err, STATUS_INVALID, "kinds: unknown '%s'%s", right,
+                         text_suggestion(right, names, WORDS, suggestion));
+    }
+    return STATUS_OK;
+}
+
+/// Whether the file's name for a column is name: as it was mapped, else by default or by its word.
+static bool is_called(const reading *from, column index, const char *name)
+{
+    if (from->columns[index][0] != '\0') return strcmp(name, from->columns[index]) == 0;
+    return strcmp(name, column_defaults[index]) == 0 || strcmp(name, column_words[index]) == 0;
+}
+
+static const char *name_of(const reading *from, column index)
+{
+    return from->columns[index][0] != '\0' ? from->columns[index] : column_defaults[index];
+}
+
+/// An integer in [min, max]; "-1" and the like count as absent where the column may be.
+static status take_int(const reading *from, column index, const char *cell, int max, int absent,
+                       int *value, error_message *err)
+{
+    int64_t number = 0;
+    error_message why = {0};
+    if (cell == NULL || (cell[0] == '\0' && index >= COLUMN_OPTIONAL)) {
+        *value = absent;
+        return STATUS_OK;
+    }
+    const int64_t min = index == COLUMN_CHUNK || index == COLUMN_MICROBATCH ? -1 : 0;
+    if (text_parse_int64(cell, name_of(from, index), min, max, &number, &why) != STATUS_OK) {
+        return row_error(from, err, "%s", why.message);
+    }
+    *value = number < 0 ? absent : (int)number;
+    return STATUS_OK;
+}
+
+static status take_time(const reading *from, column index, const char *cell, int64_t unit_ns,
+                        int64_t max_ns, int64_t *value, error_message *err)
+{
+    int64_t ns = 0;
+    if (text_parse_decimal_ns(cell, strlen(cell), unit_ns, &ns, NULL) != STATUS_OK) {
+        return row_error(from, err, "%s: '%.60s' is no number or too large", name_of(from, index),
+                         cell);
+    }
+    if (ns < 0 || ns > max_ns) {
+        return row_error(from, err, "%s: %.60s is outside [0, %" PRId64 " ns]",
+                         name_of(from, index), cell, max_ns);
+    }
+    *value = ns;
+    return STATUS_OK;
+}
+
+/// The number of a kind's name, from 1; a new one is added.
+static status take_name(reading *to, const char *text, int *name, error_message *err)
+{
+    trace_op_table *table = &to->table;
+    for (*name = 1; *name <= table->name_count; ++*name) {
+        if (strcmp(table->names[*name - 1], text) == 0) return STATUS_OK;
+    }
+    for (const char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') return row_error(to, err, "kind: holds a control character");
+    }
+    if (text[0] == '\0') return row_error(to, err, "kind is empty");
+    if (table->name_count == TRACE_OP_NAMES_MAX) {
+        return row_error(to, err, "kind: '%.60s' is one more than %d names", text,
+                         TRACE_OP_NAMES_MAX);
+    }
+    bool is_known = false;
+    table->names[table->name_count] = arena_string(to->memory, text);
+    table->kinds[table->name_count++] = trace_ops_kind(text, to->words, &is_known);
+    return STATUS_OK;
+}
+
+/// Adds an op. @param cells [COLUMN_COUNT] texts; NULL: the file has none
+static status take_op(reading *to, const char *const *cells, error_message *err)
+{
+    trace_op op = {.busy_ns = TRACE_NOT_RECORDED, .layer = TRACE_NOT_RECORDED};
+    int64_t duration_ns = 0;
+    trace_op_table *table = &to->table;
+    for (int index = 0; index < COLUMN_OPTIONAL; index++) {
+        if (cells[index] == NULL || cells[index][0] == '\0') {
+            return row_error(to, err, "%s is empty", name_of(to, (column)index));
+        }
+    }
+    TRY(take_int(to, COLUMN_STEP, cells[COLUMN_STEP], TRACE_ITERATIONS_MAX, 0, &op.iteration, err));
+    TRY(take_int(to, COLUMN_STAGE, cells[COLUMN_STAGE], TRACE_RANKS_MAX - 1, 0, &op.stage, err));
+    TRY(take_int(to, COLUMN_REPLICA, cells[COLUMN_REPLICA], TRACE_RANKS_MAX - 1, 0, &op.replica,
+                 err));
+    TRY(take_int(to, COLUMN_CHUNK, cells[COLUMN_CHUNK], TRACE_CHUNKS_MAX - 1, 0, &op.chunk, err));
+    TRY(take_int(to, COLUMN_MICROBATCH, cells[COLUMN_MICROBATCH], TRACE_MICROBATCHES_MAX - 1,
+                 TRACE_NOT_RECORDED, &op.microbatch, err));
+    TRY(take_name(to, cells[COLUMN_KIND], &op.name, err));
+    TRY(take_time(to, COLUMN_START, cells[COLUMN_START], to->start_unit_ns, begin_max_ns,
+                  &op.begin_ns, err));
+    TRY(take_time(to, COLUMN_DURATION, cells[COLUMN_DURATION], to->duration_unit_ns,
+                  duration_max_ns, &duration_ns, err));
+    op.end_ns = op.begin_ns + duration_ns;
+    op.kind = table->kinds[op.name - 1];
+    if (op.stage >= table->stage_count) table->stage_count = op.stage + 1;
+    if (op.replica >= table->replica_count) table->replica_count = op.replica + 1;
+    if (op.chunk >= table->chunk_count) table->chunk_count = op.chunk + 1;
+    if (table->op_count == to->op_capacity) {
+        to->op_capacity = to->op_capacity == 0 ? 4096 : 2 * to->op_capacity;
+        table->ops = memory_resize(table->ops, (size_t)to->op_capacity, sizeof *table->ops);
+    }
+    op.rank = (int)(to->row <= INT32_MAX ? to->row : INT32_MAX); // the row, until all are read
+    table->ops[table->op_count++] = op;
+    return STATUS_OK;
+}
+
+/// Cuts a line into cells, in place. @return how many, or CELLS_MAX + 1
+static int cut(char *line, char *cells[CELLS_MAX])
+{
+    int count = 0;
+    for (char *cell = line; cell != NULL;) {
+        char *comma = strchr(cell, ',');
+        if (comma != NULL) *comma++ = '\0';
+        if (count == CELLS_MAX) return CELLS_MAX + 1;
+        cells[count++] = cell;
+        cell = comma;
+    }
+    return count;
+}
+
+/// Finds the columns among the names of a header. @param places [COLUMN_COUNT] out; -1: absent
+static status find_columns(reading *to, char *const *names, int count, int *places,
+                           error_message *err)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        places[index] = -1;
+        for (int cell = 0; cell < count; cell++) {
+            if (!is_called(to, (column)index, names[cell])) continue;
+            if (places[index] >= 0) {
+                return row_error(to, err, "column %s is named twice", names[cell]);
+            }
+            places[index] = cell;
+        }
+        const bool is_needed = index < COLUMN_OPTIONAL || to->columns[index][0] != '\0';
+        if (places[index] >= 0 || !is_needed) continue;
+        return row_error(to, err, "column %s (%s) is missing", name_of(to, (column)index),
+                         column_words[index]);
+    }
+    return STATUS_OK;
+}
+
+/// Takes the next line off the bytes, terminated, without its end; false after the last.
+static bool next_line(char **at, char *end, char **line)
+{
+    if (*at >= end) return false;
+    char *feed = memchr(*at, '\n', (size_t)(end - *at));
+    char *stop = feed != NULL ? feed : end;
+    *line = *at;
+    *at = stop + 1;
+    if (stop > *line && stop[-1] == '\r') stop--;
+    *stop = '\0';
+    return true;
+}
+
+/// @param bytes [length + 1]
+static status read_csv(reading *to, char *bytes, size_t length, error_message *err)
+{
+    char *names[CELLS_MAX];
+    char *cells[CELLS_MAX];
+    int places[COLUMN_COUNT];
+    char *line = NULL;
+    char *at = bytes;
+    to->row = 1;
+    if (memchr(bytes, '\0', length) != NULL) {
+        return error_set(err, STATUS_FORMAT, "%s: holds a zero byte", to->path);
+    }
+    if (!next_line(&at, bytes + length, &line)) return row_error(to, err, "is empty");
+    const int count = cut(line, names);
+    if (count > CELLS_MAX) return row_error(to, err, "names more than %d columns", CELLS_MAX);
+    TRY(find_columns(to, names, count, places, err));
+    for (to->row = 2; next_line(&at, bytes + length, &line); to->row++) {
+        if (line[0] == '\0') continue;
+        const char *wanted[COLUMN_COUNT];
+        const int found = cut(line, cells);
+        if (found != count) {
+            return row_error(to, err, "has %d cells, the header names %d columns", found, count);
+        }
+        for (int index = 0; index < COLUMN_COUNT; index++) {
+            wanted[index] = places[index] >= 0 ? cells[places[index]] : NULL;
+        }
+        TRY(take_op(to, wanted, err));
+    }
+    return STATUS_OK;
+}
+
+/// The cells of an event. @return false if it is none of an op: not complete, or without a step
+static bool cells_of(const reading *from, const trace_json_event *event,
+                     char texts[COLUMN_COUNT][CELL_BYTES_MAX], const char **cells)
+{
+    if (!trace_json_equals(event->phase, "X")) return false;
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        trace_json_slice value = {0};
+        if (from->columns[index][0] != '\0') {
+            value = trace_json_find(event->args, from->columns[index]);
+        } else {
+            value = trace_json_find(event->args, column_defaults[index]);
+            if (value.bytes == NULL) value = trace_json_find(event->args, column_words[index]);
+        }
+        if (value.bytes == NULL && index == COLUMN_KIND) value = event->name;
+        if (value.bytes == NULL && index == COLUMN_START) value = event->ts;
+        if (value.bytes == NULL && index == COLUMN_DURATION) value = event->duration;
+        cells[index] = value.bytes != NULL ? texts[index] : NULL;
+        if (value.bytes != NULL) trace_json_text(value, texts[index], CELL_BYTES_MAX);
+    }
+    return cells[COLUMN_STEP] != NULL;
+}
+
+static status read_events(reading *to, trace_json_stream *json, error_message *err)
+{
+    static const trace_json_slice none = {0};
+    char(*texts)[CELL_BYTES_MAX] = arena_array(to->memory, COLUMN_COUNT, CELL_BYTES_MAX);
+    trace_json_item item = {.event = {.args = none}};
+    const char *cells[COLUMN_COUNT];
+    for (;;) {
+        TRY(trace_json_next(json, &item, err));
+        if (item.kind == TRACE_JSON_END) return STATUS_OK;
+        to->row = item.event.index;
+        if (item.kind != TRACE_JSON_EVENT || !cells_of(to, &item.event, texts, cells)) continue;
+        TRY(take_op(to, cells, err));
+    }
+}
+
+static status read_json(reading *to, const char *bytes, size_t length, error_message *err)
+{
+    trace_stream *stream = NULL;
+    trace_json_stream *json = NULL;
+    to->is_json = true;
+    // ts and dur are in us; a column that was mapped keeps the unit of its word.
+    if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
+    if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
+    TRY(trace_stream_open_bytes(to->path, bytes, length, &stream));
+    status result = trace_json_open(stream, to->path, &json);
+    if (result == STATUS_OK) result = read_events(to, json, err);
+    trace_json_close(json);
+    trace_stream_close(stream);
+    return result;
+}
+
+/// By worker, chunk, kind, microbatch, then as they ran.
+static int compare_work(const void *a, const void *b)
+{
+    const trace_op *left = *(const trace_op *const *)a;
+    const trace_op *right = *(const trace_op *const *)b;
+    const int64_t parts[][2] = {
+        {left->iteration, right->iteration}, {left->replica, right->replica},
+        {left->stage, right->stage},         {left->chunk, right->chunk},
+        {left->kind, right->kind},           {left->microbatch, right->microbatch},
+        {left->begin_ns, right->begin_ns},   {left->rank, right->rank},
+    };
+    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
+        if (parts[part][0] != parts[part][1]) return parts[part][0] < parts[part][1] ? -1 : 1;
+    }
+    return 0;
+}
+
+static bool is_same_work(const trace_op *a, const trace_op *b)
+{
+    return a->iteration == b->iteration && a->replica == b->replica && a->stage == b->stage &&
+           a->chunk == b->chunk && a->kind == b->kind;
+}
+
+/// Counts the microbatches of ops that do not say theirs, and refuses one that stands twice.
+static status number_work(reading *to, trace_op **work, int64_t count, error_message *err)
+{
+    for (int64_t each = 0; each < count; each++) {
+        trace_op *op = work[each];
+        const trace_op *before =
+            each > 0 && is_same_work(work[each - 1], op) ? work[each - 1] : NULL;
+        if (op->microbatch < 0) op->microbatch = before == NULL ? 0 : before->microbatch + 1;
+        if (before == NULL || before->microbatch < op->microbatch) continue;
+        to->row = op->rank;
+        return row_error(to, err,
+                         "%s of step %d, replica %d, stage %d, chunk %d, microbatch %d stands "
+                         "twice, first in %d: one row per worker and op is read",
+                         to->table.names[op->name - 1], op->iteration, op->replica, op->stage,
+                         op->chunk, op->microbatch, before->rank);
+    }
+    return STATUS_OK;
+}
+
+/// Checks ops against each other and gives them ranks and layers.
+static status complete(reading *to, error_message *err)
+{
+    trace_op_table *table = &to->table;
+    const int64_t workers = (int64_t)table->replica_count * table->stage_count;
+    const int64_t layers = (int64_t)table->chunk_count * table->stage_count;
+    if (table->op_count == 0) return error_set(err, STATUS_FORMAT, "%s: holds no op", to->path);
+    if (workers > TRACE_RANKS_MAX || layers > TRACE_LAYERS_MAX) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: %d replicas x %d stages x %d chunks: at most %d workers and %d parts "
+                         "of the model are read",
+                         to->path, table->replica_count, table->stage_count, table->chunk_count,
+                         TRACE_RANKS_MAX, TRACE_LAYERS_MAX);
+    }
+    trace_op **work = memory_array((size_t)table->op_count, sizeof *work);
+    int64_t work_count = 0;
+    for (int64_t op = 0; op < table->op_count; op++) {
+        if (table->ops[op].kind <= TRACE_OP_BACKWARD) work[work_count++] = &table->ops[op];
+    }
+    qsort(work, (size_t)work_count, sizeof *work, compare_work);
+    const status result = number_work(to, work, work_count, err);
+    free(work);
+    TRY(result);
+    for (int64_t each = 0; each < table->op_count; each++) {
+        trace_op *op = &table->ops[each];
+        op->rank = op->replica * table->stage_count + op->stage;
+        if (op->kind <= TRACE_OP_BACKWARD) op->layer = op->chunk * table->stage_count + op->stage;
+    }
+    trace_op_table_sort(table->ops, table->op_count);
+    return STATUS_OK;
+}
+
+/// All that is left of a stream. @param bytes [*length + 1], terminated; release with free
+static status read_all(trace_stream *stream, char **bytes, size_t *length, error_message *err)
+{
+    size_t capacity = 1 << 16;
+    size_t count = 1;
+    char *all = memory_array(capacity, 1);
+    size_t held = 0;
+    for (status result = STATUS_OK; count > 0; held += count) {
+        if (held + (1 << 15) > capacity) all = memory_resize(all, capacity *= 2, 1);
+        result = trace_stream_read(stream, all + held, capacity - held - 1, &count, err);
+        if (result == STATUS_OK) continue;
+        free(all);
+        return result;
+    }
+    all[held] = '\0';
+    *bytes = all;
+    *length = held;
+    return STATUS_OK;
+}
+
+status trace_ops_read(trace_stream *stream, const char *path, const trace_ops_words *words,
+                      arena *memory, trace_op_table *table, error_message *err)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    reading to = {.path = path,
+                  .words = words,
+                  .memory = memory,
+                  .start_unit_ns = units[0].unit_ns,
+                  .duration_unit_ns = units[0].unit_ns};
+    TRY(read_words(&to, err));
+    TRY(read_all(stream, &bytes, &length, err));
+    to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
+    to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);
+    const char first = bytes[strspn(bytes, " \t\r\n")];
+    status result = first == '{' || first == '[' ? read_json(&to, bytes, length, err)
+                                                 : read_csv(&to, bytes, length, err);
+    free(bytes);
+    if (result == STATUS_OK) result = complete(&to, err);
+    if (result == STATUS_OK) {
+        *table = to.table;
+        table->ops = arena_array(memory, (size_t)table->op_count, sizeof *table->ops);
+        memcpy(table->ops, to.table.ops, (size_t)table->op_count * sizeof *table->ops);
+    }
+    free(to.table.ops);
+    return result;
+}

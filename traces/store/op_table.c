@@ -1,0 +1,173 @@
+#include "traces/store/op_table.h"
+
+#include "traces/store/sql.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/// An op and where it stood, since qsort does not keep the order of equals.
+typedef struct placed {
+    trace_op op;
+    int64_t place;
+} placed;
+
+static int compare_placed(const void *a, const void *b)
+{
+    const placed *left = a;
+    const placed *right = b;
+    if (left->op.iteration != right->op.iteration) {
+        return left->op.iteration < right->op.iteration ? -1 : 1;
+    }
+    if (left->op.rank != right->op.rank) return left->op.rank < right->op.rank ? -1 : 1;
+    if (left->op.begin_ns != right->op.begin_ns) {
+        return left->op.begin_ns < right->op.begin_ns ? -1 : 1;
+    }
+    if (left->op.end_ns != right->op.end_ns) return left->op.end_ns < right->op.end_ns ? -1 : 1;
+    return (left->place > right->place) - (left->place < right->place);
+}
+
+void trace_op_table_sort(trace_op *ops, int64_t op_count)
+{
+    placed *sorted = memory_array((size_t)op_count + 1, sizeof *sorted);
+    for (int64_t op = 0; op < op_count; op++) {
+        sorted[op] = (placed){ops[op], op};
+    }
+    qsort(sorted, (size_t)op_count, sizeof *sorted, compare_placed);
+    for (int64_t op = 0; op < op_count; op++) {
+        ops[op] = sorted[op].op;
+    }
+    free(sorted);
+}
+
+static int compare_by_layer(const void *a, const void *b)
+{
+    const trace_op *left = *(const trace_op *const *)a;
+    const trace_op *right = *(const trace_op *const *)b;
+    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
+    if (left->microbatch != right->microbatch) {
+        return left->microbatch < right->microbatch ? -1 : 1;
+    }
+    return (left->kind > right->kind) - (left->kind < right->kind);
+}
+
+/// The load of one cell: ops[count] of one layer and microbatch, by kind, of all replicas.
+static trace_load load_of(const trace_op *const *ops, int64_t count)
+{
+    trace_load load = trace_load_init(ops[0]->iteration, ops[0]->layer, ops[0]->microbatch);
+    int64_t *const targets[] = {&load.forward_ns, &load.backward_input_ns, &load.backward_weight_ns,
+                                &load.backward_ns};
+    for (int64_t begin = 0; begin < count;) {
+        const trace_op_kind kind = ops[begin]->kind;
+        int64_t end = begin;
+        int64_t sum_ns = 0;
+        for (; end < count && ops[end]->kind == kind; end++) {
+            sum_ns += ops[end]->end_ns - ops[end]->begin_ns;
+        }
+        *targets[kind] = (sum_ns + (end - begin) / 2) / (end - begin);
+        begin = end;
+    }
+    return load;
+}
+
+/// @param ops [count] of one iteration
+static status put_loads(trace_writer *writer, const trace_op *ops, int64_t count,
+                        const trace_op **work, error_message *err)
+{
+    int64_t work_count = 0;
+    for (int64_t op = 0; op < count; op++) {
+        if (ops[op].kind <= TRACE_OP_BACKWARD) work[work_count++] = &ops[op];
+    }
+    qsort(work, (size_t)work_count, sizeof(const trace_op *), compare_by_layer);
+    for (int64_t begin = 0; begin < work_count;) {
+        int64_t end = begin + 1;
+        while (end < work_count && work[end]->layer == work[begin]->layer &&
+               work[end]->microbatch == work[begin]->microbatch) {
+            end++;
+        }
+        const trace_load load = load_of(work + begin, end - begin);
+        TRY(trace_writer_put_load(writer, &load, err));
+        begin = end;
+    }
+    return STATUS_OK;
+}
+
+static status put_iterations(trace_writer *writer, const trace_op_table *table,
+                             const trace_op **work, error_message *err)
+{
+    for (int64_t begin = 0; begin < table->op_count;) {
+        int64_t end = begin;
+        for (; end < table->op_count && table->ops[end].iteration == table->ops[begin].iteration;
+             end++) {
+            TRY(trace_writer_put_op(writer, &table->ops[end], err));
+        }
+        TRY(put_loads(writer, table->ops + begin, end - begin, work, err));
+        begin = end;
+    }
+    return STATUS_OK;
+}
+
+status trace_op_table_put(trace_writer *writer, const trace_op_table *table, error_message *err)
+{
+    for (int name = 0; name < table->name_count; name++) {
+        TRY(trace_writer_put_op_name(writer, name + 1, table->names[name], err));
+    }
+    const trace_op **work = memory_array((size_t)table->op_count + 1, sizeof(const trace_op *));
+    const status result = put_iterations(writer, table, work, err);
+    free(work);
+    return result;
+}
+
+static void read_name(sqlite3_stmt *row, arena *memory, void *item)
+{
+    *(const char **)item = sql_text(row, 0, memory);
+}
+
+/// Checks an op and widens the counts to hold it.
+static status take_op(const trace_store *store, trace_op_table *table, const trace_op *op,
+                      error_message *err)
+{
+    const bool is_known = op->stage >= 0 && op->stage < TRACE_RANKS_MAX && op->replica >= 0 &&
+                          op->replica < TRACE_RANKS_MAX && op->chunk >= 0 &&
+                          op->chunk < TRACE_CHUNKS_MAX && op->name > 0 &&
+                          op->name <= table->name_count && op->begin_ns >= 0 &&
+                          op->end_ns >= op->begin_ns;
+    if (!is_known) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: table op: iteration %d rank %d holds an op that no import put there",
+                         store->path, op->iteration, op->rank);
+    }
+    table->kinds[op->name - 1] = op->kind;
+    if (op->stage >= table->stage_count) table->stage_count = op->stage + 1;
+    if (op->replica >= table->replica_count) table->replica_count = op->replica + 1;
+    if (op->chunk >= table->chunk_count) table->chunk_count = op->chunk + 1;
+    return STATUS_OK;
+}
+
+status trace_op_table_get(trace_store *store, const trace_info *info, arena *memory,
+                          trace_op_table *table, error_message *err)
+{
+    static const sql_select names = {"SELECT text FROM op_name WHERE trace_id=? ORDER BY name",
+                                     read_name, sizeof(const char *)};
+    trace_op_table got = {0};
+    int count = 0;
+    TRY(sql_rows(store, &names, memory, &got.names, &got.name_count, err, "i", info->trace_id));
+    if (got.name_count == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: trace '%.80s' does not hold every op of a run: dynmo import ops "
+                         "makes such traces",
+                         store->path, info->name);
+    }
+    got.kinds = arena_array(memory, (size_t)got.name_count, sizeof *got.kinds);
+    TRY(trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, memory, &got.ops, &count, err));
+    got.op_count = count;
+    for (int64_t op = 0; op < got.op_count; op++) {
+        TRY(take_op(store, &got, &got.ops[op], err));
+    }
+    if ((int64_t)got.stage_count * got.replica_count > TRACE_RANKS_MAX) {
+        return error_set(err, STATUS_FORMAT, "%s: table op: %d stages x %d replicas exceed %d",
+                         store->path, got.stage_count, got.replica_count, TRACE_RANKS_MAX);
+    }
+    trace_op_table_sort(got.ops, got.op_count);
+    *table = got;
+    return STATUS_OK;
+}

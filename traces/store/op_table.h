@@ -1,0 +1,38 @@
+/// All ops of a recorded run, of every replica and every iteration, as analyses take them.
+#pragma once
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "traces/store/catalog.h"
+#include "traces/store/writer.h"
+
+#include <stdint.h>
+
+enum { TRACE_OP_NAMES_MAX = 256, TRACE_CHUNKS_MAX = 1 << 10 };
+
+typedef struct trace_op_table {
+    int replica_count;
+    int stage_count; // of a replica; a worker, replica x stage_count + stage, is the op's rank
+    int chunk_count;
+    int name_count;
+    const char **names;   // [name_count] name k of an op is names[k - 1]
+    trace_op_kind *kinds; // [name_count] that ops of the name have
+    int64_t op_count;
+    trace_op *ops; // [op_count] by iteration, rank, begin, end
+} trace_op_table;
+
+/// Sorts ops by iteration, rank, begin, end, and then as they stood. Time O(n log n).
+void trace_op_table_sort(trace_op *ops, int64_t op_count);
+
+/// Puts the ops with their names, and as loads what F and backward of each stage took, a layer
+/// being a stage here (with chunks: chunk x stage_count + stage), means over the replicas.
+///
+/// @return what trace_writer_put_op and trace_writer_put_load say
+status trace_op_table_put(trace_writer *writer, const trace_op_table *table, error_message *err);
+
+/// Reads the ops of a complete trace. Everything is carved from memory: 72 bytes per op.
+///
+/// @return STATUS_INVALID: the trace has no ops, or none that say their stage; STATUS_FORMAT: an op
+///         that no writer can have put
+status trace_op_table_get(trace_store *store, const trace_info *info, arena *memory,
+                          trace_op_table *table, error_message *err);
