@@ -17,7 +17,7 @@ refuse 2 "unknown command 'manul'; did you mean 'manual'?" manul
 known='; dynmo --help lists them'
 refuse 2 "unknown command 'zzzzzzzzzz'$known" zzzzzzzzzz
 refuse 2 "unknown command ''$known" ''
-refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto', 'import nsys'" import
+refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto', 'import nsys', 'import ops'" import
 refuse 2 "dynmo export: unknown format 'megatro'; did you mean 'megatron'?" export megatro p.json
 refuse 2 'dynmo export pytorch: takes no --json' export pytorch p.json --json
 refuse 2 "unknown command 'a?b'$known" "$(printf 'a\nb')"
