@@ -80,6 +80,8 @@ static const char *naming_words(trace_naming naming)
         return "torch.distributed.pipelining";
     case TRACE_NAMED_BY_GPIPE:
         return "ScheduleGPipe";
+    case TRACE_NAMED_BY_STRUCTURE:
+        return "structure";
     case TRACE_NAMING_COUNT:
         break;
     }
@@ -103,6 +105,8 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
     json_put_int64(writer, "outside_windows_ns", ops->outside_ns);
     json_put_int64(writer, "without_launch", ops->without_launch);
     json_put_int64(writer, "without_launch_ns", ops->without_launch_ns);
+    json_put_int64(writer, "linked_backwards", recording->linked_count);
+    json_put_bool(writer, "has_backward", recording->has_backward);
     if (recording->loss_count > 0) json_put_string(writer, "lost_events", recording->loss);
     json_put_int64(writer, "clock_offset_ns", import->alignment.offset_ns[rank]);
     json_write_key(writer, "clock_residual_ns");
@@ -215,6 +219,9 @@ static void write_assumptions(const trace_import *import, const trace_info *info
     if (!first->on_device) {
         text_append(out, "device=cpu: no device activity; times are of CPU operators\n");
     }
+    if (first->structure[0] != '\0') {
+        text_format(out, "assumed: no annotation names a layer; layers are %s\n", first->structure);
+    }
     if (!first->has_steps) {
         text_append(out, "assumed: no ProfilerStep#<n>; iterations are counted from 0 by repeated "
                          "names\n");
@@ -222,6 +229,19 @@ static void write_assumptions(const trace_import *import, const trace_info *info
     if (first->has_overlap) {
         text_append(out, "assumed: in OVERLAP_F_B, what other threads than the annotated one "
                          "launch is the backward\n");
+    }
+    for (int rank = 0; rank < import->rank_count; rank++) {
+        const trace_recording *each = &import->recordings[rank];
+        if (each->linked_count > 0) {
+            text_format(out,
+                        "rank %d: %d backwards were found through the forwards that they are of\n",
+                        each->rank, each->linked_count);
+        } else if (!each->has_backward) {
+            text_format(out,
+                        "warning: rank %d: no annotation is of a backward, and nothing links the "
+                        "forwards to theirs: the loads are of forwards alone\n",
+                        each->rank);
+        }
     }
     if (info->split == TRACE_ASSUMED) {
         text_format(out, "assumed: a full backward is %.12g B and %.12g W\n", info->backward_split,
@@ -416,7 +436,10 @@ const cli_command cli_command_import_kineto = {
         "are counted for the annotation in which they were launched, by any thread.\n\n"
         "It knows the names of torch.distributed.pipelining (PP:<stage><F|I|W|B><microbatch>; "
         "Forward <microbatch>), for which a layer is a stage, those of dynmo's recorder, and "
-        "ProfilerStep#<n> as iterations. Other names are said by a phase map.\n\n"
+        "ProfilerStep#<n> as iterations. Other names are said by a phase map. Backwards that no "
+        "annotation names are found through the profiler's links to their forwards. Where no "
+        "annotation names a layer, layers are modules (with_stack, with_modules), or repeated "
+        "operators of the forward.\n\n"
         "Clocks of several ranks are aligned by their messages. Without device activity, CPU "
         "operators are counted. Malformed input leaves nothing in the store.",
     .options =

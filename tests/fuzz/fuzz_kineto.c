@@ -21,6 +21,7 @@ static void check_recording(const trace_recording *recording)
     assert(ops->loads + ops->others + ops->outside + ops->without_launch == ops->op_count);
     for (int cell = 0; cell < recording->cell_count; cell++) {
         const trace_cell *each = &recording->cells[cell];
+        assert(each->charge_ns >= 0);
         assert(each->busy_ns >= 0 && each->communication_ns >= 0 && each->span_ns >= 0);
         assert(each->layer >= 0 && each->microbatch >= 0 && each->iteration >= 0);
     }

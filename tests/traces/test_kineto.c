@@ -365,6 +365,134 @@ static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
     trace_phase_map_close(map);
 }
 
+/// An arrow from forward to backward, an operator of the CPU, and a module that Python ran.
+#define ARROW(end, id, thread, ts)                                                                 \
+    ",{\"ph\":\"" end "\",\"cat\":\"fwdbwd\",\"id\":" #id ",\"pid\":1,\"tid\":" #thread            \
+    ",\"ts\":" #ts "}"
+#define OPERATOR(name, thread, ts, dur, sequence)                                                  \
+    ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #thread           \
+    ",\"ts\":" #ts ",\"dur\":" #dur ",\"args\":{\"Sequence number\":" #sequence "}}"
+#define MODULE(name, ts, dur)                                                                      \
+    ",{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: " name                       \
+    "\",\"pid\":1,\"tid\":5,\"ts\":" #ts ",\"dur\":" #dur "}"
+#define BACKWARD "autograd::engine::evaluate_function: "
+/// Two layers: 100-200 and 200-300 forward, 400-450 and 450-500 back on thread 6.
+#define WORK_OF_TWO                                                                                \
+    LAUNCH(1, 5, 110)                                                                              \
+    KERNEL("k", 1, 120, 30)                                                                        \
+    LAUNCH(2, 5, 210)                                                                              \
+    KERNEL("k", 2, 220, 40)                                                                        \
+    LAUNCH(3, 6, 410)                                                                              \
+    KERNEL("k", 3, 420, 20)                                                                        \
+    LAUNCH(4, 6, 460)                                                                              \
+    KERNEL("k", 4, 470, 10)                                                                        \
+    LAUNCH(5, 6, 495)                                                                              \
+    KERNEL("k", 5, 500, 10)
+#define BACKWARD_OF_TWO(second)                                                                    \
+    OPERATOR(BACKWARD "MmBackward0", 6, 400, 40, second)                                           \
+    OPERATOR(BACKWARD "MmBackward0", 6, 450, 40, 1)                                                \
+    OPERATOR(BACKWARD "torch::autograd::AccumulateGrad", 6, 491, 8, 99)
+
+/// @param ends 1: a layer without work before and behind the two, else 0
+static void expect_two_layers(const trace_recording *recording, int ends)
+{
+    assert_int_equal(recording->linked_count, 2);
+    assert_true(recording->has_backward);
+    assert_int_equal(recording->cell_count, 4 + 2 * ends);
+    expect_cell(recording, ends, TRACE_OP_FORWARD, ends, 30000, 0, 30000);
+    // 470-480 and, when its gradient was accumulated, 500-510.
+    expect_cell(recording, ends + 1, TRACE_OP_BACKWARD, ends, 20000, 0, 40000);
+    expect_cell(recording, ends + 2, TRACE_OP_FORWARD, ends + 1, 40000, 0, 40000);
+    expect_cell(recording, ends + 3, TRACE_OP_BACKWARD, ends + 1, 20000, 0, 20000);
+    assert_int_equal(recording->ops.loads, 5);
+}
+
+static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
+{
+    (void)state;
+    static const char text[] = "[" ANNOTATION("ProfilerStep#3", 5, 0, 1000) MODULE("GPT_0", 90, 220)
+        MODULE("Block_7", 100, 99) MODULE("MLP_0", 110, 20) MODULE("Block_9", 200, 100)
+            MODULE("MLP_1", 210, 20) ARROW("s", 1, 5, 110) ARROW("s", 2, 5, 210)
+                ARROW("f", 2, 6, 400) ARROW("f", 1, 6, 450) BACKWARD_OF_TWO(2) WORK_OF_TWO "]";
+    trace_recording recording;
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    assert_int_equal(recording.naming, TRACE_NAMED_BY_STRUCTURE);
+    expect_two_layers(&recording, 1);
+    assert_int_equal(recording.cells[0].iteration, 3);
+    trace_recording_free(&recording);
+}
+
+static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
+{
+    (void)state;
+    static const char text[] = "[" ANNOTATION("dynmo it=3 mb=0 L=0 F", 5, 100, 99) "," ANNOTATION(
+        "dynmo it=3 mb=0 L=1 F", 5, 200, 100) OPERATOR("aten::mm", 5, 110, 10, 1)
+        OPERATOR("aten::view", 5, 205, 2, 2) OPERATOR("aten::mm", 5, 210, 10, 2) BACKWARD_OF_TWO(2)
+            WORK_OF_TWO "]";
+    trace_recording recording;
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    expect_two_layers(&recording, 0);
+    trace_recording_free(&recording);
+}
+
+static void forwards_without_links_are_said_to_be_alone(void **state)
+{
+    (void)state;
+    static const char text[] = "[" ANNOTATION("dynmo it=3 mb=0 L=0 F", 5, 100, 99) WORK_OF_TWO "]";
+    trace_recording recording;
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    assert_false(recording.has_backward);
+    assert_int_equal(recording.cell_count, 1);
+    assert_int_equal(recording.ops.outside, 4);
+    trace_recording_free(&recording);
+}
+
+/// Operators x, a b c, a b c, y: four layers, in two microbatches.
+#define FORWARD_OF_FOUR(ts)                                                                        \
+    OPERATOR("x", 5, ts##10, 5, ts##1)                                                             \
+    OPERATOR("a", 5, ts##20, 5, ts##2)                                                             \
+    OPERATOR("b", 5, ts##30, 5, ts##3)                                                             \
+    OPERATOR("inner", 5, ts##31, 2, ts##3)                                                         \
+    OPERATOR("c", 5, ts##36, 2, ts##4)                                                             \
+    OPERATOR("a", 5, ts##40, 5, ts##5)                                                             \
+    OPERATOR("b", 5, ts##50, 5, ts##6)                                                             \
+    OPERATOR("c", 5, ts##60, 5, ts##7)                                                             \
+    OPERATOR("y", 5, ts##70, 5, ts##8)                                                             \
+    OPERATOR(BACKWARD "Y", 6, ts##80, 1, ts##8)                                                    \
+    OPERATOR(BACKWARD "C", 6, ts##82, 5, ts##6)                                                    \
+    OPERATOR(BACKWARD "A", 6, ts##90, 5, ts##2)
+
+static void repeated_operators_are_layers(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[" ANNOTATION("ProfilerStep#0", 5, 0, 1000) FORWARD_OF_FOUR(1) FORWARD_OF_FOUR(2)
+            LAUNCH(1, 5, 141) KERNEL("k", 1, 145, 9) LAUNCH(2, 6, 283) KERNEL("k", 2, 284, 7) "]";
+    trace_recording recording;
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    assert_int_equal(recording.linked_count, 6);
+    assert_int_equal(recording.cell_count, 14); // no backward of x
+    for (int cell = 0; cell < 14; cell++) {
+        const trace_cell *each = &recording.cells[cell];
+        const bool is_first = each->layer == 2 && each->microbatch == 0;
+        const bool is_second = each->layer == 2 && each->microbatch == 1;
+        int64_t busy_ns = 0;
+        if (is_first && each->kind == TRACE_OP_FORWARD) busy_ns = 9000;
+        if (is_second && each->kind == TRACE_OP_BACKWARD) busy_ns = 7000;
+        assert_int_equal(each->busy_ns, busy_ns);
+    }
+    assert_int_equal(recording.cells[13].layer, 3);
+    trace_recording_free(&recording);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +508,10 @@ int main(void)
         cmocka_unit_test(a_trace_that_says_nothing_known_is_refused),
         cmocka_unit_test(impossible_times_are_refused),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(modules_are_layers_and_arrows_lead_to_their_backwards),
+        cmocka_unit_test(sequence_numbers_lead_to_backwards_where_no_arrows_do),
+        cmocka_unit_test(forwards_without_links_are_said_to_be_alone),
+        cmocka_unit_test(repeated_operators_are_layers),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,11 @@ bool trace_phase_parse(const char *text, trace_op_kind *kind)
     return false;
 }
 
+bool trace_naming_is_pipeline(trace_naming naming)
+{
+    return naming == TRACE_NAMED_BY_PIPELINE || naming == TRACE_NAMED_BY_GPIPE;
+}
+
 static bool parse_dynmo(cursor text, trace_annotation *found, bool *too_large)
 {
     const bool known =

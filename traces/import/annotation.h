@@ -5,13 +5,15 @@
 #include "traces/store/writer.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /// Who wrote a name. Loads come from the first of these that a trace has: the finest.
 typedef enum trace_naming {
-    TRACE_NAMED_BY_MAP,      ///< a rule of a phase map
-    TRACE_NAMED_BY_DYNMO,    ///< "dynmo it=2 mb=0 L=5 F"
-    TRACE_NAMED_BY_PIPELINE, ///< "PP:2F5": torch.distributed.pipelining with a runtime schedule
-    TRACE_NAMED_BY_GPIPE,    ///< "Forward 5": its ScheduleGPipe
+    TRACE_NAMED_BY_MAP,       ///< a rule of a phase map
+    TRACE_NAMED_BY_DYNMO,     ///< "dynmo it=2 mb=0 L=5 F"
+    TRACE_NAMED_BY_PIPELINE,  ///< "PP:2F5": torch.distributed.pipelining with a runtime schedule
+    TRACE_NAMED_BY_GPIPE,     ///< "Forward 5": its ScheduleGPipe
+    TRACE_NAMED_BY_STRUCTURE, ///< no name says it: modules, numbered names, repeated operators
     TRACE_NAMING_COUNT
 } trace_naming;
 
@@ -26,6 +28,7 @@ typedef struct trace_annotation {
     trace_op_kind kind;
     trace_count count;     // how the layer is found where it is not in the name
     int rule;              // of the phase map; -1: none
+    uint32_t name;         // equal for equal names, where a layer is counted
     int iteration;         // TRACE_NOT_RECORDED where the name does not say it
     int layer;             // or virtual stage; TRACE_NOT_RECORDED: the rank's, or counted
     int microbatch;        // TRACE_NOT_RECORDED where the name does not say it
@@ -34,6 +37,9 @@ typedef struct trace_annotation {
     int backward_layer;    // this layer and
     int backward_microbatch;
 } trace_annotation;
+
+/// Whether a layer is a stage of torch.distributed.pipelining.
+bool trace_naming_is_pipeline(trace_naming naming);
 
 /// Recognises the names that need no phase map:
 ///

@@ -181,7 +181,7 @@ static int compare_ops(const void *a, const void *b)
 static bool op_of(const trace_recording *recording, const trace_window *window, trace_op *op)
 {
     const bool did_run = window->work_begin_ns <= window->work_end_ns;
-    const bool is_stage = recording->naming >= TRACE_NAMED_BY_PIPELINE || !window->is_load;
+    const bool is_stage = trace_naming_is_pipeline(recording->naming) || !window->is_load;
     if (window->is_load && !did_run) return false;
     // A window of communication alone (a dispatch of experts) is part of another's layer.
     const bool is_part = window->is_load && window->busy_ns == 0 && window->communication_ns > 0;

@@ -163,6 +163,7 @@ static trace_json_slice *member_of(trace_json_event *event, trace_json_slice key
     switch (key.length - 2) {
     case 2:
         if (memcmp(name, "ph", 2) == 0) return &event->phase;
+        if (memcmp(name, "id", 2) == 0) return &event->id;
         if (memcmp(name, "ts", 2) == 0) return &event->ts;
         return NULL;
     case 3:

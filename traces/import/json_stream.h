@@ -29,6 +29,7 @@ typedef struct trace_json_event {
     trace_json_slice phase;
     trace_json_slice category;
     trace_json_slice name;
+    trace_json_slice id;
     trace_json_slice pid;
     trace_json_slice tid;
     trace_json_slice ts;

@@ -18,14 +18,23 @@ typedef enum event_kind {
     EVENT_ANNOTATION,
     EVENT_LAUNCH,
     EVENT_DEVICE,
-    EVENT_CPU_OPERATOR
+    EVENT_CPU_OPERATOR,
+    EVENT_PYTHON
 } event_kind;
+
+/// What a reading of the file is for.
+typedef enum reading_pass {
+    PASS_ALL,
+    PASS_CPU,       // operators of the CPU, where no device did anything
+    PASS_OPERATORS, // operators of the CPU, where no annotation divides the steps
+    PASS_SEQUENCE   // forward and backward operators by their sequence numbers
+} reading_pass;
 
 typedef struct reader {
     const trace_kineto_source *source;
     trace_recording *recording;
     kineto_collector collector;
-    bool wants_cpu;         // the second reading
+    reading_pass pass;
     int64_t last_end_ns;    // of all events
     uint32_t thread_count;  // after the first reading; those that come later have no annotation
     bool *is_annotated;     // [thread_count]
@@ -48,6 +57,7 @@ static event_kind kind_of(trace_json_slice category)
     case 14:
         return trace_json_equals(category, "cuda_runtime") ? EVENT_LAUNCH : EVENT_OTHER;
     case 17:
+        if (trace_json_equals(category, "python_function")) return EVENT_PYTHON;
         return trace_json_equals(category, "user_annotation") ? EVENT_ANNOTATION : EVENT_OTHER;
     default:
         return EVENT_OTHER;
@@ -166,6 +176,11 @@ static status read_device_op(reader *reading, const trace_json_event *event, err
     return STATUS_OK;
 }
 
+static bool is_autograd(const trace_json_event *event)
+{
+    return begins_with(event->name, "autograd::engine::evaluate_function");
+}
+
 /// An operator that lies within the last outermost one of its thread adds nothing.
 static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
 {
@@ -176,7 +191,7 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
     kineto_work *last = &reading->last_work[work.key];
     if (work.begin_ns >= last->begin_ns && work.end_ns <= last->end_ns) return STATUS_OK;
     *last = work;
-    if (begins_with(event->name, "autograd::engine::evaluate_function")) {
+    if (is_autograd(event)) {
         work.flags = KINETO_AUTOGRAD;
     } else if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
                begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
@@ -186,12 +201,80 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
     return STATUS_OK;
 }
 
+static status read_backward(reader *reading, const trace_json_event *event, error_message *err)
+{
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    if (!is_autograd(event)) return STATUS_OK;
+    TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
+    kineto_collect_backward(&reading->collector, thread_of(event), begin_ns, end_ns);
+    return STATUS_OK;
+}
+
+/// An arrow of the profiler from a forward operator to its backward.
+static status read_flow(reader *reading, const trace_json_event *event, error_message *err)
+{
+    const bool is_target = trace_json_equals(event->phase, "f");
+    int64_t number = -1;
+    int64_t begin_ns = 0;
+    if (!is_target && !trace_json_equals(event->phase, "s")) return STATUS_OK;
+    if (!trace_json_equals(event->category, "fwdbwd")) return STATUS_OK;
+    if (!trace_json_int64(event->id, &number) || number < 0 || number > UINT32_MAX) {
+        return STATUS_OK;
+    }
+    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
+    kineto_collect_link(&reading->collector, is_target, (uint32_t)number, thread_of(event),
+                        begin_ns);
+    return STATUS_OK;
+}
+
+/// Operators of one sequence number are a forward and its backward.
+static status read_sequence(reader *reading, const trace_json_event *event, error_message *err)
+{
+    int64_t number = -1;
+    int64_t begin_ns = 0;
+    const trace_json_slice value = trace_json_find(event->args, "Sequence number");
+    if (value.bytes == NULL || !trace_json_int64(value, &number)) return STATUS_OK;
+    if (number < 0 || number > UINT32_MAX) return STATUS_OK;
+    TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
+    kineto_collect_link(&reading->collector, is_autograd(event), (uint32_t)number, thread_of(event),
+                        begin_ns);
+    return STATUS_OK;
+}
+
+static status read_span(reader *reading, const trace_json_event *event, bool is_operator,
+                        error_message *err)
+{
+    char name[KINETO_NAME_BYTES];
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    if (is_operator && is_autograd(event)) return STATUS_OK;
+    trace_json_text(event->name, name, sizeof name);
+    TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
+    kineto_collect_span(&reading->collector, name, is_operator, thread_of(event), begin_ns, end_ns);
+    return STATUS_OK;
+}
+
+/// Of Python's functions, modules and garbage collection say something.
+static status read_python(reader *reading, const trace_json_event *event, error_message *err)
+{
+    if (begins_with(event->name, "nn.Module: ")) return read_span(reading, event, false, err);
+    const bool is_pause =
+        begins_with(event->name, "Python GC") || begins_with(event->name, "gc.collect");
+    return is_pause ? read_annotation(reading, event, err) : STATUS_OK;
+}
+
 static status read_event(reader *reading, const trace_json_event *event, error_message *err)
 {
-    if (!trace_json_equals(event->phase, "X")) return STATUS_OK;
+    if (!trace_json_equals(event->phase, "X")) {
+        return reading->pass == PASS_ALL ? read_flow(reading, event, err) : STATUS_OK;
+    }
     const event_kind kind = kind_of(event->category);
-    if (reading->wants_cpu) {
-        return kind == EVENT_CPU_OPERATOR ? read_cpu_op(reading, event, err) : STATUS_OK;
+    if (reading->pass != PASS_ALL) {
+        if (kind != EVENT_CPU_OPERATOR) return STATUS_OK;
+        if (reading->pass == PASS_OPERATORS) return read_span(reading, event, true, err);
+        return reading->pass == PASS_CPU ? read_cpu_op(reading, event, err)
+                                         : read_sequence(reading, event, err);
     }
     switch (kind) {
     case EVENT_ANNOTATION:
@@ -200,7 +283,10 @@ static status read_event(reader *reading, const trace_json_event *event, error_m
         return read_launch(reading, event, err);
     case EVENT_DEVICE:
         return read_device_op(reading, event, err);
+    case EVENT_PYTHON:
+        return read_python(reading, event, err);
     case EVENT_CPU_OPERATOR:
+        return read_backward(reading, event, err);
     case EVENT_OTHER:
         break;
     }
@@ -291,12 +377,17 @@ static status read_file(reader *reading, error_message *err)
     return result;
 }
 
+static bool is_standard_input(const reader *reading)
+{
+    return strcmp(reading->source->path, "-") == 0 && reading->source->bytes == NULL;
+}
+
 /// The second reading, where no device did anything.
 static status read_cpu(reader *reading, error_message *err)
 {
     kineto_events *events = &reading->collector.events;
     const size_t thread_count = events->thread_list.count;
-    if (strcmp(reading->source->path, "-") == 0 && reading->source->bytes == NULL) {
+    if (is_standard_input(reading)) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "standard input: a trace without device activity is read twice; give its "
                          "file");
@@ -309,9 +400,38 @@ static status read_cpu(reader *reading, error_message *err)
     for (size_t mark = 0; mark < events->mark_list.count; mark++) {
         reading->is_annotated[events->marks[mark].thread] = true;
     }
+    for (size_t target = 0; target < events->target_list.count; target++) {
+        reading->is_annotated[events->targets[target].thread] = true;
+    }
     reading->thread_count = (uint32_t)thread_count;
-    reading->wants_cpu = true;
+    reading->pass = PASS_CPU;
     return read_file(reading, err);
+}
+
+/// Where annotations are of forwards alone and the profiler drew no arrows: what links them to
+/// their backwards. Standard input was read already.
+static status read_sequences(reader *reading, error_message *err)
+{
+    const kineto_events *events = &reading->collector.events;
+    if (trace_kineto_has_backward(events) || events->target_list.count > 0) return STATUS_OK;
+    if (is_standard_input(reading) || events->backward_list.count == 0) return STATUS_OK;
+    reading->pass = PASS_SEQUENCE;
+    return read_file(reading, err);
+}
+
+/// Where annotations name no load. With a phase map they are meant to: then its names are at fault.
+static status find_structure(reader *reading, error_message *err)
+{
+    if (reading->source->map != NULL) return STATUS_OK;
+    if (!trace_kineto_has_groups(&reading->collector) && !is_standard_input(reading)) {
+        if (reading->collector.events.target_list.count == 0) {
+            reading->pass = PASS_SEQUENCE;
+            TRY(read_file(reading, err));
+        }
+        reading->pass = PASS_OPERATORS;
+        TRY(read_file(reading, err));
+    }
+    return trace_kineto_find_structure(&reading->collector, err);
 }
 
 static status read_and_sum(reader *reading, error_message *err)
@@ -326,8 +446,10 @@ static status read_and_sum(reader *reading, error_message *err)
                          " ns, is beyond 64 bits",
                          reading->source->path, recording->base_ns, reading->last_end_ns);
     }
+    if (!kineto_collect_has_load(&reading->collector)) TRY(find_structure(reading, err));
     TRY(kineto_collect_check(&reading->collector, err));
     recording->on_device = events->work_list.count > 0;
+    TRY(read_sequences(reading, err));
     if (!recording->on_device) TRY(read_cpu(reading, err));
     recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
     TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,

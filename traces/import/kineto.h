@@ -4,7 +4,10 @@
 /// call of the same correlation -> the innermost annotation that was open on the launching thread
 /// at that moment, or, where that thread had none, on any thread of its process. The latter is
 /// what finds the backward, which PyTorch launches from threads of its own while the annotated
-/// thread waits.
+/// thread waits. Where annotations are of forwards alone, their backwards are found through the
+/// profiler's arrows (fwdbwd) or the operators' sequence numbers; where none is of a layer, layers
+/// are modules or annotations that differ in a number, else what annotations call forward and
+/// backward or the steps, divided where their operators repeat.
 #pragma once
 
 #include "base/status.h"
@@ -85,7 +88,10 @@ typedef struct trace_recording {
     trace_naming naming; // of the loads
     int64_t loss_count;  // times that the profiler itself says that it lost events
     char loss[160];      // the first such message; "" without one
+    bool has_backward;   // of some load; false: forwards alone were found
+    int linked_count;    // backwards that no annotation names, found through their forwards
     bool has_overlap;    // PP:(...)OVERLAP_F_B annotations were told apart by thread
+    char structure[64];  // what layers are, where no name says it; "" else
     int64_t unknown_annotation_count;
     int64_t stray_window_count; // annotations outside every ProfilerStep: left out
     trace_attribution ops;
@@ -106,12 +112,14 @@ typedef struct trace_kineto_source {
 } trace_kineto_source;
 
 /// Reads a trace, plain or gzip. One that has no device activity is read twice: the operators of
-/// the CPU are told apart from the annotations only then.
+/// the CPU are told apart from the annotations only then. So is one whose backwards or layers are
+/// to be found by operators.
 ///
 /// Time O(bytes + n log n). Memory: a fixed 1.3 MiB, and 16 bytes per launch, 24 per device
-/// operation (per outermost CPU operator inside the annotated threads, where there is no device)
-/// and 120 per annotation that is known, up to twice that while they grow and are sorted; nothing
-/// for the other events.
+/// operation (per outermost CPU operator inside the annotated threads, where there is no device),
+/// 24 per operator of the backward, 32 per arrow, 32 per module (per outermost operator, where
+/// those are the layers) and 160 per annotation that is known, up to twice that while they grow and
+/// are sorted; nothing for the other events.
 ///
 /// @param recording out, release with trace_recording_free. Untouched on failure.
 /// @return STATUS_FORMAT: what trace_json_next and trace_stream_read say; a time that is missing,

@@ -170,7 +170,6 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     bool is_new = false;
     trace_gap pause = TRACE_GAP_HOST;
     trace_annotation annotation = {0};
-    kineto_mark mark = {0};
     if (trace_annotation_is_step(name, &step)) {
         const kineto_stretch stretch = {begin_ns, end_ns, step};
         APPEND(events->steps, &events->step_list, stretch);
@@ -192,18 +191,50 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     if (!is_known) TRY(trace_annotation_parse(name, &annotation, &is_known, err));
     if (!is_known) {
         note_unknown(collector, name);
+        if (!is_of_framework(name)) {
+            kineto_collect_span(collector, name, false, thread, begin_ns, end_ns);
+        }
         return STATUS_OK;
     }
-    kineto_collect_thread(collector, thread, &mark.thread);
+    uint32_t number = 0;
+    kineto_collect_thread(collector, thread, &number);
     if (annotation.count != TRACE_COUNT_NONE) {
-        numbering_find(&collector->names, name_key, &mark.name, &is_new);
+        numbering_find(&collector->names, name_key, &annotation.name, &is_new);
     }
-    mark.window.begin_ns = begin_ns;
-    mark.window.end_ns = end_ns;
-    mark.window.work_begin_ns = INT64_MAX;
-    mark.window.work_end_ns = INT64_MIN;
-    mark.window.cell = -1;
-    return append_annotation(collector, &annotation, mark, err);
+    return kineto_collect_mark(collector, &annotation, number, begin_ns, end_ns, err);
+}
+
+status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
+                           uint32_t thread, int64_t begin_ns, int64_t end_ns, error_message *err)
+{
+    const kineto_mark mark = {.window = {.begin_ns = begin_ns,
+                                         .end_ns = end_ns,
+                                         .work_begin_ns = INT64_MAX,
+                                         .work_end_ns = INT64_MIN,
+                                         .cell = -1},
+                              .thread = thread,
+                              .name = annotation->name};
+    return append_annotation(collector, annotation, mark, err);
+}
+
+void kineto_collect_span(kineto_collector *collector, const char *name, bool is_operator,
+                         kineto_thread thread, int64_t begin_ns, int64_t end_ns)
+{
+    kineto_events *events = &collector->events;
+    char group[KINETO_NAME_BYTES];
+    bool is_new = false;
+    kineto_span span = {.begin_ns = begin_ns, .end_ns = end_ns};
+    span.role = is_operator ? KINETO_SPAN_OTHER : kineto_span_role_of(name);
+    span.number = kineto_span_number(name, group);
+    const char *key = is_operator ? name : group;
+    numbering_find(&collector->groups, file_hash(FILE_HASH_START, key, strlen(key)), &span.group,
+                   &is_new);
+    kineto_collect_thread(collector, thread, &span.thread);
+    if (is_operator) {
+        APPEND(events->operators, &events->operator_list, span);
+    } else {
+        APPEND(events->spans, &events->span_list, span);
+    }
 }
 
 void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, kineto_thread thread,
@@ -213,6 +244,28 @@ void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, ki
     kineto_launch launch = {.ts_ns = begin_ns, .correlation = correlation};
     kineto_collect_thread(collector, thread, &launch.thread);
     APPEND(events->launches, &events->launch_list, launch);
+}
+
+void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t number,
+                         kineto_thread thread, int64_t begin_ns)
+{
+    kineto_events *events = &collector->events;
+    kineto_launch link = {.ts_ns = begin_ns, .correlation = number};
+    kineto_collect_thread(collector, thread, &link.thread);
+    if (is_target) {
+        APPEND(events->targets, &events->target_list, link);
+    } else {
+        APPEND(events->sources, &events->source_list, link);
+    }
+}
+
+void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
+                             int64_t end_ns)
+{
+    kineto_events *events = &collector->events;
+    kineto_work backward = {.begin_ns = begin_ns, .end_ns = end_ns};
+    kineto_collect_thread(collector, thread, &backward.key);
+    APPEND(events->backwards, &events->backward_list, backward);
 }
 
 void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
@@ -268,8 +321,9 @@ static status nothing_known(const kineto_collector *collector, error_message *er
                      collector->unknown_count == KINETO_UNKNOWN_MAX ? ", ..." : "");
 }
 
-static bool has_load(const kineto_events *events)
+bool kineto_collect_has_load(const kineto_collector *collector)
 {
+    const kineto_events *events = &collector->events;
     for (size_t mark = 0; mark < events->mark_list.count; mark++) {
         if (events->marks[mark].window.is_load) return true;
     }
@@ -278,7 +332,7 @@ static bool has_load(const kineto_events *events)
 
 status kineto_collect_check(const kineto_collector *collector, error_message *err)
 {
-    return has_load(&collector->events) ? STATUS_OK : nothing_known(collector, err);
+    return kineto_collect_has_load(collector) ? STATUS_OK : nothing_known(collector, err);
 }
 
 status kineto_collect_windows(const kineto_collector *collector)
@@ -302,12 +356,18 @@ void kineto_collector_free(kineto_collector *collector)
     free(events->scopes);
     free(events->pauses);
     free(events->marks);
+    free(events->spans);
+    free(events->operators);
     free(events->launches);
+    free(events->sources);
+    free(events->targets);
+    free(events->backwards);
     free(events->works);
     free(events->process_of);
     numbering_free(&collector->threads);
     numbering_free(&collector->processes);
     numbering_free(&collector->names);
+    numbering_free(&collector->groups);
     numbering_free(&collector->kernels);
     free(collector->component_of);
 }

@@ -55,6 +55,24 @@ typedef struct kineto_work {
 } kineto_work;
 _Static_assert(sizeof(kineto_work) == 24, "stated in kineto.h");
 
+/// What a name that nobody knows may be.
+typedef enum kineto_span_role {
+    KINETO_SPAN_OTHER,
+    KINETO_SPAN_MODULE,  ///< "nn.Module: Block_3"
+    KINETO_SPAN_FORWARD, ///< it says "forward"
+    KINETO_SPAN_BACKWARD
+} kineto_span_role;
+
+/// An annotation, module or operator that may tell layers apart.
+typedef struct kineto_span {
+    int64_t begin_ns;
+    int64_t end_ns;
+    uint32_t thread;
+    uint32_t group; // equal for names that differ in their last number only
+    int32_t number; // that number; -1: none
+    kineto_span_role role;
+} kineto_span;
+
 #define KINETO_NO_CORRELATION UINT32_MAX
 #define KINETO_NO_MARK UINT32_MAX
 
@@ -70,10 +88,17 @@ typedef struct kineto_events {
     kineto_stretch *scopes;
     kineto_stretch *pauses; // of the host; number is a trace_gap
     kineto_mark *marks;
+    kineto_span *spans;     // annotations that nobody knows, and modules
+    kineto_span *operators; // of the CPU, where those say nothing
     kineto_launch *launches;
+    kineto_launch *sources; // forward operators that a backward was recorded for; correlation: its
+                            // number, the same as of its backward
+    kineto_launch *targets; // those backwards
+    kineto_work *backwards; // operators of the backward; key is the thread
     kineto_work *works;
     uint32_t *process_of; // [thread_count]
-    kineto_list step_list, scope_list, pause_list, mark_list, launch_list, work_list, thread_list;
+    kineto_list span_list, operator_list, step_list, scope_list, pause_list, mark_list, launch_list,
+        source_list, target_list, backward_list, work_list, thread_list;
     uint32_t process_count;
 } kineto_events;
 
@@ -83,6 +108,16 @@ typedef struct kineto_events {
 /// @param layers of the phase map, 0: none
 status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *recording,
                             error_message *err);
+
+/// Where no annotation is of a backward: gives every run of backward operators, of which the
+/// forward ran in one annotation of a forward, a mark of its own, as a full backward of the same
+/// layer and microbatch. Marks must be sorted by begin; the new ones stand behind them.
+///
+/// @return their number
+int trace_kineto_link_backward(kineto_events *events);
+
+/// Whether some mark is of a backward.
+bool trace_kineto_has_backward(const kineto_events *events);
 
 /// Divides the time of a rank: every moment of an iteration goes to one op, or to a cause outside
 /// of all ops. What runs at once is counted once: compute before communication, the earlier before
@@ -134,6 +169,8 @@ typedef struct kineto_collector {
     kineto_numbering threads;
     kineto_numbering processes;
     kineto_numbering names;
+    kineto_numbering groups;  // of spans
+    int64_t group;            // whose spans are the layers; -1: none
     kineto_numbering kernels; // number i: component_of[i]
     uint8_t *component_of;    // [kernels.count]
     kineto_list component_list;
@@ -167,6 +204,36 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
 void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, kineto_thread thread,
                            int64_t begin_ns);
 
+/// A load of a thread that kineto_collect_thread numbered, by whatever it was found.
+status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
+                           uint32_t thread, int64_t begin_ns, int64_t end_ns, error_message *err);
+
+/// What may tell layers apart. An operator is one of its own group per name.
+void kineto_collect_span(kineto_collector *collector, const char *name, bool is_operator,
+                         kineto_thread thread, int64_t begin_ns, int64_t end_ns);
+
+kineto_span_role kineto_span_role_of(const char *name);
+
+/// The last number in a name, -1: none, and the name without it.
+int kineto_span_number(const char *name, char group[KINETO_NAME_BYTES]);
+
+/// Whether modules or annotations that differ in a number tell layers apart: operators then need
+/// not be read.
+bool trace_kineto_has_groups(kineto_collector *collector);
+
+/// Marks forwards (and backwards where no links lead to them) in a trace whose annotations name
+/// no load: those groups; else annotations that say forward and backward; else the steps, or all of
+/// the file. Forwards of the latter two are divided where they repeat operators.
+status trace_kineto_find_structure(kineto_collector *collector, error_message *err);
+
+/// A forward operator (a source) or its backward (a target) of that number.
+void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t number,
+                         kineto_thread thread, int64_t begin_ns);
+
+/// An operator of the backward.
+void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
+                             int64_t end_ns);
+
 /// Whether a rule of the phase map for a kernel's name has to be looked up: not without a map, and
 /// once per name.
 ///
@@ -181,6 +248,8 @@ void kineto_collect_component(kineto_collector *collector, const char *name);
 uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl);
 
 void kineto_collect_work(kineto_collector *collector, const kineto_work *work);
+
+bool kineto_collect_has_load(const kineto_collector *collector);
 
 /// Fails unless an annotation of a load was collected.
 ///

@@ -305,6 +305,11 @@ static void divide_idle(kineto_gaps *gaps, uint32_t next, int of, int64_t ready_
     while (gaps->now_ns < end_ns) {
         const int at = stretch_at(gaps, gaps->now_ns);
         const kineto_stretch *stretch = &gaps->stretches[at];
+        // The device lags behind: the gap is of the iteration that is still to run.
+        if (of >= 0 && gaps->recording->iterations[of].begin_ns < stretch->begin_ns) {
+            divide_in_iteration(gaps, next, of, ready_ns, end_ns);
+            return;
+        }
         const bool is_over = gaps->now_ns >= stretch->end_ns && stretch->number != of;
         const bool is_last = at + 1 == gaps->recording->iteration_count;
         int64_t until_ns = is_last ? INT64_MAX : gaps->stretches[at + 1].begin_ns;

@@ -158,7 +158,7 @@ static status number_iterations(kineto_events *events, group_key *keys, trace_re
         iterations_from_names(events);
     } else if (events->step_list.count > 0) {
         iterations_from_steps(events, recording);
-    } else if (recording->naming == TRACE_NAMED_BY_MAP) {
+    } else if (!trace_naming_is_pipeline(recording->naming)) {
         recording->has_steps = false;
         for (size_t mark = 0; mark < events->mark_list.count; mark++) {
             events->marks[mark].window.iteration = 0;
@@ -269,6 +269,26 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
     return STATUS_OK;
 }
 
+/// Of what no name says, the k-th of a layer and phase in an iteration is of microbatch k.
+static void microbatches_from_order(kineto_events *events, group_key *keys)
+{
+    const size_t count = events->mark_list.count;
+    for (size_t mark = 0; mark < count; mark++) {
+        const trace_window *window = &events->marks[mark].window;
+        keys[mark] = (group_key){{window->iteration, window->layer, (int32_t)window->kind, 0},
+                                 (uint32_t)mark};
+    }
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t first = 0; first < count;) {
+        const size_t end = group_end(keys, count, first);
+        for (size_t key = first; key < end; key++) {
+            trace_window *window = &events->marks[keys[key].order].window;
+            if (window->is_load) window->microbatch = (int)(key - first);
+        }
+        first = end;
+    }
+}
+
 static void append_cell(trace_recording *recording, const trace_window *window)
 {
     recording->cells[recording->cell_count++] = (trace_cell){
@@ -295,7 +315,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
         const trace_window *window = &events->marks[keys[first].order].window;
-        if (end - first > 1 && recording->naming >= TRACE_NAMED_BY_PIPELINE) {
+        if (end - first > 1 && trace_naming_is_pipeline(recording->naming)) {
             return error_set(err, STATUS_INVALID,
                              "%s: %s of stage %d, microbatch %d occurs %zu times in ProfilerStep#%d"
                              ": call prof.step() once per schedule step",
@@ -341,7 +361,14 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
     status result = number_iterations(events, keys, recording, err);
     if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
     if (result == STATUS_OK) {
+        if (recording->naming == TRACE_NAMED_BY_STRUCTURE) microbatches_from_order(events, keys);
         fill_in(events, recording);
+        recording->linked_count = trace_kineto_link_backward(events);
+        if (recording->linked_count > 0) {
+            qsort(events->marks, events->mark_list.count, sizeof *events->marks, compare_marks);
+            keys = memory_resize(keys, events->mark_list.count + 1, sizeof *keys);
+        }
+        recording->has_backward = trace_kineto_has_backward(events);
         result = number_cells(events, keys, recording, err);
     }
     free(keys);

@@ -269,6 +269,22 @@ static void clean_name(const char *text, char name[KINETO_NAME_BYTES])
     }
 }
 
+/// What emit_nvtx says of an operator: ", seq = 3" is the same of a forward and its backward.
+static void read_link(reader *reading, const char *text, kineto_thread thread, int64_t begin_ns,
+                      int64_t end_ns)
+{
+    static const char mark[] = ", seq = ";
+    static const char autograd[] = "autograd::engine::evaluate_function";
+    const char *found = strstr(text, mark);
+    const bool is_backward = strncmp(text, autograd, sizeof autograd - 1) == 0;
+    if (is_backward) kineto_collect_backward(&reading->collector, thread, begin_ns, end_ns);
+    if (found == NULL) return;
+    char *end = NULL;
+    const unsigned long long number = strtoull(found + sizeof mark - 1, &end, 10);
+    if (end == found + sizeof mark - 1 || number > UINT32_MAX) return;
+    kineto_collect_link(&reading->collector, is_backward, (uint32_t)number, thread, begin_ns);
+}
+
 static status read_range(reader *reading, sqlite3_stmt *statement, error_message *err)
 {
     char name[KINETO_NAME_BYTES];
@@ -279,6 +295,7 @@ static status read_range(reader *reading, sqlite3_stmt *statement, error_message
     if (sqlite3_column_type(statement, 2) == SQLITE_NULL || text == NULL) return STATUS_OK;
     TRY(read_interval(reading, ranges_table.name, statement, &begin_ns, &end_ns, err));
     clean_name(text, name);
+    read_link(reading, text, thread_of(statement, 3), begin_ns, end_ns);
     return kineto_collect_annotation(&reading->collector, name,
                                      file_hash(FILE_HASH_START, name, strlen(name)),
                                      thread_of(statement, 3), begin_ns, end_ns, err);
@@ -382,6 +399,10 @@ static status collect_process(reader *reading, error_message *err)
     kineto_events *events = &reading->collector.events;
     const trace_phase_map *map = reading->source->map;
     TRY(read_ranges(reading, err));
+    if (map == NULL && !kineto_collect_has_load(&reading->collector) &&
+        trace_kineto_has_groups(&reading->collector)) {
+        TRY(trace_kineto_find_structure(&reading->collector, err));
+    }
     const status known = kineto_collect_check(&reading->collector, err);
     reading->is_unknown = known != STATUS_OK;
     TRY(known);
