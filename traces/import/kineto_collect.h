@@ -116,6 +116,12 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
 /// @return their number
 int trace_kineto_link_backward(kineto_events *events);
 
+/// So that kineto_source_of finds them.
+void kineto_sort_sources(kineto_events *events);
+
+/// The forward of a backward: the last operator of its number before it. NULL: none was recorded.
+const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_launch *target);
+
 /// Whether some mark is of a backward.
 bool trace_kineto_has_backward(const kineto_events *events);
 

@@ -49,8 +49,13 @@ bool trace_kineto_has_backward(const kineto_events *events)
     return false;
 }
 
-/// The forward of a backward: the last operator of its number before it. NULL: none was recorded.
-static const kineto_launch *source_of(const kineto_events *events, const kineto_launch *target)
+void kineto_sort_sources(kineto_events *events)
+{
+    if (events->source_list.count == 0) return;
+    qsort(events->sources, events->source_list.count, sizeof *events->sources, compare_links);
+}
+
+const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_launch *target)
 {
     size_t low = 0;
     size_t high = events->source_list.count;
@@ -138,7 +143,7 @@ static size_t find_runs(const kineto_events *events, const uint32_t *outer, back
     size_t count = 0;
     for (size_t each = 0; each < events->target_list.count; each++) {
         const kineto_launch *target = &events->targets[each];
-        const kineto_launch *source = source_of(events, target);
+        const kineto_launch *source = kineto_source_of(events, target);
         if (source == NULL) continue; // as of the accumulation of gradients
         const uint32_t mark = mark_at(events, outer, source);
         const bool goes_on =
@@ -170,7 +175,7 @@ static kineto_mark backward_mark(const kineto_events *events, const backward_run
 int trace_kineto_link_backward(kineto_events *events)
 {
     if (events->target_list.count == 0 || trace_kineto_has_backward(events)) return 0;
-    qsort(events->sources, events->source_list.count, sizeof *events->sources, compare_links);
+    kineto_sort_sources(events);
     qsort(events->targets, events->target_list.count, sizeof *events->targets, compare_targets);
     if (events->backward_list.count > 0) {
         qsort(events->backwards, events->backward_list.count, sizeof *events->backwards,

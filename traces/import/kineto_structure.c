@@ -523,39 +523,21 @@ static void find_words(const kineto_events *events, kineto_span_role role, regio
     }
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const uint32_t left = *(const uint32_t *)a;
-    const uint32_t right = *(const uint32_t *)b;
-    return (left > right) - (left < right);
-}
-
 /// How many layers of a region have a forward whose backward was recorded.
 static int count_linked_layers(const kineto_events *events, const region *of)
 {
-    const size_t count = events->target_list.count;
     bool is_linked[LAYERS_MAX] = {false};
     int linked = 0;
-    uint32_t *numbers = memory_array(count + 1, sizeof *numbers);
-    for (size_t target = 0; target < count; target++) {
-        numbers[target] = events->targets[target].correlation;
-    }
-    qsort(numbers, count, sizeof *numbers, compare_numbers);
-    for (size_t each = 0; each < events->source_list.count; each++) {
-        const kineto_launch *source = &events->sources[each];
-        if (source->thread != of->thread || source->ts_ns < of->begin_ns) continue;
-        if (source->ts_ns >= of->end_ns) continue;
-        if (bsearch(&source->correlation, numbers, count, sizeof *numbers, compare_numbers) ==
-            NULL) {
-            continue;
-        }
+    for (size_t target = 0; target < events->target_list.count; target++) {
+        const kineto_launch *source = kineto_source_of(events, &events->targets[target]);
+        if (source == NULL || source->thread != of->thread) continue;
+        if (source->ts_ns < of->begin_ns || source->ts_ns >= of->end_ns) continue;
         int layer = of->layer_count - 1;
         while (layer > 0 && of->operators[of->first_operator[layer]].begin_ns > source->ts_ns) {
             layer--;
         }
         is_linked[layer] = true;
     }
-    free(numbers);
     for (int layer = 0; layer < of->layer_count; layer++) {
         linked += is_linked[layer];
     }
@@ -564,9 +546,10 @@ static int count_linked_layers(const kineto_events *events, const region *of)
 
 /// Divides the forwards into layers where all of them repeat operators alike and the backwards of
 /// most can be found.
-static bool divide_regions(const kineto_collector *collector, region *regions, size_t count)
+static bool divide_regions(kineto_collector *collector, region *regions, size_t count)
 {
-    const kineto_events *events = &collector->events;
+    kineto_events *events = &collector->events;
+    kineto_sort_sources(events);
     bool divides = count > 0 && events->target_list.count > 0;
     for (size_t each = 0; each < count && divides; each++) {
         find_operators(events, &regions[each]);
