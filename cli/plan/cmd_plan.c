@@ -322,6 +322,7 @@ static void write_json(const plan_run *run, text_buffer *out)
         json_end_object(&writer);
     }
     json_end_array(&writer);
+    if (answer->iteration_ns >= 0) json_put_int64(&writer, "makespan_ns", answer->iteration_ns);
     json_put_bool(&writer, "optimal", answer->optimal);
     json_put_bool(&writer, "executable", answer->executable);
     json_end_object(&writer);

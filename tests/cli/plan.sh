@@ -67,6 +67,8 @@ load spread ratio         0.800   (largest - smallest) / mean
 makespan                35.2 us   played under 1f1b, 8 microbatches
 moved                     140 B   4 layers change their stage' '' \
     --loads loads.json --stages 4 --balancer makespan --schedule 1f1b --microbatches 8 -o plan.json
+"$dynmo" plan --loads loads.json --stages 4 --balancer makespan --schedule 1f1b --microbatches 8 --json |
+    grep -q '"makespan_ns":35[0-9]*,' || fail 'no makespan in JSON'
 printf '%s\n' '{"schema":"dynmo-plan/1","first_layer":[0,1,2,4,6],"chunks":1,"placement":"interleaved","schedule":"1f1b","microbatches":8,"stage_ranks":[0,1,2,3],"data_parallel":1,"embedding":false,"head":false}' >wanted_plan
 if ! cmp -s wanted_plan plan.json; then
     echo "FAILED: the plan file"
