@@ -17,6 +17,8 @@ struct arena {
     arena_block *current;
     size_t used_bytes; // in current
     size_t block_bytes;
+    arena *first_within; // that end with this one
+    arena *next_within;  // of the same owner
 };
 
 _Noreturn static void end_without_memory(size_t count, size_t element_bytes)
@@ -55,9 +57,27 @@ arena *arena_create(size_t block_bytes)
     return memory;
 }
 
+arena *arena_within(arena *owner, size_t block_bytes)
+{
+    arena *memory = arena_create(block_bytes);
+    memory->next_within = owner->first_within;
+    owner->first_within = memory;
+    return memory;
+}
+
+static void end_those_within(arena *memory)
+{
+    while (memory->first_within != NULL) {
+        arena *within = memory->first_within;
+        memory->first_within = within->next_within;
+        arena_destroy(within);
+    }
+}
+
 void arena_destroy(arena *memory)
 {
     if (memory == NULL) return;
+    end_those_within(memory);
     for (arena_block *block = memory->first; block != NULL;) {
         arena_block *next = block->next;
         free(block);
@@ -108,6 +128,7 @@ char *arena_string(arena *memory, const char *text)
 
 void arena_reset(arena *memory)
 {
+    end_those_within(memory);
     memory->current = memory->first;
     memory->used_bytes = 0;
 }

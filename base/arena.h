@@ -14,7 +14,11 @@ typedef struct arena arena;
 /// @return release with arena_destroy
 arena *arena_create(size_t block_bytes) __attribute__((returns_nonnull));
 
-/// Frees every array taken from it. NULL is allowed.
+/// An arena that ends with another: destroyed when that one is reset or destroyed, never by itself.
+/// For scratch that is reset often and lives as long as what uses it.
+arena *arena_within(arena *owner, size_t block_bytes) __attribute__((returns_nonnull));
+
+/// Frees every array taken from it. NULL is allowed; not for one within another.
 void arena_destroy(arena *memory);
 
 /// Takes an array of count elements, all bytes zero, aligned for any type.

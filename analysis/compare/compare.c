@@ -185,12 +185,16 @@ static status play_beside_row(const ana_setup *setup, const ana_listener *listen
 }
 
 /// The row of a static baseline under its own weight; NULL if there is none.
+static bool is_baseline(const ana_balancing *balancing, const char *name)
+{
+    return strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
+           balancing->weight == balancing->balancer->weight && balancing->packing == NULL;
+}
+
 static const ana_row *baseline_row(const ana_row *rows, int row_count, const char *name)
 {
     for (int row = 0; row < row_count; row++) {
-        const ana_balancing *balancing = rows[row].balancing;
-        if (strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
-            balancing->weight == balancing->balancer->weight && rows[row].outcome == STATUS_OK) {
+        if (is_baseline(rows[row].balancing, name) && rows[row].outcome == STATUS_OK) {
             return &rows[row];
         }
     }
@@ -200,11 +204,7 @@ static const ana_row *baseline_row(const ana_row *rows, int row_count, const cha
 static bool has_row(const ana_study *study, const char *name)
 {
     for (int row = 0; row < study->balancing_count; row++) {
-        const ana_balancing *balancing = &study->balancings[row];
-        if (strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
-            balancing->weight == balancing->balancer->weight) {
-            return true;
-        }
+        if (is_baseline(&study->balancings[row], name)) return true;
     }
     return false;
 }

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { GPUS_PER_NODE_DEFAULT = 8 };
 
@@ -393,12 +394,23 @@ void ana_setup_close(ana_setup *setup)
     setup->store = NULL;
 }
 
+const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing)
+{
+    if (balancing->packing == NULL) return setup->sources;
+    int row = 0;
+    while (setup->row_sources[row] == NULL ||
+           strcmp(setup->study->balancings[row].packing, balancing->packing) != 0) {
+        row++;
+    }
+    return setup->row_sources[row];
+}
+
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
                                 bal_record_sink sink)
 {
     const ana_study *study = setup->study;
     return (bal_training){
-        .sources = setup->sources,
+        .sources = ana_setup_sources(setup, balancing),
         .source_count = setup->source_count,
         .machine = setup->machine,
         .iteration_count = setup->iteration_count,

@@ -40,10 +40,12 @@ typedef struct ana_setup {
     int64_t gpu_count; // rented: those of the cluster, if the study says how many; else those used
     const bal_cost_source *sources; // [source_count] replica r has the loads of r % source_count
     int source_count;
-    bal_cost_source source; // of replica 0
-    bal_cost_source still;  // the same without the study's case of dynamism
-    bal_machine machine;    // of one pipeline: rank_count is the number of stages
-    int first_iteration;    // of the trace: what the replay calls iteration 0
+    const bal_cost_source **row_sources; // [study->balancing_count] of rows with a packing of their
+                                         // own, else NULL; NULL: no row has
+    bal_cost_source source;              // of replica 0
+    bal_cost_source still;               // the same without the study's case of dynamism
+    bal_machine machine;                 // of one pipeline: rank_count is the number of stages
+    int first_iteration;                 // of the trace: what the replay calls iteration 0
     int iteration_count;
     int microbatch_count;
     int stage_count;               // ranks x chunks
@@ -93,6 +95,12 @@ status ana_setup_open_cached(ana_study *study, ana_trace_cache *cache, arena *me
                              ana_setup *setup, error_message *err);
 
 void ana_setup_close(ana_setup *setup);
+
+/// The loads of the replicas under a row of the study.
+///
+/// @param balancing a row, or a copy with the packing of one
+/// @return [source_count]
+const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing);
 
 /// The run that a row of the study describes, as both players take it. Borrows from setup.
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,

@@ -235,16 +235,43 @@ static void add_dynamism_inputs(ana_setup *setup, arena *memory)
     }
 }
 
-static void take_sources(ana_setup *setup, arena *memory)
+static const bal_cost_source *sources_of(model_dynamism *dynamism, arena *memory)
 {
-    const int count = model_dynamism_source_count(setup->dynamism);
+    const int count = model_dynamism_source_count(dynamism);
     bal_cost_source *sources = arena_array(memory, (size_t)count, sizeof *sources);
     for (int replica = 0; replica < count; replica++) {
-        sources[replica] = model_dynamism_source(setup->dynamism, replica);
+        sources[replica] = model_dynamism_source(dynamism, replica);
     }
-    setup->sources = sources;
-    setup->source_count = count;
-    setup->source = sources[0];
+    return sources;
+}
+
+/// The case once more for every row that packs its sequences otherwise.
+static status open_row_sources(ana_setup *setup, model_dynamism_base *base, arena *memory,
+                               error_message *err)
+{
+    const ana_study *study = setup->study;
+    const size_t rows = (size_t)study->balancing_count;
+    for (int row = 0; row < study->balancing_count; row++) {
+        const ana_balancing *balancing = &study->balancings[row];
+        model_dynamism *dynamism = NULL;
+        error_message inner = {0};
+        if (balancing->packing == NULL) continue;
+        if (setup->dynamism == NULL ||
+            strcmp(model_dynamism_name(setup->dynamism), "lengths") != 0) {
+            return error_set(err, STATUS_FORMAT,
+                             "%s: balancing: '%.60s': a packing needs the case 'lengths'",
+                             study->path, balancing->label);
+        }
+        base->packing = balancing->packing;
+        if (model_dynamism_open(study->dynamism, base, memory, &dynamism, &inner) != STATUS_OK) {
+            return named_error(setup, &inner, err);
+        }
+        if (setup->row_sources == NULL) {
+            setup->row_sources = arena_array(memory, rows, sizeof *setup->row_sources);
+        }
+        setup->row_sources[row] = sources_of(dynamism, memory);
+    }
+    return STATUS_OK;
 }
 
 status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *err)
@@ -254,7 +281,7 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
     setup->still = setup->source;
     setup->sources = &setup->source;
     setup->source_count = 1;
-    if (json_is_missing(study->dynamism)) return STATUS_OK;
+    if (json_is_missing(study->dynamism)) return open_row_sources(setup, NULL, memory, err);
     if (!is_traced && study->iteration_count == 0) {
         return error_set(err, STATUS_FORMAT,
                          "%s: training.iterations: missing; a case over a model needs to know how "
@@ -264,7 +291,7 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
     if (is_traced && study->trace_model != NULL) TRY(open_traced_model(setup, memory, err));
     const bool has_model = !is_traced || study->trace_model != NULL;
     if (has_model) model_layer_shares_of_costs(&setup->model_costs, memory, &setup->shares);
-    const model_dynamism_base base = {
+    model_dynamism_base base = {
         .source = setup->source,
         .shares = has_model ? &setup->shares : NULL,
         .config = has_model ? &setup->model_costs.config : NULL,
@@ -283,6 +310,8 @@ status ana_setup_open_dynamism(ana_setup *setup, arena *memory, error_message *e
         return named_error(setup, &inner, err);
     }
     add_dynamism_inputs(setup, memory);
-    take_sources(setup, memory);
-    return STATUS_OK;
+    setup->sources = sources_of(setup->dynamism, memory);
+    setup->source_count = model_dynamism_source_count(setup->dynamism);
+    setup->source = setup->sources[0];
+    return open_row_sources(setup, &base, memory, err);
 }

@@ -42,7 +42,8 @@ typedef struct ana_balancing {
     bool estimates_speed;
     bal_migration_options migration;
     ana_repack repack;
-    const char *label; // unique; "partition on-change" unless the study names it
+    const char *packing; // of sequences, in place of the study's "dynamism"; NULL: as there
+    const char *label;   // unique; "partition on-change" unless the study names it
 } ana_balancing;
 
 /// Where a link's numbers come from if they were measured.

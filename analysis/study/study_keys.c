@@ -3,6 +3,7 @@
 
 #include "analysis/study/study_readers.h"
 #include "balance/schedule/schedule.h"
+#include "models/lengths/packing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -312,6 +313,8 @@ static const ana_study_key keys[] = {
      "messages between neighbours that are held against transfers", NULL, 0, ITERATIONS_MAX, -1,
      ROW(migration.neighbour_iterations)},
     {"balancing.repack", ANA_KEY_OWN, "as repack", ROW(repack), .read = ana_read_repack},
+    {"balancing.packing", ANA_KEY_NAME, "which sequences share a microbatch, with case lengths",
+     NULL, 0, MODEL_PACK_COUNT - 1, -1, ROW(packing), .names = model_packing_names},
     {"balancing.label", ANA_KEY_WORDS, "name of the row", ROW(label), .flags = ANA_KEY_UNLISTED},
 };
 

@@ -14,16 +14,36 @@
 const char *const ana_learning_names[ANA_LEARNING_COUNT] = {"bit-identical", "other rounding",
                                                             "other training"};
 
-/// The case of dynamism without what only says how it is drawn or charged.
+/// How sequences of one step are put into microbatches: that decides the order of sums only.
+static const char *const packed[] = {"packing", "across", "order", "window"};
+
+static bool is_one_of(const char *key, const char *const *names, int count)
+{
+    int name = 0;
+    while (name < count && strcmp(key, names[name]) != 0) {
+        name++;
+    }
+    return name < count;
+}
+
+/// Whether sequences of the case `lengths` stay in their step.
+static bool keeps_steps(json_value dynamism)
+{
+    int window = 1;
+    (void)json_int(json_member(dynamism, "window"), 1, INT32_MAX, &window, NULL);
+    return window == 1;
+}
+
+/// The case of dynamism without what only says how it is drawn, charged or summed.
 static void write_dynamism(json_value dynamism, json_writer *writer)
 {
     static const char *const drawn[] = {"seed", "load_model"};
+    const bool keeps = keeps_steps(dynamism);
     json_begin_object(writer);
     json_value member = json_element(dynamism, 0);
     for (; member.node != NULL; member = json_next(member)) {
-        if (strcmp(json_key(member), drawn[0]) == 0 || strcmp(json_key(member), drawn[1]) == 0) {
-            continue;
-        }
+        const char *key = json_key(member);
+        if (is_one_of(key, drawn, 2) || (keeps && is_one_of(key, packed, 4))) continue;
         json_write_key(writer, json_key(member));
         json_write_value(writer, member);
     }
@@ -96,6 +116,11 @@ static void write_training(const ana_setup *setup, text_buffer *out)
 
 static void write_rounding(const ana_setup *setup, const ana_balancing *row, text_buffer *out)
 {
+    for (int key = 0; key < 3; key++) {
+        const char *name = "";
+        (void)json_string(json_member(setup->study->dynamism, packed[key]), &name, NULL);
+        text_format(out, "%s|", row->packing != NULL && key == 0 ? row->packing : name);
+    }
     const ana_study *study = setup->study;
     const model_parallel parallel = model_parallel_filled(study->parallel);
     const bal_repack_options *repack = &row->repack.options;

@@ -114,16 +114,17 @@ static status noted_costs_at(void *context, int iteration, bal_layer_costs *cost
 status ana_run_bound_begin(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
                            ana_run_bound *bound)
 {
+    const bal_cost_source *sources = ana_setup_sources(setup, balancing);
     *bound = (ana_run_bound){
         .setup = setup,
         .balancing = balancing,
-        .inner = setup->sources[0],
+        .inner = sources[0],
         .sources = arena_array(memory, (size_t)setup->source_count, sizeof *bound->sources),
         .memory = arena_create(1 << 14),
         .total_ns = is_proven(setup, balancing) ? 0 : -1,
     };
     for (int source = 0; source < setup->source_count; source++) {
-        bound->sources[source] = setup->sources[source];
+        bound->sources[source] = sources[source];
     }
     bound->sources[0].context = bound;
     bound->sources[0].costs_at = noted_costs_at;

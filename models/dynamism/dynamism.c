@@ -14,6 +14,7 @@ static const model_dynamism_case *const cases[] = {
     &model_dynamism_moe,        &model_dynamism_pruning,
     &model_dynamism_freezing,   &model_dynamism_sparse_attention,
     &model_dynamism_early_exit, &model_dynamism_mod,
+    &model_dynamism_lengths,
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 

@@ -33,6 +33,7 @@ typedef struct model_dynamism_base {
     model_parallel parallel;
     const char *path;      // of the file that the object is in: paths in it are meant from there;
                            // NULL: from the working directory
+    const char *packing;   // of case lengths, in place of the object's; NULL: the object's
     int iteration_count;   // of the training, >= 1
     int microbatch_count;  // M, >= 1
     int transformer_first; // layers that are neither embedding nor head are

@@ -93,6 +93,7 @@ extern const model_dynamism_case model_dynamism_sparse_attention;
 extern const model_dynamism_case model_dynamism_early_exit;
 extern const model_dynamism_case model_dynamism_mod;
 extern const model_dynamism_case model_dynamism_moe;
+extern const model_dynamism_case model_dynamism_lengths;
 
 /// Costs of the base's iteration 0, borrowed until it is asked again: while a case opens only, as
 /// later the costs that its load is put on would be gone.

@@ -2,7 +2,7 @@
 /// fewer.
 #include "models/cost/parameters.h"
 #include "models/dynamism/dynamism_case.h"
-#include "models/dynamism/random_draw.h"
+#include "models/random_draw.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /// Mixture of depths: in routed blocks only k of s tokens take part, the others pass by on the
 /// residual stream.
 #include "models/dynamism/dynamism_case.h"
-#include "models/dynamism/random_draw.h"
+#include "models/random_draw.h"
 
 #include <assert.h>
 #include <stdlib.h>

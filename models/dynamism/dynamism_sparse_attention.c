@@ -3,7 +3,7 @@
 #include "models/cost/saturating.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/hash_attention.h"
-#include "models/dynamism/random_draw.h"
+#include "models/random_draw.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,7 @@
 #include "models/dynamism/expert_routing.h"
 
 #include "models/dynamism/dynamism_case.h"
-#include "models/dynamism/random_draw.h"
+#include "models/random_draw.h"
 
 #include <assert.h>
 #include <math.h>

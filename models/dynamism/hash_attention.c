@@ -1,6 +1,6 @@
 #include "models/dynamism/hash_attention.h"
 
-#include "models/dynamism/random_draw.h"
+#include "models/random_draw.h"
 
 #include <assert.h>
 #include <stdbool.h>

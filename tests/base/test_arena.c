@@ -37,6 +37,21 @@ static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
     arena_destroy(memory);
 }
 
+static void an_arena_within_another_ends_with_it(void **state)
+{
+    (void)state;
+    arena *owner = arena_create(64);
+    arena *within = arena_within(owner, 64);
+    arena *deeper = arena_within(within, 64); // a leak or a double free is the sanitizers' to find
+    memset(arena_array(within, 100, 1), 1, 100);
+    memset(arena_array(deeper, 100, 1), 1, 100);
+    arena_reset(within);
+    memset(arena_array(arena_within(owner, 64), 100, 1), 1, 100);
+    arena_reset(owner);
+    memset(arena_array(arena_within(owner, 64), 100, 1), 1, 100);
+    arena_destroy(owner);
+}
+
 static void take_from_arena(void)
 {
     arena_array(arena_create(64), SIZE_MAX / 2, 8);
@@ -94,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_are_zero_aligned_and_do_not_overlap),
+        cmocka_unit_test(an_arena_within_another_ends_with_it),
         cmocka_unit_test(more_memory_than_there_is_ends_the_process_with_its_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

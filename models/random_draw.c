@@ -1,4 +1,4 @@
-#include "models/dynamism/random_draw.h"
+#include "models/random_draw.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,0 +1,553 @@
+/// Sequences of unlike length: microbatches of packed sequences, whose attention takes unlike time.
+#include "base/file.h"
+#include "models/dynamism/dynamism_case.h"
+#include "models/lengths/packing.h"
+#include "models/lengths/sequence_lengths.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { WINDOW_MAX = 1024, POOL_BYTES = 1 << 18, BINS_MAX = 1 << 20 };
+
+/// Sequences of a window.
+enum { WINDOW_SEQUENCES_MAX = 1 << 24 };
+
+static const char *const keys[] = {"file",    "mean_tokens", "spread", "budget_tokens", "mask",
+                                   "packing", "across",      "window", "order"};
+
+typedef enum attention_mask {
+    MASK_DOCUMENT, ///< a token sees its own sequence
+    MASK_CAUSAL,   ///< it sees all of the microbatch before it
+    MASK_COUNT
+} attention_mask;
+
+static const char *const mask_names[MASK_COUNT] = {"document", "causal"};
+
+/// Whose sequences may change their microbatch.
+typedef enum packing_scope {
+    ACROSS_REPLICAS,     ///< all of a window
+    ACROSS_MICROBATCHES, ///< those that a replica has
+    ACROSS_COUNT
+} packing_scope;
+
+static const char *const across_names[ACROSS_COUNT] = {"replicas", "microbatches"};
+
+/// In which order a replica plays its microbatches.
+typedef enum play_order { ORDER_PACKED, ORDER_LONGEST, ORDER_SHORTEST, ORDER_COUNT } play_order;
+
+static const char *const order_names[ORDER_COUNT] = {"packed", "longest-first", "shortest-first"};
+
+/// A place in the stream of sequences; those above the budget are cut into pieces of it.
+typedef struct place {
+    int64_t sequence;
+    int64_t offset; // tokens of it that are passed
+} place;
+
+/// What a microbatch holds.
+typedef struct microbatch {
+    int64_t tokens;
+    double pairs; // of query and key, in units of a causal sequence of n tokens: n^2
+    double cost;
+} microbatch;
+
+typedef struct lengths_state {
+    model_sequence_lengths lengths;
+    int budget;         // tokens of a microbatch
+    double base_tokens; // of the base's microbatch
+    double base_pairs;
+    int64_t sliding_window; // keys that a query sees; 0: all
+    attention_mask mask;
+    model_packing_kind packing;
+    packing_scope across;
+    play_order order;
+    int window;           // steps whose sequences are packed together
+    int replica_count;    // R
+    int microbatch_count; // M
+    int layer_count;
+    int transformer_first;
+    int transformer_end;
+    double token_ns; // of a whole model's pass, per token beside attention
+    double pair_ns;  // and per pair
+
+    place *begin;     // [windows + 1] of each window that is known
+    int known_window; // begin[0 .. known_window] are known
+    int at_hand;      // window whose bins are held; -1: none
+    int sequence_count;
+    int32_t *tokens;   // [sequence_count] of the window at hand, as they come; of pool
+    microbatch *bins;  // [window * R * M] by step, replica and place in the replica's order
+    arena *pool;       // scratch
+    double *whole;     // [layer_count][M] tokens over the base's
+    double *attention; // [layer_count][M] pairs over the base's, over whole
+    double *held;      // [layer_count] fullest microbatch over the base's
+} lengths_state;
+
+/// Pairs of query and key of a causal sequence, twice: n^2, or w (2n - w) with a window w < n.
+static double pairs_of(const lengths_state *at, int64_t tokens)
+{
+    const double n = (double)tokens;
+    const double w = (double)at->sliding_window;
+    return at->sliding_window == 0 || tokens <= at->sliding_window ? n * n : w * (2 * n - w);
+}
+
+static double cost_of(const lengths_state *at, int64_t tokens)
+{
+    const double linear = at->token_ns * (double)tokens;
+    return at->mask == MASK_DOCUMENT ? linear + at->pair_ns * pairs_of(at, tokens) : linear;
+}
+
+static int bin_count(const lengths_state *at)
+{
+    return at->window * at->replica_count * at->microbatch_count;
+}
+
+/// The piece at a place, which moves behind it.
+static int next_piece(const lengths_state *at, place *from)
+{
+    const int64_t left = model_sequence_length(&at->lengths, from->sequence) - from->offset;
+    if (left > at->budget) {
+        from->offset += at->budget;
+        return at->budget;
+    }
+    *from = (place){from->sequence + 1, 0};
+    return (int)left;
+}
+
+/// Passes over the sequences that fill the bins of a window in the order of arrival: these are the
+/// window's, however they are packed.
+///
+/// @param tokens [as many] out, or NULL
+/// @return how many; -1: more than WINDOW_SEQUENCES_MAX
+static int take_window(const lengths_state *at, place *from, int32_t *tokens)
+{
+    int64_t filled = 0;
+    int count = 0;
+    for (int bin = 0; bin < bin_count(at);) {
+        place after = *from;
+        const int piece = next_piece(at, &after);
+        if (filled + piece > at->budget) {
+            bin++;
+            filled = 0;
+            continue;
+        }
+        if (count == WINDOW_SEQUENCES_MAX) return -1;
+        if (tokens != NULL) tokens[count] = piece;
+        filled += piece;
+        count++;
+        *from = after;
+    }
+    return count;
+}
+
+/// Steps and replicas of the bins as they come: Megatron deals each round of microbatches over the
+/// replicas.
+static int slot_of_arrival(const lengths_state *at, int bin)
+{
+    const int per_step = at->replica_count * at->microbatch_count;
+    const int step = bin / per_step;
+    const int in_step = bin % per_step;
+    const int replica = in_step % at->replica_count;
+    return (step * at->replica_count + replica) * at->microbatch_count +
+           in_step / at->replica_count;
+}
+
+static void add_to_bin(const lengths_state *at, microbatch *into, int tokens)
+{
+    into->tokens += tokens;
+    into->pairs += pairs_of(at, tokens);
+    into->cost += cost_of(at, tokens);
+}
+
+/// Packs a pool of sequences into bins.
+///
+/// @param chosen [count] sequences of the window
+/// @param bins   [bin_count] out
+static status pack_pool(lengths_state *at, const int *chosen, int count, int bins_of_pool,
+                        microbatch *bins, error_message *err)
+{
+    int32_t *tokens = arena_array(at->pool, (size_t)count, sizeof *tokens);
+    double *cost = arena_array(at->pool, (size_t)count, sizeof *cost);
+    int *bin_of = arena_array(at->pool, (size_t)count, sizeof *bin_of);
+    for (int index = 0; index < count; index++) {
+        tokens[index] = at->tokens[chosen[index]];
+        cost[index] = cost_of(at, tokens[index]);
+    }
+    const model_packing packing = {.kind = at->packing,
+                                   .count = count,
+                                   .tokens = tokens,
+                                   .cost = cost,
+                                   .bin_count = bins_of_pool,
+                                   .budget = at->budget};
+    TRY(model_pack(&packing, at->pool, bin_of, err));
+    memset(bins, 0, (size_t)bins_of_pool * sizeof *bins);
+    for (int index = 0; index < count; index++) {
+        add_to_bin(at, &bins[bin_of[index]], tokens[index]);
+    }
+    return STATUS_OK;
+}
+
+/// Where nothing moves: the bins of the order of arrival.
+static void pack_arrival(lengths_state *at)
+{
+    const int count = bin_count(at);
+    microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
+    int bin = 0;
+    for (int index = 0; index < at->sequence_count; index++) {
+        if (packed[bin].tokens + at->tokens[index] > at->budget) bin++;
+        add_to_bin(at, &packed[bin], at->tokens[index]);
+    }
+    for (bin = 0; bin < count; bin++) {
+        at->bins[slot_of_arrival(at, bin)] = packed[bin];
+    }
+}
+
+/// Deals the bins of a pool to its groups, a step of a replica each, so that these cost alike.
+///
+/// @param first slots of a group follow each other from here, groups after `stride` slots
+static void deal(lengths_state *at, const microbatch *packed, int group_count, microbatch *first,
+                 size_t stride)
+{
+    const int size = at->microbatch_count;
+    const int count = group_count * size;
+    double *cost = arena_array(at->pool, (size_t)count, sizeof *cost);
+    int *group_of = arena_array(at->pool, (size_t)count, sizeof *group_of);
+    int *members = arena_array(at->pool, (size_t)group_count, sizeof *members);
+    for (int bin = 0; bin < count; bin++) {
+        cost[bin] = packed[bin].cost;
+    }
+    model_pack_deal(cost, group_count, size, at->pool, group_of);
+    for (int bin = 0; bin < count; bin++) {
+        const int group = group_of[bin];
+        first[(size_t)group * stride + (size_t)members[group]++] = packed[bin];
+    }
+}
+
+/// All sequences of the window may go anywhere in it.
+static status pack_across_replicas(lengths_state *at, error_message *err)
+{
+    const int count = bin_count(at);
+    int *chosen = arena_array(at->pool, (size_t)at->sequence_count, sizeof *chosen);
+    microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
+    for (int index = 0; index < at->sequence_count; index++) {
+        chosen[index] = index;
+    }
+    TRY(pack_pool(at, chosen, at->sequence_count, count, packed, err));
+    deal(at, packed, at->window * at->replica_count, at->bins, (size_t)at->microbatch_count);
+    return STATUS_OK;
+}
+
+/// The replica that a sequence has by its arrival.
+static void find_replicas(lengths_state *at, int *replica_of)
+{
+    int64_t filled = 0;
+    int bin = 0;
+    for (int index = 0; index < at->sequence_count; index++) {
+        if (filled + at->tokens[index] > at->budget) {
+            bin++;
+            filled = 0;
+        }
+        filled += at->tokens[index];
+        replica_of[index] = bin % at->replica_count;
+    }
+}
+
+/// Sequences stay with their replica.
+static status pack_across_microbatches(lengths_state *at, error_message *err)
+{
+    const int count = at->window * at->microbatch_count;
+    int *replica_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *replica_of);
+    int *chosen = arena_array(at->pool, (size_t)at->sequence_count, sizeof *chosen);
+    microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
+    find_replicas(at, replica_of);
+    for (int replica = 0; replica < at->replica_count; replica++) {
+        int chosen_count = 0;
+        for (int index = 0; index < at->sequence_count; index++) {
+            if (replica_of[index] == replica) chosen[chosen_count++] = index;
+        }
+        TRY(pack_pool(at, chosen, chosen_count, count, packed, err));
+        deal(at, packed, at->window, at->bins + (size_t)replica * (size_t)at->microbatch_count,
+             (size_t)at->replica_count * (size_t)at->microbatch_count);
+    }
+    return STATUS_OK;
+}
+
+static bool comes_first(const lengths_state *at, const microbatch *a, const microbatch *b)
+{
+    return at->order == ORDER_LONGEST ? a->cost > b->cost : a->cost < b->cost;
+}
+
+/// Puts the microbatches of each replica and step into the order in which they are played. Stable.
+static void order_bins(lengths_state *at)
+{
+    const int size = at->microbatch_count;
+    if (at->order == ORDER_PACKED) return;
+    for (microbatch *group = at->bins; group < at->bins + bin_count(at); group += size) {
+        for (int next = 1; next < size; next++) {
+            const microbatch moved = group[next];
+            int to = next;
+            for (; to > 0 && comes_first(at, &moved, &group[to - 1]); to--) {
+                group[to] = group[to - 1];
+            }
+            group[to] = moved;
+        }
+    }
+}
+
+static status find_window(lengths_state *at, int window, error_message *err)
+{
+    for (; at->known_window <= window; at->known_window++) {
+        place from = at->begin[at->known_window];
+        if (take_window(at, &from, NULL) < 0) {
+            return error_set(err, STATUS_INVALID,
+                             "case 'lengths': %d steps have more than %d sequences; take a smaller "
+                             "window or longer sequences",
+                             at->window, WINDOW_SEQUENCES_MAX);
+        }
+        at->begin[at->known_window + 1] = from;
+    }
+    return STATUS_OK;
+}
+
+/// Makes the bins that hold in a window, unless they are there.
+static status prepare(lengths_state *at, int window, error_message *err)
+{
+    if (at->at_hand == window) return STATUS_OK;
+    TRY(find_window(at, window, err));
+    at->at_hand = -1;
+    place from = at->begin[window];
+    at->sequence_count = take_window(at, &from, NULL);
+    arena_reset(at->pool);
+    at->tokens = arena_array(at->pool, (size_t)at->sequence_count, sizeof *at->tokens);
+    from = at->begin[window];
+    (void)take_window(at, &from, at->tokens);
+    if (at->packing == MODEL_PACK_ARRIVAL) {
+        pack_arrival(at);
+    } else if (at->across == ACROSS_REPLICAS) {
+        TRY(pack_across_replicas(at, err));
+    } else {
+        TRY(pack_across_microbatches(at, err));
+    }
+    order_bins(at);
+    at->at_hand = window;
+    return STATUS_OK;
+}
+
+static status read_source(const model_case_setup *setup, lengths_state *at, error_message *err)
+{
+    model_case_parameters *parameters = setup->parameters;
+    const json_value file = json_member(parameters->object, "file");
+    const model_origin assumed = MODEL_ASSUMED("no lengths given: log-normal ones are drawn");
+    const model_parameter rows[] = {
+        {"mean_tokens", .real = &at->lengths.mean, .fallback = at->base_tokens / 4, .min = 1,
+         .max = MODEL_SEQUENCE_TOKENS_MAX, .from = assumed},
+        {"spread", .real = &at->lengths.spread, .fallback = 1, .max = 4, .from = assumed},
+    };
+    at->lengths.seed = setup->seed;
+    at->lengths.longest = at->budget;
+    if (json_is_missing(file)) {
+        return model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err);
+    }
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        const json_value member = json_member(parameters->object, rows[row].key);
+        if (json_is_missing(member)) continue;
+        return json_error(member, STATUS_INVALID, err, "the file of lengths says it");
+    }
+    const char *name = NULL;
+    TRY(json_string(file, &name, err));
+    const char *path = file_path_beside(setup->base->path, name, setup->memory);
+    const status read = model_sequence_lengths_read(path, setup->memory, &at->lengths, err);
+    if (read != STATUS_OK) return read;
+    model_parameter_note(parameters, "file", model_given, "%s: %" PRId64 " sequences", name,
+                         at->lengths.given_count);
+    return STATUS_OK;
+}
+
+static status read_names(const model_dynamism_base *base, model_case_parameters *parameters,
+                         lengths_state *at, error_message *err)
+{
+    int mask = MASK_DOCUMENT;
+    int packing = MODEL_PACK_ARRIVAL;
+    int across = ACROSS_REPLICAS;
+    int order = ORDER_PACKED;
+    TRY(model_parameter_name(parameters, "mask", mask_names, MASK_COUNT,
+                             MODEL_ASSUMED("a token sees its own sequence only"), &mask, err));
+    TRY(model_parameter_name(parameters, "packing", model_packing_names, MODEL_PACK_COUNT,
+                             MODEL_ASSUMED("in the order of arrival"), &packing, err));
+    TRY(model_parameter_name(parameters, "across", across_names, ACROSS_COUNT,
+                             MODEL_ASSUMED("sequences may change their replica"), &across, err));
+    TRY(model_parameter_name(parameters, "order", order_names, ORDER_COUNT,
+                             MODEL_ASSUMED("microbatches as they were packed"), &order, err));
+    at->mask = (attention_mask)mask;
+    for (int kind = 0; base->packing != NULL && kind < MODEL_PACK_COUNT; kind++) {
+        if (strcmp(model_packing_names[kind], base->packing) == 0) packing = kind;
+    }
+    at->packing = (model_packing_kind)packing;
+    at->across = (packing_scope)across;
+    at->order = (play_order)order;
+    return STATUS_OK;
+}
+
+/// What the base's microbatch is, and what its tokens and pairs cost.
+static status read_base(const model_case_setup *setup, lengths_state *at, error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    const model_layer_shares *shares = base->shares;
+    const int length = base->shape->sequence_length;
+    bal_layer_costs costs;
+    double pair_ns = 0;
+    double whole_ns = 0;
+    if (base->config->sliding_window > 0 && base->config->sliding_window < length) {
+        at->sliding_window = base->config->sliding_window;
+    }
+    at->base_tokens = (double)length * base->shape->microbatch_size;
+    at->base_pairs = pairs_of(at, length) * base->shape->microbatch_size;
+    TRY(model_case_first_costs(setup, &costs, err));
+    for (int layer = 0; layer < setup->layer_count; layer++) {
+        const size_t first = (size_t)layer * (size_t)costs.microbatch_count;
+        const int64_t pass_ns[] = {costs.forward_ns[first], costs.backward_input_ns[first],
+                                   costs.backward_weight_ns[first]};
+        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+            whole_ns += (double)pass_ns[pass];
+            pair_ns += (double)pass_ns[pass] * shares->share[pass][MODEL_PART_ATTENTION][layer];
+        }
+    }
+    at->pair_ns = pair_ns / at->base_pairs;
+    at->token_ns = (whole_ns - pair_ns) / at->base_tokens;
+    return STATUS_OK;
+}
+
+static status read_numbers(const model_case_setup *setup, lengths_state *at, error_message *err)
+{
+    const model_parameter rows[] = {
+        {"window", .whole = &at->window, .fallback = 1, .min = 1, .max = WINDOW_MAX,
+         .from = MODEL_ASSUMED("each step keeps its sequences")},
+        {"budget_tokens", .whole = &at->budget, .fallback = at->base_tokens, .min = 1,
+         .max = MODEL_SEQUENCE_TOKENS_MAX,
+         .from = MODEL_ASSUMED("the model's sequence length x microbatch size")},
+    };
+    TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
+    const int64_t bins = (int64_t)at->window * at->replica_count * at->microbatch_count;
+    if (bins <= BINS_MAX) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "case 'lengths': a window of %d steps has %" PRId64
+                     " microbatches, at most %d are packed together",
+                     at->window, bins, BINS_MAX);
+}
+
+static void carve(const model_case_setup *setup, lengths_state *at)
+{
+    const size_t cells = (size_t)at->layer_count * (size_t)at->microbatch_count;
+    const size_t windows = (size_t)(setup->base->iteration_count / at->window) + 1;
+    at->begin = arena_array(setup->memory, windows + 1, sizeof *at->begin);
+    at->bins = arena_array(setup->memory, (size_t)bin_count(at), sizeof *at->bins);
+    at->whole = model_case_ones(setup->memory, cells);
+    at->attention = model_case_ones(setup->memory, cells);
+    at->held = model_case_ones(setup->memory, (size_t)at->layer_count);
+    at->pool = arena_within(setup->memory, POOL_BYTES);
+    at->at_hand = -1;
+}
+
+/// What packing changes in the training, and how full the first window is.
+static void note_effects(model_case_parameters *parameters, const lengths_state *at)
+{
+    const bool moves = at->packing != MODEL_PACK_ARRIVAL;
+    double filled = 0;
+    for (int index = 0; index < at->sequence_count; index++) {
+        filled += at->tokens[index];
+    }
+    model_parameter_note(parameters, "fill", MODEL_ASSUMED(""),
+                         "%.3f of the budget in the first window (%d sequences); tokens per second "
+                         "count the budget",
+                         filled / ((double)bin_count(at) * (double)at->budget), at->sequence_count);
+    model_parameter_note(parameters, "effect", MODEL_ASSUMED(""), "%s",
+                         !moves ? "none: sequences in the order of arrival"
+                         : at->window == 1
+                             ? "every step has the sequences it had: its gradient in another order "
+                               "of summing"
+                             : "sequences change their step: the training is another one");
+}
+
+static status lengths_open(const model_case_setup *setup, model_case_instance *instance,
+                           error_message *err)
+{
+    const model_dynamism_base *base = setup->base;
+    lengths_state *at = arena_array(setup->memory, 1, sizeof *at);
+    if (base->config == NULL || base->shape == NULL || base->shares == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "case 'lengths' needs the model beside a trace: it tells how long the "
+                         "recorded sequences were");
+    }
+    at->replica_count = base->parallel.data;
+    at->microbatch_count = base->microbatch_count;
+    at->layer_count = setup->layer_count;
+    at->transformer_first = base->transformer_first;
+    at->transformer_end = base->transformer_end;
+    TRY(read_base(setup, at, err));
+    TRY(read_numbers(setup, at, err));
+    TRY(read_source(setup, at, err));
+    TRY(read_names(base, setup->parameters, at, err));
+    carve(setup, at);
+    TRY(prepare(at, 0, err));
+    note_effects(setup->parameters, at);
+    instance->state = at;
+    instance->source_count = at->replica_count;
+    instance->varies = true;
+    return STATUS_OK;
+}
+
+/// Of the fullest microbatch of the step; never below the base's where the budget is not exceeded.
+static double fullest_ratio(const lengths_state *at, const microbatch *step)
+{
+    int64_t most = at->budget;
+    for (int index = 0; index < at->replica_count * at->microbatch_count; index++) {
+        if (step[index].tokens > most) most = step[index].tokens;
+    }
+    return (double)most / at->base_tokens;
+}
+
+static double attention_ratio(const lengths_state *at, const microbatch *held)
+{
+    const double pairs = at->mask == MASK_DOCUMENT ? held->pairs : pairs_of(at, held->tokens);
+    const double whole = (double)held->tokens / at->base_tokens;
+    return whole > 0 ? pairs / at->base_pairs / whole : 0;
+}
+
+static status lengths_load_at(void *state, model_load_model load_model, int iteration, int replica,
+                              model_load *load, bool *changed, error_message *err)
+{
+    lengths_state *at = state;
+    const int columns = at->microbatch_count;
+    const int per_step = at->replica_count * columns;
+    TRY(prepare(at, iteration / at->window, err));
+    const microbatch *step = at->bins + (size_t)(iteration % at->window) * (size_t)per_step;
+    const microbatch *held = step + (size_t)replica * (size_t)columns;
+    for (int layer = 0; layer < at->layer_count; layer++) {
+        double *whole = at->whole + (size_t)layer * (size_t)columns;
+        double *attention = at->attention + (size_t)layer * (size_t)columns;
+        at->held[layer] = fullest_ratio(at, step);
+        for (int column = 0; column < columns; column++) {
+            whole[column] = (double)held[column].tokens / at->base_tokens;
+            attention[column] = attention_ratio(at, &held[column]);
+        }
+    }
+    *changed = iteration == 0;
+    load->column_count = columns;
+    load->whole = at->whole;
+    if (load_model == MODEL_LOAD_PUBLISHED) return STATUS_OK;
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->part[pass][MODEL_PART_ATTENTION] = at->attention;
+    }
+    load->activation = at->held;
+    load->gradient = at->held;
+    load->message = at->held;
+    return STATUS_OK;
+}
+
+const model_dynamism_case model_dynamism_lengths = {
+    .name = "lengths",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
+    .needs_shares = true,
+    .open = lengths_open,
+    .load_at = lengths_load_at,
+};

@@ -1,0 +1,59 @@
+# Sequences of unlike length: the case `lengths` in simulate, study and run; packings as rows and as an
+# axis; what is refused.
+. cli/expect.sh
+
+study() { # EXTRA OF DYNAMISM, REST
+    printf '{"schema":"dynmo-study/1","model":"gpt2-xl","hardware":"a100-sxm-80gb","cluster":{"nodes":1},"training":{"iterations":6,"sequence_length":1024,"microbatches":6,"data_parallel":2},"pipeline":{"stages":4,"schedule":"1f1b"},"dynamism":{"case":"lengths","mean_tokens":300%s}%s}' "$1" "$2"
+}
+rows='"balancing":[{"balancer":"even"},{"balancer":"even","packing":"cost"},{"balancer":"tuned","packing":"tokens"},{"balancer":"partition","policy":"every:2","packing":"karmarkar-karp"}]'
+
+# Rows beside each other; the same tokens in every row, so that shares of time compare.
+study '' ",$rows" >rows.json
+"$dynmo" simulate rows.json --json >rows.out || fail 'simulate'
+grep -q '"balancer":"even packing cost"\|"label":"even packing cost"' rows.out || fail 'no row of its own packing'
+"$dynmo" simulate rows.json >table || fail 'simulate as a table'
+awk '/^even packing cost/ { if ($5 + 0 <= 1.02) exit 1; found = 1 } END { exit !found }' table ||
+    fail "packing by cost gains nothing: $(cat table)"
+
+# Both players, to the nanosecond, under each packing.
+for row in even 'even packing cost' 'partition every:2 packing karmarkar-karp'; do
+    "$dynmo" run rows.json --device timed --clock nominal --row "$row" >run.out 2>run.err ||
+        fail "run of '$row': $(cat run.err)"
+    grep -q 'begin and end at the nanosecond' run.out || fail "run and simulate differ under '$row'"
+done
+
+# Packings as an axis; within a step they change the order of sums only.
+study '' ',"balancing":{"balancer":"tuned"},"vary":{"dynamism.packing":["arrival","sorted","cost"],"dynamism.window":[1,2]}' >axes.json
+"$dynmo" study axes.json --draws 0 >study.out || fail 'study'
+[ "$(grep -c 'other rounding' study.out)" -eq 3 ] || fail "not three points of other rounding: $(cat study.out)"
+grep -q 'other training' study.out || fail 'a window of two steps trains the same'
+
+# Lengths from a file beside the study, in three forms with the same answer.
+printf '100 900\n300 700 1024 5\n' >plain.txt
+printf '[0,100,1000,1300]\n[0,700,1724,1729]' >offsets.json
+printf '{"length":100}\n{"cu_seqlens":[0,900]}\n{"length":300}\n{"length":700}\n{"length":1024}\n{"length":5}\n' >lines.jsonl
+for file in plain.txt offsets.json lines.jsonl; do
+    study ",\"file\":\"$file\"" ',"balancing":{"balancer":"even"}' | sed 's/"mean_tokens":300,//' >file.json
+    "$dynmo" simulate file.json | grep -v "^  given     dynamism.file" >"$file.out" || fail "lengths of $file"
+    cmp -s "$file.out" plain.txt.out || fail "$file gives another answer"
+done
+
+# A long run asked twice is the same, and a sequence above the budget is cut.
+printf '5000\n' >long.txt
+study ',"file":"long.txt","budget_tokens":1000' ',"balancing":{"balancer":"even"}' | sed 's/"mean_tokens":300,//' >file.json
+"$dynmo" simulate file.json >first && "$dynmo" simulate file.json | cmp -s first - || fail 'a long sequence'
+
+refuse_study() { # MESSAGE EXTRA REST
+    study "$2" "$3" >bad.json
+    refuse 2 "bad.json: $1" simulate bad.json
+}
+refuse_study "dynamism.packing: unknown packing 'lpt'; known: arrival, sorted, tokens, cost, karmarkar-karp, exact" ',"packing":"lpt"' ''
+refuse_study "dynamism.window: 0 is outside [1, 1024]" ',"window":0' ''
+refuse_study "dynamism: packing 'exact' takes at most 20 sequences at once, there are 28" ',"packing":"exact"' ''
+refuse_study "dynamism.mean_tokens: the file of lengths says it" ',"file":"plain.txt"' ''
+sed 's/"dynamism":{[^}]*},//' rows.json >bad.json
+refuse 2 "bad.json: balancing: 'even packing cost': a packing needs the case 'lengths'" simulate bad.json
+sed 's/"case":"lengths","mean_tokens":300/"case":"mod"/' rows.json >bad.json
+refuse 2 "bad.json: balancing: 'even packing cost': a packing needs the case 'lengths'" simulate bad.json
+
+exit "$failed"
