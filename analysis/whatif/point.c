@@ -30,7 +30,8 @@ static bool is_one_of(const char *key, const char *const *names, int count)
 static bool keeps_steps(json_value dynamism)
 {
     int window = 1;
-    (void)json_int(json_member(dynamism, "window"), 1, INT32_MAX, &window, NULL);
+    const json_value given = json_member(dynamism, "window");
+    if (!json_is_missing(given)) (void)json_int(given, 1, INT32_MAX, &window, NULL);
     return window == 1;
 }
 
@@ -118,7 +119,8 @@ static void write_rounding(const ana_setup *setup, const ana_balancing *row, tex
 {
     for (int key = 0; key < 3; key++) {
         const char *name = "";
-        (void)json_string(json_member(setup->study->dynamism, packed[key]), &name, NULL);
+        const json_value given = json_member(setup->study->dynamism, packed[key]);
+        if (!json_is_missing(given)) (void)json_string(given, &name, NULL);
         text_format(out, "%s|", row->packing != NULL && key == 0 ? row->packing : name);
     }
     const ana_study *study = setup->study;
