@@ -9,6 +9,7 @@
 #include "tests/balance/reference_player.h"
 #include "tests/drawn_source.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,7 @@ static ana_bubble_causes causes_of(const bal_training_iteration *iteration, bool
 
 static void alike_stages_idle_while_the_pipeline_fills_and_drains(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 4, 8, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(4, 10, 20, 10, 0, (int64_t[]){1, 0, -1}, memory);
@@ -59,13 +59,11 @@ static void alike_stages_idle_while_the_pipeline_fills_and_drains(void **state)
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 4 * 3 * 40);
     assert_close(ana_bubble_causes_idle_ratio(&causes), 3.0 / 11.0, 1e-12);
     assert_close(ana_bubble_causes_share(&causes, ANA_BUBBLE_FILL), 3.0 / 11.0, 1e-12);
-    arena_destroy(memory);
 }
 
 static void a_long_stage_is_imbalance(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("gpipe", 2, 3, 1, memory);
     const int64_t forward[] = {10, 30};
     bal_stage_costs costs = reference_uniform_costs(2, 0, 10, 0, 0, (int64_t[]){1, 0, -1}, memory);
@@ -79,13 +77,11 @@ static void a_long_stage_is_imbalance(void **state)
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_IMBALANCE], 2 * 20);
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 120 - (40 + 80 + 60));
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 0);
-    arena_destroy(memory);
 }
 
 static void messages_and_what_follows_the_pipeline_are_told_apart(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 10, 20, 0, 5, (int64_t[]){1, 0, -1}, memory);
@@ -103,13 +99,11 @@ static void messages_and_what_follows_the_pipeline_are_told_apart(void **state)
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_MIGRATION], 2 * 123);
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_BARRIER], 2 * 11);
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 30);
-    arena_destroy(memory);
 }
 
 static void zb_h2_waits_for_the_barrier_only(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("zb-h2", 4, 12, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(4, 10, 10, 10, 0, (int64_t[]){1, 0, -1}, memory);
@@ -122,7 +116,6 @@ static void zb_h2_waits_for_the_barrier_only(void **state)
     assert_int_equal(barrier.cause_ns[ANA_BUBBLE_FILL], 0);
     assert_int_equal(barrier.cause_ns[ANA_BUBBLE_BARRIER], 4 * 3 * 10);
     assert_int_equal(validated.rank_ns, validated.busy_ns);
-    arena_destroy(memory);
 }
 
 static void causes_add_up_to_all_idle_time(void **state)
@@ -153,8 +146,7 @@ static void causes_add_up_to_all_idle_time(void **state)
 
 static void passes_that_accumulate_are_filled_one_after_the_other(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 2, 2, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 10, 20, 0, 0, (int64_t[]){1, 0, -1}, memory);
@@ -170,13 +162,11 @@ static void passes_that_accumulate_are_filled_one_after_the_other(void **state)
     assert_int_equal(causes.rank_ns, 2 * 270);
     assert_int_equal(causes.busy_ns, 3 * 2 * 60);
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 3 * 60);
-    arena_destroy(memory);
 }
 
 static void what_a_network_adds_is_communication(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("gpipe", 2, 3, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 10, 20, 0, 5, (int64_t[]){1, 0, -1}, memory);
@@ -190,7 +180,6 @@ static void what_a_network_adds_is_communication(void **state)
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 2 * (2 * 5 + 17));
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_IMBALANCE], 0);
     assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 30);
-    arena_destroy(memory);
 }
 
 /// A run that is drawn, and what its iterations are made of.
@@ -325,8 +314,7 @@ static void causes_add_up_with_accumulation_and_a_network_that_resists(void **st
 
 static void time_beyond_64_bits_is_refused_and_adds_nothing(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("gpipe", 2, 1, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 1000, 1000, 0, 0, (int64_t[]){1, 0, -1}, memory);
@@ -340,7 +328,6 @@ static void time_beyond_64_bits_is_refused_and_adds_nothing(void **state)
     assert_string_equal(err.message,
                         "the time of the ranks over all iterations does not fit 64 bits");
     assert_int_equal(causes.rank_ns, 1);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -356,5 +343,5 @@ int main(void)
         cmocka_unit_test(causes_add_up_with_accumulation_and_a_network_that_resists),
         cmocka_unit_test(time_beyond_64_bits_is_refused_and_adds_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "tests/analysis/synthetic_runs.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,8 +62,7 @@ static outcome predict(const ana_calibration *calibration, const synthetic_runs 
 
 static void coefficients_come_back_from_runs_without_noise(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     const synthetic_machine machine = synthetic_machine_default();
     const int64_t sizes[] = {1024, 2048, 4096};
 
@@ -77,13 +77,11 @@ static void coefficients_come_back_from_runs_without_noise(void **state)
     assert_close(found.coefficients[ANA_TERM_REDUCTION_BYTES], machine.reduction_ms, 1e-2);
     assert_int_equal(found.states[ANA_TERM_REDUCTION_NODES], ANA_STATE_ABSENT);
     assert_true(found.residual_ratio < 2e-4);
-    arena_destroy(memory);
 }
 
 static void pipelines_are_predicted_from_runs_without(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.1;
     machine.noise = 0.005;
@@ -98,7 +96,6 @@ static void pipelines_are_predicted_from_runs_without(void **state)
         assert_true(scored.mean < 0.015);
         assert_true(scored.coverage >= 0.85);
     }
-    arena_destroy(memory);
 }
 
 /// Half of the runs fitted, the others predicted, for twenty seeds: 4 of 5 seeds would be enough
@@ -196,8 +193,7 @@ static void intervals_of_small_and_lopsided_fits_cover(void **state)
 
 static void few_runs_are_fitted_with_few_terms(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     synthetic_machine machine = synthetic_machine_default();
     machine.noise = 0.005;
     const int64_t size = 2048;
@@ -218,13 +214,11 @@ static void few_runs_are_fitted_with_few_terms(void **state)
     assert_true(used >= 2 && used <= 6);
     assert_true(scored.mean < 0.08);
     assert_true(scored.coverage >= 0.85);
-    arena_destroy(memory);
 }
 
 static void too_few_runs_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     ana_calibration calibration;
     error_message err = {0};
     const ana_run_shape shape = {1, 1, 1, 64, 1, 1, 64, 1000, 1, 1, 1};
@@ -235,13 +229,11 @@ static void too_few_runs_are_refused(void **state)
                      STATUS_INVALID);
 
     assert_string_equal(err.message, "1 run to fit: at least 4 are needed");
-    arena_destroy(memory);
 }
 
 static void equal_runs_are_fitted_by_what_they_have(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const ana_run_shape shape = {1, 4, 1, 64, 1, 2, 64, 1000, 1, 1, 1};
     const ana_run_shape shapes[] = {shape, shape, shape, shape, shape};
     const double ms[] = {10, 10.2, 9.8, 10.1, 9.9};
@@ -259,15 +251,13 @@ static void equal_runs_are_fitted_by_what_they_have(void **state)
     const ana_prediction other = ana_calibration_predict(&found, &wider, scratch);
     assert_true(other.deviation_ms / other.mean_ms > 5 * same.deviation_ms / same.mean_ms);
     assert_int_equal(ana_calibration_beyond(&found, &wider), 1U << 3);
-    arena_destroy(memory);
 }
 
 /// Draws of one point spread as its prediction does, and are shared by points of one draw.
 static void draws_spread_as_predictions_do(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { DRAWS = 2000 };
-    arena *memory = arena_create(1 << 20);
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
     machine.noise = 0.01;
@@ -301,13 +291,11 @@ static void draws_spread_as_predictions_do(void **state)
         assert_close(mean, 1, 4 * deviation / sqrt(DRAWS));
         assert_close(deviation, expected.deviation_ms / expected.mean_ms, 0.08);
     }
-    arena_destroy(memory);
 }
 
 static void a_file_says_what_was_fitted(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
     machine.noise = 0.01;
@@ -337,13 +325,11 @@ static void a_file_says_what_was_fitted(void **state)
     }
     text_free(&text);
     text_free(&again);
-    arena_destroy(memory);
 }
 
 static void a_changed_file_is_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     ana_calibration read;
     error_message err = {0};
     const char text[] = "{\"schema\":\"dynmo-calibration/2\"}";
@@ -354,14 +340,12 @@ static void a_changed_file_is_refused(void **state)
 
     assert_string_equal(err.message,
                         "c.json: schema: is 'dynmo-calibration/2', not 'dynmo-calibration/1'");
-    arena_destroy(memory);
 }
 
 /// The example's origin is what its first line says.
 static void the_example_is_what_the_simulator_makes(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
     machine.noise = 0.005;
@@ -391,13 +375,11 @@ static void the_example_is_what_the_simulator_makes(void **state)
     assert_string_equal(bytes, text.bytes);
     free(bytes);
     text_free(&text);
-    arena_destroy(memory);
 }
 
 static void regret_is_what_the_chosen_run_takes_beyond_the_best(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     const ana_run_shape small = {2, 8, 1, 64, 1, 4, 64, 1000, 1, 2, 1};
     ana_run_shape large = small;
     large.hidden_size = 128;
@@ -419,13 +401,11 @@ static void regret_is_what_the_chosen_run_takes_beyond_the_best(void **state)
     assert_close(found.regret_mean, 0.125, 1e-12);
     assert_close(found.regret_max, 0.25, 1e-12);
     assert_close(found.blind_mean, (0.25 + 0.1) / 2, 1e-12);
-    arena_destroy(memory);
 }
 
 static void runs_without_an_alternative_do_not_count(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_run_shape shape = {2, 8, 1, 64, 1, 4, 64, 1000, 1, 2, 1};
     const ana_measured_runs runs = {.shapes = &shape, .iteration_ms = (double[]){1}};
     ana_choice found;
@@ -434,7 +414,6 @@ static void runs_without_an_alternative_do_not_count(void **state)
 
     assert_int_equal(found.group_count, 0);
     assert_true(found.regret_mean <= 0 && found.best_share <= 0);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -454,5 +433,5 @@ int main(void)
         cmocka_unit_test(regret_is_what_the_chosen_run_takes_beyond_the_best),
         cmocka_unit_test(runs_without_an_alternative_do_not_count),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -7,6 +7,7 @@
 #include "balance/plan.h"
 #include "base/arena.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 #include "traces/store/runs.h"
 
 #include <stdio.h>
@@ -187,8 +188,7 @@ static void the_record_holds_what_was_played(void **state)
 
 static void a_store_without_a_simulation_is_told_apart(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     trace_store *store = NULL;
     ana_recorded recorded;
     error_message err = {0};
@@ -199,13 +199,11 @@ static void a_store_without_a_simulation_is_told_apart(void **state)
     assert_string_equal(err.message, ":memory:: holds no complete run; record one with "
                                      "`dynmo simulate --store`");
     trace_store_close(store);
-    arena_destroy(memory);
 }
 
 static void more_stages_than_layers_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     char path[96];
     snprintf(path, sizeof path, "%s/dynmo-compare-XXXXXX", P_tmpdir);
     static const char content[] =
@@ -226,7 +224,6 @@ static void more_stages_than_layers_are_refused(void **state)
                         "are 14");
     ana_study_close(&study);
     unlink(path);
-    arena_destroy(memory);
 }
 
 #define FREEZING                                                                                   \
@@ -363,5 +360,5 @@ int main(void)
         cmocka_unit_test(a_store_without_a_simulation_is_told_apart),
         cmocka_unit_test(more_stages_than_layers_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,6 +4,7 @@
 #include "balance/partition/bounds.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 enum { LAYERS = 7, MICROBATCHES = 3, RANKS_MAX = 4 };
 
@@ -90,9 +91,8 @@ static int64_t exhaustive(const bal_layer_costs *costs, int rank_count)
 
 static void it_is_the_smallest_over_all_plans(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng random = rng_init(7, 0);
-    arena *memory = arena_create(1 << 16);
     for (int round = 0; round < 300; round++) {
         random_layers layers;
         const int ranks = 1 + (int)rng_below(&random, RANKS_MAX);
@@ -108,12 +108,11 @@ static void it_is_the_smallest_over_all_plans(void **state)
                      (long long)exhaustive(&costs, ranks));
         }
     }
-    arena_destroy(memory);
 }
 
 static void one_rank_computes_everything(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t ns[] = {10, 20, 30};
     const bal_layer_costs costs = {.layer_count = 3,
                                    .microbatch_count = 1,
@@ -121,7 +120,6 @@ static void one_rank_computes_everything(void **state)
                                    .forward_ns = ns,
                                    .backward_input_ns = ns,
                                    .backward_weight_ns = ns};
-    arena *memory = arena_create(1024);
     ana_contiguous_bound bound;
 
     assert_int_equal(ana_bound_contiguous(&costs, 1, 4, memory, &bound, NULL), STATUS_OK);
@@ -131,12 +129,11 @@ static void one_rank_computes_everything(void **state)
     // On three ranks the last layer starts at 30 and computes 360.
     assert_int_equal(ana_bound_contiguous(&costs, 3, 4, memory, &bound, NULL), STATUS_OK);
     assert_int_equal(bound.makespan_ns, 390);
-    arena_destroy(memory);
 }
 
 static void work_beyond_64_bits_is_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t ns[] = {INT64_MAX / 8};
     const bal_layer_costs costs = {.layer_count = 1,
                                    .microbatch_count = 1,
@@ -144,7 +141,6 @@ static void work_beyond_64_bits_is_refused(void **state)
                                    .forward_ns = ns,
                                    .backward_input_ns = ns,
                                    .backward_weight_ns = ns};
-    arena *memory = arena_create(1024);
     ana_contiguous_bound bound = {-7, -7};
     error_message err = {0};
 
@@ -152,7 +148,6 @@ static void work_beyond_64_bits_is_refused(void **state)
 
     assert_string_equal(err.message, "the work of an iteration does not fit 64 bits");
     assert_int_equal(bound.makespan_ns, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -162,5 +157,5 @@ int main(void)
         cmocka_unit_test(one_rank_computes_everything),
         cmocka_unit_test(work_beyond_64_bits_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

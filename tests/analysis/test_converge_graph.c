@@ -3,6 +3,7 @@
 #include "analysis/converge/converge_graph.h"
 
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <gsl/gsl_eigen.h>
 #include <gsl/gsl_matrix.h>
@@ -158,11 +159,10 @@ static void sizes_that_a_graph_does_not_have_are_invalid(void **state)
 
 static void links_beyond_memory_are_unsupported(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     ana_graph graph = {0};
     ana_graph_links links = {0};
     error_message err = {0};
-    arena *memory = arena_create(1 << 16);
     assert_int_equal(ana_graph_make(ANA_GRAPH_COMPLETE, 8192, &graph, &err), STATUS_OK);
 
     assert_int_equal(ana_graph_link(&graph, memory, &links, &err), STATUS_UNSUPPORTED);
@@ -170,7 +170,6 @@ static void links_beyond_memory_are_unsupported(void **state)
     assert_string_equal(err.message, "complete of 8192 nodes: 67100672 links exceed 33554432 that "
                                      "are kept one by one");
     assert_null(links.first);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -181,5 +180,5 @@ int main(void)
         cmocka_unit_test(sizes_that_a_graph_does_not_have_are_invalid),
         cmocka_unit_test(links_beyond_memory_are_unsupported),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

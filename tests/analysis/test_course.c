@@ -1,11 +1,11 @@
 /// The course of a row: which decisions are kept, and how ranks become steps.
 #include "analysis/compare/course.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static void only_decisions_that_were_asked_for_are_kept(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_course course;
     ana_course_init(&course, memory);
     const bal_training_iteration quiet = {.iteration = 0, .rank_count = 4, .replica_count = 1};
@@ -39,13 +39,11 @@ static void only_decisions_that_were_asked_for_are_kept(void **state)
     assert_int_equal(course.decision_ns, 10);
     assert_int_equal(course.migration_ns, 7);
     assert_int_equal(course.step_count, 1);
-    arena_destroy(memory);
 }
 
 static void ranks_become_a_step_where_anything_of_them_changes(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_course course;
     ana_course_init(&course, memory);
     const int ranks[] = {8, 8, 6, 6, 6, 8};
@@ -65,13 +63,11 @@ static void ranks_become_a_step_where_anything_of_them_changes(void **state)
     assert_int_equal(course.steps[2].from_iteration, 4);
     assert_int_equal(course.steps[2].replica_count, 2);
     assert_int_equal(course.steps[3].rank_count, 8);
-    arena_destroy(memory);
 }
 
 static void many_decisions_are_counted_beyond_what_is_kept(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     ana_course course;
     ana_course_init(&course, memory);
 
@@ -84,7 +80,6 @@ static void many_decisions_are_counted_beyond_what_is_kept(void **state)
     assert_int_equal(course.decision_count, ANA_COURSE_MAX);
     assert_int_equal(course.reason_counts[BAL_REASON_PERIOD], ANA_COURSE_MAX + 3);
     assert_true(course.is_cut);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -94,5 +89,5 @@ int main(void)
         cmocka_unit_test(ranks_become_a_step_where_anything_of_them_changes),
         cmocka_unit_test(many_decisions_are_counted_beyond_what_is_kept),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,8 +158,7 @@ static void options_of_older_megatron_are_given_where_the_middle_is_even(void **
 
 static void more_specs_than_an_index_holds_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const int first_layer[] = {0, 2147483000};
     error_message err = {0};
     text_buffer out = {0};
@@ -175,7 +175,6 @@ static void more_specs_than_an_index_holds_are_refused(void **state)
 
     assert_string_equal(err.message, "2147484000 LayerSpecs exceed 2147483647");
     assert_int_equal(out.length, 0);
-    arena_destroy(memory);
 }
 
 static void an_order_names_stages_in_model_order(void **state)
@@ -217,5 +216,5 @@ int main(void)
         cmocka_unit_test(more_specs_than_an_index_holds_are_refused),
         cmocka_unit_test(an_order_names_stages_in_model_order),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 #include "analysis/diagnosis/iteration_series.h"
 #include "tests/assert_close.h"
 #include "tests/series_of_loads.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -16,12 +17,11 @@ static void fill(int64_t *loads)
 
 static void every_sample_is_an_iteration(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int64_t loads[ITERATIONS * LAYERS];
     loads_source source = {
         .layer_count = LAYERS, .iteration_count = ITERATIONS, .load_ns = loads, .sampling = 10};
     const bal_cost_source port = loads_port(&source);
-    arena *memory = arena_create(1 << 12);
     ana_series series;
     bal_layer_costs costs;
     bool changed = false;
@@ -41,7 +41,6 @@ static void every_sample_is_an_iteration(void **state)
     assert_int_equal(again.costs_at(again.context, 3, &costs, &changed, NULL), STATUS_OK);
     assert_true(changed);
     assert_int_equal(costs.forward_ns[1] + costs.backward_input_ns[1], 301);
-    arena_destroy(memory);
 }
 
 static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
@@ -92,9 +91,8 @@ static status two_columns(void *context, int iteration, bal_layer_costs *costs, 
 
 static void microbatches_give_way_to_their_mean_where_they_do_not_fit(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_cost_source port = {.layer_count = 2, .costs_at = two_columns};
-    arena *memory = arena_create(1 << 12);
     ana_series series;
     ana_series_limits limits = ana_series_limits_default();
 
@@ -107,14 +105,12 @@ static void microbatches_give_way_to_their_mean_where_they_do_not_fit(void **sta
     assert_int_equal(series.count, 5);
     assert_int_equal(series.costs[4].microbatch_count, 1);
     assert_int_equal(series.costs[4].forward_ns[1], 40);
-    arena_destroy(memory);
 }
 
 static void iterations_of_other_layers_are_invalid(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_cost_source port = {.layer_count = 2, .costs_at = two_columns};
-    arena *memory = arena_create(1 << 12);
     ana_series series = {.count = -7};
     error_message err = {0};
 
@@ -123,7 +119,6 @@ static void iterations_of_other_layers_are_invalid(void **state)
 
     assert_non_null(strstr(err.message, "iteration 7 has 1 layers x 2 microbatches"));
     assert_int_equal(series.count, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -134,5 +129,5 @@ int main(void)
         cmocka_unit_test(microbatches_give_way_to_their_mean_where_they_do_not_fit),
         cmocka_unit_test(iterations_of_other_layers_are_invalid),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,6 +4,7 @@
 #include "analysis/converge/converge_scheme.h"
 
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -189,14 +190,13 @@ static void other_graphs_play_as_defined(void **state)
 /// that order, so nothing else need be played.
 static void loads_on_the_dynamic_path_stay_in_order(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     ana_graph graph = {0};
     ana_scheme_run run = {0};
     double load[NODES_MAX];
     rng random = rng_init(3, 1);
     const ana_coins coins = ana_coins_make(3, 0);
     const ana_scheme_options options = {0};
-    arena *memory = arena_create(1 << 20);
     assert_int_equal(ana_graph_make(ANA_GRAPH_DYNAMIC, 64, &graph, NULL), STATUS_OK);
     assert_int_equal(
         ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, memory, &run, NULL), STATUS_OK);
@@ -210,7 +210,6 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
             assert_true(now[node - 1] <= now[node]);
         }
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -221,5 +220,5 @@ int main(void)
         cmocka_unit_test(other_graphs_play_as_defined),
         cmocka_unit_test(loads_on_the_dynamic_path_stay_in_order),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

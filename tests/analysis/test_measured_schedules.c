@@ -3,6 +3,7 @@
 #include "analysis/calibration/calibration.h"
 #include "analysis/calibration/measured_schedules.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,7 @@ static int rows_of(const table *from, const char *schedule, bool is_same, int *r
 
 static void other_schedules_follow_from_1f1b(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     table from;
     int fit[48];
     int predict[48];
@@ -45,14 +45,12 @@ static void other_schedules_follow_from_1f1b(void **state)
     assert_true(found.compute_factor > 1 && found.compute_factor < 1.08);
     // What calibration.h takes for the error of composing stages.
     assert_close(found.residual, ANA_COMPOSITION_RATIO, 0.1);
-    arena_destroy(memory);
 }
 
 /// What the table says of the microbatch size: no other whole number is possible.
 static void microbatch_sizes_are_the_only_possible_ones(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     table from;
     int rows[48];
     assert_int_equal(ana_measured_table_open("zero-bubble", memory, &from, NULL), STATUS_OK);
@@ -83,15 +81,13 @@ static void microbatch_sizes_are_the_only_possible_ones(void **state)
         }
         assert_int_equal(possible, 1);
     }
-    arena_destroy(memory);
 }
 
 /// One stage sends no messages, so that m microbatches of 1 + 1 + 1 ms take 3 m ms; measured they
 /// take 1.25 times as long.
 static void a_factor_comes_back(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     static const char text[] =
         "schedule,order,model,stages,microbatches,chunks,microbatch size,hidden size,attention "
         "heads,"
@@ -113,7 +109,6 @@ static void a_factor_comes_back(void **state)
 
     assert_close(found.compute_factor * found.model_factors[0], 1.25, 1e-3);
     assert_close(found.rows[0].predicted, 533.3333333, 0.02);
-    arena_destroy(memory);
 }
 
 static void assert_refused(const char *order, const char *cells, const char *message)
@@ -143,8 +138,7 @@ static void assert_refused(const char *order, const char *cells, const char *mes
 
 static void too_few_rows_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     table from;
     ana_schedule_calibration found;
     error_message err = {0};
@@ -155,7 +149,6 @@ static void too_few_rows_are_refused(void **state)
         STATUS_INVALID);
 
     assert_string_equal(err.message, "1 row to fit: at least 4 are needed");
-    arena_destroy(memory);
 }
 
 static void what_cannot_be_played_is_refused(void **state)
@@ -178,5 +171,5 @@ int main(void)
         cmocka_unit_test(too_few_rows_are_refused),
         cmocka_unit_test(what_cannot_be_played_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -3,13 +3,13 @@
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 enum { RANDOM_CASES = 500 };
 
 static void one_percent_of_a_chain_is_its_share(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("zb-h1", 2, 1, 1, memory);
     const int64_t forward[] = {1000, 2000};
     const int64_t input[] = {3000, 4000};
@@ -36,7 +36,6 @@ static void one_percent_of_a_chain_is_its_share(void **state)
     assert_int_equal(found.kind_ns[OP_BACKWARD], 75);
     assert_int_equal(found.all_ops_ns, 105);
     assert_int_equal(found.all_links_ns, 15);
-    arena_destroy(memory);
 }
 
 static void shorter_is_never_longer(void **state)
@@ -66,5 +65,5 @@ int main(void)
         cmocka_unit_test(one_percent_of_a_chain_is_its_share),
         cmocka_unit_test(shorter_is_never_longer),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

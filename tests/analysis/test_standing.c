@@ -3,6 +3,7 @@
 #include "analysis/whatif/standing.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 enum { POINTS = 60 };
 
@@ -116,8 +117,7 @@ static void points_are_ordered_by_the_objective_other_trainings_behind(void **st
 
 static void points_that_are_alike_end_where_one_figure_differs(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const ana_learning_settings reference = {.training = 1, .rounding = 1};
     const ana_point point = {.iteration_ns = 2,
                              .train_ns = 2,
@@ -138,7 +138,6 @@ static void points_that_are_alike_end_where_one_figure_differs(void **state)
     assert_int_equal(ana_standing_alike_end(&standing, points, 0, 4), 2);
     assert_int_equal(ana_standing_alike_end(&standing, points, 2, 4), 3);
     assert_int_equal(ana_standing_alike_end(&standing, points, 0, 1), 1);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -148,5 +147,5 @@ int main(void)
         cmocka_unit_test(points_are_ordered_by_the_objective_other_trainings_behind),
         cmocka_unit_test(points_that_are_alike_end_where_one_figure_differs),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

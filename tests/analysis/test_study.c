@@ -1,6 +1,7 @@
 /// The study file: what it means, and that everything wrong in it is named.
 #include "analysis/study/study.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,9 +58,8 @@ static void assert_refused(const char *content, status code, const char *message
 
 static void a_short_study_gets_stated_defaults(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const study_file file = write_study(STUDY(STAGES));
-    arena *memory = arena_create(4096);
     ana_study study;
     char trace[128];
     snprintf(trace, sizeof trace, "%s/t.db", file.folder);
@@ -73,14 +73,12 @@ static void a_short_study_gets_stated_defaults(void **state)
     assert_string_equal(study.balancings[0].label, "even");
     assert_string_equal(study.balancings[3].label, "partition on-change");
     ana_study_close(&study);
-    arena_destroy(memory);
     remove_study(&file);
 }
 
 static void a_study_in_memory_is_read_as_a_file_is(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_study study;
     error_message err = {0};
 
@@ -91,19 +89,16 @@ static void a_study_in_memory_is_read_as_a_file_is(void **state)
     ana_study_close(&study);
     assert_int_equal(ana_study_open_text("s", STUDY(""), memory, &study, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "s: pipeline: not an object");
-
-    arena_destroy(memory);
 }
 
 static void values_carry_the_origin_that_the_study_states(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const study_file file = write_study(
         STUDY(STAGES ",\"cluster\":{\"gpus_per_node\":4,\"links\":{\"inter\":{\"latency_ns\":5,"
                      "\"bytes_per_s\":7}}},\"training\":{\"decision_ns\":9,"
                      "\"state_bytes_per_parameter\":18},"
                      "\"sources\":{\"cluster.links\":\"measured\"}"));
-    arena *memory = arena_create(4096);
     ana_study study;
 
     assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
@@ -120,15 +115,13 @@ static void values_carry_the_origin_that_the_study_states(void **state)
     assert_int_equal(study.inter_node.bytes_per_s, 7);
     assert_int_equal(study.intra_node.latency_ns, -1);
     ana_study_close(&study);
-    arena_destroy(memory);
     remove_study(&file);
 }
 
 static void the_command_line_overrides_where_costs_come_from(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const study_file file = write_study(STUDY(STAGES));
-    arena *memory = arena_create(4096);
     ana_study study;
     error_message err = {0};
 
@@ -143,17 +136,15 @@ static void the_command_line_overrides_where_costs_come_from(void **state)
     ana_study_close(&study);
     assert_int_equal(ana_study_open(file.path, NULL, "gpt2", NULL, memory, &study, &err),
                      STATUS_FORMAT);
-    arena_destroy(memory);
     remove_study(&file);
 }
 
 static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const study_file file =
         write_study("{\"schema\":\"dynmo-study/"
                     "1\",\"model\":\"llama-moe-3.5b\",\"hardware\":\"own.json\"" STAGES "}");
-    arena *memory = arena_create(4096);
     ana_study study;
     char hardware[128];
     snprintf(hardware, sizeof hardware, "%s/own.json", file.folder);
@@ -163,7 +154,6 @@ static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
     assert_string_equal(study.model, "llama-moe-3.5b");
     assert_string_equal(study.hardware, hardware);
     ana_study_close(&study);
-    arena_destroy(memory);
     remove_study(&file);
 }
 
@@ -232,7 +222,7 @@ static void contradictions_and_parts_of_later_versions_are_refused(void **state)
 
 static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const study_file file = write_study(
         STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
                      "\"foresight\":false,\"balancing\":[{\"balancer\":\"partition\"},"
@@ -241,7 +231,6 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                      "\"information\":\"forecast\",\"speed\":\"estimated\",\"migration\":"
                      "{\"slack\":0.03,\"relabel\":true,\"overlap\":true,\"hysteresis\":0.01},"
                      "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
-    arena *memory = arena_create(4096);
     ana_study study;
 
     assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
@@ -260,7 +249,6 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                                       "overlap hysteresis 0.01 repack published lend");
     assert_true(ana_inputs_have(&study.inputs, "balancing[2].migration.slack"));
     ana_study_close(&study);
-    arena_destroy(memory);
     remove_study(&file);
 }
 
@@ -331,8 +319,7 @@ static void training_and_cluster_are_refused_by_key(void **state)
 
 static void what_a_study_says_of_its_step_is_read(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_study study;
     error_message err;
 
@@ -355,13 +342,11 @@ static void what_a_study_says_of_its_step_is_read(void **state)
     assert_int_equal(study.validation.failures[1], 9);
     assert_int_equal(study.validation.seed, 11);
     ana_study_close(&study);
-    arena_destroy(memory);
 }
 
 static void a_step_by_name_validates_after_ten_iterations(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_study study;
     error_message err;
 
@@ -373,13 +358,11 @@ static void a_step_by_name_validates_after_ten_iterations(void **state)
     assert_int_equal(study.validation.unclipped_count, 10);
     assert_int_equal(study.round_count, 1);
     ana_study_close(&study);
-    arena_destroy(memory);
 }
 
 static void what_disturbs_a_run_is_read(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_study study;
     error_message err;
 
@@ -409,13 +392,11 @@ static void what_disturbs_a_run_is_read(void **state)
     assert_true(read->links[1].time_factor == 1);
     assert_int_equal(bal_disturbance_check(read, 4, &err), STATUS_OK);
     ana_study_close(&study);
-    arena_destroy(memory);
 }
 
 static void how_a_cluster_sends_is_read(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     ana_study study;
     error_message err;
 
@@ -427,7 +408,6 @@ static void how_a_cluster_sends_is_read(void **state)
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);
     ana_study_close(&study);
-    arena_destroy(memory);
 }
 
 static void steps_and_disturbances_are_refused_by_key(void **state)
@@ -497,5 +477,5 @@ int main(void)
         cmocka_unit_test(how_a_cluster_sends_is_read),
         cmocka_unit_test(steps_and_disturbances_are_refused_by_key),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -3,6 +3,7 @@
 #include "analysis/report/timeline_file.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -46,8 +47,7 @@ static void play(ana_timeline *timeline, arena *memory)
 
 static void what_is_written_reads_back(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     text_buffer out = {0};
     json_document *document = NULL;
     ana_timeline written;
@@ -71,7 +71,6 @@ static void what_is_written_reads_back(void **state)
     assert_memory_equal(read.memory_backward_input, memory_b, sizeof memory_b);
     json_close(document);
     text_free(&out);
-    arena_destroy(memory);
 }
 
 static int occurrences(const char *text, const char *piece)
@@ -85,8 +84,7 @@ static int occurrences(const char *text, const char *piece)
 
 static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     text_buffer out = {0};
     json_document *document = NULL;
     ana_timeline timeline;
@@ -110,12 +108,11 @@ static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
     assert_non_null(strstr(out.bytes, "partition \\\"x\\\", iteration 7, zb-h1"));
     json_close(document);
     text_free(&out);
-    arena_destroy(memory);
 }
 
 static void files_that_are_no_timelines_are_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const struct {
         const char *text;
         const char *message;
@@ -128,7 +125,6 @@ static void files_that_are_no_timelines_are_refused(void **state)
          "\"placement\":\"w\",\"iteration\":0,\"ranks\":1,\"chunks\":1,\"microbatches\":1}",
          "t: placement: 'w' is neither v nor interleaved"},
     };
-    arena *memory = arena_create(4096);
 
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         json_document *document = NULL;
@@ -140,8 +136,6 @@ static void files_that_are_no_timelines_are_refused(void **state)
         assert_string_equal(err.message, cases[index].message);
         json_close(document);
     }
-
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -151,5 +145,5 @@ int main(void)
         cmocka_unit_test(the_chrome_trace_is_json_with_every_op_and_message),
         cmocka_unit_test(files_that_are_no_timelines_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

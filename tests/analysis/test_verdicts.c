@@ -4,6 +4,7 @@
 #include "analysis/converge/verdict/verdict.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -76,9 +77,8 @@ static ana_layer_instance drawn(rng *generator, bool has_memory, int64_t *weight
 
 static void branch_and_bound_finds_what_trying_all_finds(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(7, 0);
-    arena *memory = arena_create(1 << 16);
     int infeasible = 0;
     for (int index = 0; index < 3000; index++) {
         int64_t weight[MAX];
@@ -103,7 +103,6 @@ static void branch_and_bound_finds_what_trying_all_finds(void **state)
         assert_true(cut.low <= expected && expected <= cut.high);
     }
     assert_true(infeasible > 10);
-    arena_destroy(memory);
 }
 
 static void the_search_shows_every_instance_once(void **state)
@@ -184,9 +183,8 @@ static bool breaks_lemma_1(const int64_t *weight, int layers)
 
 static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const ana_verdict_options options = ana_verdict_options_default();
-    arena *memory = arena_create(1 << 16);
 
     const ana_verdict verdict = verdict_of("lemma-1", &options, memory);
 
@@ -204,14 +202,12 @@ static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
     }
     const int64_t published[] = {1, 6, 2, 1, 3};
     assert_true(breaks_lemma_1(published, 5));
-    arena_destroy(memory);
 }
 
 static void the_fast_search_for_the_smallest_difference_agrees_with_trying_all_plans(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(11, 0);
-    arena *memory = arena_create(1 << 16);
     for (int index = 0; index < 4000; index++) {
         int64_t weight[MAX];
         int first[MAX + 1];
@@ -234,7 +230,6 @@ static void the_fast_search_for_the_smallest_difference_agrees_with_trying_all_p
         assert_int_equal(range, plans.range);
         assert_int_equal(load, plans.range_load_min);
     }
-    arena_destroy(memory);
 }
 
 static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(void **state)
@@ -302,9 +297,8 @@ static void every_claim_has_the_answer_that_theory_gives(void **state)
 
 static void the_counterexamples_to_the_guarantee_break_it(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const ana_verdict_options options = ana_verdict_options_default();
-    arena *memory = arena_create(1 << 16);
 
     const ana_verdict verdict = verdict_of("guarantee", &options, memory);
 
@@ -326,7 +320,6 @@ static void the_counterexamples_to_the_guarantee_break_it(void **state)
         assert_close(value[3], value[0], 1e-12);
         assert_close(value[4], (64 * value[0] + 1) / 65, 1e-12);
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -340,5 +333,5 @@ int main(void)
         cmocka_unit_test(every_claim_has_the_answer_that_theory_gives),
         cmocka_unit_test(the_counterexamples_to_the_guarantee_break_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

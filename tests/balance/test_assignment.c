@@ -3,6 +3,7 @@
 #include "balance/migration/assignment.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,8 +47,7 @@ static int64_t exhaustive(const int64_t *cost, int rows, int columns)
 
 static void it_equals_an_exhaustive_search(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     for (uint64_t seed = 1; seed <= 20000; seed++) {
         rng random = rng_init(seed, 1);
         const int columns = (int)rng_between(&random, 1, COLUMNS);
@@ -78,16 +78,14 @@ static void it_equals_an_exhaustive_search(void **state)
         }
         assert_int_equal(sum, total);
     }
-    arena_destroy(memory);
 }
 
 static void wrong_shapes_and_costs_are_invalid_and_touch_nothing(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t forbidden[] = {1, BAL_ASSIGNMENT_FORBIDDEN, 2, BAL_ASSIGNMENT_FORBIDDEN};
     const int64_t negative[] = {1, -2};
     const int64_t huge[] = {INT64_MAX / 8 + 1};
-    arena *memory = arena_create(4096);
     int column[2] = {-7, -7};
     error_message err = {0};
 
@@ -102,7 +100,6 @@ static void wrong_shapes_and_costs_are_invalid_and_touch_nothing(void **state)
                         "the cost -2 of row 0 in column 1 is outside [0, 1152921504606846975]");
     assert_int_equal(bal_assignment(huge, 1, 1, memory, column, NULL, &err), STATUS_INVALID);
     assert_int_equal(column[0], -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -111,5 +108,5 @@ int main(void)
         cmocka_unit_test(it_equals_an_exhaustive_search),
         cmocka_unit_test(wrong_shapes_and_costs_are_invalid_and_touch_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -189,18 +190,16 @@ static void partition_meets_the_recorded_optima(void **state)
 
 static void weights_close_to_the_end_of_int64_are_exact(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t large = INT64_C(2305843009213693952); // 2^61
     const int64_t weight[] = {large, 1, large, 1};
     const bal_problem problem = problem_of(weight, 4, 2);
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("partition", &problem, memory);
 
     assert_true(answer.bottleneck_ns == large + 1);
     assert_int_equal(answer.first_layer[1], 2);
     assert_true(answer.optimal);
-    arena_destroy(memory);
 }
 
 static void diffusion_published_makes_the_recorded_transfers(void **state)
@@ -294,7 +293,7 @@ static void algorithm_3_is_stuck_at_twice_the_optimum_on_the_tight_family(void *
 
 static void algorithm_3_needs_half_as_many_moves_as_unit_layers_on_two_ranks(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { LAYERS = 1000 };
     int64_t weight[LAYERS];
     const int start[] = {0, LAYERS, LAYERS};
@@ -303,31 +302,27 @@ static void algorithm_3_needs_half_as_many_moves_as_unit_layers_on_two_ranks(voi
     }
     bal_problem problem = problem_of(weight, LAYERS, 2);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("diffusion-published", &problem, memory);
 
     assert_int_equal(answer.transfer_count, LAYERS / 2);
     assert_int_equal(answer.iteration_count, LAYERS / 2 + 1);
     assert_true(answer.optimal);
-    arena_destroy(memory);
 }
 
 static void a_layer_without_weight_blocks_its_rank_in_algorithm_3(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t weight[] = {0, 1, 1, 1, 1, 1, 1};
     const int start[] = {0, 7, 7, 7};
     bal_problem problem = problem_of(weight, 7, 3);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("diffusion-published", &problem, memory);
 
     assert_int_equal(answer.transfer_count, 0);
     assert_int_equal(answer.bottleneck_ns, 6);
     assert_int_equal(answer.bottleneck_lower_bound_ns, 2);
-    arena_destroy(memory);
 }
 
 static void algorithm_3_stays_below_twice_the_bound_where_layers_weigh_something(void **state)
@@ -356,12 +351,11 @@ static void algorithm_3_stays_below_twice_the_bound_where_layers_weigh_something
 
 static void diffusion_coded_moves_a_layer_away_and_back_out_of_order(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t weight[] = {2, 2, 3};
     const int start[] = {0, 2, 3};
     bal_problem problem = problem_of(weight, 3, 2);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("diffusion-coded", &problem, memory);
 
@@ -371,12 +365,11 @@ static void diffusion_coded_moves_a_layer_away_and_back_out_of_order(void **stat
     assert_int_equal(answer.transfers[1].from, 1);
     assert_int_equal(answer.transfers[1].layer, 0);
     assert_int_equal(answer.bottleneck_ns, 4);
-    arena_destroy(memory);
 }
 
 static void diffusion_coded_sends_the_layer_in_front_of_the_lightest(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // Rank 0: embedding 9, layers 5 and 1. The lightest after the embedding is at index 1 there,
     // so the entry at index 1 of the whole list goes: the layer of weight 5.
     const int64_t weight[] = {9, 5, 1, 1, 1};
@@ -384,29 +377,25 @@ static void diffusion_coded_sends_the_layer_in_front_of_the_lightest(void **stat
     bal_problem problem = problem_of(weight, 5, 2);
     problem.current_first_layer = start;
     problem.layers.embedding = true;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("diffusion-coded", &problem, memory);
 
     assert_int_equal(answer.transfers[0].layer, 1);
-    arena_destroy(memory);
 }
 
 static void diffusion_coded_can_end_worse_than_it_began(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // 11 and 12: the 3 goes to rank 0 whatever that does, the 1 comes back.
     const int64_t weight[] = {1, 5, 5, 5, 4, 3};
     const int start[] = {0, 3, 6};
     bal_problem problem = problem_of(weight, 6, 2);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("diffusion-coded", &problem, memory);
 
     assert_int_equal(answer.transfer_count, 2);
     assert_int_equal(answer.bottleneck_ns, 13);
-    arena_destroy(memory);
 }
 
 static void even_counts_transformer_layers_only(void **state)
@@ -424,12 +413,11 @@ static void even_counts_transformer_layers_only(void **state)
 
 static void tuned_counts_embedding_and_head(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t weight[] = {1, 2, 2, 2, 2, 2, 2, 6};
     bal_problem problem = problem_of(weight, 8, 3);
     problem.layers.embedding = true;
     problem.layers.head = true;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer even = answer_of("even", &problem, memory);
     const bal_answer tuned = answer_of("tuned", &problem, memory);
@@ -440,15 +428,13 @@ static void tuned_counts_embedding_and_head(void **state)
     assert_int_equal(tuned.bottleneck_ns, 7);
     assert_true(tuned.optimal);
     assert_true(bal_balancer_find("tuned")->is_static);
-    arena_destroy(memory);
 }
 
 static void parameters_minimises_the_spread_and_misses_the_optimum(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t four[] = {1, 4, 2, 2};
     const int64_t six[] = {1, 3, 2, 1, 1, 2};
-    arena *memory = arena_create(1 << 16);
     bal_problem problem = problem_of(four, 4, 3);
 
     bal_answer answer = answer_of("parameters", &problem, memory);
@@ -460,12 +446,11 @@ static void parameters_minimises_the_spread_and_misses_the_optimum(void **state)
     answer = answer_of("parameters", &problem, memory);
     assert_int_equal(answer.bottleneck_ns, 4);
     assert_int_equal(answer.bottleneck_lower_bound_ns, 3);
-    arena_destroy(memory);
 }
 
 static void parameters_legacy_keeps_the_faults_of_the_original(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t heavy_first[] = {10, 1, 1, 1, 1, 1, 1, 1};
     const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     bal_problem problem = problem_of(heavy_first, 4, 2);
@@ -473,9 +458,7 @@ static void parameters_legacy_keeps_the_faults_of_the_original(void **state)
     assert_cuts("parameters-legacy", &problem, (const int[]){0, 0, 4});
     problem = problem_of(heavy_first, 8, 4);
     problem.allow_empty_stages = true;
-    arena *memory = arena_create(1 << 16);
     assert_int_equal(answer_of("parameters-legacy", &problem, memory).bottleneck_ns, 17);
-    arena_destroy(memory);
     problem = problem_of(ones, 5, 4);
     problem.allow_empty_stages = true;
     assert_cuts("parameters-legacy", &problem, (const int[]){0, 2, 4, 5, 5});
@@ -507,26 +490,23 @@ static void parameters_legacy_says_where_the_original_never_ends(void **state)
 
 static void chain_diffusion_rounds_the_flow_and_searches_locally(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // Algorithm 3 and boundary moves alone are stuck here at 6 and 4; the flow is not.
     const int64_t stuck[] = {3, 3, 1, 2, 2, 1, 3};
     const int start[] = {0, 2, 4, 6, 7};
     bal_problem problem = problem_of(stuck, 7, 4);
     problem.current_first_layer = start;
-    arena *memory = arena_create(1 << 16);
     assert_int_equal(answer_of("diffusion", &problem, memory).bottleneck_ns, 4);
     assert_int_equal(answer_of("diffusion-published", &problem, memory).bottleneck_ns, 6);
     const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     problem = problem_of(ones, 10, 4);
     assert_int_equal(answer_of("diffusion", &problem, memory).bottleneck_ns, 3);
-    arena_destroy(memory);
 }
 
 static void chain_diffusion_is_within_one_layer_of_the_mean(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng random = rng_init(5, 1);
-    arena *memory = arena_create(1 << 16);
     for (int round = 0; round < 3000; round++) {
         int64_t weight[MAX];
         const int layers = (int)rng_between(&random, 4, MAX);
@@ -546,7 +526,6 @@ static void chain_diffusion_is_within_one_layer_of_the_mean(void **state)
 
         assert_true(answer.bottleneck_ns <= total / stages + 1 + heaviest);
     }
-    arena_destroy(memory);
 }
 
 /// An evaluator that likes one plan best.
@@ -573,7 +552,7 @@ static status distance_from_favourite(void *context, const bal_layer_costs *laye
 
 static void makespan_follows_its_evaluator(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t weight[] = {5, 3, 2, 2, 1, 1, 4, 4, 4, 1};
     const int favourite[] = {0, 4, 5, 6, 10};
     taste wish = {.favourite = favourite};
@@ -581,7 +560,6 @@ static void makespan_follows_its_evaluator(void **state)
     bal_problem problem = problem_of(weight, 10, 4);
     problem.microbatch_count = 8;
     problem.evaluator = &evaluator;
-    arena *memory = arena_create(1 << 16);
 
     const bal_answer answer = answer_of("makespan", &problem, memory);
 
@@ -589,7 +567,6 @@ static void makespan_follows_its_evaluator(void **state)
     assert_memory_equal(answer.first_layer, favourite, sizeof favourite);
     assert_true(wish.evaluation_count <= BAL_MAKESPAN_EVALUATIONS_MAX);
     assert_false(answer.optimal);
-    arena_destroy(memory);
 }
 
 /// Every plan takes as long as any other, but for those whose first chunks are one layer each.
@@ -606,7 +583,7 @@ static status likes_small_first_chunks(void *context, const bal_layer_costs *lay
 
 static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int64_t weight[24];
     for (int layer = 0; layer < 24; layer++) {
         weight[layer] = 100;
@@ -616,7 +593,6 @@ static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state
     problem.chunk_count = 2;
     problem.microbatch_count = 16;
     problem.evaluator = &evaluator;
-    arena *memory = arena_create(1 << 16);
     bal_rank_peaks peaks; // as a controller gives them
     assert_int_equal(bal_rank_peaks_of("interleaved-1f1b", 4, 2, 16, memory, &peaks, NULL),
                      STATUS_OK);
@@ -626,7 +602,6 @@ static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state
 
     assert_int_equal(answer.iteration_ns, 1000);
     assert_int_equal(answer.first_layer[4], 4);
-    arena_destroy(memory);
 }
 
 static status refuse_all(void *context, const bal_layer_costs *layers,
@@ -664,9 +639,8 @@ static bool knows_the_rules(const char *balancer)
 
 static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng random = rng_init(9, 1);
-    arena *memory = arena_create(1 << 16);
     int count = 0;
     int answered = 0;
     const bal_balancer *table = bal_balancers(&count);
@@ -722,7 +696,6 @@ static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state
         }
     }
     assert_true(answered > 10000);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -750,5 +723,5 @@ int main(void)
         cmocka_unit_test(makespan_without_a_working_evaluator_is_refused),
         cmocka_unit_test(every_contiguous_balancer_keeps_the_rules_and_its_bound),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,13 +4,13 @@
 #include "balance/schedule/makespan_bounds.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
 static void no_order_beats_the_bounds(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         arena_reset(memory);
         const random_problem at = random_problem_draw(seed, memory);
@@ -31,13 +31,11 @@ static void no_order_beats_the_bounds(void **state)
                      (long long)metrics.makespan_ns, (long long)metrics.span_ns);
         }
     }
-    arena_destroy(memory);
 }
 
 static void one_forward_one_backward_of_equal_stages_meets_its_bound(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const int64_t memory_fbw[] = {1, -1, 0};
     const bal_stage_costs costs = reference_uniform_costs(4, 10, 20, 0, 3, memory_fbw, memory);
     // The last rank: 3 forwards and messages before it, 8 * 30 of its own, and back.
@@ -51,18 +49,15 @@ static void one_forward_one_backward_of_equal_stages_meets_its_bound(void **stat
     const bal_timeline timeline = reference_play(&schedule, &free_sends, memory);
     assert_int_equal(bal_metrics_of(&timeline).makespan_ns,
                      bal_makespan_lower_bound_ns(&free_sends, 4, 1, BAL_PLACEMENT_LOOP, 8));
-    arena_destroy(memory);
 }
 
 static void one_microbatch_is_bound_by_its_way(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const int64_t memory_fbw[] = {1, -1, 0};
     const bal_stage_costs costs = reference_uniform_costs(3, 5, 6, 7, 2, memory_fbw, memory);
     assert_int_equal(bal_makespan_lower_bound_ns(&costs, 3, 1, BAL_PLACEMENT_LOOP, 1),
                      3 * 5 + 2 * 2 + 3 * 6 + 2 * 2 + 7);
-    arena_destroy(memory);
 }
 
 static void bounds_saturate(void **state)
@@ -112,9 +107,8 @@ static int64_t exhaustive_assignment(const bal_chain *chain)
 
 static void no_assignment_beats_its_bound(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng random = rng_init(7, 1);
-    arena *memory = arena_create(1 << 16);
     int met = 0;
     for (int round = 0; round < 2000; round++) {
         int64_t weight[6];
@@ -145,30 +139,26 @@ static void no_assignment_beats_its_bound(void **state)
         met += bound == best;
     }
     assert_true(met > 500); // and it is often the truth
-    arena_destroy(memory);
 }
 
 static void equal_ranks_are_bound_by_the_mean_and_the_largest_layer(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t weight[] = {7, 1, 1, 1, 1};
     bal_problem problem = {
         .layers = {.layer_count = 5, .microbatch_count = 1, .forward_ns = weight},
         .stage_count = 2};
     bal_chain chain;
-    arena *memory = arena_create(4096);
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
     assert_int_equal(bal_assignment_lower_bound(&chain), 7);
     chain.weight_before = (const int64_t[]){0, 3, 6, 9, 10, 11};
     assert_int_equal(bal_assignment_lower_bound(&chain), 6);
-    arena_destroy(memory);
 }
 
 static void bounds_hold_for_two_pipelines_in_opposite_directions(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(20241101, 0);
-    arena *memory = arena_create(1 << 16);
     for (int instance = 0; instance < 300; instance++) {
         const int ranks = 2 * (int)rng_between(&generator, 1, 4);
         const int microbatches = 2 * (int)rng_between(&generator, 1, 8);
@@ -204,7 +194,6 @@ static void bounds_hold_for_two_pipelines_in_opposite_directions(void **state)
         reference_uniform_costs(8, 10, 5, 5, 1, (int64_t[]){1, 0, -1}, memory);
     assert_int_equal(bal_makespan_lower_bound_ns(&longer, 4, 2, BAL_PLACEMENT_BIDIRECTIONAL, 1),
                      4 * 10 + 3 * 1 + 4 * 5 + 3 * 1 + 5);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -218,5 +207,5 @@ int main(void)
         cmocka_unit_test(equal_ranks_are_bound_by_the_mean_and_the_largest_layer),
         cmocka_unit_test(bounds_hold_for_two_pipelines_in_opposite_directions),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,6 +1,7 @@
 /// A problem's checks, each by its message, and the arithmetic of loads.
 #include "balance/partition/chain.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static const int64_t ones[] = {1, 1, 1, 1};
 
@@ -147,7 +148,7 @@ static void a_plan_in_force_that_is_none_is_invalid(void **state)
 
 static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t time[] = {3, 4, 5, 6};
     const int64_t factor[] = {1500000000, 250000000};
     const int64_t fixed[] = {0, 10};
@@ -156,7 +157,6 @@ static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **stat
     problem.stage_time_factor_ppb = factor;
     problem.stage_fixed_ns = fixed;
     bal_chain chain;
-    arena *memory = arena_create(4096);
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 1), 5);  // 4.5
@@ -172,18 +172,16 @@ static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **stat
             assert_true(bal_chain_load_of_weight(&chain, stage, weight + 1) > load);
         }
     }
-    arena_destroy(memory);
 }
 
 static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t transfer[] = {10, 20, 30, 40};
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_TIME_TRANSFER;
     problem.transfer_ns = transfer;
     bal_chain chain;
-    arena *memory = arena_create(4096);
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2 + 20);
@@ -191,12 +189,11 @@ static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
     assert_int_equal(bal_chain_load(&chain, 1, 2, 4), 2 + 20);
     assert_int_equal(bal_chain_load(&chain, 1, 0, 4), 4);
     assert_int_equal(bal_chain_own_load(&chain, 0, 1, 3), 2);
-    arena_destroy(memory);
 }
 
 static void microbatches_count_with_their_mean(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t forward[] = {1, 2, 10, 11};
     const int64_t input[] = {0, 0, 0, 2};
     bal_problem problem = {.layers = {.layer_count = 2,
@@ -205,39 +202,34 @@ static void microbatches_count_with_their_mean(void **state)
                                       .backward_input_ns = input},
                            .stage_count = 1};
     bal_chain chain;
-    arena *memory = arena_create(4096);
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 1), 2);  // 1.5
     assert_int_equal(bal_chain_load(&chain, 0, 1, 2), 12); // 11.5
-    arena_destroy(memory);
 }
 
 static void parameters_know_neither_factors_nor_fixed_times(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     bal_problem problem = four_layers();
     problem.weight = BAL_WEIGHT_PARAMETERS;
     problem.stage_time_factor_ppb = (const int64_t[]){2000000000, 2000000000};
     problem.stage_fixed_ns = (const int64_t[]){7, 7};
     bal_chain chain;
-    arena *memory = arena_create(4096);
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2);
-    arena_destroy(memory);
 }
 
 static void a_plan_that_breaks_a_rule_is_told_which(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     bal_problem problem = four_layers();
     problem.layers.embedding = true;
     problem.layers.head = true;
     problem.stage_memory_bytes = (const int64_t[]){4, 5};
     bal_chain chain;
     error_message err = {0};
-    arena *memory = arena_create(4096);
     assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
 
     assert_int_equal(bal_chain_check(&chain, (const int[]){0, 2, 4}, &err), STATUS_OK);
@@ -254,7 +246,6 @@ static void a_plan_that_breaks_a_rule_is_told_which(void **state)
     chain.stage_memory_bytes = NULL;
     assert_int_equal(bal_chain_check(&chain, (const int[]){0, 4, 4}, &err), STATUS_INFEASIBLE);
     assert_string_equal(err.message, "stage 1 is left empty: it must own the head");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -271,5 +262,5 @@ int main(void)
         cmocka_unit_test(parameters_know_neither_factors_nor_fixed_times),
         cmocka_unit_test(a_plan_that_breaks_a_rule_is_told_which),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -5,6 +5,7 @@
 #include "balance/schedule/closed_form.h"
 #include "base/rng.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -125,9 +126,8 @@ static void assert_closed(bal_closed_ns form, int64_t played_ns, const char *nam
 
 static void a_form_that_holds_is_exact(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(20240507, 0);
-    arena *memory = arena_create(1 << 18);
     int held[FAMILY_COUNT] = {0};
     for (int instance = 0; instance < 9600; instance++) {
         const int family = instance % FAMILY_COUNT;
@@ -146,13 +146,12 @@ static void a_form_that_holds_is_exact(void **state)
     assert_int_equal(held[1], 1200);
     assert_true(held[2] > 600 && held[3] > 300 && held[4] > 300);
     assert_true(held[5] > 300 && held[6] > 150 && held[7] > 150);
-    arena_destroy(memory);
 }
 
 /// One step outside each condition the formula would be wrong: ns is what it would give there.
 static void every_condition_is_needed(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const struct {
         const char *schedule;
         bal_equal_stages stages;
@@ -182,7 +181,6 @@ static void every_condition_is_needed(void **state)
         {"zb-v-hand", {2, 4, 2, 2, 4, 2, 0}, "F and B differ, or W is longer", 4 * 8},
         {"dualpipe-v", {2, 4, 2, 2, 4, 2, 0}, "F, B and W differ", 4 * 8 + 2},
     };
-    arena *memory = arena_create(1 << 16);
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         const bal_closed_form form =
             bal_closed_form_of(cases[index].schedule, &cases[index].stages);
@@ -193,16 +191,14 @@ static void every_condition_is_needed(void **state)
             fail_msg("case %d: the condition is not needed", (int)index);
         }
     }
-    arena_destroy(memory);
 }
 
 /// Blocks of V-placed chunks, each op in one unit: from the first number of microbatches for which
 /// a form holds on, it is exact.
 static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const char *const blocks[] = {"v-half", "v-min", "1f1b-v"};
-    arena *memory = arena_create(1 << 20);
     int held = 0;
     int refused = 0;
     for (int instance = 0; instance < 3 * 32 * 4; instance++) {
@@ -225,7 +221,6 @@ static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
         arena_reset(memory);
     }
     assert_true(held > 200 && refused > 90);
-    arena_destroy(memory);
 }
 
 static void a_form_of_a_v_block_names_what_it_needs(void **state)
@@ -260,8 +255,7 @@ static void a_form_of_a_v_block_names_what_it_needs(void **state)
 
 static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     int held = 0;
     for (int ranks = 2; ranks <= 24; ranks += 2) {
         for (int microbatches = 2; microbatches <= 3 * ranks; microbatches += ranks > 8 ? 4 : 2) {
@@ -282,7 +276,6 @@ static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
         }
     }
     assert_true(held > 300);
-    arena_destroy(memory);
 }
 
 /// Li & Hoefler's critical path: P of the longer, 2P-2 of the shorter.
@@ -355,5 +348,5 @@ int main(void)
         cmocka_unit_test(what_has_no_formula_says_so),
         cmocka_unit_test(equation_1_has_the_values_of_the_paper),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 #include "balance/control/forecast.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 enum { LAYERS = 4, ITERATIONS = 400 };
 
@@ -24,8 +25,7 @@ static double distance(int64_t left, int64_t right)
 
 static void each_layer_finds_the_method_that_suits_it(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     rng random = rng_init(1, 1);
     bal_forecast forecast;
     bal_layer_times seen;
@@ -60,13 +60,11 @@ static void each_layer_finds_the_method_that_suits_it(void **state)
     assert_true(error[2] < 1.1 * error_of_last[2]);
     // The mean of independent values errs by 1 / sqrt(2) of what the value before does.
     assert_true(error[3] < 0.8 * error_of_last[3]);
-    arena_destroy(memory);
 }
 
 static void passes_keep_their_shares_and_their_sum(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     bal_layer_times like;
     bal_layer_times out;
     bal_layer_times_init(&like, 4, memory);
@@ -89,13 +87,11 @@ static void passes_keep_their_shares_and_their_sum(void **state)
         assert_int_equal(out.backward_input_ns[layer], expected[layer][1]);
         assert_int_equal(out.backward_weight_ns[layer], expected[layer][2]);
     }
-    arena_destroy(memory);
 }
 
 static void a_fall_to_nothing_is_never_forecast_below_it(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     bal_forecast forecast;
     bal_layer_times times;
     bal_layer_times next;
@@ -109,7 +105,6 @@ static void a_fall_to_nothing_is_never_forecast_below_it(void **state)
         assert_true(next.forward_ns[0] >= 0);
         assert_true(next.forward_ns[0] <= 4000);
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -119,5 +114,5 @@ int main(void)
         cmocka_unit_test(passes_keep_their_shares_and_their_sum),
         cmocka_unit_test(a_fall_to_nothing_is_never_forecast_below_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

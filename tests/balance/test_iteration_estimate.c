@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +92,7 @@ static double estimate_share(const random_run *run, const char *schedule, arena 
 
 static void estimates_are_never_above_the_simulated_and_not_far_below(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // The least share that 400 random plans of this seed leave, a little widened. zb-auto makes the
     // span least, which may take a longer makespan.
     static const struct {
@@ -103,7 +104,6 @@ static void estimates_are_never_above_the_simulated_and_not_far_below(void **sta
         {"zb-h2", 1, 0.92}, {"zb-auto", 1, 0.96}, {"interleaved-1f1b", 2, 0.75},
     };
     enum { RUNS = 400 };
-    arena *memory = arena_create(1 << 20);
 
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         rng random = rng_init(1, row);
@@ -119,12 +119,11 @@ static void estimates_are_never_above_the_simulated_and_not_far_below(void **sta
                       rows[row].schedule, sum / RUNS, least);
         assert_true(least >= rows[row].least);
     }
-    arena_destroy(memory);
 }
 
 static void slow_ranks_and_their_places_count(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t forward[] = {10, 10};
     static const int64_t none[] = {0, 0};
     static const int first[] = {0, 1, 2};
@@ -137,7 +136,6 @@ static void slow_ranks_and_their_places_count(void **state)
                                     .backward_weight_ns = none};
     const bal_schedule_family *family = bal_schedule_family_find("1f1b");
     bal_placed_partition plan = {.first_layer = first, .rank_count = 2, .chunk_count = 1};
-    arena *memory = arena_create(1024);
     bal_layer_times times;
     bal_layer_sums sums;
     bal_layer_times_init(&times, 2, memory);
@@ -150,8 +148,6 @@ static void slow_ranks_and_their_places_count(void **state)
     assert_int_equal(bal_iteration_estimate_ns(&sums, &plan, family, 4, factor_ppb), 70);
     plan.machine_rank = machine_rank;
     assert_int_equal(bal_iteration_estimate_ns(&sums, &plan, family, 4, factor_ppb), 60);
-
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -160,5 +156,5 @@ int main(void)
         cmocka_unit_test(estimates_are_never_above_the_simulated_and_not_far_below),
         cmocka_unit_test(slow_ranks_and_their_places_count),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

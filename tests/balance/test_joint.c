@@ -6,6 +6,7 @@
 #include "balance/joint/joint_walk.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -175,11 +176,10 @@ static void init_medium(joint_case *made, rng *random)
 
 static void the_same_seed_and_budget_give_the_same_answer(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng random = rng_init(30, 0);
     joint_case made;
     init_medium(&made, &random);
-    arena *memory = arena_create(1 << 16);
     bal_joint_answer answers[2];
     const bal_joint_question question = {.problem = &made.problem, .play_budget = 5000, .seed = 7};
 
@@ -193,7 +193,6 @@ static void the_same_seed_and_budget_give_the_same_answer(void **state)
     assert_int_equal(answers[0].shape.chunk_count, answers[1].shape.chunk_count);
     const int ops = answers[0].order.first_op[4];
     assert_memory_equal(answers[0].order.ops, answers[1].order.ops, (size_t)ops * sizeof(bal_op));
-    arena_destroy(memory);
 }
 
 static void the_makespan_never_rises_with_the_budget(void **state)
@@ -415,5 +414,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_asked_is_refused),
         cmocka_unit_test(memory_that_fits_nothing_is_infeasible_and_says_where),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -6,6 +6,7 @@
 #include "balance/joint/joint_walk.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 enum { CASE_COUNT = 3000, STAGES_MAX = 2 * JOINT_RANKS_MAX };
 
@@ -153,7 +154,7 @@ static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
 /// B and W. Cut after the first: rank 1 begins after 2 ns and has 24 ns of work: 26.
 static void a_case_by_hand(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t layer_ns[] = {2, 1, 3};
     const bal_problem problem = {.layers = {.layer_count = 3,
                                             .microbatch_count = 1,
@@ -163,7 +164,6 @@ static void a_case_by_hand(void **state)
                                             .backward_weight_ns = layer_ns},
                                  .stage_count = 2,
                                  .microbatch_count = 2};
-    arena *memory = arena_create(1 << 12);
     bal_joint_layers sums;
     int first_layer[3] = {0};
     int64_t bound = 0;
@@ -176,13 +176,12 @@ static void a_case_by_hand(void **state)
     assert_int_equal(first_layer[1], 2);
     const int other[] = {0, 1, 3};
     assert_int_equal(bal_joint_partition_bound(&sums, joint_shapes[0], other), 26);
-    arena_destroy(memory);
 }
 
 /// Memory for one microbatch at a time: every one runs alone through both ranks.
 static void memory_for_one_microbatch_forces_them_apart(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t layer_ns[] = {1, 1};
     static const int64_t bytes[] = {1, 1};
     static const int64_t caps[] = {1, 1};
@@ -196,7 +195,6 @@ static void memory_for_one_microbatch_forces_them_apart(void **state)
                                  .stage_count = 2,
                                  .microbatch_count = 5,
                                  .stage_memory_bytes = caps};
-    arena *memory = arena_create(1 << 12);
     bal_joint_layers sums;
     int64_t bound = 0;
     assert_int_equal(bal_joint_layers_of(&problem, memory, &sums, NULL), STATUS_OK);
@@ -205,7 +203,6 @@ static void memory_for_one_microbatch_forces_them_apart(void **state)
                      STATUS_OK);
 
     assert_int_equal(bound, 5 * (1 + 1 + 1 + 1 + 1)); // F F B B W of each
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -216,5 +213,5 @@ int main(void)
         cmocka_unit_test(a_case_by_hand),
         cmocka_unit_test(memory_for_one_microbatch_forces_them_apart),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

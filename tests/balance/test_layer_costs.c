@@ -1,6 +1,7 @@
 /// Means over microbatches, and the limits of the times.
 #include "balance/costs/layer_costs.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static bal_layer_costs costs_with(const int64_t *forward, int columns)
 {
@@ -14,10 +15,9 @@ static bal_layer_costs costs_with(const int64_t *forward, int columns)
 
 static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t forward[] = {1, 2, 10, 10, 10, 11};
     static const int64_t bytes[] = {7, 8};
-    arena *memory = arena_create(1024);
     bal_layer_times times;
     bal_layer_costs layers = costs_with(forward, 3);
     layers.state_bytes = bytes;
@@ -35,18 +35,16 @@ static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
     assert_int_equal(means.microbatch_count, 1);
     assert_int_equal(means.forward_ns[1], 10);
     assert_ptr_equal(means.state_bytes, bytes);
-    arena_destroy(memory);
 }
 
 static void negative_and_huge_times_are_refused_and_the_largest_are_not(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t negative[] = {1, 2, 3, -4};
     static const int64_t huge[] = {1, 2, INT64_MAX / 8 + 1, 0};
     // Together their bits exceed the limit; each of them does not.
     static const int64_t large[] = {INT64_C(1) << 59, (INT64_C(1) << 59) - 1, 0, 0};
     static const int64_t many[] = {INT64_MAX / 4, INT64_MAX / 4};
-    arena *memory = arena_create(1024);
     bal_layer_times times;
     error_message err = {0};
     bal_layer_times_init(&times, 2, memory);
@@ -64,8 +62,6 @@ static void negative_and_huge_times_are_refused_and_the_largest_are_not(void **s
     layers = costs_with(large, 2);
     assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
     assert_int_equal(times.forward_ns[0], INT64_C(1) << 59);
-
-    arena_destroy(memory);
 }
 
 enum { LAYERS = 3, COLUMNS = 2 };
@@ -145,5 +141,5 @@ int main(void)
         cmocka_unit_test(every_number_is_compared),
         cmocka_unit_test(arrays_that_come_or_go_are_seen),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -3,6 +3,7 @@
 #include "balance/metrics.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 static void the_ratios_of_two_ranks_by_hand(void **state)
 {
@@ -62,9 +63,8 @@ static void loads_alone_have_the_same_ratios(void **state)
 
 static void equal_stages_leave_the_bubble_of_the_textbook(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const char *const names[] = {"gpipe", "1f1b"};
-    arena *memory = arena_create(1 << 16);
     for (int name = 0; name < 2; name++) {
         for (int p = 1; p <= 6; p++) {
             for (int m = 1; m <= 9; m++) {
@@ -86,13 +86,11 @@ static void equal_stages_leave_the_bubble_of_the_textbook(void **state)
             }
         }
     }
-    arena_destroy(memory);
 }
 
 static void memory_peaks_follow_the_order(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule gpipe = reference_build("gpipe", 3, 5, 1, memory);
     const bal_schedule one_f_one_b = reference_build("1f1b", 3, 5, 1, memory);
     const bal_stage_costs costs =
@@ -110,7 +108,6 @@ static void memory_peaks_follow_the_order(void **state)
         reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){-1, 0, 0}, memory);
     bal_memory_peak(&gpipe, &shrinking, peak);
     assert_int_equal(peak[0], 0);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -122,5 +119,5 @@ int main(void)
         cmocka_unit_test(equal_stages_leave_the_bubble_of_the_textbook),
         cmocka_unit_test(memory_peaks_follow_the_order),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,6 +1,7 @@
 /// Migration: which layers change their rank, their bytes, and the time of the busiest rank.
 #include "balance/migration/migration.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static const int64_t state_bytes[] = {100, 200, 300, 400, 500, 600};
 static const bal_layer_costs layers = {
@@ -13,12 +14,11 @@ static const bal_machine machine = {.rank_count = 4,
 
 static void layers_that_change_their_rank_move_with_their_state(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_placed_partition from = {
         .first_layer = (const int[]){0, 2, 3, 6}, .rank_count = 3, .chunk_count = 1};
     const bal_placed_partition to = {
         .first_layer = (const int[]){0, 1, 4, 6}, .rank_count = 3, .chunk_count = 1};
-    arena *memory = arena_create(4096);
     bal_migration moves;
 
     assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
@@ -34,15 +34,13 @@ static void layers_that_change_their_rank_move_with_their_state(void **state)
     assert_int_equal(moves.bytes, 600);
     // Rank 1 takes both: 7 + 200 from its node, 9 + 800 from the other.
     assert_int_equal(moves.time_ns, 207 + 809);
-    arena_destroy(memory);
 }
 
 static void equal_plans_move_nothing(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_placed_partition plan = {
         .first_layer = (const int[]){0, 2, 3, 6}, .rank_count = 3, .chunk_count = 1};
-    arena *memory = arena_create(4096);
     bal_migration moves;
 
     assert_int_equal(bal_migration_between(&plan, &plan, &layers, &machine, memory, &moves, NULL),
@@ -51,17 +49,15 @@ static void equal_plans_move_nothing(void **state)
     assert_int_equal(moves.layer_count, 0);
     assert_int_equal(moves.bytes, 0);
     assert_int_equal(moves.time_ns, 0);
-    arena_destroy(memory);
 }
 
 static void a_smaller_pipeline_gives_up_its_last_ranks(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_placed_partition from = {
         .first_layer = (const int[]){0, 2, 4, 6}, .rank_count = 3, .chunk_count = 1};
     const bal_placed_partition to = {
         .first_layer = (const int[]){0, 3, 6}, .rank_count = 2, .chunk_count = 1};
-    arena *memory = arena_create(4096);
     bal_migration moves;
 
     assert_int_equal(bal_migration_between(&from, &to, &layers, NULL, memory, &moves, NULL),
@@ -71,18 +67,16 @@ static void a_smaller_pipeline_gives_up_its_last_ranks(void **state)
     assert_int_equal(moves.bytes, 300 + 500 + 600);
     assert_int_equal(moves.from[2], 2);
     assert_int_equal(moves.time_ns, 0); // no machine
-    arena_destroy(memory);
 }
 
 static void chunks_count_by_their_rank(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int cuts[] = {0, 1, 3, 5, 6};
     const bal_placed_partition loop = {
         .first_layer = cuts, .rank_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_LOOP};
     const bal_placed_partition v = {
         .first_layer = cuts, .rank_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_V};
-    arena *memory = arena_create(4096);
     bal_migration moves;
 
     assert_int_equal(bal_migration_between(&loop, &v, &layers, &machine, memory, &moves, NULL),
@@ -92,12 +86,11 @@ static void chunks_count_by_their_rank(void **state)
     assert_int_equal(moves.layer[0], 3);
     assert_int_equal(moves.to[0], 1);
     assert_int_equal(moves.to[2], 0);
-    arena_destroy(memory);
 }
 
 static void plans_of_other_models_or_machines_are_invalid(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_placed_partition good = {
         .first_layer = (const int[]){0, 3, 6}, .rank_count = 2, .chunk_count = 1};
     const bal_placed_partition shorter = {
@@ -105,7 +98,6 @@ static void plans_of_other_models_or_machines_are_invalid(void **state)
     const bal_placed_partition wider = {
         .first_layer = (const int[]){0, 1, 2, 3, 4, 6}, .rank_count = 5, .chunk_count = 1};
     const bal_placed_partition none = {.first_layer = (const int[]){0}, .chunk_count = 1};
-    arena *memory = arena_create(4096);
     bal_migration moves = {.layer_count = -7};
     error_message err = {0};
 
@@ -128,7 +120,6 @@ static void plans_of_other_models_or_machines_are_invalid(void **state)
     assert_string_equal(err.message,
                         "state_bytes of layer 4: 1 is negative or the sum does not fit 64 bits");
     assert_int_equal(moves.layer_count, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -140,5 +131,5 @@ int main(void)
         cmocka_unit_test(chunks_count_by_their_rank),
         cmocka_unit_test(plans_of_other_models_or_machines_are_invalid),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

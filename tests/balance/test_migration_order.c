@@ -2,6 +2,7 @@
 #include "balance/migration/migration.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static bal_placed_partition plan_of(const int *cuts, int ranks, const int *machi
 
 static void full_ranks_that_swap_take_a_detour_over_one_with_room(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_machine machine = {.rank_count = 3,
                                  .ranks_per_node = 3,
                                  .intra_node = {0, 1000000000},
@@ -29,7 +30,6 @@ static void full_ranks_that_swap_take_a_detour_over_one_with_room(void **state)
     const int cuts[] = {0, 2, 4};
     const bal_placed_partition from = plan_of(cuts, 2, NULL);
     const bal_placed_partition to = plan_of(cuts, 2, (const int[]){1, 0});
-    arena *memory = arena_create(4096);
     bal_migration moves;
     bal_migration_steps steps;
     int64_t finish = 0;
@@ -54,17 +54,15 @@ static void full_ranks_that_swap_take_a_detour_over_one_with_room(void **state)
     assert_int_equal(
         bal_migration_finish_ns(&steps, &layers, &machine, NULL, memory, &finish, NULL), STATUS_OK);
     assert_true(finish >= 120); // each rank sends and receives 60 bytes at 1 byte per ns
-    arena_destroy(memory);
 }
 
 static void without_a_third_rank_a_full_swap_is_infeasible(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_machine machine = {.rank_count = 2, .ranks_per_node = 2, .rank_memory_bytes = 60};
     const int cuts[] = {0, 2, 4};
     const bal_placed_partition from = plan_of(cuts, 2, NULL);
     const bal_placed_partition to = plan_of(cuts, 2, (const int[]){1, 0});
-    arena *memory = arena_create(4096);
     bal_migration moves;
     bal_migration_steps steps = {.step_count = -7};
     error_message err = {0};
@@ -87,16 +85,14 @@ static void without_a_third_rank_a_full_swap_is_infeasible(void **state)
     assert_int_equal(steps.detour_count, 0);
     assert_int_equal(steps.peak_bytes[0], 70); // layer 2 came after layer 0 had gone
     assert_int_equal(steps.peak_bytes[1], 90); // layer 0 came first
-    arena_destroy(memory);
 }
 
 static void a_plan_that_overfills_a_rank_is_named(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_machine machine = {.rank_count = 2, .ranks_per_node = 2, .rank_memory_bytes = 99};
     const bal_placed_partition from = plan_of((const int[]){0, 2, 4}, 2, NULL);
     const bal_placed_partition to = plan_of((const int[]){0, 3, 4}, 2, NULL);
-    arena *memory = arena_create(4096);
     bal_migration moves;
     bal_migration_steps steps;
     error_message err = {0};
@@ -108,17 +104,15 @@ static void a_plan_that_overfills_a_rank_is_named(void **state)
         STATUS_INFEASIBLE);
 
     assert_string_equal(err.message, "the plan puts 100 bytes on rank 0, whose cap is 99");
-    arena_destroy(memory);
 }
 
 static void transfers_begin_when_both_ranks_are_released(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_machine machine = {
         .rank_count = 4, .ranks_per_node = 4, .intra_node = {5, 1000000000}};
     const bal_placed_partition from = plan_of((const int[]){0, 1, 2, 3, 4}, 4, NULL);
     const bal_placed_partition to = plan_of((const int[]){0, 2, 2, 2, 4}, 4, NULL);
-    arena *memory = arena_create(4096);
     bal_migration moves;
     bal_migration_steps steps;
     int64_t finish = 0;
@@ -141,19 +135,17 @@ static void transfers_begin_when_both_ranks_are_released(void **state)
         bal_migration_finish_ns(&steps, &layers, &machine, never, memory, &finish, &err),
         STATUS_INVALID);
     assert_string_equal(err.message, "the transfer of layer 1 ends after 64 bits of ns");
-    arena_destroy(memory);
 }
 
 static void bytes_that_no_sum_holds_are_invalid(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const bal_machine machine = {.rank_count = 2, .ranks_per_node = 2};
     const int64_t huge[] = {INT64_MAX / 4, 1};
     const bal_layer_costs heavy = {.layer_count = 2, .microbatch_count = 1, .state_bytes = huge};
     const bal_placed_partition from = plan_of((const int[]){0, 1, 2}, 2, NULL);
     const bal_placed_partition wide = plan_of((const int[]){0, 0, 1, 2}, 3, NULL);
     const bal_migration none = {0};
-    arena *memory = arena_create(4096);
     bal_migration_steps steps;
     error_message err = {0};
 
@@ -167,7 +159,6 @@ static void bytes_that_no_sum_holds_are_invalid(void **state)
         bal_migration_order(&wide, &none, &heavy, &machine, NULL, memory, &steps, &err),
         STATUS_INVALID);
     assert_string_equal(err.message, "the plan in force has 3 ranks, the machine 2");
-    arena_destroy(memory);
 }
 
 /// Whether any sequence of single sendings leads from one table of owners to another: every table
@@ -210,8 +201,7 @@ static bool is_reachable(const int64_t *bytes, int count, int64_t cap, const int
 
 static void nearly_every_order_that_there_is_is_found(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     int direct = 0;
     int direct_found = 0;
     int direct_detours = 0;
@@ -275,7 +265,6 @@ static void nearly_every_order_that_there_is_is_found(void **state)
     assert_true(direct_found * 1000L >= direct * 999L);
     assert_true(direct_detours * 100L <= direct);
     assert_true(any_found * 100L >= any * 97L && any > direct);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -288,5 +277,5 @@ int main(void)
         cmocka_unit_test(bytes_that_no_sum_holds_are_invalid),
         cmocka_unit_test(nearly_every_order_that_there_is_is_found),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -7,6 +7,7 @@
 #include "balance/rank_peaks.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -225,8 +226,7 @@ static bool decide(instance *at, arena *memory, bal_chain *chain, bal_answer *an
 
 static void in_order_it_moves_the_fewest_bytes_of_all_plans_within_the_slack(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     int checked = 0;
     int infeasible = 0;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
@@ -268,15 +268,13 @@ static void in_order_it_moves_the_fewest_bytes_of_all_plans_within_the_slack(voi
                          choice.migration.bytes);
         checked++;
     }
-    arena_destroy(memory);
     print_message("%d plans, %d without ranks that carry them\n", checked, infeasible);
     assert_true(checked > 500 && infeasible > 5);
 }
 
 static void relabelled_it_moves_no_more_and_with_given_cuts_the_fewest(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     int checked = 0;
     int best_count = 0;
     for (uint64_t seed = 2001; seed <= 2800; seed++) {
@@ -308,7 +306,6 @@ static void relabelled_it_moves_no_more_and_with_given_cuts_the_fewest(void **st
         checked++;
         best_count += choice.migration.bytes == least;
     }
-    arena_destroy(memory);
     print_message("%d plans, %d with the fewest bytes of all orders\n", checked, best_count);
     assert_true(checked > 300 && best_count * 100 >= checked * 90);
 }
@@ -367,9 +364,8 @@ static const int even_cuts[] = {0, 2, 4, 6, 8};
 
 static void relabelling_keeps_layers_where_a_shift_would_move_them(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     four_ranks at;
-    arena *memory = arena_create(1 << 14);
     bal_migration_choice choice;
     fill_four(&at, (const int[]){0, 4, 6, 7, 8}, (const int[]){0, 2, 4, 6, 8});
     at.before_ranks[0] = 1; // what is first now is on rank 1
@@ -386,14 +382,12 @@ static void relabelling_keeps_layers_where_a_shift_would_move_them(void **state)
     // Now 4 and 5 stay on rank 0, two of the first four on rank 1, 6 or 7 where it is.
     assert_int_equal(choice.migration.bytes, 3000);
     assert_int_equal(choice.migration.time_ns, 21000); // against 22000 in order
-    arena_destroy(memory);
 }
 
 static void neighbours_on_other_nodes_count_for_as_many_iterations(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     four_ranks at;
-    arena *memory = arena_create(1 << 14);
     bal_migration_choice choice;
     fill_four(&at, even_cuts, even_cuts);
     at.before_ranks[1] = 2; // places 0 to 3 are on ranks 0, 2, 1, 3: every cut is between nodes
@@ -415,14 +409,12 @@ static void neighbours_on_other_nodes_count_for_as_many_iterations(void **state)
                      STATUS_OK);
     assert_int_equal(choice.migration.bytes, 4000);
     assert_int_equal(choice.cost_ns, 40000 + 23 * 1200);
-    arena_destroy(memory);
 }
 
 static void a_small_gain_keeps_the_plan_in_force(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     four_ranks at;
-    arena *memory = arena_create(1 << 14);
     bal_migration_choice choice;
     fill_four(&at, (const int[]){0, 3, 4, 6, 8}, even_cuts); // 300 against 200
 
@@ -440,7 +432,6 @@ static void a_small_gain_keeps_the_plan_in_force(void **state)
     at.problem.stage_memory_bytes = (const int64_t[]){2000, 2000, 2000, 2000};
     assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
                      STATUS_OK);
-    arena_destroy(memory);
 }
 
 /// Ten times the length of the first stage beside the largest load: likes plans with a short one.
@@ -456,9 +447,8 @@ static status wants_short_first(void *context, const bal_layer_costs *layers,
 
 static void cuts_that_the_evaluator_finds_worse_are_not_taken(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     four_ranks at;
-    arena *memory = arena_create(1 << 14);
     bal_migration_choice choice;
     error_message err = {0};
     const bal_evaluator evaluator = {.iteration_ns = wants_short_first};
@@ -482,16 +472,14 @@ static void cuts_that_the_evaluator_finds_worse_are_not_taken(void **state)
     assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, &err),
                      STATUS_BACKEND);
     assert_string_equal(err.message, "the player is out");
-    arena_destroy(memory);
 }
 
 static void more_slack_never_moves_more_bytes(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { SLACK_COUNT = 5 };
     const double slack_ratio[SLACK_COUNT] = {0, 0.01, 0.03, 0.06, 0.1};
     four_ranks at;
-    arena *memory = arena_create(1 << 16);
     bal_migration_choice choices[SLACK_COUNT];
     int64_t first = 0;
     int64_t last = 0;
@@ -525,14 +513,12 @@ static void more_slack_never_moves_more_bytes(void **state)
         first += choices[0].migration.bytes;
         last += choices[SLACK_COUNT - 1].migration.bytes;
     }
-    arena_destroy(memory);
     assert_true(last < first);
 }
 
 static void chunks_are_moved_with_their_places(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     four_ranks at;
     bal_migration_choice choice;
     fill_four(&at, even_cuts, even_cuts);
@@ -556,13 +542,11 @@ static void chunks_are_moved_with_their_places(void **state)
     assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
                      STATUS_OK);
     assert_int_equal(choice.migration.bytes, 0);
-    arena_destroy(memory);
 }
 
 static void fewer_ranks_of_several_chunks_are_those_that_hold_most(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     four_ranks at;
     bal_migration_choice choice;
     fill_four(&at, even_cuts, even_cuts);
@@ -583,7 +567,6 @@ static void fewer_ranks_of_several_chunks_are_those_that_hold_most(void **state)
     assert_int_equal(choice.plan.machine_rank[0], 1);
     assert_int_equal(choice.plan.machine_rank[1], 3);
     assert_int_equal(choice.migration.bytes, 4000);
-    arena_destroy(memory);
 }
 
 enum { FOLDED_RANKS = 3, FOLDED_STAGES = 2 * FOLDED_RANKS };
@@ -692,8 +675,7 @@ static int64_t fewest_of_two_chunks(const two_chunks *at, const bal_chain *chain
 
 static void two_chunks_within_the_slack_of_their_ranks_move_the_fewest_bytes(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     int checked = 0;
     int fewer = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
@@ -731,15 +713,13 @@ static void two_chunks_within_the_slack_of_their_ranks_move_the_fewest_bytes(voi
         checked++;
         fewer += least < plain_two_chunks(&at, &chain, answer.first_layer, load_max);
     }
-    arena_destroy(memory);
     assert_true(checked > 250 && fewer > 50);
 }
 
 static void what_does_not_fit_together_is_named(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     four_ranks at;
-    arena *memory = arena_create(1 << 14);
     bal_migration_choice choice = {.cost_ns = -7};
     error_message err = {0};
     const bool three[] = {true, true, false, true};
@@ -792,7 +772,6 @@ static void what_does_not_fit_together_is_named(void **state)
                      STATUS_INVALID);
     assert_non_null(strstr(err.message, "the transfers of layers 0 to 0 together exceed"));
     assert_int_equal(choice.cost_ns, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -810,5 +789,5 @@ int main(void)
         cmocka_unit_test(two_chunks_within_the_slack_of_their_ranks_move_the_fewest_bytes),
         cmocka_unit_test(what_does_not_fit_together_is_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

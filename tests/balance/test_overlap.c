@@ -3,6 +3,7 @@
 #include "balance/metrics.h"
 #include "balance/schedule/overlap.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 static bal_stage_costs dual_costs(arena *memory)
 {
@@ -11,8 +12,7 @@ static bal_stage_costs dual_costs(arena *memory)
 
 static void only_overlapped_ops_get_shorter(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("dualpipe-v", 2, 4, 2, memory);
     const bal_stage_costs costs = dual_costs(memory);
     bal_stage_costs shorter;
@@ -31,13 +31,11 @@ static void only_overlapped_ops_get_shorter(void **state)
             assert_int_equal(reference_op_ns(&shorter, stage, op), overlaps ? halves_ns : whole_ns);
         }
     }
-    arena_destroy(memory);
 }
 
 static void a_ratio_of_one_changes_nothing(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("dualpipe-v", 3, 7, 2, memory);
     bal_stage_costs costs =
         reference_uniform_costs(6, 100, 101, 103, 7, (int64_t[]){1, 0, -1}, memory);
@@ -55,14 +53,12 @@ static void a_ratio_of_one_changes_nothing(void **state)
     const size_t bytes = (size_t)schedule.first_op[3] * sizeof *before.end_ns;
     assert_memory_equal(after.begin_ns, before.begin_ns, bytes);
     assert_memory_equal(after.end_ns, before.end_ns, bytes);
-    arena_destroy(memory);
 }
 
 /// With F = B = W = t and pairs of time o, all but P of the microbatches pass both chunks as pairs.
 static void a_shorter_pair_shortens_the_iteration(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("dualpipe-v", 4, 32, 2, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(8, 100, 100, 100, 0, (int64_t[]){1, 0, -1}, memory);
@@ -77,13 +73,11 @@ static void a_shorter_pair_shortens_the_iteration(void **state)
         assert_true(makespan_ns < before_ns);
         before_ns = makespan_ns;
     }
-    arena_destroy(memory);
 }
 
 static void ratios_outside_their_limits_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("dualpipe-v", 2, 4, 2, memory);
     const bal_stage_costs costs = dual_costs(memory);
     const double wrong[] = {0, -1, 1.01, 0.0 / 0.0};
@@ -93,18 +87,15 @@ static void ratios_outside_their_limits_are_refused(void **state)
                          STATUS_INVALID);
         assert_int_equal(out.stage_count, -7);
     }
-    arena_destroy(memory);
 }
 
 static void only_dualpipe_v_overlaps(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule dual = reference_build("dualpipe-v", 2, 4, 2, memory);
     const bal_schedule hand = reference_build("zb-v-hand", 2, 4, 2, memory);
     assert_true(bal_schedule_overlaps(&dual));
     assert_false(bal_schedule_overlaps(&hand));
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -116,5 +107,5 @@ int main(void)
         cmocka_unit_test(ratios_outside_their_limits_are_refused),
         cmocka_unit_test(only_dualpipe_v_overlaps),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,6 +4,7 @@
 #include "balance/partition/partition.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -264,10 +265,9 @@ static void assert_equals_oracle(const instance *at, int number, arena *memory)
 
 static void every_objective_equals_an_exhaustive_search(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { INSTANCES = 20000 };
     rng random = rng_init(1, 1);
-    arena *memory = arena_create(1 << 16);
     int infeasible = 0;
     for (int number = 0; number < INSTANCES; number++) {
         instance at;
@@ -278,7 +278,6 @@ static void every_objective_equals_an_exhaustive_search(void **state)
     }
     // The generator must keep producing both kinds.
     assert_in_range(infeasible, INSTANCES / 20, INSTANCES / 2);
-    arena_destroy(memory);
 }
 
 static bal_chain chain_of(const bal_problem *problem, arena *memory)
@@ -298,7 +297,7 @@ static bal_problem problem_of(const int64_t *time_ns, int layer_count, int stage
 
 static void a_stage_leaves_a_layer_that_only_the_next_one_can_hold(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // Stage 0 could take layers 0 and 1, but then stage 1 would begin with layer 2, which only
     // stage 2 has the memory for, and must not be empty.
     const int64_t time_ns[] = {1, 1, 1, 1};
@@ -306,7 +305,6 @@ static void a_stage_leaves_a_layer_that_only_the_next_one_can_hold(void **state)
     bal_problem problem = problem_of(time_ns, 4, 3);
     problem.layers.state_bytes = bytes;
     problem.stage_memory_bytes = (const int64_t[]){2, 2, 10};
-    arena *memory = arena_create(4096);
     const bal_chain chain = chain_of(&problem, memory);
     int first[4];
     int64_t bottleneck = 0;
@@ -315,15 +313,13 @@ static void a_stage_leaves_a_layer_that_only_the_next_one_can_hold(void **state)
 
     assert_memory_equal(first, ((const int[]){0, 1, 2, 4}), sizeof first);
     assert_int_equal(bottleneck, 2);
-    arena_destroy(memory);
 }
 
 static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const bal_problem problem = problem_of(ones, 10, 4);
-    arena *memory = arena_create(4096);
     const bal_chain chain = chain_of(&problem, memory);
     int first[5];
     int64_t bottleneck = 0;
@@ -333,18 +329,16 @@ static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
     assert_int_equal(bal_partition_latest(&chain, 3, (const int[]){0, 2, 6, 9, 10}, first, NULL),
                      STATUS_OK);
     assert_memory_equal(first, ((const int[]){0, 2, 5, 8, 10}), sizeof first);
-    arena_destroy(memory);
 }
 
 static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t time_ns[] = {5, 5, 5};
     const int64_t bytes[] = {1, 9, 1};
     bal_problem problem = problem_of(time_ns, 3, 2);
     problem.layers.state_bytes = bytes;
     problem.stage_memory_bytes = (const int64_t[]){5, 8};
-    arena *memory = arena_create(4096);
     bal_chain chain = chain_of(&problem, memory);
     error_message err = {0};
     int first[3] = {-7, -7, -7};
@@ -378,30 +372,26 @@ static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
     assert_int_equal(bal_partition_flattest(&chain, 10, memory, first, &err), STATUS_INFEASIBLE);
     assert_string_equal(err.message, "no plan keeps every load, messages included, within 10");
     assert_int_equal(value, -7);
-    arena_destroy(memory);
 }
 
 static void the_flattest_plan_shares_what_the_head_leaves(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t time_ns[] = {1, 1, 1, 1, 1, 1, 5};
     const bal_problem problem = problem_of(time_ns, 7, 4);
-    arena *memory = arena_create(4096);
     const bal_chain chain = chain_of(&problem, memory);
     int first[5];
 
     assert_int_equal(bal_partition_flattest(&chain, 5, memory, first, NULL), STATUS_OK);
 
     assert_memory_equal(first, ((const int[]){0, 2, 4, 6, 7}), sizeof first);
-    arena_destroy(memory);
 }
 
 static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t large[] = {INT64_MAX / 4, 1};
     const bal_problem problem = problem_of(large, 2, 2);
-    arena *memory = arena_create(4096);
     const bal_chain chain = chain_of(&problem, memory);
     error_message err = {0};
     int first[3];
@@ -413,7 +403,6 @@ static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **
     assert_string_equal(err.message, "loads of up to 2305843009213693952 times 4 microbatches do "
                                      "not fit 64 bits");
     assert_int_equal(bal_partition_1f1b(&chain, 3, memory, first, &value, &err), STATUS_OK);
-    arena_destroy(memory);
 }
 
 static void the_1f1b_bound_counts_the_loads_before_a_stage(void **state)
@@ -435,5 +424,5 @@ int main(void)
         cmocka_unit_test(a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid),
         cmocka_unit_test(the_1f1b_bound_counts_the_loads_before_a_stage),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

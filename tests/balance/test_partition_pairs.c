@@ -8,6 +8,7 @@
 #include "balance/partition/partition_pairs.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -543,7 +544,7 @@ static void wrong_chunks_are_invalid_and_named(void **state)
 
 static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int64_t forward[] = {1, 1, 1, 1};
     int64_t bytes[] = {10, 10, 10, 10};
     const int64_t cap[] = {20, 19};
@@ -555,7 +556,6 @@ static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
                                  .chunk_count = 2,
                                  .placement = BAL_PLACEMENT_V,
                                  .rank_memory_bytes = cap};
-    arena *memory = arena_create(1 << 16);
     bal_answer answer;
     error_message even = {0};
     error_message exact = {0};
@@ -569,7 +569,6 @@ static void a_rank_that_cannot_hold_both_of_its_chunks_is_named(void **state)
     assert_string_equal(even.message, "even: rank 1 with 2 chunks needs 20 bytes, its cap is 19");
     assert_string_equal(exact.message, "no plan of 2 ranks of 2 chunks keeps the rules: every rank "
                                        "within its memory cap and every stage non-empty");
-    arena_destroy(memory);
 }
 
 /// A chain of layers of 1 ns on 4 ranks of two chunks in a V.
@@ -593,8 +592,7 @@ static bal_problem even_layers(int layer_count, arena *memory)
 
 static void questions_to_the_table_share_one_limit_of_steps(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_problem problem = even_layers(40, memory);
     bal_chain chain;
     bal_pair_rows rows;
@@ -620,14 +618,12 @@ static void questions_to_the_table_share_one_limit_of_steps(void **state)
     bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome);
     assert_int_equal(outcome, BAL_PAIR_TOO_MANY);
     assert_int_equal(first_layer[0], -7);
-    arena_destroy(memory);
 }
 
 static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { LAYERS_MANY = 4000 };
-    arena *memory = arena_create(1 << 20);
     bal_problem problem = even_layers(LAYERS_MANY, memory);
     int current[9];
     bal_answer answer = {0};
@@ -646,7 +642,6 @@ static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof
     assert_int_equal(answer.bottleneck_ns, LAYERS_MANY / 4);
     assert_int_equal(bal_balance(bal_balancer_find("v-partition"), &problem, memory, &answer, &err),
                      STATUS_UNSUPPORTED);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -662,5 +657,5 @@ int main(void)
         cmocka_unit_test(an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof),
         cmocka_unit_test(a_rank_that_cannot_hold_both_of_its_chunks_is_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

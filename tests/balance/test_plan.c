@@ -1,6 +1,7 @@
 /// Plan files: what is written reads back the same; every way to be wrong is refused by its place.
 #include "balance/plan.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,10 +41,9 @@ static void assert_refused_with(const char *piece, const char *replacement, stat
 
 static void what_is_written_reads_back_the_same(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int first_layer[] = {0, 2, 2, 7};
     const int stage_ranks[] = {2, 0, 1};
-    arena *memory = arena_create(4096);
     bal_schedule order;
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 3, .microbatch_count = 4};
     assert_int_equal(bal_schedule_build(&request, memory, &order, NULL), STATUS_OK);
@@ -85,7 +85,6 @@ static void what_is_written_reads_back_the_same(void **state)
     text_free(&again);
     text_free(&out);
     json_close(document);
-    arena_destroy(memory);
 }
 
 static void files_of_another_kind_are_refused(void **state)
@@ -196,5 +195,5 @@ int main(void)
         cmocka_unit_test(orders_that_cannot_be_played_are_refused),
         cmocka_unit_test(orders_with_ops_that_do_not_exist_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,6 +1,7 @@
 /// Names of policies, and when they ask.
 #include "balance/control/policy.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static void policies_read_back_as_written(void **state)
 {
@@ -71,13 +72,12 @@ static bool observe(bal_change_detector *detector, const int64_t forward[4],
 
 static void noise_is_no_change_but_a_frozen_layer_and_a_drift_are(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t forward[4] = {100, 100, 100, 100};
     static const int64_t noisy[4] = {110, 130, 90, 100};
     static const int64_t weight[4] = {100, 100, 100, 100};
     static const int64_t frozen[4] = {0, 0, 100, 100};
     static const int64_t slower[4] = {100, 100, 190, 190};
-    arena *memory = arena_create(1024);
     bal_change_detector detector;
     bal_change_detector_init(&detector, 2, 0.25, memory);
 
@@ -88,15 +88,12 @@ static void noise_is_no_change_but_a_frozen_layer_and_a_drift_are(void **state)
     assert_true(observe(&detector, slower, frozen));   // layer 1: 300 -> 390, 30 %
     assert_false(observe(&detector, slower, frozen));
     assert_true(observe(&detector, slower, weight)); // thawed
-
-    arena_destroy(memory);
 }
 
 static void a_slow_drift_adds_up_to_a_change(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t weight[4] = {100, 100, 100, 100};
-    arena *memory = arena_create(1024);
     bal_change_detector detector;
     int changes = 0;
     bal_change_detector_init(&detector, 2, 0.25, memory);
@@ -108,7 +105,6 @@ static void a_slow_drift_adds_up_to_a_change(void **state)
 
     // Layer 0 goes from 300 to 420: it passes 375 once; the next limit is 376 * 1.25 = 470.
     assert_int_equal(changes, 1);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -120,5 +116,5 @@ int main(void)
         cmocka_unit_test(noise_is_no_change_but_a_frozen_layer_and_a_drift_are),
         cmocka_unit_test(a_slow_drift_adds_up_to_a_change),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

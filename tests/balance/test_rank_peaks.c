@@ -5,6 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -24,8 +25,7 @@ static bal_rank_peaks peaks_of(const char *schedule, int ranks, int chunks, int 
 
 static void one_chunk_has_one_peak(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
 
     const bal_rank_peaks all = peaks_of("gpipe", 3, 1, 5, memory);
     const bal_rank_peaks few = peaks_of("1f1b", 3, 1, 5, memory);
@@ -36,13 +36,11 @@ static void one_chunk_has_one_peak(void **state)
         assert_int_equal(bal_rank_peak_sum(&all, rank), 5);
         assert_int_equal(bal_rank_peak_sum(&few, rank), 3 - rank);
     }
-    arena_destroy(memory);
 }
 
 static void folded_chunks_peak_one_after_the_other(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
 
     // F of both chunks, then B and W of both, one microbatch after the other: rank 0 of one.
     const bal_rank_peaks alone = peaks_of("1f1b-v", 1, 2, 1, memory);
@@ -62,7 +60,6 @@ static void folded_chunks_peak_one_after_the_other(void **state)
     }
     assert_true(hand.first_peak[1] > 1);
     assert_true(largest[0] + largest[1] > 8);
-    arena_destroy(memory);
 }
 
 /// The largest weighed sum of what a rank holds at any moment, by a walk of its order.
@@ -192,8 +189,7 @@ static void a_searched_schedule_counts_as_the_order_of_its_row(void **state)
 
 static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     bal_rank_peaks peaks = {.rank_count = -7};
     error_message err = {0};
 
@@ -204,7 +200,6 @@ static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
     assert_int_equal(bal_rank_peaks_of("zb-auto", 0, 1, 8, memory, &peaks, &err), STATUS_INVALID);
     assert_string_equal(err.message, "rank_count 0 is outside [1, 4096]");
     assert_int_equal(peaks.rank_count, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -216,5 +211,5 @@ int main(void)
         cmocka_unit_test(a_searched_schedule_counts_as_the_order_of_its_row),
         cmocka_unit_test(other_counts_are_refused_in_the_name_of_the_schedule),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,6 +4,7 @@
 #include "balance/control/rank_speed.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,8 +62,7 @@ static void observe_some(bal_rank_speed *speed, slow_run *run, const int *rank_o
 
 static void moved_layers_tell_the_slow_rank_and_their_loads(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     slow_run run = make_run(false, 0, 1);
     bal_rank_speed speed;
     bal_layer_times times;
@@ -88,13 +88,11 @@ static void moved_layers_tell_the_slow_rank_and_their_loads(void **state)
     for (int layer = 0; layer < LAYERS; layer++) {
         assert_close((double)bal_layer_time_ns(&times, layer), (double)run.load_ns[layer], 1e-4);
     }
-    arena_destroy(memory);
 }
 
 static void a_drift_of_all_layers_is_no_speed(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     slow_run run = make_run(true, 0, 1);
     bal_rank_speed speed;
     bal_layer_times times;
@@ -112,13 +110,11 @@ static void a_drift_of_all_layers_is_no_speed(void **state)
     observe_some(&speed, &run, rank_of_layer, &times, 3);
 
     assert_null(bal_rank_speed_factors_ppb(&speed));
-    arena_destroy(memory);
 }
 
 static void a_rank_that_recovers_is_forgotten(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     slow_run run = make_run(true, 0.01, 1);
     bal_rank_speed speed;
     bal_layer_times times;
@@ -138,7 +134,6 @@ static void a_rank_that_recovers_is_forgotten(void **state)
     observe_some(&speed, &run, rank_of_layer, &times, 1);
 
     assert_null(bal_rank_speed_factors_ppb(&speed));
-    arena_destroy(memory);
 }
 
 /// Largest stage load of a plan by the true loads and factors.
@@ -382,5 +377,5 @@ int main(void)
         cmocka_unit_test(two_slow_ranks_are_told_apart),
         cmocka_unit_test(without_the_estimate_it_oscillates),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 #include "balance/repack/repack.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,11 +33,10 @@ static void rank_counts_that_no_layout_allows_are_named(void **state)
 
 static void idle_gpus_are_counted_by_rank_and_by_whole_node(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // Replica 0 is on GPUs 0 to 5, replica 1 on 6 to 11; nodes are 0 to 3, 4 to 7, 8 to 11.
     const bal_gpu_layout layout = {
         .rank_count = 6, .replica_count = 2, .gpus_per_rank = 1, .gpus_per_node = 4};
-    arena *memory = arena_create(4096);
     bal_gpu_account account = {0};
     error_message err = {0};
 
@@ -58,7 +58,6 @@ static void idle_gpus_are_counted_by_rank_and_by_whole_node(void **state)
                      STATUS_INVALID);
     assert_string_equal(err.message, "active rank 6 is outside [0, 6)");
     assert_int_equal(bal_gpu_account_of(&layout, NULL, 7, memory, &account, &err), STATUS_INVALID);
-    arena_destroy(memory);
 }
 
 static void released_ranks_make_further_replicas_of_the_same_batch(void **state)
@@ -116,7 +115,7 @@ static const bal_evaluator evaluator = {.iteration_ns = play_eight, .iteration_n
 
 static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int64_t layer_ns[32];
     int cuts[32];
     for (int layer = 0; layer < 32; layer++) {
@@ -139,7 +138,6 @@ static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
     bal_repack_options options = bal_repack_options_default();
     options.kind = BAL_REPACK_THROUGHPUT;
     options.tolerance_ratio = 0;
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
     error_message err = {0};
 
@@ -153,7 +151,6 @@ static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
     options.tolerance_ratio = 0.5;
     assert_int_equal(bal_repack_choose(&question, &options, memory, &choice, &err), STATUS_OK);
     assert_int_equal(choice.rank_count, 11); // 11 to 15 need three
-    arena_destroy(memory);
 }
 
 enum { LAYERS = 12, RANKS = 8 };
@@ -218,8 +215,7 @@ static int64_t time_of(pipeline *at, int ranks, arena *memory)
 
 static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     int checked = 0;
     int packed = 0;
     for (uint64_t seed = 1; seed <= 600; seed++) {
@@ -266,14 +262,13 @@ static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
         checked++;
         packed += best < ranks;
     }
-    arena_destroy(memory);
     print_message("%d pipelines, %d of them packed\n", checked, packed);
     assert_true(checked > 400 && packed > 200);
 }
 
 static void two_heavy_layers_leave_most_of_the_ranks_idle(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int64_t layer_ns[48];
     int cuts[17];
     for (int layer = 0; layer < 48; layer++) {
@@ -294,7 +289,6 @@ static void two_heavy_layers_leave_most_of_the_ranks_idle(void **state)
                                           .balancer = bal_balancer_find("partition"),
                                           .before = &before};
     const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
 
     assert_int_equal(bal_repack_choose(&question, &options, memory, &choice, NULL), STATUS_OK);
@@ -302,16 +296,14 @@ static void two_heavy_layers_leave_most_of_the_ranks_idle(void **state)
     // 15 layers on two ranks, one alone, 15 on two, one alone, 16 on two: nobody has more than 10.
     assert_int_equal(choice.rank_count, 8);
     assert_int_equal(choice.iteration_ns, choice.reference_ns);
-    arena_destroy(memory);
 }
 
 static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     pipeline at;
     fill_pipeline(&at, 12, 6, 6);
     const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 10};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
     error_message err = {0};
 
@@ -327,17 +319,15 @@ static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
                      STATUS_INFEASIBLE);
     assert_string_equal(
         err.message, "no number of ranks in [1, 1] has a plan within 99 bytes of memory per rank");
-    arena_destroy(memory);
 }
 
 static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     pipeline at;
     fill_pipeline(&at, 12, 4, 3); // 3 ranks take 32000, 4 take 24000
     bal_repack_options options = {
         .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.2, .grow_ratio = 0.2};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
 
     // A third more than all ranks take: beyond the tolerance, within what is borne.
@@ -346,17 +336,15 @@ static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
     options.grow_ratio = 0.1;
     assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
     assert_int_equal(choice.rank_count, 4);
-    arena_destroy(memory);
 }
 
 static void whole_units_are_kept_and_slow_ones_go_first(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     pipeline at;
     fill_pipeline(&at, 12, 6, 6);
     bal_repack_options options = {
         .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.9, .rank_unit = 2};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
     error_message err = {0};
 
@@ -381,12 +369,11 @@ static void whole_units_are_kept_and_slow_ones_go_first(void **state)
     assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
                      STATUS_INVALID);
     assert_string_equal(err.message, "the plan in force has 3 ranks, no multiple of rank_unit 2");
-    arena_destroy(memory);
 }
 
 static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     pipeline at;
     const int counts[] = {4, 16};
     fill_pipeline(&at, 12, 6, 6);
@@ -396,7 +383,6 @@ static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
                                   .microbatch_counts = counts,
                                   .microbatch_choice_count = 2,
                                   .op_fixed_ratio = 0.25};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
     error_message err = {0};
 
@@ -423,7 +409,6 @@ static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
                      STATUS_INVALID);
     assert_string_equal(err.message,
                         "re-packing needs an evaluator that plays plans of fewer ranks");
-    arena_destroy(memory);
 }
 
 /// As play, with a fill and a drain of the other stages.
@@ -436,7 +421,7 @@ static status play_with_bubble(void *context, const bal_layer_costs *layers,
 
 static void released_ranks_that_replicate_shorten_the_iteration(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     pipeline at;
     fill_pipeline(&at, 12, 8, 8);
     const bal_evaluator bubbly = {.iteration_ns = play_eight, .iteration_ns_of = play_with_bubble};
@@ -449,7 +434,6 @@ static void released_ranks_that_replicate_shorten_the_iteration(void **state)
     at.problem.layers.reduction_ns = reduction_ns;
     bal_repack_options options = {
         .kind = BAL_REPACK_THROUGHPUT, .tolerance_ratio = 0.1, .use = BAL_RELEASED_REPLICATE};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
     error_message err = {0};
 
@@ -481,17 +465,15 @@ static void released_ranks_that_replicate_shorten_the_iteration(void **state)
     assert_string_equal(err.message,
                         "the evaluator plays one number of microbatches only: released "
                         "ranks cannot share them");
-    arena_destroy(memory);
 }
 
 static void costs_are_shared_among_other_microbatches(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t forward[] = {10, 20, 30, 40};
     const int64_t bytes[] = {7};
     const bal_layer_costs costs = {
         .layer_count = 1, .microbatch_count = 4, .forward_ns = forward, .activation_bytes = bytes};
-    arena *memory = arena_create(4096);
     bal_layer_costs scaled;
     error_message err = {0};
 
@@ -520,12 +502,11 @@ static void costs_are_shared_among_other_microbatches(void **state)
     assert_int_equal(bal_repack_scale_layers(&heavy, 4, 1, 0, memory, &scaled, &err),
                      STATUS_INVALID);
     assert_string_equal(err.message, "a cost of 1 instead of 4 microbatches does not fit 64 bits");
-    arena_destroy(memory);
 }
 
 static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     pipeline at;
     fill_pipeline(&at, 12, 6, 6);
     for (int layer = 0; layer < 12; layer++) {
@@ -536,7 +517,6 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
     at.question.start_rank_state_bytes = 400;
     bal_repack_options options = {
         .kind = BAL_REPACK_CODED, .target_rank_count = 2, .load_threshold_ratio = 0.6};
-    arena *memory = arena_create(1 << 16);
     bal_repack_choice choice;
     error_message err = {0};
 
@@ -563,7 +543,6 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
     assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
                      STATUS_INVALID);
     assert_string_equal(err.message, "re-packing needs a balancer of stages, not diffusion-coded");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -583,5 +562,5 @@ int main(void)
         cmocka_unit_test(costs_are_shared_among_other_microbatches),
         cmocka_unit_test(historical_kinds_choose_the_number_and_the_balancer_cuts),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

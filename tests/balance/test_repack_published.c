@@ -5,6 +5,7 @@
 #include "balance/partition/partition.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -29,11 +30,10 @@ static void expect_bytes(const bal_pack_result *result, const int64_t *expected,
 
 static void as_printed_the_first_rank_goes_to_all_others(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {10, 10, 10, 10, 10, 10, 10, 10};
     const int64_t copies[] = {10, 20, 20, 20, 20, 20, 20, 20};
     const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 8, 32, 4);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
@@ -41,46 +41,40 @@ static void as_printed_the_first_rank_goes_to_all_others(void **state)
     assert_int_equal(result.active_count, 7); // four are wanted
     assert_false(result.is_active[0]);        // and still holds its layers
     expect_bytes(&result, copies, 8);
-    arena_destroy(memory);
 }
 
 static void as_printed_copies_are_copied(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {2, 2, 2, 2};
     const int64_t copies[] = {2, 4, 8, 8};
     const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 4, 10, 1);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
 
     expect_bytes(&result, copies, 4);
-    arena_destroy(memory);
 }
 
 static void as_coded_layers_cascade_to_the_last_rank(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {2, 2, 2, 2};
     const int64_t cascaded[] = {0, 0, 0, 8};
     const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 4, 10, 1);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
 
     assert_int_equal(result.active_count, 1);
     expect_bytes(&result, cascaded, 4);
-    arena_destroy(memory);
 }
 
 static void as_coded_an_exact_fit_is_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {5, 5};
     bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 2, 10, 1);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
@@ -88,15 +82,13 @@ static void as_coded_an_exact_fit_is_refused(void **state)
     ask.kind = BAL_REPACK_FIRST_FIT; // the classical rule takes it
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
     assert_int_equal(result.active_count, 1);
-    arena_destroy(memory);
 }
 
 static void as_coded_a_missed_target_marks_ranks_and_moves_nothing(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {4, 4, 9, 9};
     const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 4, 10, 2);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
@@ -104,7 +96,6 @@ static void as_coded_a_missed_target_marks_ranks_and_moves_nothing(void **state)
     assert_true(result.is_dropped);
     assert_int_equal(result.active_count, 3);
     assert_false(result.is_active[0]);
-    arena_destroy(memory);
 }
 
 /// The fewest stages into which a chain can be cut within a cap.
@@ -129,10 +120,9 @@ static int fewest_stages(const int64_t *bytes, int count, int64_t cap_bytes, are
 
 static void cuts_that_use_exact_fits_need_no_more_ranks_than_algorithm_4(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {12, 20, 9, 14, 8, 18, 7, 16};
     const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 8, 32, 4);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
@@ -140,15 +130,13 @@ static void cuts_that_use_exact_fits_need_no_more_ranks_than_algorithm_4(void **
     assert_int_equal(result.active_count, 4);
     assert_int_equal(fewest_stages(bytes, 8, 32, memory), 4); // 12 20 | 9 14 8 | 18 7 | 16
     assert_int_equal(fewest_stages(bytes, 8, 31, memory), 5); // as its < would have it
-    arena_destroy(memory);
 }
 
 static void bins_take_the_first_the_fullest_or_the_next(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {5, 6, 3, 2, 4};
     bal_pack_question ask = question_of(BAL_REPACK_FIRST_FIT, bytes, 5, 10, 1);
-    arena *memory = arena_create(1 << 14);
     bal_pack_result result;
 
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
@@ -169,13 +157,11 @@ static void bins_take_the_first_the_fullest_or_the_next(void **state)
     ask.target_rank_count = 4;
     assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
     assert_int_equal(result.active_count, 4);
-    arena_destroy(memory);
 }
 
 static void books_add_up_except_as_printed(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     for (uint64_t seed = 1; seed <= 5000; seed++) {
         rng random = rng_init(seed, 1);
         const int ranks = (int)rng_between(&random, 2, 12);
@@ -211,7 +197,6 @@ static void books_add_up_except_as_printed(void **state)
             }
         }
     }
-    arena_destroy(memory);
 }
 
 static void the_trigger_needs_less_load_and_ranks_to_spare(void **state)
@@ -224,11 +209,10 @@ static void the_trigger_needs_less_load_and_ranks_to_spare(void **state)
 
 static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int64_t bytes[32];
     int kept = 0;
     error_message err = {0};
-    arena *memory = arena_create(1 << 14);
     for (int layer = 0; layer < 32; layer++) {
         bytes[layer] = layer < 20 ? 2 : 16; // 20 frozen: their weights alone are left
     }
@@ -243,15 +227,13 @@ static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **
     assert_int_equal(kept, 3); // halves are rounded down
     assert_int_equal(bal_repack_halving(bytes, 32, 0, 80, memory, &kept, &err), STATUS_INVALID);
     assert_string_equal(err.message, "rank_count 0 is outside [1, 4096]");
-    arena_destroy(memory);
 }
 
 static void wrong_questions_are_invalid(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t bytes[] = {1, -2};
     bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 2, 10, 1);
-    arena *memory = arena_create(4096);
     bal_pack_result result;
     error_message err = {0};
 
@@ -264,7 +246,6 @@ static void wrong_questions_are_invalid(void **state)
     ask.target_rank_count = 0;
     assert_int_equal(bal_repack_published(&ask, memory, &result, &err), STATUS_INVALID);
     assert_string_equal(err.message, "target_rank_count 0 is below 1");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -282,5 +263,5 @@ int main(void)
         cmocka_unit_test(halving_stops_where_a_rank_would_hold_more_than_at_the_start),
         cmocka_unit_test(wrong_questions_are_invalid),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 /// that held the layer.
 #include "balance/run/training_costs.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 enum { LAYERS = 2 };
 
@@ -29,11 +30,10 @@ static void two_replicas(bal_layer_costs replicas[2])
 
 static void the_largest_of_the_means_counts(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     bal_layer_costs replicas[2];
     two_replicas(replicas);
     const bal_replica_costs costs = {.replicas = replicas, .replica_count = 2, .column_count = 1};
-    arena *memory = arena_create(1 << 10);
     bal_layer_costs merged;
     error_message err = {0};
 
@@ -47,12 +47,11 @@ static void the_largest_of_the_means_counts(void **state)
     assert_int_equal(merged.reduction_ns[0], 7);
     assert_null(merged.parameters);
     assert_true(merged.head && merged.has_split);
-    arena_destroy(memory);
 }
 
 static void columns_stay_and_slow_ranks_slow_their_layers(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     bal_layer_costs replicas[2];
     two_replicas(replicas);
     const int rank_of_layer[] = {0, 1};
@@ -62,7 +61,6 @@ static void columns_stay_and_slow_ranks_slow_their_layers(void **state)
                                      .column_count = 2,
                                      .rank_time_factor = factor,
                                      .rank_of_layer = rank_of_layer};
-    arena *memory = arena_create(1 << 10);
     bal_layer_costs merged;
     error_message err = {0};
 
@@ -72,19 +70,17 @@ static void columns_stay_and_slow_ranks_slow_their_layers(void **state)
     assert_int_equal(merged.forward_ns[1], 200);
     assert_int_equal(merged.forward_ns[2], 15);
     assert_int_equal(merged.forward_ns[3], 47); // 46.5
-    arena_destroy(memory);
 }
 
 static void times_that_have_no_mean_are_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     bal_layer_costs replicas[2];
     two_replicas(replicas);
     const int64_t negative[] = {1, 1, 1, -1};
     replicas[1].backward_input_ns = negative;
     const bal_replica_costs costs = {
         .iteration = 5, .replicas = replicas, .replica_count = 2, .column_count = 1};
-    arena *memory = arena_create(1 << 10);
     bal_layer_costs merged;
     error_message err = {0};
 
@@ -92,7 +88,6 @@ static void times_that_have_no_mean_are_refused(void **state)
 
     assert_string_equal(err.message,
                         "iteration 5: the times of layer 1 are negative or do not fit 64 bits");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -102,5 +97,5 @@ int main(void)
         cmocka_unit_test(columns_stay_and_slow_ranks_slow_their_layers),
         cmocka_unit_test(times_that_have_no_mean_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

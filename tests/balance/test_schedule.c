@@ -4,6 +4,7 @@
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,57 +23,48 @@ static void assert_order(const bal_schedule *schedule, int rank, const char *exp
 
 static void gpipe_runs_all_forwards_first(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1024);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("gpipe", 2, 3, 0, memory);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 BW1 BW2");
     assert_order(&schedule, 1, "F0 F1 F2 BW0 BW1 BW2");
-    arena_destroy(memory);
 }
 
 static void one_f_one_b_warms_up_by_the_ranks_behind(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1024);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 3, 4, 1, memory);
     assert_order(&schedule, 0, "F0 F1 F2 BW0 F3 BW1 BW2 BW3");
     assert_order(&schedule, 1, "F0 F1 BW0 F2 BW1 F3 BW2 BW3");
     assert_order(&schedule, 2, "F0 BW0 F1 BW1 F2 BW2 F3 BW3");
     const bal_schedule few = reference_build("1f1b", 4, 2, 1, memory);
     assert_order(&few, 0, "F0 F1 BW0 BW1");
-    arena_destroy(memory);
 }
 
 static void interleaved_takes_p_microbatches_through_each_chunk(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1024);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("interleaved-1f1b", 2, 4, 2, memory);
     assert_order(&schedule, 0,
                  "F0 F1 1:F0 1:F1 F2 1:BW0 F3 1:BW1 1:F2 BW0 1:F3 BW1 1:BW2 1:BW3 BW2 BW3");
     assert_order(&schedule, 1,
                  "F0 F1 1:F0 1:BW0 1:F1 1:BW1 F2 BW0 F3 BW1 1:F2 1:BW2 1:F3 1:BW3 BW2 BW3");
     assert_int_equal(reference_build("interleaved-1f1b", 2, 4, 0, memory).chunk_count, 2);
-    arena_destroy(memory);
 }
 
 static void hand_zero_bubble_orders_hold_back_weights_by_rank(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1024);
+    arena *memory = *state;
     const bal_schedule h1 = reference_build("zb-h1", 3, 4, 1, memory);
     assert_order(&h1, 0, "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
     assert_order(&h1, 2, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
     const bal_schedule h2 = reference_build("zb-h2", 2, 5, 1, memory);
     assert_order(&h2, 0, "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4");
     assert_order(&h2, 1, "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4");
-    arena_destroy(memory);
 }
 
 static void every_built_order_passes_the_check(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     for (int family = 0; family < family_count; family++) {
@@ -92,7 +84,6 @@ static void every_built_order_passes_the_check(void **state)
             }
         }
     }
-    arena_destroy(memory);
 }
 
 /// Costs of every stage and microbatch at random.
@@ -113,9 +104,8 @@ static bal_stage_costs random_costs(rng *generator, int stages, int microbatches
 
 static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(7, 0);
-    arena *memory = arena_create(1 << 16);
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     for (int instance = 0; instance < 600; instance++) {
@@ -142,7 +132,6 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
         assert_true(metrics.bubble_ratio >= 0 && metrics.bubble_ratio < 1);
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 /// Whether every op still stands behind those of its own rank and other ranks that it needs, by
@@ -183,9 +172,8 @@ static bool can_be_played(const bal_schedule *schedule)
 /// played, and the check must say the same as the player above.
 static void a_corrupted_order_is_refused_unless_it_can_be_played(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(11, 0);
-    arena *memory = arena_create(1 << 16);
     const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
     int refused = 0;
     int accepted = 0;
@@ -215,7 +203,6 @@ static void a_corrupted_order_is_refused_unless_it_can_be_played(void **state)
         arena_reset(memory);
     }
     assert_true(refused > 2000 && accepted > 100);
-    arena_destroy(memory);
 }
 
 /// Plays an order given as text, one rank per row: what the check answers.
@@ -313,8 +300,7 @@ static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(vo
 
 static void chimera_counts_the_microbatches_of_each_direction(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
 
     const bal_schedule schedule = reference_build("chimera", 4, 8, 0, memory);
 
@@ -328,7 +314,6 @@ static void chimera_counts_the_microbatches_of_each_direction(void **state)
     assert_false(bal_schedule_takes(family, 4, 7));
     assert_int_equal(bal_schedule_microbatch_count(family, 4, 7), 8);
     assert_int_equal(bal_schedule_microbatch_count(family, 5, 8), -1);
-    arena_destroy(memory);
 }
 
 static void ranks_take_turns_in_the_topological_order(void **state)
@@ -373,7 +358,7 @@ static void names_of_ops_read_back(void **state)
 
 static void a_bad_request_is_refused_by_name(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const struct {
         bal_schedule_request request;
         const char *message;
@@ -402,7 +387,6 @@ static void a_bad_request_is_refused_by_name(void **state)
          "4096 ranks of 1048576 microbatches and 1 chunks are 8589934592 ops; the limit is "
          "268435456"},
     };
-    arena *memory = arena_create(1024);
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         bal_schedule schedule = {.rank_count = -7};
         error_message err = {0};
@@ -411,7 +395,6 @@ static void a_bad_request_is_refused_by_name(void **state)
         assert_string_equal(err.message, cases[index].message);
         assert_int_equal(schedule.rank_count, -7);
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -433,5 +416,5 @@ int main(void)
         cmocka_unit_test(names_of_ops_read_back),
         cmocka_unit_test(a_bad_request_is_refused_by_name),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "sim/pipeline.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -139,11 +140,10 @@ static void play_fixed_case(const schedule_case *of, const bal_stage_costs *cost
 
 static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     json_document *file = open_file("balance/schedule_cases.json");
     const json_value sets = json_member(json_root(file), "costs");
     const json_value cases = json_member(json_root(file), "cases");
-    arena *memory = arena_create(1 << 20);
     int played = 0;
     for (int index = 0; index < json_count(cases); index++) {
         const schedule_case row = read_case(json_element(cases, index));
@@ -154,17 +154,15 @@ static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
         played++;
     }
     assert_int_equal(played, 616);
-    arena_destroy(memory);
     json_close(file);
 }
 
 static void searched_schedules_are_never_worse_within_the_same_memory(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     json_document *file = open_file("balance/schedule_cases.json");
     const json_value sets = json_member(json_root(file), "costs");
     const json_value cases = json_member(json_root(file), "cases");
-    arena *memory = arena_create(1 << 20);
     int played = 0;
     for (int index = 0; index < json_count(cases); index++) {
         const schedule_case row = read_case(json_element(cases, index));
@@ -197,15 +195,13 @@ static void searched_schedules_are_never_worse_within_the_same_memory(void **sta
         played++;
     }
     assert_int_equal(played, 434);
-    arena_destroy(memory);
     json_close(file);
 }
 
 static void recorded_timelines_are_met_op_by_op(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     json_document *file = open_file("balance/schedule_timelines.json");
-    arena *memory = arena_create(1 << 16);
     for (int index = 0; index < json_count(json_root(file)); index++) {
         const json_value row = json_element(json_root(file), index);
         const int ranks = (int)number(row, "ranks");
@@ -237,7 +233,6 @@ static void recorded_timelines_are_met_op_by_op(void **state)
         }
     }
     assert_int_equal(json_count(json_root(file)), 3);
-    arena_destroy(memory);
     json_close(file);
 }
 
@@ -248,5 +243,5 @@ int main(void)
         cmocka_unit_test(searched_schedules_are_never_worse_within_the_same_memory),
         cmocka_unit_test(recorded_timelines_are_met_op_by_op),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -4,6 +4,7 @@
 #include "balance/metrics.h"
 #include "base/rng.h"
 #include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,8 +53,7 @@ static int64_t larger(int64_t a, int64_t b)
 
 static void equal_stages_idle_no_longer_than_the_published_bubble(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     int built = 0;
     for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
         const int least = 2 * ((ranks + 4) / 3);
@@ -77,7 +77,6 @@ static void equal_stages_idle_no_longer_than_the_published_bubble(void **state)
         }
     }
     assert_int_equal(built, 39);
-    arena_destroy(memory);
 }
 
 static bal_stage_costs random_costs(rng *generator, int ranks, arena *memory)
@@ -104,9 +103,8 @@ static bal_stage_costs random_costs(rng *generator, int ranks, arena *memory)
 
 static void more_memory_never_makes_it_longer(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(20241012, 0);
-    arena *memory = arena_create(1 << 20);
     int compared = 0;
     for (int instance = 0; instance < 30; instance++) {
         const int ranks = (int)rng_between(&generator, 1, 6);
@@ -137,15 +135,13 @@ static void more_memory_never_makes_it_longer(void **state)
         arena_reset(memory);
     }
     assert_true(compared > 100);
-    arena_destroy(memory);
 }
 
 static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const char *const blocks[] = {"v-half", "v-min"};
     rng generator = rng_init(20241013, 0);
-    arena *memory = arena_create(1 << 20);
     for (int instance = 0; instance < 40; instance++) {
         const int ranks = (int)rng_between(&generator, 1, 7);
         const int microbatches = (int)rng_between(&generator, 1, 3 * ranks);
@@ -162,13 +158,11 @@ static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
         assert_true(run.metrics.span_ns <= bal_metrics_of(&timeline).span_ns);
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void a_limit_below_every_block_is_named(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     const bal_stage_costs costs = equal_costs(4, memory);
 
     const adaptive_run few = build(&costs, 4, 8, (int64_t[]){3, 3, 3, 3}, memory);
@@ -186,13 +180,11 @@ static void a_limit_below_every_block_is_named(void **state)
     assert_int_equal(none.result, STATUS_INFEASIBLE);
     assert_string_equal(none.err.message,
                         "rank 1 needs memory 2 for one microbatch; its limit is 1");
-    arena_destroy(memory);
 }
 
 static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     const bal_stage_costs costs = equal_costs(6, memory);
 
     const adaptive_run all = build(&costs, 6, 18, (int64_t[]){12, 12, 12, 12, 12, 12}, memory);
@@ -202,14 +194,12 @@ static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
     assert_int_equal(one.result, STATUS_OK);
     assert_true(one.peak[2] <= 6);
     assert_true(one.metrics.span_ns > 6 * 18 && one.metrics.span_ns <= 6 * 18 + 17);
-    arena_destroy(memory);
 }
 
 static void the_same_request_has_the_same_order(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(20241014, 0);
-    arena *memory = arena_create(1 << 20);
     const bal_stage_costs costs = random_costs(&generator, 5, memory);
 
     const adaptive_run first = build(&costs, 5, 12, NULL, memory);
@@ -217,13 +207,11 @@ static void the_same_request_has_the_same_order(void **state)
 
     assert_memory_equal(first.schedule.ops, second.schedule.ops,
                         (size_t)first.schedule.first_op[5] * sizeof(bal_op));
-    arena_destroy(memory);
 }
 
 static void without_costs_or_with_others_it_is_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_stage_costs costs = equal_costs(4, memory);
     bal_schedule_request request = {
         .name = "v-adaptive", .rank_count = 3, .microbatch_count = 4, .costs = &costs};
@@ -235,7 +223,6 @@ static void without_costs_or_with_others_it_is_refused(void **state)
     request.costs = NULL;
     assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_INVALID);
     assert_string_equal(err.message, "schedule v-adaptive is searched and needs costs");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -249,5 +236,5 @@ int main(void)
         cmocka_unit_test(the_same_request_has_the_same_order),
         cmocka_unit_test(without_costs_or_with_others_it_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

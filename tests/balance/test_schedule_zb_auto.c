@@ -5,6 +5,7 @@
 #include "balance/metrics.h"
 #include "sim/pipeline.h"
 #include "tests/balance/searched_orders.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +19,9 @@ static int64_t least_memory(const bal_stage_costs *costs, int rank)
 
 static void random_searches_stay_within_memory_and_beat_the_hand_orders(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const uint64_t seed = 20231130;
     rng generator = rng_init(seed, 0);
-    arena *memory = arena_create(1 << 20);
     for (int instance = 0; instance < 1500; instance++) {
         const int ranks = (int)rng_between(&generator, 1, 9);
         const int microbatches = (int)rng_between(&generator, 1, 24);
@@ -56,13 +56,11 @@ static void random_searches_stay_within_memory_and_beat_the_hand_orders(void **s
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const bal_stage_costs costs =
         reference_uniform_costs(3, 1, 1, 1, 0, (int64_t[]){4, 2, -6}, memory);
     const int64_t limit[] = {6, 5, 6};
@@ -74,13 +72,11 @@ static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
 
     assert_string_equal(err.message, "rank 1 needs memory 6 for one microbatch; its limit is 5");
     assert_int_equal(schedule.rank_count, -7);
-    arena_destroy(memory);
 }
 
 static void costs_that_do_not_fit_are_refused_by_name(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     bal_schedule schedule;
     error_message err = {0};
     assert_int_equal(search("zb-auto", 2, 4, NULL, NULL, memory, &schedule, &err), STATUS_INVALID);
@@ -114,16 +110,14 @@ static void costs_that_do_not_fit_are_refused_by_name(void **state)
     assert_string_equal(err.message,
                         "memory of stage 0 changes by 1, 0, 0 at F, B, W: F must take, "
                         "W must give, and the sum be 0");
-    arena_destroy(memory);
 }
 
 /// The search tries some orders of thousands and improves the best: it may miss the optimum, but
 /// hardly ever, and never by much.
 static void small_searches_nearly_always_find_the_optimum(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng generator = rng_init(3, 0);
-    arena *memory = arena_create(1 << 16);
     int optimal = 0;
     enum { INSTANCES = 120 };
     for (int instance = 0; instance < INSTANCES; instance++) {
@@ -151,7 +145,6 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
         arena_reset(memory);
     }
     assert_true(optimal >= INSTANCES - 1);
-    arena_destroy(memory);
 }
 
 /// A row of Qi et al., ICLR 2024, tables 5 and 6: sequences of 1024, times in us.
@@ -241,8 +234,7 @@ static int searched_rate(const published_row *row, int memory_factor, arena *mem
 /// The tables print makespans for 1F1B, its interleaving and H1, spans for the others.
 static void published_bubble_rates_are_met(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     for (size_t index = 0; index < sizeof published / sizeof published[0]; index++) {
         const published_row *row = &published[index];
         bal_metrics metrics = play_named("1f1b", row, 1, memory);
@@ -257,7 +249,6 @@ static void published_bubble_rates_are_met(void **state)
         assert_true(searched_rate(row, 2, memory) <= row->zb_2p);
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -269,5 +260,5 @@ int main(void)
         cmocka_unit_test(published_bubble_rates_are_met),
         cmocka_unit_test(costs_that_do_not_fit_are_refused_by_name),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -6,6 +6,7 @@
 #include "balance/schedule/makespan_bounds.h"
 #include "sim/pipeline.h"
 #include "tests/balance/searched_orders.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,10 +50,9 @@ static bool beats(const bal_schedule *found, const char *name, int64_t span_ns,
 
 static void random_searches_stay_within_memory_and_beat_the_fixed_orders(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const uint64_t seed = 20240123;
     rng generator = rng_init(seed, 0);
-    arena *memory = arena_create(1 << 20);
     int hand_orders = 0;
     int block_orders = 0;
     for (int instance = 0; instance < 800; instance++) {
@@ -84,14 +84,12 @@ static void random_searches_stay_within_memory_and_beat_the_fixed_orders(void **
     }
     assert_true(hand_orders >= 100);
     assert_true(block_orders >= 20);
-    arena_destroy(memory);
 }
 
 static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { RANKS = 4 };
-    arena *memory = arena_create(1 << 16);
     const bal_stage_costs costs =
         reference_uniform_costs(2 * RANKS, 10, 11, 9, 1, (int64_t[]){1, 0, -1}, memory);
     bal_schedule schedule;
@@ -103,13 +101,11 @@ static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(voi
     for (int rank = 0; rank < RANKS; rank++) {
         assert_true(peak[rank] <= 2 * RANKS);
     }
-    arena_destroy(memory);
 }
 
 static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const bal_stage_costs costs =
         reference_uniform_costs(6, 1, 1, 1, 0, (int64_t[]){4, 2, -6}, memory);
     const int64_t limit[] = {10, 9, 10};
@@ -124,15 +120,13 @@ static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
     const int64_t enough[] = {10, 10, 10};
     assert_int_equal(search("zb-v", 3, 4, &costs, enough, memory, &schedule, &err), STATUS_OK);
     assert_true(fits(&schedule, &costs, enough));
-    arena_destroy(memory);
 }
 
 static void activations_near_the_largest_are_counted_without_overflow(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { RANKS = 20, MICROBATCHES = 2 };
     const int64_t activation = INT64_C(1) << 58;
-    arena *memory = arena_create(1 << 16);
     const bal_stage_costs costs = reference_uniform_costs(
         2 * RANKS, 10, 10, 10, 1, (int64_t[]){activation, 0, -activation}, memory);
     int64_t limit[RANKS];
@@ -146,15 +140,13 @@ static void activations_near_the_largest_are_counted_without_overflow(void **sta
 
     assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
     assert_true(fits(&schedule, &costs, limit));
-    arena_destroy(memory);
 }
 
 static void small_searches_nearly_always_find_the_optimum(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { INSTANCES = 60 };
     rng generator = rng_init(4, 0);
-    arena *memory = arena_create(1 << 16);
     int optimal = 0;
     for (int instance = 0; instance < INSTANCES; instance++) {
         const int ranks = 2;
@@ -179,7 +171,6 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
         arena_reset(memory);
     }
     assert_true(optimal * 100 >= INSTANCES * 90);
-    arena_destroy(memory);
 }
 
 /// Qi et al., Zero bubble pipeline parallelism, arXiv 2401.10241, table 8: times of a chunk in us,
@@ -202,8 +193,7 @@ static const struct {
 
 static void published_bubble_rates_are_met_or_beaten(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
         const int ranks = published[row].ranks;
         const bal_stage_costs costs = reference_uniform_costs(
@@ -229,7 +219,6 @@ static void published_bubble_rates_are_met_or_beaten(void **state)
                     published[row].rate - 20); // the same schedule, not a fluke
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -242,5 +231,5 @@ int main(void)
         cmocka_unit_test(small_searches_nearly_always_find_the_optimum),
         cmocka_unit_test(published_bubble_rates_are_met_or_beaten),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

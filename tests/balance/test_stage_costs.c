@@ -1,6 +1,7 @@
 /// Stage costs: sums, placements, and what a message costs on which link.
 #include "balance/costs/stage_costs.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static void every_stage_has_one_rank_in_all_placements(void **state)
 {
@@ -65,7 +66,7 @@ static void a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up(void **st
 
 static void stages_sum_their_layers_and_know_their_links(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t forward[] = {1, 2, 3, 4};
     const int64_t input[] = {10, 20, 30, 40};
     const int64_t weight[] = {100, 200, 300, 400};
@@ -89,7 +90,6 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
                                  .inter_node = {5, 1000000000}};
     const int first_layer[] = {0, 1, 2, 4};
     const double slow_last[] = {1, 1, 1.25};
-    arena *memory = arena_create(1024);
     bal_stage_costs costs;
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
@@ -107,12 +107,11 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
     assert_int_equal(costs.memory_forward[2], 14);
     assert_int_equal(costs.memory_backward_input[2], -10);
     assert_int_equal(costs.memory_backward_weight[2], -4);
-    arena_destroy(memory);
 }
 
 static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t forward[] = {4, 4, 4};
     const int64_t message[] = {100, 100, 100};
     const bal_layer_costs layers = {.layer_count = 3,
@@ -130,7 +129,6 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
     const double slow_third[] = {1, 1, 1, 2};
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = 2, .chunk_count = 1, .machine_rank = rank};
-    arena *memory = arena_create(1024);
     bal_stage_costs costs;
 
     assert_int_equal(
@@ -141,7 +139,6 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
     assert_int_equal(costs.forward_ns[0], 8);
     assert_int_equal(costs.forward_ns[1], 8);
     assert_int_equal(costs.send_forward_ns[0], 150); // between the nodes of ranks 3 and 0
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -154,5 +151,5 @@ int main(void)
         cmocka_unit_test(stages_sum_their_layers_and_know_their_links),
         cmocka_unit_test(a_stage_costs_what_its_machine_rank_makes_of_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 /// order under a plan.
 #include "balance/run/training.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -115,7 +116,7 @@ static void gpus_are_counted_as_one_per_rank_unless_told(void **state)
 
 static void only_searched_orders_look_at_costs_and_memory(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     const int64_t ns[] = {10, 10, 10, 10};
     const int64_t state_bytes[] = {100, 100, 100, 300};
     const int64_t activation_bytes[] = {1, 1, 1, 1};
@@ -130,7 +131,6 @@ static void only_searched_orders_look_at_costs_and_memory(void **state)
     const int first_layer[] = {0, 2, 4};
     const bal_placed_partition placed = {
         .first_layer = first_layer, .rank_count = 2, .chunk_count = 1};
-    arena *memory = arena_create(1 << 14);
     bal_training run = two_ranks();
     bal_schedule_request request;
     bal_schedule schedule;
@@ -152,7 +152,6 @@ static void only_searched_orders_look_at_costs_and_memory(void **state)
     assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err),
                      STATUS_OK);
     assert_int_equal(schedule.first_op[2], 3 * 2 * 4);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -164,5 +163,5 @@ int main(void)
         cmocka_unit_test(gpus_are_counted_as_one_per_rank_unless_told),
         cmocka_unit_test(only_searched_orders_look_at_costs_and_memory),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -6,6 +6,7 @@
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -93,8 +94,7 @@ static bal_stage_costs two_stages(arena *memory)
 
 static void two_stages_are_one_chain(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
     const bal_stage_costs costs = two_stages(memory);
     const bal_timeline timeline = play(&schedule, &costs, memory);
@@ -112,13 +112,11 @@ static void two_stages_are_one_chain(void **state)
     assert_int_equal(path.forward_link_ns[0], 3);
     assert_int_equal(path.backward_link_ns[1], 4);
     assert_int_equal(path.forward_link_ns[1] + path.backward_link_ns[0], 0);
-    arena_destroy(memory);
 }
 
 static void the_path_of_any_order_has_no_gaps(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 2 * RANDOM_CASES; seed++, arena_reset(memory)) {
         random_problem problem;
         sim_critical_path path;
@@ -130,13 +128,11 @@ static void the_path_of_any_order_has_no_gaps(void **state)
         assert_path_adds_up(&path, &timeline, seed);
         assert_int_equal(path.link_wait_ns, 0);
     }
-    arena_destroy(memory);
 }
 
 static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     int played = 0;
     for (uint64_t seed = 0; seed < RANDOM_CASES; seed++, arena_reset(memory)) {
         const random_problem problem = random_problem_draw(seed, memory);
@@ -158,15 +154,13 @@ static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **st
         played++;
     }
     assert_true(played > RANDOM_CASES / 2);
-    arena_destroy(memory);
 }
 
 /// Whatever policy played, links of one rank each leave no time of messages unexplained: what they
 /// waited is told apart from what they took.
 static void waits_for_links_of_one_rank_each_are_told_apart(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 20);
+    arena *memory = *state;
     int64_t waited_ns = 0;
     for (uint64_t seed = 0; seed < 4 * RANDOM_CASES; seed++, arena_reset(memory)) {
         rng generator = rng_init(seed, 12);
@@ -190,15 +184,13 @@ static void waits_for_links_of_one_rank_each_are_told_apart(void **state)
         waited_ns += path.link_wait_ns;
     }
     assert_true(waited_ns > 0);
-    arena_destroy(memory);
 }
 
 static void a_path_through_a_held_link_by_hand(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // F take 10, messages 30 of which they hold the link for 25: F0 leaves at 10 and F1, done at
     // 20, at 35; it is there at 65, when rank 1 is long done with F0.
-    arena *memory = arena_create(1 << 16);
     const bal_schedule schedule = reference_build("gpipe", 2, 2, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 10, 1, 1, 30, (int64_t[]){1, 0, -1}, memory);
@@ -227,13 +219,11 @@ static void a_path_through_a_held_link_by_hand(void **state)
     assert_int_equal(path.op_ns[0][OP_BACKWARD], 4);
     assert_int_equal(path.message_count, 2);
     assert_int_equal(path.makespan_ns, 10 + 25 + 30 + 10 + 2 + 30 + 4);
-    arena_destroy(memory);
 }
 
 static void links_of_several_ranks_and_other_sends_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 3, 2, 1, memory);
     const int64_t occupancy_ns[] = {0, 0, 0};
     const sim_network shared = {.link_count = 2,
@@ -251,7 +241,6 @@ static void links_of_several_ranks_and_other_sends_are_refused(void **state)
         STATUS_UNSUPPORTED);
     assert_string_equal(err.message, "sends are blocking; a fixed order is recorded with "
                                      "asynchronous ones only");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -264,5 +253,5 @@ int main(void)
         cmocka_unit_test(a_path_through_a_held_link_by_hand),
         cmocka_unit_test(links_of_several_ranks_and_other_sends_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -10,6 +10,7 @@
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,7 @@ static void assert_same_times(const bal_timeline *actual, const bal_timeline *ex
 
 static void under_static_both_engines_agree_to_the_nanosecond(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 4000; seed++) {
         const random_problem problem = random_problem_draw(seed, memory);
         const bal_timeline expected = play_static(&problem.schedule, &problem.costs, NULL, memory);
@@ -70,15 +70,13 @@ static void under_static_both_engines_agree_to_the_nanosecond(void **state)
                                 sizeof(bal_op));
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void the_families_play_alike_in_both_engines(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
-    arena *memory = arena_create(1 << 18);
     rng generator = rng_init(7, 3);
     for (int family = 0; family < family_count; family++) {
         for (int p = 2; p <= 6; p += 2) {
@@ -114,7 +112,6 @@ static void the_families_play_alike_in_both_engines(void **state)
             arena_reset(memory);
         }
     }
-    arena_destroy(memory);
 }
 
 /// What the checks of a rule need of one op of a played rank.
@@ -277,8 +274,7 @@ static int64_t need_of(const bal_schedule *schedule, const bal_stage_costs *cost
 
 static void one_less_than_the_least_limit_is_infeasible(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 1000; seed++) {
         const random_problem problem = random_problem_draw(seed, memory);
         const int ranks = problem.schedule.rank_count;
@@ -302,13 +298,11 @@ static void one_less_than_the_least_limit_is_infeasible(void **state)
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void dynamic_policies_keep_their_rules_and_replay_to_the_same_times(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 6000; seed++) {
         const random_problem problem = random_problem_draw(seed, memory);
         const bal_schedule *schedule = &problem.schedule;
@@ -338,7 +332,6 @@ static void dynamic_policies_keep_their_rules_and_replay_to_the_same_times(void 
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static int64_t change_of(const bal_stage_costs *costs, int stage, uint8_t kind)
@@ -368,8 +361,7 @@ static int64_t held_at(const bal_timeline *timeline, const bal_stage_costs *cost
 
 static void memory_counted_moment_by_moment_peaks_within_the_limit(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 500; seed++) {
         const random_problem problem = random_problem_draw(seed, memory);
         const bal_schedule *schedule = &problem.schedule;
@@ -394,7 +386,6 @@ static void memory_counted_moment_by_moment_peaks_within_the_limit(void **state)
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 /// 1F1B with every BW as B and W, which is the order of F and B of ZB-H1.
@@ -422,10 +413,9 @@ static bal_schedule split_1f1b(int p, int m, arena *memory)
 
 static void eight_equal_stages_take_the_measured_spans(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // An independent simulator: P=8 M=32, 1F1B's memory; zero-bubble rates of greedy .0857 at equal
     // F, B, W and .1767 at 1, 1.2, 0.8 and latency .05; of floating W .0680.
-    arena *memory = arena_create(1 << 18);
     const bal_schedule schedule = split_1f1b(8, 32, memory);
     const int64_t limit[] = {8, 8, 8, 8, 8, 8, 8, 8};
     const int64_t held[] = {1, 0, -1};
@@ -439,7 +429,6 @@ static void eight_equal_stages_take_the_measured_spans(void **state)
     assert_close(bal_metrics_of(&greedy).zb_bubble_rate, 0.0857, 1e-3);
     assert_close(bal_metrics_of(&greedy_uneven).zb_bubble_rate, 0.1767, 1e-3);
     assert_close(bal_metrics_of(&floating).zb_bubble_rate, 0.0680, 1e-3);
-    arena_destroy(memory);
 }
 
 static void read_times(json_value rows, int row_count, int column_count, int64_t *out)
@@ -453,7 +442,7 @@ static void read_times(json_value rows, int row_count, int column_count, int64_t
 
 static void a_floating_timeline_of_an_independent_program(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { P = 4, M = 8, OPS = 3 * M };
     json_document *document = NULL;
     error_message err = {0};
@@ -494,7 +483,6 @@ static void a_floating_timeline_of_an_independent_program(void **state)
                                    .has_split = true,
                                    .first_op = first_op,
                                    .ops = ops};
-    arena *memory = arena_create(1 << 16);
     bal_stage_costs costs = reference_uniform_costs(P, 0, 0, 0, 0, (int64_t[]){1, 0, -1}, memory);
     costs.microbatch_count = M;
     costs.forward_ns = times[0];
@@ -507,14 +495,12 @@ static void a_floating_timeline_of_an_independent_program(void **state)
     assert_memory_equal(timeline.schedule->ops, expected, sizeof expected);
     assert_memory_equal(timeline.begin_ns, begin_ns, sizeof begin_ns);
     assert_memory_equal(timeline.end_ns, end_ns, sizeof end_ns);
-    arena_destroy(memory);
     json_close(document);
 }
 
 static void a_limit_too_low_names_rank_need_and_limit(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = split_1f1b(3, 6, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(3, 10, 10, 10, 0, (int64_t[]){5, -2, -3}, memory);
@@ -538,13 +524,11 @@ static void a_limit_too_low_names_rank_need_and_limit(void **state)
         assert_string_equal(err.message, messages[policy]);
         assert_null(timeline.schedule);
     }
-    arena_destroy(memory);
 }
 
 static void memory_left_behind_cannot_be_limited(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = split_1f1b(2, 6, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 10, 10, 10, 0, (int64_t[]){5, -2, -2}, memory);
@@ -560,13 +544,11 @@ static void memory_left_behind_cannot_be_limited(void **state)
 
     assert_string_equal(err.message, "a microbatch leaves 1 of memory behind at stage 0: policy "
                                      "greedy cannot keep a limit");
-    arena_destroy(memory);
 }
 
 static void one_f_of_memory_is_enough_for_greedy(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = split_1f1b(4, 5, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(4, 10, 10, 10, 0, (int64_t[]){1, 0, -1}, memory);
@@ -576,13 +558,11 @@ static void one_f_of_memory_is_enough_for_greedy(void **state)
 
     // One microbatch after the other: F down, B up, and the next F only after the W of rank 0.
     assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 5 * (4 * 10 + 4 * 10 + 10));
-    arena_destroy(memory);
 }
 
 static void plays_of_one_dispatch_do_not_know_each_other(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
         const bal_schedule schedule = split_1f1b(4, 8, memory);
         const int64_t held[] = {1, 0, -1};
@@ -605,13 +585,11 @@ static void plays_of_one_dispatch_do_not_know_each_other(void **state)
         assert_memory_equal(timeline.schedule->ops, expected.schedule->ops,
                             4 * 24 * sizeof(bal_op));
     }
-    arena_destroy(memory);
 }
 
 static void timelines_are_the_same_bytes_everywhere(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     uint64_t hash = FILE_HASH_START;
     for (uint64_t seed = 100; seed < 200; seed++) {
         for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
@@ -627,7 +605,6 @@ static void timelines_are_the_same_bytes_everywhere(void **state)
     }
     const uint64_t golden = UINT64_C(0x27945a7f972c76fe); // of little-endian machines
     if (hash != golden) fail_msg("hash %016llx", (unsigned long long)hash);
-    arena_destroy(memory);
 }
 
 static void policies_are_named_as_in_the_commands(void **state)
@@ -662,5 +639,5 @@ int main(void)
         cmocka_unit_test(timelines_are_the_same_bytes_everywhere),
         cmocka_unit_test(policies_are_named_as_in_the_commands),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

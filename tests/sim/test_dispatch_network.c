@@ -6,6 +6,7 @@
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
 #include "tests/sim/reference_network.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -131,8 +132,7 @@ static void assert_within(const network_case *drawn, const bal_timeline *timelin
 
 static void every_policy_on_every_network_plays_as_the_plainest_player_does(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     int stuck = 0;
     int paired = 0;
     for (uint64_t seed = 0; seed < 9000; seed++) {
@@ -170,13 +170,11 @@ static void every_policy_on_every_network_plays_as_the_plainest_player_does(void
     }
     assert_true(stuck > 100);
     assert_true(paired > 1000);
-    arena_destroy(memory);
 }
 
 static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     int stuck = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         status ended[SIM_POLICY_COUNT];
@@ -198,7 +196,6 @@ static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
         arena_reset(memory);
     }
     assert_true(stuck > 100);
-    arena_destroy(memory);
 }
 
 /// Two ranks of one stage each, three microbatches at most, every op 10 ns, messages send_ns.
@@ -243,8 +240,7 @@ static const char *const one_forward_one_backward[] = {"F0", "F1",  "BW0", "BW1"
 
 static void a_blocking_sender_begins_its_next_op_when_its_message_has_arrived(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     const sim_network network = {.send = BAL_SEND_BLOCKING};
     status played;
     const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
@@ -254,15 +250,13 @@ static void a_blocking_sender_begins_its_next_op_when_its_message_has_arrived(vo
 
     assert_int_equal(played, STATUS_OK);
     assert_begins(&timeline, begin_ns, 8);
-    arena_destroy(memory);
 }
 
 static void a_rendezvous_waits_for_the_op_that_receives_it(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const char *const names[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
                                         "F0", "BW0", "F1", "BW1", "F2",  "BW2"};
-    arena *memory = arena_create(1 << 14);
     const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
     status played;
     // F1 ends at 23 and is received behind BW0 of rank 1, from 33 to 36; BW0's message then waits
@@ -273,13 +267,11 @@ static void a_rendezvous_waits_for_the_op_that_receives_it(void **state)
 
     assert_int_equal(played, STATUS_OK);
     assert_begins(&timeline, begin_ns, 12);
-    arena_destroy(memory);
 }
 
 static void a_rendezvous_exchanges_a_forward_and_a_backward_at_once(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
     status played;
     // F1 of rank 0 and BW0 of rank 1 pass each other from 33 to 36.
@@ -290,14 +282,12 @@ static void a_rendezvous_exchanges_a_forward_and_a_backward_at_once(void **state
 
     assert_int_equal(played, STATUS_OK);
     assert_begins(&timeline, begin_ns, 8);
-    arena_destroy(memory);
 }
 
 static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const char *const crossed[] = {"F0", "F1", "BW0", "BW1", "F0", "F1", "BW1", "BW0"};
-    arena *memory = arena_create(1 << 14);
     const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
     error_message err = {0};
     status played;
@@ -309,15 +299,13 @@ static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring
                         "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
                         "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
     assert_null(timeline.begin_ns);
-    arena_destroy(memory);
 }
 
 static void a_link_of_both_directions_serves_first_come_first_served(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int link[] = {0, 0};
     static const int64_t occupancy_ns[] = {28, 28};
-    arena *memory = arena_create(1 << 14);
     const sim_network network = {.link_count = 1,
                                  .forward_link = link,
                                  .backward_link = link,
@@ -333,16 +321,14 @@ static void a_link_of_both_directions_serves_first_come_first_served(void **stat
 
     assert_int_equal(played, STATUS_OK);
     assert_begins(&timeline, begin_ns, 8);
-    arena_destroy(memory);
 }
 
 static void of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int link[] = {0, 0, 0};
     static const int64_t occupancy_ns[] = {6, 6, 6};
     static const int64_t memory_fbw[] = {1, 0, -1};
-    arena *memory = arena_create(1 << 14);
     const bal_schedule schedule = reference_build("gpipe", 3, 3, 1, memory);
     const bal_stage_costs costs = reference_uniform_costs(3, 10, 5, 5, 10, memory_fbw, memory);
     const sim_network network = {.link_count = 1,
@@ -360,7 +346,6 @@ static void of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first(v
     // F2 of rank 0 and F0 of rank 1 both end at 30: F2 crosses until 36, and F0 from 36 to 42.
     assert_int_equal(timeline.begin_ns[schedule.first_op[1] + 2], 40);
     assert_int_equal(timeline.begin_ns[schedule.first_op[2]], 46);
-    arena_destroy(memory);
 }
 
 /// zb_bubble_rate of 8 ranks, 32 microbatches, F = B = W = 1000.
@@ -384,7 +369,7 @@ static double published_case(const char *name, int chunks, bal_send send, int64_
 /// Measured with a reference simulator of its own, rounded to its digits.
 static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const struct {
         const char *name;
         int chunks;
@@ -397,7 +382,6 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
         {"zb-h2", 1, 50, 0.0072, 0.0376, 1e-4}, {"interleaved-1f1b", 2, 50, 0.1111, 0.1459, 1e-4},
         {"zb-h1", 1, 200, 0.116, 0.186, 1e-3},  {"interleaved-1f1b", 2, 200, 0.147, 0.279, 1e-3},
     };
-    arena *memory = arena_create(1 << 18);
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         const double async = published_case(cases[index].name, cases[index].chunks, BAL_SEND_ASYNC,
                                             cases[index].send_ns, memory);
@@ -410,13 +394,11 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
         assert_true(cases[index].blocking - blocking < 0.51 * cases[index].digit);
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_messages(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     int compared = 0;
     for (uint64_t seed = 0; seed < 2000; seed++) {
         network_case drawn = draw(seed, SIM_STATIC, (bal_send)(seed % BAL_SEND_COUNT), memory);
@@ -437,16 +419,14 @@ static void in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_message
         arena_reset(memory);
     }
     assert_true(compared > 1000);
-    arena_destroy(memory);
 }
 
 static void chunks_of_one_rank_pay_nothing_to_each_other(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t memory_fbw[] = {1, 0, -1};
     static const int link[] = {0, 0};
     static const int64_t occupancy_ns[] = {1000, 1000};
-    arena *memory = arena_create(1 << 16);
     const bal_schedule schedule = reference_build("v-half", 1, 4, 2, memory);
     const bal_stage_costs costs = reference_uniform_costs(2, 10, 10, 10, 1000, memory_fbw, memory);
     for (int send = 0; send < BAL_SEND_COUNT; send++) {
@@ -467,15 +447,13 @@ static void chunks_of_one_rank_pay_nothing_to_each_other(void **state)
 
         assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 4 * 2 * 30);
     }
-    arena_destroy(memory);
 }
 
 /// Under a late network the order that ran still replays to the same times, as every message has
 /// its own way.
 static void an_order_that_ran_with_late_messages_replays_to_the_same_times(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 2000; seed++) {
         const sim_policy policy = seed % 2 == 0 ? SIM_GREEDY : SIM_FLOATING_W;
         network_case drawn = draw(seed, policy, BAL_SEND_ASYNC, memory);
@@ -494,18 +472,16 @@ static void an_order_that_ran_with_late_messages_replays_to_the_same_times(void 
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const int64_t memory_fbw[] = {1, 0, -1};
     static const int good[] = {0, -1, 0};
     static const int bad[] = {0, 1, 7};
     static const int64_t held_ns[] = {5, 5, 5};
     static const int64_t long_ns[] = {6, 6, 6};
-    arena *memory = arena_create(1 << 14);
     const bal_schedule schedule = reference_build("1f1b", 3, 3, 1, memory);
     const bal_stage_costs costs = reference_uniform_costs(3, 1, 1, 1, 5, memory_fbw, memory);
     sim_network network = {.link_count = 1,
@@ -530,13 +506,11 @@ static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
     network.backward_occupancy_ns = held_ns;
     assert_int_equal(sim_network_check(&schedule, &costs, &network, &err), STATUS_OK);
     assert_int_equal(sim_network_check(&schedule, &costs, NULL, &err), STATUS_OK);
-    arena_destroy(memory);
 }
 
 static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     int stuck = 0;
     for (uint64_t seed = 0; seed < 1500; seed++) {
         const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
@@ -570,7 +544,6 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
         arena_reset(memory);
     }
     assert_true(stuck > 10); // the next play knows nothing of one that got stuck
-    arena_destroy(memory);
 }
 
 static void sends_are_named_as_in_the_commands(void **state)
@@ -607,5 +580,5 @@ int main(void)
         cmocka_unit_test(a_dispatch_that_is_given_another_network_plays_as_a_new_one),
         cmocka_unit_test(sends_are_named_as_in_the_commands),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "sim/engine.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdbool.h>
 
@@ -14,8 +15,7 @@ static sim_engine init(int subject_count, arena *memory)
 
 static void events_come_by_time_and_equal_times_by_subject(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const sim_engine engine = init(5, memory);
     const int64_t time_ns[] = {20, 10, 20, 10, INT64_MAX - 1};
     const int subjects[] = {1, 3, 0, 2, 4};
@@ -30,13 +30,11 @@ static void events_come_by_time_and_equal_times_by_subject(void **state)
     }
 
     assert_int_equal(sim_engine_next_ns(&engine), SIM_NEVER);
-    arena_destroy(memory);
 }
 
 static void a_reset_engine_has_no_event(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     sim_engine engine = init(3, memory);
     sim_engine_set(&engine, 2, 7);
 
@@ -45,7 +43,6 @@ static void a_reset_engine_has_no_event(void **state)
     assert_int_equal(sim_engine_next_ns(&engine), SIM_NEVER);
     sim_engine_set(&engine, 0, 9);
     assert_int_equal(sim_engine_next_ns(&engine), 9);
-    arena_destroy(memory);
 }
 
 static int earliest(const int64_t *time_ns, int count)
@@ -59,8 +56,7 @@ static int earliest(const int64_t *time_ns, int count)
 
 static void random_changes_leave_the_earliest_that_a_look_at_all_finds(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 14);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 300; seed++) {
         rng generator = rng_init(seed, 1);
         const int count = 1 + (int)rng_below(&generator, 40);
@@ -85,13 +81,11 @@ static void random_changes_leave_the_earliest_that_a_look_at_all_finds(void **st
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void a_count_outside_its_limits_is_invalid_and_touches_nothing(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     sim_engine engine = {.subject_count = -7};
     error_message err = {0};
 
@@ -100,7 +94,6 @@ static void a_count_outside_its_limits_is_invalid_and_touches_nothing(void **sta
     assert_string_equal(err.message, "0 subjects are outside [1, 1073741824]");
     assert_int_equal(engine.subject_count, -7);
     assert_int_equal(sim_engine_init((1 << 30) + 1, memory, &engine, NULL), STATUS_INVALID);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -111,5 +104,5 @@ int main(void)
         cmocka_unit_test(random_changes_leave_the_earliest_that_a_look_at_all_finds),
         cmocka_unit_test(a_count_outside_its_limits_is_invalid_and_touches_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

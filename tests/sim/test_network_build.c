@@ -8,6 +8,7 @@
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 
@@ -30,8 +31,7 @@ static sim_network network_of(const bal_machine *machine, const bal_schedule *sc
 
 static void messages_that_leave_a_node_cross_its_link(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const int64_t forward_ns[] = {1, 110, 1, 0};
     const int64_t backward_ns[] = {0, 1, 60, 1};
     const bal_schedule schedule = {.rank_count = 4, .chunk_count = 1};
@@ -49,13 +49,11 @@ static void messages_that_leave_a_node_cross_its_link(void **state)
     assert_memory_equal(network.backward_link, backward_link, sizeof backward_link);
     assert_int_equal(network.forward_occupancy_ns[1], 100); // without the latency
     assert_int_equal(network.backward_occupancy_ns[2], 50);
-    arena_destroy(memory);
 }
 
 static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const int64_t send_ns[] = {110, 110, 110, 110};
     const int machine_rank[] = {3, 1};
     const bal_schedule schedule = {
@@ -70,13 +68,11 @@ static void places_and_chunks_count_by_their_ranks_of_the_machine(void **state)
     const int backward_link[] = {-1, 0, 1, 0};
     assert_memory_equal(network.forward_link, forward_link, sizeof forward_link);
     assert_memory_equal(network.backward_link, backward_link, sizeof backward_link);
-    arena_destroy(memory);
 }
 
 static void where_nothing_is_shared_there_are_no_links(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 12);
+    arena *memory = *state;
     const int64_t send_ns[] = {110, 110};
     const bal_schedule schedule = {.rank_count = 2, .chunk_count = 1};
     const bal_stage_costs costs = {
@@ -93,7 +89,6 @@ static void where_nothing_is_shared_there_are_no_links(void **state)
     assert_int_equal(blocking.send, BAL_SEND_BLOCKING);
     assert_true(sim_network_is_free(&within));
     assert_false(sim_network_is_free(&blocking));
-    arena_destroy(memory);
 }
 
 static status note_end(void *context, const bal_training_iteration *iteration, error_message *err)
@@ -210,5 +205,5 @@ int main(void)
         cmocka_unit_test(no_way_of_sending_is_faster_than_the_asynchronous),
         cmocka_unit_test(a_shared_link_that_nothing_holds_changes_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 /// makes its last gradients.
 #include "sim/order_book.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 static bal_schedule_request request_of(int rank_count, int microbatch_count)
 {
@@ -101,8 +102,7 @@ static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
 
 static void the_last_backward_of_a_stage_is_its_last_w(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule_request request = {
         .name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 2};
     sim_compiled_order compiled;
@@ -119,13 +119,11 @@ static void the_last_backward_of_a_stage_is_its_last_w(void **state)
     }
     // Chunk 0 is the last of the backward sweep.
     assert_int_equal(compiled.last_backward[0], compiled.schedule.first_op[1] - 1);
-    arena_destroy(memory);
 }
 
 static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule_request request = request_of(2, 2);
     const int64_t ns[] = {2, 2};
     const int64_t send_ns[] = {3, 3};
@@ -169,7 +167,6 @@ static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(vo
         assert_memory_equal(actual.begin_ns, expected.begin_ns, 8 * sizeof(int64_t));
         assert_memory_equal(actual.end_ns, expected.end_ns, 8 * sizeof(int64_t));
     }
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -182,5 +179,5 @@ int main(void)
         cmocka_unit_test(the_event_engine_of_an_order_is_made_once_and_takes_every_network),
         cmocka_unit_test(the_last_backward_of_a_stage_is_its_last_w),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

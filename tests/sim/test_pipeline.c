@@ -6,6 +6,7 @@
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -19,10 +20,9 @@ static sim_order compile(const bal_schedule *schedule, arena *memory)
 
 static void two_stages_by_hand(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     // F 10, BW 20 + 5; a message takes 3 forward and 4 backward. Rank 1: F0 [13, 23) BW0 [23, 48),
     // so BW0 of rank 0 begins at 52.
-    arena *memory = arena_create(1 << 16);
     const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
     const int64_t send_forward[] = {3, 1000};
     const int64_t send_backward[] = {1000, 4};
@@ -47,7 +47,6 @@ static void two_stages_by_hand(void **state)
     assert_int_equal(summary.first_begin_ns[1], 13);
     assert_int_equal(summary.last_end_ns[1], 48);
     assert_int_equal(summary.busy_ns[0], 35);
-    arena_destroy(memory);
 }
 
 static void assert_summary_of(const sim_summary *summary, const bal_timeline *timeline)
@@ -71,8 +70,7 @@ static void assert_summary_of(const sim_summary *summary, const bal_timeline *ti
 
 static void random_orders_play_as_the_plainest_player_plays_them(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     int paired = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
         random_problem problem = random_problem_draw(seed, memory);
@@ -103,13 +101,11 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
         arena_reset(memory);
     }
     assert_true(paired > 1000);
-    arena_destroy(memory);
 }
 
 static void equal_stages_with_latency_take_the_closed_form(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (int p = 1; p <= 6; p++) {
         for (int m = p; m <= 24; m += p) {
             const int64_t c = 3;
@@ -131,13 +127,11 @@ static void equal_stages_with_latency_take_the_closed_form(void **state)
             arena_reset(memory);
         }
     }
-    arena_destroy(memory);
 }
 
 static void ranks_begin_no_earlier_than_their_start(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
     const bal_stage_costs costs =
         reference_uniform_costs(2, 10, 20, 5, 0, (int64_t[]){1, 0, -1}, memory);
@@ -156,13 +150,11 @@ static void ranks_begin_no_earlier_than_their_start(void **state)
     assert_int_equal(summary.makespan_ns, 160);
     assert_int_equal(summary.span_ns, 160);
     assert_int_equal(summary.first_begin_ns[1], 200);
-    arena_destroy(memory);
 }
 
 static void an_order_that_waits_in_a_ring_is_refused_and_touches_nothing(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     bal_op ops[] = {{.kind = OP_FORWARD, .microbatch = 1},
                     {.kind = OP_BACKWARD, .microbatch = 1},
                     {.kind = OP_FORWARD},
@@ -181,13 +173,11 @@ static void an_order_that_waits_in_a_ring_is_refused_and_touches_nothing(void **
 
     assert_non_null(strstr(err.message, "cycle: rank 0 BW1 waits for rank 1 BW1"));
     assert_int_equal(order.step_count, -7);
-    arena_destroy(memory);
 }
 
 static void costs_that_do_not_fit_are_refused(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("1f1b", 2, 4, 1, memory);
     const int64_t *const held = (int64_t[]){1, 0, -1};
     error_message err = {0};
@@ -241,13 +231,11 @@ static void costs_that_do_not_fit_are_refused(void **state)
     assert_string_equal(err.message,
                         "memory_backward_input of stage 0: with -9223372036854775808 the memory of "
                         "4 microbatches adds up to more than 2305843009213693951");
-    arena_destroy(memory);
 }
 
 static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     const bal_schedule schedule = reference_build("gpipe", 1, 1, 1, memory);
     const int64_t limit = INT64_MAX / 4;
     const bal_stage_costs costs =
@@ -261,15 +249,13 @@ static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
 
     assert_true(summary.makespan_ns == limit);
     assert_true(summary.last_end_ns[0] == INT64_MAX / 2 + limit);
-    arena_destroy(memory);
 }
 
 /// Costs of so many microbatches are asked for ahead of time; the event engine does not.
 static void costs_beyond_cache_are_played_as_all_others(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     enum { RANKS = 64, MICROBATCHES = 6000 };
-    arena *memory = arena_create(1 << 20);
     rng generator = rng_init(1, 14);
     const bal_schedule schedule = reference_build("1f1b", RANKS, MICROBATCHES, 1, memory);
     const bal_stage_costs costs =
@@ -288,7 +274,6 @@ static void costs_beyond_cache_are_played_as_all_others(void **state)
     const size_t bytes = (size_t)schedule.first_op[RANKS] * sizeof(int64_t);
     assert_memory_equal(timeline.begin_ns, expected.begin_ns, bytes);
     assert_memory_equal(timeline.end_ns, expected.end_ns, bytes);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -303,5 +288,5 @@ int main(void)
         cmocka_unit_test(costs_beyond_cache_are_played_as_all_others),
         cmocka_unit_test(the_longest_times_that_pass_the_check_add_up_exactly),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -9,6 +9,7 @@
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +187,7 @@ static void two_layers(table_source *table, bal_layer_costs *layers)
 
 static void what_does_not_fit_together_is_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = memory_array(1, sizeof *table);
     bal_layer_costs layers;
     assert_non_null(table);
@@ -195,7 +196,6 @@ static void what_does_not_fit_together_is_refused(void **state)
     const bal_schedule_request request = {.name = "gpipe", .rank_count = 2, .microbatch_count = 2};
     const int first_layer[] = {0, 1, 2, 2};
     bal_placed_partition plan = {.first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
-    arena *memory = arena_create(1 << 12);
     bal_schedule schedule;
     error_message err = {0};
     assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
@@ -220,7 +220,6 @@ static void what_does_not_fit_together_is_refused(void **state)
     assert_int_equal(sim_plan_replay_play(&machine, &played, memory, &replay, &err), STATUS_OK);
     assert_int_equal(replay.times.pipeline_ns, 600); // 2 + 2 microbatches and a neighbour's each
     assert_int_equal(replay.stages[0].stage_count, 2);
-    arena_destroy(memory);
     free(table);
 }
 
@@ -230,5 +229,5 @@ int main(void)
         cmocka_unit_test(a_replayed_plan_is_the_iteration_that_was_recorded),
         cmocka_unit_test(what_does_not_fit_together_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -8,6 +8,7 @@
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 
@@ -169,7 +170,7 @@ static void ranks_are_released_and_taken_back_as_in_the_replay(void **state)
 
 static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     recorded_run *run = lighter_for_a_while("partition", "1f1b");
     for (int layer = 0; layer < LAYERS; layer++) {
         run->table.reduction_ns[layer] = 50;
@@ -177,7 +178,6 @@ static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
     const int first_layer[] = {0, 3, 5, 8};
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
-    arena *memory = arena_create(1 << 14);
     sim_predictor *predictor = NULL;
     sim_plan_replay replay;
     bal_schedule schedule;
@@ -204,7 +204,6 @@ static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
     }
 
     sim_predictor_destroy(predictor);
-    arena_destroy(memory);
     free(run);
 }
 
@@ -232,5 +231,5 @@ int main(void)
         cmocka_unit_test(a_prediction_is_the_pipeline_and_the_exposed_reduction),
         cmocka_unit_test(a_run_that_is_wrong_has_no_predictor),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

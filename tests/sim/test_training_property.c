@@ -7,6 +7,7 @@
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
 #include "tests/drawn_source.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -378,9 +379,8 @@ static bool play_run(drawn_run *run, bal_training_result *result, arena *memory)
 
 static void random_runs_add_up(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     drawn_run *run = memory_array(1, sizeof *run);
-    arena *memory = arena_create(1 << 16);
     assert_non_null(run);
     int repacked = 0;
     int moved = 0;
@@ -400,16 +400,14 @@ static void random_runs_add_up(void **state)
     assert_true(moved > RUNS);
     assert_true(repacked > RUNS / 8);
     free(run);
-    arena_destroy(memory);
 }
 
 /// Where nothing but numbers decides, playing every iteration changes nothing.
 static void iterations_that_repeat_need_not_be_played(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static drawn_run lazy;
     static drawn_run diligent;
-    arena *memory = arena_create(1 << 16);
     int saved = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         bal_training_result one;
@@ -432,7 +430,6 @@ static void iterations_that_repeat_need_not_be_played(void **state)
         saved += ITERATIONS - one.simulated_count;
     }
     assert_true(saved > RUNS);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -441,5 +438,5 @@ int main(void)
         cmocka_unit_test_teardown(random_runs_add_up, print_seed),
         cmocka_unit_test_teardown(iterations_that_repeat_need_not_be_played, print_seed),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 /// after the backward sweep. Messages cost nothing, state moves at 1 byte per ns, and layers are F
 /// alone: under GPipe an iteration lasts the sum of the loads and M - 1 times the largest of them.
 #include "tests/sim/kept_run.h"
+#include "tests/test_memory.h"
 
 enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
 
@@ -47,9 +48,8 @@ static bal_training repacked(const table_source *table, kept *all)
 
 static void ranks_are_released_and_taken_back(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    arena *memory = arena_create(1 << 16);
     kept all = {0};
     bal_training training = repacked(table, &all);
     training.data_parallel = 2;
@@ -111,15 +111,13 @@ static void ranks_are_released_and_taken_back(void **state)
     assert_int_equal(result.final_rank_count, 4);
     assert_int_equal(result.final_machine_rank[3], 3);
     assert_int_equal(result.moved_bytes, 10000);
-    arena_destroy(memory);
     free(table);
 }
 
 static void a_run_that_ends_packed_says_so(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    arena *memory = arena_create(1 << 16);
     kept all = {0};
     bal_training training = repacked(table, &all);
     training.iteration_count = 5;
@@ -133,15 +131,13 @@ static void a_run_that_ends_packed_says_so(void **state)
     assert_int_equal(result.peak_memory_bytes[0], 2000);
     assert_int_equal(result.peak_memory_bytes[1], 7000);
     assert_int_equal(result.peak_memory_bytes[3], 2000);
-    arena_destroy(memory);
     free(table);
 }
 
 static void released_ranks_make_further_replicas(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    arena *memory = arena_create(1 << 16);
     kept all = {0};
     bal_training training = repacked(table, &all);
     training.repack.use = BAL_RELEASED_REPLICATE;
@@ -167,16 +163,14 @@ static void released_ranks_make_further_replicas(void **state)
     assert_close(
         result.bubble_ratio, // 3200 busy in every iteration; two replicas on all four ranks
         1.0 - 8 * 3200 / (4.0 * (4 * 1400 + 2300 + 2 * 1200 + 1500)), 1e-12);
-    arena_destroy(memory);
     free(table);
 }
 
 /// Two replicas become four: each sends three quarters of the bytes twice, instead of half of them.
 static void further_replicas_reduce_gradients_for_longer(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    arena *memory = arena_create(1 << 16);
     kept all = {0};
     bal_training training = repacked(table, &all);
     training.repack.use = BAL_RELEASED_REPLICATE;
@@ -193,15 +187,13 @@ static void further_replicas_reduce_gradients_for_longer(void **state)
     assert_int_equal(all.iterations[3].replica_count, 4);
     assert_int_equal(all.iterations[3].pipeline_ns, 800 + 400);
     assert_int_equal(all.iterations[3].reduction_ns, 7 * 12);
-    arena_destroy(memory);
     free(table);
 }
 
 static void microbatches_may_be_chosen_anew(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = lighter_for_a_while();
-    arena *memory = arena_create(1 << 16);
     const int counts[] = {2, 8};
     kept all = {0};
     bal_training training = repacked(table, &all);
@@ -219,7 +211,6 @@ static void microbatches_may_be_chosen_anew(void **state)
     assert_int_equal(all.iterations[3].rank_count, 2);
     assert_int_equal(all.iterations[3].pipeline_ns, 400 + 7 * 200);
     assert_int_equal(all.iterations[4].pipeline_ns, 400 + 7 * 200);
-    arena_destroy(memory);
     free(table);
 }
 
@@ -274,5 +265,5 @@ int main(void)
         cmocka_unit_test(microbatches_may_be_chosen_anew),
         cmocka_unit_test(migration_hides_behind_ranks_that_go_on),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -2,6 +2,7 @@
 /// source is a chain of unit layers whose load moves at a known iteration.
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -112,10 +113,9 @@ static bool wants_seven(void *context, int iteration)
 
 static void a_change_is_profiled_once_and_the_new_plan_starts_behind_it(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
     seen all = {0};
-    arena *memory = arena_create(1 << 16);
     bal_training training =
         training_with(&source, "partition", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
     training.decision_ns = 7;
@@ -150,15 +150,13 @@ static void a_change_is_profiled_once_and_the_new_plan_starts_behind_it(void **s
     assert_int_equal(result.moved_bytes, 2000);
     assert_int_equal(result.decision_ns, 7);
     assert_int_equal(result.simulated_count, 3); // before, after, after under the new plan
-    arena_destroy(memory);
 }
 
 static void the_sum_of_the_iterations_is_the_total(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
     seen all = {0};
-    arena *memory = arena_create(1 << 16);
     bal_training training =
         training_with(&source, "partition", (bal_policy){.kind = BAL_POLICY_EVERY, .period = 2});
     training.data_parallel = 4;
@@ -185,14 +183,12 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
                                           result.decision_ns + result.migration_ns);
     assert_int_equal(result.decision_count, 5);
     assert_int_equal(result.decision_ns, 15);
-    arena_destroy(memory);
 }
 
 static void without_policy_the_plan_of_the_start_stays(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
-    arena *memory = arena_create(1 << 16);
     const bal_training training = training_with(&source, "tuned", (bal_policy){0});
     bal_training_result result;
 
@@ -203,18 +199,16 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
     assert_memory_equal(result.start_first_layer, result.final_first_layer, 3 * sizeof(int));
     assert_close(result.first.imbalance_ratio, 1.0, 1e-12);
     assert_close(result.last.imbalance_ratio, 4000.0 / ((4000.0 + 4.0) / 2), 1e-12);
-    arena_destroy(memory);
 }
 
 static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
     for (int layer = 0; layer < LAYERS; layer++) {
         source.activation_bytes[0][layer] = 10;
         source.activation_bytes[1][layer] = 30;
     }
-    arena *memory = arena_create(1 << 16);
     bal_training training = training_with(&source, "tuned", (bal_policy){0});
     bal_training_result result;
 
@@ -232,14 +226,12 @@ static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
     assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
     assert_int_equal(result.peak_memory_bytes[0], 6 * 1000 + 4 * 6 * 30);
     assert_int_equal(result.peak_memory_bytes[1], 4 * 1000 + 4 * 4 * 30);
-    arena_destroy(memory);
 }
 
 static void memory_that_nothing_fits_is_infeasible(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
-    arena *memory = arena_create(1 << 16);
     bal_training training = training_with(&source, "partition", (bal_policy){0});
     training.machine.rank_memory_bytes = 3999; // 8000 bytes of state on two ranks
     bal_training_result result = {.total_ns = -7};
@@ -249,15 +241,13 @@ static void memory_that_nothing_fits_is_infeasible(void **state)
 
     assert_true(strlen(err.message) > 0);
     assert_int_equal(result.total_ns, -7);
-    arena_destroy(memory);
 }
 
 static void full_backwards_do_not_play_a_zero_bubble_schedule(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
     source.has_full_backwards = true;
-    arena *memory = arena_create(1 << 16);
     bal_training training = training_with(&source, "even", (bal_policy){0});
     bal_training_result result;
     error_message err = {0};
@@ -270,14 +260,12 @@ static void full_backwards_do_not_play_a_zero_bubble_schedule(void **state)
                         "schedule zb-h1 needs the backward split into B and W, and the costs hold "
                         "only full backwards; import them with --backward-split or choose gpipe, "
                         "1f1b or interleaved-1f1b");
-    arena_destroy(memory);
 }
 
 static void wrong_setups_are_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
-    arena *memory = arena_create(1 << 16);
     bal_training training = training_with(&source, "even", (bal_policy){0});
     bal_training_result result;
     error_message err = {0};
@@ -289,14 +277,12 @@ static void wrong_setups_are_refused(void **state)
     training.iteration_count = 0;
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
     assert_string_equal(err.message, "iteration_count 0 is below 1");
-    arena_destroy(memory);
 }
 
 static void sums_that_do_not_fit_are_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
-    arena *memory = arena_create(1 << 16);
     bal_training training = training_with(&source, "even", (bal_policy){0});
     bal_training_result result;
     error_message err = {0};
@@ -313,14 +299,12 @@ static void sums_that_do_not_fit_are_refused(void **state)
     }
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
     assert_string_equal(err.message, "iteration 3: the sums over the run do not fit 64 bits");
-    arena_destroy(memory);
 }
 
 static void owners_without_stages_are_followed_in_loads_only(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     step_source source = moving_load();
-    arena *memory = arena_create(1 << 16);
     const bal_training training =
         training_with(&source, "diffusion-published", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
     bal_training_result result;
@@ -332,7 +316,6 @@ static void owners_without_stages_are_followed_in_loads_only(void **state)
     assert_int_equal(result.total_ns, 0);
     assert_close(result.first.imbalance_ratio, 1.0, 1e-12);
     assert_true(result.last.imbalance_ratio < 1.1); // two of the heavy layers have moved
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -348,5 +331,5 @@ int main(void)
         cmocka_unit_test(sums_that_do_not_fit_are_refused),
         cmocka_unit_test(owners_without_stages_are_followed_in_loads_only),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

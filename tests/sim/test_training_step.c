@@ -3,6 +3,7 @@
 /// worked out by hand or played op by op by the engine itself.
 #include "sim/pipeline.h"
 #include "tests/sim/kept_run.h"
+#include "tests/test_memory.h"
 
 static table_source *new_table(int layers)
 {
@@ -300,13 +301,12 @@ static void what_is_outside_its_limits_is_refused(void **state)
 
 static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     table_source *table = new_table(4);
     kept all = {0};
     bal_training training = training_of(table, "gpipe", 4, 8, 1, &all);
     bal_training_result result;
     error_message err = {0};
-    arena *memory = arena_create(1 << 12);
     table_fill(table, 0, 1, INT64_MAX / 4000, INT64_MAX / 4000, INT64_MAX / 4000);
     training.round_count = 1024;
 
@@ -318,7 +318,6 @@ static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
     training.validation.plays_chain = true;
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
     assert_true(strstr(err.message, "is too long for iterations back to back") != NULL);
-    arena_destroy(memory);
     free(table);
 }
 
@@ -336,5 +335,5 @@ int main(void)
         cmocka_unit_test(what_is_outside_its_limits_is_refused),
         cmocka_unit_test(rounds_that_do_not_fit_64_bits_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
