@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
+static const double TOLERANCE_CUDA = 0.1;
 enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 86400 };
 
 static const char *const devices[] = {"timed", "cpu", "cuda"};
@@ -164,6 +165,28 @@ static status read_slow(const cli_arguments *arguments, cli_run_request *request
                      request->slow_rank_count > 0 ? "--slow" : "--slow-link");
 }
 
+/// The warm-up, and how far the forecast may be off. The cores of a host are shared with others, so
+/// that only a GPU has a limit by default.
+static status read_forecast(const cli_arguments *arguments, cli_run_request *request,
+                            error_message *err)
+{
+    const char *value = cli_value(arguments, "--tolerance");
+    const bool has_forecast = cli_run_has_forecast(request);
+    if (!has_forecast && (value != NULL || cli_has(arguments, "--warmup"))) {
+        return error_set(
+            err, STATUS_INVALID,
+            "%s: of devices that measure, cpu and cuda under the clocks queue and real",
+            value != NULL ? "--tolerance" : "--warmup");
+    }
+    request->needs_forecast = value != NULL;
+    if (strcmp(request->device, "cuda") == 0) request->tolerance = TOLERANCE_CUDA;
+    if (value != NULL) {
+        TRY(text_parse_double(value, "--tolerance", 1e-6, 1e6, &request->tolerance, err));
+    }
+    return cli_int(arguments, "--warmup", 0, 1000, has_forecast ? 1 : 0, &request->warmup_count,
+                   err);
+}
+
 /// A trace and a run are written at the same time, by two writers.
 static status check_files(const cli_run_request *request, error_message *err)
 {
@@ -202,6 +225,7 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     TRY(check_files(request, err));
     TRY(read_slow(arguments, request, err));
     TRY(read_time_scale(arguments, request, err));
+    TRY(read_forecast(arguments, request, err));
     TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &request->iteration_count, err));
     TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));
     TRY(cli_int(arguments, "--checkpoint-every", 1, 100000000, 0, &request->checkpoint_every, err));
@@ -317,6 +341,7 @@ static status prepare(run_state *state, error_message *err)
         .slow_links = request->slow_links,
         .slow_link_count = request->slow_link_count,
         .time_scale_ppb = request->time_scale_ppb,
+        .warmup_count = request->warmup_count,
         .profiles_always = request->learns,
         .checkpoint_read = request->restart,
         .checkpoint_write = request->checkpoint,
@@ -388,7 +413,8 @@ static status report(const cli_arguments *arguments, run_state *state, error_mes
     }
     const status printed = cli_print(&out, err);
     text_free(&out);
-    return printed;
+    TRY(printed);
+    return cli_run_forecast_check(&state->outcome, err);
 }
 
 static status run_prepared(const cli_arguments *arguments, run_state *state, error_message *err)
@@ -444,6 +470,12 @@ const cli_command cli_command_run = {
         "Plays what `dynmo simulate` plays, on real ranks: the same controller decides, layers "
         "migrate in real messages, and every op is measured. Prints the time of the run beside "
         "what the simulator says of it, op by op, and what was learnt."
+        "\n\n"
+        "A device that trains ends with a forecast: what the simulator says, from three "
+        "iterations after the warm-up (and after each change that the mechanism announces), of "
+        "those that follow, without decisions and migrations; op kinds apart, and what part of "
+        "the error comes from the ops, the messages and the gaps of the host in the chain that "
+        "ends each iteration."
         "\n\n"
         "Devices: `timed` takes the time that the study's trace or model says; `cpu` trains a "
         "byte-level transformer, the study's model (gpt2 of 256 bytes), on a text; `cuda` the "
@@ -501,6 +533,14 @@ const cli_command cli_command_run = {
             {.name = "--time-scale",
              .argument = "X",
              .help = "durations times X, in [0.000001, 1000]; default 1 (timed)"},
+            {.name = "--warmup",
+             .argument = "N",
+             .help = "first iterations that are neither recorded nor decided from (cpu, cuda); "
+                     "default 1, 0 under the nominal clock"},
+            {.name = "--tolerance",
+             .argument = "X",
+             .help = "exit code 4 if the run takes longer or shorter than its forecast by more "
+                     "than this share (cpu, cuda); default 0.1 on cuda, none on cpu"},
             {.name = "--slow",
              .argument = "RANK=X",
              .help = "makes all ops of a rank take X times as long, X in [1, 1000], to see what "

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "analysis/compare/agreement.h"
+#include "analysis/compare/warm_forecast.h"
 #include "analysis/study/setup.h"
 #include "balance/plan.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "exec/clock.h"
@@ -35,6 +37,9 @@ typedef struct cli_run_request {
     const char *text;
     int iteration_count;
     int data_parallel;
+    int warmup_count;       // iterations
+    double tolerance;       // of the forecast's error, a fraction; 0: none
+    bool needs_forecast;    // the tolerance was asked for, and is no default
     int64_t time_scale_ppb; // 10^9: durations as they are
     const char *record;
     const char *store;
@@ -103,7 +108,8 @@ typedef struct cli_run_outcome {
     int64_t op_count;
     int64_t message_count;
     ana_agreement agreement;
-    int64_t replay_ns; // timed: of the whole run, as simulated by itself; -1: not simulated
+    ana_forecast forecast; // of a device that trains, under a clock that measures
+    int64_t replay_ns;     // timed: of the whole run, as simulated by itself; -1: not simulated
     int replay_difference_count; // iterations whose length or plan is another
     int plan_difference_count;   // iterations whose plan is another
     bal_training_result result;
@@ -122,6 +128,17 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *iterat
 /// how long ops take.
 status cli_run_outcome_replay(cli_run_outcome *outcome, const bal_training *training, arena *memory,
                               error_message *err);
+
+/// Whether the run is compared with a forecast from its first warm iterations.
+bool cli_run_has_forecast(const cli_run_request *request);
+
+/// What the forecast came to: a member of the JSON object, or words for people.
+void cli_run_forecast_write(const cli_run_outcome *outcome, json_writer *writer);
+void cli_run_forecast_print(const cli_run_outcome *outcome, text_buffer *out);
+
+/// @return STATUS_EXCEEDED if the error exceeds the tolerance; STATUS_UNDECIDED if one was asked
+///         for and no iteration was forecast
+status cli_run_forecast_check(const cli_run_outcome *outcome, error_message *err);
 
 /// Appends one JSON object and a line end, or words for people.
 void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out);

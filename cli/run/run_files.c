@@ -24,7 +24,8 @@ struct cli_run_files {
     const cli_run_study *opened;
     trace_store *record_store;
     trace_writer *writer;
-    int reserve; // file that takes space until the record ends; -1: none
+    int reserve;    // file that takes space until the record ends; -1: none
+    int seen_count; // iterations
     int put_count;
     trace_store *run_store;
     ana_recording *recording;
@@ -275,6 +276,7 @@ static status put_counts(cli_run_files *files, const exec_measured *measured, er
 status cli_run_files_put(cli_run_files *files, const exec_measured *measured, error_message *err)
 {
     if (files->counts != NULL) TRY(put_counts(files, measured, err));
+    if (files->seen_count++ < files->request->warmup_count) return STATUS_OK;
     return files->writer != NULL ? put_record(files, measured, err) : STATUS_OK;
 }
 

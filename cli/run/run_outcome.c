@@ -26,12 +26,14 @@ void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *reque
         .iteration_ns = arena_array(memory, iterations, sizeof *outcome->iteration_ns),
         .plan_hash = arena_array(memory, iterations, sizeof *outcome->plan_hash),
         .loss_hash = FILE_HASH_START,
+        .forecast = {.warmup_count = request->warmup_count},
         .replay_ns = -1,
     };
 }
 
 void cli_run_outcome_free(cli_run_outcome *outcome)
 {
+    ana_forecast_free(&outcome->forecast);
     arena_destroy(outcome->scratch);
     outcome->scratch = NULL;
 }
@@ -102,7 +104,13 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
         .pipeline_ns = record->pipeline_ns,
         .reduction_ns = record->reduction_ns,
     };
-    return ana_agreement_add(&outcome->agreement, &executed, outcome->scratch, err);
+    TRY(ana_agreement_add(&outcome->agreement, &executed, outcome->scratch, err));
+    if (!cli_run_has_forecast(outcome->request)) return STATUS_OK;
+    const int64_t step_ns = record->iteration_ns - record->pipeline_ns - record->reduction_ns -
+                            record->profile_ns - record->decision_ns - record->migration_ns -
+                            record->validation_ns;
+    return ana_forecast_add(&outcome->forecast, &executed, record->changed, step_ns,
+                            outcome->scratch, err);
 }
 
 /// Compares a simulated iteration with the executed one of the same number.
@@ -216,6 +224,7 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
     json_put_int64(&writer, "moved_layers", result->moved_layer_count);
     json_put_int64(&writer, "moved_bytes", result->moved_bytes);
     write_agreement(outcome, &writer);
+    if (cli_run_has_forecast(request)) cli_run_forecast_write(outcome, &writer);
     json_put_int64(&writer, "ops", outcome->op_count);
     json_put_int64(&writer, "messages", outcome->message_count);
     json_put_int64(&writer, "overhead_ns", outcome->overhead_ns);
@@ -304,4 +313,5 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 " layers moved (%s)\n",
                 result->bubble_ratio, result->imbalance_ratio, result->rebalance_count,
                 result->repack_count, result->moved_layer_count, moved);
+    if (cli_run_has_forecast(request)) cli_run_forecast_print(outcome, out);
 }

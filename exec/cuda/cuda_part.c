@@ -49,6 +49,8 @@ static status enter_device(CUdevice *device, error_message *err)
     // Hands of the host to the GPU: more than the default of 8, or streams of several stages share
     // one. Read when the context is made.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    // A kernel that is loaded at its first launch may wait for those that run.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     const CUresult result = cuInit(0);
     if (result != CUDA_SUCCESS) {
         const char *name = "unknown error";

@@ -91,7 +91,8 @@ typedef struct exec_training {
                                     // be NULL
     const bal_evaluator *evaluator; // leader only; NULL: none
     const bal_plan *plan;           // leader only: the plan of the start, kept unless the policy
-                                    // asks (after iteration 0 the controller then starts); NULL:
+                                    // asks (after the first warm iteration the
+                                    // controller then starts); NULL:
                                     // the balancer's own
     int layer_count;                // leader only: of a device that learns; else the sources'
     const exec_forced_plan *forced; // leader only, [forced_count]: if there are any, nobody asks
@@ -105,6 +106,8 @@ typedef struct exec_training {
     const char *checkpoint_read;  // path, or NULL; leader only, as are the next two
     const char *checkpoint_write; // path, or NULL
     int checkpoint_every;         // iterations; 0: only after the last
+    int warmup_count;             // leader only: of a device that learns, first iterations that no
+                                  // decision is made from: they are slower than any later one
     bool profiles_always;         // leader only: a device that learns is profiled in every
                                   // iteration, whatever the policy asks for
     bool distributes_decisions;   // leader only: the balancer `diffusion` runs with messages

@@ -88,7 +88,7 @@ static status follow_forced(exec_leader *leader, bal_training_iteration *record,
     return STATUS_OK;
 }
 
-/// Starts the controller after the first iteration, with what has been measured of it.
+/// Starts the controller after the first warm iteration, with what has been measured of it.
 static status start_late(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     TRY(bal_controller_start(leader->controller, &leader->profile, &leader->decision, err));
@@ -131,11 +131,12 @@ static bool keeps_start(const exec_leader *leader)
 status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     const int64_t begin_ns = now_ns(leader);
+    const int first_warm = leader->first_iteration + leader->execution->warmup_count;
     if (leader->execution->forced_count > 0) {
         TRY(follow_forced(leader, record, err));
     } else if (leader->is_controlled) {
         TRY(observe(leader, record, err));
-    } else if (!keeps_start(leader)) {
+    } else if (record->iteration >= first_warm && !keeps_start(leader)) {
         TRY(start_late(leader, record, err));
     }
     if (!record->was_asked) return STATUS_OK;

@@ -87,6 +87,22 @@ cp "$root/README.md" text.txt
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
 [ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
 
+# What its first warm iterations let expect of the rest, and where the error comes from.
+parts=$(sed 's/.*"error_from":{\([^}]*\)}.*/\1/; s/"[a-z]*"://g; s/,/+/g; s/+-/-/g' even.json)
+awk -v parts="$parts" -v error="$(sed 's/.*"forecast":{\([^}]*\)"tolerance.*/\1/' even.json |
+    sed 's/.*"error_ratio":\([^,]*\),.*/\1/')" \
+    'BEGIN { gsub(/-/, "+-", parts); n = split(parts, part, "+"); for (i = 1; i <= n; i++) sum += part[i];
+        exit !(error != "" && sum - error < 1e-9 && error - sum < 1e-9) }' || fail "$parts do not make the error"
+[ "$(value even.json profile_iterations)" = 3 ] || fail 'iterations of the profile'
+"$dynmo" run train.json --device cpu --row even --iterations 12 --tolerance 0.000001 >out 2>err
+[ $? -eq 4 ] || fail 'an error beyond the tolerance is no failure'
+grep -q '^forecast from 3 iterations after a warm-up of 1: ' out || fail "the forecast: $(cat out)"
+grep -q 'more than the tolerance of 0.0001 %' err || fail "beyond the tolerance: $(cat err)"
+"$dynmo" run train.json --device cpu --row even --iterations 12 --tolerance 1000000 >out 2>err ||
+    fail "within the tolerance: $(cat err)"
+"$dynmo" run train.json --device cpu --row even --iterations 4 --tolerance 1 >out 2>err
+[ $? -eq 5 ] || fail 'nothing was forecast, and that was decided'
+
 # What was measured, composed, is what the simulator makes of it.
 "$dynmo" run train.json --device cpu --clock nominal --json >nominal.json || fail 'the nominal clock'
 [ "$(value nominal.json different_ops)" = 0 ] || fail 'composed ops differ'
@@ -176,6 +192,10 @@ refuse 2 "--row: the study has no row 'odd'; it has 'partition every:2', 'even'"
 refuse 2 '--text: device timed trains nothing; cpu and cuda do' train.json --text text.txt
 refuse 2 '--trace: device cpu measures its ops; only timed is told how long they take' \
     train.json --device cpu --trace run.db
+refuse 2 '--tolerance: of devices that measure, cpu and cuda under the clocks queue and real' \
+    train.json --device cpu --clock nominal --tolerance 0.1
+refuse 2 '--warmup: of devices that measure, cpu and cuda under the clocks queue and real' train.json --warmup 2
+refuse 2 '--tolerance: 0 is outside [1e-06, 1e+06]' train.json --device cpu --tolerance 0
 refuse 2 '--transport nccl: moves the memory of GPUs; device cpu has none' \
     train.json --device cpu --transport nccl
 refuse 2 "plan.json is a plan: --trace, or --model and --hardware, have to say how long its ops take" plan.json

@@ -1,9 +1,11 @@
+# shellcheck shell=sh disable=SC2086,SC2034
 # Usage: sh tests/gpu/run_all.sh RESULTS [BIN] [--stage N]
 # Everything that one GPU can settle, in four stages of at most 8 minutes each; all, or the one that is named:
 #   1  kernels beside plain C, and under each tool of compute-sanitizer
 #   2  training: the same bits under every plan, schedule and migration; a trace of each mechanism
 #   3  figures: products and attention beside cuBLASLt alone and PyTorch, what an op costs beside its
-#      kernels, and the simulator beside execution, which fails beyond a stated error
+#      kernels, and execution beside what the simulator says from its first warm iterations, which fails
+#      beyond 3 % for one plan and 10 % where layers move (TOLERANCE)
 #   4  the node's hardware file
 # For a machine with a GPU of compute capability 8.0 or later, its driver and cuBLAS 13; nothing else. BIN
 # holds the programs with their libraries; where it is not given they are in bin/ of what
@@ -13,7 +15,6 @@
 #
 # SMOKE=1 takes the smallest sizes, for a trial on an emulated GPU (tests/gpu/pack.sh --emulated);
 # DEVICE=cpu plays the runs on the host. Neither says anything about time: TOLERANCE is 10 then.
-# shellcheck disable=SC2086 # lists of words
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 stage_count=4
@@ -45,6 +46,9 @@ preset_of_gpu() {
 }
 mechanisms='moe mod early-exit pruning freezing sparse-attention'
 
+# Options of runs whose times are looked at elsewhere.
+unjudged='--warmup 0 --tolerance 1000'
+
 stage_1() {
     step kernels 120 "$bin/gpu_test_kernels" $smoke
     for tool in memcheck racecheck synccheck initcheck; do
@@ -58,19 +62,19 @@ stage_2() {
     for stages in 1 2 4 8; do
         if [ "$stages" -gt $((layers + 2)) ]; then continue; fi
         write_study bits even "$stages" zb-h1 '{"balancer":"even"}'
-        run_study bits 40 "even-$stages-zb-h1" $computes
+        run_study bits 40 "even-$stages-zb-h1" $computes $unjudged
     done
     for schedule in gpipe 1f1b zb-h2 interleaved-1f1b zb-v; do
         write_study bits even 2 $schedule '{"balancer":"even"}'
-        run_study bits 40 "even-2-$schedule" $computes
+        run_study bits 40 "even-2-$schedule" $computes $unjudged
     done
     write_study bits moving 4 zb-h1 '{"balancer":"parameters","policy":"every:1"}'
-    run_study bits 40 moving-4-zb-h1 $computes
+    run_study bits 40 moving-4-zb-h1 $computes $unjudged
     same_hashes bits
     for mechanism in $mechanisms; do
         for stages in 1 4; do
             write_study bits "$mechanism" "$stages" zb-h1 '{"balancer":"parameters","policy":"every:1"}' "$mechanism"
-            run_study "$mechanism" 40 "$mechanism-$stages-zb-h1" $computes
+            run_study "$mechanism" 40 "$mechanism-$stages-zb-h1" $computes $unjudged
         done
         same_hashes "$mechanism"
         began "$mechanism"
@@ -78,7 +82,7 @@ stage_2() {
     write_model trace "$model"
     for mechanism in $mechanisms; do
         write_study trace "$mechanism" 2 zb-h1 '{"balancer":"even"}' "$mechanism"
-        run_study trace 60 "$mechanism-2-zb-h1" $computes --record "$work/$mechanism.db"
+        run_study trace 60 "$mechanism-2-zb-h1" $computes --tolerance 1000 --record "$work/$mechanism.db"
     done
 }
 
@@ -95,14 +99,12 @@ stage_3() {
         if [ "$stages" -gt $((layers + 2)) ]; then continue; fi
         for schedule in 1f1b zb-h1; do
             write_study agreement even "$stages" $schedule '{"balancer":"even"}'
-            run_study agreement 40 "even-$stages-$schedule" $computes
-            within "${TOLERANCE:-0.03}"
+            run_study agreement 40 "even-$stages-$schedule" $computes --tolerance "${TOLERANCE:-0.03}"
         done
     done
     for balancer in parameters partition diffusion makespan; do
         write_study agreement "$balancer" 4 zb-h1 "{\"balancer\":\"$balancer\",\"policy\":\"every:3\"}" mod
-        run_study agreement 40 "$balancer-4-zb-h1" $computes
-        within "${TOLERANCE:-0.10}"
+        run_study agreement 40 "$balancer-4-zb-h1" $computes --tolerance "${TOLERANCE:-0.10}"
     done
 }
 

@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2154
+# shellcheck shell=sh disable=SC2154,SC2034
 # What tests/gpu/run_all.sh and tests/multigpu/run_all.sh share. They set root and stage_count, define stage_N for
 # each and end with run_stages, which ends with 0 if nothing failed.
 
@@ -235,14 +235,4 @@ began() {
     found=$(hashes_of "$1" | cut -d ' ' -f 1)
     if [ -z "$found" ] || [ "$found" = "$(hashes_of bits | cut -d ' ' -f 1)" ]; then outcome=failed; fi
     note "began-$1" $outcome 0 ''
-}
-
-# within RATIO: whether the last run took what the simulator says, to this error.
-within() {
-    error=$(sed -n 's/.*"error_ratio":\([-0-9.e+]*\),.*/\1/p' "$work/$name.log" 2>/dev/null)
-    outcome=beyond
-    if awk -v error="$error" -v most="$1" 'BEGIN { exit !(error != "" && error <= most && -error <= most) }'; then
-        outcome=passed
-    fi
-    note "error-$study" $outcome 0 "$error, at most $1"
 }
