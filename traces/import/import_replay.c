@@ -177,6 +177,22 @@ static void replay_iteration(trace_import *import, play *plays, int64_t first, i
     free(lanes);
 }
 
+/// Iterations of a single rank in which no op ran.
+static void add_empty_iterations(trace_import *import)
+{
+    const trace_recording *recording = &import->recordings[0];
+    int64_t op = 0;
+    for (int place = 0; place < recording->iteration_count && import->rank_count == 1; place++) {
+        const trace_iteration_time *time = &recording->iterations[place];
+        while (op < import->op_count && import->ops[op].iteration < time->iteration) {
+            op++;
+        }
+        if (op < import->op_count && import->ops[op].iteration == time->iteration) continue;
+        import->replay.recorded_ns += time->end_ns - time->begin_ns;
+        import->replay.replayed_ns += time->tail_ns;
+    }
+}
+
 static void sum_gaps(trace_import *import)
 {
     for (int rank = 0; rank < import->rank_count; rank++) {
@@ -215,5 +231,6 @@ void trace_import_replay(trace_import *import, trace_window **windows)
     }
     trace_op_index_free(&index);
     free(plays);
+    add_empty_iterations(import);
     sum_gaps(import);
 }

@@ -56,6 +56,35 @@ class _CudaClock:
         return self.origin_ns + round(self.origin.elapsed_time(begin) * 1e6), span_ns, span_ns
 
 
+_probes = [0]  # stages that torch.distributed.pipelining is probing now
+
+
+def _watch_probes():
+    """Stages run once, forward and backward, to learn the shapes of messages: that is no training.
+
+    The names are those of torch 2.15 and, the last, of versions before it.
+    """
+    if not torch.distributed.is_available():
+        return
+    from torch.distributed.pipelining import PipelineStage
+    for name in ("_forward_metadata_inference", "_backward_metadata_inference",
+                 "_shape_inference"):
+        method = getattr(PipelineStage, name, None)
+        if method is None or hasattr(method, "is_watched"):
+            continue
+
+        @functools.wraps(method)
+        def watched(*args, _method=method, **kwargs):
+            _probes[0] += 1
+            try:
+                return _method(*args, **kwargs)
+            finally:
+                _probes[0] -= 1
+
+        watched.is_watched = True
+        setattr(PipelineStage, name, watched)
+
+
 def _needs_gradient(values):
     return any(isinstance(v, torch.Tensor) and v.requires_grad for v in tree_leaves(values))
 
@@ -111,7 +140,8 @@ class Recorder:
                 f"dynmo it={self.iteration} mb={microbatch} L={layer} {phase}")
             annotation.__enter__()
         window = types.SimpleNamespace(key=(microbatch, layer, phase), annotation=annotation,
-                                       inner=[], hooks=None, begin=self._clock.mark())
+                                       inner=[], hooks=None, is_loss=False,
+                                       begin=self._clock.mark())
         self._open.append(window)
         return window
 
@@ -123,7 +153,7 @@ class Recorder:
         if window.key[2] == "R":  # time of its own, not of the backward around it
             for outer in self._open:
                 outer.inner.append(window)
-        elif window.key[2] != "F" and self._pending[window.key[1]]:
+        elif window.key[2] != "F" and not window.is_loss and self._pending[window.key[1]]:
             self._pending[window.key[1]].popleft()
         self._done.append(window)
 
@@ -187,6 +217,7 @@ class Recorder:
         layer_count: layers of the whole model, if later ones are not in the list.
         """
         layers = list(layers)
+        _watch_probes()
         last = (first_layer + len(layers) if layer_count is None else layer_count) - 1
         for layer, module in enumerate(layers, first_layer):
             self._register(module, layer, layer == last)
@@ -202,7 +233,9 @@ class Recorder:
         self._microbatch = microbatch
 
     def _forward_begin(self, layer, module, args, kwargs):
-        if not self._is_recording or not (module.training or torch.is_grad_enabled()):
+        if not self._is_recording or _probes[0]:
+            return
+        if not (module.training or torch.is_grad_enabled()):
             return
         # torch reports the end of a backward only for positional tensors that need gradients.
         reported = any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args)
@@ -231,7 +264,8 @@ class Recorder:
         self._end(window)
 
     def _backward_begin(self, layer, module, gradients):
-        if not self._is_recording or not self._pending[layer]:
+        self._end_lingering()  # of the loss, which is this layer's too
+        if not self._is_recording or _probes[0] or not self._pending[layer]:
             return
         microbatch, needs_gradient, reported = self._pending[layer][0]
         window = self._begin(microbatch, layer, _backward_phase(module, needs_gradient))
@@ -291,13 +325,33 @@ class Recorder:
             wrap_chunk(name)
 
     def loss(self, function):
-        """Returns the loss function, timed into the F of the layer that ran before it."""
+        """Returns the loss function, timed into the F of the layer that ran before it, and its
+        backward into that of the layer."""
         def timed(*args, **kwargs):
-            if self._latest is None:
+            if self._latest is None or _probes[0]:
                 return function(*args, **kwargs)
             with self._window(*self._latest, "F"):
-                return function(*args, **kwargs)
+                output = function(*args, **kwargs)
+            self._await_loss_backward(output, *self._latest)
+            return output
         return timed
+
+    def _await_loss_backward(self, output, microbatch, layer):
+        """Opens a window when the gradient of the loss is there; the layer's own backward ends it.
+        A stage's backward holds that of the loss already."""
+        pending = next((p for p in self._pending[layer] if p[0] == microbatch), None)
+        losses = [v for v in tree_leaves(output) if isinstance(v, torch.Tensor) and v.requires_grad]
+        if pending is None or not losses:
+            return
+        phase, iteration = _backward_phase(self._modules[layer], pending[1]), self.iteration
+
+        def begin(gradient):
+            if self.iteration == iteration and self._lingering is None:
+                self._lingering = self._begin(microbatch, layer, phase)
+                self._lingering.is_loss = True
+                torch.autograd.Variable._execution_engine.queue_callback(self._end_lingering)
+
+        losses[0].register_hook(begin)
 
     # Rows and files.
 
