@@ -1,5 +1,8 @@
-/// Compares doubles as doubles; cmocka's assert_float_equal casts to float.
+/// Assertions that cmocka lacks: that a call succeeds, and doubles compared as doubles
+/// (assert_float_equal casts to float).
 #pragma once
+
+#include "base/status.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -8,6 +11,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#define assert_ok(call) assert_int_equal(call, STATUS_OK)
 
 #define assert_close(actual, expected, relative)                                                   \
     do {                                                                                           \

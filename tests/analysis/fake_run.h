@@ -117,8 +117,8 @@ static inline void fake_play(const fake_run *run, int iteration, rng *generator,
     const bal_schedule_request request = {.name = run->order != NULL ? run->order : run->schedule,
                                           .rank_count = FAKE_RANKS,
                                           .microbatch_count = FAKE_MICROBATCHES};
-    assert_int_equal(bal_schedule_build(&request, memory, schedule, NULL), STATUS_OK);
-    assert_int_equal(sim_order_compile(schedule, memory, &order, NULL), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, schedule, NULL));
+    assert_ok(sim_order_compile(schedule, memory, &order, NULL));
     sim_timeline_init(schedule, memory, timeline);
     sim_order_play(&order, &costs, NULL, timeline);
 }
@@ -133,7 +133,7 @@ static inline void fake_put_plan(trace_run *run, const fake_run *fake, int itera
              "\"placement\":\"interleaved\",\"schedule\":\"%s\",\"microbatches\":%d,"
              "\"stage_ranks\":[0,1,2,3],\"data_parallel\":1,\"embedding\":false,\"head\":false}",
              cuts[0], cuts[1], cuts[2], cuts[3], cuts[4], fake->schedule, FAKE_MICROBATCHES);
-    assert_int_equal(trace_run_put_plan(run, "row", iteration, json, plan_id, NULL), STATUS_OK);
+    assert_ok(trace_run_put_plan(run, "row", iteration, json, plan_id, NULL));
 }
 
 static inline void fake_put_timeline(trace_run *run, const fake_run *fake, int iteration,
@@ -152,7 +152,7 @@ static inline void fake_put_timeline(trace_run *run, const fake_run *fake, int i
                                   .memory_backward_weight = zero};
     snprintf(label, sizeof label, "timeline/%d/row", iteration);
     ana_timeline_write(&written, &json);
-    assert_int_equal(trace_run_put_result(run, label, json.bytes, NULL), STATUS_OK);
+    assert_ok(trace_run_put_result(run, label, json.bytes, NULL));
     text_free(&json);
 }
 
@@ -168,18 +168,18 @@ static inline void fake_put_rows(trace_run *run, const fake_run *fake, int itera
                                      .makespan_ns = metrics.makespan_ns,
                                      .span_ns = metrics.span_ns,
                                      .busy_ns = metrics.busy_ns};
-    assert_int_equal(trace_run_put_iteration(run, "row", &row, NULL), STATUS_OK);
+    assert_ok(trace_run_put_iteration(run, "row", &row, NULL));
     for (int rank = 0; rank < FAKE_RANKS; rank++) {
         const bal_schedule *schedule = timeline->schedule;
         trace_run_work work = {.iteration = iteration, .place = rank, .rank = rank};
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             work.work_ns += timeline->end_ns[op] - timeline->begin_ns[op];
         }
-        assert_int_equal(trace_run_put_work(run, "row", &work, NULL), STATUS_OK);
+        assert_ok(trace_run_put_work(run, "row", &work, NULL));
     }
     ana_op_times_of(timeline, iteration, memory, &op_times, &count);
     for (int op = 0; op < count; op++) {
-        assert_int_equal(trace_run_put_op_time(run, "row", &op_times[op], NULL), STATUS_OK);
+        assert_ok(trace_run_put_op_time(run, "row", &op_times[op], NULL));
     }
 }
 
@@ -193,7 +193,7 @@ static inline void fake_run_put(trace_store *store, const fake_run *fake)
     arena *memory = arena_create(1 << 16);
     int64_t plan_id = 0;
     char comparison[200];
-    assert_int_equal(trace_run_begin(store, &info, NULL, 0, &run, NULL), STATUS_OK);
+    assert_ok(trace_run_begin(store, &info, NULL, 0, &run, NULL));
     for (int index = 0; index < fake->iteration_count; index++) {
         const int iteration = fake->first_iteration + index;
         bal_schedule schedule;
@@ -211,8 +211,8 @@ static inline void fake_run_put(trace_store *store, const fake_run *fake)
         snprintf(comparison, sizeof comparison,
                  "{\"rows\":[{\"label\":\"row\",\"peak_memory_bytes\":[%lld,1000,1000,1000]}]}",
                  (long long)fake->peak_bytes);
-        assert_int_equal(trace_run_put_result(run, "comparison", comparison, NULL), STATUS_OK);
+        assert_ok(trace_run_put_result(run, "comparison", comparison, NULL));
     }
-    assert_int_equal(trace_run_finish(run, fake->is_unfinished ? &failure : NULL, NULL), STATUS_OK);
+    assert_ok(trace_run_finish(run, fake->is_unfinished ? &failure : NULL, NULL));
     arena_destroy(memory);
 }

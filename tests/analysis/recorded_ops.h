@@ -149,8 +149,8 @@ static inline void plant_replica(const planted *run, int step, int replica, rng 
                                     .memory_backward_weight = costs.zero_ns};
     const bal_schedule_request request = {
         .name = "1f1b", .rank_count = run->stage_count, .microbatch_count = PLANT_MICROBATCHES};
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, NULL), STATUS_OK);
-    assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
+    assert_ok(sim_order_compile(&schedule, memory, &order, NULL));
     sim_timeline_init(&schedule, memory, &timeline);
     sim_order_play(&order, &stages, NULL, &timeline);
     for (int stage = 0; stage < run->stage_count; stage++) {

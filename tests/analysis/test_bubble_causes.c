@@ -41,8 +41,7 @@ static ana_bubble_causes causes_of(const bal_training_iteration *iteration, bool
                                    arena *memory)
 {
     ana_bubble_causes causes = {0};
-    assert_int_equal(ana_bubble_causes_add(&causes, iteration, post_validation, 1, memory, NULL),
-                     STATUS_OK);
+    assert_ok(ana_bubble_causes_add(&causes, iteration, post_validation, 1, memory, NULL));
     return causes;
 }
 
@@ -128,9 +127,7 @@ static void causes_add_up_to_all_idle_time(void **state)
         const bal_training_iteration iteration =
             iteration_of(&problem.schedule, &problem.costs, post_validation, memory);
         ana_bubble_causes causes = {0};
-        assert_int_equal(
-            ana_bubble_causes_add(&causes, &iteration, post_validation, 3, memory, NULL),
-            STATUS_OK);
+        assert_ok(ana_bubble_causes_add(&causes, &iteration, post_validation, 3, memory, NULL));
         int64_t sum = 0;
         for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
             if (causes.cause_ns[cause] < 0) fail_msg("seed %lu: below 0", (unsigned long)seed);

@@ -241,8 +241,7 @@ static void equal_runs_are_fitted_by_what_they_have(void **state)
     ana_calibration found;
     double scratch[128];
 
-    assert_int_equal(ana_calibration_fit(shapes, ms, 5, &settings, memory, &found, NULL),
-                     STATUS_OK);
+    assert_ok(ana_calibration_fit(shapes, ms, 5, &settings, memory, &found, NULL));
 
     const ana_prediction same = ana_calibration_predict(&found, &shape, scratch);
     assert_close(same.mean_ms, 10, 0.01);
@@ -278,8 +277,7 @@ static void draws_spread_as_predictions_do(void **state)
         double sum = 0;
         double squares = 0;
         for (int draw = 0; draw < DRAWS; draw++) {
-            assert_int_equal(ana_calibration_draw(&found, 7, draw, drawn, scratch, NULL),
-                             STATUS_OK);
+            assert_ok(ana_calibration_draw(&found, 7, draw, drawn, scratch, NULL));
             const double factor =
                 ana_calibration_factor(&found, drawn, points[point], 7, draw, point, scratch);
             sum += factor;
@@ -369,9 +367,7 @@ static void the_example_is_what_the_simulator_makes(void **state)
         text_format(&text, "%.4f\n", runs->ms[run]);
     }
 
-    assert_int_equal(
-        file_read("../analysis/calibration/example.csv", 1 << 20, &bytes, &length, NULL),
-        STATUS_OK);
+    assert_ok(file_read("../analysis/calibration/example.csv", 1 << 20, &bytes, &length, NULL));
     assert_string_equal(bytes, text.bytes);
     free(bytes);
     text_free(&text);

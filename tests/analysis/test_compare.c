@@ -41,9 +41,8 @@ static fixture *open_fixture(const char *content)
     const status read =
         ana_study_open(opened->path, NULL, NULL, NULL, opened->memory, &opened->study, &err);
     assert_string_equal(err.message, "");
-    assert_int_equal(read, STATUS_OK);
-    assert_int_equal(ana_setup_open(&opened->study, opened->memory, &opened->setup, &err),
-                     STATUS_OK);
+    assert_ok(read);
+    assert_ok(ana_setup_open(&opened->study, opened->memory, &opened->setup, &err));
     return opened;
 }
 
@@ -62,7 +61,7 @@ static void rows_are_relative_to_even_and_tuned(void **state)
     fixture *given = open_fixture(STUDY(""));
     ana_comparison comparison;
 
-    assert_int_equal(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL), STATUS_OK);
+    assert_ok(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL));
 
     const ana_row *even = &comparison.rows[0];
     const ana_row *tuned = &comparison.rows[1];
@@ -90,9 +89,9 @@ static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
 
     const status played = ana_compare(&given->setup, NULL, given->memory, &comparison, &err);
     assert_string_equal(err.message, "");
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     assert_int_equal(comparison.rows[0].outcome, STATUS_INFEASIBLE);
-    assert_int_equal(comparison.rows[1].outcome, STATUS_OK);
+    assert_ok(comparison.rows[1].outcome);
     ana_comparison_print(&comparison, &out);
     assert_non_null(strstr(out.bytes, "infeasible: "));
     assert_int_equal(ana_compare(&tiny->setup, NULL, tiny->memory, &comparison, &err),
@@ -111,8 +110,7 @@ static void the_same_study_gives_the_same_bytes(void **state)
     for (int round = 0; round < 2; round++) {
         fixture *given = open_fixture(STUDY(""));
         ana_comparison comparison;
-        assert_int_equal(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL),
-                         STATUS_OK);
+        assert_ok(ana_compare(&given->setup, NULL, given->memory, &comparison, NULL));
         ana_comparison_write(&comparison, &out[round]);
         close_fixture(given);
     }
@@ -131,17 +129,15 @@ static void the_record_holds_what_was_played(void **state)
     ana_comparison comparison;
     ana_recorded recorded;
     error_message err = {0};
-    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
-    assert_int_equal(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
-                                         &recording, &err),
-                     STATUS_OK);
+    assert_ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err));
+    assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
+                                  &recording, &err));
     const ana_listener listener = ana_recording_listener(recording);
 
-    assert_int_equal(ana_compare(&given->setup, &listener, given->memory, &comparison, &err),
-                     STATUS_OK);
-    assert_int_equal(ana_recording_finish(recording, &comparison, NULL, &err), STATUS_OK);
+    assert_ok(ana_compare(&given->setup, &listener, given->memory, &comparison, &err));
+    assert_ok(ana_recording_finish(recording, &comparison, NULL, &err));
 
-    assert_int_equal(ana_recorded_open(store, NULL, given->memory, &recorded, &err), STATUS_OK);
+    assert_ok(ana_recorded_open(store, NULL, given->memory, &recorded, &err));
     assert_int_equal(recorded.series_count, 5);
     assert_int_equal(recorded.series[0].count, 3);
     assert_close(recorded.series[0].bubble_ratio[2], comparison.rows[0].result.last.bubble_ratio,
@@ -151,9 +147,7 @@ static void the_record_holds_what_was_played(void **state)
     ana_recorded_before_after(&recorded, &before, &after);
     assert_string_equal(before, "even");
     ana_timeline timeline;
-    assert_int_equal(
-        ana_recorded_timeline(store, &recorded, after, -1, given->memory, &timeline, &err),
-        STATUS_OK);
+    assert_ok(ana_recorded_timeline(store, &recorded, after, -1, given->memory, &timeline, &err));
     assert_int_equal(timeline.iteration, 2);
     assert_int_equal(
         ana_recorded_timeline(store, &recorded, "even", 1, given->memory, &timeline, &err),
@@ -168,16 +162,15 @@ static void the_record_holds_what_was_played(void **state)
                         "on-change', 'partition on-change', 'makespan on-change'");
     trace_run_plan *plans = NULL;
     int plan_count = 0;
-    assert_int_equal(
-        trace_run_plans(store, recorded.info.run_id, given->memory, &plans, &plan_count, &err),
-        STATUS_OK);
+    assert_ok(
+        trace_run_plans(store, recorded.info.run_id, given->memory, &plans, &plan_count, &err));
     assert_true(plan_count >= recorded.series_count);
     for (int index = 0; index < plan_count; index++) {
         json_document *document = NULL;
         bal_plan plan;
         const char *json = plans[index].plan_json;
-        assert_int_equal(json_open_bytes("plan", json, strlen(json), &document, &err), STATUS_OK);
-        assert_int_equal(bal_plan_read(json_root(document), given->memory, &plan, &err), STATUS_OK);
+        assert_ok(json_open_bytes("plan", json, strlen(json), &document, &err));
+        assert_ok(bal_plan_read(json_root(document), given->memory, &plan, &err));
         assert_int_equal(plan.rank_count, given->setup.machine.rank_count);
         json_close(document);
     }
@@ -192,7 +185,7 @@ static void a_store_without_a_simulation_is_told_apart(void **state)
     trace_store *store = NULL;
     ana_recorded recorded;
     error_message err = {0};
-    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    assert_ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err));
 
     assert_int_equal(ana_recorded_open(store, NULL, memory, &recorded, &err), STATUS_INVALID);
 
@@ -215,7 +208,7 @@ static void more_stages_than_layers_are_refused(void **state)
     ana_study study;
     ana_setup setup;
     error_message err = {0};
-    assert_int_equal(ana_study_open(path, NULL, NULL, NULL, memory, &study, &err), STATUS_OK);
+    assert_ok(ana_study_open(path, NULL, NULL, NULL, memory, &study, &err));
 
     assert_int_equal(ana_setup_open(&study, memory, &setup, &err), STATUS_INVALID);
 
@@ -247,8 +240,7 @@ static void what_a_row_is_compared_with_is_played_beside_it(void **state)
     int64_t steps = 0;
     const ana_listener counting = {.step = count_step, .step_context = &steps};
 
-    assert_int_equal(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL),
-                     STATUS_OK);
+    assert_ok(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL));
 
     const ana_row *row = &comparison.rows[0];
     assert_int_equal(steps, 7 * 12); // the row, forecast, foresight, unpacked, even, tuned, no case
@@ -281,8 +273,7 @@ static void without_foresight_only_the_rows_are_played(void **state)
     text_buffer out = {0};
     const ana_listener counting = {.step = count_step, .step_context = &steps};
 
-    assert_int_equal(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL),
-                     STATUS_OK);
+    assert_ok(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL));
     ana_comparison_print(&comparison, &out);
 
     assert_int_equal(steps, 4 * 12); // and even without the case
@@ -312,27 +303,21 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
     int rank_step_count = 0;
     int work_count = 0;
     error_message err = {0};
-    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
-    assert_int_equal(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
-                                         &recording, &err),
-                     STATUS_OK);
+    assert_ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err));
+    assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
+                                  &recording, &err));
     const ana_listener listener = ana_recording_listener(recording);
 
-    assert_int_equal(ana_compare(&given->setup, &listener, given->memory, &comparison, &err),
-                     STATUS_OK);
-    assert_int_equal(ana_recording_finish(recording, &comparison, NULL, &err), STATUS_OK);
+    assert_ok(ana_compare(&given->setup, &listener, given->memory, &comparison, &err));
+    assert_ok(ana_recording_finish(recording, &comparison, NULL, &err));
 
     const ana_course *course = &comparison.rows[0].course;
-    assert_int_equal(trace_run_find(store, NULL, given->memory, &run, &err), STATUS_OK);
-    assert_int_equal(trace_run_decisions(store, run.run_id, "r", given->memory, &decisions,
-                                         &decision_count, &err),
-                     STATUS_OK);
-    assert_int_equal(
-        trace_run_ranks_of(store, run.run_id, "r", given->memory, &ranks, &rank_step_count, &err),
-        STATUS_OK);
-    assert_int_equal(
-        trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &err),
-        STATUS_OK);
+    assert_ok(trace_run_find(store, NULL, given->memory, &run, &err));
+    assert_ok(trace_run_decisions(store, run.run_id, "r", given->memory, &decisions,
+                                  &decision_count, &err));
+    assert_ok(
+        trace_run_ranks_of(store, run.run_id, "r", given->memory, &ranks, &rank_step_count, &err));
+    assert_ok(trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &err));
     assert_true(course->step_count > 1); // it does shrink
     assert_int_equal(decision_count, course->decision_count);
     assert_int_equal(rank_step_count, course->step_count);

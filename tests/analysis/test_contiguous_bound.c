@@ -100,8 +100,7 @@ static void it_is_the_smallest_over_all_plans(void **state)
         ana_contiguous_bound bound;
         arena_reset(memory);
 
-        assert_int_equal(ana_bound_contiguous(&costs, ranks, MICROBATCHES, memory, &bound, NULL),
-                         STATUS_OK);
+        assert_ok(ana_bound_contiguous(&costs, ranks, MICROBATCHES, memory, &bound, NULL));
 
         if (bound.makespan_ns != exhaustive(&costs, ranks)) {
             fail_msg("round %d: %lld is not %lld", round, (long long)bound.makespan_ns,
@@ -122,12 +121,12 @@ static void one_rank_computes_everything(void **state)
                                    .backward_weight_ns = ns};
     ana_contiguous_bound bound;
 
-    assert_int_equal(ana_bound_contiguous(&costs, 1, 4, memory, &bound, NULL), STATUS_OK);
+    assert_ok(ana_bound_contiguous(&costs, 1, 4, memory, &bound, NULL));
     assert_int_equal(bound.makespan_ns, 720);
     assert_int_equal(bound.work_ns, 720);
 
     // On three ranks the last layer starts at 30 and computes 360.
-    assert_int_equal(ana_bound_contiguous(&costs, 3, 4, memory, &bound, NULL), STATUS_OK);
+    assert_ok(ana_bound_contiguous(&costs, 3, 4, memory, &bound, NULL));
     assert_int_equal(bound.makespan_ns, 390);
 }
 

@@ -80,7 +80,7 @@ static void look_at_edges(const ana_graph *graph)
     }
     arena *memory = arena_create(1 << 16);
     ana_graph_links links = {0};
-    assert_int_equal(ana_graph_link(graph, memory, &links, NULL), STATUS_OK);
+    assert_ok(ana_graph_link(graph, memory, &links, NULL));
     for (int node = 0; node < graph->node_count; node++) {
         int link = links.first[node];
         for (int other = 0; other < graph->node_count; other++) {
@@ -163,7 +163,7 @@ static void links_beyond_memory_are_unsupported(void **state)
     ana_graph graph = {0};
     ana_graph_links links = {0};
     error_message err = {0};
-    assert_int_equal(ana_graph_make(ANA_GRAPH_COMPLETE, 8192, &graph, &err), STATUS_OK);
+    assert_ok(ana_graph_make(ANA_GRAPH_COMPLETE, 8192, &graph, &err));
 
     assert_int_equal(ana_graph_link(&graph, memory, &links, &err), STATUS_UNSUPPORTED);
 

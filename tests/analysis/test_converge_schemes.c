@@ -32,9 +32,8 @@ static ana_instance play(const setting *at)
     question.seed = at->seed;
     if (question.gamma == 0) question.gamma = 1;
     arena *memory = arena_create(1 << 20);
-    assert_int_equal(ana_graph_make(at->graph, at->nodes, &graph, &err), STATUS_OK);
-    assert_int_equal(ana_player_open(at->scheme, &graph, &at->options, memory, &player, &err),
-                     STATUS_OK);
+    assert_ok(ana_graph_make(at->graph, at->nodes, &graph, &err));
+    assert_ok(ana_player_open(at->scheme, &graph, &at->options, memory, &player, &err));
     if (ana_instance_play(&player, &question, 0, NULL, &result, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
@@ -142,9 +141,8 @@ static void the_fold_halves_the_squares_in_every_round(void **state)
         const ana_coins coins = {0};
         rng random = rng_init((uint64_t)nodes, 1);
         arena *memory = arena_create(1 << 20);
-        assert_int_equal(ana_graph_make(ANA_GRAPH_COMPLETE, nodes, &graph, NULL), STATUS_OK);
-        assert_int_equal(
-            ana_scheme_open(&ana_scheme_odd_even, &graph, &options, memory, &run, NULL), STATUS_OK);
+        assert_ok(ana_graph_make(ANA_GRAPH_COMPLETE, nodes, &graph, NULL));
+        assert_ok(ana_scheme_open(&ana_scheme_odd_even, &graph, &options, memory, &run, NULL));
         ana_loads_fill(ANA_INITIAL_RANDOM, nodes, &random, load);
         ana_scheme_begin(&run, load, &coins, 0);
         double squares = variance_sum(load, nodes);
@@ -248,7 +246,7 @@ static void combinations_that_mean_nothing_are_refused(void **state)
         ana_scheme_run run = {0};
         error_message err = {0};
         arena *memory = arena_create(1 << 16);
-        assert_int_equal(ana_graph_make(refused[index].graph, 9, &graph, NULL), STATUS_OK);
+        assert_ok(ana_graph_make(refused[index].graph, 9, &graph, NULL));
         assert_int_equal(ana_scheme_open(refused[index].scheme, &graph, &refused[index].options,
                                          memory, &run, &err),
                          refused[index].code);

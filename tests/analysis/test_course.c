@@ -26,9 +26,9 @@ static void only_decisions_that_were_asked_for_are_kept(void **state)
                                           .decision_ns = 5,
                                           .migration_ns = 7};
 
-    assert_int_equal(ana_course_add(&course, &quiet), STATUS_OK);
-    assert_int_equal(ana_course_add(&course, &same), STATUS_OK);
-    assert_int_equal(ana_course_add(&course, &moved), STATUS_OK);
+    assert_ok(ana_course_add(&course, &quiet));
+    assert_ok(ana_course_add(&course, &same));
+    assert_ok(ana_course_add(&course, &moved));
 
     assert_int_equal(course.decision_count, 2);
     assert_int_equal(course.decisions[1].iteration, 2);
@@ -54,7 +54,7 @@ static void ranks_become_a_step_where_anything_of_them_changes(void **state)
                                                .rank_count = ranks[iteration],
                                                .replica_count = replicas[iteration],
                                                .microbatch_count = 4};
-        assert_int_equal(ana_course_add(&course, &played), STATUS_OK);
+        assert_ok(ana_course_add(&course, &played));
     }
 
     assert_int_equal(course.step_count, 4);
@@ -74,7 +74,7 @@ static void many_decisions_are_counted_beyond_what_is_kept(void **state)
     for (int iteration = 0; iteration < ANA_COURSE_MAX + 3; iteration++) {
         const bal_training_iteration played = {
             .iteration = iteration, .was_asked = true, .reason = BAL_REASON_PERIOD};
-        assert_int_equal(ana_course_add(&course, &played), STATUS_OK);
+        assert_ok(ana_course_add(&course, &played));
     }
 
     assert_int_equal(course.decision_count, ANA_COURSE_MAX);

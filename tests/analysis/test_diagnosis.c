@@ -38,10 +38,8 @@ static fixture *diagnose(const int64_t *loads, int sampling, int64_t state_bytes
              "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"},\"foresight\":false,"
              "\"balancing\":%s}",
              ITERATIONS, MICROBATCHES, stages, schedule, ana_diagnosis_rows);
-    assert_int_equal(ana_study_open_text("n", text, opened->memory, &opened->study, &err),
-                     STATUS_OK);
-    assert_int_equal(ana_setup_open(&opened->study, opened->memory, &opened->setup, &err),
-                     STATUS_OK);
+    assert_ok(ana_study_open_text("n", text, opened->memory, &opened->study, &err));
+    assert_ok(ana_setup_open(&opened->study, opened->memory, &opened->setup, &err));
     for (int layer = 0; layer < LAYERS; layer++) {
         opened->state_bytes[layer] = state_bytes;
     }
@@ -54,7 +52,7 @@ static fixture *diagnose(const int64_t *loads, int sampling, int64_t state_bytes
     const status result = ana_diagnose(&opened->setup, &options, NULL, NULL, opened->memory,
                                        &opened->diagnosis, &err);
     assert_string_equal(err.message, "");
-    assert_int_equal(result, STATUS_OK);
+    assert_ok(result);
     return opened;
 }
 
@@ -112,9 +110,8 @@ static void plans_take_what_rows_take(void **state)
     fixture *given = diagnose(loads, 1, 1000000, 4, "1f1b");
     const ana_diagnosis *of = &given->diagnosis;
 
-    assert_int_equal(ana_plans_take(of->setup, of->series,
-                                    of->rows[1].row->result.start_first_layer, true, taken, NULL),
-                     STATUS_OK);
+    assert_ok(ana_plans_take(of->setup, of->series, of->rows[1].row->result.start_first_layer, true,
+                             taken, NULL));
 
     for (int index = 0; index < ITERATIONS; index++) {
         sum += taken[index];

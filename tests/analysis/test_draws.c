@@ -24,10 +24,8 @@ static void open_fixture(fixture *opened, const char *section)
 {
     *opened = (fixture){.memory = arena_create(1 << 16)};
     opened->worker = ana_point_worker_create();
-    assert_int_equal(json_open_bytes("s.json", section, strlen(section), &opened->section, NULL),
-                     STATUS_OK);
-    assert_int_equal(ana_uncertainty_read(json_root(opened->section), &opened->uncertainty, NULL),
-                     STATUS_OK);
+    assert_ok(json_open_bytes("s.json", section, strlen(section), &opened->section, NULL));
+    assert_ok(ana_uncertainty_read(json_root(opened->section), &opened->uncertainty, NULL));
     ana_draws_init(&opened->uncertainty, 4, opened->memory, &opened->draws);
 }
 
@@ -49,7 +47,7 @@ static status add_point(fixture *opened, const char *hardware, int microbatch_si
              "\"pipeline\":{\"stages\":2,\"schedule\":\"1f1b\"},"
              "\"balancing\":[{\"balancer\":\"even\"}]}",
              hardware, microbatch_size);
-    assert_int_equal(ana_point_check(opened->worker, "s.json", text, NULL), STATUS_OK);
+    assert_ok(ana_point_check(opened->worker, "s.json", text, NULL));
     return ana_draws_add_point(&opened->draws, text, ana_point_worker_setup(opened->worker), err);
 }
 
@@ -70,7 +68,7 @@ static void what_is_assumed_is_uncertain(void **state)
     fixture opened;
     open_fixture(&opened, "{\"draws\":64,\"model_error\":0}");
 
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
 
     const int gemm = find(&opened.draws, "hardware.efficiency.gemm", "h100-sxm");
     const int latency = find(&opened.draws, "cluster.links.inter.latency_ns", "h100-sxm");
@@ -87,8 +85,8 @@ static void values_are_stratified_and_the_same_at_all_points(void **state)
     (void)state;
     fixture opened;
     open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
-    assert_int_equal(add_point(&opened, "h100-sxm", 2, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
+    assert_ok(add_point(&opened, "h100-sxm", 2, NULL));
 
     ana_draws_make(&opened.draws);
 
@@ -110,8 +108,8 @@ static void kinds_of_gpu_are_drawn_apart_and_share_factors_of_their_own(void **s
     fixture opened;
     int same = 0;
     open_fixture(&opened, "{\"draws\":64}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
-    assert_int_equal(add_point(&opened, "b200", 1, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
+    assert_ok(add_point(&opened, "b200", 1, NULL));
     ana_draws_make(&opened.draws);
     const int first = find(&opened.draws, "hardware.efficiency.gemm", "h100-sxm");
     const int second = find(&opened.draws, "hardware.efficiency.gemm", "b200");
@@ -134,9 +132,9 @@ static void points_of_one_shape_share_the_error_of_the_cost_model(void **state)
     (void)state;
     fixture opened;
     open_fixture(&opened, "{\"draws\":64,\"model_error\":0.05}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
-    assert_int_equal(add_point(&opened, "h100-sxm", 2, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
+    assert_ok(add_point(&opened, "h100-sxm", 2, NULL));
     ana_draws_make(&opened.draws);
     double squares = 0;
     int same = 0;
@@ -163,14 +161,13 @@ static void changes_put_the_values_into_the_study(void **state)
     open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
                           "\"cluster.links.inter.latency_ns\":{\"factor\":[2,2]},"
                           "\"hardware.efficiency.gemm\":[0.5,0.7]}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
     ana_draws_make(&opened.draws);
 
     ana_draws_changes(&opened.draws, 0, 5, &changes);
 
-    assert_int_equal(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL),
-                     STATUS_OK);
-    assert_int_equal(ana_point_check(opened.worker, "s.json", changed.bytes, NULL), STATUS_OK);
+    assert_ok(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL));
+    assert_ok(ana_point_check(opened.worker, "s.json", changed.bytes, NULL));
     const ana_setup *setup = ana_point_worker_setup(opened.worker);
     assert_non_null(setup);
     assert_int_equal(setup->hardware.inter_node.latency_ns, 20000);
@@ -194,17 +191,13 @@ static void a_draw_of_the_values_that_are_there_is_the_point(void **state)
                           "\"cluster.links.inter.latency_ns\":{\"factor\":[1,1]},"
                           "\"cluster.links.intra.bytes_per_s\":{\"factor\":[1,1]},"
                           "\"hardware.efficiency.attention\":{\"factor\":[1,1]}}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
     ana_draws_make(&opened.draws);
     ana_draws_changes(&opened.draws, 0, 0, &changes);
-    assert_int_equal(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL),
-                     STATUS_OK);
+    assert_ok(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL));
 
-    assert_int_equal(
-        ana_point_evaluate(opened.worker, "s.json", opened.texts[0], NULL, &as_it_is, NULL),
-        STATUS_OK);
-    assert_int_equal(ana_point_evaluate(opened.worker, "s.json", changed.bytes, NULL, &drawn, NULL),
-                     STATUS_OK);
+    assert_ok(ana_point_evaluate(opened.worker, "s.json", opened.texts[0], NULL, &as_it_is, NULL));
+    assert_ok(ana_point_evaluate(opened.worker, "s.json", changed.bytes, NULL, &drawn, NULL));
 
     assert_int_equal(drawn.refusal, ANA_REFUSAL_NONE);
     assert_true(drawn.iteration_ns == as_it_is.iteration_ns && as_it_is.iteration_ns > 0);
@@ -220,11 +213,9 @@ static void whole_numbers_are_found_out(void **state)
     open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
                           "\"training.microbatches\":[4,9],"
                           "\"hardware.efficiency.memory\":[0.5,0.9]}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
 
-    assert_int_equal(
-        ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, NULL),
-        STATUS_OK);
+    assert_ok(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, NULL));
 
     assert_true(opened.draws.inputs[0].is_integer);
     assert_false(opened.draws.inputs[1].is_integer);
@@ -242,7 +233,7 @@ static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
     fixture opened;
     error_message err = {0};
     open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"training.microbatches\":[-4,9]}}");
-    assert_int_equal(add_point(&opened, "h100-sxm", 1, NULL), STATUS_OK);
+    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
 
     assert_int_equal(
         ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, &err),

@@ -143,7 +143,7 @@ static void outputs_name_bounds_causes_stages_and_inputs(void **state)
     assert_non_null(strstr(table.bytes, "this plan, whatever the order of its ops"));
     assert_non_null(strstr(table.bytes, "warm-up and cool-down"));
     assert_non_null(strstr(table.bytes, "assumed"));
-    assert_int_equal(json_open_bytes("json", json.bytes, json.length, &document, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("json", json.bytes, json.length, &document, NULL));
     assert_int_equal(json_count(json_member(json_root(document), "stages")), 4);
     json_close(document);
     text_free(&table);

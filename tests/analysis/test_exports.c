@@ -99,13 +99,10 @@ static void a_layout_gives_every_stage_the_blocks_of_the_plan(void **state)
         }
 
         int total = 0;
-        assert_int_equal(json_open_bytes("m", out.bytes, out.length, &document, &err), STATUS_OK);
+        assert_ok(json_open_bytes("m", out.bytes, out.length, &document, &err));
         const json_value root = json_root(document);
-        assert_int_equal(
-            json_string(json_member(root, "pipeline_model_parallel_layout"), &layout, &err),
-            STATUS_OK);
-        assert_int_equal(json_int(json_member(root, "num_layers"), 1, 1000, &block_count, &err),
-                         STATUS_OK);
+        assert_ok(json_string(json_member(root, "pipeline_model_parallel_layout"), &layout, &err));
+        assert_ok(json_int(json_member(root, "num_layers"), 1, 1000, &block_count, &err));
         assert_int_equal(parse_layout(layout, stages), stage_count);
         for (int stage = 0; stage < stage_count; stage++) {
             assert_int_equal(stages[stage].blocks, count_blocks(&plan, stage));
@@ -144,7 +141,7 @@ static void options_of_older_megatron_are_given_where_the_middle_is_even(void **
                                .stage_ranks = own_ranks,
                                .data_parallel = 1};
 
-        assert_int_equal(ana_export_megatron(&plan, false, memory, &out, NULL), STATUS_OK);
+        assert_ok(ana_export_megatron(&plan, false, memory, &out, NULL));
 
         snprintf(wanted, sizeof wanted,
                  "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
@@ -198,9 +195,9 @@ static void an_order_names_stages_in_model_order(void **state)
     text_buffer as_v = {0};
     text_buffer as_loop = {0};
 
-    assert_int_equal(ana_export_pytorch(&schedule, &as_v, NULL), STATUS_OK);
+    assert_ok(ana_export_pytorch(&schedule, &as_v, NULL));
     schedule.placement = BAL_PLACEMENT_LOOP;
-    assert_int_equal(ana_export_pytorch(&schedule, &as_loop, NULL), STATUS_OK);
+    assert_ok(ana_export_pytorch(&schedule, &as_loop, NULL));
 
     assert_string_equal(as_v.bytes, "(0F0;3B12)OVERLAP_F_B,3I0\n1W3\n");
     assert_string_equal(as_loop.bytes, "(0F0;2B12)OVERLAP_F_B,2I0\n1W3\n");

@@ -35,7 +35,7 @@ static double mean_with_interval(double interval_s)
     const ana_job job = {1e6, 1};
     ana_delivery delivery = {0};
     error_message err = {0};
-    assert_int_equal(ana_delivery_expect(&failures, &job, &delivery, &err), STATUS_OK);
+    assert_ok(ana_delivery_expect(&failures, &job, &delivery, &err));
     return delivery.mean_s;
 }
 
@@ -60,11 +60,11 @@ static void the_mean_is_that_of_the_closed_form(void **state)
     ana_delivery delivery = {0};
     error_message err = {0};
 
-    assert_int_equal(ana_delivery_expect(&failures, &job, &delivery, &err), STATUS_OK);
+    assert_ok(ana_delivery_expect(&failures, &job, &delivery, &err));
     assert_close(delivery.mean_s, 100 * (exp(1) - 1), 1e-12);
 
     // Daly 2006, equation 20: M e^(R/M) (e^((t + d)/M) - 1) for each of ten parts.
-    assert_int_equal(ana_delivery_expect(&restarted, &ten, &delivery, &err), STATUS_OK);
+    assert_ok(ana_delivery_expect(&restarted, &ten, &delivery, &err));
     assert_close(delivery.mean_s, 10 * 100 * exp(0.5) * (exp(1) - 1), 1e-12);
 }
 
@@ -78,8 +78,8 @@ static void without_failures_the_time_is_work_and_checkpoints(void **state)
     double time_s = 0;
     rng random = rng_init(1, 0);
 
-    assert_int_equal(ana_delivery_expect(&failures, &job, &delivery, &err), STATUS_OK);
-    assert_int_equal(ana_delivery_draw(&failures, &job, &random, &time_s, &err), STATUS_OK);
+    assert_ok(ana_delivery_expect(&failures, &job, &delivery, &err));
+    assert_ok(ana_delivery_draw(&failures, &job, &random, &time_s, &err));
 
     assert_close(delivery.mean_s, 1160, 1e-9);
     assert_close(time_s, 1160, 1e-9);
@@ -106,13 +106,11 @@ static void drawn_failures_agree_with_the_closed_form(void **state)
         rng random = rng_init(5, row);
         double sum = 0;
         double squares = 0;
-        assert_int_equal(
-            ana_delivery_expect(&cases[row].failures, &cases[row].job, &delivery, &err), STATUS_OK);
+        assert_ok(ana_delivery_expect(&cases[row].failures, &cases[row].job, &delivery, &err));
         for (int run = 0; run < RUNS; run++) {
             double time_s = 0;
-            assert_int_equal(
-                ana_delivery_draw(&cases[row].failures, &cases[row].job, &random, &time_s, &err),
-                STATUS_OK);
+            assert_ok(
+                ana_delivery_draw(&cases[row].failures, &cases[row].job, &random, &time_s, &err));
             const double off = time_s - delivery.mean_s;
             sum += off;
             squares += off * off;
@@ -135,9 +133,9 @@ static void quantiles_of_many_failures_are_those_of_a_normal(void **state)
     ana_delivery delivery = {0};
     error_message err = {0};
     rng random = rng_init(8, 0);
-    assert_int_equal(ana_delivery_expect(&failures, &job, &delivery, &err), STATUS_OK);
+    assert_ok(ana_delivery_expect(&failures, &job, &delivery, &err));
     for (int run = 0; run < RUNS; run++) {
-        assert_int_equal(ana_delivery_draw(&failures, &job, &random, &times[run], &err), STATUS_OK);
+        assert_ok(ana_delivery_draw(&failures, &job, &random, &times[run], &err));
     }
 
     const ana_error_bar interval = ana_error_bar_of(times, RUNS, scratch);

@@ -15,7 +15,7 @@ static ana_imbalance_split split_of(loads_series *opened, int stages)
     const status result =
         ana_imbalance_split_of(&opened->series, stages, opened->memory, &split, &err);
     assert_string_equal(err.message, "");
-    assert_int_equal(result, STATUS_OK);
+    assert_ok(result);
     return split;
 }
 
@@ -304,8 +304,7 @@ static void times_that_do_not_fit_are_invalid(void **state)
     ana_imbalance_split split;
     error_message err = {0};
 
-    assert_int_equal(ana_imbalance_split_of(&given->series, 2, given->memory, &split, &err),
-                     STATUS_OK);
+    assert_ok(ana_imbalance_split_of(&given->series, 2, given->memory, &split, &err));
     loads_close(given);
     const int64_t larger = INT64_MAX / 9;
     const int64_t too_many[] = {larger, larger, larger, larger};

@@ -27,9 +27,8 @@ static void every_sample_is_an_iteration(void **state)
     bool changed = false;
     fill(loads);
 
-    assert_int_equal(
-        ana_series_read(&port, ITERATIONS, ana_series_limits_default(), memory, &series, NULL),
-        STATUS_OK);
+    assert_ok(
+        ana_series_read(&port, ITERATIONS, ana_series_limits_default(), memory, &series, NULL));
 
     assert_int_equal(series.count, 10);
     assert_int_equal(series.sample_count, 10);
@@ -38,7 +37,7 @@ static void every_sample_is_an_iteration(void **state)
     assert_int_equal(ana_series_load_ns(&series, 3, 2), 302);
     assert_int_equal(ana_series_before(&series, 3)[LAYERS], 300 + 301 + 302);
     const bal_cost_source again = ana_series_source(&series);
-    assert_int_equal(again.costs_at(again.context, 3, &costs, &changed, NULL), STATUS_OK);
+    assert_ok(again.costs_at(again.context, 3, &costs, &changed, NULL));
     assert_true(changed);
     assert_int_equal(costs.forward_ns[1] + costs.backward_input_ns[1], 301);
 }
@@ -56,8 +55,7 @@ static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
         ana_series series;
         limits.count_max = limit;
 
-        assert_int_equal(ana_series_read(&port, ITERATIONS, limits, memory, &series, NULL),
-                         STATUS_OK);
+        assert_ok(ana_series_read(&port, ITERATIONS, limits, memory, &series, NULL));
 
         assert_true(series.count <= limit);
         assert_true(series.stride == 1 || 2 * series.count > limit);
@@ -96,11 +94,11 @@ static void microbatches_give_way_to_their_mean_where_they_do_not_fit(void **sta
     ana_series series;
     ana_series_limits limits = ana_series_limits_default();
 
-    assert_int_equal(ana_series_read(&port, 5, limits, memory, &series, NULL), STATUS_OK);
+    assert_ok(ana_series_read(&port, 5, limits, memory, &series, NULL));
     assert_false(series.drops_columns);
     assert_int_equal(series.costs[4].microbatch_count, 2);
     limits.numbers_max = 5 * 2 * 9; // five samples of one column each
-    assert_int_equal(ana_series_read(&port, 5, limits, memory, &series, NULL), STATUS_OK);
+    assert_ok(ana_series_read(&port, 5, limits, memory, &series, NULL));
     assert_true(series.drops_columns);
     assert_int_equal(series.count, 5);
     assert_int_equal(series.costs[4].microbatch_count, 1);

@@ -197,7 +197,7 @@ static void what_results_depend_on_makes_another_run(void **state)
     other.command_line = "dynmo study s.json --json";
     assert_int_equal(state_of(&other), ANA_KEPT_COMPLETE);
 
-    assert_int_equal(file_write(model, "{ }", 3, NULL), STATUS_OK); // a file that it names
+    assert_ok(file_write(model, "{ }", 3, NULL)); // a file that it names
     assert_int_equal(state_of(&options), ANA_KEPT_NEW);
 }
 
@@ -290,7 +290,7 @@ static void merged_shards_are_the_whole(void **state)
     work whole = uninterrupted();
     play_shards(3);
 
-    assert_int_equal(merge(3, &merged), STATUS_OK);
+    assert_ok(merge(3, &merged));
     assert_int_equal(merged.item_count, ITEMS);
     assert_int_equal(merged.shard_count, 3);
     assert_int_equal(play(&options, &whole, STATUS_OK, &report), ANA_KEPT_RESUMED);

@@ -44,13 +44,12 @@ static void points_are_those_of_nested_loops(void **state)
     text_buffer looped = {0};
     int64_t number = 0;
 
-    assert_int_equal(open_text(&opened,
-                               STUDY(",\"vary\":{\"pipeline.stages\":[2,3,4],"
-                                     "\"training.microbatches\":[8,16]},\"alternatives\":{\"gpu\":"
-                                     "{\"a\":{\"cluster.gpus\":8},\"b\":{\"cluster.gpus\":16,"
-                                     "\"training.dtype\":\"float16\"}}}"),
-                               0),
-                     STATUS_OK);
+    assert_ok(open_text(&opened,
+                        STUDY(",\"vary\":{\"pipeline.stages\":[2,3,4],"
+                              "\"training.microbatches\":[8,16]},\"alternatives\":{\"gpu\":"
+                              "{\"a\":{\"cluster.gpus\":8},\"b\":{\"cluster.gpus\":16,"
+                              "\"training.dtype\":\"float16\"}}}"),
+                        0));
     assert_int_equal(opened.matrix.point_count, 12);
     for (int stages = 2; stages <= 4; stages++) {
         for (int microbatches = 8; microbatches <= 16; microbatches += 8) {
@@ -60,15 +59,13 @@ static void points_are_those_of_nested_loops(void **state)
                 ana_matrix_values(&opened.matrix, number, value);
                 text_clear(&point);
                 text_clear(&looped);
-                assert_int_equal(ana_matrix_text(&opened.matrix, value, NULL, &point, NULL),
-                                 STATUS_OK);
+                assert_ok(ana_matrix_text(&opened.matrix, value, NULL, &point, NULL));
                 snprintf(changes, sizeof changes,
                          "{\"pipeline.stages\":%d,\"training.microbatches\":%d,\"cluster.gpus\":%d"
                          "%s}",
                          stages, microbatches, gpus,
                          gpus == 16 ? ",\"training.dtype\":\"float16\"" : "");
-                assert_int_equal(json_change("s.json", opened.matrix.base, changes, &looped, NULL),
-                                 STATUS_OK);
+                assert_ok(json_change("s.json", opened.matrix.base, changes, &looped, NULL));
                 assert_string_equal(point.bytes, looped.bytes);
             }
         }
@@ -82,12 +79,11 @@ static void rows_of_balancing_are_the_last_axis(void **state)
 {
     (void)state;
     fixture opened;
-    assert_int_equal(open_text(&opened,
-                               STUDY(",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":"
-                                     "\"partition\",\"policy\":\"every:2\"}],\"vary\":{"
-                                     "\"pipeline.stages\":[4,2]}"),
-                               0),
-                     STATUS_OK);
+    assert_ok(open_text(&opened,
+                        STUDY(",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":"
+                              "\"partition\",\"policy\":\"every:2\"}],\"vary\":{"
+                              "\"pipeline.stages\":[4,2]}"),
+                        0));
 
     assert_int_equal(opened.matrix.axis_count, 2);
     assert_string_equal(opened.matrix.axes[1].name, "balancing");
@@ -110,8 +106,8 @@ static void a_sample_is_even_on_every_axis_and_the_same_again(void **state)
                              "\"training.iterations\":[1,2,3,4,5,6,7,8,9,10],"
                              "\"cluster.gpus\":[10,20,30,40,50,60,70,80,90,100]}");
 
-    assert_int_equal(open_text(&first, text, POINTS), STATUS_OK);
-    assert_int_equal(open_text(&again, text, POINTS), STATUS_OK);
+    assert_ok(open_text(&first, text, POINTS));
+    assert_ok(open_text(&again, text, POINTS));
 
     assert_int_equal(first.matrix.full_count, 9000);
     assert_in_range(first.matrix.point_count, POINTS - 2, POINTS); // coincidences are taken once
@@ -174,7 +170,7 @@ static void a_thousand_million_points_need_a_sample(void **state)
     assert_refused(text.bytes, STATUS_INVALID,
                    "s.json: the 9 axes have 1000000000 points in all, at most 4000000 are played; "
                    "--sample N --seed s takes N of them, spread evenly over every axis");
-    assert_int_equal(open_text(&opened, text.bytes, 1000), STATUS_OK);
+    assert_ok(open_text(&opened, text.bytes, 1000));
 
     assert_int_equal(opened.matrix.full_count, 1000000000);
     assert_int_equal(opened.matrix.point_count, 1000);
@@ -239,20 +235,20 @@ static void every_path_that_is_known_is_read(void **state)
         ana_study study;
         error_message err = {0};
         write_change(path, &changes);
-        assert_int_equal(json_change("s.json", text, changes.bytes, &changed, &err), STATUS_OK);
+        assert_ok(json_change("s.json", text, changes.bytes, &changed, &err));
         if (ana_study_open_text("s.json", changed.bytes, memory, &study, &err) == STATUS_OK) {
             ana_study_close(&study);
         } else if (strstr(err.message, "unknown key") != NULL) {
             fail_msg("%s: %s", path, err.message);
         }
-        assert_int_equal(ana_study_path_check(path, NULL), STATUS_OK);
+        assert_ok(ana_study_path_check(path, NULL));
         text_free(&changes);
         text_free(&changed);
         arena_destroy(memory);
     }
     error_message err = {0};
-    assert_int_equal(ana_study_path_check("cluster.links", NULL), STATUS_OK);
-    assert_int_equal(ana_study_path_check("dynamism.final_sparsity", NULL), STATUS_OK);
+    assert_ok(ana_study_path_check("cluster.links", NULL));
+    assert_ok(ana_study_path_check("dynamism.final_sparsity", NULL));
     assert_int_equal(ana_study_path_check("model.", &err), STATUS_FORMAT);
     assert_int_equal(ana_study_path_check("", &err), STATUS_FORMAT);
     assert_int_equal(ana_study_path_check("training.global_bach", &err), STATUS_FORMAT);

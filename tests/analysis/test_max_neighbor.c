@@ -116,9 +116,8 @@ static void compare_games(ana_graph_kind kind, int nodes, ana_variant variant, a
     const ana_scheme_options options = {.variant = variant};
     rng random = rng_init(seed, 1);
     arena *memory = arena_create(1 << 20);
-    assert_int_equal(ana_graph_make(kind, nodes, &graph, NULL), STATUS_OK);
-    assert_int_equal(
-        ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, memory, &run, NULL), STATUS_OK);
+    assert_ok(ana_graph_make(kind, nodes, &graph, NULL));
+    assert_ok(ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, memory, &run, NULL));
     fill_game(&graph, variant, &game);
     ana_loads_fill(initial, nodes, &random, game.load);
     ana_scheme_begin(&run, game.load, &coins, 0);
@@ -197,9 +196,8 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
     rng random = rng_init(3, 1);
     const ana_coins coins = ana_coins_make(3, 0);
     const ana_scheme_options options = {0};
-    assert_int_equal(ana_graph_make(ANA_GRAPH_DYNAMIC, 64, &graph, NULL), STATUS_OK);
-    assert_int_equal(
-        ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, memory, &run, NULL), STATUS_OK);
+    assert_ok(ana_graph_make(ANA_GRAPH_DYNAMIC, 64, &graph, NULL));
+    assert_ok(ana_scheme_open(&ana_scheme_max_neighbor, &graph, &options, memory, &run, NULL));
     ana_loads_fill(ANA_INITIAL_RANDOM, 64, &random, load);
     ana_scheme_begin(&run, load, &coins, 0);
 

@@ -130,7 +130,7 @@ static void a_file_of_nccl_tests_is_read_and_small_messages_left_out(void **stat
     }
     text_append(&text, "],\"out_of_bounds\":{\"count\":0,\"okay\":\"true\"}}");
 
-    assert_int_equal(read_text(text.bytes, &found, &err), STATUS_OK);
+    assert_ok(read_text(text.bytes, &found, &err));
 
     assert_int_equal(found.size_count, 3);
     assert_int_equal(found.link.latency_ns, 10000);

@@ -27,7 +27,7 @@ static void other_schedules_follow_from_1f1b(void **state)
     int predict[48];
     ana_schedule_calibration found;
     error_message err = {0};
-    assert_int_equal(ana_measured_table_open("zero-bubble", memory, &from, NULL), STATUS_OK);
+    assert_ok(ana_measured_table_open("zero-bubble", memory, &from, NULL));
     const int fit_count = rows_of(&from, "1f1b", true, fit);
     const int predict_count = rows_of(&from, "1f1b", false, predict);
 
@@ -53,7 +53,7 @@ static void microbatch_sizes_are_the_only_possible_ones(void **state)
     arena *memory = *state;
     table from;
     int rows[48];
-    assert_int_equal(ana_measured_table_open("zero-bubble", memory, &from, NULL), STATUS_OK);
+    assert_ok(ana_measured_table_open("zero-bubble", memory, &from, NULL));
     const int count = rows_of(&from, "1f1b", true, rows);
     static const char *const names[] = {"stages",
                                         "microbatches",
@@ -65,9 +65,8 @@ static void microbatch_sizes_are_the_only_possible_ones(void **state)
     for (int index = 0; index < count; index++) {
         double cells[7];
         for (int name = 0; name < 7; name++) {
-            assert_int_equal(table_number(&from, rows[index], table_column(&from, names[name]), 0,
-                                          1e6, &cells[name], NULL),
-                             STATUS_OK);
+            assert_ok(table_number(&from, rows[index], table_column(&from, names[name]), 0, 1e6,
+                                   &cells[name], NULL));
         }
         // 1F1B without messages: (m + p - 1) (F + B + W).
         const double ideal_s = 1e-3 * (cells[1] + cells[0] - 1) * (cells[3] + cells[4] + cells[5]);
@@ -100,12 +99,10 @@ static void a_factor_comes_back(void **state)
         "c,1f1b,y,1,16,1,2,64,1,64,0,1,1,1,0.5,533.3333333\n";
     table from;
     ana_schedule_calibration found;
-    assert_int_equal(table_open_bytes("t.csv", text, sizeof text - 1, memory, &from, NULL),
-                     STATUS_OK);
+    assert_ok(table_open_bytes("t.csv", text, sizeof text - 1, memory, &from, NULL));
 
-    assert_int_equal(
-        ana_schedule_calibrate(&from, (int[]){0, 1, 2, 3}, 4, (int[]){4}, 1, memory, &found, NULL),
-        STATUS_OK);
+    assert_ok(
+        ana_schedule_calibrate(&from, (int[]){0, 1, 2, 3}, 4, (int[]){4}, 1, memory, &found, NULL));
 
     assert_close(found.compute_factor * found.model_factors[0], 1.25, 1e-3);
     assert_close(found.rows[0].predicted, 533.3333333, 0.02);
@@ -125,7 +122,7 @@ static void assert_refused(const char *order, const char *cells, const char *mes
              "a,1f1b,x,2,8,1,2,64,1,64,0,1,1,1,0.5,100\n"
              "a,%s,x,%s\n",
              order, cells);
-    assert_int_equal(table_open_bytes("t.csv", text, strlen(text), memory, &from, NULL), STATUS_OK);
+    assert_ok(table_open_bytes("t.csv", text, strlen(text), memory, &from, NULL));
 
     assert_int_not_equal(
         ana_schedule_calibrate(&from, (int[]){0, 0, 0, 1}, 4, (int[]){0}, 1, memory, &found, &err),
@@ -142,7 +139,7 @@ static void too_few_rows_are_refused(void **state)
     table from;
     ana_schedule_calibration found;
     error_message err = {0};
-    assert_int_equal(ana_measured_table_open("zero-bubble", memory, &from, NULL), STATUS_OK);
+    assert_ok(ana_measured_table_open("zero-bubble", memory, &from, NULL));
 
     assert_int_equal(
         ana_schedule_calibrate(&from, (int[]){2}, 1, (int[]){0}, 1, memory, &found, &err),

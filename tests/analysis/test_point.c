@@ -32,10 +32,10 @@ static ana_point evaluate(ana_point_worker *worker, const char *changes)
     text_buffer text = {0};
     error_message err = {0};
     ana_point point;
-    assert_int_equal(json_change("s.json", base, changes, &text, &err), STATUS_OK);
+    assert_ok(json_change("s.json", base, changes, &text, &err));
     const status evaluated = ana_point_evaluate(worker, "s.json", text.bytes, NULL, &point, &err);
     assert_string_equal(err.message, "");
-    assert_int_equal(evaluated, STATUS_OK);
+    assert_ok(evaluated);
     text_free(&text);
     return point;
 }
@@ -232,7 +232,7 @@ static void a_point_that_is_written_reads_back(void **state)
         ana_point point = points[each];
         if (point.refusal != ANA_REFUSAL_NONE) point.message = "why";
         ana_point_write(&point, &text);
-        assert_int_equal(ana_point_read(text.bytes, text.length, memory, &read, NULL), STATUS_OK);
+        assert_ok(ana_point_read(text.bytes, text.length, memory, &read, NULL));
         ana_point_write(&read, &again);
         assert_int_equal(again.length, text.length);
         assert_memory_equal(again.bytes, text.bytes, text.length);

@@ -31,8 +31,7 @@ static void write_report(const char *comparison, text_buffer *out, status expect
                                       .imbalance_ratio = imbalance};
     const ana_report_fact fact = {"command", "dynmo <x>"};
     json_document *document = NULL;
-    assert_int_equal(json_open_bytes("c", comparison, strlen(comparison), &document, err),
-                     STATUS_OK);
+    assert_ok(json_open_bytes("c", comparison, strlen(comparison), &document, err));
     const ana_report report = {.title = "T & <T>",
                                .comparison = document,
                                .series = &series,

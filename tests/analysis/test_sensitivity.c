@@ -24,7 +24,7 @@ static void one_percent_of_a_chain_is_its_share(void **state)
     ana_sensitivity found;
 
     // F 1000, 700, F 2000, B 4000, 800, B 3000, W 500: stage 1's W has long ended.
-    assert_int_equal(ana_sensitivity_of(&schedule, &costs, false, memory, &found, NULL), STATUS_OK);
+    assert_ok(ana_sensitivity_of(&schedule, &costs, false, memory, &found, NULL));
 
     assert_int_equal(found.stage_ns[0], 10 + 30 + 5);
     assert_int_equal(found.stage_ns[1], 20 + 40);
@@ -45,9 +45,8 @@ static void shorter_is_never_longer(void **state)
         arena *memory = arena_create(1 << 16);
         const random_problem problem = random_problem_draw(seed, memory);
         ana_sensitivity found;
-        assert_int_equal(
-            ana_sensitivity_of(&problem.schedule, &problem.costs, false, memory, &found, NULL),
-            STATUS_OK);
+        assert_ok(
+            ana_sensitivity_of(&problem.schedule, &problem.costs, false, memory, &found, NULL));
         for (int stage = 0; stage < found.stage_count; stage++) {
             if (found.stage_ns[stage] < 0 || found.link_ns[stage] < 0 ||
                 found.stage_ns[stage] > found.all_ops_ns ||

@@ -113,7 +113,7 @@ static void results_are_put_in_order_whoever_is_faster(void **state)
     work all = {.body = dawdle};
     ana_spread_report report;
 
-    assert_int_equal(spread(&all, 20000, 8, &report, NULL), STATUS_OK);
+    assert_ok(spread(&all, 20000, 8, &report, NULL));
 
     assert_int_equal(all.put_count, 20000);
     assert_int_equal(report.item_count, 20000);
@@ -125,7 +125,7 @@ static void every_worker_begins_and_ends_once(void **state)
     (void)state;
     work all = {0};
 
-    assert_int_equal(spread(&all, 100, 5, NULL, NULL), STATUS_OK);
+    assert_ok(spread(&all, 100, 5, NULL, NULL));
 
     assert_int_equal(atomic_load(&all.begun_workers), 5);
     assert_int_equal(atomic_load(&all.ended_workers), 5);
@@ -136,7 +136,7 @@ static void no_items_are_no_failure(void **state)
     (void)state;
     work all = {0};
 
-    assert_int_equal(spread(&all, 0, 3, NULL, NULL), STATUS_OK);
+    assert_ok(spread(&all, 0, 3, NULL, NULL));
 
     assert_int_equal(all.put_count, 0);
 }
@@ -150,7 +150,7 @@ static void a_shard_does_every_nth_item(void **state)
         ana_spread threads = {.thread_count = 3, .shard = {.index = index, .count = 7}};
         const ana_items items = items_of(&all, 1000);
 
-        assert_int_equal(ana_spread_run(&threads, &items, NULL, NULL), STATUS_OK);
+        assert_ok(ana_spread_run(&threads, &items, NULL, NULL));
 
         assert_int_equal(all.last_put % 7, index);
         assert_int_equal(all.put_count, 142 + (index < 6));
@@ -166,7 +166,7 @@ static void a_shard_without_items_is_no_failure(void **state)
     ana_spread threads = {.thread_count = 3, .shard = {.index = 5, .count = 7}};
     const ana_items items = items_of(&all, 5);
 
-    assert_int_equal(ana_spread_run(&threads, &items, NULL, NULL), STATUS_OK);
+    assert_ok(ana_spread_run(&threads, &items, NULL, NULL));
 
     assert_int_equal(all.put_count, 0);
 }
@@ -191,7 +191,7 @@ static void who_is_far_ahead_waits(void **state)
     (void)state;
     work all = {.body = keep_others_waiting};
 
-    assert_int_equal(spread(&all, 3 * WINDOW, 4, NULL, NULL), STATUS_OK);
+    assert_ok(spread(&all, 3 * WINDOW, 4, NULL, NULL));
 
     assert_int_equal(all.put_count, 3 * WINDOW);
 }

@@ -64,7 +64,7 @@ static void a_short_study_gets_stated_defaults(void **state)
     char trace[128];
     snprintf(trace, sizeof trace, "%s/t.db", file.folder);
 
-    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
 
     assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
     assert_string_equal(study.schedule, "zb-h1");
@@ -82,7 +82,7 @@ static void a_study_in_memory_is_read_as_a_file_is(void **state)
     ana_study study;
     error_message err = {0};
 
-    assert_int_equal(ana_study_open_text("s", STUDY(STAGES), memory, &study, &err), STATUS_OK);
+    assert_ok(ana_study_open_text("s", STUDY(STAGES), memory, &study, &err));
     assert_string_equal(study.path, "s");
     assert_int_equal(study.stage_count, 4);
     assert_int_equal(study.balancing_count, 5);
@@ -101,7 +101,7 @@ static void values_carry_the_origin_that_the_study_states(void **state)
                      "\"sources\":{\"cluster.links\":\"measured\"}"));
     ana_study study;
 
-    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
 
     int measured = 0;
     int given = 0;
@@ -125,12 +125,10 @@ static void the_command_line_overrides_where_costs_come_from(void **state)
     ana_study study;
     error_message err = {0};
 
-    assert_int_equal(ana_study_open(file.path, "other.db", NULL, NULL, memory, &study, &err),
-                     STATUS_OK);
+    assert_ok(ana_study_open(file.path, "other.db", NULL, NULL, memory, &study, &err));
     assert_string_equal(study.trace_path, "other.db");
     ana_study_close(&study);
-    assert_int_equal(ana_study_open(file.path, NULL, "gpt2", "h100-sxm", memory, &study, &err),
-                     STATUS_OK);
+    assert_ok(ana_study_open(file.path, NULL, "gpt2", "h100-sxm", memory, &study, &err));
     assert_null(study.trace_path);
     assert_string_equal(study.model, "gpt2");
     ana_study_close(&study);
@@ -149,7 +147,7 @@ static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
     char hardware[128];
     snprintf(hardware, sizeof hardware, "%s/own.json", file.folder);
 
-    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
 
     assert_string_equal(study.model, "llama-moe-3.5b");
     assert_string_equal(study.hardware, hardware);
@@ -233,7 +231,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                      "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
     ana_study study;
 
-    assert_int_equal(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL), STATUS_OK);
+    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
 
     const ana_balancing *row = study.balancings;
     assert_false(study.foresight);
@@ -323,13 +321,12 @@ static void what_a_study_says_of_its_step_is_read(void **state)
     ana_study study;
     error_message err;
 
-    assert_int_equal(
+    assert_ok(
         open_text(PART("\"training\":{\"accumulation\":3,\"reduction_overlap\":\"regrouped\","
                        "\"step\":{\"kind\":\"post-validation\",\"norm_ns\":5,\"rollback_ns\":6,"
                        "\"unclipped\":7,\"failure_probability\":0.25,\"failures\":[3,9],"
                        "\"seed\":11}}"),
-                  memory, &study, &err),
-        STATUS_OK);
+                  memory, &study, &err));
 
     assert_int_equal(study.round_count, 3);
     assert_int_equal(study.reduction_overlap, BAL_REDUCTION_REGROUPED);
@@ -350,9 +347,7 @@ static void a_step_by_name_validates_after_ten_iterations(void **state)
     ana_study study;
     error_message err;
 
-    assert_int_equal(
-        open_text(PART("\"training\":{\"step\":\"post-validation\"}"), memory, &study, &err),
-        STATUS_OK);
+    assert_ok(open_text(PART("\"training\":{\"step\":\"post-validation\"}"), memory, &study, &err));
 
     assert_true(study.post_validation);
     assert_int_equal(study.validation.unclipped_count, 10);
@@ -366,14 +361,12 @@ static void what_disturbs_a_run_is_read(void **state)
     ana_study study;
     error_message err;
 
-    assert_int_equal(
-        open_text(PART("\"disturbance\":{\"seed\":4,\"op_sigma\":0.1,\"iteration_sigma\":0.2,"
-                       "\"rank_sigma\":0.3,\"stragglers\":{\"probability\":0.5,\"factor\":2},"
-                       "\"messages\":{\"factor\":2.5,\"sigma\":1,\"factor_max\":4},"
-                       "\"links\":[{\"between\":[2,1],\"factor\":4,\"delay_ns\":9,\"from\":3,"
-                       "\"to\":5},{\"between\":[0,1]}]}"),
-                  memory, &study, &err),
-        STATUS_OK);
+    assert_ok(open_text(PART("\"disturbance\":{\"seed\":4,\"op_sigma\":0.1,\"iteration_sigma\":0.2,"
+                             "\"rank_sigma\":0.3,\"stragglers\":{\"probability\":0.5,\"factor\":2},"
+                             "\"messages\":{\"factor\":2.5,\"sigma\":1,\"factor_max\":4},"
+                             "\"links\":[{\"between\":[2,1],\"factor\":4,\"delay_ns\":9,\"from\":3,"
+                             "\"to\":5},{\"between\":[0,1]}]}"),
+                        memory, &study, &err));
 
     const bal_disturbance *read = &study.disturbance;
     assert_int_equal(read->seed, 4);
@@ -390,7 +383,7 @@ static void what_disturbs_a_run_is_read(void **state)
     assert_int_equal(read->links[0].first_iteration, 3);
     assert_int_equal(read->links[0].end_iteration, 6);
     assert_true(read->links[1].time_factor == 1);
-    assert_int_equal(bal_disturbance_check(read, 4, &err), STATUS_OK);
+    assert_ok(bal_disturbance_check(read, 4, &err));
     ana_study_close(&study);
 }
 
@@ -400,10 +393,8 @@ static void how_a_cluster_sends_is_read(void **state)
     ana_study study;
     error_message err;
 
-    assert_int_equal(
-        open_text(PART("\"cluster\":{\"send\":\"rendezvous\",\"links\":{\"shared\":true}}"), memory,
-                  &study, &err),
-        STATUS_OK);
+    assert_ok(open_text(PART("\"cluster\":{\"send\":\"rendezvous\",\"links\":{\"shared\":true}}"),
+                        memory, &study, &err));
 
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);

@@ -39,8 +39,8 @@ static void play(ana_timeline *timeline, arena *memory)
                                .memory_forward = memory_f,
                                .memory_backward_input = memory_b,
                                .memory_backward_weight = memory_w};
-    assert_int_equal(bal_schedule_build(&request, memory, &timeline->schedule, NULL), STATUS_OK);
-    assert_int_equal(sim_order_compile(&timeline->schedule, memory, &order, NULL), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &timeline->schedule, NULL));
+    assert_ok(sim_order_compile(&timeline->schedule, memory, &order, NULL));
     sim_timeline_init(&timeline->schedule, memory, &timeline->timeline);
     sim_order_play(&order, &costs, NULL, &timeline->timeline);
 }
@@ -55,8 +55,8 @@ static void what_is_written_reads_back(void **state)
     play(&written, memory);
 
     ana_timeline_write(&written, &out);
-    assert_int_equal(json_open_bytes("t", out.bytes, out.length, &document, NULL), STATUS_OK);
-    assert_int_equal(ana_timeline_read(document, memory, &read, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("t", out.bytes, out.length, &document, NULL));
+    assert_ok(ana_timeline_read(document, memory, &read, NULL));
 
     const int ops = written.schedule.first_op[RANKS];
     assert_int_equal(read.schedule.first_op[RANKS], ops);
@@ -91,9 +91,9 @@ static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
     play(&timeline, memory);
     const ana_timeline *const timelines[] = {&timeline, &timeline};
 
-    assert_int_equal(ana_perfetto_write(timelines, 2, memory, &out), STATUS_OK);
+    assert_ok(ana_perfetto_write(timelines, 2, memory, &out));
 
-    assert_int_equal(json_open_bytes("t", out.bytes, out.length, &document, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("t", out.bytes, out.length, &document, NULL));
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"X\""), 2 * RANKS * MICROBATCHES * 3);
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"s\""), 2 * 2 * MICROBATCHES);
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"f\""), 2 * 2 * MICROBATCHES);
@@ -131,7 +131,7 @@ static void files_that_are_no_timelines_are_refused(void **state)
         ana_timeline timeline;
         error_message err = {0};
         const char *text = cases[index].text;
-        assert_int_equal(json_open_bytes("t", text, strlen(text), &document, &err), STATUS_OK);
+        assert_ok(json_open_bytes("t", text, strlen(text), &document, &err));
         assert_int_equal(ana_timeline_read(document, memory, &timeline, &err), STATUS_FORMAT);
         assert_string_equal(err.message, cases[index].message);
         json_close(document);

@@ -27,7 +27,7 @@ static status read_runs(const char *text, const char *renamed, const char *const
                         ana_real_runs *runs, error_message *err)
 {
     table from;
-    assert_int_equal(table_open_bytes("r.csv", text, strlen(text), memory, &from, err), STATUS_OK);
+    assert_ok(table_open_bytes("r.csv", text, strlen(text), memory, &from, err));
     return ana_real_runs_read(&from, renamed, constants, memory, runs, err);
 }
 
@@ -38,15 +38,14 @@ static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void
     ana_real_runs runs;
     int value = 0;
 
-    assert_int_equal(read_runs(text, "measured_ms=seen", "tp=2,sequence=512", &runs, NULL),
-                     STATUS_OK);
+    assert_ok(read_runs(text, "measured_ms=seen", "tp=2,sequence=512", &runs, NULL));
 
     assert_string_equal(runs.ignored, "notes");
-    assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, NULL), STATUS_OK);
+    assert_ok(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, NULL));
     assert_int_equal(value, 4);
-    assert_int_equal(ana_real_int(&runs, 1, ANA_REAL_TP, 1, 64, 1, &value, NULL), STATUS_OK);
+    assert_ok(ana_real_int(&runs, 1, ANA_REAL_TP, 1, 64, 1, &value, NULL));
     assert_int_equal(value, 2);
-    assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_PP, 1, 64, 7, &value, NULL), STATUS_OK);
+    assert_ok(ana_real_int(&runs, 0, ANA_REAL_PP, 1, 64, 7, &value, NULL));
     assert_int_equal(value, 7);
     assert_string_equal(ana_real_text(&runs, 1, ANA_REAL_SEQUENCE), "512");
 }
@@ -69,7 +68,7 @@ static void bad_columns_and_cells_are_named(void **state)
     assert_int_equal(read_runs("time\n1\n", "tp", "", &runs, &err), STATUS_INVALID);
     assert_string_equal(err.message, "--columns: 'tp' is no COLUMN=VALUE");
     assert_int_equal(read_runs("time\n1\n", "tp=tensor", "", &runs, &err), STATUS_INVALID);
-    assert_int_equal(read_runs("time,tp\n1,1.5\n", "", "", &runs, NULL), STATUS_OK);
+    assert_ok(read_runs("time,tp\n1,1.5\n", "", "", &runs, NULL));
     assert_int_equal(ana_real_int(&runs, 0, ANA_REAL_TP, 1, 64, 1, &value, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "r.csv:2: tp: '1.5' is not an integer");
 }
@@ -78,7 +77,7 @@ static status study_of(const char *text, ana_real_measured *measured, text_buffe
                        error_message *err)
 {
     ana_real_runs runs;
-    assert_int_equal(read_runs(text, "", "", &runs, err), STATUS_OK);
+    assert_ok(read_runs(text, "", "", &runs, err));
     return ana_real_study_write(&runs, 0, out, measured, err);
 }
 
@@ -88,11 +87,10 @@ static void a_row_becomes_the_study_that_would_have_been_asked(void **state)
     ana_real_measured measured = {0};
     text_buffer out = {0};
 
-    assert_int_equal(study_of("model,system,gpus,precision,gbs,mbs,seq,tp,pp,vp,"
-                              "tokens_per_s_per_gpu\n"
-                              "LLAMA3_70B,B200,64,BF16,256,1,8192,2,4,5,4096\n",
-                              &measured, &out, NULL),
-                     STATUS_OK);
+    assert_ok(study_of("model,system,gpus,precision,gbs,mbs,seq,tp,pp,vp,"
+                       "tokens_per_s_per_gpu\n"
+                       "LLAMA3_70B,B200,64,BF16,256,1,8192,2,4,5,4096\n",
+                       &measured, &out, NULL));
 
     assert_non_null(strstr(out.bytes, "\"model\":\"llama-3-70b\",\"hardware\":\"b200\""));
     assert_non_null(strstr(out.bytes, "\"data_parallel\":8,\"tensor_parallel\":2"));
@@ -146,8 +144,7 @@ static void scores_are_those_worked_out_by_hand(void **state)
         {.has_bar = true, .predicted_ns = 150, .measured_ns = 100, .low_ns = 1, .high_ns = 2},
         {.is_refused = true, .message = "no"},
     };
-    assert_int_equal(read_runs("group,time\nx,1\nx,1\ny,1\ny,1\nx,1\n", "", "", &runs, NULL),
-                     STATUS_OK);
+    assert_ok(read_runs("group,time\nx,1\nx,1\ny,1\ny,1\nx,1\n", "", "", &runs, NULL));
     validation.rows = rows;
 
     ana_validation_score(&validation);

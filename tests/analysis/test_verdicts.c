@@ -250,11 +250,8 @@ static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(vo
             .layer_count = layers, .stage_count = stages, .weight = weight, .first_layer = first};
         bal_answer settled = {0};
         ana_assignment_optimum optimum = {0};
-        assert_int_equal(
-            ana_instance_balance("diffusion-published", &instance, memory, &settled, NULL),
-            STATUS_OK);
-        assert_int_equal(ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL),
-                         STATUS_OK);
+        assert_ok(ana_instance_balance("diffusion-published", &instance, memory, &settled, NULL));
+        assert_ok(ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL));
 
         assert_true(optimum.is_exact);
         assert_int_equal(optimum.low, stages + 1);
@@ -305,9 +302,7 @@ static void the_counterexamples_to_the_guarantee_break_it(void **state)
     for (int tried = 2; tried < 4; tried++) {
         const ana_layer_instance *example = &verdict.cases[tried].example;
         bal_answer settled = {0};
-        assert_int_equal(
-            ana_instance_balance("diffusion-published", example, memory, &settled, NULL),
-            STATUS_OK);
+        assert_ok(ana_instance_balance("diffusion-published", example, memory, &settled, NULL));
         const int64_t best = best_of_all(example);
         const int64_t stages = example->stage_count;
         assert_true(settled.bottleneck_ns * (stages + 1) > best * 2 * stages);

@@ -67,22 +67,21 @@ static int read_array(json_value array, int64_t *out)
     const int count = json_count(array);
     if (json_is_missing(array)) return 0;
     assert_true(count <= MAX);
-    assert_int_equal(json_int64_array(array, count, 0, JSON_INTEGER_MAX, out, NULL), STATUS_OK);
+    assert_ok(json_int64_array(array, count, 0, JSON_INTEGER_MAX, out, NULL));
     return count;
 }
 
 static int64_t integer_of(json_value object, const char *key)
 {
     int64_t value = -1;
-    assert_int_equal(json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, NULL),
-                     STATUS_OK);
+    assert_ok(json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, NULL));
     return value;
 }
 
 static const char *string_of(json_value object, const char *key)
 {
     const char *value = NULL;
-    assert_int_equal(json_string(json_member(object, key), &value, NULL), STATUS_OK);
+    assert_ok(json_string(json_member(object, key), &value, NULL));
     return value;
 }
 
@@ -234,9 +233,7 @@ static void diffusion_published_makes_the_recorded_transfers(void **state)
         assert_int_equal(answer.transfer_count, json_count(transfers));
         for (int move = 0; move < answer.transfer_count; move++) {
             int64_t expected[3];
-            assert_int_equal(
-                json_int64_array(json_element(transfers, move), 3, 0, MAX, expected, NULL),
-                STATUS_OK);
+            assert_ok(json_int64_array(json_element(transfers, move), 3, 0, MAX, expected, NULL));
             assert_int_equal(answer.transfers[move].from, expected[0]);
             assert_int_equal(answer.transfers[move].to, expected[1]);
             assert_int_equal(answer.transfers[move].layer, expected[2]);
@@ -594,8 +591,7 @@ static void makespan_tries_small_first_chunks_that_no_step_leads_to(void **state
     problem.microbatch_count = 16;
     problem.evaluator = &evaluator;
     bal_rank_peaks peaks; // as a controller gives them
-    assert_int_equal(bal_rank_peaks_of("interleaved-1f1b", 4, 2, 16, memory, &peaks, NULL),
-                     STATUS_OK);
+    assert_ok(bal_rank_peaks_of("interleaved-1f1b", 4, 2, 16, memory, &peaks, NULL));
     problem.rank_peaks = &peaks;
 
     const bal_answer answer = answer_of("makespan", &problem, memory);
@@ -690,8 +686,8 @@ static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state
             assert_true(answer.bottleneck_lower_bound_ns <= answer.bottleneck_ns);
             if (answer.first_layer == NULL) continue;
             bal_chain chain;
-            assert_int_equal(bal_chain_of(&problem, memory, &chain, &err), STATUS_OK);
-            assert_int_equal(bal_chain_check(&chain, answer.first_layer, &err), STATUS_OK);
+            assert_ok(bal_chain_of(&problem, memory, &chain, &err));
+            assert_ok(bal_chain_check(&chain, answer.first_layer, &err));
             if (strcmp(table[row].name, "partition") == 0) assert_true(answer.optimal);
         }
     }

@@ -157,7 +157,7 @@ static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **stat
     problem.stage_time_factor_ppb = factor;
     problem.stage_fixed_ns = fixed;
     bal_chain chain;
-    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 1), 5);  // 4.5
     assert_int_equal(bal_chain_load(&chain, 0, 0, 4), 27); // 18 * 1.5
@@ -182,7 +182,7 @@ static void a_stage_waits_for_the_messages_over_both_of_its_cuts(void **state)
     problem.weight = BAL_WEIGHT_TIME_TRANSFER;
     problem.transfer_ns = transfer;
     bal_chain chain;
-    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2 + 20);
     assert_int_equal(bal_chain_load(&chain, 0, 1, 3), 2 + 10 + 30);
@@ -202,7 +202,7 @@ static void microbatches_count_with_their_mean(void **state)
                                       .backward_input_ns = input},
                            .stage_count = 1};
     bal_chain chain;
-    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 1), 2);  // 1.5
     assert_int_equal(bal_chain_load(&chain, 0, 1, 2), 12); // 11.5
@@ -216,7 +216,7 @@ static void parameters_know_neither_factors_nor_fixed_times(void **state)
     problem.stage_time_factor_ppb = (const int64_t[]){2000000000, 2000000000};
     problem.stage_fixed_ns = (const int64_t[]){7, 7};
     bal_chain chain;
-    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
     assert_int_equal(bal_chain_load(&chain, 0, 0, 2), 2);
 }
@@ -230,9 +230,9 @@ static void a_plan_that_breaks_a_rule_is_told_which(void **state)
     problem.stage_memory_bytes = (const int64_t[]){4, 5};
     bal_chain chain;
     error_message err = {0};
-    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
 
-    assert_int_equal(bal_chain_check(&chain, (const int[]){0, 2, 4}, &err), STATUS_OK);
+    assert_ok(bal_chain_check(&chain, (const int[]){0, 2, 4}, &err));
     assert_int_equal(bal_chain_check(&chain, (const int[]){0, 0, 4}, &err), STATUS_INFEASIBLE);
     assert_string_equal(err.message, "stage 0 is left empty: empty stages are not allowed");
     assert_int_equal(bal_chain_check(&chain, (const int[]){0, 3, 4}, &err), STATUS_INFEASIBLE);

@@ -36,7 +36,7 @@ static bal_controller_options options_with(const char *balancer, const char *pol
         .microbatch_count = 4,
         .layer_count = LAYERS,
     };
-    assert_int_equal(bal_policy_parse(policy, &options.policy, NULL), STATUS_OK);
+    assert_ok(bal_policy_parse(policy, &options.policy, NULL));
     return options;
 }
 
@@ -45,8 +45,8 @@ static bal_controller *started(const bal_controller_options *options, const int6
     bal_controller *controller = NULL;
     bal_decision decision;
     const bal_layer_costs layers = costs_of(forward_ns);
-    assert_int_equal(bal_controller_create(options, &controller, NULL), STATUS_OK);
-    assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_create(options, &controller, NULL));
+    assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
     assert_int_equal(decision.reason, BAL_REASON_START);
     return controller;
 }
@@ -56,7 +56,7 @@ static bal_decision observe(bal_controller *controller, int iteration, const int
     bal_decision decision;
     const bal_layer_costs layers = costs_of(forward_ns);
     const bal_profile profile = {.iteration = iteration, .layers = &layers, .changed = true};
-    assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
     return decision;
 }
 
@@ -129,10 +129,10 @@ static void foresight_decides_from_the_next_iteration(void **state)
     bal_profile profile = {.iteration = 0, .layers = &layers, .next = &next};
     bal_decision decision;
 
-    assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
     assert_int_equal(decision.plan.first_layer[1], 3);
     profile = (bal_profile){.iteration = 1, .layers = &layers}; // nothing follows
-    assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
     assert_int_equal(decision.plan.first_layer[1], 2);
 
     bal_controller_destroy(controller);
@@ -186,8 +186,8 @@ static void memory_caps_count_what_the_schedule_holds(void **state)
     for (int64_t cap = 59; cap <= 60; cap++) {
         bal_controller *controller = NULL;
         options.machine.rank_memory_bytes = cap;
-        assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
-        assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_create(&options, &controller, NULL));
+        assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
         assert_int_equal(decision.plan.first_layer[1], cap == 60 ? 3 : 2);
         bal_controller_destroy(controller);
     }
@@ -339,13 +339,13 @@ static void relabelled_places_keep_layers_where_they_are(void **state)
         const bal_profile profile = {.iteration = 1, .layers = &layers};
         bal_decision decision;
 
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
 
         assert_int_equal(decision.plan.first_layer[1], 1);
         assert_int_equal(decision.migration.bytes, relabels == 1 ? 20 : 60);
         assert_int_equal(decision.plan.machine_rank[0], relabels == 1 ? 1 : 0);
         // The next question starts from the ranks as they are now.
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
         assert_int_equal(decision.action, BAL_ACTION_KEEP);
         assert_int_equal(decision.plan.machine_rank[0], relabels == 1 ? 1 : 0);
         bal_controller_destroy(controller);
@@ -377,7 +377,7 @@ static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
                                      .makespan_ns = 1000};
         bal_decision decision;
 
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
 
         assert_int_equal(decision.migration.time_ns, 10);
         assert_int_equal(decision.migration_ns, rows[row].exposed_ns);
@@ -408,12 +408,12 @@ static void a_plan_without_room_to_move_to_is_not_taken(void **state)
                                   .backward_input_ns = none,
                                   .backward_weight_ns = none,
                                   .state_bytes = bytes};
-        assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
-        assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_create(&options, &controller, NULL));
+        assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
 
         layers.forward_ns = uneven;
         const bal_profile profile = {.iteration = 1, .layers = &layers, .changed = true};
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
 
         assert_int_equal(decision.action, cap == 40 ? BAL_ACTION_KEEP : BAL_ACTION_REBALANCE);
         assert_int_equal(decision.reason, cap == 40 ? BAL_REASON_NO_ROOM : BAL_REASON_PERIOD);

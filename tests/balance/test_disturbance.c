@@ -60,7 +60,7 @@ static void a_disturbance_of_nothing_slows_nobody(void **state)
     assert_false(bal_disturbance_has_rank_factors(&none));
     assert_false(bal_disturbance_is_drawn_per_op(&none));
     assert_false(bal_disturbance_changes_links(&none, 0));
-    assert_int_equal(bal_disturbance_check(&none, RANKS, &err), STATUS_OK);
+    assert_ok(bal_disturbance_check(&none, RANKS, &err));
 }
 
 static void factors(const bal_disturbance *disturbance, int iteration, double *factor)

@@ -68,20 +68,18 @@ static double estimate_share(const random_run *run, const char *schedule, arena 
     bal_layer_times times;
     bal_layer_sums sums;
     arena_reset(memory);
-    assert_int_equal(
-        bal_stage_costs_from_layers(&layers, &plan, &machine, NULL, memory, &costs, NULL),
-        STATUS_OK);
+    assert_ok(bal_stage_costs_from_layers(&layers, &plan, &machine, NULL, memory, &costs, NULL));
     const bal_schedule_request request = {.name = schedule,
                                           .rank_count = run->rank_count,
                                           .chunk_count = run->chunk_count,
                                           .microbatch_count = run->microbatch_count,
                                           .costs = &costs};
-    assert_int_equal(bal_schedule_build(&request, memory, &built, NULL), STATUS_OK);
-    assert_int_equal(sim_order_compile(&built, memory, &order, NULL), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &built, NULL));
+    assert_ok(sim_order_compile(&built, memory, &order, NULL));
     sim_summary_init(&order, memory, &summary);
     sim_order_summarise(&order, &costs, NULL, &summary);
     bal_layer_times_init(&times, run->layer_count, memory);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
+    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
     bal_layer_sums_init(&sums, run->layer_count, memory);
     bal_layer_sums_fill(&sums, &times);
     const int64_t estimate =
@@ -139,7 +137,7 @@ static void slow_ranks_and_their_places_count(void **state)
     bal_layer_times times;
     bal_layer_sums sums;
     bal_layer_times_init(&times, 2, memory);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
+    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
     bal_layer_sums_init(&sums, 2, memory);
     bal_layer_sums_fill(&sums, &times);
 

@@ -34,7 +34,7 @@ static void prepare(played_case *at, const int64_t *reduction_ns, int replica_co
     const bal_schedule_request request = {.name = "gpipe", .rank_count = 2, .microbatch_count = 2};
     *at = (played_case){.memory = arena_create(1 << 12)};
     error_message err = {0};
-    assert_int_equal(bal_schedule_build(&request, at->memory, &at->schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, at->memory, &at->schedule, &err));
     assert_int_equal(at->schedule.first_op[2], OPS);
     for (int replica = 0; replica < 2; replica++) {
         at->layers[replica] = (bal_layer_costs){.layer_count = 2,
@@ -57,7 +57,7 @@ static bal_iteration_times times_of(played_case *at)
 {
     bal_iteration_times times;
     error_message err = {0};
-    assert_int_equal(bal_iteration_begin(&at->played, at->memory, &times, &err), STATUS_OK);
+    assert_ok(bal_iteration_begin(&at->played, at->memory, &times, &err));
     for (int replica = 0; replica < at->played.replica_count; replica++) {
         bal_timeline timeline = {
             .schedule = &at->schedule,
@@ -68,9 +68,8 @@ static bal_iteration_times times_of(played_case *at)
             timeline.begin_ns[op] = begin_ns[replica][op];
             timeline.end_ns[op] = end_ns[replica][op];
         }
-        assert_int_equal(
-            bal_iteration_add_timeline(&at->played, replica, &timeline, at->memory, &times, &err),
-            STATUS_OK);
+        assert_ok(
+            bal_iteration_add_timeline(&at->played, replica, &timeline, at->memory, &times, &err));
     }
     bal_iteration_finish(&at->played, &times);
     return times;
@@ -154,11 +153,11 @@ static void the_largest_reduction_over_the_replicas_counts(void **state)
     prepare(&at, few, 2);
     at.layers[1].reduction_ns = many;
 
-    assert_int_equal(bal_reduction_merge(at.layers, 2, 0, 0, at.memory, &merged, &err), STATUS_OK);
+    assert_ok(bal_reduction_merge(at.layers, 2, 0, 0, at.memory, &merged, &err));
     assert_int_equal(merged[0], 300);
     assert_int_equal(merged[1], 900);
     // A ring of 4 sends 3/4 of the bytes, one of 2 a half.
-    assert_int_equal(bal_reduction_merge(at.layers, 2, 2, 4, at.memory, &merged, &err), STATUS_OK);
+    assert_ok(bal_reduction_merge(at.layers, 2, 2, 4, at.memory, &merged, &err));
     assert_int_equal(merged[0], 450);
     const int64_t huge[] = {INT64_MAX / 4, 1};
     at.layers[0].reduction_ns = huge;
@@ -178,9 +177,9 @@ static void op_times_that_do_not_add_up_are_refused(void **state)
     const bal_replica_times replica = {begin, end, end, NULL};
     bal_iteration_times times;
     error_message err = {0};
-    assert_int_equal(bal_iteration_begin(&at.played, at.memory, &times, &err), STATUS_OK);
+    assert_ok(bal_iteration_begin(&at.played, at.memory, &times, &err));
 
-    assert_int_equal(bal_iteration_add(&at.played, 0, &replica, &times, &err), STATUS_OK);
+    assert_ok(bal_iteration_add(&at.played, 0, &replica, &times, &err));
     assert_int_equal(bal_iteration_add(&at.played, 1, &replica, &times, &err), STATUS_INVALID);
 
     assert_string_equal(err.message, "the ns of all ops of 2 replicas do not fit 64 bits");

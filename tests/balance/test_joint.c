@@ -4,6 +4,7 @@
 #include "balance/joint/joint_bound.h"
 #include "balance/joint/joint_order.h"
 #include "balance/joint/joint_walk.h"
+#include "tests/assert_close.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
@@ -102,7 +103,7 @@ static void compare(const joint_case *made, int chunks, bool with_loop, tally *c
     bal_joint_answer answer;
     const bal_joint_question question = {
         .problem = &made->problem, .chunk_count = chunks, .play_budget = BUDGET, .seed = 1};
-    assert_int_equal(bal_joint_layers_of(&made->problem, memory, &sums, NULL), STATUS_OK);
+    assert_ok(bal_joint_layers_of(&made->problem, memory, &sums, NULL));
     int64_t least = least_of_all(&sums, joint_shapes[chunks - 1]);
     if (with_loop) {
         const int64_t of_loop = least_of_all(&sums, joint_shapes[2]);
@@ -184,7 +185,7 @@ static void the_same_seed_and_budget_give_the_same_answer(void **state)
     const bal_joint_question question = {.problem = &made.problem, .play_budget = 5000, .seed = 7};
 
     for (int turn = 0; turn < 2; turn++) {
-        assert_int_equal(bal_joint_search(&question, memory, &answers[turn], NULL), STATUS_OK);
+        assert_ok(bal_joint_search(&question, memory, &answers[turn], NULL));
     }
 
     assert_int_equal(answers[0].makespan_ns, answers[1].makespan_ns);
@@ -209,7 +210,7 @@ static void the_makespan_never_rises_with_the_budget(void **state)
             bal_joint_answer answer;
             const bal_joint_question question = {
                 .problem = &made.problem, .play_budget = budget, .seed = 3};
-            assert_int_equal(bal_joint_search(&question, memory, &answer, NULL), STATUS_OK);
+            assert_ok(bal_joint_search(&question, memory, &answer, NULL));
             assert_true(answer.makespan_ns <= before);
             assert_true(answer.play_count <= budget);
             if (bound != 0) assert_int_equal(answer.lower_bound_ns, bound);
@@ -240,7 +241,7 @@ static void answers_are_what_they_say(void **state)
             int64_t last = 0;
             int64_t plays = 0;
             solved++;
-            assert_int_equal(bal_schedule_check(&answer.order, NULL, NULL), STATUS_OK);
+            assert_ok(bal_schedule_check(&answer.order, NULL, NULL));
             const bal_timeline timeline = reference_play(&answer.order, &answer.costs, memory);
             for (int op = 0; op < answer.order.first_op[ranks]; op++) {
                 if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
@@ -302,7 +303,7 @@ static void no_source_takes_more_than_the_budget(void **state)
         const bal_joint_question question = {
             .problem = &made.problem, .play_budget = budgets[index], .seed = 3};
 
-        assert_int_equal(bal_joint_search(&question, memory, &answer, NULL), STATUS_OK);
+        assert_ok(bal_joint_search(&question, memory, &answer, NULL));
 
         for (int source = 0; source < answer.source_count; source++) {
             plays += answer.sources[source].play_count;

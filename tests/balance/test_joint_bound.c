@@ -4,6 +4,7 @@
 #include "balance/joint/joint_bound.h"
 #include "balance/joint/joint_order.h"
 #include "balance/joint/joint_walk.h"
+#include "tests/assert_close.h"
 #include "tests/balance/joint_cases.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
@@ -33,7 +34,7 @@ static int64_t reference_makespan(const bal_joint_ground *ground, const bal_join
     bal_schedule schedule;
     bal_timeline timeline;
     bal_joint_lines_schedule(&ground->board, lines, "any", memory, &schedule);
-    assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
     timeline = reference_play(&schedule, &ground->costs, memory);
     int64_t last = 0;
     for (int op = 0; op < schedule.first_op[schedule.rank_count]; op++) {
@@ -91,7 +92,7 @@ static void no_order_of_any_partition_is_below_the_bounds(void **state)
         joint_case_init(&made, layers, ranks, 1 + (int)rng_below(&random, 7), &random);
         arena *memory = arena_create(1 << 14);
         bal_joint_layers sums;
-        assert_int_equal(bal_joint_layers_of(&made.problem, memory, &sums, NULL), STATUS_OK);
+        assert_ok(bal_joint_layers_of(&made.problem, memory, &sums, NULL));
         for (int shape = 0; shape < JOINT_SHAPE_COUNT; shape++) {
             const int stages = ranks * joint_shapes[shape].chunk_count;
             int first_layer[STAGES_MAX + 1];
@@ -128,7 +129,7 @@ static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
         int first_layer[STAGES_MAX + 1];
         int found_first[STAGES_MAX + 1];
         int64_t least = INT64_MAX;
-        assert_int_equal(bal_joint_layers_of(&made.problem, memory, &sums, NULL), STATUS_OK);
+        assert_ok(bal_joint_layers_of(&made.problem, memory, &sums, NULL));
         joint_first_partition(first_layer, ranks, layers);
         do {
             const int64_t bound = bal_joint_partition_bound(&sums, joint_shapes[0], first_layer);
@@ -167,10 +168,9 @@ static void a_case_by_hand(void **state)
     bal_joint_layers sums;
     int first_layer[3] = {0};
     int64_t bound = 0;
-    assert_int_equal(bal_joint_layers_of(&problem, memory, &sums, NULL), STATUS_OK);
+    assert_ok(bal_joint_layers_of(&problem, memory, &sums, NULL));
 
-    assert_int_equal(bal_joint_bound(&sums, joint_shapes[0], memory, first_layer, &bound, NULL),
-                     STATUS_OK);
+    assert_ok(bal_joint_bound(&sums, joint_shapes[0], memory, first_layer, &bound, NULL));
 
     assert_int_equal(bound, 21);
     assert_int_equal(first_layer[1], 2);
@@ -197,10 +197,9 @@ static void memory_for_one_microbatch_forces_them_apart(void **state)
                                  .stage_memory_bytes = caps};
     bal_joint_layers sums;
     int64_t bound = 0;
-    assert_int_equal(bal_joint_layers_of(&problem, memory, &sums, NULL), STATUS_OK);
+    assert_ok(bal_joint_layers_of(&problem, memory, &sums, NULL));
 
-    assert_int_equal(bal_joint_bound(&sums, joint_shapes[0], memory, NULL, &bound, NULL),
-                     STATUS_OK);
+    assert_ok(bal_joint_bound(&sums, joint_shapes[0], memory, NULL, &bound, NULL));
 
     assert_int_equal(bound, 5 * (1 + 1 + 1 + 1 + 1)); // F F B B W of each
 }

@@ -23,11 +23,11 @@ static void means_are_rounded_half_up_and_keep_the_bytes(void **state)
     layers.state_bytes = bytes;
 
     bal_layer_times_init(&times, 2, memory);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
+    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
     assert_int_equal(times.forward_ns[0], 4);  // 13 / 3
     assert_int_equal(times.forward_ns[1], 10); // 31 / 3
     layers = costs_with(forward, 2);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
+    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
     assert_int_equal(bal_layer_time_ns(&times, 0), 2); // 1.5
     layers.state_bytes = bytes;
     const bal_layer_costs means = bal_layer_times_costs(&times, &layers);
@@ -60,7 +60,7 @@ static void negative_and_huge_times_are_refused_and_the_largest_are_not(void **s
     assert_string_equal(err.message, "the times of all layers up to forward_ns of layer 1 exceed "
                                      "2305843009213693951 ns");
     layers = costs_with(large, 2);
-    assert_int_equal(bal_layer_times_fill(&times, &layers, NULL), STATUS_OK);
+    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
     assert_int_equal(times.forward_ns[0], INT64_C(1) << 59);
 }
 

@@ -21,8 +21,7 @@ static void layers_that_change_their_rank_move_with_their_state(void **state)
         .first_layer = (const int[]){0, 1, 4, 6}, .rank_count = 3, .chunk_count = 1};
     bal_migration moves;
 
-    assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
 
     assert_int_equal(moves.layer_count, 2);
     assert_int_equal(moves.layer[0], 1);
@@ -43,8 +42,7 @@ static void equal_plans_move_nothing(void **state)
         .first_layer = (const int[]){0, 2, 3, 6}, .rank_count = 3, .chunk_count = 1};
     bal_migration moves;
 
-    assert_int_equal(bal_migration_between(&plan, &plan, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&plan, &plan, &layers, &machine, memory, &moves, NULL));
 
     assert_int_equal(moves.layer_count, 0);
     assert_int_equal(moves.bytes, 0);
@@ -60,8 +58,7 @@ static void a_smaller_pipeline_gives_up_its_last_ranks(void **state)
         .first_layer = (const int[]){0, 3, 6}, .rank_count = 2, .chunk_count = 1};
     bal_migration moves;
 
-    assert_int_equal(bal_migration_between(&from, &to, &layers, NULL, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&from, &to, &layers, NULL, memory, &moves, NULL));
 
     assert_int_equal(moves.layer_count, 3); // 2 to rank 0; 4 and 5 from rank 2 to rank 1
     assert_int_equal(moves.bytes, 300 + 500 + 600);
@@ -79,8 +76,7 @@ static void chunks_count_by_their_rank(void **state)
         .first_layer = cuts, .rank_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_V};
     bal_migration moves;
 
-    assert_int_equal(bal_migration_between(&loop, &v, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&loop, &v, &layers, &machine, memory, &moves, NULL));
 
     assert_int_equal(moves.layer_count, 3); // stages 2 and 3 swap their ranks
     assert_int_equal(moves.layer[0], 3);

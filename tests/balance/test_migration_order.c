@@ -33,12 +33,9 @@ static void full_ranks_that_swap_take_a_detour_over_one_with_room(void **state)
     bal_migration moves;
     bal_migration_steps steps;
     int64_t finish = 0;
-    assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
 
-    assert_int_equal(
-        bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, NULL),
-        STATUS_OK);
+    assert_ok(bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, NULL));
 
     // Layer 0 makes way for layer 3, layer 1 for layer 2.
     assert_int_equal(steps.detour_count, 2);
@@ -51,8 +48,7 @@ static void full_ranks_that_swap_take_a_detour_over_one_with_room(void **state)
     for (int rank = 0; rank < 3; rank++) {
         assert_true(steps.peak_bytes[rank] <= 60);
     }
-    assert_int_equal(
-        bal_migration_finish_ns(&steps, &layers, &machine, NULL, memory, &finish, NULL), STATUS_OK);
+    assert_ok(bal_migration_finish_ns(&steps, &layers, &machine, NULL, memory, &finish, NULL));
     assert_true(finish >= 120); // each rank sends and receives 60 bytes at 1 byte per ns
 }
 
@@ -66,8 +62,7 @@ static void without_a_third_rank_a_full_swap_is_infeasible(void **state)
     bal_migration moves;
     bal_migration_steps steps = {.step_count = -7};
     error_message err = {0};
-    assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
 
     assert_int_equal(
         bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, &err),
@@ -79,9 +74,8 @@ static void without_a_third_rank_a_full_swap_is_infeasible(void **state)
                         "third rank has room");
     assert_int_equal(steps.step_count, -7);
     // With room for a layer on each there is an order without detours.
-    assert_int_equal(bal_migration_order(&from, &moves, &layers, &machine,
-                                         (const int64_t[]){90, 90}, memory, &steps, &err),
-                     STATUS_OK);
+    assert_ok(bal_migration_order(&from, &moves, &layers, &machine, (const int64_t[]){90, 90},
+                                  memory, &steps, &err));
     assert_int_equal(steps.detour_count, 0);
     assert_int_equal(steps.peak_bytes[0], 70); // layer 2 came after layer 0 had gone
     assert_int_equal(steps.peak_bytes[1], 90); // layer 0 came first
@@ -96,8 +90,7 @@ static void a_plan_that_overfills_a_rank_is_named(void **state)
     bal_migration moves;
     bal_migration_steps steps;
     error_message err = {0};
-    assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
 
     assert_int_equal(
         bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, &err),
@@ -116,11 +109,8 @@ static void transfers_begin_when_both_ranks_are_released(void **state)
     bal_migration moves;
     bal_migration_steps steps;
     int64_t finish = 0;
-    assert_int_equal(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL),
-                     STATUS_OK);
-    assert_int_equal(
-        bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, NULL),
-        STATUS_OK);
+    assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
+    assert_ok(bal_migration_order(&from, &moves, &layers, &machine, NULL, memory, &steps, NULL));
 
     // 1 to 0 takes 35 ns, 2 to 3 takes 45: two pairs at once, in one wave.
     assert_int_equal(steps.wave_count, 1);

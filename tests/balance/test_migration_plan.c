@@ -371,14 +371,12 @@ static void relabelling_keeps_layers_where_a_shift_would_move_them(void **state)
     at.before_ranks[0] = 1; // what is first now is on rank 1
     at.before_ranks[1] = 0;
 
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.plan.machine_rank[0], 0);
     // 0 and 1 from rank 1 to 0, 4 and 5 from 0 to 2, 6 from 2 to 3: 2 and 3 stay on rank 1.
     assert_int_equal(choice.migration.bytes, 5000);
     at.options.relabels = true;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     // Now 4 and 5 stay on rank 0, two of the first four on rank 1, 6 or 7 where it is.
     assert_int_equal(choice.migration.bytes, 3000);
     assert_int_equal(choice.migration.time_ns, 21000); // against 22000 in order
@@ -394,19 +392,16 @@ static void neighbours_on_other_nodes_count_for_as_many_iterations(void **state)
     at.before_ranks[2] = 1;
     at.options.relabels = true;
 
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 0);
     assert_int_equal(choice.neighbour_ns, 3 * 2 * 500);
     // In order two of the three cuts are inside nodes: 2 * (50 + 500 + 50) an iteration, against a
     // busiest rank that sends 2 layers and receives 2 at 10000 ns each.
     at.options.neighbour_iterations = 22;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 0);
     at.options.neighbour_iterations = 23;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 4000);
     assert_int_equal(choice.cost_ns, 40000 + 23 * 1200);
 }
@@ -419,19 +414,16 @@ static void a_small_gain_keeps_the_plan_in_force(void **state)
     fill_four(&at, (const int[]){0, 3, 4, 6, 8}, even_cuts); // 300 against 200
 
     at.options.hysteresis_ratio = 0.33;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.bottleneck_ns, 200);
     at.options.hysteresis_ratio = 0.34;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.layer_count, 0);
     assert_int_equal(choice.plan.first_layer[1], 3);
     assert_int_equal(choice.bottleneck_ns, 300);
     // A plan that breaks a cap is not kept.
     at.problem.stage_memory_bytes = (const int64_t[]){2000, 2000, 2000, 2000};
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
 }
 
 /// Ten times the length of the first stage beside the largest load: likes plans with a short one.
@@ -456,16 +448,13 @@ static void cuts_that_the_evaluator_finds_worse_are_not_taken(void **state)
     fill_four(&at, (const int[]){0, 3, 4, 6, 8}, even_cuts);
     at.options.slack_ratio = 0.5; // 300 are within it: nothing needs to move
 
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 0);
     at.problem.evaluator = &evaluator; // 400 against 300
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 0); // within half of it, too
     at.options.slack_ratio = 0.5 - 0.01;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 1000);
     at.problem.evaluator = &broken;
     at.options.hysteresis_ratio = 0.1;
@@ -491,16 +480,12 @@ static void more_slack_never_moves_more_bytes(void **state)
         for (int layer = 0; layer < 8; layer++) {
             at.time_ns[layer] = pick(&random, 40, 160);
         }
-        assert_int_equal(
-            bal_balance(bal_balancer_find("partition"), &at.problem, memory, &answer, NULL),
-            STATUS_OK);
+        assert_ok(bal_balance(bal_balancer_find("partition"), &at.problem, memory, &answer, NULL));
         at.question.first_layer = answer.first_layer;
 
         for (int index = 0; index < SLACK_COUNT; index++) {
             at.options.slack_ratio = slack_ratio[index];
-            assert_int_equal(
-                bal_migration_plan(&at.question, &at.options, memory, &choices[index], NULL),
-                STATUS_OK);
+            assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choices[index], NULL));
         }
 
         for (int index = 0; index < SLACK_COUNT; index++) {
@@ -531,16 +516,14 @@ static void chunks_are_moved_with_their_places(void **state)
     at.problem.placement = BAL_PLACEMENT_V;
     memcpy(at.cuts, (const int[]){0, 2, 3, 7, 8}, sizeof at.cuts);
 
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
 
     assert_int_equal(choice.plan.rank_count, 2);
     assert_int_equal(choice.migration.bytes, 1000);
     assert_int_equal(choice.migration.layer[0], 6);
     // Within twice the largest load nothing needs to move.
     at.options.slack_ratio = 1;
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
     assert_int_equal(choice.migration.bytes, 0);
 }
 
@@ -559,8 +542,7 @@ static void fewer_ranks_of_several_chunks_are_those_that_hold_most(void **state)
     at.problem.chunk_count = 2;
     at.question.first_layer = cuts;
 
-    assert_int_equal(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
 
     // In order 1 and 2 stay on rank 1, 3 and 7 on rank 3.
     assert_int_equal(choice.plan.rank_count, 2);
@@ -609,9 +591,8 @@ static void fill_two_chunks(two_chunks *at, uint64_t seed, arena *memory)
                                         .chunk_count = 2,
                                         .placement = placement};
     bal_placed_owners(&at->before, at->owner);
-    assert_int_equal(bal_rank_peaks_of(is_v ? "v-half" : "interleaved-1f1b", ranks, 2, 2 * ranks,
-                                       memory, &at->peaks, NULL),
-                     STATUS_OK);
+    assert_ok(bal_rank_peaks_of(is_v ? "v-half" : "interleaved-1f1b", ranks, 2, 2 * ranks, memory,
+                                &at->peaks, NULL));
     at->problem = (bal_problem){
         .layers = {.layer_count = layers,
                    .microbatch_count = 1,
@@ -696,10 +677,9 @@ static void two_chunks_within_the_slack_of_their_ranks_move_the_fewest_bytes(voi
         const int64_t load_max =
             answer.bottleneck_ns + (int64_t)((double)answer.bottleneck_ns * at.options.slack_ratio);
 
-        assert_int_equal(bal_migration_plan(&question, &at.options, memory, &choice, NULL),
-                         STATUS_OK);
+        assert_ok(bal_migration_plan(&question, &at.options, memory, &choice, NULL));
 
-        assert_int_equal(bal_chain_of(&at.problem, memory, &chain, NULL), STATUS_OK);
+        assert_ok(bal_chain_of(&at.problem, memory, &chain, NULL));
         const int ranks = at.machine.rank_count;
         const int64_t least =
             at.options.slack_ratio > 0

@@ -177,12 +177,10 @@ static void check_times(run *at, const bal_migration *migration, const bal_migra
         release[rank] = pick(at, 0, 500);
         if (rank < at->machine.rank_count && release[rank] > largest) largest = release[rank];
     }
-    assert_int_equal(
-        bal_migration_finish_ns(steps, &layers, &at->machine, NULL, at->memory, &finish, NULL),
-        STATUS_OK);
-    assert_int_equal(
-        bal_migration_finish_ns(steps, &layers, &at->machine, release, at->memory, &late, NULL),
-        STATUS_OK);
+    assert_ok(
+        bal_migration_finish_ns(steps, &layers, &at->machine, NULL, at->memory, &finish, NULL));
+    assert_ok(
+        bal_migration_finish_ns(steps, &layers, &at->machine, release, at->memory, &late, NULL));
     // No rank is done before its own transfers; a detour may use faster links.
     if (steps->detour_count == 0) {
         assert_true(finish >= migration->time_ns);
@@ -205,7 +203,7 @@ static void migrate(run *at, const bal_migration_choice *choice, tally *seen)
         seen->stuck++;
         return;
     }
-    assert_int_equal(ordered, STATUS_OK);
+    assert_ok(ordered);
     int start[LAYERS];
     memcpy(start, at->owner, sizeof start);
     assert_true(steps.step_count == choice->migration.layer_count + steps.detour_count);
@@ -258,12 +256,12 @@ static void decide(run *at, tally *seen)
     const status balanced =
         bal_balance(bal_balancer_find("partition"), &problem, at->memory, &answer, &err);
     if (balanced == STATUS_INFEASIBLE) return; // so few ranks have too little memory
-    assert_int_equal(balanced, STATUS_OK);
+    assert_ok(balanced);
     const bal_migration_question question = {.problem = &problem,
                                              .first_layer = answer.first_layer,
                                              .before = &before,
                                              .machine = &at->machine};
-    assert_int_equal(bal_migration_plan(&question, &options, at->memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_migration_plan(&question, &options, at->memory, &choice, &err));
     migrate(at, &choice, seen);
 }
 
@@ -299,9 +297,8 @@ static void wander(run *at, tally *seen)
                                             .rank_count = ranks,
                                             .chunk_count = 1,
                                             .machine_rank = machine_rank}};
-    assert_int_equal(bal_migration_between(&before, &choice.plan, &layers, &at->machine, at->memory,
-                                           &choice.migration, NULL),
-                     STATUS_OK);
+    assert_ok(bal_migration_between(&before, &choice.plan, &layers, &at->machine, at->memory,
+                                    &choice.migration, NULL));
     migrate(at, &choice, seen);
 }
 

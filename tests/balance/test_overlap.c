@@ -2,6 +2,7 @@
 /// player's iteration with them.
 #include "balance/metrics.h"
 #include "balance/schedule/overlap.h"
+#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
@@ -17,7 +18,7 @@ static void only_overlapped_ops_get_shorter(void **state)
     const bal_stage_costs costs = dual_costs(memory);
     bal_stage_costs shorter;
 
-    assert_int_equal(bal_overlap_costs(&schedule, &costs, 0.5, memory, &shorter, NULL), STATUS_OK);
+    assert_ok(bal_overlap_costs(&schedule, &costs, 0.5, memory, &shorter, NULL));
 
     assert_int_equal(shorter.microbatch_count, 4);
     for (int rank = 0; rank < 2; rank++) {
@@ -46,7 +47,7 @@ static void a_ratio_of_one_changes_nothing(void **state)
     costs.message_delay_ns = delays;
     bal_stage_costs same;
 
-    assert_int_equal(bal_overlap_costs(&schedule, &costs, 1, memory, &same, NULL), STATUS_OK);
+    assert_ok(bal_overlap_costs(&schedule, &costs, 1, memory, &same, NULL));
 
     const bal_timeline before = reference_play(&schedule, &costs, memory);
     const bal_timeline after = reference_play(&schedule, &same, memory);
@@ -65,9 +66,7 @@ static void a_shorter_pair_shortens_the_iteration(void **state)
     int64_t before_ns = INT64_MAX;
     for (int percent = 100; percent >= 60; percent -= 10) {
         bal_stage_costs shorter;
-        assert_int_equal(
-            bal_overlap_costs(&schedule, &costs, percent / 100.0, memory, &shorter, NULL),
-            STATUS_OK);
+        assert_ok(bal_overlap_costs(&schedule, &costs, percent / 100.0, memory, &shorter, NULL));
         const bal_timeline timeline = reference_play(&schedule, &shorter, memory);
         const int64_t makespan_ns = bal_metrics_of(&timeline).makespan_ns;
         assert_true(makespan_ns < before_ns);

@@ -204,8 +204,8 @@ static void assert_between(const bal_chain *chain, int64_t load, const int *firs
 {
     int earliest[STAGES + 1];
     int latest[STAGES + 1];
-    assert_int_equal(bal_partition_earliest(chain, load, memory, earliest, NULL), STATUS_OK);
-    assert_int_equal(bal_partition_latest(chain, load, NULL, latest, NULL), STATUS_OK);
+    assert_ok(bal_partition_earliest(chain, load, memory, earliest, NULL));
+    assert_ok(bal_partition_latest(chain, load, NULL, latest, NULL));
     for (int cut = 0; cut <= chain->stage_count; cut++) {
         assert_true(earliest[cut] <= first[cut] && first[cut] <= latest[cut]);
     }
@@ -233,7 +233,7 @@ static void assert_equals_oracle(const instance *at, int number, arena *memory)
         plain_judge(at, first, &ours);
         assert_true(ours.feasible && ours.bottleneck == value);
         int flattest[STAGES + 1];
-        assert_int_equal(bal_partition_flattest(&chain, value, memory, flattest, &err), STATUS_OK);
+        assert_ok(bal_partition_flattest(&chain, value, memory, flattest, &err));
         ours = (oracle){0};
         plain_judge(at, flattest, &ours);
         assert_true(ours.feasible && ours.bottleneck == value && ours.squares == best.squares);
@@ -309,7 +309,7 @@ static void a_stage_leaves_a_layer_that_only_the_next_one_can_hold(void **state)
     int first[4];
     int64_t bottleneck = 0;
 
-    assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL), STATUS_OK);
+    assert_ok(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL));
 
     assert_memory_equal(first, ((const int[]){0, 1, 2, 4}), sizeof first);
     assert_int_equal(bottleneck, 2);
@@ -324,10 +324,9 @@ static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
     int first[5];
     int64_t bottleneck = 0;
 
-    assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL), STATUS_OK);
+    assert_ok(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL));
     assert_memory_equal(first, ((const int[]){0, 3, 6, 9, 10}), sizeof first);
-    assert_int_equal(bal_partition_latest(&chain, 3, (const int[]){0, 2, 6, 9, 10}, first, NULL),
-                     STATUS_OK);
+    assert_ok(bal_partition_latest(&chain, 3, (const int[]){0, 2, 6, 9, 10}, first, NULL));
     assert_memory_equal(first, ((const int[]){0, 2, 5, 8, 10}), sizeof first);
 }
 
@@ -382,7 +381,7 @@ static void the_flattest_plan_shares_what_the_head_leaves(void **state)
     const bal_chain chain = chain_of(&problem, memory);
     int first[5];
 
-    assert_int_equal(bal_partition_flattest(&chain, 5, memory, first, NULL), STATUS_OK);
+    assert_ok(bal_partition_flattest(&chain, 5, memory, first, NULL));
 
     assert_memory_equal(first, ((const int[]){0, 2, 4, 6, 7}), sizeof first);
 }
@@ -402,7 +401,7 @@ static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **
     assert_int_equal(bal_partition_1f1b(&chain, 4, memory, first, &value, &err), STATUS_INVALID);
     assert_string_equal(err.message, "loads of up to 2305843009213693952 times 4 microbatches do "
                                      "not fit 64 bits");
-    assert_int_equal(bal_partition_1f1b(&chain, 3, memory, first, &value, &err), STATUS_OK);
+    assert_ok(bal_partition_1f1b(&chain, 3, memory, first, &value, &err));
 }
 
 static void the_1f1b_bound_counts_the_loads_before_a_stage(void **state)

@@ -320,9 +320,7 @@ static void two_chunks_meet_an_exhaustive_search(void **state)
             bal_problem relaxed = at.problem;
             relaxed.allow_empty_stages = true;
             bal_answer loose = {0};
-            assert_int_equal(
-                bal_balance(bal_balancer_find(name_of(&at)), &relaxed, memory, &loose, &err),
-                STATUS_OK);
+            assert_ok(bal_balance(bal_balancer_find(name_of(&at)), &relaxed, memory, &loose, &err));
             gaps += loose.bottleneck_ns < answer.bottleneck_ns;
         }
         arena_destroy(memory);
@@ -424,9 +422,8 @@ static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
         arena *memory = arena_create(1 << 16);
         bal_answer answer = {0};
 
-        assert_int_equal(bal_balance(bal_balancer_find("interleaved-partition"), &at.problem,
-                                     memory, &answer, NULL),
-                         STATUS_OK);
+        assert_ok(bal_balance(bal_balancer_find("interleaved-partition"), &at.problem, memory,
+                              &answer, NULL));
 
         assert_true(answer.bottleneck_ns >= best.bottleneck);
         if (best.bottleneck < 10000) {
@@ -468,16 +465,15 @@ static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void 
         bal_pairs_plan plan;
         int first[49];
         int64_t stage_bottleneck = 0;
-        assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
-        assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &stage_bottleneck, NULL),
-                         STATUS_OK);
+        assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
+        assert_ok(bal_partition_bottleneck(&chain, memory, first, &stage_bottleneck, NULL));
 
-        assert_int_equal(bal_partition_pairs(&chain, memory, &plan, NULL), STATUS_OK);
+        assert_ok(bal_partition_pairs(&chain, memory, &plan, NULL));
 
         assert_int_equal(plan.lower_bound, plan.bottleneck);
         assert_true(plan.bottleneck >= bal_assignment_lower_bound(&chain));
         assert_true(plan.bottleneck <= 2 * stage_bottleneck);
-        assert_int_equal(bal_chain_check(&chain, plan.first_layer, NULL), STATUS_OK);
+        assert_ok(bal_chain_check(&chain, plan.first_layer, NULL));
         // No plan is below: not one found by moving any two cuts together.
         for (int one = 1; one < 48; one++) {
             for (int by = -1; by <= 1; by += 2) {
@@ -599,7 +595,7 @@ static void questions_to_the_table_share_one_limit_of_steps(void **state)
     int64_t step_count = 0;
     int first_layer[9] = {-7};
     bal_pair_outcome outcome = BAL_PAIR_NONE;
-    assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
+    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
     bal_pair_rows_init(&chain, memory, &rows);
     const bal_pair_question ask = {
         .rows = &rows, .value = BAL_PAIR_SQUARES, .load_max = 11, .step_count = &step_count};

@@ -12,7 +12,7 @@ static void assert_refused(const char *text, status code, const char *message)
     bal_plan plan = {.rank_count = -7};
     error_message err = {0};
     arena *memory = arena_create(4096);
-    assert_int_equal(json_open_bytes("p.json", text, strlen(text), &document, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("p.json", text, strlen(text), &document, NULL));
 
     const status result = bal_plan_read(json_root(document), memory, &plan, &err);
 
@@ -46,7 +46,7 @@ static void what_is_written_reads_back_the_same(void **state)
     const int stage_ranks[] = {2, 0, 1};
     bal_schedule order;
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 3, .microbatch_count = 4};
-    assert_int_equal(bal_schedule_build(&request, memory, &order, NULL), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &order, NULL));
     const bal_plan written = {.first_layer = first_layer,
                               .rank_count = 3,
                               .chunk_count = 1,
@@ -63,7 +63,7 @@ static void what_is_written_reads_back_the_same(void **state)
     json_document *document = NULL;
     bal_plan read;
     error_message err = {0};
-    assert_int_equal(json_open_bytes("p.json", out.bytes, out.length, &document, &err), STATUS_OK);
+    assert_ok(json_open_bytes("p.json", out.bytes, out.length, &document, &err));
 
     if (bal_plan_read(json_root(document), memory, &read, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
@@ -178,7 +178,7 @@ static void orders_with_ops_that_do_not_exist_are_refused(void **state)
         json_document *document = NULL;
         bal_plan plan;
         arena *memory = arena_create(4096);
-        assert_int_equal(json_open_bytes("p.json", text, strlen(text), &document, NULL), STATUS_OK);
+        assert_ok(json_open_bytes("p.json", text, strlen(text), &document, NULL));
         assert_int_equal(bal_plan_read(json_root(document), memory, &plan, NULL), STATUS_FORMAT);
         json_close(document);
         arena_destroy(memory);

@@ -12,12 +12,12 @@ static void policies_read_back_as_written(void **state)
 
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         bal_policy policy;
-        assert_int_equal(bal_policy_parse(names[index], &policy, NULL), STATUS_OK);
+        assert_ok(bal_policy_parse(names[index], &policy, NULL));
         bal_policy_name(policy, written);
         assert_string_equal(written, names[index]);
     }
     bal_policy every;
-    assert_int_equal(bal_policy_parse("every-iteration", &every, NULL), STATUS_OK);
+    assert_ok(bal_policy_parse("every-iteration", &every, NULL));
     assert_int_equal(every.period, 1);
 }
 

@@ -117,7 +117,7 @@ static void check_order(const char *name, int ranks, int chunks, int microbatche
     bal_schedule built;
     const bal_schedule_request request = {
         .name = name, .rank_count = ranks, .chunk_count = chunks, .microbatch_count = microbatches};
-    assert_int_equal(bal_schedule_build(&request, memory, &built, NULL), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &built, NULL));
     const bal_rank_peaks peaks = peaks_of(name, ranks, chunks, microbatches, memory);
     for (int rank = 0; rank < ranks; rank++) {
         for (int peak = peaks.first_peak[rank]; peak < peaks.first_peak[rank + 1]; peak++) {

@@ -164,8 +164,7 @@ static double best_bottleneck(const slow_run *run)
         .stage_time_factor_ppb = factor_ppb};
     arena *memory = arena_create(1 << 14);
     bal_answer answer;
-    assert_int_equal(bal_balance(bal_balancer_find("partition"), &problem, memory, &answer, NULL),
-                     STATUS_OK);
+    assert_ok(bal_balance(bal_balancer_find("partition"), &problem, memory, &answer, NULL));
     const double best = (double)answer.bottleneck_ns;
     arena_destroy(memory);
     return best;
@@ -228,7 +227,7 @@ static slow_outcome play(slow_run *run, play_options how)
         .evaluator = &evaluator,
         .migration = {.hysteresis_ratio = how.hysteresis_ratio},
     };
-    assert_int_equal(bal_policy_parse(how.policy, &options.policy, NULL), STATUS_OK);
+    assert_ok(bal_policy_parse(how.policy, &options.policy, NULL));
     arena *memory = arena_create(1 << 14);
     bal_layer_times times;
     bal_controller *controller = NULL;
@@ -240,8 +239,8 @@ static slow_outcome play(slow_run *run, play_options how)
     bal_layer_times_init(&times, LAYERS, memory);
     measure(run, rank_of_layer, &times);
     bal_layer_costs layers = bal_layer_times_costs(&times, &like);
-    assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
-    assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_create(&options, &controller, NULL));
+    assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
     for (int t = 0; t < ITERATIONS; t++) {
         if (t == ONSET) memcpy(run->factor, factor, sizeof factor);
         for (int stage = 0; stage < RANKS; stage++) {
@@ -252,7 +251,7 @@ static slow_outcome play(slow_run *run, play_options how)
         }
         measure(run, rank_of_layer, &times);
         const bal_profile profile = {.iteration = t, .layers = &layers, .changed = true};
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
         if (t < ONSET) continue;
         if (decision.action != BAL_ACTION_KEEP) {
             outcome.move_count++;

@@ -15,7 +15,7 @@ static void rank_counts_that_no_layout_allows_are_named(void **state)
     error_message err = {0};
     bal_repack_options options = bal_repack_options_default();
     options.rank_unit = 4;
-    assert_int_equal(bal_repack_options_check(&options, &machine, &err), STATUS_OK);
+    assert_ok(bal_repack_options_check(&options, &machine, &err));
 
     options.rank_count_min = 6;
     assert_int_equal(bal_repack_options_check(&options, &machine, &err), STATUS_INVALID);
@@ -40,18 +40,17 @@ static void idle_gpus_are_counted_by_rank_and_by_whole_node(void **state)
     bal_gpu_account account = {0};
     error_message err = {0};
 
-    assert_int_equal(bal_gpu_account_of(&layout, NULL, 4, memory, &account, &err), STATUS_OK);
+    assert_ok(bal_gpu_account_of(&layout, NULL, 4, memory, &account, &err));
     assert_int_equal(account.gpu_count, 12);
     assert_int_equal(account.idle_gpu_count, 4); // 4, 5, 10, 11
     assert_int_equal(account.released_rank_count, 4);
     assert_int_equal(account.released_node_count, 0);
-    assert_int_equal(bal_gpu_account_of(&layout, NULL, 2, memory, &account, &err), STATUS_OK);
+    assert_ok(bal_gpu_account_of(&layout, NULL, 2, memory, &account, &err));
     assert_int_equal(account.idle_gpu_count, 8);
     assert_int_equal(account.released_node_count, 1); // 8 to 11
-    assert_int_equal(bal_gpu_account_of(&layout, (const int[]){4, 5}, 2, memory, &account, &err),
-                     STATUS_OK);
+    assert_ok(bal_gpu_account_of(&layout, (const int[]){4, 5}, 2, memory, &account, &err));
     assert_int_equal(account.released_node_count, 1); // 0 to 3
-    assert_int_equal(bal_gpu_account_of(&layout, NULL, 0, memory, &account, &err), STATUS_OK);
+    assert_ok(bal_gpu_account_of(&layout, NULL, 0, memory, &account, &err));
     assert_int_equal(account.released_node_count, 3);
 
     assert_int_equal(bal_gpu_account_of(&layout, (const int[]){6}, 1, memory, &account, &err),
@@ -67,13 +66,13 @@ static void released_ranks_make_further_replicas_of_the_same_batch(void **state)
     error_message err = {0};
 
     // 30 replicas of 24 keep 16 ranks: 240 released make 15 more; 30 * 96 = 45 * 64.
-    assert_int_equal(bal_replication_of(24, 16, 30, 96, &made, &err), STATUS_OK);
+    assert_ok(bal_replication_of(24, 16, 30, 96, &made, &err));
     assert_int_equal(made.further_replica_count, 15);
     assert_int_equal(made.idle_rank_count, 0);
     assert_int_equal(made.microbatch_count, 64);
     assert_int_equal(made.larger_replica_count, 0);
     // 3 replicas of 8 keep 5: 9 released make 1 more, 4 are left; 3 * 10 = 4 * 7 + 2.
-    assert_int_equal(bal_replication_of(8, 5, 3, 10, &made, &err), STATUS_OK);
+    assert_ok(bal_replication_of(8, 5, 3, 10, &made, &err));
     assert_int_equal(made.further_replica_count, 1);
     assert_int_equal(made.idle_rank_count, 4);
     assert_int_equal(made.microbatch_count, 7);
@@ -141,7 +140,7 @@ static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
     bal_repack_choice choice;
     error_message err = {0};
 
-    assert_int_equal(bal_repack_choose(&question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&question, &options, memory, &choice, &err));
 
     assert_int_equal(choice.rank_count, 16); // 16 to 31 ranks all need two layers on some rank
     assert_int_equal(choice.iteration_ns, 16000);
@@ -149,7 +148,7 @@ static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
     assert_int_equal(choice.problem.stage_count, 16);
     assert_int_equal(choice.answer.first_layer[1], 2);
     options.tolerance_ratio = 0.5;
-    assert_int_equal(bal_repack_choose(&question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 11); // 11 to 15 need three
 }
 
@@ -291,7 +290,7 @@ static void two_heavy_layers_leave_most_of_the_ranks_idle(void **state)
     const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
     bal_repack_choice choice;
 
-    assert_int_equal(bal_repack_choose(&question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_ok(bal_repack_choose(&question, &options, memory, &choice, NULL));
 
     // 15 layers on two ranks, one alone, 15 on two, one alone, 16 on two: nobody has more than 10.
     assert_int_equal(choice.rank_count, 8);
@@ -307,12 +306,12 @@ static void fewer_ranks_need_memory_for_what_their_stages_hold(void **state)
     bal_repack_choice choice;
     error_message err = {0};
 
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 1);
     // Under 1f1b rank r of P' holds P' - r microbatches: 400 bytes of state and 4 * 10 * 3 on the
     // first of three ranks, 6 * 100 and 6 * 10 * 2 on the first of two.
     at.machine.rank_memory_bytes = 520;
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 3);
     at.machine.rank_memory_bytes = 99;
     assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
@@ -331,10 +330,10 @@ static void ranks_are_taken_back_only_beyond_the_hysteresis(void **state)
     bal_repack_choice choice;
 
     // A third more than all ranks take: beyond the tolerance, within what is borne.
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
     assert_int_equal(choice.rank_count, 3);
     options.grow_ratio = 0.1;
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
     assert_int_equal(choice.rank_count, 4);
 }
 
@@ -349,14 +348,14 @@ static void whole_units_are_kept_and_slow_ones_go_first(void **state)
     error_message err = {0};
 
     // 4 ranks take 1.5 times as long as 6; 2 take 3 times as long.
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
     assert_int_equal(choice.rank_count, 4);
     assert_true(choice.is_available[5]); // all alike: which ones is the migration's matter
     for (int rank = 0; rank < 6; rank++) {
         at.factor[rank] = rank == 1 ? 1250000000 : 1000000000;
     }
     at.question.rank_time_factor_ppb = at.factor;
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
     assert_int_equal(choice.rank_count, 4);
     assert_int_equal(choice.problem.machine_rank[0], 2);
     assert_false(choice.is_available[0]);
@@ -386,7 +385,7 @@ static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
     bal_repack_choice choice;
     error_message err = {0};
 
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, NULL), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
 
     // 6 ranks take 8 * 2000. With 4 microbatches of twice the size a layer takes 250 + 1500, and 4
     // ranks of three layers 4 * 5250; with 8 they would take 24000, too long.
@@ -440,22 +439,22 @@ static void released_ranks_that_replicate_shorten_the_iteration(void **state)
     // 16 ranks and 16 microbatches in all. 8 ranks: 2 layers, 15 steps. 6: 2 layers, 2
     // replicas, 13. 4: 3 layers, 4 replicas of 4, 7 steps. 3: 4 layers, 5 replicas, 4 at most, 6
     // steps. 2: 6 layers, 8 replicas of 2, 3 steps. 1: 12 layers, 16 replicas of 1.
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.reference_ns, 30000);
     assert_int_equal(choice.rank_count, 1);
     assert_int_equal(choice.iteration_ns, 12000);
     assert_int_equal(choice.problem.microbatch_count, 8);        // of the replicas that there were
     assert_int_equal(choice.problem.layers.reduction_ns[0], 30); // 2 * 15 / 16 against 2 * 1 / 2
     at.machine.rank_memory_bytes = 400; // three layers of 100 and 10 * inflight
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 6); // on 5 ranks 3 replicas take 10 steps of 3 layers
     assert_int_equal(choice.iteration_ns, 26000);
     at.before.rank_count = 7; // 2 layers, 14 steps: no more than a tenth longer
     memcpy(at.cuts, (const int[]){0, 2, 4, 6, 8, 10, 11, 12}, 8 * sizeof *at.cuts);
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 7);
     at.question.replica_count = 1; // by the tolerance: 13 steps of 2 layers against 15
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 6);
     at.question.replica_count = 2;
     const bal_evaluator rigid = {.iteration_ns = play_eight};
@@ -477,17 +476,17 @@ static void costs_are_shared_among_other_microbatches(void **state)
     bal_layer_costs scaled;
     error_message err = {0};
 
-    assert_int_equal(bal_repack_scale_layers(&costs, 4, 2, 0, memory, &scaled, &err), STATUS_OK);
+    assert_ok(bal_repack_scale_layers(&costs, 4, 2, 0, memory, &scaled, &err));
     assert_int_equal(scaled.microbatch_count, 2);
     assert_int_equal(scaled.forward_ns[0], 30);
     assert_int_equal(scaled.forward_ns[1], 70);
     assert_int_equal(scaled.activation_bytes[0], 14);
-    assert_int_equal(bal_repack_scale_layers(&costs, 4, 3, 0, memory, &scaled, &err), STATUS_OK);
+    assert_ok(bal_repack_scale_layers(&costs, 4, 3, 0, memory, &scaled, &err));
     assert_int_equal(scaled.forward_ns[0], 17); // 10 + 20 / 3
     assert_int_equal(scaled.forward_ns[1], 33); // 40 / 3 + 60 / 3
     assert_int_equal(scaled.forward_ns[2], 50);
     assert_int_equal(scaled.activation_bytes[0], 10); // 28 / 3 rounded up
-    assert_int_equal(bal_repack_scale_layers(&costs, 4, 2, 1, memory, &scaled, &err), STATUS_OK);
+    assert_ok(bal_repack_scale_layers(&costs, 4, 2, 1, memory, &scaled, &err));
     assert_int_equal(scaled.forward_ns[0], 15); // all fixed: the mean
     assert_int_equal(bal_repack_scale_layers(&costs, 3, 2, 0, memory, &scaled, &err),
                      STATUS_INVALID);
@@ -521,18 +520,18 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
     error_message err = {0};
 
     // 12000 ns are below 0.6 of 24000. Six times 200 bytes: 600 and 600 are below 650.
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 2);
     assert_int_equal(choice.answer.first_layer[1], 6);
     options.kind = BAL_REPACK_PUBLISHED; // releases one rank, to five others
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 5);
     options.kind = BAL_REPACK_HALVING; // 400 bytes on each of 3
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 3);
     options.kind = BAL_REPACK_FIRST_FIT;
     options.load_threshold_ratio = 0.5; // not below it
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err), STATUS_OK);
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, &err));
     assert_int_equal(choice.rank_count, 6);
     options.kind = BAL_REPACK_NONE;
     assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),

@@ -36,7 +36,7 @@ static void as_printed_the_first_rank_goes_to_all_others(void **state)
     const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 8, 32, 4);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
 
     assert_int_equal(result.active_count, 7); // four are wanted
     assert_false(result.is_active[0]);        // and still holds its layers
@@ -51,7 +51,7 @@ static void as_printed_copies_are_copied(void **state)
     const bal_pack_question ask = question_of(BAL_REPACK_PUBLISHED, bytes, 4, 10, 1);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
 
     expect_bytes(&result, copies, 4);
 }
@@ -64,7 +64,7 @@ static void as_coded_layers_cascade_to_the_last_rank(void **state)
     const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 4, 10, 1);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
 
     assert_int_equal(result.active_count, 1);
     expect_bytes(&result, cascaded, 4);
@@ -77,10 +77,10 @@ static void as_coded_an_exact_fit_is_refused(void **state)
     bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 2, 10, 1);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
     assert_int_equal(result.active_count, 2);
     ask.kind = BAL_REPACK_FIRST_FIT; // the classical rule takes it
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
     assert_int_equal(result.active_count, 1);
 }
 
@@ -91,7 +91,7 @@ static void as_coded_a_missed_target_marks_ranks_and_moves_nothing(void **state)
     const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 4, 10, 2);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
 
     assert_true(result.is_dropped);
     assert_int_equal(result.active_count, 3);
@@ -110,9 +110,8 @@ static int fewest_stages(const int64_t *bytes, int count, int64_t cap_bytes, are
         bal_chain chain;
         int first[RANKS_MAX + 1];
         int64_t largest = 0;
-        assert_int_equal(bal_chain_of(&problem, memory, &chain, NULL), STATUS_OK);
-        assert_int_equal(bal_partition_bottleneck(&chain, memory, first, &largest, NULL),
-                         STATUS_OK);
+        assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
+        assert_ok(bal_partition_bottleneck(&chain, memory, first, &largest, NULL));
         if (largest <= cap_bytes) return stages;
     }
     return count;
@@ -125,7 +124,7 @@ static void cuts_that_use_exact_fits_need_no_more_ranks_than_algorithm_4(void **
     const bal_pack_question ask = question_of(BAL_REPACK_CODED, bytes, 8, 32, 4);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
 
     assert_int_equal(result.active_count, 4);
     assert_int_equal(fewest_stages(bytes, 8, 32, memory), 4); // 12 20 | 9 14 8 | 18 7 | 16
@@ -139,23 +138,23 @@ static void bins_take_the_first_the_fullest_or_the_next(void **state)
     bal_pack_question ask = question_of(BAL_REPACK_FIRST_FIT, bytes, 5, 10, 1);
     bal_pack_result result;
 
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
     // 0 and 1 are kept; 2 goes to 0 (8), 3 to 0 (10), 4 to 1 (10).
     assert_int_equal(result.active_count, 2);
     assert_int_equal(result.memory_bytes[0], 10);
     assert_int_equal(result.memory_bytes[1], 10);
     ask.kind = BAL_REPACK_BEST_FIT; // 2 to 1 (9), 3 to 0 (7), 4 is kept
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
     assert_int_equal(result.active_count, 3);
     assert_int_equal(result.memory_bytes[0], 7);
     assert_int_equal(result.memory_bytes[1], 9);
     ask.kind = BAL_REPACK_ROUND_ROBIN; // 2 to 0 (8), 3 to 1 (8), 4 is kept
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
     assert_int_equal(result.active_count, 3);
     assert_int_equal(result.memory_bytes[0], 8);
     assert_int_equal(result.memory_bytes[1], 8);
     ask.target_rank_count = 4;
-    assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+    assert_ok(bal_repack_published(&ask, memory, &result, NULL));
     assert_int_equal(result.active_count, 4);
 }
 
@@ -178,7 +177,7 @@ static void books_add_up_except_as_printed(void **state)
             int64_t after = 0;
             arena_reset(memory);
             ask.kind = (bal_repack_kind)kind;
-            assert_int_equal(bal_repack_published(&ask, memory, &result, NULL), STATUS_OK);
+            assert_ok(bal_repack_published(&ask, memory, &result, NULL));
             for (int rank = 0; rank < ranks; rank++) {
                 active += result.is_active[rank];
                 before += bytes[rank];
@@ -217,13 +216,13 @@ static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **
         bytes[layer] = layer < 20 ? 2 : 16; // 20 frozen: their weights alone are left
     }
     // 8 ranks of 4 layers held 64 at the start; 232 bytes on 4 ranks are 58 and a bit.
-    assert_int_equal(bal_repack_halving(bytes, 32, 8, 64, memory, &kept, &err), STATUS_OK);
+    assert_ok(bal_repack_halving(bytes, 32, 8, 64, memory, &kept, &err));
     assert_int_equal(kept, 4);
-    assert_int_equal(bal_repack_halving(bytes, 32, 8, 116, memory, &kept, &err), STATUS_OK);
+    assert_ok(bal_repack_halving(bytes, 32, 8, 116, memory, &kept, &err));
     assert_int_equal(kept, 4); // 40 + 12 * 16 does not split in two halves of 116
-    assert_int_equal(bal_repack_halving(bytes, 32, 8, 232, memory, &kept, &err), STATUS_OK);
+    assert_ok(bal_repack_halving(bytes, 32, 8, 232, memory, &kept, &err));
     assert_int_equal(kept, 1);
-    assert_int_equal(bal_repack_halving(bytes, 32, 7, 80, memory, &kept, &err), STATUS_OK);
+    assert_ok(bal_repack_halving(bytes, 32, 7, 80, memory, &kept, &err));
     assert_int_equal(kept, 3); // halves are rounded down
     assert_int_equal(bal_repack_halving(bytes, 32, 0, 80, memory, &kept, &err), STATUS_INVALID);
     assert_string_equal(err.message, "rank_count 0 is outside [1, 4096]");

@@ -37,7 +37,7 @@ static void the_largest_of_the_means_counts(void **state)
     bal_layer_costs merged;
     error_message err = {0};
 
-    assert_int_equal(bal_replica_costs_merge(&costs, memory, &merged, &err), STATUS_OK);
+    assert_ok(bal_replica_costs_merge(&costs, memory, &merged, &err));
 
     assert_int_equal(merged.microbatch_count, 1);
     assert_int_equal(merged.forward_ns[0], 150);
@@ -64,7 +64,7 @@ static void columns_stay_and_slow_ranks_slow_their_layers(void **state)
     bal_layer_costs merged;
     error_message err = {0};
 
-    assert_int_equal(bal_replica_costs_merge(&costs, memory, &merged, &err), STATUS_OK);
+    assert_ok(bal_replica_costs_merge(&costs, memory, &merged, &err));
 
     assert_int_equal(merged.microbatch_count, 2);
     assert_int_equal(merged.forward_ns[1], 200);

@@ -3,6 +3,7 @@
 #include "balance/metrics.h"
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
+#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
@@ -123,7 +124,7 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
                                               .costs = &costs};
         bal_schedule schedule;
 
-        assert_int_equal(bal_schedule_build(&request, memory, &schedule, NULL), STATUS_OK);
+        assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
 
         const bal_timeline timeline = reference_play(&schedule, &costs, memory);
         const bal_metrics metrics = bal_metrics_of(&timeline);
@@ -217,7 +218,7 @@ static status check_rows(const char *const *rows, int rank_count, int chunk_coun
         char row[256];
         snprintf(row, sizeof row, "%s", rows[rank]);
         for (char *name = strtok(row, " "); name != NULL; name = strtok(NULL, " ")) {
-            assert_int_equal(bal_op_parse(name, &ops[count++], NULL), STATUS_OK);
+            assert_ok(bal_op_parse(name, &ops[count++], NULL));
         }
         first_op[rank + 1] = count;
     }
@@ -280,8 +281,7 @@ static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(vo
     const char *const rows[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0 1:BW0"};
     error_message err = {0};
 
-    assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err),
-                     STATUS_OK);
+    assert_ok(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_BIDIRECTIONAL, NULL, &err));
     assert_int_equal(check_rows(rows, 2, 2, 1, false, BAL_PLACEMENT_V, NULL, &err), STATUS_INVALID);
 
     const char *const half[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0"};
@@ -322,8 +322,7 @@ static void ranks_take_turns_in_the_topological_order(void **state)
     const char *const rows[] = {"F0 F1 BW0 BW1", "F0 BW0 F1 BW1"};
     int topological[8];
 
-    assert_int_equal(check_rows(rows, 2, 1, 2, false, BAL_PLACEMENT_LOOP, topological, NULL),
-                     STATUS_OK);
+    assert_ok(check_rows(rows, 2, 1, 2, false, BAL_PLACEMENT_LOOP, topological, NULL));
 
     // Who is released by an op takes its turn before the rank that ran it.
     const int expected[] = {0, 4, 1, 5, 2, 6, 7, 3};
@@ -334,7 +333,7 @@ static void a_mixed_order_may_fuse_some_backwards(void **state)
 {
     (void)state;
     const char *const rows[] = {"F0 F1 B0 BW1 W0", "F0 BW0 F1 B1 W1"};
-    assert_int_equal(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL, NULL), STATUS_OK);
+    assert_ok(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL, NULL));
 }
 
 static void names_of_ops_read_back(void **state)
@@ -344,7 +343,7 @@ static void names_of_ops_read_back(void **state)
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         bal_op op;
         char name[32];
-        assert_int_equal(bal_op_parse(names[index], &op, NULL), STATUS_OK);
+        assert_ok(bal_op_parse(names[index], &op, NULL));
         bal_op_name(op, name);
         assert_string_equal(name, names[index]);
     }

@@ -8,6 +8,7 @@
 #include "balance/metrics.h"
 #include "base/json.h"
 #include "sim/pipeline.h"
+#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
@@ -48,7 +49,7 @@ static int64_t number(json_value object, const char *key)
 static const char *word(json_value object, const char *key)
 {
     const char *value = "";
-    assert_int_equal(json_string(json_member(object, key), &value, NULL), STATUS_OK);
+    assert_ok(json_string(json_member(object, key), &value, NULL));
     return value;
 }
 
@@ -67,9 +68,8 @@ static schedule_case read_case(json_value row)
     };
     if (!json_is_missing(json_member(row, "memory_limit"))) {
         read.memory_limit = number(row, "memory_limit");
-        assert_int_equal(
-            json_int64_array(json_member(row, "memory_fbw"), 3, -9, 9, read.memory_fbw, NULL),
-            STATUS_OK);
+        assert_ok(
+            json_int64_array(json_member(row, "memory_fbw"), 3, -9, 9, read.memory_fbw, NULL));
     }
     return read;
 }
@@ -82,7 +82,7 @@ static int64_t *stage_times(json_value set, const char *key, const schedule_case
     for (int stage = 0; stage < of->ranks * of->chunks; stage++) {
         const int rank = bal_rank_of_stage(placement, of->ranks, of->chunks, stage, NULL);
         const json_value value = json_element(json_member(set, key), rank);
-        assert_int_equal(json_int64(value, 0, JSON_INTEGER_MAX, &times[stage], NULL), STATUS_OK);
+        assert_ok(json_int64(value, 0, JSON_INTEGER_MAX, &times[stage], NULL));
     }
     return times;
 }
@@ -105,7 +105,7 @@ static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *co
     const size_t bytes = (size_t)schedule->first_op[schedule->rank_count] * sizeof(int64_t);
     sim_order order;
     bal_timeline timeline;
-    assert_int_equal(sim_order_compile(schedule, memory, &order, NULL), STATUS_OK);
+    assert_ok(sim_order_compile(schedule, memory, &order, NULL));
     sim_timeline_init(schedule, memory, &timeline);
     sim_order_play(&order, costs, NULL, &timeline);
     assert_memory_equal(timeline.begin_ns, plainest.begin_ns, bytes);
@@ -123,7 +123,7 @@ static void play_fixed_case(const schedule_case *of, const bal_stage_costs *cost
     const bal_metrics metrics = bal_metrics_of(&timeline);
     bal_memory_peak(&schedule, costs, peak);
 
-    assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
     if (metrics.makespan_ns != of->makespan_ns || metrics.span_ns != of->span_ns) {
         fail_msg("%s %s P=%d M=%d V=%d: makespan %lld, span %lld; expected %lld, %lld",
                  of->schedule, of->costs, of->ranks, of->microbatches, of->chunks,
@@ -132,8 +132,7 @@ static void play_fixed_case(const schedule_case *of, const bal_stage_costs *cost
     }
     for (int rank = 0; rank < of->ranks; rank++) {
         int64_t expected = -1;
-        assert_int_equal(json_int64(json_element(of->peak, rank), 0, 1 << 20, &expected, NULL),
-                         STATUS_OK);
+        assert_ok(json_int64(json_element(of->peak, rank), 0, 1 << 20, &expected, NULL));
         assert_int_equal(peak[rank], expected);
     }
 }
@@ -177,9 +176,9 @@ static void searched_schedules_are_never_worse_within_the_same_memory(void **sta
         bal_schedule schedule;
         int64_t peak[8];
 
-        assert_int_equal(bal_schedule_build(&request, memory, &schedule, NULL), STATUS_OK);
+        assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
 
-        assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+        assert_ok(bal_schedule_check(&schedule, NULL, NULL));
         const bal_timeline timeline = play(&schedule, &costs, memory);
         const bal_metrics metrics = bal_metrics_of(&timeline);
         if (metrics.span_ns > row.span_ns) {

@@ -3,6 +3,7 @@
 /// stages; limits below every block; every order played by the plainest player.
 #include "balance/metrics.h"
 #include "base/rng.h"
+#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
@@ -31,7 +32,7 @@ static adaptive_run build(const bal_stage_costs *costs, int ranks, int microbatc
                                           .memory_limit = limit};
     run.result = bal_schedule_build(&request, memory, &run.schedule, &run.err);
     if (run.result != STATUS_OK) return run;
-    assert_int_equal(bal_schedule_check(&run.schedule, NULL, NULL), STATUS_OK);
+    assert_ok(bal_schedule_check(&run.schedule, NULL, NULL));
     const bal_timeline timeline = reference_play(&run.schedule, costs, memory);
     run.metrics = bal_metrics_of(&timeline);
     bal_memory_peak(&run.schedule, costs, run.peak);
@@ -64,7 +65,7 @@ static void equal_stages_idle_no_longer_than_the_published_bubble(void **state)
 
             const adaptive_run run = build(&costs, ranks, microbatches, limit, memory);
 
-            assert_int_equal(run.result, STATUS_OK);
+            assert_ok(run.result);
             const int64_t bubble =
                 3 * ranks - 1 - 3 * held + larger(3 * ranks, ranks - 1 + 2 * (1 + (held + 1) / 2));
             if (run.metrics.span_ns > 6 * microbatches + bubble) {
@@ -154,7 +155,7 @@ static void it_is_never_longer_than_a_fixed_block_in_its_memory(void **state)
 
         const adaptive_run run = build(&costs, ranks, microbatches, limit, memory);
 
-        assert_int_equal(run.result, STATUS_OK);
+        assert_ok(run.result);
         assert_true(run.metrics.span_ns <= bal_metrics_of(&timeline).span_ns);
         arena_reset(memory);
     }
@@ -191,7 +192,7 @@ static void a_rank_with_less_memory_narrows_the_blocks_for_all(void **state)
     const adaptive_run one = build(&costs, 6, 18, (int64_t[]){12, 12, 6, 12, 12, 12}, memory);
 
     assert_int_equal(all.metrics.span_ns, 6 * 18);
-    assert_int_equal(one.result, STATUS_OK);
+    assert_ok(one.result);
     assert_true(one.peak[2] <= 6);
     assert_true(one.metrics.span_ns > 6 * 18 && one.metrics.span_ns <= 6 * 18 + 17);
 }

@@ -4,6 +4,7 @@
 /// papers are met to the printed digits.
 #include "balance/metrics.h"
 #include "sim/pipeline.h"
+#include "tests/assert_close.h"
 #include "tests/balance/searched_orders.h"
 #include "tests/test_memory.h"
 
@@ -131,9 +132,7 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
         if (instance % 2 == 0) costs.forward_ns = random_row(&generator, ranks, 1, 12, memory);
         const int64_t *limit = random_row(&generator, ranks, 2, 8, memory);
         bal_schedule schedule;
-        assert_int_equal(
-            search("zb-auto", ranks, microbatches, &costs, limit, memory, &schedule, NULL),
-            STATUS_OK);
+        assert_ok(search("zb-auto", ranks, microbatches, &costs, limit, memory, &schedule, NULL));
         const bal_timeline timeline = reference_play(&schedule, &costs, memory);
         const int64_t found = bal_metrics_of(&timeline).span_ns;
 
@@ -198,7 +197,7 @@ static bal_metrics play_fast(const bal_schedule *schedule, const bal_stage_costs
 {
     sim_order order;
     bal_timeline timeline;
-    assert_int_equal(sim_order_compile(schedule, memory, &order, NULL), STATUS_OK);
+    assert_ok(sim_order_compile(schedule, memory, &order, NULL));
     sim_timeline_init(schedule, memory, &timeline);
     sim_order_play(&order, costs, NULL, &timeline);
     return bal_metrics_of(&timeline);
@@ -223,10 +222,8 @@ static int searched_rate(const published_row *row, int memory_factor, arena *mem
     const bal_stage_costs costs = published_costs(row, 1, memory);
     const int64_t limit = costs.memory_forward[0] * memory_factor * row->ranks;
     bal_schedule schedule;
-    assert_int_equal(search("zb-auto", row->ranks, row->microbatches, &costs,
-                            reference_row(&limit, row->ranks, true, memory), memory, &schedule,
-                            NULL),
-                     STATUS_OK);
+    assert_ok(search("zb-auto", row->ranks, row->microbatches, &costs,
+                     reference_row(&limit, row->ranks, true, memory), memory, &schedule, NULL));
     const bal_metrics metrics = play_fast(&schedule, &costs, memory);
     return rate_of(metrics.work_max_ns, metrics.span_ns);
 }

@@ -5,6 +5,7 @@
 #include "balance/metrics.h"
 #include "balance/schedule/makespan_bounds.h"
 #include "sim/pipeline.h"
+#include "tests/assert_close.h"
 #include "tests/balance/searched_orders.h"
 #include "tests/test_memory.h"
 
@@ -95,7 +96,7 @@ static void without_a_limit_no_rank_holds_more_chunks_than_1f1b_holds_memory(voi
     bal_schedule schedule;
     int64_t peak[RANKS];
 
-    assert_int_equal(search("zb-v", RANKS, 24, &costs, NULL, memory, &schedule, NULL), STATUS_OK);
+    assert_ok(search("zb-v", RANKS, 24, &costs, NULL, memory, &schedule, NULL));
 
     bal_memory_peak(&schedule, &costs, peak);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -118,7 +119,7 @@ static void a_limit_below_one_microbatch_is_infeasible_by_name(void **state)
     assert_string_equal(err.message, "rank 1 needs memory 10 for one microbatch; its limit is 9");
     assert_int_equal(schedule.rank_count, -7);
     const int64_t enough[] = {10, 10, 10};
-    assert_int_equal(search("zb-v", 3, 4, &costs, enough, memory, &schedule, &err), STATUS_OK);
+    assert_ok(search("zb-v", 3, 4, &costs, enough, memory, &schedule, &err));
     assert_true(fits(&schedule, &costs, enough));
 }
 
@@ -135,10 +136,9 @@ static void activations_near_the_largest_are_counted_without_overflow(void **sta
     }
     bal_schedule schedule;
 
-    assert_int_equal(search("zb-v", RANKS, MICROBATCHES, &costs, limit, memory, &schedule, NULL),
-                     STATUS_OK);
+    assert_ok(search("zb-v", RANKS, MICROBATCHES, &costs, limit, memory, &schedule, NULL));
 
-    assert_int_equal(bal_schedule_check(&schedule, NULL, NULL), STATUS_OK);
+    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
     assert_true(fits(&schedule, &costs, limit));
 }
 
@@ -158,8 +158,7 @@ static void small_searches_nearly_always_find_the_optimum(void **state)
         if (instance % 2 == 0) costs.forward_ns = random_row(&generator, 2 * ranks, 1, 12, memory);
         const int64_t *limit = random_row(&generator, ranks, 4, 12, memory);
         bal_schedule schedule;
-        assert_int_equal(
-            search("zb-v", ranks, microbatches, &costs, limit, memory, &schedule, NULL), STATUS_OK);
+        assert_ok(search("zb-v", ranks, microbatches, &costs, limit, memory, &schedule, NULL));
         const bal_timeline timeline = reference_play(&schedule, &costs, memory);
         const int64_t found = bal_metrics_of(&timeline).span_ns;
 
@@ -204,12 +203,10 @@ static void published_bubble_rates_are_met_or_beaten(void **state)
         sim_order order;
         bal_timeline timeline;
 
-        assert_int_equal(search("zb-v", ranks, published[row].microbatches, &costs,
-                                reference_row(&limit, ranks, true, memory), memory, &schedule,
-                                NULL),
-                         STATUS_OK);
+        assert_ok(search("zb-v", ranks, published[row].microbatches, &costs,
+                         reference_row(&limit, ranks, true, memory), memory, &schedule, NULL));
 
-        assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
+        assert_ok(sim_order_compile(&schedule, memory, &order, NULL));
         sim_timeline_init(&schedule, memory, &timeline);
         sim_order_play(&order, &costs, NULL, &timeline);
         const bal_metrics metrics = bal_metrics_of(&timeline);

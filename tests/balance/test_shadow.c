@@ -57,15 +57,14 @@ static void noise_between_equally_good_plans_causes_no_move(void **state)
                                         .backward_input_ns = forward,
                                         .backward_weight_ns = forward,
                                         .state_bytes = state_bytes};
-        assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
-        assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_create(&options, &controller, NULL));
+        assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
         for (int t = 0; t < 1000; t++) {
             for (int layer = 0; layer < LAYERS; layer++) {
                 forward[layer] = rng_between(&random, 950000, 1050000);
             }
             const bal_profile profile = {.iteration = t, .layers = &layers};
-            assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL),
-                             STATUS_OK);
+            assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
             if (decision.action != BAL_ACTION_KEEP) fail_msg("seed %d moves at %d", (int)seed, t);
         }
         bal_controller_destroy(controller);
@@ -178,12 +177,12 @@ static int moves_after_spike(int spike_count, int *cut)
     bal_controller *controller = NULL;
     bal_decision decision;
     int moves = 0;
-    assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
-    assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_create(&options, &controller, NULL));
+    assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
     for (int t = 0; t < 60; t++) {
         forward[3] = t >= 20 && t < 20 + spike_count ? 300 : 100;
         const bal_profile profile = {.iteration = t, .layers = &layers};
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
         if (decision.action == BAL_ACTION_KEEP) continue;
         assert_int_equal(decision.reason, BAL_REASON_REGRET);
         assert_true(decision.was_asked);
@@ -229,12 +228,12 @@ static int folded_moves_after_spike(int spike_count, int *cuts)
     bal_controller *controller = NULL;
     bal_decision decision;
     int moves = 0;
-    assert_int_equal(bal_controller_create(&options, &controller, NULL), STATUS_OK);
-    assert_int_equal(bal_controller_start(controller, &layers, &decision, NULL), STATUS_OK);
+    assert_ok(bal_controller_create(&options, &controller, NULL));
+    assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
     for (int t = 0; t < 80; t++) {
         forward[2] = t >= 20 && t < 20 + spike_count ? 500 : 100;
         const bal_profile profile = {.iteration = t, .layers = &layers};
-        assert_int_equal(bal_controller_observe(controller, &profile, &decision, NULL), STATUS_OK);
+        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
         moves += decision.action != BAL_ACTION_KEEP;
     }
     memcpy(cuts, decision.plan.first_layer, 5 * sizeof *cuts);

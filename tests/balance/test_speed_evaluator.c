@@ -57,7 +57,7 @@ static void layers_take_the_factor_of_the_rank_that_holds_them(void **state)
     int64_t ns = 0;
 
     for (int call = 0; call < 2; call++) {
-        assert_int_equal(slowed.iteration_ns(slowed.context, &layers, &plan, &ns, NULL), STATUS_OK);
+        assert_ok(slowed.iteration_ns(slowed.context, &layers, &plan, &ns, NULL));
     }
 
     assert_int_equal(ns, 77);
@@ -71,7 +71,7 @@ static void layers_take_the_factor_of_the_rank_that_holds_them(void **state)
     context.inner = &any_count;
     const bal_evaluator both = bal_speed_evaluator_of(&context);
     seen = (shown){0};
-    assert_int_equal(both.iteration_ns_of(both.context, &layers, &plan, 8, &ns, NULL), STATUS_OK);
+    assert_ok(both.iteration_ns_of(both.context, &layers, &plan, 8, &ns, NULL));
     assert_int_equal(ns, 85);
     assert_memory_equal(seen.forward_ns, expected, sizeof expected);
     arena_destroy(context.memory);

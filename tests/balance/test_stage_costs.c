@@ -94,9 +94,8 @@ static void stages_sum_their_layers_and_know_their_links(void **state)
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
 
-    assert_int_equal(
-        bal_stage_costs_from_layers(&layers, &plan, &machine, slow_last, memory, &costs, NULL),
-        STATUS_OK);
+    assert_ok(
+        bal_stage_costs_from_layers(&layers, &plan, &machine, slow_last, memory, &costs, NULL));
 
     assert_int_equal(costs.forward_ns[0], 1);
     assert_int_equal(costs.forward_ns[2], 9); // (3 + 4) * 1.25 = 8.75
@@ -131,9 +130,8 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
         .first_layer = first_layer, .rank_count = 2, .chunk_count = 1, .machine_rank = rank};
     bal_stage_costs costs;
 
-    assert_int_equal(
-        bal_stage_costs_from_layers(&layers, &plan, &machine, slow_third, memory, &costs, NULL),
-        STATUS_OK);
+    assert_ok(
+        bal_stage_costs_from_layers(&layers, &plan, &machine, slow_third, memory, &costs, NULL));
 
     assert_int_equal(costs.stage_count, 2);
     assert_int_equal(costs.forward_ns[0], 8);

@@ -38,7 +38,7 @@ static void wrong_runs_are_refused(void **state)
     const bal_slow_rank stopped = {.rank = 1, .time_factor = 0, .end_iteration = 1};
     bal_training run = two_ranks();
     error_message err = {0};
-    assert_int_equal(bal_training_check(&run, &err), STATUS_OK);
+    assert_ok(bal_training_check(&run, &err));
 
     run.iteration_count = 0;
     assert_refused(&run, "iteration_count 0 is below 1");
@@ -136,21 +136,18 @@ static void only_searched_orders_look_at_costs_and_memory(void **state)
     bal_schedule schedule;
     error_message err = {0};
 
-    assert_int_equal(bal_training_order(&run, &placed, NULL, 4, memory, &schedule, &err),
-                     STATUS_OK);
+    assert_ok(bal_training_order(&run, &placed, NULL, 4, memory, &schedule, &err));
     assert_int_equal(schedule.first_op[2], 2 * 2 * 4);
     run.schedule = "zb-auto";
     run.machine.rank_memory_bytes = 350;
-    assert_int_equal(bal_training_order_request(&run, &placed, &layers, 4, memory, &request, &err),
-                     STATUS_OK);
+    assert_ok(bal_training_order_request(&run, &placed, &layers, 4, memory, &request, &err));
     assert_int_equal(request.costs->forward_ns[1], 20);
     assert_int_equal(request.memory_limit[0], 150);
     assert_int_equal(request.memory_limit[1], 0); // its state alone is more than it has
     assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err),
                      STATUS_INFEASIBLE);
     run.machine.rank_memory_bytes = 420;
-    assert_int_equal(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err),
-                     STATUS_OK);
+    assert_ok(bal_training_order(&run, &placed, &layers, 4, memory, &schedule, &err));
     assert_int_equal(schedule.first_op[2], 3 * 2 * 4);
 }
 

@@ -47,13 +47,13 @@ static void the_static_engine_plays_without_allocating(void **state)
         sim_summary summary;
         bal_timeline timeline;
         call_count = 0;
-        assert_int_equal(sim_order_compile(&problem.schedule, memory, &order, NULL), STATUS_OK);
+        assert_ok(sim_order_compile(&problem.schedule, memory, &order, NULL));
         assert_true(call_count > 0); // so the calls of sim are seen
         sim_summary_init(&order, memory, &summary);
         sim_timeline_init(&problem.schedule, memory, &timeline);
         call_count = 0;
 
-        assert_int_equal(sim_costs_check(&problem.schedule, &problem.costs, NULL), STATUS_OK);
+        assert_ok(sim_costs_check(&problem.schedule, &problem.costs, NULL));
         sim_order_play(&order, &problem.costs, NULL, &timeline);
         sim_order_summarise(&order, &problem.costs, NULL, &summary);
 
@@ -72,14 +72,11 @@ static void the_event_engine_plays_without_allocating(void **state)
             const int64_t limit[] = {1000, 1000, 1000, 1000, 1000};
             sim_dispatch *dispatch = NULL;
             bal_timeline timeline;
-            assert_int_equal(sim_dispatch_create(&problem.schedule, (sim_policy)policy, NULL,
-                                                 memory, &dispatch, NULL),
-                             STATUS_OK);
+            assert_ok(sim_dispatch_create(&problem.schedule, (sim_policy)policy, NULL, memory,
+                                          &dispatch, NULL));
             call_count = 0;
 
-            assert_int_equal(
-                sim_dispatch_play(dispatch, &problem.costs, limit, NULL, &timeline, NULL),
-                STATUS_OK);
+            assert_ok(sim_dispatch_play(dispatch, &problem.costs, limit, NULL, &timeline, NULL));
 
             assert_int_equal(call_count, 0);
         }
@@ -134,7 +131,7 @@ static void a_replay_that_repeats_asks_for_no_more_memory(void **state)
     };
     bal_training_result result;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
 
     assert_int_equal(call_count, 0);
     assert_int_equal(result.simulated_count, 1);
@@ -183,7 +180,7 @@ static void a_long_replay_asks_for_no_more_memory(void **state)
     };
     bal_training_result result;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
 
     assert_int_equal(call_count, 0);
     assert_true(result.rebalance_count > 3 * WARM / 2);

@@ -141,9 +141,8 @@ static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **st
         sim_dispatch *dispatch = NULL;
         bal_timeline timeline;
         sim_critical_path path;
-        assert_int_equal(
-            sim_dispatch_create(&problem.schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
-            STATUS_OK);
+        assert_ok(
+            sim_dispatch_create(&problem.schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
         if (sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL) != STATUS_OK) {
             continue; // a rendezvous in this order gets stuck
         }
@@ -171,12 +170,10 @@ static void waits_for_links_of_one_rank_each_are_told_apart(void **state)
         if (!draw_problem(seed, &problem, memory)) continue;
         const sim_network network = random_serial_network(&generator, &problem, memory);
         const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
-        assert_int_equal(sim_network_check_serial(&problem.schedule, &network, NULL), STATUS_OK);
-        assert_int_equal(
-            sim_dispatch_create(&problem.schedule, policy, &network, memory, &dispatch, NULL),
-            STATUS_OK);
-        assert_int_equal(sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL),
-                         STATUS_OK);
+        assert_ok(sim_network_check_serial(&problem.schedule, &network, NULL));
+        assert_ok(
+            sim_dispatch_create(&problem.schedule, policy, &network, memory, &dispatch, NULL));
+        assert_ok(sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL));
 
         sim_critical_path_of(&timeline, &problem.costs, &network, memory, &path);
 
@@ -202,9 +199,8 @@ static void a_path_through_a_held_link_by_hand(void **state)
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline;
     sim_critical_path path;
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
-                     STATUS_OK);
-    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL), STATUS_OK);
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
+    assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
 
     sim_critical_path_of(&timeline, &costs, &network, memory, &path);
 

@@ -100,12 +100,9 @@ static void the_families_play_alike_in_both_engines(void **state)
             const int64_t start_ns[] = {5, 0, 700, 30, 0, 9000};
             sim_dispatch *dispatch = NULL;
             bal_timeline actual;
-            assert_int_equal(
-                sim_dispatch_create(&schedule, SIM_STATIC, NULL, memory, &dispatch, NULL),
-                STATUS_OK);
+            assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, NULL, memory, &dispatch, NULL));
 
-            assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, start_ns, &actual, NULL),
-                             STATUS_OK);
+            assert_ok(sim_dispatch_play(dispatch, &costs, NULL, start_ns, &actual, NULL));
 
             const bal_timeline expected = play_static(&schedule, &costs, start_ns, memory);
             assert_same_times(&actual, &expected, families[family].name, 0);
@@ -286,9 +283,8 @@ static void one_less_than_the_least_limit_is_infeasible(void **state)
                 limit[rank] = need_of(&problem.schedule, &problem.costs, (sim_policy)policy, rank);
             }
             limit[seed % (uint64_t)ranks]--;
-            assert_int_equal(sim_dispatch_create(&problem.schedule, (sim_policy)policy, NULL,
-                                                 memory, &dispatch, NULL),
-                             STATUS_OK);
+            assert_ok(sim_dispatch_create(&problem.schedule, (sim_policy)policy, NULL, memory,
+                                          &dispatch, NULL));
 
             if (sim_dispatch_play(dispatch, &problem.costs, limit, NULL, &timeline, NULL) !=
                 STATUS_INFEASIBLE) {
@@ -434,9 +430,8 @@ static void eight_equal_stages_take_the_measured_spans(void **state)
 static void read_times(json_value rows, int row_count, int column_count, int64_t *out)
 {
     for (int row = 0; row < row_count; row++) {
-        assert_int_equal(json_int64_array(json_element(rows, row), column_count, 0, INT64_MAX,
-                                          out + row * column_count, NULL),
-                         STATUS_OK);
+        assert_ok(json_int64_array(json_element(rows, row), column_count, 0, INT64_MAX,
+                                   out + row * column_count, NULL));
     }
 }
 
@@ -467,11 +462,9 @@ static void a_floating_timeline_of_an_independent_program(void **state)
         for (int index = 0; index < OPS; index++) {
             const char *name = NULL;
             bal_op *op = &expected[rank * OPS + index];
-            assert_int_equal(
-                json_string(json_element(json_element(json_member(root, "ops"), rank), index),
-                            &name, NULL),
-                STATUS_OK);
-            assert_int_equal(bal_op_parse(name, op, NULL), STATUS_OK);
+            assert_ok(json_string(json_element(json_element(json_member(root, "ops"), rank), index),
+                                  &name, NULL));
+            assert_ok(bal_op_parse(name, op, NULL));
             ops[op->kind == OP_BACKWARD_WEIGHT ? weight++ : fixed++] = *op;
         }
         first_op[rank + 1] = (rank + 1) * OPS;
@@ -514,9 +507,8 @@ static void a_limit_too_low_names_rank_need_and_limit(void **state)
         sim_dispatch *dispatch = NULL;
         bal_timeline timeline = {0};
         error_message err = {0};
-        assert_int_equal(
-            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL),
-            STATUS_OK);
+        assert_ok(
+            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL));
 
         assert_int_equal(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, &err),
                          STATUS_INFEASIBLE);
@@ -536,8 +528,7 @@ static void memory_left_behind_cannot_be_limited(void **state)
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline = {0};
     error_message err = {0};
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_GREEDY, NULL, memory, &dispatch, NULL),
-                     STATUS_OK);
+    assert_ok(sim_dispatch_create(&schedule, SIM_GREEDY, NULL, memory, &dispatch, NULL));
 
     assert_int_equal(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, &err),
                      STATUS_INVALID);
@@ -572,14 +563,11 @@ static void plays_of_one_dispatch_do_not_know_each_other(void **state)
         const bal_timeline expected = play(&schedule, &costs, (sim_policy)policy, limit, memory);
         sim_dispatch *dispatch = NULL;
         bal_timeline timeline;
-        assert_int_equal(
-            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL),
-            STATUS_OK);
+        assert_ok(
+            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL));
 
-        assert_int_equal(sim_dispatch_play(dispatch, &others, NULL, NULL, &timeline, NULL),
-                         STATUS_OK);
-        assert_int_equal(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, NULL),
-                         STATUS_OK);
+        assert_ok(sim_dispatch_play(dispatch, &others, NULL, NULL, &timeline, NULL));
+        assert_ok(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, NULL));
 
         assert_same_times(&timeline, &expected, sim_policy_name((sim_policy)policy), 0);
         assert_memory_equal(timeline.schedule->ops, expected.schedule->ops,
@@ -613,8 +601,7 @@ static void policies_are_named_as_in_the_commands(void **state)
     sim_policy policy = SIM_POLICY_COUNT;
     error_message err = {0};
     for (int index = 0; index < SIM_POLICY_COUNT; index++) {
-        assert_int_equal(sim_policy_parse(sim_policy_name((sim_policy)index), &policy, &err),
-                         STATUS_OK);
+        assert_ok(sim_policy_parse(sim_policy_name((sim_policy)index), &policy, &err));
         assert_int_equal(policy, index);
     }
     assert_int_equal(sim_policy_parse("lazy", &policy, &err), STATUS_INVALID);

@@ -3,6 +3,7 @@
 #include "balance/metrics.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"
+#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/sim/random_schedules.h"
 #include "tests/sim/reference_network.h"
@@ -91,9 +92,8 @@ static network_case draw(uint64_t seed, sim_policy policy, bal_send send, arena 
     int64_t need[5];
     for (int rank = 0; rank < ranks; rank++) {
         int64_t enough[5] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
-        assert_int_equal(
-            sim_claims_fill(&drawn.problem.schedule, policy, costs, enough, claims, need, NULL),
-            STATUS_OK);
+        assert_ok(
+            sim_claims_fill(&drawn.problem.schedule, policy, costs, enough, claims, need, NULL));
         if (drawn.limit[rank] < need[rank]) drawn.limit[rank] = need[rank];
     }
     return drawn;
@@ -187,11 +187,11 @@ static void only_rendezvous_in_a_fixed_order_can_get_stuck(void **state)
             ended[policy] = play_case(&drawn, (sim_policy)policy, memory, &timeline, NULL);
 
             if (send != BAL_SEND_RENDEZVOUS || policy == SIM_GREEDY) {
-                assert_int_equal(ended[policy], STATUS_OK);
+                assert_ok(ended[policy]);
             }
         }
         // A W that may move never holds up a message that it did not hold up in its place.
-        if (ended[SIM_STATIC] == STATUS_OK) assert_int_equal(ended[SIM_FLOATING_W], STATUS_OK);
+        if (ended[SIM_STATIC] == STATUS_OK) assert_ok(ended[SIM_FLOATING_W]);
         stuck += ended[SIM_STATIC] != STATUS_OK;
         arena_reset(memory);
     }
@@ -211,7 +211,7 @@ static bal_timeline play_two_ranks(const char *const *names, int per_rank, const
     bal_timeline timeline = {0};
     sim_dispatch *dispatch = NULL;
     for (int op = 0; op < 2 * per_rank; op++) {
-        assert_int_equal(bal_op_parse(names[op], &ops[op], NULL), STATUS_OK);
+        assert_ok(bal_op_parse(names[op], &ops[op], NULL));
     }
     first_op[1] = per_rank;
     first_op[2] = 2 * per_rank;
@@ -222,8 +222,7 @@ static bal_timeline play_two_ranks(const char *const *names, int per_rank, const
                                .first_op = first_op,
                                .ops = ops};
     *costs = reference_uniform_costs(2, 10, 5, 5, send_ns, memory_fbw, memory);
-    assert_int_equal(sim_dispatch_create(schedule, SIM_STATIC, net, memory, &dispatch, NULL),
-                     STATUS_OK);
+    assert_ok(sim_dispatch_create(schedule, SIM_STATIC, net, memory, &dispatch, NULL));
     *played = sim_dispatch_play(dispatch, costs, NULL, NULL, &timeline, err);
     return timeline;
 }
@@ -248,7 +247,7 @@ static void a_blocking_sender_begins_its_next_op_when_its_message_has_arrived(vo
     const bal_timeline timeline =
         play_two_ranks(one_forward_one_backward, 4, &network, 3, memory, &played, NULL);
 
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     assert_begins(&timeline, begin_ns, 8);
 }
 
@@ -265,7 +264,7 @@ static void a_rendezvous_waits_for_the_op_that_receives_it(void **state)
 
     const bal_timeline timeline = play_two_ranks(names, 6, &network, 3, memory, &played, NULL);
 
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     assert_begins(&timeline, begin_ns, 12);
 }
 
@@ -280,7 +279,7 @@ static void a_rendezvous_exchanges_a_forward_and_a_backward_at_once(void **state
     const bal_timeline timeline =
         play_two_ranks(one_forward_one_backward, 4, &network, 3, memory, &played, NULL);
 
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     assert_begins(&timeline, begin_ns, 8);
 }
 
@@ -319,7 +318,7 @@ static void a_link_of_both_directions_serves_first_come_first_served(void **stat
     const bal_timeline timeline =
         play_two_ranks(one_forward_one_backward, 4, &network, 30, memory, &played, NULL);
 
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     assert_begins(&timeline, begin_ns, 8);
 }
 
@@ -338,10 +337,9 @@ static void of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first(v
                                  .backward_occupancy_ns = occupancy_ns};
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline;
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
-                     STATUS_OK);
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
 
-    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL), STATUS_OK);
+    assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
 
     // F2 of rank 0 and F0 of rank 1 both end at 30: F2 crosses until 36, and F0 from 36 to 42.
     assert_int_equal(timeline.begin_ns[schedule.first_op[1] + 2], 40);
@@ -360,9 +358,8 @@ static double published_case(const char *name, int chunks, bal_send send, int64_
         reference_uniform_costs(8 * chunks, op_ns, op_ns, op_ns, send_ns, memory_fbw, memory);
     sim_dispatch *dispatch = NULL;
     bal_timeline timeline;
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
-                     STATUS_OK);
-    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL), STATUS_OK);
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
+    assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
     return bal_metrics_of(&timeline).zb_bubble_rate;
 }
 
@@ -407,7 +404,7 @@ static void in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_message
         bal_timeline free_timeline;
         drawn.has_limit = free_one.has_limit = false;
         free_one.network = (sim_network){.send = BAL_SEND_ASYNC};
-        assert_int_equal(play_case(&free_one, SIM_STATIC, memory, &free_timeline, NULL), STATUS_OK);
+        assert_ok(play_case(&free_one, SIM_STATIC, memory, &free_timeline, NULL));
 
         if (play_case(&drawn, SIM_STATIC, memory, &timeline, NULL) != STATUS_OK) continue;
 
@@ -438,12 +435,9 @@ static void chunks_of_one_rank_pay_nothing_to_each_other(void **state)
                                      .backward_occupancy_ns = occupancy_ns};
         sim_dispatch *dispatch = NULL;
         bal_timeline timeline;
-        assert_int_equal(
-            sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
-            STATUS_OK);
+        assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
 
-        assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL),
-                         STATUS_OK);
+        assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
 
         assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 4 * 2 * 30);
     }
@@ -463,7 +457,7 @@ static void an_order_that_ran_with_late_messages_replays_to_the_same_times(void 
         drawn.has_start = false;
         random_delays(&generator, &drawn.problem.costs, 1000, memory);
 
-        assert_int_equal(play_case(&drawn, policy, memory, &timeline, NULL), STATUS_OK);
+        assert_ok(play_case(&drawn, policy, memory, &timeline, NULL));
 
         const bal_timeline replayed =
             reference_play(timeline.schedule, &drawn.problem.costs, memory);
@@ -496,16 +490,15 @@ static void links_and_occupancies_outside_their_limits_are_invalid(void **state)
     assert_int_equal(sim_network_check(&schedule, &costs, &network, &err), STATUS_INVALID);
     assert_string_equal(err.message, "forward_link of stage 1 is 1, outside [-1, 0]");
     network.forward_link = good;
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL),
-                     STATUS_OK);
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
     assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, &err),
                      STATUS_INVALID);
     assert_string_equal(err.message, "backward_occupancy_ns of stage 2 is 6, outside [0, 5]: its "
                                      "message takes no longer");
     assert_null(timeline.begin_ns);
     network.backward_occupancy_ns = held_ns;
-    assert_int_equal(sim_network_check(&schedule, &costs, &network, &err), STATUS_OK);
-    assert_int_equal(sim_network_check(&schedule, &costs, NULL, &err), STATUS_OK);
+    assert_ok(sim_network_check(&schedule, &costs, &network, &err));
+    assert_ok(sim_network_check(&schedule, &costs, NULL, &err));
 }
 
 static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **state)
@@ -519,18 +512,15 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
         const int64_t *limit = drawn.has_limit && policy != SIM_STATIC ? drawn.limit : NULL;
         rng generator = rng_init(seed, 14);
         sim_dispatch *kept = NULL;
-        assert_int_equal(
-            sim_dispatch_create(&drawn.problem.schedule, policy, NULL, memory, &kept, NULL),
-            STATUS_OK);
+        assert_ok(sim_dispatch_create(&drawn.problem.schedule, policy, NULL, memory, &kept, NULL));
         for (int play = 0; play < 4; play++) {
             const bal_send send = (bal_send)rng_below(&generator, BAL_SEND_COUNT);
             const sim_network network = random_network(&generator, costs, send, memory);
             sim_dispatch *fresh = NULL;
             bal_timeline actual = {0};
             bal_timeline expected = {0};
-            assert_int_equal(sim_dispatch_create(&drawn.problem.schedule, policy, &network, memory,
-                                                 &fresh, NULL),
-                             STATUS_OK);
+            assert_ok(sim_dispatch_create(&drawn.problem.schedule, policy, &network, memory, &fresh,
+                                          NULL));
             const status played = sim_dispatch_play(fresh, costs, limit, NULL, &expected, NULL);
 
             sim_dispatch_set_network(kept, &network);
@@ -553,7 +543,7 @@ static void sends_are_named_as_in_the_commands(void **state)
     bal_send send = BAL_SEND_COUNT;
 
     for (int index = 0; index < BAL_SEND_COUNT; index++) {
-        assert_int_equal(bal_send_parse(bal_send_names[index], &send, &err), STATUS_OK);
+        assert_ok(bal_send_parse(bal_send_names[index], &send, &err));
         assert_int_equal(send, index);
     }
     assert_int_equal(bal_send_parse("block", &send, &err), STATUS_INVALID);

@@ -9,7 +9,7 @@
 static sim_engine init(int subject_count, arena *memory)
 {
     sim_engine engine = {0};
-    assert_int_equal(sim_engine_init(subject_count, memory, &engine, NULL), STATUS_OK);
+    assert_ok(sim_engine_init(subject_count, memory, &engine, NULL));
     return engine;
 }
 

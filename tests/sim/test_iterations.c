@@ -25,7 +25,7 @@ static bal_schedule build(const char *name, int ranks, int microbatches,
     bal_schedule schedule;
     const bal_schedule_request request = {
         .name = name, .rank_count = ranks, .microbatch_count = microbatches, .costs = costs};
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
     return schedule;
 }
 
@@ -74,9 +74,9 @@ static course play_course(const bal_schedule *schedule, const bal_stage_costs *c
     sim_iteration iteration;
     sim_iteration_state state;
     course made = {0};
-    assert_int_equal(sim_costs_check(schedule, costs, &err), STATUS_OK);
+    assert_ok(sim_costs_check(schedule, costs, &err));
     sim_iterations_prepare(schedule, memory, &iterations);
-    assert_int_equal(sim_iterations_check_validation(iterations, memory, &err), STATUS_OK);
+    assert_ok(sim_iterations_check_validation(iterations, memory, &err));
     sim_iteration_init(schedule, memory, &iteration, &state);
     for (int index = 0; index < count; index++) {
         sim_iterations_play(iterations, costs, update, &state, &iteration);
@@ -291,7 +291,7 @@ static void without_a_norm_to_wait_for_times_are_those_of_the_static_engine(void
         sim_iteration_init(schedule, memory, &iteration, &begins);
         sim_timeline_init(schedule, memory, &played);
         sim_timeline_init(schedule, memory, &expected);
-        assert_int_equal(sim_order_compile(schedule, memory, &order, &err), STATUS_OK);
+        assert_ok(sim_order_compile(schedule, memory, &order, &err));
         begins.begin_ns = random_row(&generator, ranks, 50, memory);
         iteration.timeline = &played;
 
@@ -430,11 +430,8 @@ a_period_is_found_when_iterations_repeat_or_refused_when_they_take_too_long(void
     error_message err = {0};
     sim_iterations_prepare(&h2, memory, &iterations);
 
-    assert_int_equal(sim_iterations_find_period(iterations, &costs, &late, memory, &late_ns, NULL),
-                     STATUS_OK);
-    assert_int_equal(
-        sim_iterations_find_period(iterations, &costs, &barrier, memory, &barrier_ns, NULL),
-        STATUS_OK);
+    assert_ok(sim_iterations_find_period(iterations, &costs, &late, memory, &late_ns, NULL));
+    assert_ok(sim_iterations_find_period(iterations, &costs, &barrier, memory, &barrier_ns, NULL));
 
     assert_int_equal(late_ns, 96000);
     assert_int_equal(barrier_ns, 103000);

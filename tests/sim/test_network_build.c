@@ -137,7 +137,7 @@ static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int
     };
     const status played = sim_training_replay(&training, memory, &result, &err);
     if (played != STATUS_OK) print_error("%s: %s\n", schedule, err.message);
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     if (rounds == 1)
         assert_int_equal(last_ns, result.pipeline_ns); // the timeline is the played one
     arena_destroy(memory);

@@ -51,8 +51,7 @@ static void schedules_and_chunks_have_orders_of_their_own(void **state)
     sim_compiled_order *orders[REQUESTS];
 
     for (int request = 0; request < REQUESTS; request++) {
-        assert_int_equal(sim_order_book_find(&book, &requests[request], &orders[request], NULL),
-                         STATUS_OK);
+        assert_ok(sim_order_book_find(&book, &requests[request], &orders[request], NULL));
     }
 
     for (int request = 0; request < REQUESTS; request++) {
@@ -106,7 +105,7 @@ static void the_last_backward_of_a_stage_is_its_last_w(void **state)
     const bal_schedule_request request = {
         .name = "interleaved-1f1b", .rank_count = 2, .microbatch_count = 4, .chunk_count = 2};
     sim_compiled_order compiled;
-    assert_int_equal(sim_compiled_order_build(&request, memory, &compiled, NULL), STATUS_OK);
+    assert_ok(sim_compiled_order_build(&request, memory, &compiled, NULL));
 
     for (int stage = 0; stage < 4; stage++) {
         const int rank = stage % 2;
@@ -147,20 +146,18 @@ static void the_event_engine_of_an_order_is_made_once_and_takes_every_network(vo
     };
     sim_compiled_order compiled;
     sim_dispatch *first = NULL;
-    assert_int_equal(sim_compiled_order_build(&request, memory, &compiled, NULL), STATUS_OK);
+    assert_ok(sim_compiled_order_build(&request, memory, &compiled, NULL));
 
     for (size_t network = 0; network < sizeof networks / sizeof networks[0]; network++) {
         sim_dispatch *kept = NULL;
         sim_dispatch *fresh = NULL;
         bal_timeline actual;
         bal_timeline expected;
-        assert_int_equal(sim_compiled_order_dispatch(&compiled, &networks[network], &kept, NULL),
-                         STATUS_OK);
-        assert_int_equal(sim_dispatch_create(&compiled.schedule, SIM_STATIC, &networks[network],
-                                             memory, &fresh, NULL),
-                         STATUS_OK);
-        assert_int_equal(sim_dispatch_play(kept, &costs, NULL, NULL, &actual, NULL), STATUS_OK);
-        assert_int_equal(sim_dispatch_play(fresh, &costs, NULL, NULL, &expected, NULL), STATUS_OK);
+        assert_ok(sim_compiled_order_dispatch(&compiled, &networks[network], &kept, NULL));
+        assert_ok(sim_dispatch_create(&compiled.schedule, SIM_STATIC, &networks[network], memory,
+                                      &fresh, NULL));
+        assert_ok(sim_dispatch_play(kept, &costs, NULL, NULL, &actual, NULL));
+        assert_ok(sim_dispatch_play(fresh, &costs, NULL, NULL, &expected, NULL));
 
         if (network == 0) first = kept;
         assert_ptr_equal(kept, first);

@@ -35,7 +35,7 @@ static case_of make_case(int microbatches)
     const bal_schedule_request request = {
         .name = "zb-h1", .rank_count = RANKS, .microbatch_count = microbatches};
     assert_non_null(made.memory);
-    assert_int_equal(bal_schedule_build(&request, made.memory, &made.schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, made.memory, &made.schedule, &err));
     const int64_t *none = filled(made.memory, RANKS, 0);
     made.costs = (bal_stage_costs){.stage_count = RANKS,
                                    .microbatch_count = 1,
@@ -56,7 +56,7 @@ static bal_stage_costs perturb(const case_of *of, const bal_disturbance *disturb
     bal_stage_costs out;
     error_message err = {0};
     sim_perturb(disturbance, &of->schedule, play, &of->costs, of->memory, &out);
-    assert_int_equal(sim_costs_check(&of->schedule, &out, &err), STATUS_OK);
+    assert_ok(sim_costs_check(&of->schedule, &out, &err));
     return out;
 }
 

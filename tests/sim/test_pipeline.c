@@ -88,7 +88,7 @@ static void random_orders_play_as_the_plainest_player_plays_them(void **state)
         sim_summary summary;
         sim_timeline_init(&problem.schedule, memory, &timeline);
         sim_summary_init(&order, memory, &summary);
-        assert_int_equal(sim_costs_check(&problem.schedule, &problem.costs, NULL), STATUS_OK);
+        assert_ok(sim_costs_check(&problem.schedule, &problem.costs, NULL));
 
         sim_order_play(&order, &problem.costs, NULL, &timeline);
         sim_order_summarise(&order, &problem.costs, NULL, &summary);
@@ -198,7 +198,7 @@ static void costs_that_do_not_fit_are_refused(void **state)
     // 8 F, 8 BW; then 4 messages forward and 4 backward.
     const int64_t limit = INT64_MAX / 4;
     costs = reference_uniform_costs(2, limit / 8 - 2, 1, 0, 0, held, memory);
-    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_OK);
+    assert_ok(sim_costs_check(&schedule, &costs, &err));
     costs = reference_uniform_costs(2, limit / 8 + 1, 1, 0, 0, held, memory);
     assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message,
@@ -215,7 +215,7 @@ static void costs_that_do_not_fit_are_refused(void **state)
     const int64_t delay_ns[] = {limit / 4, limit, limit, 0};
     costs.message_delay_ns = delay_ns;
     costs.send_forward_ns = costs.send_backward_ns = (int64_t[]){0, 0};
-    assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_OK);
+    assert_ok(sim_costs_check(&schedule, &costs, &err));
     costs.message_delay_ns = (int64_t[]){limit / 4, limit, limit, 1};
     assert_int_equal(sim_costs_check(&schedule, &costs, &err), STATUS_INVALID);
     assert_string_equal(err.message,
@@ -243,7 +243,7 @@ static void the_longest_times_that_pass_the_check_add_up_exactly(void **state)
     sim_order order = compile(&schedule, memory);
     sim_summary summary;
     sim_summary_init(&order, memory, &summary);
-    assert_int_equal(sim_costs_check(&schedule, &costs, NULL), STATUS_OK);
+    assert_ok(sim_costs_check(&schedule, &costs, NULL));
 
     sim_order_summarise(&order, &costs, (int64_t[]){INT64_MAX / 2}, &summary);
 
@@ -265,12 +265,11 @@ static void costs_beyond_cache_are_played_as_all_others(void **state)
     bal_timeline timeline;
     bal_timeline expected;
     sim_timeline_init(&schedule, memory, &timeline);
-    assert_int_equal(sim_dispatch_create(&schedule, SIM_STATIC, NULL, memory, &dispatch, NULL),
-                     STATUS_OK);
+    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, NULL, memory, &dispatch, NULL));
 
     sim_order_play(&order, &costs, NULL, &timeline);
 
-    assert_int_equal(sim_dispatch_play(dispatch, &costs, NULL, NULL, &expected, NULL), STATUS_OK);
+    assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &expected, NULL));
     const size_t bytes = (size_t)schedule.first_op[RANKS] * sizeof(int64_t);
     assert_memory_equal(timeline.begin_ns, expected.begin_ns, bytes);
     assert_memory_equal(timeline.end_ns, expected.end_ns, bytes);

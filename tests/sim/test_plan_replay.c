@@ -35,9 +35,8 @@ static void layers_at(const watched_run *run, int iteration, bal_layer_costs lay
 {
     for (int replica = 0; replica < REPLICAS; replica++) {
         bool changed = false;
-        assert_int_equal(
-            table_costs_at(&run->tables[replica], iteration, &layers[replica], &changed, NULL),
-            STATUS_OK);
+        assert_ok(
+            table_costs_at(&run->tables[replica], iteration, &layers[replica], &changed, NULL));
     }
 }
 
@@ -182,7 +181,7 @@ static void two_layers(table_source *table, bal_layer_costs *layers)
     bool changed = false;
     table_source_init(table, 2, 1);
     table_fill(table, 0, 1, 100, 100, 0);
-    assert_int_equal(table_costs_at(table, 0, layers, &changed, NULL), STATUS_OK);
+    assert_ok(table_costs_at(table, 0, layers, &changed, NULL));
 }
 
 static void what_does_not_fit_together_is_refused(void **state)
@@ -198,7 +197,7 @@ static void what_does_not_fit_together_is_refused(void **state)
     bal_placed_partition plan = {.first_layer = first_layer, .rank_count = 3, .chunk_count = 1};
     bal_schedule schedule;
     error_message err = {0};
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
     const bal_played_plan played = {
         .plan = &plan, .schedule = &schedule, .replicas = &layers, .replica_count = 1};
     sim_plan_replay replay = {0};
@@ -217,7 +216,7 @@ static void what_does_not_fit_together_is_refused(void **state)
     assert_null(replay.timelines);
 
     table->forward[0][1] = 100;
-    assert_int_equal(sim_plan_replay_play(&machine, &played, memory, &replay, &err), STATUS_OK);
+    assert_ok(sim_plan_replay_play(&machine, &played, memory, &replay, &err));
     assert_int_equal(replay.times.pipeline_ns, 600); // 2 + 2 microbatches and a neighbour's each
     assert_int_equal(replay.stages[0].stage_count, 2);
     free(table);

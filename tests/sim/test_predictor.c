@@ -94,7 +94,7 @@ static void record(recorded_run *run)
 static bal_layer_costs layers_at(recorded_run *run, int iteration, bool *changed)
 {
     bal_layer_costs layers;
-    assert_int_equal(table_costs_at(&run->table, iteration, &layers, changed, NULL), STATUS_OK);
+    assert_ok(table_costs_at(&run->table, iteration, &layers, changed, NULL));
     *changed = *changed && iteration > 0;
     return layers;
 }
@@ -116,12 +116,11 @@ static int decide_again(recorded_run *run)
     error_message err = {0};
     int acted_count = 0;
     bool changed = false;
-    assert_int_equal(sim_predictor_create(&run->training, &predictor, &err), STATUS_OK);
-    assert_int_equal(bal_training_controller(&run->training, sim_predictor_evaluator(predictor),
-                                             &controller, &err),
-                     STATUS_OK);
+    assert_ok(sim_predictor_create(&run->training, &predictor, &err));
+    assert_ok(bal_training_controller(&run->training, sim_predictor_evaluator(predictor),
+                                      &controller, &err));
     bal_layer_costs layers = layers_at(run, 0, &changed);
-    assert_int_equal(bal_controller_start(controller, &layers, &decision, &err), STATUS_OK);
+    assert_ok(bal_controller_start(controller, &layers, &decision, &err));
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         const decided *expected = &run->decisions[iteration];
         assert_same_plan(&decision.plan, expected);
@@ -184,22 +183,18 @@ static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
     bool changed = false;
     error_message err = {0};
     const bal_layer_costs layers = layers_at(run, 0, &changed);
-    assert_int_equal(sim_predictor_create(&run->training, &predictor, &err), STATUS_OK);
+    assert_ok(sim_predictor_create(&run->training, &predictor, &err));
     const bal_evaluator *evaluator = sim_predictor_evaluator(predictor);
 
     for (int microbatches = 3; microbatches <= 5; microbatches++) {
         int64_t predicted_ns = 0;
-        assert_int_equal(bal_training_order(&run->training, &plan, &layers, microbatches, memory,
-                                            &schedule, &err),
-                         STATUS_OK);
+        assert_ok(bal_training_order(&run->training, &plan, &layers, microbatches, memory,
+                                     &schedule, &err));
         const bal_played_plan played = {
             .plan = &plan, .schedule = &schedule, .replicas = &layers, .replica_count = 1};
-        assert_int_equal(
-            sim_plan_replay_play(&run->training.machine, &played, memory, &replay, &err),
-            STATUS_OK);
-        assert_int_equal(evaluator->iteration_ns_of(evaluator->context, &layers, &plan,
-                                                    microbatches, &predicted_ns, &err),
-                         STATUS_OK);
+        assert_ok(sim_plan_replay_play(&run->training.machine, &played, memory, &replay, &err));
+        assert_ok(evaluator->iteration_ns_of(evaluator->context, &layers, &plan, microbatches,
+                                             &predicted_ns, &err));
         assert_int_equal(predicted_ns, replay.times.pipeline_ns + 3 * 50); // the largest rank's
     }
 

@@ -147,8 +147,7 @@ static void draw_run(drawn_run *run, uint64_t seed)
     run->training.repack.chooses_microbatches = !has_chunks && pick(&generator, 2) == 0;
     run->training.machine.rank_memory_bytes =
         pick(&generator, 2) == 0 ? 0 : rng_between(&generator, 5000, 60000);
-    assert_int_equal(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL),
-                     STATUS_OK);
+    assert_ok(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL));
 }
 
 static int stage_rank(const bal_training_iteration *iteration, const bal_schedule_family *family,

@@ -126,7 +126,7 @@ static void a_change_is_profiled_once_and_the_new_plan_starts_behind_it(void **s
     const status played = sim_training_replay(&training, memory, &result, &err);
 
     assert_string_equal(err.message, "");
-    assert_int_equal(played, STATUS_OK);
+    assert_ok(played);
     assert_int_equal(all.count, 10);
     assert_int_equal(all.timelines, 1);
     for (int iteration = 0; iteration < 10; iteration++) {
@@ -168,7 +168,7 @@ static void the_sum_of_the_iterations_is_the_total(void **state)
     training.sink = (bal_record_sink){&all, NULL, keep};
     bal_training_result result;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
 
     int64_t total = 0;
     for (int iteration = 0; iteration < 10; iteration++) {
@@ -192,7 +192,7 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
     const bal_training training = training_with(&source, "tuned", (bal_policy){0});
     bal_training_result result;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
 
     assert_int_equal(result.rebalance_count, 0);
     assert_int_equal(result.decision_count, 0);
@@ -214,16 +214,16 @@ static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
 
     // GPipe holds the activations of all 4 microbatches. 4 layers on each rank throughout.
     training.iteration_count = 5;
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
     assert_int_equal(result.peak_memory_bytes[0], 4 * 1000 + 4 * 4 * 10);
     training.iteration_count = 10;
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
     assert_int_equal(result.peak_memory_bytes[0], 4 * 1000 + 4 * 4 * 30);
 
     // 6 layers on rank 0 from iteration 6 on, with bytes that have not changed since iteration 5.
     training.balancer = bal_balancer_find("partition");
     training.policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
     assert_int_equal(result.peak_memory_bytes[0], 6 * 1000 + 4 * 6 * 30);
     assert_int_equal(result.peak_memory_bytes[1], 4 * 1000 + 4 * 4 * 30);
 }
@@ -252,7 +252,7 @@ static void full_backwards_do_not_play_a_zero_bubble_schedule(void **state)
     bal_training_result result;
     error_message err = {0};
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, &err));
     training.schedule = "zb-h1";
     source.asked = 0;
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
@@ -309,7 +309,7 @@ static void owners_without_stages_are_followed_in_loads_only(void **state)
         training_with(&source, "diffusion-published", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
     bal_training_result result;
 
-    assert_int_equal(sim_training_replay(&training, memory, &result, NULL), STATUS_OK);
+    assert_ok(sim_training_replay(&training, memory, &result, NULL));
 
     assert_false(result.executable);
     assert_null(result.final_first_layer);

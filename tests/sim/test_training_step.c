@@ -2,6 +2,7 @@
 /// with its failures, gradient accumulation, regrouped reductions, drawn times. Expected values are
 /// worked out by hand or played op by op by the engine itself.
 #include "sim/pipeline.h"
+#include "tests/assert_close.h"
 #include "tests/sim/kept_run.h"
 #include "tests/test_memory.h"
 
@@ -158,8 +159,8 @@ static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches,
                                    .memory_backward_weight = none};
     const bal_schedule_request request = {
         .name = name, .rank_count = ranks, .microbatch_count = microbatches, .costs = &costs};
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
-    assert_int_equal(sim_order_compile(&schedule, memory, &order, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
+    assert_ok(sim_order_compile(&schedule, memory, &order, &err));
     sim_timeline_init(&schedule, memory, &timeline);
     for (int round = 0; round < rounds; round++) {
         sim_order_play(&order, &costs, start, &timeline);
