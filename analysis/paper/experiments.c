@@ -426,6 +426,24 @@ static status make_chosen_loads(playing *at, error_message *err)
     return STATUS_OK;
 }
 
+/// The length of one row's run over that of another.
+static status make_row_over(playing *at, error_message *err)
+{
+    ana_interval ratio = {0};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial trial;
+        TRY(play(at, range, NULL, &trial, err));
+        const ana_trial_row *row = ana_trial_find(&trial, text_of(at->row, "row"));
+        const ana_trial_row *over = ana_trial_find(&trial, text_of(at->row, "over"));
+        if (row == NULL || over == NULL) {
+            return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
+        }
+        ana_interval_add(&ratio, speed(over->total_ns, row->total_ns));
+    }
+    add_number(at, &ratio, NAN);
+    return STATUS_OK;
+}
+
 static status make_table1(playing *at, error_message *err)
 {
     return ana_play_table1(at->rows, err);
@@ -451,6 +469,7 @@ static const struct {
     {"change", make_change},
     {"overhead", make_overhead},
     {"chosen-loads", make_chosen_loads},
+    {"row-over", make_row_over},
     {"table1", make_table1},
 };
 

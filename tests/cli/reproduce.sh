@@ -48,6 +48,7 @@ held moe 'Mixtral 8x7B, bubble after, of chosen loads' verdict '"agrees"'
 held moe 'LLaMA-MoE-3.5B, bubble before' verdict '"disagrees"'
 held moe 'Mixtral 8x7B, speed-up over Tutel' simulated null
 held repack 'mean GPUs of 8' verdict '"agrees"'
+held lengths 'speed-up of redistribution' verdict '"agrees"'
 held overhead 'pruning' verdict '"open"'
 held mod 'bubble after' agreement '"unreachable"'
 held mod 'speed-up over static' agreement '"unreachable"'
