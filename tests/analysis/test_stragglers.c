@@ -1,9 +1,10 @@
 /// What slowed a recorded run: replays against the record, against ends worked out op by op as the
 /// definition says, and planted causes named.
-#include "analysis/stragglers/slowdowns.h"
+#include "analysis/stragglers/causes.h"
 #include "tests/analysis/recorded_ops.h"
 
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 
 static arena *memory;
 
@@ -197,6 +198,126 @@ static void collectives_in_another_order_wait_in_a_circle(void **state)
                                      "messages or collectives differs between workers");
 }
 
+/// The causes that are named of a planted run, with commas between.
+static const char *named(const planted *how, ana_causes *causes)
+{
+    static char names[200];
+    ana_slowdowns slowdowns;
+    const ana_op_run *run = make_run(how);
+    ana_slowdowns_of(run, memory, &slowdowns);
+    ana_causes_of(run, &slowdowns, NULL, memory, causes);
+    names[0] = '\0';
+    for (int each = 0; each < causes->named_count; each++) {
+        const size_t length = strlen(names);
+        snprintf(names + length, sizeof names - length, "%s%s", each > 0 ? "," : "",
+                 causes->all[each].name);
+    }
+    return names;
+}
+
+static void nothing_is_named_on_a_clean_run(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
+        for (uint64_t seed = 1; seed <= 5; seed++) {
+            planted how = planted_default();
+            how.stage_count = stages;
+            how.seed = seed;
+            how.noise = 0.02 * (double)seed;
+            assert_string_equal(named(&how, &causes), "");
+        }
+    }
+}
+
+static void a_slow_worker_is_named(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
+        planted how = planted_default();
+        how.stage_count = stages;
+        how.slow_replica = 2;
+        how.slow_stage = stages - 1;
+        how.slow_factor = 1.3;
+        assert_string_equal(named(&how, &causes), "slow worker");
+        assert_close(causes.worker_factor[2 * stages + stages - 1], 1.3, 0.02);
+        assert_true(causes.all[0].gain > 0.1 && causes.all[0].gain < 0.31);
+    }
+}
+
+static void a_long_last_stage_is_named_with_the_split_that_mends_it(void **state)
+{
+    (void)state;
+    static const int layers[PLANT_STAGES] = {6, 6, 6, 6};
+    ana_causes causes;
+    ana_slowdowns slowdowns;
+    planted how = planted_default();
+    how.last_factor = 1.5; // 6 layers and a head worth 3
+    assert_string_equal(named(&how, &causes), "last stage too long");
+    assert_close(causes.split.shares[0], 1.125, 0.01);
+    assert_close(causes.split.shares[3], 0.625, 0.01);
+
+    const ana_op_run *run = make_run(&how);
+    ana_slowdowns_of(run, memory, &slowdowns);
+    ana_causes_of(run, &slowdowns, layers, memory, &causes);
+    assert_int_equal(causes.split.layers[0], 7);
+    assert_int_equal(causes.split.layers[3], 3); // and the head: 6
+    assert_int_equal(causes.split.layers[0] + causes.split.layers[1] + causes.split.layers[2] +
+                         causes.split.layers[3],
+                     24);
+}
+
+static void lengths_are_named_by_what_all_stages_say(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
+        planted how = planted_default();
+        how.stage_count = stages;
+        how.length_spread = 0.5;
+        assert_string_equal(named(&how, &causes), "sequence lengths");
+        assert_true(causes.correlation > 0.95);
+    }
+}
+
+static void pauses_are_named_in_front_of_ops_and_inside(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    for (int inside = 0; inside < 2; inside++) {
+        planted how = planted_default();
+        how.pause_is_inside = inside == 1;
+        how.pause_every = 20;
+        how.pause_ns = 40000000;
+        assert_string_equal(named(&how, &causes), "pauses of the host");
+    }
+}
+
+static void a_slow_link_is_named(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    planted how = planted_default();
+    how.slow_link_replica = 1;
+    how.slow_link_ns = 30000000;
+    assert_string_equal(named(&how, &causes), "slow link");
+    assert_non_null(strstr(causes.all[0].evidence, "of replica 1, stage "));
+}
+
+static void two_causes_are_named_by_gain(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    planted how = planted_default();
+    how.last_factor = 1.6;
+    how.length_spread = 0.2;
+    how.step_count = 10; // too few to be drawn
+    assert_string_equal(named(&how, &causes), "last stage too long,sequence lengths");
+    assert_true(causes.all[0].has_interval && causes.all[0].low < causes.all[0].gain);
+    assert_true(causes.all[0].high > causes.all[0].gain);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +329,16 @@ int main(void)
                                         close_memory),
         cmocka_unit_test_setup_teardown(what_cannot_be_matched_is_refused, open_memory,
                                         close_memory),
+        cmocka_unit_test_setup_teardown(nothing_is_named_on_a_clean_run, open_memory, close_memory),
+        cmocka_unit_test_setup_teardown(a_slow_worker_is_named, open_memory, close_memory),
+        cmocka_unit_test_setup_teardown(a_long_last_stage_is_named_with_the_split_that_mends_it,
+                                        open_memory, close_memory),
+        cmocka_unit_test_setup_teardown(lengths_are_named_by_what_all_stages_say, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(pauses_are_named_in_front_of_ops_and_inside, open_memory,
+                                        close_memory),
+        cmocka_unit_test_setup_teardown(a_slow_link_is_named, open_memory, close_memory),
+        cmocka_unit_test_setup_teardown(two_causes_are_named_by_gain, open_memory, close_memory),
         cmocka_unit_test_setup_teardown(collectives_in_another_order_wait_in_a_circle, open_memory,
                                         close_memory),
     };

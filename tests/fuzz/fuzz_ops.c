@@ -1,6 +1,6 @@
 /// Any bytes as recorded ops, CSV or JSON, plain or gzip: refused with a message, or read; and what
 /// was read is refused as a run, or every step of it replays as it was recorded or faster.
-#include "analysis/stragglers/slowdowns.h"
+#include "analysis/stragglers/causes.h"
 #include "tests/fuzz/fuzz.h"
 #include "traces/import/ops.h"
 
@@ -22,7 +22,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     } else if (ana_op_run_make(&table, memory, &run, &err) != STATUS_OK) {
         assert(err.code == STATUS_FORMAT && err.message[0] != '\0');
     } else {
-        const ana_straggler_step *steps = ana_straggler_steps(&run, memory);
+        ana_slowdowns slowdowns;
+        ana_causes causes;
+        ana_slowdowns_of(&run, memory, &slowdowns);
+        ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
+        const ana_straggler_step *steps = slowdowns.steps;
         for (int step = 0; step < run.step_count; step++) {
             assert(steps[step].replayed_ns >= 0 && steps[step].ideal_ns >= 0);
             assert(steps[step].delayed_ns >= steps[step].replayed_ns);

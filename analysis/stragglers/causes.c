@@ -1,0 +1,458 @@
+#include "analysis/stragglers/causes.h"
+
+#include "analysis/diagnosis/verdict.h"
+#include "analysis/stragglers/work_times.h"
+#include "base/text.h"
+
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVIDENCE_BYTES = 400, STEPS_MIN = 3 };
+
+/// What is enough to speak of a cause, besides its gain.
+static const double worker_factor_min = 1.05;
+static const double worker_errors_min = 5; // standard errors above its peers
+static const double correlation_min = 0.7;
+static const double link_factor_min = 2;
+
+/// What causes are found with.
+typedef struct finding {
+    const ana_op_run *run;
+    const ana_slowdowns *slowdowns;
+    const int *layers;
+    ana_work_times times;
+    double *stage_factor; // [stage_count] that a new split multiplies a stage's times by
+    bool *is_slow;        // [worker_count]
+    bool *is_slow_link;   // [worker_count][name_count]
+    int held_up_count;    // ops that took longer than the limit of the rest
+    double held_up_ns;    // by so much together
+    int work_count;
+    arena *memory;
+    ana_causes *causes;
+} finding;
+
+static bool is_collection(const char *name)
+{
+    return strcmp(name, "gc") == 0 || strstr(name, "garbage") != NULL;
+}
+
+static bool is_held_up(const finding *of, int step, int op, double *expected_ns)
+{
+    const trace_op *each = &of->run->steps[step].ops[op];
+    const int kind = ana_work_kind(each);
+    if (kind < 0) return false;
+    *expected_ns = ana_work_expected_ns(&of->times, step, op);
+    const double own_ns = (double)of->run->steps[step].own_ns[op];
+    return *expected_ns > 0 && own_ns > *expected_ns * (1 + of->times.rest_limit[kind]);
+}
+
+/// By what an op's own time is multiplied where a cause is mended.
+static double mended(const finding *of, ana_cause_kind cause, int step, int op)
+{
+    const ana_op_run *run = of->run;
+    const trace_op *each = &run->steps[step].ops[op];
+    const int kind = ana_work_kind(each);
+    const double own_ns = (double)run->steps[step].own_ns[op];
+    double expected_ns = 0;
+    switch (cause) {
+    case ANA_CAUSE_WORKER:
+        return kind >= 0 && of->is_slow[each->rank] ? 1 / of->times.factor[each->rank] : 1;
+    case ANA_CAUSE_STAGE:
+        return kind >= 0 ? of->stage_factor[each->stage] : 1;
+    case ANA_CAUSE_LENGTHS: {
+        if (kind < 0) return 1;
+        const ana_work_step *work = &of->times.steps[step];
+        const double length = work->length[work->group[op]];
+        const double usual = of->times.usual_length[step * ANA_WORK_KINDS + kind];
+        return length > 0 ? usual / length : 1;
+    }
+    case ANA_CAUSE_HOST:
+        if (is_collection(run->table->names[each->name - 1])) return 0;
+        return is_held_up(of, step, op, &expected_ns) ? expected_ns / own_ns : 1;
+    default: {
+        const int link = each->rank * run->table->name_count + each->name - 1;
+        const double ideal_ns = (double)run->ideal_ns[each->name - 1];
+        return of->is_slow_link[link] && own_ns > ideal_ns ? ideal_ns / own_ns : 1;
+    }
+    }
+}
+
+/// Lengths of the steps with some causes mended, in ns. @param factors [op_count] scratch or kept
+static int64_t replay_mended(const finding *of, int step, const bool *is_mended, double *factors)
+{
+    const ana_op_step *each = &of->run->steps[step];
+    int64_t *duration_ns = memory_array((size_t)each->op_count * 3, sizeof *duration_ns);
+    for (int op = 0; op < each->op_count; op++) {
+        factors[op] = 1;
+        for (int cause = 0; cause < ANA_CAUSE_COUNT; cause++) {
+            if (is_mended[cause]) factors[op] *= mended(of, (ana_cause_kind)cause, step, op);
+        }
+        duration_ns[op] = (int64_t)(factors[op] * (double)each->own_ns[op] + 0.5);
+    }
+    const ana_replay replay = {.duration_ns = duration_ns};
+    const int64_t length_ns = ana_op_step_replay(each, &replay, duration_ns + each->op_count,
+                                                 duration_ns + 2 * (size_t)each->op_count);
+    free(duration_ns);
+    return length_ns;
+}
+
+/// An interval by Student's t of the ratio of two sums, where steps are too few to be drawn.
+static void few_steps_interval(const int64_t *before_ns, const int64_t *after_ns, int count,
+                               ana_cause *cause)
+{
+    double sum_ns = 0;
+    double squares = 0;
+    for (int step = 0; step < count; step++) {
+        sum_ns += (double)after_ns[step];
+    }
+    for (int step = 0; step < count; step++) {
+        const double off_ns = (double)before_ns[step] - (1 + cause->gain) * (double)after_ns[step];
+        squares += off_ns * off_ns;
+    }
+    const double error = sqrt(squares * count / (count - 1)) / sum_ns;
+    const double reach = gsl_cdf_tdist_Pinv(0.975, count - 1) * error;
+    cause->low = cause->gain - reach;
+    cause->high = cause->gain + reach;
+    cause->has_interval = true;
+}
+
+/// The gain of mending one cause. Pauses of the host are what the replay of all others leaves out.
+static void measure_gain(finding *of, ana_cause *cause)
+{
+    const int count = of->run->step_count;
+    bool is_mended[ANA_CAUSE_COUNT] = {false};
+    int64_t *before_ns = memory_array((size_t)count, sizeof *before_ns);
+    int64_t *after_ns = memory_array((size_t)count, sizeof *after_ns);
+    ana_gain_interval interval;
+    is_mended[cause->kind] = true;
+    for (int step = 0; step < count; step++) {
+        double *factors = memory_array((size_t)of->run->steps[step].op_count, sizeof *factors);
+        const ana_straggler_step *replayed = &of->slowdowns->steps[step];
+        before_ns[step] =
+            cause->kind == ANA_CAUSE_HOST ? replayed->delayed_ns : replayed->replayed_ns;
+        after_ns[step] = replay_mended(of, step, is_mended, factors);
+        free(factors);
+    }
+    ana_gain_interval_of(before_ns, after_ns, count, 0.025, 1, of->memory, &interval);
+    cause->gain = interval.gain;
+    cause->low = interval.low;
+    cause->high = interval.high;
+    cause->has_interval = !interval.is_short;
+    if (interval.is_short && count >= STEPS_MIN) {
+        few_steps_interval(before_ns, after_ns, count, cause);
+    }
+    free(before_ns);
+    free(after_ns);
+}
+
+/// One slow worker, or several.
+static bool find_workers(finding *of, char *evidence)
+{
+    const ana_op_run *run = of->run;
+    int count = 0;
+    int slowest = 0;
+    of->is_slow = arena_array(of->memory, (size_t)run->worker_count, sizeof(bool));
+    for (int worker = 0; worker < run->worker_count; worker++) {
+        const double factor = of->times.factor[worker];
+        const double errors = (factor - 1) / (of->times.factor_error[worker] + 1e-9);
+        of->is_slow[worker] = factor >= worker_factor_min && errors >= worker_errors_min;
+        count += of->is_slow[worker];
+        if (factor > of->times.factor[slowest]) slowest = worker;
+    }
+    snprintf(
+        evidence, EVIDENCE_BYTES,
+        "%d of %d workers take longer than the other replicas of their stage in every step; "
+        "replica %d, stage %d takes %.2f times as long, +- %.3f (the run slows down %.3f times "
+        "by it alone)",
+        count, run->worker_count, slowest / run->stage_count, slowest % run->stage_count,
+        of->times.factor[slowest], 2 * of->times.factor_error[slowest],
+        of->slowdowns->by_worker[slowest]);
+    return count > 0;
+}
+
+/// Layers that make the longest stage as short as can be: equal layers, one after the other, go to
+/// where they end first.
+static void split_layers(finding *of, const double *extra_ns, double layer_ns)
+{
+    const int stages = of->run->stage_count;
+    ana_stage_split *split = &of->causes->split;
+    int left = -stages;
+    split->layers = arena_array(of->memory, (size_t)stages, sizeof *split->layers);
+    for (int stage = 0; stage < stages; stage++) {
+        left += of->layers[stage];
+        split->layers[stage] = 1;
+    }
+    for (; left > 0; left--) {
+        int best = 0;
+        for (int stage = 1; stage < stages; stage++) {
+            const double load = extra_ns[stage] + layer_ns * split->layers[stage];
+            if (load < extra_ns[best] + layer_ns * split->layers[best]) best = stage;
+        }
+        split->layers[best]++;
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        of->stage_factor[stage] =
+            (extra_ns[stage] + layer_ns * split->layers[stage]) / (double)split->stage_ns[stage];
+    }
+}
+
+/// What each stage takes of one microbatch.
+static void find_split(finding *of)
+{
+    const int stages = of->run->stage_count;
+    ana_stage_split *split = &of->causes->split;
+    double *scratch = memory_array((size_t)stages * 2, sizeof *scratch);
+    double *extra_ns = scratch + stages;
+    double mean_ns = 0;
+    split->stage_ns = arena_array(of->memory, (size_t)stages, sizeof *split->stage_ns);
+    split->shares = arena_array(of->memory, (size_t)stages, sizeof *split->shares);
+    of->stage_factor = arena_array(of->memory, (size_t)stages, sizeof *of->stage_factor);
+    for (int stage = 0; stage < stages; stage++) {
+        double sum_ns = 0;
+        for (int part = stage; part < of->times.part_count; part += stages) {
+            for (int kind = 0; kind < ANA_WORK_KINDS; kind++) {
+                sum_ns += of->times.mean_ns[kind * of->times.part_count + part];
+            }
+        }
+        split->stage_ns[stage] = (int64_t)(sum_ns + 0.5);
+        mean_ns += sum_ns / stages;
+        scratch[stage] = sum_ns / (of->layers != NULL ? of->layers[stage] : 1);
+    }
+    const double unit_ns = ana_lower_median(scratch, stages);
+    split->unit_ns = (int64_t)(unit_ns + 0.5);
+    for (int stage = 0; stage < stages; stage++) {
+        const double stage_ns = (double)split->stage_ns[stage];
+        const bool is_end = stage == 0 || stage == stages - 1;
+        const double more_ns = stage_ns - unit_ns * (of->layers != NULL ? of->layers[stage] : 1);
+        extra_ns[stage] = of->layers != NULL || (is_end && more_ns > 0) ? more_ns : 0;
+        of->stage_factor[stage] = stage_ns > 0 ? mean_ns / stage_ns : 1;
+        split->shares[stage] = unit_ns > 0 ? (mean_ns - extra_ns[stage]) / unit_ns : 1;
+    }
+    if (of->layers != NULL && unit_ns > 0) split_layers(of, extra_ns, unit_ns);
+    free(scratch);
+}
+
+static bool find_stages(finding *of, char *evidence, const char **name)
+{
+    const int stages = of->run->stage_count;
+    const ana_stage_split *split = &of->causes->split;
+    text_buffer text = {0};
+    char longest_text[32];
+    char unit_text[32];
+    int longest = 0;
+    find_split(of);
+    for (int stage = 1; stage < stages; stage++) {
+        if (split->stage_ns[stage] > split->stage_ns[longest]) longest = stage;
+    }
+    *name = longest == stages - 1 ? "last stage too long"
+            : longest == 0        ? "first stage too long"
+                                  : "stages of unequal length";
+    text_duration(split->stage_ns[longest], longest_text);
+    text_duration(of->layers != NULL ? split->stage_ns[longest] / of->layers[longest]
+                                     : split->unit_ns,
+                  unit_text);
+    text_format(&text, "stage %d takes %s of a microbatch, ", longest, longest_text);
+    if (of->layers == NULL) {
+        text_format(&text, "an ordinary one %s; even is, in layers of an ordinary stage, ",
+                    unit_text);
+    } else {
+        text_duration(split->unit_ns, unit_text);
+        text_format(&text, "an ordinary layer %s; layers per stage that mend it: ", unit_text);
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        const char *comma = stage > 0 ? " " : "";
+        if (of->layers != NULL && split->layers != NULL) {
+            text_format(&text, "%s%d", comma, split->layers[stage]);
+        } else {
+            text_format(&text, "%s%.2f", comma, split->shares[stage]);
+        }
+    }
+    snprintf(evidence, EVIDENCE_BYTES, "%s", text.bytes);
+    text_free(&text);
+    return stages > 1;
+}
+
+static bool find_lengths(finding *of, char *evidence)
+{
+    double largest = 0;
+    double sum = 0;
+    double squares = 0;
+    double count = 0;
+    for (int step = 0; step < of->run->step_count; step++) {
+        const ana_work_step *work = &of->times.steps[step];
+        for (int group = 0; group < work->group_count; group++) {
+            const double length = work->length[group];
+            if (length > largest) largest = length;
+            sum += length;
+            squares += length * length;
+            count++;
+        }
+    }
+    const double mean = count > 0 ? sum / count : 1;
+    const double variance = count > 0 ? squares / count - mean * mean : 0;
+    const bool across = of->times.part_count > 1;
+    snprintf(evidence, EVIDENCE_BYTES,
+             "F%s and backward%s of one microbatch correlate with %.2f; microbatches scatter by "
+             "%.0f %% on all stages alike, the longest takes %.1f times the mean",
+             across ? " on the first" : "", across ? " on the last stage" : "",
+             of->times.correlation, 100 * sqrt(variance > 0 ? variance : 0), largest / mean);
+    return of->times.correlation >= correlation_min;
+}
+
+static bool find_pauses(finding *of, char *evidence)
+{
+    double collected_ns = 0;
+    double delayed_ns = 0;
+    const double steps = of->run->step_count;
+    for (int step = 0; step < of->run->step_count; step++) {
+        const ana_op_step *each = &of->run->steps[step];
+        delayed_ns += (double)(of->slowdowns->steps[step].delayed_ns -
+                               of->slowdowns->steps[step].replayed_ns);
+        for (int op = 0; op < each->op_count; op++) {
+            double expected_ns = 0;
+            of->work_count += ana_work_kind(&each->ops[op]) >= 0;
+            if (is_collection(of->run->table->names[each->ops[op].name - 1])) {
+                collected_ns += (double)each->own_ns[op];
+            }
+            if (!is_held_up(of, step, op, &expected_ns)) continue;
+            of->held_up_count++;
+            of->held_up_ns += (double)each->own_ns[op] - expected_ns;
+        }
+    }
+    char delayed[32];
+    char collected[32];
+    char held_up[32];
+    text_duration((int64_t)(delayed_ns / steps), delayed);
+    text_duration((int64_t)(collected_ns / steps / of->run->worker_count), collected);
+    text_duration(of->held_up_count > 0 ? (int64_t)(of->held_up_ns / of->held_up_count) : 0,
+                  held_up);
+    snprintf(evidence, EVIDENCE_BYTES,
+             "late launches lengthen a step by %s; garbage is collected for %s per worker and "
+             "step; %d of %d F and backwards were held up, by %s in the mean, unlike the other "
+             "stages of their microbatch",
+             delayed, collected, of->held_up_count, of->work_count, held_up);
+    return true;
+}
+
+/// Median travel of what every worker and name shares with others, against all that share it.
+static bool find_links(finding *of, char *evidence)
+{
+    const ana_op_run *run = of->run;
+    const int names = run->table->name_count;
+    double *values = memory_array((size_t)run->table->op_count + 1, sizeof *values);
+    int *places = memory_array((size_t)run->worker_count + 1, sizeof *places);
+    int *filled = memory_array((size_t)run->worker_count + 1, sizeof *filled);
+    double slowest = 0;
+    int slowest_link = 0;
+    int count = 0;
+    of->is_slow_link =
+        arena_array(of->memory, (size_t)run->worker_count * (size_t)names, sizeof(bool));
+    for (int name = 0; name < names; name++) {
+        const double ideal_ns = (double)run->ideal_ns[name];
+        if (!ana_op_is_shared(run->table->kinds[name]) || ideal_ns <= 0) continue;
+        memset(places, 0, ((size_t)run->worker_count + 1) * sizeof *places);
+        for (int64_t op = 0; op < run->table->op_count; op++) {
+            const trace_op *each = &run->table->ops[op];
+            if (each->name == name + 1) places[each->rank + 1]++;
+        }
+        for (int worker = 0; worker < run->worker_count; worker++) {
+            places[worker + 1] += places[worker];
+            filled[worker] = places[worker];
+        }
+        for (int step = 0; step < run->step_count; step++) {
+            const ana_op_step *each = &run->steps[step];
+            for (int op = 0; op < each->op_count; op++) {
+                if (each->ops[op].name != name + 1) continue;
+                values[filled[each->ops[op].rank]++] = (double)each->own_ns[op];
+            }
+        }
+        for (int worker = 0; worker < run->worker_count; worker++) {
+            const double median_ns =
+                ana_lower_median(values + places[worker], places[worker + 1] - places[worker]);
+            const bool is_slow = median_ns > link_factor_min * ideal_ns;
+            of->is_slow_link[worker * names + name] = is_slow;
+            count += is_slow;
+            if (median_ns / ideal_ns <= slowest) continue;
+            slowest = median_ns / ideal_ns;
+            slowest_link = worker * names + name;
+        }
+    }
+    const int worker = slowest_link / names;
+    char ideal[32];
+    text_duration(run->ideal_ns[slowest_link % names], ideal);
+    snprintf(evidence, EVIDENCE_BYTES,
+             "%s of replica %d, stage %d travels %.1f times as long as the median of all, %s; %d "
+             "worker and kind pairs take more than %g times",
+             run->table->names[slowest_link % names], worker / run->stage_count,
+             worker % run->stage_count, slowest, ideal, count, link_factor_min);
+    free(values);
+    free(places);
+    free(filled);
+    return count > 0;
+}
+
+static int compare_causes(const void *a, const void *b)
+{
+    const ana_cause *left = a;
+    const ana_cause *right = b;
+    if (left->is_named != right->is_named) return left->is_named ? -1 : 1;
+    if (left->gain != right->gain) return left->gain > right->gain ? -1 : 1;
+    return (left->kind > right->kind) - (left->kind < right->kind);
+}
+
+/// Factors of all ops with all named causes mended.
+static void mend_all(finding *of)
+{
+    bool is_mended[ANA_CAUSE_COUNT] = {false};
+    ana_causes *causes = of->causes;
+    causes->mending = arena_array(of->memory, (size_t)of->run->step_count, sizeof *causes->mending);
+    for (int each = 0; each < causes->named_count; each++) {
+        is_mended[causes->all[each].kind] = true;
+    }
+    for (int step = 0; step < of->run->step_count; step++) {
+        double *factors =
+            arena_array(of->memory, (size_t)of->run->steps[step].op_count, sizeof *factors);
+        replay_mended(of, step, is_mended, factors);
+        causes->mending[step] = factors;
+    }
+}
+
+void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const int *layers,
+                   arena *memory, ana_causes *causes)
+{
+    finding of = {
+        .run = run, .slowdowns = slowdowns, .layers = layers, .memory = memory, .causes = causes};
+    static const char *const names[ANA_CAUSE_COUNT] = {
+        [ANA_CAUSE_WORKER] = "slow worker",
+        [ANA_CAUSE_LENGTHS] = "sequence lengths",
+        [ANA_CAUSE_HOST] = "pauses of the host",
+        [ANA_CAUSE_LINK] = "slow link",
+    };
+    *causes = (ana_causes){0};
+    ana_work_times_of(run, memory, &of.times);
+    causes->correlation = of.times.correlation;
+    causes->worker_factor = of.times.factor;
+    bool holds[ANA_CAUSE_COUNT];
+    for (int kind = 0; kind < ANA_CAUSE_COUNT; kind++) {
+        char *evidence = arena_array(memory, EVIDENCE_BYTES, 1);
+        ana_cause *cause = &causes->all[kind];
+        *cause = (ana_cause){.kind = (ana_cause_kind)kind, .name = names[kind], evidence};
+    }
+    ana_cause *all = causes->all;
+    holds[ANA_CAUSE_WORKER] = find_workers(&of, (char *)all[ANA_CAUSE_WORKER].evidence);
+    holds[ANA_CAUSE_STAGE] =
+        find_stages(&of, (char *)all[ANA_CAUSE_STAGE].evidence, &all[ANA_CAUSE_STAGE].name);
+    holds[ANA_CAUSE_LENGTHS] = find_lengths(&of, (char *)all[ANA_CAUSE_LENGTHS].evidence);
+    holds[ANA_CAUSE_HOST] = find_pauses(&of, (char *)all[ANA_CAUSE_HOST].evidence);
+    holds[ANA_CAUSE_LINK] = find_links(&of, (char *)all[ANA_CAUSE_LINK].evidence);
+    for (int kind = 0; kind < ANA_CAUSE_COUNT; kind++) {
+        measure_gain(&of, &all[kind]);
+        all[kind].is_named = holds[kind] && all[kind].low >= ANA_CAUSE_GAIN_MIN;
+        causes->named_count += all[kind].is_named;
+    }
+    qsort(all, ANA_CAUSE_COUNT, sizeof *all, compare_causes);
+    mend_all(&of);
+}
