@@ -204,34 +204,6 @@ static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
     assert_true(breaks_lemma_1(published, 5));
 }
 
-static void the_fast_search_for_the_smallest_difference_agrees_with_trying_all_plans(void **state)
-{
-    arena *memory = *state;
-    rng generator = rng_init(11, 0);
-    for (int index = 0; index < 4000; index++) {
-        int64_t weight[MAX];
-        int first[MAX + 1];
-        const int layers = (int)rng_between(&generator, 1, 11);
-        const int stages = (int)rng_between(&generator, 1, layers < 6 ? layers : 6);
-        const int64_t top = rng_between(&generator, 0, 30);
-        for (int layer = 0; layer < layers; layer++) {
-            weight[layer] = rng_between(&generator, 0, top);
-        }
-        const ana_range_plans plans = ana_range_enumerate(weight, layers, stages, first);
-        int64_t range = -1;
-        int64_t load = -1;
-        bool is_exact = false;
-
-        arena_reset(memory);
-        ana_range_smallest(weight, layers, stages, plans.optimum_range, 1e9, memory, &range, &load,
-                           &is_exact);
-
-        assert_true(is_exact);
-        assert_int_equal(range, plans.range);
-        assert_int_equal(load, plans.range_load_min);
-    }
-}
-
 static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(void **state)
 {
     (void)state;
@@ -323,7 +295,6 @@ int main(void)
         cmocka_unit_test(branch_and_bound_finds_what_trying_all_finds),
         cmocka_unit_test(the_search_shows_every_instance_once),
         cmocka_unit_test(lemma_1_breaks_first_where_a_plain_search_finds_it),
-        cmocka_unit_test(the_fast_search_for_the_smallest_difference_agrees_with_trying_all_plans),
         cmocka_unit_test(algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family),
         cmocka_unit_test(every_claim_has_the_answer_that_theory_gives),
         cmocka_unit_test(the_counterexamples_to_the_guarantee_break_it),

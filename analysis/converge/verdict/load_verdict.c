@@ -22,7 +22,6 @@ typedef struct judging {
     bal_chain chain;     // of it
     int64_t *weight;     // [layer_count]
     int64_t *load;       // [stage_count] scratch
-    int *optimum_cuts;   // [stage_count + 1] a contiguous optimum
     arena *memory;
 } judging;
 
@@ -34,10 +33,8 @@ static status judging_init(const bal_problem *problem, arena *memory, judging *o
     made.problem.objective = BAL_OBJECTIVE_BOTTLENECK;
     made.problem.evaluator = NULL;
     TRY(bal_chain_of(&made.problem, memory, &made.chain, err));
-    const size_t stages = (size_t)made.chain.stage_count;
     made.weight = arena_array(memory, (size_t)made.chain.layer_count, sizeof *made.weight);
-    made.load = arena_array(memory, stages, sizeof *made.load);
-    made.optimum_cuts = arena_array(memory, stages + 1, sizeof *made.optimum_cuts);
+    made.load = arena_array(memory, (size_t)made.chain.stage_count, sizeof *made.load);
     for (int layer = 0; layer < made.chain.layer_count; layer++) {
         made.weight[layer] = made.chain.weight_before[layer + 1] - made.chain.weight_before[layer];
     }
@@ -72,8 +69,9 @@ static status describe(judging *work, double gamma_ns, ana_load_verdict *verdict
         ana_paper_good_rounds(chain->stage_count, (double)verdict->total_ns, verdict->gamma_ns);
     verdict->assignment_low_ns = bal_assignment_lower_bound(chain);
     verdict->assignment_high_ns = -1;
-    return bal_partition_bottleneck(chain, work->memory, work->optimum_cuts,
-                                    &verdict->contiguous_optimum_ns, err);
+    int *cuts = arena_array(work->memory, (size_t)chain->stage_count + 1, sizeof *cuts);
+    return bal_partition_bottleneck(chain, work->memory, cuts, &verdict->contiguous_optimum_ns,
+                                    err);
 }
 
 /// The best assignment, as far as a search of bounded length finds it. Ranks must be equal.
@@ -163,35 +161,26 @@ static void say(const judging *work, ana_load_claim *claim, ana_load_answer answ
     claim->text = arena_string(work->memory, text);
 }
 
-/// Largest minus smallest load of the contiguous optimum at hand.
-static int64_t optimum_range(judging *work)
+static void judge_range(const judging *work, const ana_load_verdict *verdict, ana_load_claim *claim)
 {
-    bal_chain_loads(&work->chain, work->optimum_cuts, work->load);
-    ana_sort_loads(work->load, (size_t)work->chain.stage_count);
-    return work->load[work->chain.stage_count - 1] - work->load[0];
-}
-
-static void judge_range(judging *work, const ana_load_verdict *verdict, ana_load_claim *claim)
-{
-    int64_t range = 0;
-    int64_t load = 0;
-    bool is_exact = false;
+    const int layers = verdict->layer_count;
+    const int stages = verdict->stage_count;
+    int first[ANA_RANGE_STAGES_MAX + 1];
     if (verdict->has_caps || !verdict->has_equal_ranks || work->chain.allow_empty_stages) {
         say(work, claim, ANA_LOAD_UNDECIDED, "it speaks of equal ranks without memory caps");
         return;
     }
-    ana_range_smallest(work->weight, verdict->layer_count, verdict->stage_count,
-                       optimum_range(work), range_work_max, work->memory, &range, &load, &is_exact);
-    if (!is_exact) {
+    if (stages > ANA_RANGE_STAGES_MAX || ana_range_work(layers, stages) > range_work_max) {
         say(work, claim, ANA_LOAD_UNDECIDED,
-            "too many plans of %d layers are near the smallest (max - min)", verdict->layer_count);
+            "there are too many plans of %d layers on %d stages to try all", layers, stages);
         return;
     }
-    const bool holds = load == verdict->contiguous_optimum_ns;
+    const ana_range_plans plans = ana_range_enumerate(work->weight, layers, stages, first);
+    const bool holds = plans.range_load_min == verdict->contiguous_optimum_ns;
     say(work, claim, holds ? ANA_LOAD_HOLDS : ANA_LOAD_FAILS,
         "the smallest (max - min) of any contiguous plan is %" PRId64
         " ns, with a largest stage of %" PRId64 " ns; the smallest largest stage is %" PRId64 " ns",
-        range, load, verdict->contiguous_optimum_ns);
+        plans.range, plans.range_load_min, verdict->contiguous_optimum_ns);
 }
 
 static void judge_potential(const judging *work, const ana_load_verdict *verdict,

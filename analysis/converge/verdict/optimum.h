@@ -45,7 +45,12 @@ typedef struct ana_range_plans {
     int64_t optimum_range;  // largest range of a plan with that largest load
 } ana_range_plans;
 
-/// Tries every plan.
+enum { ANA_RANGE_STAGES_MAX = 64 };
+
+/// Additions that trying every plan takes: about their number times layer_count.
+double ana_range_work(int layer_count, int stage_count);
+
+/// Tries every plan, of at most ANA_RANGE_STAGES_MAX stages (asserted).
 ///
 /// @param weight [layer_count] >= 0; layer_count >= stage_count >= 1 (asserted)
 /// @param first  [stage_count + 1] scratch; then the first plan, in dictionary order, with range
@@ -54,14 +59,3 @@ typedef struct ana_range_plans {
 /// Time O(number of plans * stage_count).
 ana_range_plans ana_range_enumerate(const int64_t *weight, int layer_count, int stage_count,
                                     int *first);
-
-/// The smallest range of any plan, and of the plans that have it the smallest largest load.
-///
-/// @param upper_range the range of some plan: a better one is looked for
-/// @param memory      for scratch
-/// @param work_max    additions at the most; more: is_exact is false and the rest untouched
-///
-/// Time O(sums of runs of layers within upper_range of the mean * stage_count * layer_count).
-void ana_range_smallest(const int64_t *weight, int layer_count, int stage_count,
-                        int64_t upper_range, double work_max, arena *memory, int64_t *range,
-                        int64_t *load_max, bool *is_exact);
