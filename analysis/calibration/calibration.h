@@ -16,9 +16,8 @@
 #include <stdint.h>
 
 /// Relative standard deviation of a pipeline's measured time around the time composed of its
-/// stages, where no pipeline as deep was fitted: the residual of the fit to the twelve 1F1B
-/// throughputs that the zero-bubble paper measured (measured_schedules.h;
-/// tests/analysis/test_measured_schedules.c).
+/// stages, where no pipeline as deep was fitted: the residual of a fit to the twelve 1F1B
+/// throughputs that the zero-bubble paper measured.
 #define ANA_COMPOSITION_RATIO 0.0050
 
 /// Relative standard deviation of a gradient reduction over a ring of fewer or more replicas than

@@ -1,7 +1,6 @@
-/// Calibrations in words and as JSON: the score of one of iteration times (of a fit without
-/// predictions the terms and the error of the fitted rows), and one of schedules.
+/// Calibrations in words and as JSON: of a fit without predictions the terms and the error of the
+/// fitted rows.
 #include "analysis/calibration/calibration_score.h"
-#include "analysis/calibration/measured_schedules.h"
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -239,70 +238,4 @@ void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer 
     write_choice(out, "among predicted", &score->predicted_choice);
     write_choice(out, "with fitted", &score->all_choice);
     if (shown->with_runs) write_runs(out, shown);
-}
-
-static void put_schedule_errors(json_writer *writer, const ana_schedule_score *score)
-{
-    json_put_rounded(writer, "mape", score->error_mean, DIGITS);
-    json_put_rounded(writer, "bias", score->error_signed_mean, DIGITS);
-    json_put_rounded(writer, "max", score->error_max, DIGITS);
-}
-
-void ana_schedule_calibration_write_json(const ana_schedule_calibration *found, text_buffer *out)
-{
-    const ana_schedule_score *all = &found->scores[found->score_count - 1];
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_put_int64(&writer, "fitted", found->fitted_count);
-    json_put_int64(&writer, "predicted", found->predicted_count);
-    put_schedule_errors(&writer, all);
-    json_write_key(&writer, "schedules");
-    json_begin_array(&writer);
-    for (int index = 0; index + 1 < found->score_count; index++) {
-        const ana_schedule_score *score = &found->scores[index];
-        json_begin_object(&writer);
-        json_put_string(&writer, "schedule", score->schedule);
-        json_put_int64(&writer, "rows", score->count);
-        put_schedule_errors(&writer, score);
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    json_put_rounded(&writer, "compute_factor", found->compute_factor, DIGITS);
-    json_put_rounded(&writer, "message_factor", found->message_factor, DIGITS);
-    json_write_key(&writer, "models");
-    json_begin_array(&writer);
-    for (int model = 0; model < found->model_count; model++) {
-        json_begin_object(&writer);
-        json_put_string(&writer, "model", found->models[model]);
-        json_put_rounded(&writer, "factor", found->model_factors[model], DIGITS);
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    json_put_rounded(&writer, "residual", found->residual, 3);
-    json_end_object(&writer);
-    text_append(out, "\n");
-}
-
-void ana_schedule_calibration_write_text(const ana_schedule_calibration *found, const table *from,
-                                         text_buffer *out)
-{
-    text_format(out, "%d rows fitted, %d predicted\nsource: %s\n\n", found->fitted_count,
-                found->predicted_count, from->source[0] != '\0' ? from->source : "not said");
-    text_format(out, "an op takes              %.4f of its profiled time\n", found->compute_factor);
-    text_format(out, "a message occupies       %.4f of its own time, at both ends\n",
-                found->message_factor);
-    text_append(out, "factors of models       ");
-    for (int model = 0; model < found->model_count; model++) {
-        text_format(out, " %s %.4f%s", found->models[model], found->model_factors[model],
-                    model + 1 < found->model_count ? "," : "\n");
-    }
-    text_format(out, "residual of a row        %.2f %%\n\n%-16s %5s  %11s  %8s  %6s\n",
-                100 * found->residual, "throughput", "rows", "mean error", "signed", "worst");
-    for (int index = 0; index < found->score_count; index++) {
-        const ana_schedule_score *score = &found->scores[index];
-        text_format(out, "%-16s %5d  %9.2f %%  %+6.2f %%  %5.2f %%\n",
-                    score->schedule != NULL ? score->schedule : "all", score->count,
-                    100 * score->error_mean, 100 * score->error_signed_mean,
-                    100 * score->error_max);
-    }
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/embedded.h"
 #include "base/status.h"
 #include "base/table.h"
 
@@ -46,6 +47,12 @@ static inline int64_t ana_run_microbatches(const ana_run_shape *shape)
 /// Name of the nth field of ana_run_shape, as the column is called, and its value.
 const char *ana_run_field_name(int field);
 int64_t ana_run_field(const ana_run_shape *shape, int field);
+
+/// Tables of measured runs that are part of the binary.
+extern const embedded_file ana_measured_tables[];
+
+/// Opens a file, or where there is none the table of that name. @return as table_open
+status ana_measured_table_open(const char *path, arena *memory, table *out, error_message *err);
 
 typedef struct ana_measured_runs {
     table source;

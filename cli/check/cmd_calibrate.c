@@ -3,7 +3,6 @@
 #include "cli/output.h"
 
 #include "analysis/calibration/calibration_score.h"
-#include "analysis/calibration/measured_schedules.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -113,35 +112,9 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;
 }
 
-/// Measured throughputs of schedules instead of iteration times of configurations.
-static status answer_throughput(const cli_arguments *arguments, arena *memory, text_buffer *out,
-                                error_message *err)
-{
-    table from;
-    int *fit_rows = NULL;
-    int *predict_rows = NULL;
-    int fit_count = 0;
-    int predict_count = 0;
-    ana_schedule_calibration found;
-    TRY(cli_require(arguments, "--fit", err));
-    TRY(cli_require(arguments, "--predict", err));
-    TRY(ana_measured_table_open(cli_operand(arguments, 0), memory, &from, err));
-    TRY(choose(arguments, "--fit", &from, memory, &fit_rows, &fit_count, err));
-    TRY(choose(arguments, "--predict", &from, memory, &predict_rows, &predict_count, err));
-    TRY(ana_schedule_calibrate(&from, fit_rows, fit_count, predict_rows, predict_count, memory,
-                               &found, err));
-    if (cli_has(arguments, "--json")) {
-        ana_schedule_calibration_write_json(&found, out);
-    } else {
-        ana_schedule_calibration_write_text(&found, &from, out);
-    }
-    return STATUS_OK;
-}
-
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    const bool is_throughput = cli_has(arguments, "--throughput");
-    return cli_run_printer(arguments, is_throughput ? answer_throughput : answer, err);
+    return cli_run_printer(arguments, answer, err);
 }
 
 const cli_command cli_command_calibrate = {
@@ -165,12 +138,7 @@ const cli_command cli_command_calibrate = {
         "of one column mean either: \"pp=2,pp=4\", \"pp=2,4\" and \"pp=2|4\" are the same."
         "\n\n"
         "What no row tells is assumed in a range, which the intervals include. --output writes the "
-        "calibration for `dynmo study`."
-        "\n\n"
-        "With --throughput the file has measured throughputs of schedules beside profiled times of "
-        "their ops; what the profile leaves out is fitted to some of them, and the simulator plays "
-        "the others. \"zero-bubble\" is such a table, of the zero-bubble paper: `dynmo calibrate "
-        "zero-bubble --throughput --fit schedule=1f1b --predict schedule=1f1b-i,zb-1p,zb-2p`.",
+        "calibration for `dynmo study`.",
     .options =
         {
             {.name = "--fit",
@@ -191,9 +159,6 @@ const cli_command cli_command_calibrate = {
             {.name = "--gpus-per-node",
              .argument = "N",
              .help = "GPUs whose links are inside a node. Default: 8."},
-            {.name = "--throughput",
-             .help = "The file has measured throughputs of schedules, and profiled times of their "
-                     "ops."},
             {.name = "--rows", .help = "List every predicted row with its interval."},
             {.name = "--output",
              .is_output = true,

@@ -3,7 +3,7 @@
 #include "cli/output.h"
 #include "cli/shard_choice.h"
 
-#include "analysis/calibration/measured_schedules.h"
+#include "analysis/calibration/measured_runs.h"
 #include "analysis/validate/validate.h"
 #include "analysis/whatif/uncertainty.h"
 

@@ -77,28 +77,6 @@ refuse 2 '2 runs to fit: at least 4 are needed' \
     "$example" --fit pp=1,tp=4,dp=2,layers=12,mbs=1 --predict pp=2
 refuse 2 '--level: 1 is outside [0.01, 0.999]' "$example" --fit pp=1 --predict pp=2 --level 1
 
-# Throughputs of schedules.
-expect 0 '12 rows fitted, 36 predicted
-source: Qi, Wan, Huang & Lin, Zero Bubble Pipeline Parallelism, ICLR 2024: throughputs of Table 4, profiled times of Table 6; sequences of 1024 tokens, nodes of 8 A100 microbatch size is not in these tables: it is the one whole number for which a 1F1B iteration takes 1.00 to 1.15 times what its profiled times add up to
-
-an op takes              1.0378 of its profiled time
-a message occupies       0.5653 of its own time, at both ends
-factors of models        1.5B 0.9834, 6.2B 0.9919, 14.6B 1.0181, 28.3B 1.0068
-residual of a row        0.48 %
-
-throughput        rows   mean error    signed   worst
-zb-2p               12       3.06 %   +3.06 %   4.66 %
-zb-1p               12       1.02 %   +0.96 %   2.25 %
-1f1b-i              12       1.95 %   +1.88 %   3.39 %
-all                 36       2.01 %   +1.97 %   4.66 %' '' zero-bubble --throughput --fit schedule=1f1b --predict schedule=1f1b-i,zb-1p,zb-2p
-case $("$dynmo" calibrate zero-bubble --throughput --fit schedule=1f1b --predict schedule=zb-1p --json) in
-'{"fitted":12,"predicted":12,"mape":0.0'*) ;;
-*) fail 'throughput --json' ;;
-esac
-refuse 2 "--fit: zero-bubble has no column 'pp'" \
-    zero-bubble --throughput --fit pp=1 --predict schedule=zb-1p
-refuse 2 "$example: no column 'schedule'; known: # GPUs, global batch, micro batch, hidden size, attention heads, # layers, sequence length, tensor parallelism, data parallelism, pipeline parallelism, iteration time (ms)" "$example" --throughput --fit pp=1 --predict pp=2
-
 # Files that are no measured runs.
 names='gpus,gbs,mbs,hidden,layers,seq,tp,dp,pp,time'
 run='2,8,1,64,2,64,1,2,1,1.5'
