@@ -79,10 +79,11 @@ status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *e
     return STATUS_OK;
 }
 
-status exec_stopwatch_end_op(exec_stopwatch *watch, error_message *err)
+status exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty, error_message *err)
 {
     const int op = watch->op_count;
-    if (watch->lap_count - 1 == watch->first_lap[op]) TRY(exec_stopwatch_lap(watch, NULL, err));
+    const bool has_parts = watch->lap_count - 1 > watch->first_lap[op];
+    if (!has_parts && !is_empty) TRY(exec_stopwatch_lap(watch, NULL, err));
     watch->last_lap[op] = watch->lap_count - 1;
     watch->op_count++;
     return STATUS_OK;

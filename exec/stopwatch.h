@@ -45,7 +45,9 @@ status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err);
 status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err);
 
 /// The op ends, with its last part if it has been told any.
-status exec_stopwatch_end_op(exec_stopwatch *watch, error_message *err);
+///
+/// @param is_empty it had nothing to do, and takes no time
+status exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty, error_message *err);
 
 /// Waits for all work that is enqueued; the cells of these ops are then filled.
 ///

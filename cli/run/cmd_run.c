@@ -178,10 +178,10 @@ static status read_forecast(const cli_arguments *arguments, cli_run_request *req
             "%s: of devices that measure, cpu and cuda under the clocks queue and real",
             value != NULL ? "--tolerance" : "--warmup");
     }
-    request->needs_forecast = value != NULL;
     if (strcmp(request->device, "cuda") == 0) request->tolerance = TOLERANCE_CUDA;
     if (value != NULL) {
-        TRY(text_parse_double(value, "--tolerance", 1e-6, 1e6, &request->tolerance, err));
+        TRY(text_parse_double(value, "--tolerance", 0, 1e6, &request->tolerance, err));
+        request->needs_forecast = request->tolerance > 0;
     }
     return cli_int(arguments, "--warmup", 0, 1000, has_forecast ? 1 : 0, &request->warmup_count,
                    err);
@@ -540,7 +540,7 @@ const cli_command cli_command_run = {
             {.name = "--tolerance",
              .argument = "X",
              .help = "exit code 4 if the run takes longer or shorter than its forecast by more "
-                     "than this share (cpu, cuda); default 0.1 on cuda, none on cpu"},
+                     "than this share, 0: never (cpu, cuda); default 0.1 on cuda, 0 on cpu"},
             {.name = "--slow",
              .argument = "RANK=X",
              .help = "makes all ops of a rank take X times as long, X in [1, 1000], to see what "

@@ -1,7 +1,6 @@
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
 
-#include <assert.h>
 #include <math.h>
 
 typedef struct head {
@@ -13,10 +12,8 @@ typedef struct head {
 typedef struct head_slot {
     exec_slot slot; // first member
     exec_holding until_input, until_weight;
-    exec_holding until_next;
     exec_norm_slot norm;
     void *logits_gradient; // [row_count][vocabulary] F to W
-    void *loss;            // [row_count] float, F to the next F
 } head_slot;
 
 static status describe(exec_layer *layer, error_message *err)
@@ -36,7 +33,6 @@ static void let_go(exec_layer *layer, exec_slot *slot)
     head_slot *kept = (head_slot *)slot;
     exec_holding_give(&kept->until_input, layer->buffers);
     exec_holding_give(&kept->until_weight, layer->buffers);
-    exec_holding_give(&kept->until_next, layer->buffers);
 }
 
 static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
@@ -50,11 +46,9 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
                           &kept->until_weight, err));
     TRY(exec_holding_take(&kept->until_weight, layer->buffers,
                           exec_layer_bytes(layer, rows, classes), &kept->logits_gradient, err));
-    TRY(exec_holding_take(&kept->until_next, layer->buffers, (size_t)rows * sizeof(float),
-                          &kept->loss, err));
     exec_linear_forward(layer, &self->logits, kept->norm.output, rows, kept->logits_gradient);
     kernels->table->cross_entropy(kernels, kept->logits_gradient, flow->target, rows, classes,
-                                  1.0F / (float)rows, kept->loss, kept->logits_gradient);
+                                  1.0F / (float)rows, flow->loss, kept->logits_gradient);
     return STATUS_OK;
 }
 
@@ -88,25 +82,6 @@ static status backward_weight(exec_layer *layer, exec_slot *slot, error_message 
     exec_norm_backward_weight(layer, &self->norm, &kept->norm);
     exec_holding_give(&kept->until_weight, layer->buffers);
     return STATUS_OK;
-}
-
-double exec_head_loss(exec_layer *layer, const exec_slot *slot)
-{
-    assert(layer->kind == EXEC_LAYER_HEAD);
-    const head_slot *kept = (const head_slot *)slot;
-    enum { PART = 256 };
-    float part[PART];
-    double sum = 0;
-    const int rows = kept->norm.row_count;
-    for (int first = 0; first < rows; first += PART) {
-        const int count = rows - first < PART ? rows - first : PART;
-        layer->kernels->table->to_host(layer->kernels, part, (const float *)kept->loss + first,
-                                       (size_t)count * sizeof *part);
-        for (int row = 0; row < count; row++) {
-            sum += (double)part[row];
-        }
-    }
-    return sum / rows;
 }
 
 const exec_layer_table exec_head_layer = {

@@ -28,6 +28,7 @@ typedef struct exec_flow {
     uint8_t *is_live;  // [row_count] host memory: 0 where the token has left by early exit; else 1
     const int *token;  // [row_count] device memory: input bytes
     const int *target; // [row_count] device memory: bytes to be predicted
+    float *loss;       // [row_count] device memory, out: nats, by the head
     int iteration;     // with microbatch the key of everything random
     int microbatch;
 } exec_flow;
@@ -121,9 +122,6 @@ status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradi
 /// W: adds this microbatch's gradient of the parameters. To be called in ascending microbatches;
 /// not of frozen layers.
 status exec_layer_backward_weight(exec_layer *layer, exec_slot *slot, error_message *err);
-
-/// Mean loss over the rows of the slot's microbatch, in nats. Of the head; waits.
-double exec_head_loss(exec_layer *layer, const exec_slot *slot);
 
 /// Sum of squares of the gradient, in double; 0 for a frozen layer. Waits.
 double exec_layer_square_norm(exec_layer *layer);

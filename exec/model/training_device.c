@@ -86,7 +86,7 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     learner->first_layer = arena_array(memory, cuts, sizeof(int));
     learner->layers = arena_array(memory, (size_t)held_count, sizeof(exec_layer *));
     learner->drawn = arena_array(memory, 2 * columns * rows, sizeof(int));
-    learner->loss = arena_array(memory, columns, sizeof(double));
+    learner->read_loss = arena_array(memory, columns * rows, sizeof(float));
     learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
     for (int way = 0; way < 2; way++) {
         learner->input[way] = arena_array(memory, packed, 1);
@@ -135,9 +135,11 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
     }
     const size_t tokens = (size_t)microbatch_count * (size_t)exec_learner_row_count(learner);
     void *drawn = NULL;
-    TRY(learner->kernels->table->allocate(learner->kernels, 2 * tokens * sizeof(int), &drawn, err));
+    TRY(learner->kernels->table->allocate(
+        learner->kernels, 2 * tokens * sizeof(int) + tokens * sizeof(float), &drawn, err));
     learner->token = drawn;
     learner->target = learner->token + tokens;
+    learner->loss = (float *)(void *)(learner->target + tokens);
     return STATUS_OK;
 }
 
@@ -427,9 +429,18 @@ bool exec_learner_loss(const exec_device *device, double *loss)
     const exec_learner *learner = (const exec_learner *)device;
     const int head = learner->layer_count - 1;
     if (learner->held[head].layer == NULL) return false;
+    const int rows = exec_learner_row_count(learner);
     double sum = 0;
+    // The only time that an iteration waits for its losses.
+    learner->kernels->table->to_host(learner->kernels, learner->read_loss, learner->loss,
+                                     (size_t)rows * (size_t)learner->microbatch_count *
+                                         sizeof *learner->loss);
     for (int microbatch = 0; microbatch < learner->microbatch_count; microbatch++) {
-        sum += learner->loss[microbatch];
+        double of_rows = 0;
+        for (int row = 0; row < rows; row++) {
+            of_rows += (double)learner->read_loss[microbatch * rows + row];
+        }
+        sum += of_rows / rows;
     }
     *loss = sum / learner->microbatch_count;
     return true;

@@ -44,8 +44,9 @@ typedef struct exec_learner {
     exec_layer **layers; // [meter.layer_count] in model order
     int *token;          // [microbatch_count][rows] device memory
     int *target;         // [microbatch_count][rows] device memory
+    float *loss;         // [microbatch_count][rows] device memory: of the head
     int *drawn;          // [2][microbatch_count][rows] host memory: token, target
-    double *loss;        // [microbatch_count] of the head
+    float *read_loss;    // [microbatch_count][rows] host memory
     double *square_sum;  // [layer_count] of gradients
     void *input[2];      // of F, of B and BW: host memory for one packed microbatch. Overlapped
                          // pairs have one of each on its way

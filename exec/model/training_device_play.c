@@ -81,11 +81,12 @@ static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *lay
     return exec_stopwatch_lap(&learner->watch, cell, err);
 }
 
-/// Ends an op. Unless the device runs ahead it waits for it.
-static status end_op(exec_learner *learner, int64_t *duration_ns, error_message *err)
+/// Ends an op, which is empty where none of its layers had anything to do: the layers' times are
+/// the op's. Unless the device runs ahead it waits for it.
+static status end_op(exec_learner *learner, bool is_empty, int64_t *duration_ns, error_message *err)
 {
     exec_stopwatch *watch = &learner->watch;
-    TRY(exec_stopwatch_end_op(watch, err));
+    TRY(exec_stopwatch_end_op(watch, is_empty, err));
     if (learner->device.table->is_asynchronous) return STATUS_OK;
     const int op = watch->op_count - 1;
     TRY(exec_stopwatch_settle(watch, op, err));
@@ -144,7 +145,6 @@ static void note_forward(exec_learner *learner, exec_layer *layer, int microbatc
     if (slot->activation_bytes > meter->activation_bytes[held->row]) {
         meter->activation_bytes[held->row] = slot->activation_bytes;
     }
-    if (layer->kind == EXEC_LAYER_HEAD) learner->loss[microbatch] = exec_head_loss(layer, slot);
     if (learner->mechanism->load != NULL) {
         learner->mechanism->load(layer, slot, exec_layer_meter_loads(meter, held->row, microbatch));
     }
@@ -161,6 +161,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
                       .is_live = buffer->is_live,
                       .token = learner->token + microbatch * rows,
                       .target = learner->target + microbatch * rows,
+                      .loss = learner->loss + microbatch * rows,
                       .iteration = learner->iteration,
                       .microbatch = microbatch};
     const int end = learner->first_layer[step->stage + 1];
@@ -172,7 +173,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         TRY(exec_layer_forward(held->layer, slot, &flow, err));
         TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
     }
-    TRY(end_op(learner, duration_ns, err));
+    TRY(end_op(learner, learner->first_layer[step->stage] == end, duration_ns, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         note_forward(learner, learner->held[index].layer, microbatch);
     }
@@ -207,26 +208,30 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
                        int64_t *duration_ns, error_message *err)
 {
     const int first = learner->first_layer[step->stage];
+    bool is_empty = true;
     TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         exec_held_layer *held = &learner->held[index];
         if (is_idle(held->layer)) break; // and so are all in front
+        is_empty = false;
         TRY(backward_input(learner, held, gradient, step->op.microbatch, err));
         if (step->op.kind != OP_BACKWARD) continue;
         TRY(backward_weight(learner, held, step->op.microbatch, err));
     }
-    return end_op(learner, duration_ns, err);
+    return end_op(learner, is_empty, duration_ns, err);
 }
 
 static status play_weight(exec_learner *learner, const exec_step *step, int64_t *duration_ns,
                           error_message *err)
 {
     const int first = learner->first_layer[step->stage];
+    bool is_empty = true;
     TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         TRY(backward_weight(learner, &learner->held[index], step->op.microbatch, err));
+        is_empty = is_empty && learner->held[index].layer->is_frozen;
     }
-    return end_op(learner, duration_ns, err);
+    return end_op(learner, is_empty, duration_ns, err);
 }
 
 static status play_forward(exec_learner *learner, const exec_step *step, const exec_payload *input,

@@ -21,6 +21,7 @@ typedef struct training {
     exec_slot *slots[LAYER_MAX];
     float *values, *gradient;
     int *token, *target;
+    float *loss;
 } training;
 
 static void create(training *made, const exec_model *model, exec_kernels *kernels)
@@ -42,6 +43,7 @@ static void create(training *made, const exec_model *model, exec_kernels *kernel
     made->gradient = memory_array(rows * (size_t)model->width, sizeof *made->gradient);
     made->token = memory_array(rows, sizeof *made->token);
     made->target = memory_array(rows, sizeof *made->target);
+    made->loss = memory_array(rows, sizeof *made->loss);
     if (made->values == NULL || made->gradient == NULL || made->token == NULL ||
         made->target == NULL) {
         exit(1);
@@ -63,6 +65,7 @@ static void destroy(training *destroyed)
     free(destroyed->gradient);
     free(destroyed->token);
     free(destroyed->target);
+    free(destroyed->loss);
 }
 
 static void train_microbatch(training *of)
@@ -71,7 +74,8 @@ static void train_microbatch(training *of)
     exec_flow flow = {.values = of->values,
                       .row_count = exec_model_row_count(&of->model),
                       .token = of->token,
-                      .target = of->target};
+                      .target = of->target,
+                      .loss = of->loss};
     for (int layer = 0; layer < of->layer_count; layer++) {
         bench_require(exec_layer_forward(of->layers[layer], of->slots[layer], &flow, &err), &err);
     }

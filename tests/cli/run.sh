@@ -108,6 +108,14 @@ grep -q 'more than the tolerance of 0.0001 %' err || fail "beyond the tolerance:
 [ "$(value nominal.json different_ops)" = 0 ] || fail 'composed ops differ'
 [ "$(value nominal.json loss_hash)" = "$(value even.json loss_hash)" ] || fail 'a clock changes losses'
 
+# Also where whole stages have nothing left to do backward.
+sed 's/"text":"text.txt"/&,"mechanism":{"name":"freezing","interval":1,"start_iteration":1,"tolerance":1,"patience":1}/' \
+    train.json >freezing.json
+"$dynmo" run freezing.json --device cpu --clock nominal --row even --iterations 12 --json >frozen.json ||
+    fail 'layers that freeze'
+[ "$(value frozen.json announced_changes)" -ge 3 ] || fail 'nothing froze'
+[ "$(value frozen.json different_ops)" = 0 ] || fail 'ops of frozen stages differ'
+
 # Two replicas learn from twice as much, with the same bits under every plan.
 "$dynmo" run train.json --device cpu --row even --data-parallel 2 --json >even2.json || fail 'replicas'
 "$dynmo" run train.json --device cpu --data-parallel 2 --json >moved2.json || fail 'replicas'
@@ -195,7 +203,7 @@ refuse 2 '--trace: device cpu measures its ops; only timed is told how long they
 refuse 2 '--tolerance: of devices that measure, cpu and cuda under the clocks queue and real' \
     train.json --device cpu --clock nominal --tolerance 0.1
 refuse 2 '--warmup: of devices that measure, cpu and cuda under the clocks queue and real' train.json --warmup 2
-refuse 2 '--tolerance: 0 is outside [1e-06, 1e+06]' train.json --device cpu --tolerance 0
+refuse 2 '--tolerance: -1 is outside [0, 1e+06]' train.json --device cpu --tolerance -1
 refuse 2 '--transport nccl: moves the memory of GPUs; device cpu has none' \
     train.json --device cpu --transport nccl
 refuse 2 "plan.json is a plan: --trace, or --model and --hardware, have to say how long its ops take" plan.json

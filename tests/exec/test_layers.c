@@ -22,6 +22,7 @@ typedef struct network {
     exec_slot *slots[LAYER_MAX];
     float *values, *gradient; // [row_count][width]
     int *token, *target;      // [row_count] of the microbatch
+    float *loss;              // [row_count]
 } network;
 
 /// Odd sizes: sequences of two blocks of attention, the second short.
@@ -53,6 +54,7 @@ static void network_create(network *made, const exec_model *model)
     made->gradient = memory_array(count, sizeof *made->gradient);
     made->token = memory_array((size_t)made->row_count, sizeof *made->token);
     made->target = memory_array((size_t)made->row_count, sizeof *made->target);
+    made->loss = memory_array((size_t)made->row_count, sizeof *made->loss);
     for (int layer = 0; layer < made->layer_count; layer++) {
         assert_int_equal(
             exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL),
@@ -76,6 +78,7 @@ static void network_destroy(network *destroyed)
     free(destroyed->gradient);
     free(destroyed->token);
     free(destroyed->target);
+    free(destroyed->loss);
 }
 
 /// Tokens of a microbatch: a noisy ramp, so that there is something to learn.
@@ -93,8 +96,11 @@ static void load(network *of, int microbatch)
 
 static exec_flow flow_of(network *of)
 {
-    return (exec_flow){
-        .values = of->values, .row_count = of->row_count, .token = of->token, .target = of->target};
+    return (exec_flow){.values = of->values,
+                       .row_count = of->row_count,
+                       .token = of->token,
+                       .target = of->target,
+                       .loss = of->loss};
 }
 
 static double forward(network *of, int first_layer)
@@ -104,8 +110,11 @@ static double forward(network *of, int first_layer)
         assert_int_equal(exec_layer_forward(of->layers[layer], of->slots[layer], &flow, NULL),
                          STATUS_OK);
     }
-    const int head = of->layer_count - 1;
-    return exec_head_loss(of->layers[head], of->slots[head]);
+    double sum = 0;
+    for (int row = 0; row < of->row_count; row++) {
+        sum += (double)of->loss[row];
+    }
+    return sum / of->row_count;
 }
 
 static void backward_input(network *of, int first_layer)

@@ -19,6 +19,7 @@ typedef struct model_fixture {
     exec_layer *layers[LAYERS];
     exec_slot *slots[LAYERS];
     int token[ROWS], target[ROWS];
+    float loss[ROWS];
     uint8_t is_live[ROWS];
     float values[ROWS * WIDTH], gradient[ROWS * WIDTH];
 } model_fixture;
@@ -88,6 +89,7 @@ static double loss_of(model_fixture *fixture)
                       .is_live = fixture->is_live,
                       .token = fixture->token,
                       .target = fixture->target,
+                      .loss = fixture->loss,
                       .iteration = 1000};
     double loss = 0;
     memset(fixture->is_live, 1, ROWS);
@@ -98,7 +100,10 @@ static double loss_of(model_fixture *fixture)
         const exec_block_slot *slot = (const exec_block_slot *)fixture->slots[layer];
         loss += fixture->model.moe.balance * exec_routing_balance(exec_moe_slot_routing(slot->moe));
     }
-    return loss + exec_head_loss(fixture->layers[LAYERS - 1], fixture->slots[LAYERS - 1]);
+    for (int row = 0; row < ROWS; row++) {
+        loss += (double)fixture->loss[row] / ROWS;
+    }
+    return loss;
 }
 
 static double slope_along(model_fixture *fixture, exec_layer *layer, const float *direction)

@@ -248,7 +248,7 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
     const int64_t computed_ns = thread_ns() - begin_ns;
 
     assert_int_equal(exec_stopwatch_lap(&watch, &cell, &err), STATUS_OK);
-    assert_int_equal(exec_stopwatch_end_op(&watch, &err), STATUS_OK);
+    assert_int_equal(exec_stopwatch_end_op(&watch, false, &err), STATUS_OK);
     assert_int_equal(exec_stopwatch_settle(&watch, 0, &err), STATUS_OK);
 
     assert_true(cell >= 3 * computed_ns);

@@ -77,6 +77,11 @@ class Results:
         return (f"{100 * statistics.median(errors):.1f} %, at most {100 * max(errors):.1f} % "
                 f"({len(errors)} runs)")
 
+    def overhead(self):
+        found = [run["overhead_ns"] / run["ops"] / 1000 for run in self.runs
+                 if run["step"] == "agreement"]
+        return f"{statistics.median(found):.1f} us" if found else None
+
 
 ROWS = [
     ("Every kernel beside plain C, fp32 and bf16", "kernels",
@@ -102,6 +107,8 @@ ROWS = [
      lambda r: r.agreement()),
     ("Likewise, within the stated error", None,
      lambda r: r.passed_of("agreement-")),
+    ("Time of the host per op, beside launching it, median", None,
+     lambda r: r.overhead()),
     ("The node's hardware file", None,
      lambda r: r.outcome("hardware")),
     ("Activations from GPU to GPU by NCCL, with re-grouping", "messages",

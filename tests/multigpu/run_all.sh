@@ -31,7 +31,7 @@ played() {
 stage_1() {
     step messages 90 $mpirun -n "$gpus" "$bin/multigpu_test_messages"
     write_model multi "$model"
-    stages=2 tolerance=1000
+    stages=2 tolerance=0
     while [ "$stages" -le "$gpus" ]; do
         played bits even "$stages" 1 '{"balancer":"even"}'
         stages=$((stages * 2))
