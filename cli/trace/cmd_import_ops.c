@@ -245,7 +245,11 @@ const cli_command cli_command_import_ops = {
         "or local. Names of known tracers are known (forward-compute, params-all-gather, ...).",
     .options =
         {
-            {.name = "--output", .letter = 'o', .argument = "RUN.db", .help = "The store. Needed."},
+            {.name = "--output",
+             .is_output = true,
+             .letter = 'o',
+             .argument = "RUN.db",
+             .help = "The store. Needed."},
             {.name = "--columns",
              .argument = "WHAT=COLUMN,...",
              .help = "What the file calls step, replica, stage, chunk, microbatch, kind, start_s, "

@@ -1,7 +1,9 @@
 /// `dynmo stragglers`: what slowed a recorded run.
 #include "cli/commands.h"
 
+#include "analysis/stragglers/pictures.h"
 #include "analysis/stragglers/stragglers.h"
+#include "base/file.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "traces/store/op_table.h"
@@ -40,6 +42,42 @@ static status read_layers(const cli_arguments *arguments, const ana_op_run *run,
     return STATUS_OK;
 }
 
+/// --step: its place among the steps of the run; by default the slowest.
+static status find_step(const cli_arguments *arguments, const ana_op_run *run,
+                        const ana_slowdowns *slowdowns, int *place, error_message *err)
+{
+    int wanted = 0;
+    TRY(cli_int(arguments, "--step", 0, TRACE_ITERATIONS_MAX, -1, &wanted, err));
+    *place = ana_slowest_step(run, slowdowns);
+    if (wanted < 0) return STATUS_OK;
+    for (*place = 0; *place < run->step_count; ++*place) {
+        if (run->steps[*place].step == wanted) return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "--step: %d is none of the %d steps, %d to %d", wanted,
+                     run->step_count, run->steps[0].step, run->steps[run->step_count - 1].step);
+}
+
+/// What --timeline and --heat-map ask for.
+static status write_pictures(const cli_arguments *arguments, const ana_op_run *run,
+                             const ana_slowdowns *slowdowns, const ana_causes *causes,
+                             error_message *err)
+{
+    static const char *const options[] = {"--timeline", "--heat-map"};
+    int step = 0;
+    TRY(find_step(arguments, run, slowdowns, &step, err));
+    for (int picture = 0; picture < 2; picture++) {
+        const char *path = cli_value(arguments, options[picture]);
+        text_buffer out = {0};
+        if (path == NULL) continue;
+        if (picture == 0) ana_straggler_timelines(run, causes, step, &out);
+        if (picture == 1) ana_straggler_heat_map(run, slowdowns, &out);
+        const status result = file_write(path, out.bytes, out.length, err);
+        text_free(&out);
+        TRY(result);
+    }
+    return STATUS_OK;
+}
+
 static status print(const cli_arguments *arguments, arena *memory, text_buffer *out,
                     error_message *err)
 {
@@ -52,6 +90,7 @@ static status print(const cli_arguments *arguments, arena *memory, text_buffer *
     TRY(read_layers(arguments, &run, memory, &layers, err));
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, layers, memory, &causes);
+    TRY(write_pictures(arguments, &run, &slowdowns, &causes, err));
     if (cli_has(arguments, "--json")) {
         ana_stragglers_write(&run, &slowdowns, &causes, out);
     } else {
@@ -67,7 +106,8 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_stragglers = {
     .name = "stragglers",
-    .synopsis = "RUN.db [--trace NAME] [--layers L,...] [--json]",
+    .synopsis = "RUN.db [--trace NAME] [--layers L,...] [--timeline FILE.json [--step N]] "
+                "[--heat-map FILE.svg] [--json]",
     .summary = "says what slowed a recorded run, and what mending it would gain",
     .description =
         "Replays a run of which every op was recorded (dynmo import ops) as it would have been "
@@ -92,6 +132,16 @@ const cli_command cli_command_stragglers = {
             {.name = "--layers",
              .argument = "L,...",
              .help = "Layers that each stage has: the split that mends it is then told in layers."},
+            {.name = "--timeline",
+             .is_output = true,
+             .argument = "FILE.json",
+             .help = "Writes a step as recorded, ideal, and with the named causes mended, for "
+                     "ui.perfetto.dev."},
+            {.name = "--step", .argument = "N", .help = "That step. Default: the slowest."},
+            {.name = "--heat-map",
+             .is_output = true,
+             .argument = "FILE.svg",
+             .help = "Writes the slowdown of every worker as a picture."},
             {.name = "--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 1,

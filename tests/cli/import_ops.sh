@@ -17,6 +17,14 @@ cmp one two || fail 'gzip and plain differ'
 "$dynmo" show r.db --timeline --trace json >/dev/null || fail 'show of a run of ops'
 "$dynmo" show r.db --loads --trace run >/dev/null || fail 'loads of a run of ops'
 
+"$dynmo" stragglers r.db --trace run --timeline steps.json --step 4 --heat-map workers.svg >/dev/null || fail 'pictures'
+"$dynmo" stragglers r.db --trace run --timeline steps.json --step 4 >/dev/null || fail 'pictures again'
+[ "$(grep -c '"name":"step 4, ' steps.json)" -eq 2 ] || fail 'the timelines are not recorded and ideal'
+grep -q 'stage 1</text>' workers.svg || fail 'the heat map has no stages'
+refuse 2 "--step: 5 is none of the 2 steps, 3 to 4" stragglers r.db --trace run --timeline x.json --step 5
+refuse 2 "--layers: 3 numbers, the run has 2 stages" stragglers r.db --trace run --layers 1,2,3
+[ ! -e x.json ] || fail 'a refusal left a timeline'
+
 sed 's/forward-send,0.011000,0.001000/forward-sent,0.011000,0.001000/' run.csv >bad.csv
 refuse 2 "bad.csv: step 3, replica 0, stage 0: 1 sends beside 2 ops that make a message: they cannot be matched" \
     import ops bad.csv -o new.db
