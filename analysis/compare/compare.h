@@ -24,8 +24,8 @@ typedef struct ana_listener {
 int64_t ana_compare_iteration_count(const ana_setup *setup);
 
 /// Replays every row, and beside them what they are compared with:
-/// - a row that decides from profiles, unless the study has no "foresight", also with forecasts and
-///   with perfect foresight
+/// - a row that decides from profiles, unless the study has no "foresight", also with perfect
+///   foresight
 /// - a row that re-packs also without
 /// - where a row is dynamic, `even` and `tuned` if they are no rows, and `even` without the study's
 ///   case of dynamism

@@ -177,7 +177,7 @@ static void gain_text(int64_t baseline_ns, int64_t total_ns, char out[16])
     }
 }
 
-/// The same policy with a forecast and with perfect foresight.
+/// The same policy with perfect foresight.
 static void print_knowing_ahead(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const int row_count = comparison->setup->study->balancing_count;
@@ -189,8 +189,8 @@ static void print_knowing_ahead(const ana_comparison *comparison, int label_widt
         const int64_t profile_ns = row->informed_ns[BAL_INFORMATION_PROFILE];
         if (!was_played(row) || foresight_ns == 0 || profile_ns == 0) continue;
         if (!has_header) {
-            text_format(out, "\n%-*s %9s %9s %9s  %s\n", label_width, "What knowing ahead is worth",
-                        "profile", "forecast", "foresight", "gap (speed-ups: vs tuned)");
+            text_format(out, "\n%-*s %9s %9s  %s\n", label_width, "What knowing ahead is worth",
+                        "profile", "foresight", "gap (speed-ups: vs tuned)");
         }
         has_header = true;
         char gains[BAL_INFORMATION_COUNT][16];
@@ -198,9 +198,9 @@ static void print_knowing_ahead(const ana_comparison *comparison, int label_widt
             gain_text(comparison->tuned_ns, row->informed_ns[information], gains[information]);
         }
         const double gap = 100 * ((double)profile_ns / (double)foresight_ns - 1);
-        text_format(out, "%-*s %9s %9s %9s  %+.2f%%\n", label_width, row->balancing->label,
-                    gains[BAL_INFORMATION_PROFILE], gains[BAL_INFORMATION_FORECAST],
-                    gains[BAL_INFORMATION_FORESIGHT], gap > -0.005 && gap < 0 ? 0 : gap);
+        text_format(out, "%-*s %9s %9s  %+.2f%%\n", label_width, row->balancing->label,
+                    gains[BAL_INFORMATION_PROFILE], gains[BAL_INFORMATION_FORESIGHT],
+                    gap > -0.005 && gap < 0 ? 0 : gap);
     }
 }
 

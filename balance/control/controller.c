@@ -94,7 +94,6 @@ static void allocate(bal_controller *made)
     bal_layer_sums_init(&made->sums, options->layer_count, made->memory);
     bal_rank_speed_init(&made->speed, options->machine.rank_count, options->layer_count,
                         made->memory);
-    bal_forecast_init(&made->forecast, options->layer_count, made->memory);
     const bal_shadow_options shadow = {
         .balancer = options->balancer,
         .family = made->family,
@@ -209,13 +208,6 @@ static bool has_changed(bal_controller *controller, const bal_profile *profile,
     return bal_change_detector_observe(&controller->detector, layers);
 }
 
-/// Shadows keep means of their own and judge plans by what was measured.
-static bool has_forecast(const bal_controller *controller)
-{
-    return controller->options.information == BAL_INFORMATION_FORECAST &&
-           controller->options.policy.kind != BAL_POLICY_SHADOW;
-}
-
 /// Fills times with a profile, without the speeds of the ranks that measured it.
 static status fill_times(bal_controller *controller, const bal_layer_costs *layers,
                          error_message *err)
@@ -234,11 +226,7 @@ static status learn(bal_controller *controller, const bal_profile *profile, erro
         TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
         bal_rank_speed_observe(&controller->speed, &controller->times, controller->rank_of_layer);
     }
-    TRY(fill_times(controller, profile->layers, err));
-    if (has_forecast(controller)) {
-        bal_forecast_observe(&controller->forecast, &controller->times);
-    }
-    return STATUS_OK;
+    return fill_times(controller, profile->layers, err);
 }
 
 /// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
@@ -250,14 +238,11 @@ static status look(bal_controller *controller, const bal_profile *profile, bal_l
     const bool looks_ahead = information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
     const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
     if (looks_ahead) TRY(fill_times(controller, seen, err));
-    if (has_forecast(controller)) {
-        bal_forecast_fill(&controller->forecast, &controller->times, &controller->times);
-    }
     bal_layer_sums_fill(&controller->sums, &controller->times);
     // An evaluator plays every microbatch as it was seen; all others weigh means, and those are at
     // hand.
-    const bool plays = controller->options.balancer->evaluates && !has_forecast(controller) &&
-                       bal_controller_rank_factors(controller) == NULL;
+    const bool plays =
+        controller->options.balancer->evaluates && bal_controller_rank_factors(controller) == NULL;
     *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
     return STATUS_OK;
 }
@@ -440,9 +425,7 @@ static bool learns_always(const bal_controller *controller)
 {
     const bal_controller_options *options = &controller->options;
     if (options->policy.kind == BAL_POLICY_NEVER) return false;
-    return options->policy.kind == BAL_POLICY_SHADOW ||
-           options->information == BAL_INFORMATION_FORECAST ||
-           bal_controller_estimates_speed(controller);
+    return options->policy.kind == BAL_POLICY_SHADOW || bal_controller_estimates_speed(controller);
 }
 
 /// The decision itself, by the loads that times hold.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "balance/control/controller.h"
-#include "balance/control/forecast.h"
 #include "balance/control/iteration_estimate.h"
 #include "balance/control/policy.h"
 #include "balance/control/rank_speed.h"
@@ -19,7 +18,6 @@ struct bal_controller {
     arena *decision_memory; // of one call
     arena *trial_memory;    // of one call of the evaluator
     bal_change_detector detector;
-    bal_forecast forecast;      // in use with BAL_INFORMATION_FORECAST
     bal_rank_speed speed;       // in use where it is to be estimated
     bal_speed_evaluator slowed; // context of evaluator
     bal_evaluator evaluator;    // the options' own at the speeds of the ranks

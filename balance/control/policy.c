@@ -8,7 +8,6 @@
 
 const char *const bal_information_names[BAL_INFORMATION_COUNT] = {
     [BAL_INFORMATION_PROFILE] = "profile",
-    [BAL_INFORMATION_FORECAST] = "forecast",
     [BAL_INFORMATION_FORESIGHT] = "foresight",
 };
 

@@ -46,14 +46,11 @@ bool bal_policy_asks(bal_policy policy, int iteration, bool changed);
 /// plan decided from them is in force from the next one on.
 typedef enum bal_information {
     BAL_INFORMATION_PROFILE,   ///< those of the iteration that has just ended
-    BAL_INFORMATION_FORECAST,  ///< forecast for the next iteration from all that were seen
-                               ///< (balance/control/forecast.h); shadow: as profile, it has its own
-                               ///< means
     BAL_INFORMATION_FORESIGHT, ///< those of the next iteration: what no run can know
     BAL_INFORMATION_COUNT
 } bal_information;
 
-/// "profile", "forecast", "foresight", as files spell them. Static storage.
+/// "profile", "foresight", as files spell them. Static storage.
 extern const char *const bal_information_names[BAL_INFORMATION_COUNT];
 
 /// Tells which changes of the loads are changes of the model: a recorded trace has noise in every

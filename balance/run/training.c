@@ -108,8 +108,7 @@ bool bal_training_is_profiled(const bal_training *training, int iteration, bool 
 {
     const bal_policy policy = training->policy;
     if (training->balancer->is_static || policy.kind == BAL_POLICY_NEVER) return false;
-    if (training->information == BAL_INFORMATION_FORECAST || training->estimates_speed ||
-        policy.kind == BAL_POLICY_SHADOW) {
+    if (training->estimates_speed || policy.kind == BAL_POLICY_SHADOW) {
         return true;
     }
     if (policy.kind == BAL_POLICY_ON_CHANGE && !training->sources[0].announces_changes) return true;

@@ -212,7 +212,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
                                bal_controller **out, error_message *err);
 
 /// Whether a decision may look at the layers of an iteration. Without announcements only measuring
-/// tells whether the model has changed; forecasts and plans kept in the shadow see every iteration.
+/// tells whether the model has changed; plans kept in the shadow see every iteration.
 ///
 /// @param is_announced the source has announced a change of the model before this iteration
 bool bal_training_is_profiled(const bal_training *training, int iteration, bool is_announced);

@@ -243,11 +243,10 @@ static void what_a_row_is_compared_with_is_played_beside_it(void **state)
     assert_ok(ana_compare(&given->setup, &counting, given->memory, &comparison, NULL));
 
     const ana_row *row = &comparison.rows[0];
-    assert_int_equal(steps, 7 * 12); // the row, forecast, foresight, unpacked, even, tuned, no case
+    assert_int_equal(steps, 6 * 12); // the row, foresight, unpacked, even, tuned, no case
     assert_int_equal(ana_compare_iteration_count(&given->setup), steps);
     assert_int_equal(row->informed_ns[BAL_INFORMATION_PROFILE], row->result.total_ns);
     assert_true(row->informed_ns[BAL_INFORMATION_FORESIGHT] > 0);
-    assert_true(row->informed_ns[BAL_INFORMATION_FORECAST] > 0);
     assert_true(row->unpacked_ns > 0 && row->unpacked_ns != row->result.total_ns);
     assert_true(comparison.still_even_ns > comparison.even_ns); // freezing saves W
     assert_close(row->factors.total,

@@ -226,7 +226,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                      "\"foresight\":false,\"balancing\":[{\"balancer\":\"partition\"},"
                      "{\"balancer\":\"partition\",\"policy\":\"shadow\"},"
                      "{\"balancer\":\"diffusion\",\"policy\":\"threshold:0.05\","
-                     "\"information\":\"forecast\",\"speed\":\"estimated\",\"migration\":"
+                     "\"information\":\"foresight\",\"speed\":\"estimated\",\"migration\":"
                      "{\"slack\":0.03,\"relabel\":true,\"overlap\":true,\"hysteresis\":0.01},"
                      "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
     ana_study study;
@@ -239,11 +239,11 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
     assert_int_equal(row[1].repack.options.kind, BAL_REPACK_THROUGHPUT);
     assert_true(row[1].repack.by_node);
     assert_string_equal(row[1].label, "partition shadow repack throughput");
-    assert_int_equal(row[2].information, BAL_INFORMATION_FORECAST);
+    assert_int_equal(row[2].information, BAL_INFORMATION_FORESIGHT);
     assert_true(row[2].estimates_speed && row[2].migration.relabels && row[2].migration.overlaps);
     assert_true(row[2].migration.slack_ratio == 0.03 && row[2].migration.hysteresis_ratio == 0.01);
     assert_int_equal(row[2].repack.options.target_rank_count, 2);
-    assert_string_equal(row[2].label, "diffusion threshold:0.05 forecast speed slack 0.03 relabel "
+    assert_string_equal(row[2].label, "diffusion threshold:0.05 foresight speed slack 0.03 relabel "
                                       "overlap hysteresis 0.01 repack published lend");
     assert_true(ana_inputs_have(&study.inputs, "balancing[2].migration.slack"));
     ana_study_close(&study);
@@ -257,8 +257,7 @@ static void what_a_row_cannot_do_is_refused(void **state)
                    ": balancing[0].information: needs a policy other than never, which keeps the "
                    "plan of the start");
     assert_refused(ROW(ON_CHANGE ",\"information\":\"oracle\""), STATUS_FORMAT,
-                   ": balancing[0].information: 'oracle' is not one of profile, forecast, "
-                   "foresight");
+                   ": balancing[0].information: 'oracle' is not one of profile, foresight");
     assert_refused(ROW(ON_CHANGE ",\"migration\":{\"slak\":1}"), STATUS_FORMAT,
                    ": balancing[0].migration: unknown key 'slak'; did you mean 'slack'?");
     assert_refused(ROW(ON_CHANGE ",\"migration\":{\"relabel\":1}"), STATUS_FORMAT,

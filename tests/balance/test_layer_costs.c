@@ -133,6 +133,33 @@ static void arrays_that_come_or_go_are_seen(void **state)
     bal_costs_copy_free(&copy);
 }
 
+static void passes_keep_their_shares_and_their_sum(void **state)
+{
+    arena *memory = *state;
+    bal_layer_times like;
+    bal_layer_times out;
+    bal_layer_times_init(&like, 4, memory);
+    bal_layer_times_init(&out, 4, memory);
+    const int64_t forward[] = {10, 10, 0, 10};
+    const int64_t input[] = {20, 0, 0, 20};
+    const int64_t weight[] = {30, 0, 0, 0};
+    for (int layer = 0; layer < 4; layer++) {
+        like.forward_ns[layer] = forward[layer];
+        like.backward_input_ns[layer] = input[layer];
+        like.backward_weight_ns[layer] = weight[layer];
+    }
+    const double whole[] = {601, 7.4, 5, 4};
+
+    bal_layer_times_split(whole, &like, &out);
+
+    const int64_t expected[4][3] = {{100, 200, 301}, {7, 0, 0}, {5, 0, 0}, {1, 3, 0}};
+    for (int layer = 0; layer < 4; layer++) {
+        assert_int_equal(out.forward_ns[layer], expected[layer][0]);
+        assert_int_equal(out.backward_input_ns[layer], expected[layer][1]);
+        assert_int_equal(out.backward_weight_ns[layer], expected[layer][2]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +167,7 @@ int main(void)
         cmocka_unit_test(negative_and_huge_times_are_refused_and_the_largest_are_not),
         cmocka_unit_test(every_number_is_compared),
         cmocka_unit_test(arrays_that_come_or_go_are_seen),
+        cmocka_unit_test(passes_keep_their_shares_and_their_sum),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

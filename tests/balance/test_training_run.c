@@ -95,7 +95,7 @@ static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
 
     assert_false(bal_training_is_profiled(&run, 1, false));
     assert_true(bal_training_is_profiled(&run, 1, true));
-    run.information = BAL_INFORMATION_FORECAST;
+    run.estimates_speed = true;
     assert_true(bal_training_is_profiled(&run, 1, false));
     run.policy.kind = BAL_POLICY_NEVER;
     assert_false(bal_training_is_profiled(&run, 1, true));

@@ -106,8 +106,6 @@ int main(int argc, char **argv)
     }
     const bal_controller_options speeds = {.estimates_speed = true};
     measure(smoke, "every-iteration", speeds, 96, 24, 1, " speeds");
-    const bal_controller_options forecast = {.information = BAL_INFORMATION_FORECAST};
-    measure(smoke, "every-iteration", forecast, 96, 24, 1, " forecast");
     const bal_controller_options cheap = {.migration = {.slack_ratio = 0.03, .relabels = true}};
     measure(smoke, "every-iteration", cheap, 96, 24, 1, " slack 0.03, relabelled");
     return 0;
