@@ -49,6 +49,9 @@ static status open_model(ana_setup *setup, arena *memory, error_message *err)
     setup->microbatch_count = MICROBATCHES_PER_STAGE_DEFAULT * study->stage_count;
     setup->tokens_per_microbatch =
         (int64_t)costs->shape.sequence_length * costs->shape.microbatch_size;
+    if (!ana_inputs_have(&study->inputs, "training.optimizer_step_ns")) {
+        setup->study->optimizer_step_ns = costs->update_ns / study->stage_count; // of an even split
+    }
     add_model_inputs(setup, costs, memory);
     return STATUS_OK;
 }

@@ -15,7 +15,14 @@ enum {
 };
 
 /// How a family spells its experts.
-typedef enum moe_form { MOE_NONE, MOE_MIXTRAL, MOE_LLAMA, MOE_QWEN, MOE_DEEPSEEK } moe_form;
+typedef enum moe_form {
+    MOE_NONE,
+    MOE_MIXTRAL,
+    MOE_LLAMA,
+    MOE_QWEN,
+    MOE_DEEPSEEK,
+    MOE_NEMOTRON
+} moe_form;
 
 /// What config.json leaves to the code of the family.
 typedef struct model_family {
@@ -49,6 +56,9 @@ static const model_family families[] = {
      .has_kv_heads_default = true},
     {"deepseek_v3", MOE_DEEPSEEK, MODEL_NORM_RMS, .has_gated_mlp = true,
      .has_kv_heads_default = true},
+    {"gpt_oss", MOE_MIXTRAL, MODEL_NORM_RMS, .has_gated_mlp = true, .has_bias = true,
+     .has_window_key = true},
+    {"nemotron_h", MOE_NEMOTRON, MODEL_NORM_RMS, .has_gated_mlp = false},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof families[0] };
 
@@ -72,10 +82,21 @@ static const field window_field = {{"sliding_window"}, 1, POSITIONS_MAX};
 static const field experts_field = {
     {"num_local_experts", "num_experts", "n_routed_experts"}, 0, EXPERTS_MAX};
 static const field top_k_field = {
-    {"num_experts_per_tok", "num_experts_per_token", "num_selects"}, 1, EXPERTS_MAX};
+    {"num_experts_per_tok", "num_experts_per_token", "num_selects", "experts_per_token"},
+    1,
+    EXPERTS_MAX};
+static const field groups_field = {{"n_group"}, 1, EXPERTS_MAX};
+static const field group_top_k_field = {{"topk_group"}, 1, EXPERTS_MAX};
 static const field expert_ffn_field = {{"moe_intermediate_size"}, 1, WIDTH_MAX};
 static const field shared_experts_field = {{"n_shared_experts"}, 0, EXPERTS_MAX};
 static const field shared_ffn_field = {{"shared_expert_intermediate_size"}, 1, WIDTH_MAX};
+static const field shared_width_field = {{"moe_shared_expert_intermediate_size"}, 1, WIDTH_MAX};
+static const field mamba_heads_field = {{"mamba_num_heads"}, 1, WIDTH_MAX};
+static const field mamba_head_dim_field = {{"mamba_head_dim"}, 1, WIDTH_MAX};
+static const field mamba_state_field = {{"ssm_state_size"}, 1, WIDTH_MAX};
+static const field mamba_groups_field = {{"n_groups"}, 1, WIDTH_MAX};
+static const field mamba_conv_field = {{"conv_kernel"}, 1, WIDTH_MAX};
+static const field mamba_chunk_field = {{"chunk_size"}, 1, WIDTH_MAX};
 static const field sparse_step_field = {{"decoder_sparse_step"}, 1, LAYERS_MAX};
 static const field first_dense_field = {{"first_k_dense_replace"}, 0, LAYERS_MAX};
 static const field moe_frequency_field = {{"moe_layer_freq"}, 1, LAYERS_MAX};
@@ -169,7 +190,7 @@ static status find_family(json_value object, const model_family **family, error_
                       nearest != NULL ? "the nearest is "
                                       : "gpt2, llama, mistral, mixtral, "
                                         "llama_moe, qwen2[_moe], qwen3[_moe], "
-                                        "deepseek_v2, deepseek_v3",
+                                        "deepseek_v2, deepseek_v3, gpt_oss, nemotron_h",
                       nearest != NULL ? nearest : "");
 }
 
@@ -277,25 +298,41 @@ static status read_dropouts(json_value object, const model_family *family, model
     return read_dropout(object, "resid_pdrop", fallback, &config->has_residual_dropout, err);
 }
 
-/// Refuses attention that differs between layers; reads the window that all of them share.
-static status read_window(json_value object, const model_family *family, model_config *config,
-                          error_message *err)
+/// Which layers see a window only, where layer_types says it layer by layer.
+static status read_layer_types(json_value types, const model_family *family, arena *memory,
+                               model_config *config, error_message *err)
 {
-    const json_value types = json_member(object, "layer_types");
-    if (!json_is_missing(types) && json_count(types) != config->layer_count) {
+    unsigned char *parts = NULL;
+    if (json_count(types) != config->layer_count) {
         return json_error(types, STATUS_FORMAT, err,
                           "has %d entries, needs one for each of %d layers", json_count(types),
                           config->layer_count);
     }
+    if (family->has_window_key) {
+        parts = arena_array(memory, (size_t)config->layer_count, sizeof *parts);
+        config->layer_parts = parts;
+    }
     for (int layer = 0; layer < json_count(types); layer++) {
         const char *type = NULL;
         TRY(json_string(json_element(types, layer), &type, err));
-        if (strcmp(type, "full_attention") != 0) {
+        const bool slides = parts != NULL && strcmp(type, "sliding_attention") == 0;
+        if (!slides && strcmp(type, "full_attention") != 0) {
             return json_error(json_element(types, layer), STATUS_UNSUPPORTED, err,
                               "'%.40s' is not modelled, only full_attention", type);
         }
+        if (parts == NULL) continue;
+        parts[layer] = MODEL_LAYER_ATTENTION | MODEL_LAYER_MLP | (slides ? MODEL_LAYER_WINDOW : 0);
     }
+    return STATUS_OK;
+}
+
+/// Reads the window, and which layers have it.
+static status read_window(json_value object, const model_family *family, arena *memory,
+                          model_config *config, error_message *err)
+{
+    const json_value types = json_member(object, "layer_types");
     bool uses_window = false;
+    if (!json_is_missing(types)) TRY(read_layer_types(types, family, memory, config, err));
     TRY(read_flag(object, "use_sliding_window", false, &uses_window, err));
     if (uses_window) {
         return json_error(json_member(object, "use_sliding_window"), STATUS_UNSUPPORTED, err,
@@ -303,6 +340,49 @@ static status read_window(json_value object, const model_family *family, model_c
     }
     if (!family->has_window_key) return STATUS_OK;
     return read_optional(object, &window_field, 0, &config->sliding_window, err);
+}
+
+/// Nemotron-H says what each layer has: M a state-space mixer, * attention, - an MLP, E experts.
+static status read_pattern(json_value object, arena *memory, model_config *config, bool *is_moe,
+                           error_message *err)
+{
+    const json_value value = json_member(object, "hybrid_override_pattern");
+    const char *pattern = NULL;
+    TRY(json_string(value, &pattern, err));
+    if (strlen(pattern) != (size_t)config->layer_count) {
+        return json_error(value, STATUS_FORMAT, err,
+                          "has %d letters, needs one for each of %d layers", (int)strlen(pattern),
+                          config->layer_count);
+    }
+    unsigned char *parts = arena_array(memory, (size_t)config->layer_count, sizeof *parts);
+    for (int layer = 0; layer < config->layer_count; layer++) {
+        const char letter = pattern[layer];
+        if (letter == '\0' || strchr("M*-E", letter) == NULL) {
+            return json_error(value, STATUS_UNSUPPORTED, err, "'%c' is none of M, *, - and E",
+                              letter);
+        }
+        parts[layer] = letter == 'M'   ? MODEL_LAYER_MAMBA
+                       : letter == '*' ? MODEL_LAYER_ATTENTION
+                                       : MODEL_LAYER_MLP;
+        is_moe[layer] = letter == 'E';
+    }
+    config->layer_parts = parts;
+    return STATUS_OK;
+}
+
+static status read_mamba(json_value object, const char *type, model_config *config,
+                         error_message *err)
+{
+    TRY(read_needed(object, &mamba_heads_field, type, &config->mamba_head_count, err));
+    TRY(read_needed(object, &mamba_head_dim_field, type, &config->mamba_head_dim, err));
+    TRY(read_needed(object, &mamba_state_field, type, &config->mamba_state_size, err));
+    TRY(read_needed(object, &mamba_groups_field, type, &config->mamba_group_count, err));
+    TRY(read_optional(object, &mamba_conv_field, 4, &config->mamba_conv_size, err));
+    TRY(read_optional(object, &mamba_chunk_field, 256, &config->mamba_chunk_size, err));
+    if (config->mamba_head_count % config->mamba_group_count == 0) return STATUS_OK;
+    return json_error(find_field(object, &mamba_groups_field), STATUS_FORMAT, err,
+                      "%d does not divide the %d heads", config->mamba_group_count,
+                      config->mamba_head_count);
 }
 
 /// mlp_only_layers: indices of layers that keep a dense MLP.
@@ -418,14 +498,24 @@ static status read_experts_of_form(json_value object, const model_family *family
         return STATUS_OK;
     }
     int shared_count = 0;
+    int shared_width = config->expert_ffn_size;
     TRY(read_optional(object, &shared_experts_field, 0, &shared_count, err));
-    const int64_t shared_size = (int64_t)shared_count * config->expert_ffn_size;
+    TRY(read_optional(object, &shared_width_field, shared_width, &shared_width, err));
+    const int64_t shared_size = (int64_t)shared_count * shared_width;
     if (shared_size > WIDTH_MAX) {
         return json_error(find_field(object, &shared_experts_field), STATUS_FORMAT, err,
                           "%d shared experts of width %d are together wider than %d", shared_count,
                           config->expert_ffn_size, WIDTH_MAX);
     }
     config->shared_ffn_size = (int)shared_size;
+    TRY(read_optional(object, &groups_field, 0, &config->expert_group_count, err));
+    TRY(read_optional(object, &group_top_k_field, config->expert_group_count,
+                      &config->expert_group_top_k, err));
+    if (config->expert_group_top_k > config->expert_group_count) {
+        return json_error(find_field(object, &group_top_k_field), STATUS_FORMAT, err,
+                          "%d exceeds the %d groups", config->expert_group_top_k,
+                          config->expert_group_count);
+    }
     // The bias by which version 3 balances its experts (e_score_correction_bias).
     if (strcmp(type, "deepseek_v3") == 0) config->router_bias_count = config->expert_count;
     return STATUS_OK;
@@ -454,8 +544,12 @@ static status read_experts(json_value object, const model_family *family, arena 
 {
     if (family->moe == MOE_NONE) return STATUS_OK;
     const char *type = family->model_type;
-    // DeepSeek without n_routed_experts is a dense model of that architecture.
-    if (family->moe == MOE_DEEPSEEK) {
+    if (family->moe == MOE_NEMOTRON) {
+        TRY(read_pattern(object, memory, config, is_moe, err));
+        TRY(read_mamba(object, type, config, err));
+    }
+    // DeepSeek and Nemotron-H without n_routed_experts is a dense model of that architecture.
+    if (family->moe == MOE_DEEPSEEK || family->moe == MOE_NEMOTRON) {
         TRY(read_optional(object, &experts_field, 0, &config->expert_count, err));
     } else {
         TRY(read_needed(object, &experts_field, type, &config->expert_count, err));
@@ -471,6 +565,7 @@ static status read_experts(json_value object, const model_family *family, arena 
                           "%d exceeds the %d experts", config->expert_top_k, config->expert_count);
     }
     TRY(read_experts_of_form(object, family, memory, config, err));
+    if (family->moe == MOE_NEMOTRON) return STATUS_OK;
     return read_moe_layers(object, family->moe, config, is_moe, err);
 }
 
@@ -480,7 +575,9 @@ static status read_dense_mlp(json_value object, const model_family *family, cons
 {
     bool has_dense_layer = false;
     for (int layer = 0; layer < config->layer_count; layer++) {
-        has_dense_layer = has_dense_layer || !is_moe[layer];
+        const bool has_mlp =
+            config->layer_parts == NULL || (config->layer_parts[layer] & MODEL_LAYER_MLP) != 0;
+        has_dense_layer = has_dense_layer || (has_mlp && !is_moe[layer]);
     }
     if (!has_dense_layer) return STATUS_OK;
     if (!family->has_learned_positions) {
@@ -531,7 +628,7 @@ status model_config_read(const json_document *document, arena *memory, model_con
                                     : read_head_dim(object, &read, err));
     TRY(read_biases(object, family, &read, err));
     TRY(read_dropouts(object, family, &read, err));
-    TRY(read_window(object, family, &read, err));
+    TRY(read_window(object, family, memory, &read, err));
     TRY(read_experts(object, family, memory, &read, is_moe, err));
     TRY(read_dense_mlp(object, family, is_moe, &read, err));
     TRY(read_dtype(object, &read, err));
@@ -540,6 +637,25 @@ status model_config_read(const json_document *document, arena *memory, model_con
     }
     *config = read;
     return STATUS_OK;
+}
+
+model_config model_config_layer(const model_config *config, int layer)
+{
+    model_config view = *config;
+    if (config->layer_parts == NULL) return view;
+    const unsigned parts = config->layer_parts[layer];
+    if ((parts & MODEL_LAYER_ATTENTION) == 0) view.head_count = view.kv_head_count = 0;
+    if ((parts & MODEL_LAYER_MAMBA) == 0) view.mamba_head_count = view.mamba_group_count = 0;
+    if ((parts & MODEL_LAYER_WINDOW) == 0) view.sliding_window = 0;
+    if ((parts & MODEL_LAYER_MLP) == 0) view.ffn_size = 0;
+    return view;
+}
+
+int model_config_block_count(const model_config *view, int layer)
+{
+    if (view->layer_parts == NULL) return 2;
+    const bool has_mixer = view->head_count > 0 || view->mamba_head_count > 0;
+    return has_mixer + (view->ffn_size > 0 || view->is_moe[layer]);
 }
 
 /// A file of this kind is read without asking after keys that it may have: one that is changed must

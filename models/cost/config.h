@@ -14,6 +14,14 @@ typedef enum model_norm {
     MODEL_NORM_RMS    ///< RMSNorm: scale only
 } model_norm;
 
+/// What a layer has.
+typedef enum model_layer_part {
+    MODEL_LAYER_ATTENTION = 1 << 0,
+    MODEL_LAYER_MAMBA = 1 << 1, ///< a state-space mixer (Mamba-2) in place of attention
+    MODEL_LAYER_MLP = 1 << 2,   ///< MLP or experts
+    MODEL_LAYER_WINDOW = 1 << 3 ///< its attention sees sliding_window keys; others see all
+} model_layer_part;
+
 /// A decoder-only transformer. Sizes are of the whole model, not of a tensor-parallel slice.
 typedef struct model_config {
     const char *model_type; // family, as config.json spells it; static storage
@@ -29,6 +37,8 @@ typedef struct model_config {
     int ffn_size;      // MLP of a layer that is not MoE; 0 if there is none
     int expert_count;  // 0: no layer is MoE
     int expert_top_k;  // experts per token
+    int expert_group_count; // groups of experts of which a token meets some; 0: none
+    int expert_group_top_k; // so many of them
     int expert_ffn_size;
     int shared_ffn_size;         // expert that every token takes; 0: none
     int64_t router_weight_count; // of a MoE layer, matrices only
@@ -48,15 +58,30 @@ typedef struct model_config {
     bool has_attention_dropout;
     bool has_residual_dropout;
     model_norm norm;
-    model_dtype dtype;  // of the checkpoint; says nothing about training
-    const bool *is_moe; // [layer_count]
+    model_dtype dtype;                // of the checkpoint; says nothing about training
+    const bool *is_moe;               // [layer_count]
+    const unsigned char *layer_parts; // [layer_count] model_layer_part; NULL: every layer has
+                                      // attention, windowed where there is a window, and an MLP
+    int mamba_head_count;             // of layers with a state-space mixer; 0: there are none
+    int mamba_head_dim;
+    int mamba_state_size;
+    int mamba_group_count; // of heads that share their inputs to and from the state
+    int mamba_conv_size;
+    int mamba_chunk_size; // tokens that are mixed by products at once
 } model_config;
+
+/// The model as one of its layers sees it: 0 heads, an MLP of width 0, no window or no state-space
+/// mixer where this layer has none of it. 0 <= layer < layer_count.
+model_config model_config_layer(const model_config *config, int layer);
+
+/// Blocks with a norm and a residual of such a view: mixer and MLP.
+int model_config_block_count(const model_config *view, int layer);
 
 /// Reads a shipped config by its name (models/configs), or a file by its path. Keys that are not
 /// needed are ignored, as these files hold many; a nested `text_config` is read instead of the
 /// whole where there is one. Families: gpt2, llama, mistral, mixtral, llama_moe, qwen2, qwen3,
-/// qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3; within them every spelling of a field is
-/// accepted.
+/// qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, gpt_oss, nemotron_h; within them every spelling
+/// of a field is accepted.
 ///
 /// @param config is_moe is carved from memory; untouched on failure
 /// @return STATUS_FORMAT naming key and value: missing though needed, outside its limits, or

@@ -1,31 +1,23 @@
 #include "models/cost/cost_model.h"
 
+#include "models/cost/kernel_time.h"
 #include "models/cost/layer_collectives.h"
 #include "models/cost/parameters.h"
 #include "models/cost/saturating.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
 static const char *const part_names[MODEL_COST_PART_COUNT] = {
-    "projection", "attention", "mlp", "elementwise", "tensor", "context", "expert", "sharding"};
+    "projection", "attention", "mlp",  "elementwise", "tensor",
+    "context",    "expert",    "host", "sharding"};
 
 const char *model_cost_part_name(model_cost_part part)
 {
     assert(part < MODEL_COST_PART_COUNT);
     return part_names[part];
-}
-
-int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s)
-{
-    if (work.flop == INT64_MAX || work.bytes == INT64_MAX) return COST_MAX; // counts that saturated
-    const double compute_s = (double)work.flop / flop_per_s;
-    const double memory_s = (double)work.bytes / bytes_per_s;
-    const double ns = round((compute_s > memory_s ? compute_s : memory_s) * 1e9);
-    return ns < (double)COST_MAX ? (int64_t)ns : COST_MAX;
 }
 
 static int64_t sum_ns(int64_t a, int64_t b)
@@ -34,18 +26,19 @@ static int64_t sum_ns(int64_t a, int64_t b)
 }
 
 /// Times of the parts that are work.
-static void fill_work_ns(const model_layer_work *work, const model_hardware *hardware,
-                         model_dtype dtype, int64_t part_ns[MODEL_COST_PART_COUNT])
+static void fill_work_ns(const model_costs *costs, const model_config *view,
+                         const model_layer_work *work, model_pass pass, model_dtype dtype,
+                         int64_t part_ns[MODEL_COST_PART_COUNT])
 {
-    const model_dtype wide = model_dtype_wide(dtype);
-    assert(hardware->flop_per_s[dtype] > 0 && hardware->flop_per_s[wide] > 0);
-    const double gemm = (double)hardware->flop_per_s[dtype] * hardware->gemm_efficiency;
-    const double core = (double)hardware->flop_per_s[wide] * hardware->attention_efficiency;
-    const double bytes = (double)hardware->memory_bytes_per_s * hardware->memory_efficiency;
-    part_ns[MODEL_COST_PROJECTION] = model_roofline_ns(work->projection, gemm, bytes);
-    part_ns[MODEL_COST_ATTENTION] = model_roofline_ns(work->attention, core, bytes);
-    part_ns[MODEL_COST_MLP] = model_roofline_ns(work->mlp, gemm, bytes);
-    part_ns[MODEL_COST_ELEMENTWISE] = model_roofline_ns(work->elementwise, gemm, bytes);
+    const model_hardware *hardware = &costs->hardware;
+    assert(hardware->flop_per_s[dtype] > 0 && hardware->flop_per_s[model_dtype_wide(dtype)] > 0);
+    part_ns[MODEL_COST_PROJECTION] =
+        model_products_ns(work->projections, work->projection_count, pass, dtype, hardware);
+    part_ns[MODEL_COST_ATTENTION] =
+        model_attention_ns(view, &costs->shape, work->attention, pass, hardware);
+    part_ns[MODEL_COST_MLP] = model_products_ns(work->mlps, work->mlp_count, pass, dtype, hardware);
+    part_ns[MODEL_COST_ELEMENTWISE] =
+        model_streams_ns(work->elementwise.bytes, work->launches.kernel_count, hardware);
 }
 
 static int64_t sum_parts_ns(const int64_t part_ns[MODEL_COST_PART_COUNT])
@@ -73,6 +66,19 @@ static void assume_hardware(const model_hardware *hardware, const model_shape *s
     model_assume(list, "memory_bytes_per_s", hardware->memory_origin.kind,
                  hardware->memory_origin.text, "%.6g GB/s",
                  (double)hardware->memory_bytes_per_s / 1e9);
+}
+
+static void assume_overhead(const model_hardware *hardware, model_assumption_list *list)
+{
+    if (hardware->operator_ns == 0 && hardware->kernel_ns == 0) {
+        model_assume(list, "overhead", MODEL_ORIGIN_ASSUMED,
+                     "the hardware says none: small layers take longer than is said here", "0 ns");
+        return;
+    }
+    model_assume(list, "overhead", hardware->overhead_origin.kind, hardware->overhead_origin.text,
+                 "%" PRId64 " ns a kernel, %" PRId64 " ns an operator of the host, %" PRId64
+                 " ns a kernel of a loop",
+                 hardware->kernel_ns, hardware->operator_ns, hardware->launch_ns);
 }
 
 /// Links that collectives take; nobody asks for them where every stage is one GPU.
@@ -162,13 +168,20 @@ static void fill_pass(const model_costs *costs, int row, model_pass pass, row_pa
     const model_dtype dtype = costs->shape.dtype;
     int64_t *part_ns = passes->part_ns[pass];
     // The head's matrix, whose gradients reach every layer, stays wide.
-    fill_work_ns(&work, &costs->hardware, is_head(costs, row) ? model_dtype_wide(dtype) : dtype,
+    const bool is_layer = row > 0 && !is_head(costs, row);
+    const model_config view =
+        is_layer ? model_config_layer(&costs->config, row - 1) : costs->config;
+    fill_work_ns(costs, &view, &work, pass, is_head(costs, row) ? model_dtype_wide(dtype) : dtype,
                  part_ns);
     const model_collectives collectives =
         collectives_of_row(costs, row, pass, part_ns[MODEL_COST_ATTENTION]);
     part_ns[MODEL_COST_TENSOR] = collectives.tensor_ns;
     part_ns[MODEL_COST_CONTEXT] = collectives.context_ns;
     part_ns[MODEL_COST_EXPERT] = collectives.expert_ns;
+    // A pass whose kernels are shorter than starting them lasts as long as the host takes.
+    const int64_t host_ns = model_host_ns(work.launches, &costs->hardware);
+    const int64_t busy_ns = sum_parts_ns(part_ns);
+    part_ns[MODEL_COST_HOST] = host_ns > busy_ns ? host_ns - busy_ns : 0;
     passes->flop[pass] = model_work_flop(&work);
 }
 
@@ -251,6 +264,21 @@ static int64_t state_of_row(const model_costs *costs, row_parameters parameters)
                                             costs->groups.replicas.rank_count),
                           model_state_bytes(parameters.expert, costs->parameter_bytes, sharding,
                                             costs->groups.expert_replicas.rank_count));
+}
+
+/// Adam in mixed precision reads the gradient, for its norm and for the step, and reads and writes
+/// the weight in 32 bits and two moments; it writes the weight and clears the gradient.
+static int64_t update_of_row(const model_costs *costs, row_parameters parameters)
+{
+    enum { STEP_BYTES = 4 + 4 + 3 * 8 + 2 + 4 };
+    const model_parameter_bytes bytes = {.optimizer = STEP_BYTES};
+    const model_sharding sharding = costs->shape.parallel.sharding;
+    return model_streams_ns(
+        saturating_add(
+            model_state_bytes(parameters.dense, bytes, sharding, costs->groups.replicas.rank_count),
+            model_state_bytes(parameters.expert, bytes, sharding,
+                              costs->groups.expert_replicas.rank_count)),
+        0, &costs->hardware);
 }
 
 static model_memory memory_of_row(const model_costs *costs, int row)
@@ -361,6 +389,8 @@ static status fill_costs(model_costs *costs, arena *memory, error_message *err)
     for (int row = 0; row < row_count; row++) {
         fill_row(costs, row, &arrays);
         TRY(check_row(&arrays, row, err));
+        costs->update_ns =
+            sum_ns(costs->update_ns, update_of_row(costs, parameters_of_row(costs, row)));
         const int64_t working = working_of_row(costs, row);
         if (working > costs->working_bytes) costs->working_bytes = working;
     }
@@ -398,8 +428,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     };
     assume_hardware(hardware, &built.shape, hardware_text, &list);
     assume_links(hardware, &built.shape.parallel, &list);
-    model_assume(&list, "kernel launches", MODEL_ORIGIN_ASSUMED,
-                 "not modelled: small layers take longer than is said here", "0 ns");
+    assume_overhead(hardware, &list);
     TRY(fill_costs(&built, memory, err));
     built.assumptions = list.rows;
     built.assumption_count = list.count;

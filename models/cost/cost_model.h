@@ -8,6 +8,7 @@
 #include "models/assumption.h"
 #include "models/cost/config.h"
 #include "models/cost/hardware.h"
+#include "models/cost/kernel_time.h"
 #include "models/cost/layer_work.h"
 #include "models/cost/parallel.h"
 #include "models/cost/training_settings.h"
@@ -25,12 +26,14 @@ typedef enum model_cost_part {
     MODEL_COST_TENSOR,      ///< collectives of tensor and sequence parallelism
     MODEL_COST_CONTEXT,     ///< exchange of keys and values, as far as the core does not hide it
     MODEL_COST_EXPERT,      ///< all-to-alls of balanced routing
+    MODEL_COST_HOST,        ///< starting kernels, as far as it takes longer than all of the above
     MODEL_COST_SHARDING,    ///< weights and gradients of sharded replicas, as far as the rest of
                             ///< the pass does not hide them
     MODEL_COST_PART_COUNT
 } model_cost_part;
 
-/// "projection", "attention", "mlp", "elementwise", "tensor", "context", "expert" or "sharding".
+/// "projection", "attention", "mlp", "elementwise", "tensor", "context", "expert", "host" or
+/// "sharding".
 /// Static storage.
 const char *model_cost_part_name(model_cost_part part);
 
@@ -54,17 +57,12 @@ typedef struct model_costs {
     int64_t working_bytes; // that a GPU holds for a while beside state and activations, at most:
                            // what B makes again of a layer, weights of two layers gathered by
                            // sharding, gradients of one before they are scattered
+    int64_t update_ns;     // of the optimizer, for the parameters of all rows that a GPU steps
     int state_bytes_per_parameter; // before sharding
     model_parameter_bytes parameter_bytes;
     const model_assumption *assumptions; // [assumption_count] every input, in a fixed order
     int assumption_count;
 } model_costs;
-
-/// Time of work on the GPU: FLOP at its dense rate times efficiency, or bytes at its bandwidth
-/// times efficiency, whichever takes longer; rounded to the nearest ns, at most INT64_MAX / 4.
-///
-/// @param flop_per_s, bytes_per_s > 0, efficiency included
-int64_t model_roofline_ns(model_work work, double flop_per_s, double bytes_per_s);
 
 /// Computes the costs of every layer.
 ///

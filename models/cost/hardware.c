@@ -30,7 +30,8 @@ static status check_dense(json_value value, model_dtype dtype, int64_t flop_per_
                           error_message *err)
 {
     for (int row = 0; row < SPARSE_RATE_COUNT; row++) {
-        if (sparse_rates[row].dtype_bytes != model_dtype_bytes(dtype)) continue;
+        const bool is_four_bits = dtype == MODEL_DTYPE_NVFLOAT4; // dense at that of 8 sparse ones
+        if (is_four_bits || sparse_rates[row].dtype_bytes != model_dtype_bytes(dtype)) continue;
         const double sparse = sparse_rates[row].tflop_per_s * 1e12;
         if (fabs((double)flop_per_s - sparse) > 1e-3 * sparse) continue; // sheets round differently
         return json_error(value, STATUS_INVALID, err,
@@ -38,6 +39,17 @@ static status check_dense(json_value value, model_dtype dtype, int64_t flop_per_
                           "training multiplies, reach %s",
                           flop_per_s, sparse_rates[row].gpu, sparse_rates[row].dense);
     }
+    return STATUS_OK;
+}
+
+/// Rates of 4 bits may exceed the whole numbers that JSON holds exactly.
+static status read_rate(json_value value, model_dtype dtype, int64_t *flop_per_s,
+                        error_message *err)
+{
+    double rate = 0;
+    if (dtype != MODEL_DTYPE_NVFLOAT4) return json_int64(value, 1, RATE_MAX, flop_per_s, err);
+    TRY(json_double(value, 1, (double)RATE_MAX, &rate, err));
+    *flop_per_s = (int64_t)rate;
     return STATUS_OK;
 }
 
@@ -55,16 +67,28 @@ static status read_rates(json_value object, model_hardware *hardware, error_mess
     for (int entry = 0; entry < json_count(object); entry++) {
         const json_value rate = json_element(object, entry);
         const model_dtype dtype = model_dtype_find(json_key(rate));
-        TRY(json_int64(rate, 1, RATE_MAX, &hardware->flop_per_s[dtype], err));
+        TRY(read_rate(rate, dtype, &hardware->flop_per_s[dtype], err));
         TRY(check_dense(rate, dtype, hardware->flop_per_s[dtype], err));
     }
+    int64_t *const rates = hardware->flop_per_s;
+    if (rates[MODEL_DTYPE_TFLOAT32] == 0) rates[MODEL_DTYPE_TFLOAT32] = rates[MODEL_DTYPE_FLOAT32];
+    if (rates[MODEL_DTYPE_MXFLOAT8] == 0) rates[MODEL_DTYPE_MXFLOAT8] = rates[MODEL_DTYPE_FLOAT8];
     return STATUS_OK;
+}
+
+/// A share that is 1 where it is missing.
+static status read_share(json_value share, double *out, error_message *err)
+{
+    *out = 1;
+    return json_is_missing(share) ? STATUS_OK : json_double(share, efficiency_min, 1, out, err);
 }
 
 static status read_efficiency(json_value object, model_hardware *hardware, error_message *err)
 {
-    static const char *const allowed[] = {"gemm", "attention", "memory"};
-    TRY(json_check_keys(object, allowed, 3, err));
+    static const char *const allowed[] = {"gemm", "attention", "memory", "intra", "inter"};
+    TRY(json_check_keys(object, allowed, 5, err));
+    TRY(read_share(json_member(object, "intra"), &hardware->intra_efficiency, err));
+    TRY(read_share(json_member(object, "inter"), &hardware->inter_efficiency, err));
     TRY(json_double(json_member(object, "gemm"), efficiency_min, 1, &hardware->gemm_efficiency,
                     err));
     TRY(json_double(json_member(object, "attention"), efficiency_min, 1,
@@ -88,6 +112,20 @@ static status read_links(json_value object, model_hardware *hardware, error_mess
     TRY(json_check_keys(object, allowed, 2, err));
     TRY(read_link(json_member(object, "intra"), &hardware->intra_node, err));
     return read_link(json_member(object, "inter"), &hardware->inter_node, err);
+}
+
+static status read_overhead(json_value object, model_hardware *hardware, error_message *err)
+{
+    static const char *const allowed[] = {"kernel_ns", "operator_ns", "launch_ns"};
+    int64_t *const values[] = {&hardware->kernel_ns, &hardware->operator_ns, &hardware->launch_ns};
+    if (json_is_missing(object)) return STATUS_OK;
+    TRY(json_check_keys(object, allowed, 3, err));
+    for (int value = 0; value < 3; value++) {
+        const json_value given = json_member(object, allowed[value]);
+        if (json_is_missing(given)) continue;
+        TRY(json_int64(given, 0, LATENCY_NS_MAX, values[value], err));
+    }
+    return STATUS_OK;
 }
 
 /// Copies a string of the document into the arena.
@@ -120,12 +158,14 @@ static status read_origin(json_value sources, const char *key, const char *given
 static status read_origins(json_value sources, const char *given, arena *memory,
                            model_hardware *hardware, error_message *err)
 {
-    static const char *const allowed[] = {"flop_per_s", "efficiency", "memory", "links", "latency"};
-    if (!json_is_missing(sources)) TRY(json_check_keys(sources, allowed, 5, err));
-    model_origin *const origins[] = {&hardware->flop_origin, &hardware->efficiency_origin,
-                                     &hardware->memory_origin, &hardware->links_origin,
-                                     &hardware->latency_origin};
-    for (int origin = 0; origin < 5; origin++) {
+    static const char *const allowed[] = {"flop_per_s", "efficiency", "memory",
+                                          "links",      "latency",    "overhead"};
+    enum { ORIGINS = sizeof allowed / sizeof allowed[0] };
+    if (!json_is_missing(sources)) TRY(json_check_keys(sources, allowed, ORIGINS, err));
+    model_origin *const origins[] = {&hardware->flop_origin,    &hardware->efficiency_origin,
+                                     &hardware->memory_origin,  &hardware->links_origin,
+                                     &hardware->latency_origin, &hardware->overhead_origin};
+    for (int origin = 0; origin < ORIGINS; origin++) {
         TRY(read_origin(sources, allowed[origin], given, memory, origins[origin], err));
     }
     return STATUS_OK;
@@ -142,9 +182,10 @@ static status check_schema(json_value value, error_message *err)
 status model_hardware_read(const json_document *document, const char *name, arena *memory,
                            model_hardware *hardware, error_message *err)
 {
-    static const char *const allowed[] = {"schema",        "name",         "flop_per_s",
-                                          "efficiency",    "memory_bytes", "memory_bytes_per_s",
-                                          "gpus_per_node", "links",        "source"};
+    static const char *const allowed[] = {"schema",          "name",         "flop_per_s",
+                                          "efficiency",      "memory_bytes", "memory_bytes_per_s",
+                                          "gpus_per_node",   "links",        "source",
+                                          "multiprocessors", "overhead"};
     const json_value root = json_root(document);
     TRY(json_check_keys(root, allowed, sizeof allowed / sizeof allowed[0], err));
     TRY(check_schema(json_member(root, "schema"), err));
@@ -161,6 +202,11 @@ status model_hardware_read(const json_document *document, const char *name, aren
                    &read.memory_bytes_per_s, err));
     TRY(json_int(json_member(root, "gpus_per_node"), 1, 1 << 16, &read.gpus_per_node, err));
     TRY(read_links(json_member(root, "links"), &read, err));
+    if (!json_is_missing(json_member(root, "multiprocessors"))) {
+        TRY(json_int(json_member(root, "multiprocessors"), 1, 1 << 16, &read.multiprocessor_count,
+                     err));
+    }
+    TRY(read_overhead(json_member(root, "overhead"), &read, err));
     TRY(read_origins(json_member(root, "source"), given, memory, &read, err));
     *hardware = read;
     return STATUS_OK;

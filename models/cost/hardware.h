@@ -20,7 +20,13 @@ typedef struct model_hardware {
     double gemm_efficiency;                // share of flop_per_s that large products reach, (0, 1]
     double attention_efficiency;           // the same of the attention core
     double memory_efficiency;              // share of memory_bytes_per_s that kernels reach
-    int64_t memory_bytes;                  // of one GPU
+    double intra_efficiency; // share of the links' rates that collectives reach; 1 unless given
+    double inter_efficiency;
+    int multiprocessor_count; // 0: not said; products are then not cut into tiles
+    int64_t kernel_ns;        // of a kernel whatever its size: gap before it, ramp and tail
+    int64_t operator_ns;      // of the host for an operator of the framework, Python included
+    int64_t launch_ns;        // of the host for a kernel that a library starts in a loop
+    int64_t memory_bytes;     // of one GPU
     int64_t memory_bytes_per_s;
     int gpus_per_node;
     bal_link intra_node; // one direction, of one GPU
@@ -30,6 +36,7 @@ typedef struct model_hardware {
     model_origin memory_origin;
     model_origin links_origin; // bytes per second
     model_origin latency_origin;
+    model_origin overhead_origin;
 } model_hardware;
 
 /// Reads a preset by its name (models/hardware) or a file by its path.

@@ -2,6 +2,8 @@
 
 #include "models/cost/saturating.h"
 
+#include <math.h>
+
 enum { STATISTIC_BYTES = 4, STATISTICS = 3 }; // largest logit, sum of exponentials, target's logit
 
 /// Bytes of a vector of this width for each of so many tokens.
@@ -32,7 +34,7 @@ static int64_t block_ns(const model_shape *shape, const bal_group *tensor, int64
 /// What attention gathers: hidden vectors, or what latent attention has compressed them to.
 static int64_t attention_input_width(const model_config *config)
 {
-    if (config->kv_rank == 0) return config->hidden_size;
+    if (config->kv_rank == 0 || config->head_count == 0) return config->hidden_size;
     const int64_t query = config->query_rank > 0 ? config->query_rank : config->hidden_size;
     return query + config->kv_rank + config->rope_dim;
 }
@@ -74,26 +76,72 @@ static int64_t ring_ns(const model_config *config, const model_shape *shape, con
     return saturating_multiply(exposed_ns, group->rank_count - 1);
 }
 
-/// Every token of a GPU goes to its k experts and comes back; B sends the gradients.
+/// How often a GPU sends a token to another GPU of its node, and over the network, in the mean over
+/// balanced routing.
+typedef struct token_copies {
+    double intra;
+    double inter;
+} token_copies;
+
+/// One copy for each expert. Models whose experts stand in groups, of which a token meets some, are
+/// trained with kernels that send it once to each node, whence it is handed on.
+/// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.2.
+static token_copies count_copies(const model_config *config, const bal_group *group)
+{
+    const double ranks = group->rank_count;
+    const double on_node = group->node_rank_count;
+    const double nodes = ranks / on_node;
+    const double top_k = config->expert_top_k;
+    token_copies copies = {top_k * (on_node - 1) / ranks, top_k * (ranks - on_node) / ranks};
+    if (config->expert_group_count <= 1 || nodes <= 1) return copies;
+    const double share = (double)config->expert_group_top_k / config->expert_group_count;
+    const double reached = fmax(nodes * share, 1);
+    const double distinct = reached * (1 - pow(1 - 1 / reached, top_k));
+    copies.inter = distinct * (nodes - 1) / nodes;
+    copies.intra = top_k * (on_node - 1) / on_node;
+    return copies;
+}
+
+/// One way: copies over the links of a node and of the network at once, all partners at a time.
+static int64_t one_way_ns(const bal_group *group, token_copies copies, double bytes)
+{
+    if (group->rank_count == 1) return 0;
+    const int64_t intra_ns =
+        bal_link_transfer_ns(group->intra_node, (int64_t)llround(fmin(copies.intra * bytes, 1e18)));
+    if (group->node_rank_count == group->rank_count) return intra_ns;
+    const int64_t inter_ns =
+        bal_link_transfer_ns(group->inter_node, (int64_t)llround(fmin(copies.inter * bytes, 1e18)));
+    return intra_ns > inter_ns ? intra_ns : inter_ns;
+}
+
+/// Every token of a GPU goes to its experts and comes back; B sends the gradients. Where kernels
+/// know the nodes and products are of 8 bits, F sends 8 bits out; what is summed up stays wide.
 static int64_t exchange_ns(const model_config *config, const model_shape *shape,
                            const bal_group *group, int layer, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT || !config->is_moe[layer]) return 0;
-    const int64_t bytes =
-        saturating_multiply(model_message_bytes(config, shape), config->expert_top_k);
-    const int64_t one_way_ns = bal_group_all_to_all_ns(group, bytes);
-    return saturating_add(one_way_ns, one_way_ns);
+    const double bytes = (double)model_message_bytes(config, shape);
+    const token_copies copies = count_copies(config, group);
+    const bool is_narrow = pass == MODEL_PASS_FORWARD && config->expert_group_count > 1 &&
+                           model_dtype_is_narrow(shape->dtype);
+    return saturating_add(one_way_ns(group, copies, is_narrow ? bytes / 2 : bytes),
+                          one_way_ns(group, copies, bytes));
 }
 
 model_collectives model_layer_collectives(const model_config *config, const model_shape *shape,
                                           const model_groups *groups, int layer, model_pass pass,
                                           int64_t attention_ns)
 {
-    const int64_t attention_block_ns =
-        block_ns(shape, &groups->tensor, attention_input_width(config), config->hidden_size, pass);
+    const model_config view = model_config_layer(config, layer);
+    const bool has_mixer = view.head_count > 0 || view.mamba_head_count > 0;
+    const bool has_mlp = view.ffn_size > 0 || view.is_moe[layer];
+    const int64_t mixer_ns =
+        block_ns(shape, &groups->tensor, attention_input_width(&view), view.hidden_size, pass);
     return (model_collectives){
-        .tensor_ns = saturating_add(attention_block_ns, mlp_ns(config, shape, groups, layer, pass)),
-        .context_ns = ring_ns(config, shape, &groups->context, pass, attention_ns),
+        .tensor_ns = saturating_add(has_mixer ? mixer_ns : 0,
+                                    has_mlp ? mlp_ns(&view, shape, groups, layer, pass) : 0),
+        .context_ns =
+            view.head_count > 0 ? ring_ns(&view, shape, &groups->context, pass, attention_ns) : 0,
         .expert_ns = exchange_ns(config, shape, &groups->expert, layer, pass),
     };
 }

@@ -1,16 +1,18 @@
 #include "models/cost/layer_work.h"
 
+#include "models/cost/parameters.h"
 #include "models/cost/saturating.h"
 
 #include <assert.h>
 #include <string.h>
 
 enum {
-    GEMMS_MAX = 10,
     GRADIENT_BYTES = 4, // weight gradients are added up in 32 bits
     LOGIT_BYTES = 4,    // the loss is computed in 32 bits
     TOKEN_BYTES = 8,    // token numbers are int64
-    MASK_BYTES = 1      // of a dropped-or-kept flag
+    MASK_BYTES = 1,     // of a dropped-or-kept flag
+    HEAD_KERNELS = 8,   // of norm and loss
+    EMBEDDING_KERNELS = 4
 };
 
 const char *model_attention_name(model_attention attention)
@@ -85,6 +87,8 @@ model_config model_gpu_slice(const model_config *config, const model_parallel *p
     model_config slice = *config;
     slice.head_count = (int)divided(config->head_count, degrees.tensor);
     slice.kv_head_count = (int)divided(config->kv_head_count, degrees.tensor);
+    slice.mamba_head_count = (int)divided(config->mamba_head_count, degrees.tensor);
+    slice.mamba_group_count = (int)divided(config->mamba_group_count, degrees.tensor);
     slice.ffn_size = (int)divided(config->ffn_size, degrees.tensor);
     slice.expert_ffn_size = (int)divided(config->expert_ffn_size, degrees.expert_tensor);
     slice.shared_ffn_size = (int)divided(config->shared_ffn_size, degrees.tensor);
@@ -146,10 +150,15 @@ static int64_t inner_width(const model_config *config, int64_t ffn_size)
 }
 
 /// The matrices that compress latent queries, keys and values are whole on every GPU.
-static int list_projection_gemms(const model_config *slice, gemm gemms[GEMMS_MAX])
+static int list_projection_gemms(const model_config *slice, gemm gemms[MODEL_PRODUCTS_MAX])
 {
     const int64_t hidden = slice->hidden_size;
     int count = 0;
+    if (slice->mamba_head_count > 0) {
+        gemms[count++] = plain_gemm(hidden, model_mamba_input_width(slice), ROWS_GATHERED);
+        gemms[count++] = plain_gemm(model_mamba_width(slice), hidden, ROWS_ALL);
+    }
+    if (slice->head_count == 0) return count;
     if (slice->kv_rank == 0) {
         gemms[count++] = plain_gemm(hidden, core_input_width(slice), ROWS_GATHERED);
     } else {
@@ -169,10 +178,11 @@ static int list_projection_gemms(const model_config *slice, gemm gemms[GEMMS_MAX
     return count;
 }
 
-static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[GEMMS_MAX])
+static int list_mlp_gemms(const gpu_share *share, int layer, gemm gemms[MODEL_PRODUCTS_MAX])
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
+    if (!slice->is_moe[layer] && slice->ffn_size == 0) return 0;
     if (!slice->is_moe[layer]) {
         gemms[0] = plain_gemm(hidden, inner_width(slice, slice->ffn_size), ROWS_GATHERED);
         gemms[1] = plain_gemm(slice->ffn_size, hidden, ROWS_ALL);
@@ -211,27 +221,57 @@ static int64_t worked_tokens(const gemm *product, const gpu_share *share)
     return product->rows == ROWS_ROUTED ? share->routed_tokens : share->tokens;
 }
 
-/// Every pass multiplies as often: F rows by weights, B gradients by weights, W rows by gradients.
-/// F and B read one side and write the other, wide, and read the weights; W reads both sides and
-/// adds to the gradients.
-static model_work gemm_work(const gemm *gemms, int count, const gpu_share *share, model_pass pass)
+/// Bytes of a number on both sides of a product and of its weights. F and B read one side and write
+/// the other, wide, and read the weights; W reads both sides and adds to the gradients.
+static int64_t product_bytes(const gemm *product, const gpu_share *share, model_pass pass)
 {
     const bool is_weight = pass == MODEL_PASS_BACKWARD_WEIGHT;
     const int64_t weight_bytes = is_weight ? 2 * GRADIENT_BYTES : share->operand_bytes;
     const int64_t in_bytes =
         pass == MODEL_PASS_BACKWARD_INPUT ? share->wide_bytes : share->operand_bytes;
     const int64_t out_bytes = pass == MODEL_PASS_FORWARD ? share->wide_bytes : share->operand_bytes;
-    model_work work = {0, 0};
+    const int64_t side_bytes =
+        product->rows_per_token * (product->in * in_bytes + product->out * out_bytes);
+    return saturating_add(saturating_multiply(worked_tokens(product, share), side_bytes),
+                          saturating_multiply(product->weights_held, weight_bytes));
+}
+
+/// Every pass multiplies as often: F rows by weights, B gradients by weights, W rows by gradients.
+static model_product product_of(const gemm *from, const gpu_share *share)
+{
+    const int64_t tokens = worked_tokens(from, share);
+    const int64_t rows = saturating_multiply(tokens, from->rows_per_token);
+    const int64_t groups = from->rows == ROWS_ROUTED && from->weights_met > 0
+                               ? from->weights_held / from->weights_met
+                               : 1;
+    model_product product = {
+        .rows = divided(rows, groups > 0 ? groups : 1),
+        .in = from->in,
+        .out = from->out,
+        .groups = groups,
+        .flop = saturating_multiply(tokens, 2 * from->rows_per_token * from->weights_met),
+    };
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        product.bytes[pass] = product_bytes(from, share, (model_pass)pass);
+    }
+    return product;
+}
+
+static void make_products(const gemm *gemms, int count, const gpu_share *share,
+                          model_product products[MODEL_PRODUCTS_MAX])
+{
     for (int g = 0; g < count; g++) {
-        const gemm *product = &gemms[g];
-        const int64_t tokens = worked_tokens(product, share);
-        const int64_t flop_per_token = 2 * product->rows_per_token * product->weights_met;
-        const int64_t side_bytes =
-            product->rows_per_token * (product->in * in_bytes + product->out * out_bytes);
-        work.flop = saturating_add(work.flop, saturating_multiply(tokens, flop_per_token));
-        work.bytes = saturating_add(work.bytes, saturating_multiply(tokens, side_bytes));
-        work.bytes =
-            saturating_add(work.bytes, saturating_multiply(product->weights_held, weight_bytes));
+        products[g] = product_of(&gemms[g], share);
+    }
+}
+
+/// All products of a part in one pass.
+static model_work products_work(const model_product *products, int count, model_pass pass)
+{
+    model_work work = {0, 0};
+    for (int product = 0; product < count; product++) {
+        work.flop = saturating_add(work.flop, products[product].flop);
+        work.bytes = saturating_add(work.bytes, products[product].bytes[pass]);
     }
     return work;
 }
@@ -283,8 +323,10 @@ static model_work unfused_work(const gpu_share *share, const model_shape *shape,
     const int64_t dropout_accesses = slice->has_attention_dropout ? 2 : 0;
     // Forward: write, read, write, read. Backward: dropped probabilities read for the gradient of
     // the values; their own gradient written and, with the probabilities, read by softmax; its
-    // result written, and read for queries and for keys.
-    const int64_t accesses = (is_forward ? 4 : 7) + dropout_accesses;
+    // result written, and read for queries and for keys. Kernels that mask and normalise at once
+    // are of 16 bits; others read and write the scores once more for the mask.
+    const int64_t mask_accesses = share->wide_bytes > 2 ? 2 : 0;
+    const int64_t accesses = (is_forward ? 4 : 7) + dropout_accesses + mask_accesses;
     const int64_t flop_per_pair =
         2 * ((int64_t)slice->query_key_dim + slice->value_dim) * (is_forward ? 1 : 2);
     const int64_t pairs = full_pairs(share, shape);
@@ -298,10 +340,35 @@ static model_work unfused_work(const gpu_share *share, const model_shape *shape,
     };
 }
 
+/// A state-space mixer: a convolution along the tokens; then, chunk by chunk, products within the
+/// chunk, into a state, and out of that of the chunk before; then a gated norm. B makes twice as
+/// many products, and reads and writes gradients beside what F does.
+/// Source: Dao & Gu, Transformers are SSMs (Mamba-2), arXiv 2405.21060, section 6.
+static model_work mamba_work(const gpu_share *share, bool is_forward)
+{
+    const model_config *slice = &share->slice;
+    const int64_t width = model_mamba_width(slice);
+    const int64_t state = model_mamba_state_width(slice);
+    const int64_t chunk = slice->mamba_chunk_size;
+    const int64_t within = chunk * (state / 2 + width); // the causal half, a multiply-add being 2
+    const int64_t across = 4 * (int64_t)slice->mamba_state_size * width;
+    const int64_t accesses = 2 * (width + state)                               // convolution
+                             + 3 * width + 2 * state                           // chunks
+                             + 2 * slice->mamba_state_size * width / chunk * 2 // states, 32 bits
+                             + 3 * width;                                      // gated norm
+    const int64_t times = is_forward ? 1 : 2;
+    return (model_work){
+        .flop = saturating_multiply(share->tokens, times * (within + across)),
+        .bytes = saturating_multiply(share->tokens, times * accesses * share->wide_bytes),
+    };
+}
+
 static model_work attention_work(const gpu_share *share, const model_shape *shape, model_pass pass)
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return (model_work){0, 0};
     const bool is_forward = pass == MODEL_PASS_FORWARD;
+    if (share->slice.mamba_head_count > 0) return mamba_work(share, is_forward);
+    if (share->slice.head_count == 0) return (model_work){0, 0};
     return shape->attention == MODEL_ATTENTION_FLASH ? flash_work(share, shape, is_forward)
                                                      : unfused_work(share, shape, is_forward);
 }
@@ -328,7 +395,7 @@ static int64_t activation_accesses(const model_config *config, int64_t activated
 /// Inputs of the norms of latent attention's compressed vectors.
 static int64_t latent_norm_width(const model_config *config)
 {
-    return (int64_t)config->query_rank + config->kv_rank;
+    return config->head_count > 0 ? (int64_t)config->query_rank + config->kv_rank : 0;
 }
 
 /// Inputs of the norms of queries and keys.
@@ -340,6 +407,7 @@ static int64_t head_norm_width(const model_config *config)
 static int64_t rotated_width(const model_config *config)
 {
     if (config->has_learned_positions) return 0;
+    if (config->head_count == 0) return 0;
     if (config->kv_rank > 0) return (int64_t)config->rope_dim * (config->head_count + 1);
     return query_width(config) + key_width(config);
 }
@@ -352,21 +420,24 @@ static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forw
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
     const int64_t norm_accesses =
-        is_forward ? 2 : 3;       // backward reads the input, two gradients pass
-    int64_t own = 2 * 3 * hidden; // residuals: read two, write one
-    own += (2 * hidden + latent_norm_width(slice)) * norm_accesses;
+        is_forward ? 2 : 3; // backward reads the input, two gradients pass
+    const int64_t blocks = model_config_block_count(slice, layer);
+    int64_t own = blocks * 3 * hidden; // residuals: read two, write one
+    own += (blocks * hidden + latent_norm_width(slice)) * norm_accesses;
     if (slice->is_moe[layer]) {
         own += 2 * (slice->expert_top_k + 1) * hidden; // out to the experts and back
     }
     int64_t masks = 0;
     if (slice->has_residual_dropout) {
-        masks = 2 * hidden * MASK_BYTES;
-        if (!is_forward) own += 2 * 2 * hidden; // forward drops within the residual's kernel
+        masks = blocks * hidden * MASK_BYTES;
+        if (!is_forward) own += blocks * 2 * hidden; // forward drops within the residual's kernel
     }
     int64_t all = 2 * rotated_width(slice) + head_norm_width(slice) * norm_accesses;
     all += activation_accesses(slice, activation_width(slice, layer), is_forward);
-    const int64_t routed =
-        activation_accesses(slice, routed_activation_width(slice, layer), is_forward);
+    int64_t routed = activation_accesses(slice, routed_activation_width(slice, layer), is_forward);
+    if (slice->is_moe[layer] && share->whole->expert_count > slice->expert_count) {
+        routed += 2 * 2 * slice->expert_top_k * hidden; // sorted by expert, and back
+    }
     const int64_t own_bytes =
         saturating_multiply(share->own_tokens, own * share->wide_bytes + masks);
     return saturating_add(
@@ -375,22 +446,82 @@ static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forw
                        saturating_multiply(share->routed_tokens, routed * share->wide_bytes)));
 }
 
+/// Bytes of casting what products multiply to a narrow format: read wide, written twice, for the
+/// product and, turned, for that of W. Formats with a scale for the whole beside those of blocks
+/// (NVFP4) are read once more for the largest number. Weights are cast once in an iteration, which
+/// is not counted.
+/// Source: NVIDIA Transformer Engine, MXFP8 and NVFP4 recipes.
+static int64_t cast_bytes(const model_product *products, int count, const model_shape *shape,
+                          model_pass pass)
+{
+    const int64_t wide = model_dtype_bytes(model_dtype_wide(shape->dtype));
+    const int64_t narrow = model_dtype_bytes(shape->dtype);
+    const int64_t reads = shape->dtype == MODEL_DTYPE_NVFLOAT4 ? 2 : 1;
+    int64_t bytes = 0;
+    if (narrow == wide || pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
+    for (int product = 0; product < count; product++) {
+        const model_product *from = &products[product];
+        const int64_t width = pass == MODEL_PASS_FORWARD ? from->in : from->out;
+        const int64_t numbers =
+            saturating_multiply(saturating_multiply(from->rows, from->groups), width);
+        bytes = saturating_add(bytes, saturating_multiply(numbers, reads * wide + 2 * narrow));
+    }
+    return bytes;
+}
+
+/// Kernels of a layer beside products, as Megatron starts them: norms, rotation, core, activation,
+/// residuals; unfused masks, softmax, dropout and copies between layouts of heads; experts' router
+/// with its sort, permutations and counts.
+static int64_t stream_kernels(const model_config *config, const model_shape *shape, int layer,
+                              bool is_forward)
+{
+    const bool is_unfused = shape->attention == MODEL_ATTENTION_UNFUSED;
+    const int64_t blocks = model_config_block_count(config, layer);
+    int64_t kernels = (is_unfused ? (is_forward ? 14 : 24) : (is_forward ? 8 : 12)) * blocks / 2;
+    if (config->mamba_head_count > 0) kernels += is_forward ? 6 : 12;
+    if (config->kv_rank > 0) kernels += is_forward ? 6 : 10;
+    if (config->has_query_key_norm) kernels += is_forward ? 2 : 4;
+    if (config->is_moe[layer]) kernels += is_forward ? 60 : 70;
+    return kernels;
+}
+
+static model_launches launches_of(const model_config *config, const model_shape *shape, int layer,
+                                  model_pass pass, const model_layer_work *work)
+{
+    const int64_t groups = work->mlp_count > 1 ? work->mlps[1].groups : 1;
+    const int64_t products = work->projection_count + work->mlp_count;
+    const bool is_narrow = model_dtype_wide(shape->dtype) != shape->dtype;
+    const int64_t collectives = shape->parallel.tensor > 1 ? 4 : 0;
+    model_launches launches = {.operator_count = products};
+    if (groups > 1) launches.library_count = 2 * groups * (is_narrow ? 2 : 1);
+    if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
+    launches.kernel_count = stream_kernels(config, shape, layer, pass == MODEL_PASS_FORWARD);
+    launches.operator_count += launches.kernel_count + collectives;
+    if (is_narrow) launches.kernel_count += products;
+    return launches;
+}
+
 model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
                                      int layer, model_pass pass)
 {
     assert(layer >= 0 && layer < config->layer_count);
-    const gpu_share share = share_of(config, shape);
-    gemm projections[GEMMS_MAX];
-    gemm mlp[GEMMS_MAX];
-    const int projection_count = list_projection_gemms(&share.slice, projections);
-    const int mlp_count = list_mlp_gemms(&share, layer, mlp);
-    model_layer_work work = {
-        .projection = gemm_work(projections, projection_count, &share, pass),
-        .attention = attention_work(&share, shape, pass),
-        .mlp = gemm_work(mlp, mlp_count, &share, pass),
-    };
+    const model_config view = model_config_layer(config, layer);
+    const gpu_share share = share_of(&view, shape);
+    gemm gemms[MODEL_PRODUCTS_MAX];
+    model_layer_work work = {.attention = attention_work(&share, shape, pass)};
+    work.projection_count = list_projection_gemms(&share.slice, gemms);
+    make_products(gemms, work.projection_count, &share, work.projections);
+    work.mlp_count = list_mlp_gemms(&share, layer, gemms);
+    make_products(gemms, work.mlp_count, &share, work.mlps);
+    work.projection = products_work(work.projections, work.projection_count, pass);
+    work.mlp = products_work(work.mlps, work.mlp_count, pass);
+    work.launches = launches_of(&view, shape, layer, pass, &work);
     if (pass != MODEL_PASS_BACKWARD_WEIGHT) {
-        work.elementwise.bytes = elementwise_bytes(&share, layer, pass == MODEL_PASS_FORWARD);
+        const int64_t casts =
+            saturating_add(cast_bytes(work.projections, work.projection_count, shape, pass),
+                           cast_bytes(work.mlps, work.mlp_count, shape, pass));
+        work.elementwise.bytes =
+            saturating_add(elementwise_bytes(&share, layer, pass == MODEL_PASS_FORWARD), casts);
     }
     return work;
 }
@@ -411,6 +542,7 @@ model_layer_work model_embedding_work(const model_config *config, const model_sh
     }
     return (model_layer_work){
         .elementwise.bytes = saturating_multiply(share.tokens, per_token),
+        .launches = {EMBEDDING_KERNELS, EMBEDDING_KERNELS, 0},
     };
 }
 
@@ -423,20 +555,27 @@ model_layer_work model_head_work(const model_config *config, const model_shape *
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
     const gemm head = plain_gemm(hidden, vocabulary, ROWS_GATHERED);
+    // Without fusion the loss is made operator by operator: largest, difference, exponential, sum,
+    // quotient, each read and written.
+    const bool is_fused = shape->attention != MODEL_ATTENTION_UNFUSED;
     int64_t norm = 0;
     int64_t loss = 0;
     if (pass == MODEL_PASS_FORWARD) { // norm; logits widened, then read by the loss
         norm = 2 * hidden * share.wide_bytes;
-        loss = vocabulary * (share.wide_bytes + 2 * LOGIT_BYTES);
+        loss = vocabulary * (share.wide_bytes + (is_fused ? 2 : 9) * LOGIT_BYTES);
     } else if (pass == MODEL_PASS_BACKWARD_INPUT) { // gradient of the logits narrowed; norm
         norm = 3 * hidden * share.wide_bytes;
-        loss = vocabulary * (share.wide_bytes + LOGIT_BYTES);
+        loss = vocabulary * (share.wide_bytes + (is_fused ? 1 : 3) * LOGIT_BYTES);
     }
-    return (model_layer_work){
-        .projection = gemm_work(&head, 1, &share, pass),
+    model_layer_work work = {
+        .projection_count = 1,
+        .launches = {HEAD_KERNELS, HEAD_KERNELS, 0},
         .elementwise.bytes = saturating_add(saturating_multiply(share.own_tokens, norm),
                                             saturating_multiply(share.tokens, loss)),
     };
+    make_products(&head, 1, &share, work.projections);
+    work.projection = products_work(work.projections, 1, pass);
+    return work;
 }
 
 int64_t model_work_flop(const model_layer_work *work)
@@ -461,16 +600,27 @@ static void add_gemm_bytes(const gemm *gemms, int count, const gpu_share *share,
     }
 }
 
+/// Numbers that a state-space mixer keeps: what its first matrix made, the convolution's output,
+/// what is normed, and the states of the chunks in 32 bits.
+static int64_t mamba_kept_width(const model_config *slice)
+{
+    if (slice->mamba_head_count == 0) return 0;
+    const int64_t width = model_mamba_width(slice);
+    const int64_t states = 2 * slice->mamba_state_size * width / slice->mamba_chunk_size;
+    return model_mamba_input_width(slice) + width + model_mamba_state_width(slice) + width + states;
+}
+
 /// Bytes that are kept beside the inputs of products: those of norms, activations, the core and
 /// the weighing of experts, masks, and the scores of unfused attention.
 static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer)
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
-    int64_t own = 2 * hidden + latent_norm_width(slice);
+    const int64_t blocks = model_config_block_count(slice, layer);
+    int64_t own = blocks * hidden + latent_norm_width(slice);
     if (slice->is_moe[layer]) own += slice->expert_top_k * hidden; // weighed by the router
-    const int64_t masks = slice->has_residual_dropout ? 2 * hidden * MASK_BYTES : 0;
-    const int64_t all = core_input_width(slice) + head_norm_width(slice) +
+    const int64_t masks = slice->has_residual_dropout ? blocks * hidden * MASK_BYTES : 0;
+    const int64_t all = core_input_width(slice) + mamba_kept_width(slice) + head_norm_width(slice) +
                         inner_width(slice, activation_width(slice, layer));
     const int64_t routed = inner_width(slice, routed_activation_width(slice, layer));
     int64_t scores = 0;
@@ -489,8 +639,9 @@ static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape
 model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)
 {
     assert(layer >= 0 && layer < config->layer_count);
-    const gpu_share share = share_of(config, shape);
-    gemm gemms[GEMMS_MAX];
+    const model_config view = model_config_layer(config, layer);
+    const gpu_share share = share_of(&view, shape);
+    gemm gemms[MODEL_PRODUCTS_MAX];
     int64_t inputs = 0;
     int64_t outputs = 0;
     add_gemm_bytes(gemms, list_projection_gemms(&share.slice, gemms), &share, &inputs, &outputs);

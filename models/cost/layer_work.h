@@ -52,13 +52,38 @@ typedef struct model_work {
     int64_t bytes; // read and written in device memory, each operand once per kernel
 } model_work;
 
+enum { MODEL_PRODUCTS_MAX = 10 };
+
+/// A product with parameters, or as many of them as there are groups.
+typedef struct model_product {
+    int64_t rows; // of each group
+    int64_t in;
+    int64_t out;
+    int64_t groups;                  // experts that are met; else 1
+    int64_t flop;                    // of a pass: every pass multiplies as often
+    int64_t bytes[MODEL_PASS_COUNT]; // read and written, each operand once
+} model_product;
+
+/// What is started in a pass beside its products.
+typedef struct model_launches {
+    int64_t kernel_count;   // that stream through memory
+    int64_t operator_count; // of the framework, products and collectives included: what the host
+                            // starts one by one
+    int64_t library_count;  // kernels that a library starts in a loop, as for each expert
+} model_launches;
+
 /// Parts of a pass that run at different rates, one after the other.
 typedef struct model_layer_work {
     model_work projection;  // attention's matrices; of the head: its matrix
     model_work attention;   // the core: scores, softmax, values
     model_work mlp;         // matrices of MLP or experts and router
-    model_work elementwise; // norms, residuals, activation, rotation, dropout; head: softmax; bytes
-                            // only
+    model_work elementwise; // norms, residuals, activation, rotation, dropout; head: softmax; casts
+                            // to narrow formats; bytes only
+    model_product projections[MODEL_PRODUCTS_MAX]; // [projection_count]
+    model_product mlps[MODEL_PRODUCTS_MAX];        // [mlp_count]
+    int projection_count;
+    int mlp_count;
+    model_launches launches;
 } model_layer_work;
 
 /// Work of a transformer layer; config is of the whole model. With experts, every token meets

@@ -200,6 +200,13 @@ status model_parallel_check_cluster(const model_parallel *parallel, int pipeline
                      gpus_per_node, gpus);
 }
 
+/// A link at the rate that collectives reach of it.
+static bal_link reached(bal_link link, double efficiency)
+{
+    if (efficiency > 0) link.bytes_per_s = (int64_t)((double)link.bytes_per_s * efficiency);
+    return link;
+}
+
 /// Ranks of a group, stride GPUs apart, no more of them in a row than fit into run GPUs.
 static bal_group group_of(int64_t rank_count, int64_t stride, int64_t run,
                           const model_hardware *hardware)
@@ -207,10 +214,12 @@ static bal_group group_of(int64_t rank_count, int64_t stride, int64_t run,
     int64_t on_node = (hardware->gpus_per_node < run ? hardware->gpus_per_node : run) / stride;
     if (on_node > rank_count) on_node = rank_count;
     if (on_node < 1) on_node = 1;
-    return (bal_group){.rank_count = (int)rank_count,
-                       .node_rank_count = (int)on_node,
-                       .intra_node = hardware->intra_node,
-                       .inter_node = hardware->inter_node};
+    return (bal_group){
+        .rank_count = (int)rank_count,
+        .node_rank_count = (int)on_node,
+        .intra_node = reached(hardware->intra_node, hardware->intra_efficiency),
+        .inter_node = reached(hardware->inter_node, hardware->inter_efficiency),
+    };
 }
 
 /// GPUs of a stage that stand in a row: all of them, or those of a replica and those that share a

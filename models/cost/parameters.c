@@ -54,15 +54,57 @@ static int64_t attention_vector_parameters(const model_config *config)
     return count;
 }
 
+static int64_t mlp_bias_count(const model_config *config, int ffn_size)
+{
+    if (!config->has_mlp_bias || ffn_size == 0) return 0;
+    return (int64_t)ffn_size * (config->has_gated_mlp ? 2 : 1) + config->hidden_size;
+}
+
 static int64_t expert_parameters(const model_config *config, int expert_count)
 {
-    return saturating_multiply(mlp_weight_count(config, config->expert_ffn_size), expert_count);
+    return saturating_multiply(mlp_weight_count(config, config->expert_ffn_size) +
+                                   mlp_bias_count(config, config->expert_ffn_size),
+                               expert_count);
+}
+
+static int64_t mamba_weight_count(const model_config *config)
+{
+    const int64_t hidden = config->hidden_size;
+    return two_products(hidden, model_mamba_input_width(config), hidden, model_mamba_width(config));
+}
+
+int64_t model_mamba_width(const model_config *config)
+{
+    return (int64_t)config->mamba_head_count * config->mamba_head_dim;
+}
+
+int64_t model_mamba_state_width(const model_config *config)
+{
+    return 2 * (int64_t)config->mamba_group_count * config->mamba_state_size;
+}
+
+int64_t model_mamba_input_width(const model_config *config)
+{
+    return 2 * model_mamba_width(config) + model_mamba_state_width(config) +
+           config->mamba_head_count;
+}
+
+/// Convolution with its bias, three numbers a head, norm of the gated output.
+static int64_t mamba_vector_parameters(const model_config *config)
+{
+    const int64_t mixed = model_mamba_width(config) + model_mamba_state_width(config);
+    return mixed * (config->mamba_conv_size + 1) + 3 * (int64_t)config->mamba_head_count +
+           model_mamba_width(config);
 }
 
 /// Entries of a layer's matrices with so many experts.
-static int64_t layer_weights(const model_config *config, int layer, int expert_count)
+static int64_t layer_weights(const model_config *whole, int layer, int expert_count)
 {
-    const int64_t attention = model_attention_weight_count(config);
+    const model_config view = model_config_layer(whole, layer);
+    const model_config *config = &view;
+    const int64_t attention =
+        saturating_add(config->head_count > 0 ? model_attention_weight_count(config) : 0,
+                       mamba_weight_count(config));
     if (!config->is_moe[layer]) {
         return saturating_add(attention, mlp_weight_count(config, config->ffn_size));
     }
@@ -73,14 +115,14 @@ static int64_t layer_weights(const model_config *config, int layer, int expert_c
 }
 
 /// Biases and norms of a layer.
-static int64_t layer_vectors(const model_config *config, int layer)
+static int64_t layer_vectors(const model_config *whole, int layer)
 {
-    int64_t count = attention_vector_parameters(config) + 2 * norm_parameters(config);
-    if (config->is_moe[layer]) return count + config->router_bias_count;
-    if (config->has_mlp_bias) {
-        count += (int64_t)config->ffn_size * (config->has_gated_mlp ? 2 : 1) + config->hidden_size;
-    }
-    return count;
+    const model_config view = model_config_layer(whole, layer);
+    int64_t count = model_config_block_count(&view, layer) * norm_parameters(&view);
+    if (view.head_count > 0) count += attention_vector_parameters(&view);
+    if (view.mamba_head_count > 0) count += mamba_vector_parameters(&view);
+    if (view.is_moe[layer]) return count + view.router_bias_count;
+    return count + mlp_bias_count(&view, view.ffn_size);
 }
 
 int64_t model_layer_weight_count(const model_config *config, int layer)

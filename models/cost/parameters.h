@@ -30,3 +30,9 @@ int64_t model_total_parameters(const model_config *config);
 
 /// As model_total_parameters, with the experts that one token meets.
 int64_t model_active_parameters(const model_config *config);
+
+/// Of a state-space mixer: its width, that of what it reads into its state and out of it, and that
+/// of all that its first matrix makes (gate, input, both of the state, one step a head).
+int64_t model_mamba_width(const model_config *config);
+int64_t model_mamba_state_width(const model_config *config);
+int64_t model_mamba_input_width(const model_config *config);

@@ -24,9 +24,13 @@ static status choose_layers(const model_training *training, arena *memory, model
     const int wanted = training->layer_count;
     if (wanted == 0 || wanted == own) return STATUS_OK;
     bool *is_moe = arena_array(memory, (size_t)wanted, sizeof *is_moe);
+    unsigned char *parts = arena_array(memory, (size_t)wanted, sizeof *parts);
     for (int layer = 0; layer < wanted; layer++) {
         is_moe[layer] = config->is_moe[layer < own ? layer : own - 1];
+        if (config->layer_parts == NULL) continue;
+        parts[layer] = config->layer_parts[layer < own ? layer : own - 1];
     }
+    if (config->layer_parts != NULL) config->layer_parts = parts;
     config->layer_count = wanted;
     config->is_moe = is_moe;
     return STATUS_OK;
