@@ -20,6 +20,7 @@ static status read_parallel(const cli_arguments *arguments, model_parallel *para
     TRY(cli_int(arguments, "--expert-tensor", 1, max, 0, &parallel->expert_tensor, err));
     TRY(cli_int(arguments, "--context", 1, max, 1, &parallel->context, err));
     parallel->sequence = cli_has(arguments, "--sequence-parallel");
+    parallel->tensor_overlap = MODEL_TENSOR_OVERLAP_DEFAULT;
     const char *recompute = cli_value(arguments, "--recompute");
     const char *sharding = cli_value(arguments, "--sharding");
     const char *order = cli_value(arguments, "--rank-order");
@@ -58,7 +59,9 @@ static status read_training(const cli_arguments *arguments, model_training *trai
     training->dtype = model_dtype_find(dtype);
     if (training->dtype != MODEL_DTYPE_UNKNOWN) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "--dtype '%.60s' is not bfloat16, float16, float32 or float8", dtype);
+                     "--dtype '%.60s' is not bfloat16, float16, float32, float8, "
+                     "tfloat32, mxfloat8 or nvfloat4",
+                     dtype);
 }
 
 static int64_t sum_of(const int64_t *values, int count)
@@ -367,18 +370,20 @@ const cli_command cli_command_model = {
         "published figure) or assumed. What is assumed stands in for a measurement; a recorded "
         "trace is better than all of it.\n\n"
         "With --json, \"loads\" is what dynmo plan --loads reads.\n\n"
-        "Models by name: gpt-dynmo (of the DynMo paper), gpt-dynmo-body (the same without a head "
-        "to speak of), gpt2, gpt2-medium, gpt2-xl, llama-2-7b, "
-        "llama-3-8b, llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b. Hardware by name: a100-sxm-80gb, "
-        "b200, "
-        "h100-dynmo (of the DynMo paper), h100-sxm, h200-sxm.",
+        "Models by name: deepseek-v2, deepseek-v3, gpt-dynmo (of the DynMo paper), gpt-dynmo-body "
+        "(the same without a head to speak of), gpt-megatron, gpt-oss-20b, gpt-oss-120b, gpt2, "
+        "gpt2-medium, gpt2-xl, llama-2-7b, llama-3-8b, llama-3-70b, llama-3.1-405b, "
+        "llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, "
+        "qwen3-235b-a22b. Hardware by name: a100-sxm-80gb, b200, b300, gb200-nvl72, gb300-nvl72, "
+        "gh200, h100-dynmo (of the DynMo paper, without overheads of kernels), h100-sxm, h200-sxm, "
+        "h800-sxm.",
     .options =
         {
             {.name = "--model",
              .argument = "NAME|FILE",
              .help = "A shipped model, or a config.json of Hugging Face: gpt2, llama, mistral, "
                      "mixtral, llama_moe, qwen2, qwen3, qwen2_moe, qwen3_moe, deepseek_v2, "
-                     "deepseek_v3."},
+                     "deepseek_v3, gpt_oss, nemotron_h."},
             {.name = "--hardware",
              .argument = "NAME|FILE",
              .help = "A shipped preset, or a hardware file."},
@@ -390,8 +395,9 @@ const cli_command cli_command_model = {
              .help = "Samples per microbatch. Default: 1."},
             {.name = "--dtype",
              .argument = "NAME",
-             .help = "Of weights and activations: bfloat16 (default), float16 or float32; float8: "
-                     "products of layers in 8 bits, all else in bfloat16."},
+             .help = "Of weights and activations: bfloat16 (default), float16, float32 or "
+                     "tfloat32; float8, mxfloat8, nvfloat4: "
+                     "products of layers in 8 or 4 bits, all else in bfloat16."},
             {.name = "--attention",
              .argument = "NAME",
              .help = "flash (default), or unfused: scores in memory, masked pairs computed too."},

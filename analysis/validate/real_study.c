@@ -228,6 +228,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_bool(writer, "sequence_parallel", spreads && sizes->tp > 1);
     if (recompute[0] != '\0') json_put_string(writer, "recompute", recompute);
     json_put_string(writer, "sharding", sharding_of(runs, row, sizes));
+    if (!fused) json_put_double(writer, "tensor_overlap", 0);
     json_put_string(writer, "rank_order", "data-first");
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", dtype);

@@ -533,9 +533,11 @@ static status read_dense_family(json_value object, const model_family **family, 
                           "%d experts contradict model_type '%s', which has none", expert_count,
                           (*family)->model_type);
     }
-    for (int row = 0; row < FAMILY_COUNT; row++) {
-        if (families[row].moe == MOE_MIXTRAL) *family = &families[row];
+    int row = 0;
+    while (families[row].moe != MOE_MIXTRAL) {
+        row++;
     }
+    *family = &families[row];
     return STATUS_OK;
 }
 

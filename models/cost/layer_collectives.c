@@ -13,6 +13,12 @@ static int64_t vector_bytes(const model_shape *shape, int64_t tokens, int64_t wi
     return saturating_multiply(tokens, row_bytes);
 }
 
+/// What is left of a collective of which a share hides.
+static int64_t exposed_ns(int64_t ns, double overlap)
+{
+    return overlap > 0 ? (int64_t)llround((double)ns * (1 - overlap)) : ns;
+}
+
 /// A block whose first matrix is divided by columns and whose last one by rows. Whole: F sums its
 /// outputs, B the gradients of its inputs. With sequence parallelism inputs are gathered and
 /// outputs scattered, and B does so the other way round; that it gathers the inputs again for W
@@ -23,12 +29,14 @@ static int64_t block_ns(const model_shape *shape, const bal_group *tensor, int64
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
     const int64_t in_bytes = vector_bytes(shape, model_shape_tokens(shape), in_width);
     const int64_t out_bytes = vector_bytes(shape, model_shape_tokens(shape), out_width);
+    const bool is_forward = pass == MODEL_PASS_FORWARD;
+    const double overlap = is_forward ? 0 : shape->parallel.tensor_overlap;
     if (!shape->parallel.sequence) {
-        const bool is_forward = pass == MODEL_PASS_FORWARD;
-        return bal_group_all_reduce_ns(tensor, is_forward ? out_bytes : in_bytes);
+        return exposed_ns(bal_group_all_reduce_ns(tensor, is_forward ? out_bytes : in_bytes),
+                          overlap);
     }
     return saturating_add(bal_group_all_gather_ns(tensor, in_bytes),
-                          bal_group_reduce_scatter_ns(tensor, out_bytes));
+                          exposed_ns(bal_group_reduce_scatter_ns(tensor, out_bytes), overlap));
 }
 
 /// What attention gathers: hidden vectors, or what latent attention has compressed them to.
@@ -124,8 +132,9 @@ static int64_t exchange_ns(const model_config *config, const model_shape *shape,
     const token_copies copies = count_copies(config, group);
     const bool is_narrow = pass == MODEL_PASS_FORWARD && config->expert_group_count > 1 &&
                            model_dtype_is_narrow(shape->dtype);
-    return saturating_add(one_way_ns(group, copies, is_narrow ? bytes / 2 : bytes),
-                          one_way_ns(group, copies, bytes));
+    return exposed_ns(saturating_add(one_way_ns(group, copies, is_narrow ? bytes / 2 : bytes),
+                                     one_way_ns(group, copies, bytes)),
+                      shape->parallel.expert_overlap);
 }
 
 model_collectives model_layer_collectives(const model_config *config, const model_shape *shape,

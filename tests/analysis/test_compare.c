@@ -24,7 +24,7 @@ typedef struct fixture {
 } fixture;
 
 #define STUDY(rest)                                                                                \
-    "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","   \
+    "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-dynmo\"," \
     "\"training\":{\"iterations\":3,\"microbatches\":8},\"pipeline\":{\"stages\":4}" rest "}"
 
 static fixture *open_fixture(const char *content)
@@ -200,7 +200,7 @@ static void more_stages_than_layers_are_refused(void **state)
     char path[96];
     snprintf(path, sizeof path, "%s/dynmo-compare-XXXXXX", P_tmpdir);
     static const char content[] =
-        "{\"schema\":\"dynmo-study/1\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","
+        "{\"schema\":\"dynmo-study/1\",\"model\":\"gpt2\",\"hardware\":\"h100-dynmo\","
         "\"pipeline\":{\"stages\":15}}";
     const int file = mkstemp(path);
     assert_int_equal(write(file, content, strlen(content)), strlen(content));
@@ -220,7 +220,7 @@ static void more_stages_than_layers_are_refused(void **state)
 }
 
 #define FREEZING                                                                                   \
-    "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-sxm\","   \
+    "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":\"h100-dynmo\"," \
     "\"training\":{\"iterations\":12,\"microbatches\":8},\"pipeline\":{\"stages\":4},"             \
     "\"dynamism\":{\"case\":\"freezing\",\"start_iteration\":2,\"interval\":2,"                    \
     "\"last_iteration\":10},"

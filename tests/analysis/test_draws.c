@@ -73,7 +73,7 @@ static void what_is_assumed_is_uncertain(void **state)
     const int gemm = find(&opened.draws, "hardware.efficiency.gemm", "h100-sxm");
     const int latency = find(&opened.draws, "cluster.links.inter.latency_ns", "h100-sxm");
     assert_true(gemm >= 0 && latency >= 0);
-    assert_close(opened.draws.inputs[gemm].nominal_min, 0.65, 1e-12);
+    assert_close(opened.draws.inputs[gemm].nominal_min, 0.7, 1e-12);
     assert_close(opened.draws.inputs[latency].nominal_min, 10000, 1e-12);
     assert_int_equal(find(&opened.draws, "training.decision_ns", NULL), -1); // nobody decides
     assert_int_equal(find(&opened.draws, "cost model", NULL), -1);

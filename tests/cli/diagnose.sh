@@ -2,7 +2,9 @@
 # counts of tokens; what it prints; and every way to ask wrongly.
 # usage: diagnose.sh DYNMO, in tests/
 root=$(cd .. && pwd)
+plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
+cp "$plain" h100.json
 subject=diagnose
 
 # run FILE LOAD [ITERATIONS [STEP [PARAMETERS]]]: a trace of 16 layers, where layer l of iteration i
@@ -127,8 +129,8 @@ cat >moe.json <<'END'
  "max_position_embeddings":4096,"vocab_size":32000,"sliding_window":null,"tie_word_embeddings":false}
 END
 counts run
-answers 'worthwhile, gain' run --model moe.json --stages 4 --trace-stages 2
-answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --trace-stages 2
+answers 'worthwhile, gain' run --model moe.json --stages 4 --trace-stages 2 --hardware h100.json
+answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --trace-stages 2 --hardware h100.json
 "$dynmo" diagnose run --model moe.json --stages 4 --trace-stages 2 | grep -q '^200 iterations sampled, of 0 to 1990$' ||
     fail 'counts: not as many samples as there are'
 {
@@ -136,7 +138,7 @@ answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --t
     awk 'BEGIN { for (i = 0; i < 30; i++) for (l = 0; l < 16; l++)
         print i "," l ",0," 1000 + (i * 7 + l) % 3 ",1000,1000,1000" }'
 } >counts.csv
-answers 'not worthwhile, noise' counts.csv --model moe.json --stages 4 --expert-parallel 4
+answers 'not worthwhile, noise' counts.csv --model moe.json --stages 4 --expert-parallel 4 --hardware h100.json
 
 # Wrong questions.
 refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.csv

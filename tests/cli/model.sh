@@ -47,11 +47,11 @@ measured  efficiency.gemm                0.5 (on the bench)
 measured  efficiency.attention           0.25 (on the bench)
 measured  efficiency.memory              1 (on the bench)
 given     memory_bytes_per_s             100 GB/s (toy.json)
-assumed   kernel launches                0 ns (not modelled: small layers take longer than is said here)
+assumed   overhead                       0 ns (the hardware says none: small layers take longer than is said here)
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4
 cat >wanted <<'END'
-{"model":"config.json","hardware":"toy","sequence_length":256,"microbatch_size":4,"dtype":"bfloat16","attention":"flash","total_parameters":448832,"active_parameters":227648,"loads":{"forward_ns":[2621,374342,374342,367165],"backward_input_ns":[0,586154,586154,327516],"backward_weight_ns":[6554,203424,203424,262144],"parameters":[64000,160384,160384,64064],"state_bytes":[1152000,2886912,2886912,1153152],"activation_bytes":[8192,2621440,2621440,4358144],"embedding":true,"head":true},"gradient_bytes":[139264,2506752,2506752,2179072],"message_bytes":[131072,131072,131072,0],"reduction_ns":[0,0,0,0],"working_bytes":0,"part_ns":{"forward":{"projection":[0,50332,50332,262144],"attention":[0,134218,134218,0],"mlp":[0,153092,153092,0],"elementwise":[2621,36700,36700,105021],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"sharding":[0,0,0,0]},"backward_input":{"projection":[0,50332,50332,262144],"attention":[0,335544,335544,0],"mlp":[0,153092,153092,0],"elementwise":[0,47186,47186,65372],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"sharding":[0,0,0,0]},"backward_weight":{"projection":[0,50332,50332,262144],"attention":[0,0,0,0],"mlp":[0,153092,153092,0],"elementwise":[6554,0,0,0],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"sharding":[0,0,0,0]}},"forward_flop":[0,135266304,135266304,131072000],"backward_input_flop":[0,185597952,185597952,131072000],"backward_weight_flop":[0,101711872,101711872,131072000],"assumptions":[{"name":"model","value":"mixtral, 2 layers, hidden 64, 4/2 heads","kind":"given","source":"config.json"},{"name":"dropout","value":"none","kind":"given","source":"config.json"},{"name":"routing","value":"2 of 8 experts per token, all experts alike, none dropped","kind":"assumed","source":"no trace of the router"},{"name":"sequence_length","value":"256","kind":"assumed","source":"the positions of the model"},{"name":"microbatch_size","value":"4","kind":"given","source":""},{"name":"dtype","value":"bfloat16","kind":"assumed","source":"default, whatever the checkpoint is kept in"},{"name":"attention","value":"flash, skips what the causal mask hides","kind":"assumed","source":"default"},{"name":"state_bytes_per_parameter","value":"18","kind":"assumed","source":"Adam: weight, gradient, 32-bit moments, and a 32-bit copy of a 16-bit weight"},{"name":"gradient_bytes_per_parameter","value":"4","kind":"assumed","source":"default"},{"name":"parallelism","value":"data 1, tensor 1, context 1, expert 1","kind":"assumed","source":"default"},{"name":"recompute","value":"none","kind":"assumed","source":"default"},{"name":"sharding","value":"none","kind":"assumed","source":"default"},{"name":"hardware","value":"toy","kind":"given","source":"toy.json"},{"name":"flop_per_s","value":"1 TFLOP/s","kind":"given","source":"toy.json"},{"name":"efficiency.gemm","value":"0.5","kind":"measured","source":"on the bench"},{"name":"efficiency.attention","value":"0.25","kind":"measured","source":"on the bench"},{"name":"efficiency.memory","value":"1","kind":"measured","source":"on the bench"},{"name":"memory_bytes_per_s","value":"100 GB/s","kind":"given","source":"toy.json"},{"name":"kernel launches","value":"0 ns","kind":"assumed","source":"not modelled: small layers take longer than is said here"}]}
+{"model":"config.json","hardware":"toy","sequence_length":256,"microbatch_size":4,"dtype":"bfloat16","attention":"flash","total_parameters":448832,"active_parameters":227648,"loads":{"forward_ns":[2621,374342,374342,367165],"backward_input_ns":[0,586154,586154,327516],"backward_weight_ns":[6554,203424,203424,262144],"parameters":[64000,160384,160384,64064],"state_bytes":[1152000,2886912,2886912,1153152],"activation_bytes":[8192,2621440,2621440,4358144],"embedding":true,"head":true},"gradient_bytes":[139264,2506752,2506752,2179072],"message_bytes":[131072,131072,131072,0],"reduction_ns":[0,0,0,0],"working_bytes":0,"part_ns":{"forward":{"projection":[0,50332,50332,262144],"attention":[0,134218,134218,0],"mlp":[0,153092,153092,0],"elementwise":[2621,36700,36700,105021],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"host":[0,0,0,0],"sharding":[0,0,0,0]},"backward_input":{"projection":[0,50332,50332,262144],"attention":[0,335544,335544,0],"mlp":[0,153092,153092,0],"elementwise":[0,47186,47186,65372],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"host":[0,0,0,0],"sharding":[0,0,0,0]},"backward_weight":{"projection":[0,50332,50332,262144],"attention":[0,0,0,0],"mlp":[0,153092,153092,0],"elementwise":[6554,0,0,0],"tensor":[0,0,0,0],"context":[0,0,0,0],"expert":[0,0,0,0],"host":[0,0,0,0],"sharding":[0,0,0,0]}},"forward_flop":[0,135266304,135266304,131072000],"backward_input_flop":[0,185597952,185597952,131072000],"backward_weight_flop":[0,101711872,101711872,131072000],"assumptions":[{"name":"model","value":"mixtral, 2 layers, hidden 64, 4/2 heads","kind":"given","source":"config.json"},{"name":"dropout","value":"none","kind":"given","source":"config.json"},{"name":"routing","value":"2 of 8 experts per token, all experts alike, none dropped","kind":"assumed","source":"no trace of the router"},{"name":"sequence_length","value":"256","kind":"assumed","source":"the positions of the model"},{"name":"microbatch_size","value":"4","kind":"given","source":""},{"name":"dtype","value":"bfloat16","kind":"assumed","source":"default, whatever the checkpoint is kept in"},{"name":"attention","value":"flash, skips what the causal mask hides","kind":"assumed","source":"default"},{"name":"state_bytes_per_parameter","value":"18","kind":"assumed","source":"Adam: weight, gradient, 32-bit moments, and a 32-bit copy of a 16-bit weight"},{"name":"gradient_bytes_per_parameter","value":"4","kind":"assumed","source":"default"},{"name":"parallelism","value":"data 1, tensor 1, context 1, expert 1","kind":"assumed","source":"default"},{"name":"recompute","value":"none","kind":"assumed","source":"default"},{"name":"sharding","value":"none","kind":"assumed","source":"default"},{"name":"hardware","value":"toy","kind":"given","source":"toy.json"},{"name":"flop_per_s","value":"1 TFLOP/s","kind":"given","source":"toy.json"},{"name":"efficiency.gemm","value":"0.5","kind":"measured","source":"on the bench"},{"name":"efficiency.attention","value":"0.25","kind":"measured","source":"on the bench"},{"name":"efficiency.memory","value":"1","kind":"measured","source":"on the bench"},{"name":"memory_bytes_per_s","value":"100 GB/s","kind":"given","source":"toy.json"},{"name":"overhead","value":"0 ns","kind":"assumed","source":"the hardware says none: small layers take longer than is said here"}]}
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --json
 
@@ -64,21 +64,21 @@ config.json on toy: sequence length 256, microbatch size 4, bfloat16, flash atte
 
 layer                         F         B         W      parameters     state    F to B    B to W   message
 0         embedding     5.59 us   4.28 us   43.2 us           32000   117 KiB  4.00 KiB  68.0 KiB  32.0 KiB
-1         experts        208 us    469 us   50.9 us           25216   187 KiB  32.0 KiB   772 KiB  32.0 KiB
+1         experts        198 us    446 us   50.9 us           25216   187 KiB  32.0 KiB   772 KiB  32.0 KiB
 2         head           103 us   86.2 us   65.5 us           32064   117 KiB  1.04 MiB   532 KiB
-total                    316 us    560 us    160 us           89280   421 KiB  1.07 MiB  1.34 MiB
+total                    306 us    536 us    160 us           89280   421 KiB  1.07 MiB  1.34 MiB
 Beside state and what is kept, recomputation and sharding hold up to 721 KiB at a time.
 
-parts                    projection   attention         mlp elementwise      tensor     context      expert    sharding        step
-0         embedding   F        0 ns        0 ns        0 ns     1.31 us     4.28 us        0 ns        0 ns        0 ns
-                      B        0 ns        0 ns        0 ns        0 ns     4.28 us        0 ns        0 ns        0 ns
-                      W        0 ns        0 ns        0 ns     3.28 us        0 ns        0 ns        0 ns     39.9 us     43.2 us
-1         experts     F     12.6 us     33.6 us     38.3 us     9.18 us     23.7 us        0 ns     90.8 us        0 ns
-                      B     25.2 us      117 us     76.5 us     21.0 us     47.3 us        0 ns      182 us        0 ns
-                      W     12.6 us        0 ns     38.3 us        0 ns        0 ns        0 ns        0 ns        0 ns     45.2 us
-2         head        F     65.5 us        0 ns        0 ns     26.3 us     10.9 us        0 ns        0 ns        0 ns
-                      B     65.5 us        0 ns        0 ns     16.3 us     4.28 us        0 ns        0 ns        0 ns
-                      W     65.5 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     43.3 us
+parts                    projection   attention         mlp elementwise      tensor     context      expert        host    sharding        step
+0         embedding   F        0 ns        0 ns        0 ns     1.31 us     4.28 us        0 ns        0 ns        0 ns        0 ns
+                      B        0 ns        0 ns        0 ns        0 ns     4.28 us        0 ns        0 ns        0 ns        0 ns
+                      W        0 ns        0 ns        0 ns     3.28 us        0 ns        0 ns        0 ns        0 ns     39.9 us     43.2 us
+1         experts     F     12.6 us     33.6 us     38.3 us     14.4 us     23.7 us        0 ns     75.5 us        0 ns        0 ns
+                      B     25.2 us      117 us     76.5 us     31.5 us     44.3 us        0 ns      151 us        0 ns        0 ns
+                      W     12.6 us        0 ns     38.3 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     45.2 us
+2         head        F     65.5 us        0 ns        0 ns     26.3 us     10.9 us        0 ns        0 ns        0 ns        0 ns
+                      B     65.5 us        0 ns        0 ns     16.3 us     4.28 us        0 ns        0 ns        0 ns        0 ns
+                      W     65.5 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     43.3 us
 
 Inputs: 13 given, 3 measured, 6 assumed
 given     model                          mixtral, 1 layers, hidden 64, 4/2 heads (config.json)
@@ -102,7 +102,7 @@ measured  efficiency.memory              1 (on the bench)
 given     memory_bytes_per_s             100 GB/s (toy.json)
 given     links.intra                    10 GB/s, 1000 ns (toy.json)
 given     links.inter                    1 GB/s, 5000 ns (toy.json)
-assumed   kernel launches                0 ns (not modelled: small layers take longer than is said here)
+assumed   overhead                       0 ns (the hardware says none: small layers take longer than is said here)
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --tensor 2 --sequence-parallel --data 4 --expert 4 --context 2 \
     --recompute full --sharding gradients --rank-order data-first \
@@ -118,8 +118,8 @@ for figure in '"forward_flop":[0,137438953472,' '"backward_input_flop":[0,171798
 done
 
 # Every shipped model runs on every shipped preset.
-for model in gpt-bytes gpt-dynmo gpt-dynmo-body gpt2 gpt2-medium gpt2-xl llama-2-7b llama-3-8b llama-moe-3.5b mixtral-8x22b mixtral-8x7b; do
-    for hardware in a100-sxm-80gb b200 h100-dynmo h100-sxm h200-sxm; do
+for model in gpt-bytes gpt-dynmo gpt-dynmo-body gpt2 gpt2-medium gpt2-xl llama-2-7b llama-3-8b llama-moe-3.5b mixtral-8x22b mixtral-8x7b gpt-megatron llama-3-70b llama-3.1-405b qwen3-30b-a3b qwen3-235b-a22b deepseek-v2 deepseek-v3 gpt-oss-20b gpt-oss-120b nemotron-3-nano; do
+    for hardware in a100-sxm-80gb b200 b300 gb200-nvl72 gb300-nvl72 gh200 h100-dynmo h100-sxm h200-sxm h800-sxm; do
         if ! "$dynmo" model --model $model --hardware $hardware --json >out 2>err || [ -s err ]; then
             fail "$model on $hardware"
         fi
@@ -136,10 +136,10 @@ refuse 2 "--microbatch-size: -1 is outside [1, 2147483647]" \
     --model gpt2 --hardware h100-sxm --microbatch-size -1
 refuse 2 'microbatch_size 70000 is outside [1, 65536]' \
     --model gpt2 --hardware h100-sxm --microbatch-size 70000
-refuse 2 "--dtype 'int8' is not bfloat16, float16, float32 or float8" \
+refuse 2 "--dtype 'int8' is not bfloat16, float16, float32, float8, tfloat32, mxfloat8 or nvfloat4" \
     --model gpt2 --hardware h100-sxm --dtype int8
-refuse 2 "hardware 'b200' has no flop_per_s for dtype float32" \
-    --model gpt2 --hardware b200 --dtype float32
+refuse 2 "hardware 'h100-sxm' has no flop_per_s for dtype nvfloat4" \
+    --model gpt2 --hardware h100-sxm --dtype nvfloat4
 refuse 2 "--recompute 'some' is not none, selective or full" \
     --model gpt2 --hardware h100-sxm --recompute some
 refuse 2 "--sharding 'zero' is not none, optimizer, gradients or parameters" \
@@ -161,7 +161,7 @@ refuse 1 "gpt3: No such file or directory; and no shipped model is named 'gpt3';
 refuse 1 "h100-sx: No such file or directory; and no shipped hardware is named 'h100-sx'; did you mean 'h100-sxm'?" \
     --model gpt2 --hardware h100-sx
 echo '{"model_type":"mamba"}' >mamba.json
-refuse 2 "mamba.json: model_type: 'mamba' is no family that is modelled (gpt2, llama, mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3)" \
+refuse 2 "mamba.json: model_type: 'mamba' is no family that is modelled (gpt2, llama, mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, deepseek_v3, gpt_oss, nemotron_h)" \
     --model mamba.json --hardware h100-sxm
 echo '{"model_type":"gpt2","n_layer":2}' >part.json
 refuse 2 "part.json: hidden_size: missing (as is 'n_embd'); model_type 'gpt2' needs it" \

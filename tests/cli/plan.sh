@@ -1,6 +1,8 @@
 # dynmo plan: exact stdout, stderr and exit code, for every way in and every way to be wrong.
 # usage: plan.sh DYNMO
+plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
+cp "$plain" h100.json
 subject=plan
 
 cat >loads.json <<'EOF'
@@ -245,7 +247,7 @@ echo '{"forward_ns":[1,1],"load_cap_ns":9,"current_first_layer":[0,2,2]}' >bare.
 refuse 2 'the objective moved-bytes needs state_bytes' --loads bare.json --stages 2 --balancer partition --objective moved-bytes
 
 # What dynmo model prints is read as it is.
-"$dynmo" model --model gpt2 --hardware h100-sxm --json >model.json
+"$dynmo" model --model gpt2 --hardware h100.json --json >model.json
 "$dynmo" plan --loads model.json --stages 4 --balancer partition --json |
     grep -q '"first_layer":\[0,5,9,13,14\]' || fail 'dynmo plan of the output of dynmo model'
 

@@ -2,11 +2,13 @@
 # number of threads, studies that are made, and every way for axes to be wrong.
 # usage: study.sh DYNMO, in tests/
 root=$(cd .. && pwd)
+plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
+cp "$plain" h100.json
 subject=study
 
 study() { # study TEXT: a small GPT on 4 stages, with the text after its pipeline
-    printf '{"schema":"dynmo-study/1","name":"small","model":"gpt2","hardware":"h100-sxm","training":{"microbatches":8,"tokens":1000000000},"pipeline":{"stages":4,"schedule":"1f1b"}%s}' \
+    printf '{"schema":"dynmo-study/1","name":"small","model":"gpt2","hardware":"h100.json","training":{"microbatches":8,"optimizer_step_ns":0,"tokens":1000000000},"pipeline":{"stages":4,"schedule":"1f1b"}%s}' \
         "$1" >s.json
 }
 

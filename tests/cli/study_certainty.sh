@@ -1,13 +1,15 @@
 # `dynmo study`: error bars, groups, what to measure, goodput; refusals of what cannot be drawn.
 # Usage: study_certainty.sh DYNMO
 example=$(cd ../analysis/calibration && pwd)/example.csv
+plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
+cp "$plain" h100.json
 subject=study
 
 # study NAME MORE: a study of four points with more members after it.
 study() {
     cat >"$1.json" <<END
-{"schema":"dynmo-study/1","name":"four","model":"gpt2","hardware":"h100-sxm",
+{"schema":"dynmo-study/1","name":"four","model":"gpt2","hardware":"h100.json",
  "cluster":{"gpus":8,"price_per_gpu_hour":2,"price_currency":"EUR","price_date":"2026-11-01"$2},
  "training":{"global_batch":64,"sequence_length":1024,"microbatch_size":1,"data_parallel":"fill",
              "tokens":1000000000$3},
@@ -54,7 +56,7 @@ has '^Nothing: no draw has a better point' certain.json --what-to-measure
 
 # The study as written is not drawn beside a point that is like it.
 cat >twin.json <<'END'
-{"schema":"dynmo-study/1","name":"twin","model":"gpt2","hardware":"h100-sxm","cluster":{"gpus":8},
+{"schema":"dynmo-study/1","name":"twin","model":"gpt2","hardware":"h100.json","cluster":{"gpus":8},
  "training":{"global_batch":64,"sequence_length":1024,"microbatch_size":1,"data_parallel":"fill"},
  "pipeline":{"stages":2,"schedule":"1f1b"},
  "alternatives":{"x":{"same":{"pipeline.stages":2,"pipeline.schedule":"1f1b"},

@@ -20,8 +20,9 @@ static int prepare(void **state)
     prepared.memory = arena_create(1 << 16);
     assert_int_equal(model_config_open("gpt-dynmo", prepared.memory, &prepared.gpt, NULL),
                      STATUS_OK);
-    assert_int_equal(model_hardware_open("h100-sxm", prepared.memory, &prepared.h100, NULL),
-                     STATUS_OK);
+    assert_int_equal(
+        model_hardware_open("models/plain-h100.json", prepared.memory, &prepared.h100, NULL),
+        STATUS_OK);
     *state = &prepared;
     return 0;
 }
@@ -444,12 +445,14 @@ static void a_layer_on_eight_gpus_takes_about_the_published_time(void **state)
     model_hardware a100;
     assert_int_equal(model_hardware_open("a100-sxm-80gb", with->memory, &a100, NULL), STATUS_OK);
     for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
-        const model_training training = {.sequence_length = 2048,
-                                         .microbatch_size = 4,
-                                         .attention = "unfused",
-                                         .parallel = {.tensor = 8,
-                                                      .sequence = published[row].sequence,
-                                                      .recompute = published[row].recompute}};
+        const model_training training = {
+            .sequence_length = 2048,
+            .microbatch_size = 4,
+            .attention = "unfused",
+            .parallel = {.tensor = 8,
+                         .tensor_overlap = MODEL_TENSOR_OVERLAP_DEFAULT,
+                         .sequence = published[row].sequence,
+                         .recompute = published[row].recompute}};
         model_costs costs;
         assert_int_equal(
             model_costs_build(&gpt, &a100, &training, "c", "h", with->memory, &costs, NULL),
@@ -501,8 +504,8 @@ static void files_that_cannot_be_read_are_named(void **state)
     assert_int_equal(model_costs_from_files("gpt2", "h100", &nothing, with->memory, &costs, &err),
                      STATUS_IO);
     assert_non_null(strstr(err.message, "no shipped hardware is named 'h100'"));
-    assert_int_equal(model_costs_from_files("nowhere/config.json", "h100-sxm", &nothing,
-                                            with->memory, &costs, &err),
+    assert_int_equal(model_costs_from_files("nowhere/config.json", "models/plain-h100.json",
+                                            &nothing, with->memory, &costs, &err),
                      STATUS_IO);
     assert_non_null(strstr(err.message, "nowhere/config.json"));
 }

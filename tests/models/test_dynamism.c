@@ -271,8 +271,8 @@ static void shares_of_a_model_cover_its_layers(void **state)
     model_costs costs;
     model_layer_shares shares;
     error_message err = {0};
-    if (model_costs_from_files("gpt-dynmo", "h100-sxm", &nothing, fixture->memory, &costs, &err) !=
-        STATUS_OK) {
+    if (model_costs_from_files("gpt-dynmo", "models/plain-h100.json", &nothing, fixture->memory,
+                               &costs, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
 

@@ -18,8 +18,8 @@ static void use_mixtral(dynamism_fixture *fixture, int data, int expert)
                                      .parallel = {.data = data, .expert = expert}};
     error_message err = {0};
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
-    if (model_costs_from_files("mixtral-8x7b", "h100-sxm", &training, fixture->memory, costs,
-                               &err) != STATUS_OK) {
+    if (model_costs_from_files("mixtral-8x7b", "models/plain-h100.json", &training, fixture->memory,
+                               costs, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     model_layer_shares_of_costs(costs, fixture->memory, &fixture->shares);

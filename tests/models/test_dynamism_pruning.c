@@ -212,7 +212,8 @@ static model_costs gpt_costs(dynamism_fixture *fixture, model_dtype dtype)
     model_costs costs;
     error_message err = {0};
     assert_int_equal(model_config_open("gpt-dynmo", fixture->memory, &config, NULL), STATUS_OK);
-    assert_int_equal(model_hardware_open("h100-sxm", fixture->memory, &hardware, NULL), STATUS_OK);
+    assert_int_equal(
+        model_hardware_open("models/plain-h100.json", fixture->memory, &hardware, NULL), STATUS_OK);
     hardware.flop_per_s[MODEL_DTYPE_FLOAT32] = INT64_C(67000000000000);
     if (model_costs_build(&config, &hardware, &training, "gpt", "h100", fixture->memory, &costs,
                           &err) != STATUS_OK) {

@@ -85,9 +85,9 @@ static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
     model_source *source = arena_array(fixture->memory, 1, sizeof *source);
     model_layer_shares *shares = arena_array(fixture->memory, 1, sizeof *shares);
-    assert_int_equal(
-        model_costs_from_files("gpt-dynmo", "h100-sxm", &training, fixture->memory, costs, NULL),
-        STATUS_OK);
+    assert_int_equal(model_costs_from_files("gpt-dynmo", "models/plain-h100.json", &training,
+                                            fixture->memory, costs, NULL),
+                     STATUS_OK);
     model_layer_shares_of_costs(costs, fixture->memory, shares);
     fixture->base = (model_dynamism_base){.source = model_source_init(source, costs),
                                           .shares = shares,

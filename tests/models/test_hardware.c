@@ -59,7 +59,12 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
         {"h100-sxm", 989, 1979, 67000, 80, 3350, 450, 50},
         {"h100-dynmo", 989, 0, 67000, 80, 3350, 450, 25},
         {"h200-sxm", 989, 1979, 67000, 141, 4800, 450, 50},
-        {"b200", 2250, 4500, 0, 180, 8000, 900, 50},
+        {"h800-sxm", 989, 1979, 67000, 80, 3350, 200, 50},
+        {"gh200", 989, 1979, 67000, 96, 4000, 450, 25},
+        {"b200", 2250, 4500, 75000, 180, 8000, 900, 50},
+        {"b300", 2250, 4500, 75000, 270, 8000, 900, 100},
+        {"gb200-nvl72", 2500, 5000, 80000, 186, 8000, 900, 50},
+        {"gb300-nvl72", 2500, 5000, 80000, 278, 8000, 900, 100},
     };
     const int64_t giga = 1000000000;
     arena *memory = arena_create(4096);
@@ -109,7 +114,7 @@ static void every_shipped_preset_is_one_of_those_tested(void **state)
     while (model_shipped_hardware[hardware_count].name != NULL) {
         hardware_count++;
     }
-    assert_int_equal(hardware_count, 6); // and cpu-core
+    assert_int_equal(hardware_count, 11); // and cpu-core
 }
 
 static void a_plain_file_is_given_by_its_name(void **state)
@@ -195,7 +200,7 @@ static void faults_of_a_file_are_named(void **state)
                    STATUS_FORMAT, "h.json: source.memory.text: missing; needs a string");
     assert_refused("\"links\"", "\"source\":{\"bandwidth\":{}},\"links\"", STATUS_FORMAT,
                    "h.json: source: unknown key 'bandwidth'; known: flop_per_s, efficiency, "
-                   "memory, links, latency");
+                   "memory, links, latency, overhead");
 }
 
 static void an_unknown_preset_lists_those_there_are(void **state)
@@ -208,8 +213,8 @@ static void an_unknown_preset_lists_those_there_are(void **state)
     assert_int_equal(model_hardware_open("v100", memory, &hardware, &err), STATUS_IO);
 
     assert_non_null(strstr(err.message,
-                           "no shipped hardware is named 'v100' (there are "
-                           "a100-sxm-80gb, b200, cpu-core, h100-dynmo, h100-sxm, h200-sxm)"));
+                           "no shipped hardware is named 'v100'; known: a100-sxm-80gb, b200, b300, "
+                           "cpu-core, gb200-nvl72"));
     arena_destroy(memory);
 }
 
