@@ -179,9 +179,9 @@ static status find_dtype(const ana_real_runs *runs, int row, const char **name, 
     static const struct {
         const char *word;
         model_dtype dtype;
-    } words[] = {{"", MODEL_DTYPE_BFLOAT16},    {"bf16", MODEL_DTYPE_BFLOAT16},
-                 {"fp16", MODEL_DTYPE_FLOAT16}, {"fp32", MODEL_DTYPE_FLOAT32},
-                 {"fp8", MODEL_DTYPE_FLOAT8},   {"mxfp8", MODEL_DTYPE_MXFLOAT8},
+    } words[] = {{"", MODEL_DTYPE_BFLOAT16},      {"bf16", MODEL_DTYPE_BFLOAT16},
+                 {"fp16", MODEL_DTYPE_FLOAT16},   {"fp32", MODEL_DTYPE_FLOAT32},
+                 {"fp8", MODEL_DTYPE_FLOAT8},     {"mxfp8", MODEL_DTYPE_MXFLOAT8},
                  {"nvfp4", MODEL_DTYPE_NVFLOAT4}, {"tf32", MODEL_DTYPE_TFLOAT32}};
     const char *word = ana_real_text(runs, row, ANA_REAL_PRECISION);
     model_dtype dtype = model_dtype_find(word);
