@@ -107,6 +107,8 @@ typedef struct cli_run_outcome {
     int64_t latency_ns;
     int64_t op_count;
     int64_t message_count;
+    int64_t clock_offset_ns;   // of another node, as last measured; 0: one clock
+    int64_t clock_residual_ns; // by which it may be wrong, the largest
     ana_agreement agreement;
     ana_forecast forecast; // of a device that trains, under a clock that measures
     int64_t replay_ns;     // timed: of the whole run, as simulated by itself; -1: not simulated

@@ -94,6 +94,12 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
     outcome->latency_ns += measured->latency_ns;
     outcome->op_count += measured->op_count;
     outcome->message_count += measured->message_count;
+    if (measured->clock_offset_ns != 0) {
+        outcome->clock_offset_ns = measured->clock_offset_ns;
+        if (measured->clock_residual_ns > outcome->clock_residual_ns) {
+            outcome->clock_residual_ns = measured->clock_residual_ns;
+        }
+    }
     outcome->iteration_count++;
     const bal_machine machine = machine_of(outcome);
     const ana_executed executed = {
@@ -230,6 +236,10 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
     json_put_int64(&writer, "overhead_ns", outcome->overhead_ns);
     json_put_int64(&writer, "wake_ns", outcome->wake_ns);
     json_put_int64(&writer, "latency_ns", outcome->latency_ns);
+    if (outcome->clock_offset_ns != 0) {
+        json_put_int64(&writer, "clock_offset_ns", outcome->clock_offset_ns);
+        json_put_int64(&writer, "clock_residual_ns", outcome->clock_residual_ns);
+    }
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -292,6 +302,17 @@ static void print_times(const cli_run_outcome *outcome, text_buffer *out)
                 outcome->iteration_count);
 }
 
+static void print_clocks(const cli_run_outcome *outcome, text_buffer *out)
+{
+    char offset[32];
+    char residual[32];
+    if (outcome->clock_offset_ns == 0) return;
+    text_duration(outcome->clock_offset_ns, offset);
+    text_duration(outcome->clock_residual_ns, residual);
+    text_format(out, "clocks: a node's is %s from the leader's, known to within %s\n", offset,
+                residual);
+}
+
 void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
 {
     const cli_run_request *request = outcome->request;
@@ -308,6 +329,7 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
     if (request->learns) print_losses(outcome, out);
     print_times(outcome, out);
     if (request->clock == EXEC_CLOCK_NOMINAL) print_ops(outcome, out);
+    print_clocks(outcome, out);
     text_format(out,
                 "bubble_ratio %.3f, imbalance %.3f, %d rebalances, %d re-packings, %" PRId64
                 " layers moved (%s)\n",

@@ -61,6 +61,9 @@ typedef struct exec_measured {
     int64_t latency_ns;   // how late awaited messages came
     int64_t op_count;
     int64_t message_count;       // received by ops
+    int64_t clock_offset_ns;     // of the rank whose clock is furthest from the leader's, less the
+                                 // leader's; 0: all may have one clock
+    int64_t clock_residual_ns;   // by which that may be wrong
     int64_t migration_finish_ns; // nominal clock: end of the last transfer, met by sender and
                                  // receiver with their clocks, all free at 0 or at their last ops
     int64_t migrated_bytes;      // packed state that travelled, of all replicas

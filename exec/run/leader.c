@@ -243,6 +243,8 @@ static status put_measured(exec_leader *leader, const bal_training_iteration *re
         .latency_ns = reports->latency_ns,
         .op_count = reports->op_count,
         .message_count = reports->message_count,
+        .clock_offset_ns = reports->clock.offset_ns,
+        .clock_residual_ns = reports->clock.residual_ns,
         .migration_finish_ns = leader->moved.finish_ns,
         .migrated_bytes = leader->moved.bytes,
     };

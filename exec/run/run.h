@@ -162,6 +162,14 @@ typedef struct exec_layer_head {
 /// Packs a layer of the device into a packet, after what is in it.
 status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, error_message *err);
 
+/// A clock beside the leader's.
+typedef struct exec_clock_offset {
+    bool is_known;
+    int64_t offset_ns;   // this clock less the leader's; 0: it may be the same
+    int64_t residual_ns; // by which that may be wrong, when it was measured
+    int64_t measured_ns; // by this clock
+} exec_clock_offset;
+
 /// What one rank tells of an iteration.
 typedef struct exec_rank_report {
     exec_rank_times times;
@@ -172,6 +180,7 @@ typedef struct exec_rank_report {
     bool has_changed;   // the mechanism's loads may be others from now on
     double loss;
     double gradient_norm;
+    exec_clock_offset clock;
     exec_layer_report layers; // layer_count 0: not told
 } exec_rank_report;
 
@@ -195,6 +204,7 @@ typedef struct exec_run_reports {
     int64_t latency_ns;
     int64_t op_count;
     int64_t message_count;
+    exec_clock_offset clock; // the one that is furthest from the leader's
 } exec_run_reports;
 
 /// What was gathered of a command, at the leader.
@@ -237,7 +247,8 @@ typedef struct exec_run {
     exec_run_terms terms;
     exec_device *device;
     exec_run_ranks ranks;
-    exec_run_costs costs; // of a modelled device
+    exec_clock_offset clock; // of this rank
+    exec_run_costs costs;    // of a modelled device
     exec_run_plan plans[2];
     int plan_index;         // the one in force; the other is the one before
     bool has_sends;         // costs know how long messages travel under the plan in force
@@ -258,6 +269,10 @@ status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training
 void exec_run_close(exec_run *run);
 
 const exec_run_plan *exec_run_plan_in_force(const exec_run *run);
+
+/// Every rank asks the leader for its time, again in each iteration: clocks drift. Collective among
+/// those that are awake; where ranks are threads of one process nothing needs to be asked.
+status exec_run_compare_clocks(exec_run *run, int iteration, error_message *err);
 
 /// Leader: begins a command in run->command. What follows it is put there before it is given.
 void exec_run_begin_command(exec_run *run, const exec_command *command);

@@ -27,14 +27,17 @@ static status take_costs(exec_run *run, const exec_command *command, error_messa
                                      run->terms.time_scale_ppb, err);
 }
 
-/// Agrees on the moment at which the iteration begins: when all are here, by the leader's clock.
-static status find_begin(exec_run *run, int64_t *begin_ns, error_message *err)
+/// Agrees on the moment at which the iteration begins, by the clock of each: when all are here.
+static status find_begin(exec_run *run, int iteration, int64_t *begin_ns, error_message *err)
 {
     *begin_ns = 0;
     if (run->training->clock == EXEC_CLOCK_NOMINAL) return STATUS_OK;
+    TRY(exec_run_compare_clocks(run, iteration, err));
     TRY(exec_group_barrier(&run->ranks.awake, err));
     *begin_ns = now_ns(run);
-    return exec_group_broadcast(&run->ranks.awake, begin_ns, (int64_t)sizeof *begin_ns, err);
+    TRY(exec_group_broadcast(&run->ranks.awake, begin_ns, (int64_t)sizeof *begin_ns, err));
+    *begin_ns += run->clock.offset_ns;
+    return STATUS_OK;
 }
 
 /// The rank of the world at each place of this replica.
@@ -137,13 +140,14 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
     int64_t begin_ns = 0;
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_START);
     TRY(take_costs(run, command, err));
-    TRY(find_begin(run, &begin_ns, err));
+    TRY(find_begin(run, command->iteration, &begin_ns, err));
     if (plan->place >= 0) TRY(play(run, &iteration, begin_ns, &report, err));
     if (table->learns) {
         TRY(learn(run, command->iteration, &report, err));
         if (plan->place >= 0 && command->is_profiled) table->report(run->device, &report.layers);
     }
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_REPORT);
+    report.clock = run->clock;
     exec_rank_report_put(&run->answer, &report);
     return STATUS_OK;
 }

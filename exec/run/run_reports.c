@@ -2,6 +2,7 @@
 #include "exec/run/run.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /// What a device knows of every layer beside its times.
@@ -206,6 +207,9 @@ static void add_sums(exec_run_reports *reports, const exec_rank_report *report, 
     reports->latency_ns += report->times.latency_ns;
     reports->op_count += report->step_count;
     reports->message_count += report->times.message_count;
+    if (llabs(report->clock.offset_ns) > llabs(reports->clock.offset_ns)) {
+        reports->clock = report->clock;
+    }
     reports->has_changed = reports->has_changed || report->has_changed;
     if (report->has_loss) reports->loss += report->loss;
     if (replica == 0 && report->step_count > 0) reports->gradient_norm = report->gradient_norm;
