@@ -8,7 +8,8 @@
 /// what events of a device are apart.
 static const int64_t overlap_ns = 100000;
 
-/// Workers per op of a step, above which workers that did nothing would take most of the time.
+/// Workers and chunks per op of a step, above which workers that did nothing would take most of the
+/// time.
 enum { SPARSE_MAX = 16 };
 
 typedef struct edge {
@@ -229,78 +230,70 @@ static void receive_messages(making *step, const int *receives, const int *taker
     }
 }
 
-/// Messages of one direction: work waits for receives, sends for work, and each send goes with a
-/// receive of the next stage.
-static status link_messages(making *step, bool backward, const op_lists *sends,
-                            const op_lists *receives, error_message *err)
-{
-    const int stages = step->run->stage_count;
-    op_lists makers = list_ops(step, is_linked, backward ? 3 : 1);
-    op_lists takers = list_ops(step, is_linked, backward ? 2 : 0);
-    status result = STATUS_OK;
-    for (int worker = 0; worker < step->run->worker_count && result == STATUS_OK; worker++) {
-        const int stage = worker % stages;
-        const int peer = worker - stage + (stage + (backward ? stages - 1 : 1)) % stages;
-        const int sent = list_length(sends, worker);
-        const int received = list_length(receives, worker);
-        if (sent != list_length(&makers, worker)) {
-            result = unequal(step, worker, "sends", sent, "ops that make a message",
-                             list_length(&makers, worker), err);
-        } else if (received != list_length(&takers, worker)) {
-            result = unequal(step, worker, "receives", received, "ops that need a message",
-                             list_length(&takers, worker), err);
-        } else if (sent != list_length(receives, peer)) {
-            result = unequal(step, worker, "sends", sent, "receives of the stage they go to",
-                             list_length(receives, peer), err);
-        }
-        if (result != STATUS_OK) continue;
-        send_messages(step, list_of(sends, worker), list_of(&makers, worker),
-                      list_of(receives, peer), sent);
-        receive_messages(step, list_of(receives, worker), list_of(&takers, worker), received);
-    }
-    free_lists(&makers);
-    free_lists(&takers);
-    return result;
-}
+/// The lists of one direction.
+typedef struct direction {
+    op_lists sends;
+    op_lists receives;
+    op_lists makers; // F or backwards that make a message for another stage
+    op_lists takers; // that need one
+    bool has_messages;
+} direction;
 
-/// Without recorded messages: work waits for the work whose result it needs.
-static status link_work(making *step, bool backward, error_message *err)
+/// Links what a worker makes and takes with the stage that its messages go to.
+static status link_worker(making *step, const direction *of, int worker, int peer,
+                          error_message *err)
 {
-    const int stages = step->run->stage_count;
-    const int last = step->run->table->chunk_count * stages - 1;
-    op_lists makers = list_ops(step, is_linked, backward ? 3 : 1);
-    op_lists takers = list_ops(step, is_linked, backward ? 2 : 0);
-    status result = STATUS_OK;
-    for (int worker = 0; worker < step->run->worker_count && result == STATUS_OK; worker++) {
-        const int stage = worker % stages;
-        const int peer = worker - stage + (stage + (backward ? 1 : stages - 1)) % stages;
-        const int count = list_length(&takers, worker);
-        if (count != list_length(&makers, peer) && last > 0) {
-            result = unequal(step, worker, "ops that need a result", count,
-                             "ops of the stage that makes it", list_length(&makers, peer), err);
-        }
-        for (int each = 0; each < count && result == STATUS_OK; each++) {
-            wait_for(step, takers.ops[takers.first[worker] + each],
-                     makers.ops[makers.first[peer] + each]);
-        }
+    const int made = list_length(&of->makers, worker);
+    const int taken = list_length(&of->takers, worker);
+    const int sent = list_length(&of->sends, worker);
+    const int received = list_length(&of->receives, worker);
+    if (made != list_length(&of->takers, peer)) {
+        return unequal(step, worker, "ops that make a message", made,
+                       "ops of the next stage that need one", list_length(&of->takers, peer), err);
     }
-    free_lists(&makers);
-    free_lists(&takers);
-    return result;
+    if (!of->has_messages) { // work waits for the work whose result it needs
+        for (int each = 0; each < made; each++) {
+            wait_for(step, list_of(&of->takers, peer)[each], list_of(&of->makers, worker)[each]);
+        }
+        return STATUS_OK;
+    }
+    if (sent != made) {
+        return unequal(step, worker, "sends", sent, "ops that make a message", made, err);
+    }
+    if (received != taken) {
+        return unequal(step, worker, "receives", received, "ops that need a message", taken, err);
+    }
+    if (sent != list_length(&of->receives, peer)) {
+        return unequal(step, worker, "sends", sent, "receives of the stage they go to",
+                       list_length(&of->receives, peer), err);
+    }
+    send_messages(step, list_of(&of->sends, worker), list_of(&of->makers, worker),
+                  list_of(&of->receives, peer), sent);
+    receive_messages(step, list_of(&of->receives, worker), list_of(&of->takers, worker), received);
+    return STATUS_OK;
 }
 
 static status link_direction(making *step, bool backward, error_message *err)
 {
-    const int send_kind = backward ? TRACE_OP_SEND_BACKWARD : TRACE_OP_SEND_FORWARD;
-    const int receive_kind = backward ? TRACE_OP_RECV_BACKWARD : TRACE_OP_RECV_FORWARD;
-    op_lists sends = list_ops(step, is_of_kind, send_kind);
-    op_lists receives = list_ops(step, is_of_kind, receive_kind);
-    const int count =
-        sends.first[step->run->worker_count] + receives.first[step->run->worker_count];
-    const status result = count > 0 ? link_messages(step, backward, &sends, &receives, err)
-                                    : link_work(step, backward, err);
-    free_lists(&sends);
-    free_lists(&receives);
+    const int stages = step->run->stage_count;
+    const int workers = step->run->worker_count;
+    direction of = {.sends = list_ops(step, is_of_kind,
+                                      backward ? TRACE_OP_SEND_BACKWARD : TRACE_OP_SEND_FORWARD),
+                    .receives = list_ops(step, is_of_kind,
+                                         backward ? TRACE_OP_RECV_BACKWARD : TRACE_OP_RECV_FORWARD),
+                    .makers = list_ops(step, is_linked, backward ? 3 : 1),
+                    .takers = list_ops(step, is_linked, backward ? 2 : 0)};
+    status result = STATUS_OK;
+    of.has_messages = of.sends.first[workers] + of.receives.first[workers] > 0;
+    for (int worker = 0; worker < workers && result == STATUS_OK; worker++) {
+        const int stage = worker % stages;
+        const int peer = worker - stage + (stage + (backward ? stages - 1 : 1)) % stages;
+        result = link_worker(step, &of, worker, peer, err);
+    }
+    free_lists(&of.sends);
+    free_lists(&of.receives);
+    free_lists(&of.makers);
+    free_lists(&of.takers);
     return result;
 }
 
@@ -629,11 +622,12 @@ status ana_op_run_make(const trace_op_table *table, arena *memory, ana_op_run *r
     for (int64_t begin = 0; begin < table->op_count; begin = end_of_step(table, begin)) {
         capacity++;
     }
-    if ((int64_t)made.worker_count * capacity > SPARSE_MAX * table->op_count) {
+    if ((int64_t)made.worker_count * table->chunk_count * capacity > SPARSE_MAX * table->op_count) {
         return error_set(err, STATUS_FORMAT,
-                         "%d replicas x %d stages in %d steps, but only %" PRId64
+                         "%d replicas x %d stages x %d chunks in %d steps, but only %" PRId64
                          " ops: is a column taken for another?",
-                         made.replica_count, made.stage_count, capacity, table->op_count);
+                         made.replica_count, made.stage_count, table->chunk_count, capacity,
+                         table->op_count);
     }
     name_kinds(&made, memory);
     made.steps = arena_array(memory, (size_t)capacity + 1, sizeof *made.steps);

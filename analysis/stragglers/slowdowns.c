@@ -4,14 +4,24 @@
 #include <string.h>
 
 /// What is supposed: where ops keep their own time. -1: everywhere.
-typedef enum part { PART_ALL, PART_NONE, PART_KIND, PART_STAGE, PART_REPLICA, PART_WORKER } part;
+typedef enum part {
+    PART_ALL,
+    PART_NONE,
+    PART_KIND,
+    PART_STAGE,
+    PART_REPLICA,
+    PART_WORKER,
+    PART_FAST,       // all but the slowest workers
+    PART_BEFORE_LAST // all but the last stage
+} part;
 
 typedef struct supposition {
     part part;
     int which;
 } supposition;
 
-static bool keeps_worker(const ana_op_run *run, supposition what, int worker)
+/// @param is_slow [worker_count], or NULL where PART_FAST is not asked for
+static bool keeps_worker(const ana_op_run *run, supposition what, const bool *is_slow, int worker)
 {
     switch (what.part) {
     case PART_NONE:
@@ -22,6 +32,10 @@ static bool keeps_worker(const ana_op_run *run, supposition what, int worker)
         return worker / run->stage_count == what.which;
     case PART_WORKER:
         return worker == what.which;
+    case PART_FAST:
+        return !is_slow[worker];
+    case PART_BEFORE_LAST:
+        return worker % run->stage_count != run->stage_count - 1;
     default:
         return true;
     }
@@ -30,7 +44,8 @@ static bool keeps_worker(const ana_op_run *run, supposition what, int worker)
 /// Replays every step under each of the suppositions.
 ///
 /// @param lengths [step_count][count] out
-static void suppose(const ana_op_run *run, const supposition *what, int count, int64_t *lengths)
+static void suppose(const ana_op_run *run, const supposition *what, int count, const bool *is_slow,
+                    int64_t *lengths)
 {
     int op_max = 0;
     for (int step = 0; step < run->step_count; step++) {
@@ -46,7 +61,7 @@ static void suppose(const ana_op_run *run, const supposition *what, int count, i
         for (int lane = 0; lane < lanes; lane++) {
             const supposition each = what[first + lane];
             for (int worker = 0; worker < run->worker_count; worker++) {
-                workers[worker] |= (uint8_t)(keeps_worker(run, each, worker) << lane);
+                workers[worker] |= (uint8_t)(keeps_worker(run, each, is_slow, worker) << lane);
             }
             for (int kind = 0; kind < run->kind_count; kind++) {
                 kinds[kind] |= (uint8_t)((each.part != PART_KIND || kind == each.which) << lane);
@@ -62,29 +77,6 @@ static void suppose(const ana_op_run *run, const supposition *what, int count, i
     free(end_ns);
     free(workers);
     free(kinds);
-}
-
-/// Sum over the steps with only some workers' ops at their ideal times.
-static double sum_without(const ana_op_run *run, const bool *is_mended)
-{
-    double sum_ns = 0;
-    uint8_t *workers = memory_array((size_t)run->worker_count, 1);
-    uint8_t *kinds = memory_array((size_t)run->kind_count, 1);
-    memset(kinds, 1, (size_t)run->kind_count);
-    for (int worker = 0; worker < run->worker_count; worker++) {
-        workers[worker] = !is_mended[worker];
-    }
-    for (int step = 0; step < run->step_count; step++) {
-        int64_t length_ns[ANA_LANES];
-        int64_t *end_ns =
-            memory_array((size_t)run->steps[step].op_count * ANA_LANES, sizeof *end_ns);
-        ana_op_step_suppose(run, step, workers, kinds, end_ns, length_ns);
-        sum_ns += (double)length_ns[0];
-        free(end_ns);
-    }
-    free(workers);
-    free(kinds);
-    return sum_ns;
 }
 
 static double ratio(double of, double to)
@@ -131,21 +123,26 @@ static void mark_slow(const ana_op_run *run, ana_slowdowns *found)
     }
 }
 
+/// What mending only the slowest workers, or the last stage, wins of what is lost.
 static void take_shares(const ana_op_run *run, double replayed_ns, double ideal_ns,
                         ana_slowdowns *found)
 {
-    bool *is_last = memory_array((size_t)run->worker_count, sizeof *is_last);
-    for (int worker = 0; worker < run->worker_count; worker++) {
-        is_last[worker] = worker % run->stage_count == run->stage_count - 1;
-    }
-    if (replayed_ns > ideal_ns) {
-        const double lost_ns = replayed_ns - ideal_ns;
-        found->worker_share = (replayed_ns - sum_without(run, found->is_slow)) / lost_ns;
-        if (run->stage_count > 1) {
-            found->stage_share = (replayed_ns - sum_without(run, is_last)) / lost_ns;
+    static const supposition rests[] = {{PART_FAST, 0}, {PART_BEFORE_LAST, 0}};
+    double shares[2] = {0};
+    int64_t *lengths = memory_array((size_t)run->step_count * 2, sizeof *lengths);
+    suppose(run, rests, 2, found->is_slow, lengths);
+    for (int rest = 0; rest < 2; rest++) {
+        double sum_ns = 0;
+        for (int step = 0; step < run->step_count; step++) {
+            sum_ns += (double)lengths[2 * step + rest];
+        }
+        if (replayed_ns > ideal_ns) {
+            shares[rest] = (replayed_ns - sum_ns) / (replayed_ns - ideal_ns);
         }
     }
-    free(is_last);
+    found->worker_share = shares[0];
+    found->stage_share = run->stage_count > 1 ? shares[1] : 0;
+    free(lengths);
 }
 
 /// A step with every op at its kind's ideal time.
@@ -223,7 +220,7 @@ void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowd
             what[first[each] + which] = (supposition){parts[each].part, which};
         }
     }
-    suppose(run, what, count, lengths);
+    suppose(run, what, count, NULL, lengths);
     for (int each = 0; each < PARTS; each++) {
         if (sums[each] == NULL) continue;
         take_ratios(run, lengths, count, first[each], parts[each].count, sums[each], by_step[each]);

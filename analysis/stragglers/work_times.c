@@ -1,5 +1,6 @@
 #include "analysis/stragglers/work_times.h"
 
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -258,30 +259,8 @@ static void find_limits(ana_work_times *times, arena *memory)
     free(rests);
 }
 
-/// Sums for a correlation.
-typedef struct moments {
-    double count;
-    double x;
-    double y;
-    double xx;
-    double yy;
-    double xy;
-} moments;
-
-static void add_pair(moments *sums, double x, double y)
-{
-    sums->count++;
-    sums->x += x;
-    sums->y += y;
-    sums->xx += x * x;
-    sums->yy += y * y;
-    sums->xy += x * y;
-}
-
 typedef struct pair {
-    int replica;
-    int microbatch;
-    double forward; // over what the step and the worker take in the mean
+    double forward; // over the mean of its part of the model and the factor of its worker
     double backward;
 } pair;
 
@@ -299,8 +278,6 @@ static int find_pairs(const ana_work_times *times, int step, pair *pairs)
         const double ratio = ratio_of(times, step, op) / times->factor[this->rank];
         // Groups are sorted: the k-th F and the k-th backward are of one microbatch.
         pair *into = &pairs[counts[kind]++];
-        into->replica = this->replica;
-        into->microbatch = this->microbatch;
         *(kind == 0 ? &into->forward : &into->backward) = ratio;
     }
     return counts[0] == counts[1] ? counts[0] : 0;
@@ -309,25 +286,29 @@ static int find_pairs(const ana_work_times *times, int step, pair *pairs)
 static double correlate(const ana_work_times *times)
 {
     const ana_op_run *run = times->run;
-    pair *pairs = memory_array((size_t)run->table->op_count + 1, sizeof *pairs);
-    moments all = {0};
+    const size_t most = (size_t)run->table->op_count + 1;
+    pair *pairs = memory_array(most, sizeof *pairs);
+    int64_t all = 0;
     for (int step = 0; step < run->step_count; step++) {
-        double forward = 0;
-        double backward = 0;
-        const int count = find_pairs(times, step, pairs);
+        pair mean = {0};
+        pair *of_step = pairs + all;
+        const int count = find_pairs(times, step, of_step);
         for (int each = 0; each < count; each++) {
-            forward += pairs[each].forward / count;
-            backward += pairs[each].backward / count;
+            mean.forward += of_step[each].forward / count;
+            mean.backward += of_step[each].backward / count;
         }
         for (int each = 0; each < count; each++) {
-            add_pair(&all, pairs[each].forward - forward, pairs[each].backward - backward);
+            of_step[each].forward -= mean.forward;
+            of_step[each].backward -= mean.backward;
         }
+        all += count;
     }
+    const size_t stride = sizeof(pair) / sizeof(double);
+    const double found = all < 8 ? 0
+                                 : gsl_stats_correlation(&pairs[0].forward, stride,
+                                                         &pairs[0].backward, stride, (size_t)all);
     free(pairs);
-    const double xx = all.xx - all.x * all.x / all.count;
-    const double yy = all.yy - all.y * all.y / all.count;
-    if (all.count < 8 || xx <= 0 || yy <= 0) return 0;
-    return (all.xy - all.x * all.y / all.count) / sqrt(xx * yy);
+    return isfinite(found) ? found : 0;
 }
 
 void ana_work_times_of(const ana_op_run *run, arena *memory, ana_work_times *times)

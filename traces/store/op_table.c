@@ -126,11 +126,11 @@ static void read_name(sqlite3_stmt *row, arena *memory, void *item)
 static status take_op(const trace_store *store, trace_op_table *table, const trace_op *op,
                       error_message *err)
 {
-    const bool is_known = op->stage >= 0 && op->stage < TRACE_RANKS_MAX && op->replica >= 0 &&
-                          op->replica < TRACE_RANKS_MAX && op->chunk >= 0 &&
-                          op->chunk < TRACE_CHUNKS_MAX && op->name > 0 &&
-                          op->name <= table->name_count && op->begin_ns >= 0 &&
-                          op->end_ns >= op->begin_ns;
+    const bool is_known =
+        op->stage >= 0 && op->stage < TRACE_RANKS_MAX && op->replica >= 0 &&
+        op->replica < TRACE_RANKS_MAX && op->chunk >= 0 && op->chunk < TRACE_CHUNKS_MAX &&
+        op->name > 0 && op->name <= table->name_count && op->begin_ns >= 0 &&
+        op->end_ns >= op->begin_ns && (op->kind > TRACE_OP_BACKWARD || op->microbatch >= 0);
     if (!is_known) {
         return error_set(err, STATUS_FORMAT,
                          "%s: table op: iteration %d rank %d holds an op that no import put there",
@@ -166,6 +166,12 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     if ((int64_t)got.stage_count * got.replica_count > TRACE_RANKS_MAX) {
         return error_set(err, STATUS_FORMAT, "%s: table op: %d stages x %d replicas exceed %d",
                          store->path, got.stage_count, got.replica_count, TRACE_RANKS_MAX);
+    }
+    for (int64_t each = 0; each < got.op_count; each++) {
+        trace_op *op = &got.ops[each];
+        op->kind = got.kinds[op->name - 1];
+        op->rank = op->replica * got.stage_count + op->stage;
+        if (op->kind <= TRACE_OP_BACKWARD) op->layer = op->chunk * got.stage_count + op->stage;
     }
     trace_op_table_sort(got.ops, got.op_count);
     *table = got;
