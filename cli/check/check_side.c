@@ -141,7 +141,7 @@ static status predict_opened(const cli_check_side *side, const cli_run_study *op
     char source[400];
     int64_t *peak_bytes =
         arena_array(memory, (size_t)opened->setup.machine.rank_count, sizeof *peak_bytes);
-    TRY(trace_store_open(":memory:", TRACE_WRITE, &store, err));
+    TRY(trace_store_open_memory(&store, err));
     status result = record(opened, store, memory, peak_bytes, err);
     if (result == STATUS_OK) result = ana_observed_read(store, NULL, NULL, memory, observed, err);
     trace_store_close(store);

@@ -29,7 +29,7 @@ static ana_observed *observed(const fake_run *fake)
 {
     trace_store *store = NULL;
     ana_observed *read = arena_array(memory, 1, sizeof *read);
-    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    assert_int_equal(trace_store_open_memory(&store, &err), STATUS_OK);
     fake_run_put(store, fake);
     const status result = ana_observed_read(store, NULL, NULL, memory, read, &err);
     trace_store_close(store);
@@ -421,7 +421,7 @@ static void runs_without_iterations_are_refused(void **state)
         .name = "empty", .kind = TRACE_RUN_EXEC, .schedule = "zb-h1", .is_unfinished = true};
     trace_store *store = NULL;
     ana_observed read;
-    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, &err), STATUS_OK);
+    assert_int_equal(trace_store_open_memory(&store, &err), STATUS_OK);
     assert_int_equal(ana_observed_read(store, NULL, NULL, memory, &read, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "holds no runs"));
     fake_run_put(store, &empty);

@@ -129,7 +129,7 @@ static void the_record_holds_what_was_played(void **state)
     ana_comparison comparison;
     ana_recorded recorded;
     error_message err = {0};
-    assert_ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err));
+    assert_ok(trace_store_open_memory(&store, &err));
     assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
                                   &recording, &err));
     const ana_listener listener = ana_recording_listener(recording);
@@ -185,7 +185,7 @@ static void a_store_without_a_simulation_is_told_apart(void **state)
     trace_store *store = NULL;
     ana_recorded recorded;
     error_message err = {0};
-    assert_ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err));
+    assert_ok(trace_store_open_memory(&store, &err));
 
     assert_int_equal(ana_recorded_open(store, NULL, memory, &recorded, &err), STATUS_INVALID);
 
@@ -302,7 +302,7 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
     int rank_step_count = 0;
     int work_count = 0;
     error_message err = {0};
-    assert_ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err));
+    assert_ok(trace_store_open_memory(&store, &err));
     assert_ok(ana_recording_begin(store, TRACE_RUN_SIM, &given->setup, "dynmo simulate", "0",
                                   &recording, &err));
     const ana_listener listener = ana_recording_listener(recording);

@@ -197,6 +197,7 @@ static void what_results_depend_on_makes_another_run(void **state)
     other.command_line = "dynmo study s.json --json";
     assert_int_equal(state_of(&other), ANA_KEPT_COMPLETE);
 
+    unlink(model);
     assert_ok(file_write(model, "{ }", 3, NULL)); // a file that it names
     assert_int_equal(state_of(&options), ANA_KEPT_NEW);
 }

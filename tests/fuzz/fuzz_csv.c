@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     arena *memory = arena_create(1 << 12);
     trace_info *traces = NULL;
     int trace_count = 0;
-    if (store == NULL) assert(trace_store_open(":memory:", TRACE_WRITE, &store, &err) == STATUS_OK);
+    if (store == NULL) assert(trace_store_open_memory(&store, &err) == STATUS_OK);
 
     const bool imported = import(store, bytes, count);
 

@@ -19,7 +19,7 @@ static int open_memory_store(void **state)
     (void)state;
     error_message err = {0};
     memory = arena_create(1 << 12);
-    ok(trace_store_open(":memory:", TRACE_WRITE, &store, &err), &err);
+    ok(trace_store_open_memory(&store, &err), &err);
     return 0;
 }
 

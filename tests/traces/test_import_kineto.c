@@ -237,7 +237,7 @@ static void the_store_holds_loads_timeline_and_clocks(void **state)
     int count = 0;
     info.name = "run";
     info.backward_split = 0.5;
-    assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, NULL), STATUS_OK);
+    assert_int_equal(trace_store_open_memory(&store, NULL), STATUS_OK);
 
     assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
 

@@ -3,6 +3,7 @@
 /// files and such trouble.
 #include "tests/assert_close.h"
 #include "traces/store/catalog.h"
+#include "traces/store/columns.h"
 #include "traces/store/items.h"
 #include "traces/store/loads.h"
 #include "traces/store/reader.h"
@@ -572,12 +573,13 @@ static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
         {"start_ticks=start_ticks-1", TRACE_INTERRUPTED}, // the id was given to another process
         {"boot='another'", TRACE_INTERRUPTED},
     };
-    sql("CREATE TABLE kept AS SELECT * FROM process");
+    sql("INSERT INTO process SELECT 9, host, boot, pid_namespace, pid, start_ticks FROM process");
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
         char text[256];
         snprintf(text, sizeof text,
-                 "UPDATE trace SET status='running', process_id=1; DELETE FROM process;"
-                 "INSERT INTO process SELECT * FROM kept; UPDATE process SET %s",
+                 "UPDATE trace SET status='running', process_id=1; DELETE FROM process WHERE"
+                 " process_id=1; INSERT INTO process SELECT 1, host, boot, pid_namespace, pid,"
+                 " start_ticks FROM process; UPDATE process SET %s WHERE process_id=1",
                  cases[at].change);
         sql(text);
         for (int mode = TRACE_READ; mode <= TRACE_WRITE; mode++) {
@@ -720,6 +722,7 @@ static void a_corrupt_store_is_named(void **state)
     size_t length = 0;
     ok(file_read(path, 1 << 24, &bytes, &length, &err), &err);
     memset(bytes + 4096, 0xA5, length - 4096); // all but the schema's page
+    unlink(path);
     ok(file_write(path, bytes, length, &err), &err);
     free(bytes);
     trace_info *traces = NULL;
@@ -771,12 +774,122 @@ static void rows_that_no_writer_puts_are_refused(void **state)
     trace_store_close(store);
 
     sql("UPDATE load SET forward_ns=9007199254740993");
-    assert_rows_refused("table load: iteration 0 layer 0 microbatch -1 holds a number above 2^53");
+    assert_rows_refused("column forward_ns holds 9007199254740993, not a number in "
+                        "[0, 9007199254740992]");
+    sql("UPDATE load SET forward_ns=-5");
+    assert_rows_refused("column forward_ns holds -5, not a number in [0, 9007199254740992]");
     sql("UPDATE load SET forward_ns=1, layer=1");
     assert_rows_refused("table load: iteration 0 layer 1 microbatch -1: not possible in a trace of "
                         "1 layers and 1 microbatches");
     sql("DELETE FROM load");
     assert_rows_refused("trace 't' holds no sample");
+}
+
+static void what_no_version_has_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change;
+        const char *reason;
+    } cases[] = {
+        {"CREATE VIEW v AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x"
+         " FROM n",
+         "its schema is not that of store version 5: 'v' is other or should not be there"},
+        {"CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM trace; END",
+         "its schema is not that of store version 5: 't' is other or should not be there"},
+        {"CREATE TABLE zoo(animal)",
+         "its schema is not that of store version 5: 'zoo' is other or should not be there"},
+        {"DROP TABLE op_time", "its schema is not that of store version 5: 'op_time' is missing"},
+        {"ALTER TABLE load ADD COLUMN more INTEGER",
+         "its schema is not that of store version 5: 'load' is other or should not be there"},
+        {"CREATE INDEX i ON load(forward_ns) WHERE forward_ns > 1",
+         "its schema is not that of store version 5: 'i' is other or should not be there"},
+        {"PRAGMA user_version=3", "its schema is not that of store version 3: "
+                                  "'item_run_by_identity' is other or should not be there"},
+    };
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        trace_store *store = open_store(TRACE_WRITE);
+        trace_store_close(store);
+        store = open_store(TRACE_WRITE);
+        put_trace(store, "t", 1);
+        trace_store_close(store);
+        sql(cases[at].change);
+        assert_not_opened(TRACE_READ, STATUS_FORMAT, cases[at].reason);
+        assert_not_opened(TRACE_WRITE, STATUS_FORMAT, cases[at].reason);
+        unlink(path);
+    }
+}
+
+static void words_that_no_writer_puts_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change;
+        const char *reason;
+    } cases[] = {
+        {"name='a' || char(10) || 'rm -rf x'", "column name holds 'a\nrm -rf x', not a text of"},
+        {"name='a' || char(27) || '[2J'", "not a text of one line"},
+        {"name='t', tokens_per_microbatch=9223372036854775000",
+         "column tokens_per_microbatch holds 9223372036854775000, not a number in"},
+    };
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        error_message err = {0};
+        trace_info *traces = NULL;
+        int count = 0;
+        char text[256];
+        snprintf(text, sizeof text, "UPDATE trace SET %s", cases[at].change);
+        sql(text);
+        store = open_store(TRACE_READ);
+        assert_int_equal(trace_list(store, memory, &traces, &count, &err), STATUS_FORMAT);
+        assert_non_null(strstr(err.message, cases[at].reason));
+        trace_store_close(store);
+    }
+    sql("UPDATE trace SET tokens_per_microbatch=1, device='a' || char(27) || 'b'");
+    store = open_store(TRACE_READ);
+    assert_string_equal(only_trace(store).device, "a?b");
+    trace_store_close(store);
+}
+
+static void a_name_is_a_path_and_no_uri(void **state)
+{
+    (void)state;
+    static const char *const names[] = {":memory:", "file:x?mode=memory"};
+    for (size_t name = 0; name < 2; name++) {
+        trace_store *store = NULL;
+        error_message err = {0};
+        ok(trace_store_open(names[name], TRACE_WRITE, &store, &err), &err);
+        put_trace(store, "t", 1);
+        trace_store_close(store);
+        assert_int_equal(access(names[name], R_OK), 0);
+        unlink(names[name]);
+    }
+}
+
+static void every_column_has_its_range(void **state)
+{
+    (void)state;
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    int count = 0;
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", 1);
+    trace_store_close(store);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    static const char names[] = "SELECT DISTINCT c.name FROM sqlite_schema AS s,"
+                                " pragma_table_info(s.name) AS c WHERE s.type='table'"
+                                " AND s.name NOT LIKE 'sqlite_%'";
+    assert_int_equal(sqlite3_prepare_v2(db, names, -1, &statement, NULL), SQLITE_OK);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(statement, 0);
+        if (!columns_know(name)) fail_msg("traces/store/columns.c lacks %s", name);
+        count++;
+    }
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    assert_true(count > 50);
 }
 
 static void sums_that_do_not_fit_are_refused(void **state)
@@ -960,6 +1073,10 @@ int main(void)
         IN_FOLDER(a_failed_run_keeps_its_message),
         IN_FOLDER(a_corrupt_store_is_named),
         IN_FOLDER(rows_that_no_writer_puts_are_refused),
+        IN_FOLDER(what_no_version_has_is_refused),
+        IN_FOLDER(words_that_no_writer_puts_are_refused),
+        IN_FOLDER(a_name_is_a_path_and_no_uri),
+        IN_FOLDER(every_column_has_its_range),
         IN_FOLDER(sums_that_do_not_fit_are_refused),
         IN_FOLDER(a_run_comes_back_as_it_was_put),
         IN_FOLDER(a_run_of_version_2_is_read_and_has_no_decisions),

@@ -30,7 +30,8 @@ status trace_items_find(trace_store *store, const char *identity, arena *memory,
 {
     sqlite3_stmt *statement = NULL;
     int64_t found = 0;
-    TRY(sql_prepare(store, "SELECT max(run_id) FROM item_run WHERE identity=?", &statement, err));
+    TRY(sql_prepare(store, "SELECT max(run_id) AS run_id FROM item_run WHERE identity=?",
+                    &statement, err));
     const status bound = sql_bind(store, statement, err, "t", identity);
     if (bound != STATUS_OK) {
         sqlite3_finalize(statement);
@@ -67,7 +68,7 @@ status trace_items_list(trace_store *store, const char *pattern, arena *memory,
                         trace_items_name **names, int *count, error_message *err)
 {
     static const sql_select select = {
-        .text = "SELECT max(run_id), identity FROM item_run WHERE identity GLOB ? "
+        .text = "SELECT max(run_id) AS run_id, identity FROM item_run WHERE identity GLOB ? "
                 "GROUP BY identity ORDER BY 1",
         .read = read_name,
         .item_bytes = sizeof(trace_items_name)};

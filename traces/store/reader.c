@@ -72,10 +72,12 @@ static void allocate(trace_reader *reader)
 static status prepare_reader(trace_reader *reader, error_message *err)
 {
     trace_store *store = reader->store;
-    TRY(sql_prepare(store, "SELECT max(iteration) FROM load WHERE trace_id=? AND iteration<=?",
-                    &reader->select_sample, err));
-    return sql_prepare(store, "SELECT min(iteration) FROM load WHERE trace_id=? AND iteration>?",
-                       &reader->select_next, err);
+    TRY(sql_prepare(
+        store, "SELECT max(iteration) AS iteration FROM load WHERE trace_id=? AND iteration<=?",
+        &reader->select_sample, err));
+    return sql_prepare(
+        store, "SELECT min(iteration) AS iteration FROM load WHERE trace_id=? AND iteration>?",
+        &reader->select_next, err);
 }
 
 /// An interrupted trace has no counts yet: its rows have them.
@@ -85,7 +87,8 @@ static status count_rows(trace_reader *reader, error_message *err)
     sqlite3_stmt *statement = NULL;
     bool has_row = false;
     TRY(sql_query(reader->store,
-                  "SELECT max(layer)+1, max(microbatch)+1, count(backward_ns) FROM load"
+                  "SELECT max(layer)+1 AS layer_count, max(microbatch)+1 AS microbatch_count,"
+                  " count(backward_ns) FROM load"
                   " WHERE trace_id=?",
                   info->trace_id, &statement, err));
     const status result = sql_step(reader->store, statement, &has_row, err);

@@ -182,7 +182,11 @@ static status find_series(trace_run *run, const char *series, error_message *err
     if (has_row) run->series_id = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
     TRY(result);
-    assert(has_row);
+    if (!has_row) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: corrupt: series '%.60s' is there and is not found", store->path,
+                         series);
+    }
     free(run->series);
     run->series = strdup(series);
     return STATUS_OK;
@@ -487,9 +491,9 @@ status trace_run_iterations(trace_store *store, int64_t run_id, const char *seri
                             trace_run_iteration **iterations, int *count, error_message *err)
 {
     static const sql_select select = {
-        "SELECT iteration, coalesce(plan_id, 0), iteration_ns, makespan_ns,"
+        "SELECT iteration, coalesce(plan_id, 0) AS plan_id, iteration_ns, makespan_ns,"
         " span_ns, busy_ns, bubble_ratio, imbalance_ratio, rebalanced,"
-        " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0)"
+        " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0) AS changed"
         " FROM iteration" OF_SERIES " ORDER BY iteration",
         read_iteration, sizeof(trace_run_iteration)};
     return sql_rows(store, &select, memory, iterations, count, err, "it", run_id, series);

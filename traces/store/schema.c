@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 // Step v makes version v + 1 of version v. A released step never changes: stores of that version
 // exist. Status words and kinds are those of the enums in the headers.
@@ -200,11 +201,88 @@ static status read_version(trace_store *store, int *version, error_message *err)
     return STATUS_OK;
 }
 
+/// Rows by which two schemas are compared: texts without blanks, which versions of SQLite set
+/// differently, and without the tables of `PRAGMA optimize`.
+static const char schema_rows[] =
+    "SELECT type, name, tbl_name, replace(replace(coalesce(sql, ''), ' ', ''), char(10), '')"
+    " FROM sqlite_schema WHERE name NOT IN('sqlite_stat1','sqlite_stat4') ORDER BY type, name";
+
+/// An empty store of the version, in memory.
+static status make_pattern(int version, sqlite3 **pattern)
+{
+    int code = sqlite3_open_v2(":memory:", pattern, SQLITE_OPEN_READWRITE, NULL);
+    for (int step = 0; step < version && code == SQLITE_OK; step++) {
+        code = sqlite3_exec(*pattern, steps[step], NULL, NULL, NULL);
+    }
+    return code == SQLITE_OK ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static bool are_same(sqlite3_stmt *one, sqlite3_stmt *other)
+{
+    for (int column = 0; column < 4; column++) {
+        const char *left = (const char *)sqlite3_column_text(one, column);
+        const char *right = (const char *)sqlite3_column_text(other, column);
+        if (left == NULL || right == NULL || strcmp(left, right) != 0) return false;
+    }
+    return true;
+}
+
+/// Whether the row of the pattern would stand before that of the store: the store lacks it.
+static bool is_missing(sqlite3_stmt *wanted, sqlite3_stmt *there)
+{
+    int order = 0;
+    for (int column = 0; column < 2 && order == 0; column++) {
+        const char *left = (const char *)sqlite3_column_text(wanted, column);
+        const char *right = (const char *)sqlite3_column_text(there, column);
+        order = strcmp(left != NULL ? left : "", right != NULL ? right : "");
+    }
+    return order < 0;
+}
+
+static status compare_rows(trace_store *store, sqlite3_stmt *wanted, sqlite3_stmt *there,
+                           int version, error_message *err)
+{
+    for (;;) {
+        bool has_row = false;
+        TRY(sql_step(store, there, &has_row, err));
+        const bool is_wanted = sqlite3_step(wanted) == SQLITE_ROW;
+        if (!has_row && !is_wanted) return STATUS_OK;
+        if (has_row && is_wanted && are_same(wanted, there)) continue;
+        const bool lacks = !has_row || (is_wanted && is_missing(wanted, there));
+        const char *name = (const char *)sqlite3_column_text(lacks ? wanted : there, 1);
+        return error_set(err, STATUS_FORMAT,
+                         "%s: its schema is not that of store version %d: '%.60s' %s", store->path,
+                         version, name != NULL ? name : "",
+                         lacks ? "is missing" : "is other or should not be there");
+    }
+}
+
+/// Views, triggers and other tables would have this program do what their author wants.
+static status check_schema(trace_store *store, int version, error_message *err)
+{
+    sqlite3 *pattern = NULL;
+    sqlite3_stmt *wanted = NULL;
+    sqlite3_stmt *there = NULL;
+    status result = make_pattern(version, &pattern);
+    if (result == STATUS_OK &&
+        sqlite3_prepare_v2(pattern, schema_rows, -1, &wanted, NULL) != SQLITE_OK) {
+        result = STATUS_NO_MEMORY;
+    }
+    if (result != STATUS_OK) error_set(err, result, "%s: SQLite is out of memory", store->path);
+    if (result == STATUS_OK) result = sql_prepare(store, schema_rows, &there, err);
+    if (result == STATUS_OK) result = compare_rows(store, wanted, there, version, err);
+    sqlite3_finalize(there);
+    sqlite3_finalize(wanted);
+    sqlite3_close(pattern);
+    return result;
+}
+
 /// Inside a transaction: another process may have migrated since version was first read.
 static status migrate_locked(trace_store *store, error_message *err)
 {
     int version = 0;
     TRY(read_version(store, &version, err));
+    TRY(check_schema(store, version, err));
     for (; version < SCHEMA_VERSION; version++) {
         TRY(sql_run(store, steps[version], err));
     }
@@ -218,7 +296,7 @@ status schema_migrate(trace_store *store, error_message *err)
 {
     int version = 0;
     TRY(read_version(store, &version, err));
-    if (version == SCHEMA_VERSION) return STATUS_OK;
+    if (version == SCHEMA_VERSION) return check_schema(store, version, err);
     if (sqlite3_db_readonly(store->db, "main") == 1) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: store version %d has to be brought to %d first, and the file is "

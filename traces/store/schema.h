@@ -6,7 +6,8 @@
 
 enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 7 }; // the id reads "DYNM"
 
-/// Checks that the file is a store that this program knows and brings it up to date. An empty file
+/// Checks that the file is a store that this program knows, with nothing but the tables of its
+/// version, and brings it up to date. An empty file
 /// becomes a store under TRACE_WRITE.
 ///
 /// @return as trace_store_open

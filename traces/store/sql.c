@@ -1,5 +1,6 @@
 #include "traces/store/sql.h"
 
+#include "traces/store/columns.h"
 #include "traces/store/process.h"
 
 #include <assert.h>
@@ -84,6 +85,7 @@ status sql_run(trace_store *store, const char *text, error_message *err)
 status sql_prepare(trace_store *store, const char *text, sqlite3_stmt **statement,
                    error_message *err)
 {
+    store->checked = NULL; // the new one may stand where that did
     const int code =
         sqlite3_prepare_v3(store->db, text, -1, SQLITE_PREPARE_PERSISTENT, statement, NULL);
     return code == SQLITE_OK ? STATUS_OK : sql_error(store, code, err);
@@ -139,8 +141,14 @@ status sql_step(trace_store *store, sqlite3_stmt *statement, bool *has_row, erro
     errno = 0;
     const int code = sqlite3_step(statement);
     *has_row = code == SQLITE_ROW;
-    if (code == SQLITE_ROW) return STATUS_OK;
-    const status result = code == SQLITE_DONE ? STATUS_OK : sql_error(store, code, err);
+    status result = STATUS_OK;
+    if (code == SQLITE_ROW) {
+        result = columns_check_row(store, statement, err);
+        if (result == STATUS_OK) return STATUS_OK;
+        *has_row = false;
+    } else if (code != SQLITE_DONE) {
+        result = sql_error(store, code, err);
+    }
     sqlite3_reset(statement);
     return result;
 }
@@ -239,7 +247,12 @@ trace_status sql_status(sqlite3_stmt *statement, int column)
 const char *sql_text(sqlite3_stmt *statement, int column, arena *memory)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
-    return text != NULL ? arena_string(memory, text) : NULL;
+    char *copy = text != NULL ? arena_string(memory, text) : NULL;
+    for (char *c = copy; c != NULL && *c != '\0'; c++) {
+        const bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
+        if (is_control && *c != '\n' && *c != '\t') *c = '?';
+    }
+    return copy;
 }
 
 void sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)

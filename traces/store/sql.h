@@ -9,13 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 5000 };
+enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 5000, SQL_COLUMNS_MAX = 32 };
+
+typedef struct trace_column trace_column;
 
 struct trace_store {
     sqlite3 *db;
     char *path;
     char *journal;
     trace_mode mode;
+    bool is_in_memory;
     bool created;   // by this open
     bool in_batch;  // a write transaction is open
     int batch_rows; // written in it
@@ -23,7 +26,10 @@ struct trace_store {
     int64_t batch_begin_ns;
     int64_t last_write_ns;
     int64_t leftover_trace_id; // aborted, but could not be deleted; 0: none
-    int64_t process_id;        // row of this process in the table process; 0: not written yet
+    sqlite3_stmt *checked;     // whose columns are below
+    int column_count;
+    const trace_column *columns[SQL_COLUMNS_MAX]; // NULL: nothing is known of it
+    int64_t process_id; // row of this process in the table process; 0: not written yet
 };
 
 /// The failure that the last call on store->db returned, in words, after the path.
@@ -46,7 +52,8 @@ status sql_bind(trace_store *store, sqlite3_stmt *statement, error_message *err,
 status sql_query(trace_store *store, const char *text, int64_t id, sqlite3_stmt **statement,
                  error_message *err);
 
-/// Fetches the next row; resets the statement after the last and on failure.
+/// Fetches the next row and checks it (columns.h); resets the statement after the last and on
+/// failure.
 status sql_step(trace_store *store, sqlite3_stmt *statement, bool *has_row, error_message *err);
 
 /// Begins a batch unless one is open: waits for other writers.
@@ -67,12 +74,13 @@ status sql_process_id(trace_store *store, int64_t *process_id, error_message *er
 /// the writer is dead.
 #define SQL_STATUS                                                                                 \
     "CASE WHEN status='running' AND process_is_dead(host, boot, pid_namespace, pid, start_ticks)"  \
-    " THEN 'interrupted' ELSE status END"
+    " THEN 'interrupted' ELSE status END AS status"
 
 /// The status that the word in a column names.
 trace_status sql_status(sqlite3_stmt *statement, int column);
 
-/// A text column copied into memory; NULL where it is NULL.
+/// A text column copied into memory, a `?` in place of control characters that could tell a
+/// terminal what to do; NULL where it is NULL.
 const char *sql_text(sqlite3_stmt *statement, int column, arena *memory);
 
 /// Doubles the capacity of an array in memory when it is full.

@@ -24,6 +24,9 @@ const char *trace_status_name(trace_status value)
     return names[value];
 }
 
+/// Of one text or blob: a study, a plan or a result; more is an attack.
+enum { VALUE_BYTES_MAX = 1 << 28 };
+
 /// SQL: process_is_dead(host, boot, pid_namespace, pid, start_ticks)
 static void process_is_dead(sqlite3_context *context, int count, sqlite3_value **values)
 {
@@ -129,15 +132,27 @@ static status mark_interrupted(trace_store *store, error_message *err)
 
 static status open_connection(trace_store *store, error_message *err)
 {
-    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE |
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX |
                       (store->mode == TRACE_WRITE ? SQLITE_OPEN_CREATE : 0);
-    const int code = sqlite3_open_v2(store->path, &store->db, flags, NULL);
+    // A name that begins as a path does is neither a URI nor ":memory:".
+    char *name = memory_array(strlen(store->path) + 3, 1);
+    const bool is_plain = store->is_in_memory || store->path[0] == '/';
+    sprintf(name, "%s%s", is_plain ? "" : "./", store->path);
+    const int code = sqlite3_open_v2(name, &store->db, flags, NULL);
+    free(name);
     if (code != SQLITE_OK) return sql_error(store, code, err);
     trace_store_set_patience(store, SQL_PATIENCE_MS);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    TRY(sql_run(store, "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-65536",
+    // A schema that is not trusted could not call json_valid: it is compared before any of its
+    // expressions can run.
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX);
+    TRY(sql_run(store,
+                "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-65536;"
+                "PRAGMA cell_size_check=ON",
                 err));
     const int made =
         sqlite3_create_function(store->db, "process_is_dead", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY,
@@ -161,10 +176,7 @@ static status find_file(const char *path, trace_mode mode, bool *created, error_
     struct stat about;
     *created = false;
     if (stat(path, &about) == 0) {
-        if (S_ISREG(about.st_mode)) {
-            if (mode == TRACE_READ) file_note_input(path);
-            return STATUS_OK;
-        }
+        if (S_ISREG(about.st_mode)) return STATUS_OK;
         return error_set(err, STATUS_IO, "%s: not a regular file", path);
     }
     if (mode == TRACE_READ) return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
@@ -176,19 +188,13 @@ static status find_file(const char *path, trace_mode mode, bool *created, error_
     return STATUS_OK;
 }
 
-status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err)
+static status open_named(const char *path, trace_store named, trace_store **store,
+                         error_message *err)
 {
-    bool created = false;
-    if (strcmp(path, ":memory:") != 0) TRY(find_file(path, mode, &created, err));
     trace_store *opened = memory_array(1, sizeof *opened);
-    if (opened != NULL) opened->path = strdup(path);
-    if (opened == NULL || opened->path == NULL) {
-        free(opened);
-        if (created) unlink(path);
-        return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", path);
-    }
-    opened->mode = mode;
-    opened->created = created;
+    *opened = named;
+    opened->path = memory_array(strlen(path) + 1, 1);
+    strcpy(opened->path, path);
     const status result = open_store(opened, err);
     if (result != STATUS_OK) {
         trace_store_close(opened);
@@ -196,6 +202,21 @@ status trace_store_open(const char *path, trace_mode mode, trace_store **store, 
     }
     *store = opened;
     return STATUS_OK;
+}
+
+status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err)
+{
+    bool created = false;
+    TRY(find_file(path, mode, &created, err));
+    TRY(open_named(path, (trace_store){.mode = mode, .created = created}, store, err));
+    if (mode == TRACE_READ) file_note_input(path);
+    return STATUS_OK;
+}
+
+status trace_store_open_memory(trace_store **store, error_message *err)
+{
+    return open_named(":memory:", (trace_store){.mode = TRACE_WRITE, .is_in_memory = true}, store,
+                      err);
 }
 
 /// Best effort: what cannot be written here is found at the next open, when this process is gone.

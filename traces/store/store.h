@@ -40,12 +40,18 @@ const char *trace_status_name(trace_status value);
 /// after the one before; until then other writers wait. The journal is a write-ahead log; where
 /// that cannot work (NFS, Lustre, GPFS and others, or where SQLite says so) a rollback journal.
 ///
-/// @param path  ":memory:" is a store that lives until it is closed
 /// @param store owned by the caller, release with trace_store_close
 /// @return STATUS_IO naming path and reason: missing, not permitted, locked for 5 s, disk full;
 ///         STATUS_FORMAT: not SQLite, not a store of dynmo, corrupt; STATUS_UNSUPPORTED naming
 ///         both versions: made by a newer dynmo, or older and read-only; STATUS_NO_MEMORY.
+///
+/// A store is somebody else's file: one whose schema is not, text by text, that of its version is
+/// STATUS_FORMAT (so are views and triggers), and whatever reads rows returns STATUS_FORMAT where a
+/// column holds what it cannot (columns.h). Names are paths, never URIs.
 status trace_store_open(const char *path, trace_mode mode, trace_store **store, error_message *err);
+
+/// Opens a store without a file, which lives until it is closed.
+status trace_store_open_memory(trace_store **store, error_message *err);
 
 /// Closes a store; NULL is allowed. Readers, writers and runs of it have ended before (asserted). A
 /// trace that could not be deleted when it was aborted is interrupted. A file that this open made

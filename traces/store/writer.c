@@ -346,7 +346,10 @@ static status refuse_load(trace_writer *writer, const trace_load *load, error_me
     TRY(sql_bind(store, writer->select_load, err, "iiii", writer->trace_id,
                  (int64_t)load->iteration, (int64_t)load->layer, (int64_t)load->microbatch));
     TRY(sql_step(store, writer->select_load, &has_row, err));
-    assert(has_row);
+    if (!has_row) {
+        return error_set(err, STATUS_FORMAT, "%s: corrupt: a load is there and is not found",
+                         store->path);
+    }
     const trace_load there = {
         .forward_ns = sql_int64(writer->select_load, 0),
         .backward_ns = sql_int64(writer->select_load, 1),

@@ -1,0 +1,15 @@
+/// What every column of a store may hold. A store is somebody else's file: whatever a row has
+/// beside that is refused when the row is read, whoever reads it.
+#pragma once
+
+#include "base/status.h"
+#include "traces/store/sql.h"
+
+/// Checks a row by the names of its columns. Columns without a known name are the reader's own.
+///
+/// @param statement has a row
+/// @return STATUS_FORMAT naming file, column, value and limits
+status columns_check_row(trace_store *store, sqlite3_stmt *statement, error_message *err);
+
+/// Whether the table has a column of this name.
+bool columns_know(const char *name);
