@@ -333,7 +333,7 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
         arena *memory = arena_create(1 << 12);
         info.name = "run";
         info.leaves_gaps = leaves == 1;
-        assert_int_equal(trace_store_open(":memory:", TRACE_WRITE, &store, NULL), STATUS_OK);
+        assert_int_equal(trace_store_open_memory(&store, NULL), STATUS_OK);
         assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
 
         assert_int_equal(trace_reader_open(store, trace_id, TRACE_COLUMNS_RECORDED, &reader, NULL),

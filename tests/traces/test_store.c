@@ -8,6 +8,7 @@
 #include "traces/store/loads.h"
 #include "traces/store/reader.h"
 #include "traces/store/runs.h"
+#include "traces/store/schema.h"
 #include "traces/store/store.h"
 #include "traces/store/writer.h"
 
@@ -794,28 +795,25 @@ static void what_no_version_has_is_refused(void **state)
     } cases[] = {
         {"CREATE VIEW v AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x"
          " FROM n",
-         "its schema is not that of store version 5: 'v' is other or should not be there"},
+         "'v' is other or should not be there"},
         {"CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM trace; END",
-         "its schema is not that of store version 5: 't' is other or should not be there"},
-        {"CREATE TABLE zoo(animal)",
-         "its schema is not that of store version 5: 'zoo' is other or should not be there"},
-        {"DROP TABLE op_time", "its schema is not that of store version 5: 'op_time' is missing"},
-        {"ALTER TABLE load ADD COLUMN more INTEGER",
-         "its schema is not that of store version 5: 'load' is other or should not be there"},
+         "'t' is other or should not be there"},
+        {"CREATE TABLE zoo(animal)", "'zoo' is other or should not be there"},
+        {"DROP TABLE op_time", "'op_time' is missing"},
+        {"ALTER TABLE load ADD COLUMN more INTEGER", "'load' is other or should not be there"},
         {"CREATE INDEX i ON load(forward_ns) WHERE forward_ns > 1",
-         "its schema is not that of store version 5: 'i' is other or should not be there"},
-        {"PRAGMA user_version=3", "its schema is not that of store version 3: "
-                                  "'item_run_by_identity' is other or should not be there"},
+         "'i' is other or should not be there"},
     };
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
         trace_store *store = open_store(TRACE_WRITE);
-        trace_store_close(store);
-        store = open_store(TRACE_WRITE);
         put_trace(store, "t", 1);
         trace_store_close(store);
+        char reason[128];
+        snprintf(reason, sizeof reason, "its schema is not that of store version %d: %s",
+                 SCHEMA_VERSION, cases[at].reason);
         sql(cases[at].change);
-        assert_not_opened(TRACE_READ, STATUS_FORMAT, cases[at].reason);
-        assert_not_opened(TRACE_WRITE, STATUS_FORMAT, cases[at].reason);
+        assert_not_opened(TRACE_READ, STATUS_FORMAT, reason);
+        assert_not_opened(TRACE_WRITE, STATUS_FORMAT, reason);
         unlink(path);
     }
 }

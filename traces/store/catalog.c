@@ -294,7 +294,7 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
 {
     static const sql_select select = {
         "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns, iteration,"
-        " replica, chunk, name FROM op WHERE trace_id=? AND iteration BETWEEN ? AND ?"
+        " replica, chunk, name AS name_index FROM op WHERE trace_id=? AND iteration BETWEEN ? AND ?"
         " ORDER BY iteration, rank, begin_ns, place",
         read_op, sizeof(trace_op)};
     const int64_t first = iteration < 0 ? 0 : iteration;
