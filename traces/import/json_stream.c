@@ -47,12 +47,48 @@ static scan_result skip_blanks(scan *text)
     return text->at < text->end ? SCAN_OK : SCAN_MORE;
 }
 
+#define EACH_BYTE UINT64_C(0x0101010101010101)
+
+/// Bytes of text as a word, the first lowest.
+static uint64_t eight_bytes(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(word) : word;
+}
+
+/// The place of the first byte that one of the masks below found.
+static int first_found(uint64_t found)
+{
+    return __builtin_ctzll(found) / 8;
+}
+
+/// Bit 7 of the first byte that is that byte, and perhaps of later ones; 0: none is.
+static uint64_t has_byte(uint64_t word, char byte)
+{
+    const uint64_t apart = word ^ (EACH_BYTE * (unsigned char)byte);
+    return (apart - EACH_BYTE) & ~apart & (EACH_BYTE << 7);
+}
+
+/// The same of bytes below 0x20.
+static uint64_t has_control(uint64_t word)
+{
+    return (word - EACH_BYTE * 0x20) & ~word & (EACH_BYTE << 7);
+}
+
 /// From an opening quote to behind the closing one. A line break inside is malformed; that is how
 /// a name with an odd number of quotes is found out before it swallows its neighbours.
 static scan_result skip_string(scan *text)
 {
     const char *at = text->at + 1;
     for (; at < text->end; at++) {
+        while (text->end - at >= 8) {
+            const uint64_t word = eight_bytes(at);
+            const uint64_t found = has_byte(word, '"') | has_byte(word, '\\') | has_control(word);
+            at += found == 0 ? 8 : first_found(found);
+            if (found != 0) break;
+        }
+        if (at == text->end) break;
         if (*at == '"') {
             text->at = at + 1;
             return SCAN_OK;
@@ -86,6 +122,16 @@ static scan_result skip_container(scan *text)
 {
     int64_t depth = 0;
     while (text->at < text->end) {
+        while (text->end - text->at >= 8) {
+            // With that bit set, '[' is '{' and ']' is '}'.
+            const uint64_t word = eight_bytes(text->at);
+            const uint64_t folded = word | (EACH_BYTE * 0x20);
+            const uint64_t found =
+                has_byte(word, '"') | has_byte(folded, '{') | has_byte(folded, '}');
+            text->at += found == 0 ? 8 : first_found(found);
+            if (found != 0) break;
+        }
+        if (text->at == text->end) break;
         switch (*text->at) {
         case '{':
         case '[':

@@ -71,5 +71,5 @@ const char *trace_store_path(const trace_store *store);
 typedef struct trace_input_file {
     const char *path;
     int64_t bytes;
-    uint64_t hash; // file_hash of base/file.h over its bytes as they are on disk
+    uint64_t hash; // of its bytes as they are on disk, by which readings of it are told apart
 } trace_input_file;
