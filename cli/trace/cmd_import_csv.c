@@ -6,8 +6,10 @@
 #include "base/text.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
+#include "cli/trace/replay_output.h"
 #include "cli/version.h"
 #include "traces/import/csv.h"
+#include "traces/import/import_replay.h"
 #include "traces/store/catalog.h"
 
 #include <inttypes.h>
@@ -37,7 +39,8 @@ static status import_files(trace_store *store, const cli_arguments *arguments,
     return trace_csv_finish(csv, trace_id, err);
 }
 
-static void write_json(const trace_info *info, text_buffer *out)
+static void write_json(const trace_info *info, const trace_replay *replay, bool charges,
+                       text_buffer *out)
 {
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
@@ -52,6 +55,10 @@ static void write_json(const trace_info *info, text_buffer *out)
                     info->has_split             ? "measured"
                     : info->backward_split >= 0 ? "assumed"
                                                 : "none");
+    if (replay->recorded_ns > 0) {
+        json_write_key(&writer, "replay");
+        cli_write_replay_json(&writer, replay, charges);
+    }
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -71,16 +78,19 @@ static void write_words(const trace_info *info, const char *path, text_buffer *o
 }
 
 static status report(trace_store *store, const cli_arguments *arguments, int64_t trace_id,
-                     error_message *err)
+                     bool charges, error_message *err)
 {
+    trace_replay replay = {0};
     arena *memory = arena_create(1 << 12);
     trace_info info;
     text_buffer out = {0};
     status result = trace_by_id(store, trace_id, memory, &info, err);
+    if (result == STATUS_OK) result = trace_replay_of_store(store, &info, &replay, err);
     if (result == STATUS_OK && cli_has(arguments, "--json")) {
-        write_json(&info, &out);
+        write_json(&info, &replay, charges, &out);
     } else if (result == STATUS_OK) {
         write_words(&info, trace_store_path(store), &out);
+        cli_write_replay(&replay, charges, &out);
     }
     if (result == STATUS_OK) {
         result = cli_print(&out, err);
@@ -105,22 +115,27 @@ static status run(const cli_arguments *arguments, error_message *err)
         TRY(text_parse_double(cli_value(arguments, "--backward-split"), "--backward-split", 0, 1,
                               &info.backward_split, err));
     }
+    TRY(cli_read_gaps(arguments, &info.gaps, err));
     TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
     status result = import_files(store, arguments, &info, &trace_id, err);
-    if (result == STATUS_OK) result = report(store, arguments, trace_id, err);
+    if (result == STATUS_OK)
+        result = report(store, arguments, trace_id, info.gaps == TRACE_GAPS_CHARGE, err);
     trace_store_close(store);
     return result;
 }
 
 const cli_command cli_command_import_csv = {
     .name = "import csv",
-    .synopsis = "FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] [--json]",
+    .synopsis = "FILE[.gz]... -o TRACE.db [--name NAME] [--backward-split X] "
+                "[--gaps charge|leave] [--json]",
     .summary = "imports a load trace in the native CSV format",
     .description =
         "Adds one trace, read from one or more files in the format dynmo-trace/1 (plain or gzip, - "
         "is standard input), to a store, which is made where it does not exist. Several files are "
         "parts of one trace: of its ranks, or one after another in time. A file that is malformed "
-        "leaves nothing in the store."
+        "leaves nothing in the store. Where rows say rank, start and span, the import ends with "
+        "the replay "
+        "of its first 64 iterations beside what was recorded."
         "\n\n"
         "The format: a line '# dynmo-trace/1'; lines '# key=value', of which source, device, "
         "embedding, head, tokens_per_microbatch and microbatches mean something; a row that names "
@@ -143,6 +158,7 @@ const cli_command cli_command_import_csv = {
              .argument = "X",
              .help = "Share of a full backward (BW) that replays take for the input gradient, "
                      "between 0 and 1. Default: a full backward stays one."},
+            CLI_GAPS_OPTION("leave, as busy_ns is what its writer measured"),
             {.name = "--json", .help = "Prints what was imported as one line of JSON."},
         },
     .operand_min = 1,

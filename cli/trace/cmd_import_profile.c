@@ -5,14 +5,13 @@
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/schedule/timeline_causes.h"
+#include "cli/trace/replay_output.h"
 #include "cli/version.h"
 #include "traces/import/import_kineto.h"
 #include "traces/store/catalog.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /// Reads the profiles that the operands name.
 ///
@@ -26,47 +25,6 @@ static status read_split(const cli_arguments *arguments, trace_info *info, error
     const char *text = cli_value(arguments, "--backward-split");
     if (text == NULL) return STATUS_OK;
     return text_parse_double(text, "--backward-split", 0, 1, &info->backward_split, err);
-}
-
-/// Above this, what replays say of the run is not what the run was.
-static const double ERROR_RATIO_MAX = 0.05;
-
-static bool keeps_gaps(const cli_arguments *arguments)
-{
-    const char *gaps = cli_value(arguments, "--gaps");
-    return gaps == NULL || strcmp(gaps, "charge") == 0;
-}
-
-static status check_gaps(const cli_arguments *arguments, error_message *err)
-{
-    const char *gaps = cli_value(arguments, "--gaps");
-    if (keeps_gaps(arguments) || strcmp(gaps, "leave") == 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "--gaps: '%.40s' is neither charge nor leave", gaps);
-}
-
-static int64_t replayed_ns(const trace_replay *replay, bool keeps_gaps)
-{
-    return keeps_gaps ? replay->replayed_ns : replay->compute_ns;
-}
-
-static double replay_error(const trace_replay *replay, bool keeps_gaps)
-{
-    if (replay->recorded_ns <= 0) return 0;
-    return (double)replayed_ns(replay, keeps_gaps) / (double)replay->recorded_ns - 1;
-}
-
-/// What most of the time went to that the replay lacks, or that it has twice.
-static const char *main_cause(const trace_replay *replay, bool keeps_gaps)
-{
-    int most = 0;
-    int64_t most_ns = -1;
-    for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
-        const int64_t ns = (keeps_gaps ? 0 : replay->charged_ns[gap]) + replay->outside_ns[gap];
-        if (ns <= most_ns) continue;
-        most = gap;
-        most_ns = ns;
-    }
-    return trace_gap_name((trace_gap)most);
 }
 
 static const char *naming_words(trace_naming naming)
@@ -118,37 +76,6 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
     json_end_object(writer);
 }
 
-/// Words as a key of JSON.
-static void put_gap(json_writer *writer, trace_gap gap, int64_t ns)
-{
-    char key[48];
-    snprintf(key, sizeof key, "%s", trace_gap_name(gap));
-    for (char *at = key; *at != '\0'; at++) {
-        if (*at == ' ') *at = '_';
-    }
-    json_put_int64(writer, key, ns);
-}
-
-static void write_replay_json(json_writer *writer, const trace_replay *replay, bool keeps_gaps)
-{
-    json_begin_object(writer);
-    json_put_int64(writer, "recorded_ns", replay->recorded_ns);
-    json_put_int64(writer, "replayed_ns", replayed_ns(replay, keeps_gaps));
-    json_put_double(writer, "error_ratio", replay_error(replay, keeps_gaps));
-    json_put_int64(writer, "compute_ns", replay->compute_ns);
-    json_put_int64(writer, "ranks_ns", replay->rank_ns);
-    for (int part = 0; part < 2; part++) {
-        const int64_t *gaps = part == 0 ? replay->charged_ns : replay->outside_ns;
-        json_write_key(writer, part == 0 ? "charged_ns" : "outside_ops_ns");
-        json_begin_object(writer);
-        for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
-            if (gaps[gap] > 0) put_gap(writer, (trace_gap)gap, gaps[gap]);
-        }
-        json_end_object(writer);
-    }
-    json_end_object(writer);
-}
-
 static void write_json(const trace_import *import, const trace_info *info, bool keeps_gaps,
                        const trace_recorded_timeline *timeline, text_buffer *out)
 {
@@ -175,7 +102,7 @@ static void write_json(const trace_import *import, const trace_info *info, bool 
     json_write_key(&writer, "timeline");
     cli_write_timeline_json(&writer, timeline);
     json_write_key(&writer, "replay");
-    write_replay_json(&writer, &import->replay, keeps_gaps);
+    cli_write_replay_json(&writer, &import->replay, keeps_gaps);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -283,42 +210,6 @@ static void write_clocks(const trace_import *import, text_buffer *out)
     }
 }
 
-static void write_gaps(const trace_replay *replay, const int64_t *gaps, const char *where,
-                       text_buffer *out)
-{
-    bool is_first = true;
-    for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
-        char text[32];
-        if (gaps[gap] == 0) continue;
-        text_duration(gaps[gap], text);
-        text_format(out, "%s %s %s (%.1f %%)", is_first ? where : ",",
-                    trace_gap_name((trace_gap)gap), text,
-                    100.0 * (double)gaps[gap] / (double)replay->rank_ns);
-        is_first = false;
-    }
-    if (!is_first) text_append(out, "\n");
-}
-
-/// What was recorded beside its replay, and where the time went that is no compute.
-static void write_replay(const trace_replay *replay, bool keeps_gaps, text_buffer *out)
-{
-    char recorded[32];
-    char replayed[32];
-    char compute[32];
-    const double error_ratio = replay_error(replay, keeps_gaps);
-    text_duration(replay->recorded_ns, recorded);
-    text_duration(replayed_ns(replay, keeps_gaps), replayed);
-    text_duration(replay->compute_ns, compute);
-    text_format(out, "replay: %s, recorded %s: error %+.1f %%; compute alone %s\n", replayed,
-                recorded, 100 * error_ratio, compute);
-    write_gaps(replay, replay->charged_ns,
-               keeps_gaps ? "charged to ops:" : "left out of ops:", out);
-    write_gaps(replay, replay->outside_ns, keeps_gaps ? "outside ops:" : "left out:", out);
-    if (error_ratio >= -ERROR_RATIO_MAX && error_ratio <= ERROR_RATIO_MAX) return;
-    text_format(out, "warning: the replay is %+.1f %% off what was recorded, most by %s\n",
-                100 * error_ratio, main_cause(replay, keeps_gaps));
-}
-
 static void write_words(const trace_import *import, const trace_info *info, const char *path,
                         bool keeps_gaps, const trace_recorded_timeline *timeline, text_buffer *out)
 {
@@ -334,20 +225,20 @@ static void write_words(const trace_import *import, const trace_info *info, cons
     write_assumptions(import, info, out);
     write_clocks(import, out);
     if (import->rank_count > 1 && timeline->rank_count > 1) cli_write_timeline(out, timeline);
-    write_replay(&import->replay, keeps_gaps, out);
+    cli_write_replay(&import->replay, keeps_gaps, out);
 }
 
 static status print_report(const trace_import *import, const trace_info *info,
                            const cli_arguments *arguments, error_message *err)
 {
+    const bool keeps_gaps = info->gaps != TRACE_GAPS_LEAVE;
     text_buffer out = {0};
     trace_recorded_timeline timeline;
     timeline = trace_recorded_timeline_of(import->ops, import->op_count);
     if (cli_has(arguments, "--json")) {
-        write_json(import, info, keeps_gaps(arguments), &timeline, &out);
+        write_json(import, info, keeps_gaps, &timeline, &out);
     } else {
-        write_words(import, info, cli_value(arguments, "--output"), keeps_gaps(arguments),
-                    &timeline, &out);
+        write_words(import, info, cli_value(arguments, "--output"), keeps_gaps, &timeline, &out);
     }
     trace_recorded_timeline_free(&timeline);
     const status result = cli_print(&out, err);
@@ -367,6 +258,7 @@ static status store_import(const cli_arguments *arguments, const trace_import *i
     status result = trace_store_open(path, TRACE_WRITE, &store, err);
     if (result == STATUS_OK) result = trace_import_write(import, info, store, &trace_id, err);
     if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &stored, err);
+    stored.gaps = info->gaps;
     if (result == STATUS_OK) {
         result = print_report(import, &stored, arguments, err);
     }
@@ -393,8 +285,7 @@ static status run_importer(const cli_arguments *arguments, profile_reader read,
     info.name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
     info.tool_version = DYNMO_VERSION;
     TRY(read_split(arguments, &info, err));
-    TRY(check_gaps(arguments, err));
-    info.leaves_gaps = !keeps_gaps(arguments);
+    TRY(cli_read_gaps(arguments, &info.gaps, err));
     if (cli_has(arguments, "--phase-map")) {
         TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
     }
@@ -456,10 +347,7 @@ const cli_command cli_command_import_kineto = {
              .argument = "X",
              .help = "Share of a full backward (BW) that replays take for the input gradient, "
                      "between 0 and 1. Default: a full backward stays one."},
-            {.name = "--gaps",
-             .argument = "charge|leave",
-             .help = "What becomes of time in which the device stood still or only communicated: "
-                     "charged to the op in which it fell (default), or left out of all."},
+            CLI_GAPS_OPTION("charge"),
             {.name = "--name",
              .argument = "NAME",
              .help = "Name of the trace. Default: the first file's, without its endings."},
@@ -521,10 +409,7 @@ const cli_command cli_command_import_nsys = {
              .argument = "X",
              .help = "Share of a full backward (BW) that replays take for the input gradient, "
                      "between 0 and 1. Default: a full backward stays one."},
-            {.name = "--gaps",
-             .argument = "charge|leave",
-             .help = "What becomes of time in which the device stood still or only communicated: "
-                     "charged to the op in which it fell (default), or left out of all."},
+            CLI_GAPS_OPTION("charge"),
             {.name = "--name",
              .argument = "NAME",
              .help = "Name of the trace. Default: the first file's, without its ending."},

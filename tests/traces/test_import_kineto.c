@@ -2,6 +2,7 @@
 /// together, idle time by its causes, and what stands in the store. Numbers are worked out by hand.
 #include "base/arena.h"
 #include "traces/import/import_kineto.h"
+#include "traces/import/import_replay.h"
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"
 #include "traces/store/recorded_timeline.h"
@@ -332,7 +333,7 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
         int64_t sum_ns = 0;
         arena *memory = arena_create(1 << 12);
         info.name = "run";
-        info.leaves_gaps = leaves == 1;
+        info.gaps = leaves == 1 ? TRACE_GAPS_LEAVE : TRACE_GAPS_DEFAULT;
         assert_int_equal(trace_store_open_memory(&store, NULL), STATUS_OK);
         assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
 
@@ -346,6 +347,14 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
         assert_int_equal(sum_ns, 214000 + (leaves == 1 ? 0 : 2000));
         assert_int_equal(trace_by_id(store, trace_id, memory, &info, NULL), STATUS_OK);
         assert_int_equal(info.has_gaps, leaves == 0);
+        // As stored: F of rank 1 at 20, 40-77 BW, 77-97, 97-134; then 134-164 on rank 0.
+        trace_replay replay;
+        assert_int_equal(trace_replay_of_store(store, &info, &replay, NULL), STATUS_OK);
+        assert_int_equal(replay.recorded_ns, 174000);
+        assert_int_equal(replay.replayed_ns, 164000);
+        assert_int_equal(replay.outside_ns[TRACE_GAP_WAITING], 66000);
+        assert_int_equal(replay.outside_ns[TRACE_GAP_COMMUNICATION], 8000);
+        assert_int_equal(replay.outside_ns[TRACE_GAP_HOST], 2000);
         assert_int_equal(info.outside_ns, leaves == 1 ? 0 : 884000);
         trace_reader_close(reader);
         trace_store_close(store);

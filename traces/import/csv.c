@@ -444,6 +444,11 @@ static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
         (int)numbers[COLUMN_ITERATION], (int)numbers[COLUMN_LAYER],
         numbers[COLUMN_MICROBATCH] < 0 ? TRACE_MEAN : (int)numbers[COLUMN_MICROBATCH]);
     *trace_load_time(&load, (int)row->phase) = numbers[COLUMN_BUSY];
+    // A recompute runs inside the span of its backward.
+    if (numbers[COLUMN_SPAN] >= 0 && csv->info.gaps == TRACE_GAPS_CHARGE) {
+        const bool is_inside = row->phase == TRACE_OP_RECOMPUTE;
+        *trace_load_charge(&load, (int)row->phase) = is_inside ? 0 : numbers[COLUMN_SPAN];
+    }
     if (row->phase == TRACE_OP_BACKWARD) csv->has_full_backward = true;
     load.communication_ns = numbers[COLUMN_COMMUNICATION];
     load.span_ns = numbers[COLUMN_SPAN];

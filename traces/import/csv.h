@@ -26,7 +26,7 @@ typedef struct trace_csv trace_csv;
 
 /// Begins a trace.
 ///
-/// @param info name, tool_version and backward_split count; the files give the rest
+/// @param info name, tool_version, backward_split and gaps count; the files give the rest
 /// @param csv  owned by the caller; ends with trace_csv_finish or trace_csv_abort
 status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **csv,
                        error_message *err);

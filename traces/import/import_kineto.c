@@ -479,7 +479,7 @@ status trace_import_write(const trace_import *import, const trace_info *info, tr
     made.recorded_by = import->recorded_by;
     TRY(trace_writer_begin(store, &made, &writer, err));
     if (trace_id != NULL) *trace_id = trace_writer_id(writer);
-    const status result = write_all(import, !info->leaves_gaps, writer, err);
+    const status result = write_all(import, info->gaps != TRACE_GAPS_LEAVE, writer, err);
     if (result != STATUS_OK) {
         trace_writer_abort(writer);
         return result;

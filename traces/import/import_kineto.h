@@ -62,7 +62,7 @@ void trace_import_free(trace_import *import); ///< zero-initialised is allowed
 
 /// Writes loads, timeline and clocks as one trace and completes it; nothing stays on failure.
 ///
-/// @param info name, tool_version, backward_split and leaves_gaps count, the rest comes from the
+/// @param info name, tool_version, backward_split and gaps count, the rest comes from the
 ///             files
 /// @param trace_id out, may be NULL
 status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,

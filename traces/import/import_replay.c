@@ -1,10 +1,13 @@
 #include "traces/import/import_replay.h"
 
 #include "base/arena.h"
+#include "traces/store/catalog.h"
 #include "traces/store/op_index.h"
+#include "traces/store/reader.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 /// An op of a layer as it is played.
 typedef struct play {
@@ -233,4 +236,90 @@ void trace_import_replay(trace_import *import, trace_window **windows)
     free(plays);
     add_empty_iterations(import);
     sum_gaps(import);
+}
+
+/// A stored op: what lies in the time of the op before it on its rank is that one's.
+static play stored_play(const trace_op_index *index, const trace_op *op, int64_t *covered_ns,
+                        trace_replay *replay)
+{
+    const trace_op *producer = trace_op_producer(index, op);
+    const bool is_remote = producer != NULL && producer->rank != op->rank;
+    const int64_t free_ns = *covered_ns == INT64_MIN ? op->begin_ns : *covered_ns;
+    const int64_t begin_ns = op->begin_ns > free_ns ? op->begin_ns : free_ns;
+    const int64_t wall_ns = op->end_ns > begin_ns ? op->end_ns - begin_ns : 0;
+    play made = {.producer = -1, .end_ns = -1};
+    if (op->kind > TRACE_OP_RECOMPUTE) return made;
+    if (is_remote) made.producer = producer - index->ops;
+    made.charge_ns = wall_ns;
+    made.busy_ns = op->busy_ns >= 0 ? op->busy_ns : wall_ns;
+    if (is_remote && producer->end_ns > free_ns) {
+        const int64_t there_ns = producer->end_ns < begin_ns ? producer->end_ns : begin_ns;
+        replay->outside_ns[TRACE_GAP_WAITING] += there_ns - free_ns;
+        replay->outside_ns[TRACE_GAP_COMMUNICATION] += begin_ns - there_ns;
+    } else {
+        replay->outside_ns[TRACE_GAP_HOST] += begin_ns - free_ns;
+    }
+    if (wall_ns > made.busy_ns) replay->charged_ns[TRACE_GAP_HOST] += wall_ns - made.busy_ns;
+    if (begin_ns + wall_ns > *covered_ns) *covered_ns = begin_ns + wall_ns;
+    return made;
+}
+
+/// One iteration of stored ops, by rank and begin.
+static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
+{
+    trace_op_index index;
+    play *plays = memory_array((size_t)count + 1, sizeof *plays);
+    lane *lanes = memory_array((size_t)count + 1, sizeof *lanes);
+    int64_t first_ns = INT64_MAX;
+    int64_t last_ns = INT64_MIN;
+    int64_t covered_ns = INT64_MIN;
+    int lane_count = 0;
+    trace_op_index_create(ops, count, &index);
+    for (int op = 0; op < count; op++) {
+        const bool is_first = op == 0 || ops[op].rank != ops[op - 1].rank;
+        if (is_first) covered_ns = INT64_MIN;
+        if (is_first) lanes[lane_count++].next = op;
+        lanes[lane_count - 1].end = op + 1;
+        plays[op] = stored_play(&index, &ops[op], &covered_ns, replay);
+        if (ops[op].kind > TRACE_OP_RECOMPUTE) continue;
+        if (ops[op].begin_ns < first_ns) first_ns = ops[op].begin_ns;
+        if (ops[op].end_ns > last_ns) last_ns = ops[op].end_ns;
+    }
+    if (first_ns <= last_ns) {
+        lane *again = memory_array((size_t)count + 1, sizeof *again);
+        memcpy(again, lanes, (size_t)lane_count * sizeof *lanes);
+        replay->recorded_ns += last_ns - first_ns;
+        replay->rank_ns += (last_ns - first_ns) * lane_count;
+        replay->replayed_ns += play_lanes(lanes, lane_count, plays, false);
+        for (int op = 0; op < count; op++) {
+            plays[op].end_ns = -1;
+        }
+        replay->compute_ns += play_lanes(again, lane_count, plays, true);
+        free(again);
+    }
+    trace_op_index_free(&index);
+    free(lanes);
+    free(plays);
+}
+
+status trace_replay_of_store(trace_store *store, const trace_info *info, trace_replay *replay,
+                             error_message *err)
+{
+    trace_reader *reader = NULL;
+    int iteration = -1;
+    *replay = (trace_replay){0};
+    TRY(trace_reader_open(store, info->trace_id, TRACE_COLUMNS_MEAN, &reader, err));
+    status result = trace_reader_next_sample(reader, iteration, &iteration, err);
+    for (int played = 0; result == STATUS_OK && iteration >= 0; played++) {
+        arena *memory = arena_create(1 << 16);
+        trace_op *ops = NULL;
+        int count = 0;
+        result = trace_ops(store, info->trace_id, iteration, memory, &ops, &count, err);
+        if (result == STATUS_OK) replay_stored(ops, count, replay);
+        arena_destroy(memory);
+        if (played + 1 == TRACE_REPLAYED_ITERATIONS_MAX || result != STATUS_OK) break;
+        result = trace_reader_next_sample(reader, iteration, &iteration, err);
+    }
+    trace_reader_close(reader);
+    return result;
 }

@@ -41,6 +41,14 @@ typedef enum trace_known {
 const char *trace_source_kind_name(trace_source_kind kind); ///< "csv", "kineto", ...
 const char *trace_known_name(trace_known known);            ///< "unknown", "measured", ...
 
+/// What an import does with time in which the device stood still or only communicated.
+typedef enum trace_gaps {
+    TRACE_GAPS_DEFAULT, ///< profiles: charge; a CSV, whose busy_ns is what its writer measured:
+                        ///< leave
+    TRACE_GAPS_CHARGE,  ///< ops are charged for what fell in them
+    TRACE_GAPS_LEAVE    ///< ops cost their compute alone
+} trace_gaps;
+
 /// A trace as a whole. Start from trace_info_default and fill by name. Strings are borrowed for the
 /// call by trace_writer_begin, and from the arena where the store answers with one.
 typedef struct trace_info {
@@ -57,7 +65,7 @@ typedef struct trace_info {
     double backward_split; // in [0, 1]: the share of a full backward that readers take for B; the
                            // embedding has no B, all of it is W. Negative: no assumption, a full
                            // backward stays one
-    bool leaves_gaps;      // of an import: ops cost their compute alone; its gaps are not kept
+    trace_gaps gaps;       // of an import
     bool has_split;        // out: no full backward was put
     trace_known times;     // how the quantities are known
     trace_known split;
