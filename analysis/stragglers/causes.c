@@ -39,16 +39,6 @@ static bool is_collection(const char *name)
     return strcmp(name, "gc") == 0 || strstr(name, "garbage") != NULL;
 }
 
-static bool is_held_up(const finding *of, int step, int op, double *expected_ns)
-{
-    const trace_op *each = &of->run->steps[step].ops[op];
-    const int kind = ana_work_kind(each);
-    if (kind < 0) return false;
-    *expected_ns = ana_work_expected_ns(&of->times, step, op);
-    const double own_ns = (double)of->run->steps[step].own_ns[op];
-    return *expected_ns > 0 && own_ns > *expected_ns * (1 + of->times.rest_limit[kind]);
-}
-
 /// By what an op's own time is multiplied where a cause is mended.
 static double mended(const finding *of, ana_cause_kind cause, int step, int op)
 {
@@ -56,7 +46,6 @@ static double mended(const finding *of, ana_cause_kind cause, int step, int op)
     const trace_op *each = &run->steps[step].ops[op];
     const int kind = ana_work_kind(each);
     const double own_ns = (double)run->steps[step].own_ns[op];
-    double expected_ns = 0;
     switch (cause) {
     case ANA_CAUSE_WORKER:
         return kind >= 0 && of->is_slow[each->rank] ? 1 / of->times.factor[each->rank] : 1;
@@ -71,7 +60,8 @@ static double mended(const finding *of, ana_cause_kind cause, int step, int op)
     }
     case ANA_CAUSE_HOST:
         if (is_collection(run->table->names[each->name - 1])) return 0;
-        return is_held_up(of, step, op, &expected_ns) ? expected_ns / own_ns : 1;
+        if (!ana_work_is_held_up(&of->times, step, op)) return 1;
+        return ana_work_expected_ns(&of->times, step, op) / own_ns;
     default: {
         const int link = each->rank * run->table->name_count + each->name - 1;
         const double ideal_ns = (double)run->ideal_ns[each->name - 1];
@@ -312,14 +302,13 @@ static bool find_pauses(finding *of, char *evidence)
         delayed_ns += (double)(of->slowdowns->steps[step].delayed_ns -
                                of->slowdowns->steps[step].replayed_ns);
         for (int op = 0; op < each->op_count; op++) {
-            double expected_ns = 0;
             of->work_count += ana_work_kind(&each->ops[op]) >= 0;
             if (is_collection(of->run->table->names[each->ops[op].name - 1])) {
                 collected_ns += (double)each->own_ns[op];
             }
-            if (!is_held_up(of, step, op, &expected_ns)) continue;
+            if (!ana_work_is_held_up(&of->times, step, op)) continue;
             of->held_up_count++;
-            of->held_up_ns += (double)each->own_ns[op] - expected_ns;
+            of->held_up_ns += (double)each->own_ns[op] - ana_work_expected_ns(&of->times, step, op);
         }
     }
     char delayed[32];
@@ -337,60 +326,66 @@ static bool find_pauses(finding *of, char *evidence)
     return true;
 }
 
-/// Median travel of what every worker and name shares with others, against all that share it.
+/// Median travel of what workers share under one name. @param medians_ns [worker_count] out
+static void find_travel(const ana_op_run *run, int name, double *medians_ns)
+{
+    double *values = memory_array((size_t)run->table->op_count + 1, sizeof *values);
+    int *places = memory_array((size_t)run->worker_count + 2, sizeof *places);
+    for (int64_t op = 0; op < run->table->op_count; op++) {
+        const trace_op *each = &run->table->ops[op];
+        if (each->name == name + 1) places[each->rank + 2]++;
+    }
+    for (int worker = 2; worker <= run->worker_count; worker++) {
+        places[worker] += places[worker - 1];
+    }
+    for (int step = 0; step < run->step_count; step++) {
+        const ana_op_step *each = &run->steps[step];
+        for (int op = 0; op < each->op_count; op++) {
+            if (each->ops[op].name != name + 1) continue;
+            values[places[each->ops[op].rank + 1]++] = (double)each->own_ns[op];
+        }
+    }
+    for (int worker = 0; worker < run->worker_count; worker++) {
+        medians_ns[worker] =
+            ana_lower_median(values + places[worker], places[worker + 1] - places[worker]);
+    }
+    free(values);
+    free(places);
+}
+
+/// Travel of what every worker and name shares with others, against all that share it.
 static bool find_links(finding *of, char *evidence)
 {
     const ana_op_run *run = of->run;
     const int names = run->table->name_count;
-    double *values = memory_array((size_t)run->table->op_count + 1, sizeof *values);
-    int *places = memory_array((size_t)run->worker_count + 1, sizeof *places);
-    int *filled = memory_array((size_t)run->worker_count + 1, sizeof *filled);
+    double *medians_ns = memory_array((size_t)run->worker_count, sizeof *medians_ns);
     double slowest = 0;
     int slowest_link = 0;
     int count = 0;
+    char ideal[32];
     of->is_slow_link =
         arena_array(of->memory, (size_t)run->worker_count * (size_t)names, sizeof(bool));
     for (int name = 0; name < names; name++) {
         const double ideal_ns = (double)run->ideal_ns[name];
         if (!ana_op_is_shared(run->table->kinds[name]) || ideal_ns <= 0) continue;
-        memset(places, 0, ((size_t)run->worker_count + 1) * sizeof *places);
-        for (int64_t op = 0; op < run->table->op_count; op++) {
-            const trace_op *each = &run->table->ops[op];
-            if (each->name == name + 1) places[each->rank + 1]++;
-        }
+        find_travel(run, name, medians_ns);
         for (int worker = 0; worker < run->worker_count; worker++) {
-            places[worker + 1] += places[worker];
-            filled[worker] = places[worker];
-        }
-        for (int step = 0; step < run->step_count; step++) {
-            const ana_op_step *each = &run->steps[step];
-            for (int op = 0; op < each->op_count; op++) {
-                if (each->ops[op].name != name + 1) continue;
-                values[filled[each->ops[op].rank]++] = (double)each->own_ns[op];
-            }
-        }
-        for (int worker = 0; worker < run->worker_count; worker++) {
-            const double median_ns =
-                ana_lower_median(values + places[worker], places[worker + 1] - places[worker]);
-            const bool is_slow = median_ns > link_factor_min * ideal_ns;
-            of->is_slow_link[worker * names + name] = is_slow;
-            count += is_slow;
-            if (median_ns / ideal_ns <= slowest) continue;
-            slowest = median_ns / ideal_ns;
+            const double factor = medians_ns[worker] / ideal_ns;
+            of->is_slow_link[worker * names + name] = factor > link_factor_min;
+            count += factor > link_factor_min;
+            if (factor <= slowest) continue;
+            slowest = factor;
             slowest_link = worker * names + name;
         }
     }
     const int worker = slowest_link / names;
-    char ideal[32];
     text_duration(run->ideal_ns[slowest_link % names], ideal);
     snprintf(evidence, EVIDENCE_BYTES,
              "%s of replica %d, stage %d travels %.1f times as long as the median of all, %s; %d "
-             "worker and kind pairs take more than %g times",
+             "pairs of worker and kind take more than %g times",
              run->table->names[slowest_link % names], worker / run->stage_count,
              worker % run->stage_count, slowest, ideal, count, link_factor_min);
-    free(values);
-    free(places);
-    free(filled);
+    free(medians_ns);
     return count > 0;
 }
 

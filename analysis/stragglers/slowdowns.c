@@ -180,62 +180,67 @@ ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
     return steps;
 }
 
+/// Room for everything that is found.
+static ana_slowdowns carve(const ana_op_run *run, arena *memory)
+{
+    const size_t steps = (size_t)run->step_count;
+    const size_t kinds = (size_t)run->kind_count;
+    const size_t stages = (size_t)run->stage_count;
+    const size_t replicas = (size_t)run->replica_count;
+    const size_t workers = (size_t)run->worker_count;
+    return (ana_slowdowns){
+        .steps = ana_straggler_steps(run, memory),
+        .by_kind = arena_array(memory, kinds, sizeof(double)),
+        .by_stage = arena_array(memory, stages, sizeof(double)),
+        .by_replica = arena_array(memory, replicas, sizeof(double)),
+        .by_worker = arena_array(memory, workers, sizeof(double)),
+        .step_by_kind = arena_array(memory, steps * kinds, sizeof(double)),
+        .step_by_stage = arena_array(memory, steps * stages, sizeof(double)),
+        .step_by_replica = arena_array(memory, steps * replicas, sizeof(double)),
+        .is_slow = arena_array(memory, workers, sizeof(bool)),
+    };
+}
+
 void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns)
 {
+    ana_slowdowns found = carve(run, memory);
     const struct {
         part part;
         int count;
-    } parts[] = {{PART_ALL, 1},
-                 {PART_NONE, 1},
-                 {PART_KIND, run->kind_count},
-                 {PART_STAGE, run->stage_count},
-                 {PART_REPLICA, run->replica_count},
-                 {PART_WORKER, run->worker_count}};
+        double *sums;  // [count]
+        double *steps; // [step_count][count], or NULL
+    } parts[] = {{PART_ALL, 1, &found.slowdown, NULL},
+                 {PART_NONE, 1, NULL, NULL},
+                 {PART_KIND, run->kind_count, found.by_kind, found.step_by_kind},
+                 {PART_STAGE, run->stage_count, found.by_stage, found.step_by_stage},
+                 {PART_REPLICA, run->replica_count, found.by_replica, found.step_by_replica},
+                 {PART_WORKER, run->worker_count, found.by_worker, NULL}};
     enum { PARTS = sizeof parts / sizeof parts[0] };
-    int first[PARTS + 1] = {0};
-    for (int each = 0; each < PARTS; each++) {
-        first[each + 1] = first[each] + parts[each].count;
-    }
-    const int count = first[PARTS];
-    const size_t steps = (size_t)run->step_count;
-    supposition *what = memory_array((size_t)count, sizeof *what);
-    int64_t *lengths = memory_array(steps * (size_t)count, sizeof *lengths);
-    ana_slowdowns found = {
-        .steps = ana_straggler_steps(run, memory),
-        .by_kind = arena_array(memory, (size_t)run->kind_count, sizeof(double)),
-        .by_stage = arena_array(memory, (size_t)run->stage_count, sizeof(double)),
-        .by_replica = arena_array(memory, (size_t)run->replica_count, sizeof(double)),
-        .by_worker = arena_array(memory, (size_t)run->worker_count, sizeof(double)),
-        .step_by_kind = arena_array(memory, steps * (size_t)run->kind_count, sizeof(double)),
-        .step_by_stage = arena_array(memory, steps * (size_t)run->stage_count, sizeof(double)),
-        .step_by_replica = arena_array(memory, steps * (size_t)run->replica_count, sizeof(double)),
-        .is_slow = arena_array(memory, (size_t)run->worker_count, sizeof(bool)),
-    };
-    double *const sums[PARTS] = {&found.slowdown,  NULL,           found.by_kind, found.by_stage,
-                                 found.by_replica, found.by_worker};
-    double *const by_step[PARTS] = {
-        NULL, NULL, found.step_by_kind, found.step_by_stage, found.step_by_replica, NULL};
+    const int most =
+        2 + run->kind_count + run->stage_count + run->replica_count + run->worker_count;
+    supposition *what = memory_array((size_t)most, sizeof *what);
+    int64_t *lengths = memory_array((size_t)run->step_count * (size_t)most, sizeof *lengths);
+    double sums_ns[3] = {0}; // recorded, replayed, ideal
+    int count = 0;
     for (int each = 0; each < PARTS; each++) {
         for (int which = 0; which < parts[each].count; which++) {
-            what[first[each] + which] = (supposition){parts[each].part, which};
+            what[count++] = (supposition){parts[each].part, which};
         }
     }
     suppose(run, what, count, NULL, lengths);
-    for (int each = 0; each < PARTS; each++) {
-        if (sums[each] == NULL) continue;
-        take_ratios(run, lengths, count, first[each], parts[each].count, sums[each], by_step[each]);
+    for (int each = 0, first = 0; each < PARTS; first += parts[each++].count) {
+        if (parts[each].sums == NULL) continue;
+        take_ratios(run, lengths, count, first, parts[each].count, parts[each].sums,
+                    parts[each].steps);
     }
-    double recorded_ns = 0;
-    double replayed_ns = 0;
-    double ideal_ns = 0;
     for (int step = 0; step < run->step_count; step++) {
-        recorded_ns += (double)found.steps[step].recorded_ns;
-        replayed_ns += (double)found.steps[step].replayed_ns;
-        ideal_ns += (double)found.steps[step].ideal_ns;
+        sums_ns[0] += (double)found.steps[step].recorded_ns;
+        sums_ns[1] += (double)found.steps[step].replayed_ns;
+        sums_ns[2] += (double)found.steps[step].ideal_ns;
     }
-    found.launch_slowdown = ratio(recorded_ns, replayed_ns);
+    found.launch_slowdown = ratio(sums_ns[0], sums_ns[1]);
     mark_slow(run, &found);
-    take_shares(run, replayed_ns, ideal_ns, &found);
+    take_shares(run, sums_ns[1], sums_ns[2], &found);
     free(what);
     free(lengths);
     *slowdowns = found;

@@ -233,6 +233,15 @@ double ana_work_expected_ns(const ana_work_times *times, int step, int op)
     return *mean_of(times, each) * times->factor[each->rank] * times->steps[step].length[group];
 }
 
+bool ana_work_is_held_up(const ana_work_times *times, int step, int op)
+{
+    const int kind = ana_work_kind(&times->run->steps[step].ops[op]);
+    if (kind < 0) return false;
+    const double expected_ns = ana_work_expected_ns(times, step, op);
+    const double own_ns = (double)times->run->steps[step].own_ns[op];
+    return expected_ns > 0 && own_ns > expected_ns * (1 + times->rest_limit[kind]);
+}
+
 /// Scatter of the rest of all ops but those held up, which its median does not see.
 static void find_limits(ana_work_times *times, arena *memory)
 {
@@ -274,8 +283,10 @@ static int find_pairs(const ana_work_times *times, int step, pair *pairs)
         const int op = times->steps[step].ops[each];
         const trace_op *this = &of->ops[op];
         const int kind = ana_work_kind(this);
+        const int group = times->steps[step].group[op];
         if (kind > 1 || this->layer != (kind == 0 ? 0 : times->part_count - 1)) continue;
-        const double ratio = ratio_of(times, step, op) / times->factor[this->rank];
+        double ratio = ratio_of(times, step, op) / times->factor[this->rank];
+        if (ana_work_is_held_up(times, step, op)) ratio = times->steps[step].length[group];
         // Groups are sorted: the k-th F and the k-th backward are of one microbatch.
         pair *into = &pairs[counts[kind]++];
         *(kind == 0 ? &into->forward : &into->backward) = ratio;

@@ -39,5 +39,8 @@ void ana_work_times_of(const ana_op_run *run, arena *memory, ana_work_times *tim
 /// What an op of a step would have taken with nothing but its part, worker and microbatch, ns.
 double ana_work_expected_ns(const ana_work_times *times, int step, int op);
 
+/// Whether an op took more than the limit of the rest; an op that is no work did not.
+bool ana_work_is_held_up(const ana_work_times *times, int step, int op);
+
 /// The lower median of values[count], which are reordered; 0 of none.
 double ana_lower_median(double *values, int count);

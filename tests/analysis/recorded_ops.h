@@ -23,6 +23,7 @@ typedef struct planted {
     int64_t pause_ns;      // before or inside an F, where one in pause_every of them is hit
     int pause_every;       // 0: none
     bool pause_is_inside;  // the op lasts longer; else it begins later
+    bool pause_is_named;   // and an op "gc" stands in the gap
     int slow_link_replica; // its messages from stage 1 to 2 take slow_link_ns; -1: none
     int64_t slow_link_ns;
     uint64_t seed;
@@ -48,17 +49,17 @@ enum { // names of ops, from 1
     NAME_GATHER,
     NAME_REDUCE,
     NAME_STEP,
-    NAME_COUNT = NAME_STEP
+    NAME_GC,
+    NAME_COUNT = NAME_GC
 };
 
 static const char *const planted_names[NAME_COUNT] = {
     "forward-compute", "backward-compute",  "forward-send",         "forward-recv", "backward-send",
-    "backward-recv",   "params-all-gather", "grads-reduce-scatter", "optimizer",
-};
+    "backward-recv",   "params-all-gather", "grads-reduce-scatter", "optimizer",    "gc"};
 static const trace_op_kind planted_kinds[NAME_COUNT] = {
-    TRACE_OP_FORWARD,      TRACE_OP_BACKWARD,      TRACE_OP_SEND_FORWARD,
-    TRACE_OP_RECV_FORWARD, TRACE_OP_SEND_BACKWARD, TRACE_OP_RECV_BACKWARD,
-    TRACE_OP_REPLICAS,     TRACE_OP_REPLICAS,      TRACE_OP_LOCAL,
+    TRACE_OP_FORWARD,       TRACE_OP_BACKWARD,      TRACE_OP_SEND_FORWARD, TRACE_OP_RECV_FORWARD,
+    TRACE_OP_SEND_BACKWARD, TRACE_OP_RECV_BACKWARD, TRACE_OP_REPLICAS,     TRACE_OP_REPLICAS,
+    TRACE_OP_LOCAL,         TRACE_OP_LOCAL,
 };
 
 enum { PLANT_CELLS = PLANT_STAGES * PLANT_MICROBATCHES };
@@ -173,6 +174,10 @@ static inline void plant_replica(const planted *run, int step, int replica, rng 
                           received_ns[forward], arrived_ns);
                 received_ns[forward] = arrived_ns;
             }
+            if (forward && run->pause_is_named && costs.pause_ns[cell] > 0) {
+                plant_put(table, step, replica, stage, NAME_GC, -1, begin_ns,
+                          begin_ns + costs.pause_ns[cell]);
+            }
             if (forward && !run->pause_is_inside) begin_ns += costs.pause_ns[cell];
             plant_put(table, step, replica, stage, forward ? NAME_FORWARD : NAME_BACKWARD,
                       (int)each.microbatch, begin_ns, end_ns);
@@ -189,7 +194,7 @@ static inline void plant_replica(const planted *run, int step, int replica, rng 
 /// The whole run. Everything is carved from memory.
 static inline trace_op_table plant(const planted *run, arena *memory)
 {
-    const int per_step = PLANT_REPLICAS * run->stage_count * (6 * PLANT_MICROBATCHES + 3);
+    const int per_step = PLANT_REPLICAS * run->stage_count * (7 * PLANT_MICROBATCHES + 3);
     trace_op_table table = {
         .replica_count = PLANT_REPLICAS,
         .stage_count = run->stage_count,

@@ -281,17 +281,30 @@ static void lengths_are_named_by_what_all_stages_say(void **state)
     }
 }
 
-static void pauses_are_named_in_front_of_ops_and_inside(void **state)
+static void pauses_are_named_in_front_of_ops_inside_and_as_ops(void **state)
 {
     (void)state;
     ana_causes causes;
-    for (int inside = 0; inside < 2; inside++) {
+    for (int way = 0; way < 3; way++) {
         planted how = planted_default();
-        how.pause_is_inside = inside == 1;
+        how.pause_is_inside = way == 1;
+        how.pause_is_named = way == 2;
         how.pause_every = 20;
         how.pause_ns = 40000000;
         assert_string_equal(named(&how, &causes), "pauses of the host");
     }
+}
+
+static void pauses_do_not_hide_lengths(void **state)
+{
+    (void)state;
+    ana_causes causes;
+    planted how = planted_default();
+    how.length_spread = 0.3;
+    how.pause_is_inside = true;
+    how.pause_every = 50;
+    how.pause_ns = 100000000;
+    assert_string_equal(named(&how, &causes), "pauses of the host,sequence lengths");
 }
 
 static void a_slow_link_is_named(void **state)
@@ -335,8 +348,9 @@ int main(void)
                                         open_memory, close_memory),
         cmocka_unit_test_setup_teardown(lengths_are_named_by_what_all_stages_say, open_memory,
                                         close_memory),
-        cmocka_unit_test_setup_teardown(pauses_are_named_in_front_of_ops_and_inside, open_memory,
-                                        close_memory),
+        cmocka_unit_test_setup_teardown(pauses_are_named_in_front_of_ops_inside_and_as_ops,
+                                        open_memory, close_memory),
+        cmocka_unit_test_setup_teardown(pauses_do_not_hide_lengths, open_memory, close_memory),
         cmocka_unit_test_setup_teardown(a_slow_link_is_named, open_memory, close_memory),
         cmocka_unit_test_setup_teardown(two_causes_are_named_by_gain, open_memory, close_memory),
         cmocka_unit_test_setup_teardown(collectives_in_another_order_wait_in_a_circle, open_memory,
