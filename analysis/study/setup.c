@@ -432,7 +432,6 @@ bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *bal
         .weight = balancing->weight,
         .policy = balancing->policy,
         .information = balancing->information,
-        .estimates_speed = balancing->estimates_speed,
         .migration = balancing->migration,
         .repack = balancing->repack.options,
         .slow_ranks = study->slow_ranks,

@@ -39,7 +39,6 @@ typedef struct ana_balancing {
     bal_policy policy;
     bal_weight weight;
     bal_information information;
-    bool estimates_speed;
     bal_migration_options migration;
     ana_repack repack;
     const char *packing; // of sequences, in place of the study's "dynamism"; NULL: as there

@@ -21,7 +21,6 @@ enum { ITERATIONS_MAX = 100000000 };
 static const char *const fill_names[] = {"fill"};
 static const char *const attention_names[] = {"flash", "unfused"};
 static const char *const step_names[] = {"barrier", "post-validation"};
-static const char *const speed_names[] = {"assumed", "estimated"};
 static const char *const unit_names[] = {"rank", "node"};
 static const char *const microbatch_names[] = {"keep", "choose"};
 
@@ -304,8 +303,6 @@ static const ana_study_key keys[] = {
     {"balancing.information", ANA_KEY_CHOICE, "what a decision looks at", NULL, 0,
      BAL_INFORMATION_COUNT - 1, BAL_INFORMATION_PROFILE, ROW(information),
      .names = bal_information_names},
-    {"balancing.speed", ANA_KEY_SWITCH, "estimated: slow ranks are told from heavy layers", NULL, 0,
-     1, 0, ROW(estimates_speed), .names = speed_names},
     {"balancing.migration", ANA_KEY_OBJECT, .help = "how layers move"},
     {"balancing.migration.slack", ANA_KEY_DOUBLE, "fewest bytes among plans this close", NULL, 0,
      10, -1, ROW(migration.slack_ratio)},

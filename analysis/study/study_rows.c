@@ -113,7 +113,6 @@ static const char *label_of(const ana_balancing *row, arena *memory)
         text_format(&label, " %s", bal_information_names[row->information]);
     }
     if (row->packing != NULL) text_format(&label, " packing %s", row->packing);
-    if (row->estimates_speed) text_append(&label, " speed");
     if (migration->slack_ratio > 0) text_format(&label, " slack %g", migration->slack_ratio);
     if (migration->relabels) text_append(&label, " relabel");
     if (migration->overlaps) text_append(&label, " overlap");

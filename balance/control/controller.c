@@ -75,12 +75,10 @@ static void allocate(bal_controller *made)
     const size_t stages = ranks * (size_t)made->chunk_count;
     made->memory = arena_create(1 << 16);
     made->decision_memory = arena_create(1 << 18);
-    made->trial_memory = arena_create(1 << 16);
     made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
     made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
     made->owner = arena_array(made->memory, layers, sizeof *made->owner);
     made->rank_of_layer = arena_array(made->memory, layers, sizeof *made->rank_of_layer);
-    made->stage_factor_ppb = arena_array(made->memory, stages, sizeof *made->stage_factor_ppb);
     made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
     made->peak_memory = arena_create(1 << 12);
     made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
@@ -92,8 +90,6 @@ static void allocate(bal_controller *made)
     }
     bal_layer_times_init(&made->times, options->layer_count, made->memory);
     bal_layer_sums_init(&made->sums, options->layer_count, made->memory);
-    bal_rank_speed_init(&made->speed, options->machine.rank_count, options->layer_count,
-                        made->memory);
     const bal_shadow_options shadow = {
         .balancer = options->balancer,
         .family = made->family,
@@ -142,7 +138,6 @@ void bal_controller_destroy(bal_controller *controller)
     if (controller == NULL) return;
     arena_destroy(controller->memory);
     arena_destroy(controller->decision_memory);
-    arena_destroy(controller->trial_memory);
     arena_destroy(controller->peak_memory);
     free(controller);
 }
@@ -196,54 +191,29 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
 
 /// Whether the model has changed before the iteration. The plan of the start was made for the
 /// first.
-///
-/// @param layers as far as ranks are told from layers, at the speed of a rank of factor 1
 static bool has_changed(bal_controller *controller, const bal_profile *profile,
                         const bal_layer_costs *layers)
 {
-    // What was learned of the ranks may have changed the layers where the source has not.
-    const bool differs = profile->changed || bal_controller_estimates_speed(controller);
-    if (profile->iteration == 0 || !differs) return false;
+    if (profile->iteration == 0 || !profile->changed) return false;
     if (controller->options.announces_changes) return profile->changed;
     return bal_change_detector_observe(&controller->detector, layers);
 }
 
-/// Fills times with a profile, without the speeds of the ranks that measured it.
-static status fill_times(bal_controller *controller, const bal_layer_costs *layers,
-                         error_message *err)
-{
-    TRY(bal_layer_times_fill(&controller->times, layers, err));
-    if (bal_controller_estimates_speed(controller)) {
-        bal_rank_speed_correct(&controller->speed, controller->rank_of_layer, &controller->times);
-    }
-    return STATUS_OK;
-}
-
-/// Learns from an iteration what later decisions need, and fills times with it.
-static status learn(bal_controller *controller, const bal_profile *profile, error_message *err)
-{
-    if (bal_controller_estimates_speed(controller)) {
-        TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
-        bal_rank_speed_observe(&controller->speed, &controller->times, controller->rank_of_layer);
-    }
-    return fill_times(controller, profile->layers, err);
-}
-
 /// Fills times and sums of the loads that a decision looks at, and the costs for the balancer.
-/// Needs times as learn leaves them.
+/// Needs times of the profile.
 static status look(bal_controller *controller, const bal_profile *profile, bal_layer_costs *layers,
                    error_message *err)
 {
     const bal_information information = controller->options.information;
     const bool looks_ahead = information == BAL_INFORMATION_FORESIGHT && profile->next != NULL;
     const bal_layer_costs *seen = looks_ahead ? profile->next : profile->layers;
-    if (looks_ahead) TRY(fill_times(controller, seen, err));
+    if (looks_ahead) TRY(bal_layer_times_fill(&controller->times, seen, err));
     bal_layer_sums_fill(&controller->sums, &controller->times);
     // An evaluator plays every microbatch as it was seen; all others weigh means, and those are at
     // hand.
-    const bool plays =
-        controller->options.balancer->evaluates && bal_controller_rank_factors(controller) == NULL;
-    *layers = plays ? *seen : bal_layer_times_costs(&controller->times, seen);
+    *layers = controller->options.balancer->evaluates
+                  ? *seen
+                  : bal_layer_times_costs(&controller->times, seen);
     return STATUS_OK;
 }
 
@@ -329,7 +299,6 @@ static status repack(bal_controller *controller, const bal_profile *profile,
         .schedule = options->schedule,
         .balancer = options->balancer,
         .before = &before,
-        .rank_time_factor_ppb = bal_controller_rank_factors(controller),
         .replica_count = options->replica_count,
         .start_load_ns = controller->start_load_ns,
         .start_rank_state_bytes = controller->start_rank_state_bytes,
@@ -407,10 +376,8 @@ static status follow_shadows(bal_controller *controller, const bal_profile *prof
         if (decision->was_asked) return STATUS_OK;
     }
     const bal_problem problem = bal_controller_problem(controller, layers);
-    const bal_shadow_view view = {.times = &controller->times,
-                                  .sums = &controller->sums,
-                                  .rank_factor_ppb = bal_controller_rank_factors(controller),
-                                  .problem = &problem};
+    const bal_shadow_view view = {
+        .times = &controller->times, .sums = &controller->sums, .problem = &problem};
     bal_controller_target target = {.problem = &problem, .reason = BAL_REASON_REGRET};
     TRY(bal_shadow_observe(&controller->shadow, &view, controller->decision_memory,
                            &target.first_layer, err));
@@ -423,9 +390,7 @@ static status follow_shadows(bal_controller *controller, const bal_profile *prof
 /// Whether every iteration is learned from, not only those that a decision looks at.
 static bool learns_always(const bal_controller *controller)
 {
-    const bal_controller_options *options = &controller->options;
-    if (options->policy.kind == BAL_POLICY_NEVER) return false;
-    return options->policy.kind == BAL_POLICY_SHADOW || bal_controller_estimates_speed(controller);
+    return controller->options.policy.kind == BAL_POLICY_SHADOW;
 }
 
 /// The decision itself, by the loads that times hold.
@@ -454,7 +419,7 @@ static status choose_action(bal_controller *controller, const bal_profile *profi
     bal_layer_costs layers = *profile->layers;
     const bool learns = !controller->options.balancer->is_static && learns_always(controller);
     if (learns) {
-        TRY(learn(controller, profile, err));
+        TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
         layers = bal_layer_times_costs(&controller->times, profile->layers);
     }
     const bool changed = has_changed(controller, profile, &layers);
@@ -463,7 +428,7 @@ static status choose_action(bal_controller *controller, const bal_profile *profi
     if (policy.kind != BAL_POLICY_SHADOW && !bal_policy_asks(policy, profile->iteration, changed)) {
         return STATUS_OK;
     }
-    if (!learns) TRY(fill_times(controller, profile->layers, err));
+    if (!learns) TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
     TRY(decide(controller, profile, decision, err));
     decision->changed = changed;
     return STATUS_OK;

@@ -26,7 +26,6 @@ typedef struct bal_controller_options {
     bal_information information; // what a decision looks at
     bool announces_changes;      // of the cost source; else a detector tells (policy.h)
     double change_ratio;         // of the detector
-    bool estimates_speed;        // tells slow ranks from heavy layers (rank_speed.h)
     bal_machine machine;         // rank_count: ranks of one replica when none is released
     const char *schedule;
     int chunk_count; // 0: the schedule's own

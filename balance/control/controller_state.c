@@ -43,45 +43,10 @@ bal_decision bal_controller_as_is(const bal_controller *controller)
     return decision;
 }
 
-bool bal_controller_estimates_speed(const bal_controller *controller)
-{
-    // Balancers without stages weigh layers alone, whatever the ranks do.
-    return controller->options.estimates_speed && !controller->options.balancer->owns_freely;
-}
-
-const int64_t *bal_controller_rank_factors(const bal_controller *controller)
-{
-    return bal_controller_estimates_speed(controller)
-               ? bal_rank_speed_factors_ppb(&controller->speed)
-               : NULL;
-}
-
-static void fill_stage_factors(bal_controller *controller, const int64_t *rank_factor_ppb)
-{
-    const bal_placed_partition plan = bal_controller_placed(controller, controller->first_layer);
-    for (int stage = 0; stage < bal_placed_stage_count(&plan); stage++) {
-        controller->stage_factor_ppb[stage] =
-            rank_factor_ppb[bal_placed_machine_rank(&plan, stage)];
-    }
-}
-
-/// The evaluator for problems of ranks with these factors, or the options' own.
-static const bal_evaluator *evaluator_at(bal_controller *controller, const int64_t *rank_factor_ppb)
-{
-    const bal_evaluator *inner = controller->options.evaluator;
-    if (inner == NULL || rank_factor_ppb == NULL) return inner;
-    controller->slowed = (bal_speed_evaluator){
-        .inner = inner, .rank_factor_ppb = rank_factor_ppb, .memory = controller->trial_memory};
-    controller->evaluator = bal_speed_evaluator_of(&controller->slowed);
-    return &controller->evaluator;
-}
-
 bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers)
 {
     const bal_controller_options *options = &controller->options;
     const bool owns_freely = options->balancer->owns_freely;
-    const int64_t *rank_factor_ppb = bal_controller_rank_factors(controller);
-    if (rank_factor_ppb != NULL) fill_stage_factors(controller, rank_factor_ppb);
     if (options->weight == BAL_WEIGHT_TIME_TRANSFER) fill_transfers(controller, layers);
     return (bal_problem){
         .layers = *layers,
@@ -97,11 +62,10 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
         .stage_inflight = controller->inflight,
         .rank_memory_bytes = controller->chunk_count > 1 ? controller->memory_cap : NULL,
         .rank_peaks = &controller->peaks,
-        .stage_time_factor_ppb = rank_factor_ppb != NULL ? controller->stage_factor_ppb : NULL,
         .current_first_layer =
             controller->is_started && !owns_freely ? controller->first_layer : NULL,
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,
-        .evaluator = evaluator_at(controller, rank_factor_ppb),
+        .evaluator = options->evaluator,
         .diffuser = options->diffuser,
     };
 }
@@ -110,8 +74,7 @@ int64_t bal_controller_estimate_ns(const bal_controller *controller,
                                    const bal_placed_partition *plan)
 {
     return bal_iteration_estimate_ns(&controller->sums, plan, controller->family,
-                                     controller->microbatch_count,
-                                     bal_controller_rank_factors(controller));
+                                     controller->microbatch_count);
 }
 
 void bal_controller_adopt_cuts(bal_controller *controller, const int *first_layer)
@@ -195,7 +158,6 @@ static status find_plan(bal_controller *controller, const bal_controller_target 
         .before = &before,
         .machine = &options->machine,
         .is_available = target->is_available,
-        .rank_time_factor_ppb = bal_controller_rank_factors(controller),
         .rank_unit = bal_repack_unit(&options->repack),
     };
     bal_migration_options migration = options->migration;

@@ -4,7 +4,6 @@
 #include "balance/control/controller.h"
 #include "balance/control/iteration_estimate.h"
 #include "balance/control/policy.h"
-#include "balance/control/rank_speed.h"
 #include "balance/control/shadow.h"
 #include "balance/costs/layer_costs.h"
 #include "balance/schedule/schedule.h"
@@ -16,28 +15,23 @@ struct bal_controller {
     int chunk_count;
     arena *memory;          // of the controller
     arena *decision_memory; // of one call
-    arena *trial_memory;    // of one call of the evaluator
     bal_change_detector detector;
-    bal_rank_speed speed;       // in use where it is to be estimated
-    bal_speed_evaluator slowed; // context of evaluator
-    bal_evaluator evaluator;    // the options' own at the speeds of the ranks
-    bal_shadow shadow;          // in use with BAL_POLICY_SHADOW
-    bal_layer_times times;      // of the loads that a decision looks at
-    bal_layer_sums sums;        // of times
+    bal_shadow shadow;     // in use with BAL_POLICY_SHADOW
+    bal_layer_times times; // of the loads that a decision looks at
+    bal_layer_sums sums;   // of times
     bool is_started;
 
-    int rank_count;            // places of the plan in force
-    int microbatch_count;      // of a replica under the plan in force
-    int *first_layer;          // [stage_count + 1]
-    int *machine_rank;         // [rank_count]
-    int *owner;                // [layer_count]; in use where the balancer owns freely
-    int *rank_of_layer;        // [layer_count] machine rank under the plan in force
-    int64_t *stage_factor_ppb; // [stage_count] scratch
-    int64_t *inflight;         // [stage_count] microbatches whose activations a stage holds
-    arena *peak_memory;        // of peaks
-    bal_rank_peaks peaks;      // what the chunks of each rank hold at once
-    int64_t *memory_cap;       // [rank_count] or NULL: not limited
-    int64_t *transfer_ns;      // [layer_count] over the slower of the links between neighbours
+    int rank_count;       // places of the plan in force
+    int microbatch_count; // of a replica under the plan in force
+    int *first_layer;     // [stage_count + 1]
+    int *machine_rank;    // [rank_count]
+    int *owner;           // [layer_count]; in use where the balancer owns freely
+    int *rank_of_layer;   // [layer_count] machine rank under the plan in force
+    int64_t *inflight;    // [stage_count] microbatches whose activations a stage holds
+    arena *peak_memory;   // of peaks
+    bal_rank_peaks peaks; // what the chunks of each rank hold at once
+    int64_t *memory_cap;  // [rank_count] or NULL: not limited
+    int64_t *transfer_ns; // [layer_count] over the slower of the links between neighbours
     int64_t bottleneck_ns;
     int64_t bottleneck_lower_bound_ns;
 
@@ -60,9 +54,6 @@ bal_decision bal_controller_as_is(const bal_controller *controller);
 /// What the balancer is asked about the plan in force. Borrows layers.
 bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_costs *layers);
 
-/// Time factors of the ranks, as far as they are told from the layers'; NULL: 1 each.
-const int64_t *bal_controller_rank_factors(const bal_controller *controller);
-
 /// The estimate for places and cuts, by the loads that the decision looks at.
 int64_t bal_controller_estimate_ns(const bal_controller *controller,
                                    const bal_placed_partition *plan);
@@ -82,9 +73,6 @@ typedef struct bal_controller_target {
 status bal_controller_move(bal_controller *controller, const bal_profile *profile,
                            const bal_controller_target *target, bal_decision *decision,
                            error_message *err);
-
-/// Whether slow ranks are told from heavy layers.
-bool bal_controller_estimates_speed(const bal_controller *controller);
 
 /// Takes cuts on the places in force, or owners, into force.
 void bal_controller_adopt_cuts(bal_controller *controller, const int *first_layer);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { PPB = 1000000000 };
-
 void bal_layer_sums_init(bal_layer_sums *sums, int layer_count, arena *memory)
 {
     const size_t entries = (size_t)layer_count + 1;
@@ -22,21 +20,12 @@ void bal_layer_sums_fill(bal_layer_sums *sums, const bal_layer_times *times)
     }
 }
 
-/// Time of the layers of one chunk of a place, at the speed of its rank.
+/// Time of the layers of one chunk of a place.
 static int64_t chunk_ns(const int64_t *before, const bal_placed_partition *plan, int place,
-                        int chunk, int64_t factor_ppb)
+                        int chunk)
 {
     const int stage = bal_placed_stage(plan, place, chunk);
-    const int64_t ns = before[plan->first_layer[stage + 1]] - before[plan->first_layer[stage]];
-    if (factor_ppb == PPB) return ns;
-    return (int64_t)(((bal_wide)ns * factor_ppb + PPB / 2) / PPB);
-}
-
-static int64_t factor_of(const bal_placed_partition *plan, int place,
-                         const int64_t *rank_factor_ppb)
-{
-    if (rank_factor_ppb == NULL) return PPB;
-    return rank_factor_ppb[plan->machine_rank != NULL ? plan->machine_rank[place] : place];
+    return before[plan->first_layer[stage + 1]] - before[plan->first_layer[stage]];
 }
 
 static int64_t saturated(bal_wide ns)
@@ -46,15 +35,14 @@ static int64_t saturated(bal_wide ns)
 
 /// All F, then all backwards: two flow shops, one after the other.
 static int64_t gpipe_ns(const bal_layer_sums *sums, const bal_placed_partition *plan,
-                        int microbatch_count, const int64_t *rank_factor_ppb)
+                        int microbatch_count)
 {
     bal_wide sum = 0;
     int64_t forward_max = 0;
     int64_t backward_max = 0;
     for (int place = 0; place < plan->rank_count; place++) {
-        const int64_t factor = factor_of(plan, place, rank_factor_ppb);
-        const int64_t forward = chunk_ns(sums->forward_before, plan, place, 0, factor);
-        const int64_t whole = chunk_ns(sums->time_before, plan, place, 0, factor);
+        const int64_t forward = chunk_ns(sums->forward_before, plan, place, 0);
+        const int64_t whole = chunk_ns(sums->time_before, plan, place, 0);
         sum += whole;
         if (forward > forward_max) forward_max = forward;
         if (whole - forward > backward_max) backward_max = whole - forward;
@@ -63,24 +51,22 @@ static int64_t gpipe_ns(const bal_layer_sums *sums, const bal_placed_partition *
 }
 
 int64_t bal_iteration_estimate_ns(const bal_layer_sums *sums, const bal_placed_partition *plan,
-                                  const bal_schedule_family *family, int microbatch_count,
-                                  const int64_t *rank_factor_ppb)
+                                  const bal_schedule_family *family, int microbatch_count)
 {
     if (strcmp(family->name, "gpipe") == 0) {
-        return gpipe_ns(sums, plan, microbatch_count, rank_factor_ppb);
+        return gpipe_ns(sums, plan, microbatch_count);
     }
     const int64_t *filling = family->has_split ? sums->forward_before : sums->time_before;
     bal_wide before = 0;
     bal_wide largest = 0;
     for (int place = 0; place < plan->rank_count; place++) {
-        const int64_t factor = factor_of(plan, place, rank_factor_ppb);
         bal_wide work = 0;
         for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
-            work += chunk_ns(sums->time_before, plan, place, chunk, factor);
+            work += chunk_ns(sums->time_before, plan, place, chunk);
         }
         const bal_wide ns = before + work * microbatch_count;
         if (ns > largest) largest = ns;
-        before += chunk_ns(filling, plan, place, 0, factor);
+        before += chunk_ns(filling, plan, place, 0);
     }
     return saturated(largest);
 }

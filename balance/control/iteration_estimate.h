@@ -38,9 +38,6 @@ void bal_layer_sums_fill(bal_layer_sums *sums, const bal_layer_times *times);
 
 /// The estimate.
 ///
-/// @param rank_factor_ppb [ranks of the machine] or NULL: times of a machine rank are multiplied by
-///                        it, parts per 10^9
 /// @return saturates at INT64_MAX / 4. Time O(stages), no allocation.
 int64_t bal_iteration_estimate_ns(const bal_layer_sums *sums, const bal_placed_partition *plan,
-                                  const bal_schedule_family *family, int microbatch_count,
-                                  const int64_t *rank_factor_ppb);
+                                  const bal_schedule_family *family, int microbatch_count);

@@ -57,7 +57,7 @@ static int64_t estimate(const bal_shadow *shadow, const bal_shadow_view *view,
 {
     const bal_placed_partition plan = bal_problem_placed(view->problem, first_layer);
     return bal_iteration_estimate_ns(sums, &plan, shadow->options.family,
-                                     view->problem->microbatch_count, view->rank_factor_ppb);
+                                     view->problem->microbatch_count);
 }
 
 /// Adds what not having taken the plan has cost in one iteration.
@@ -239,8 +239,7 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
             if (found == STATUS_OK) TRY(consider(shadow, best, first, memory, err));
             continue;
         }
-        TRY(bal_move_table_init(&chain, owner, NULL, shadow->options.machine->rank_count, load,
-                                NULL, memory, &table, err));
+        TRY(bal_move_table_init(&chain, owner, load, NULL, memory, &table, err));
         if (!bal_move_table_fixed(&table, stage_rank, first, &moved)) continue;
         TRY(consider(shadow, best, first, memory, err));
     }

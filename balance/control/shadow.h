@@ -77,11 +77,10 @@ void bal_shadow_init(bal_shadow *shadow, const bal_shadow_options *options, aren
 
 /// What the shadows are shown of an iteration. Borrowed for the call.
 typedef struct bal_shadow_view {
-    const bal_layer_times *times;   // as measured, at the speed of a rank of factor 1
-    const bal_layer_sums *sums;     // of times
-    const int64_t *rank_factor_ppb; // [ranks of the machine] or NULL: 1 each
-    const bal_problem *problem;     // what the balancer is asked, with the plan in force; its times
-                                    // are not read
+    const bal_layer_times *times; // as measured
+    const bal_layer_sums *sums;   // of times
+    const bal_problem *problem;   // what the balancer is asked, with the plan in force; its times
+                                  // are not read
 } bal_shadow_view;
 
 /// Looks at the iteration that has just ended and says whether to take a shadow's plan.

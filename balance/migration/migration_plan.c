@@ -177,6 +177,17 @@ static int64_t within_slack(int64_t value, double slack_ratio)
     return value + (int64_t)slack;
 }
 
+/// Load of a place, all its chunks together.
+static int64_t place_load(const search *at, const int *first_layer, int place)
+{
+    int64_t load = 0;
+    for (int chunk = 0; chunk < at->chunk_count; chunk++) {
+        const int stage = bal_chain_stage_of(&at->chain, place, chunk);
+        load += bal_chain_load(&at->chain, stage, first_layer[stage], first_layer[stage + 1]);
+    }
+    return load;
+}
+
 static status search_init(search *at)
 {
     const bal_problem *problem = at->question->problem;
@@ -198,12 +209,7 @@ static status search_init(search *at)
     TRY(fill_costs(at));
     int64_t bottleneck = 0;
     for (int place = 0; place < at->place_count; place++) {
-        int64_t load = 0;
-        for (int chunk = 0; chunk < at->chunk_count; chunk++) {
-            const int stage = bal_chain_stage_of(&at->chain, place, chunk);
-            load += bal_chain_load(&at->chain, stage, at->question->first_layer[stage],
-                                   at->question->first_layer[stage + 1]);
-        }
+        const int64_t load = place_load(at, at->question->first_layer, place);
         if (load > bottleneck) bottleneck = load;
     }
     at->load_max = within_slack(bottleneck, at->options->slack_ratio);
@@ -214,9 +220,8 @@ static status search_init(search *at)
 static status take_table(search *at, const int *first_layer)
 {
     at->is_pinned = first_layer != NULL;
-    return bal_move_table_init(&at->chain, at->owner, at->question->rank_time_factor_ppb,
-                               at->question->machine->rank_count, at->load_max, first_layer,
-                               at->memory, &at->table, at->err);
+    return bal_move_table_init(&at->chain, at->owner, at->load_max, first_layer, at->memory,
+                               &at->table, at->err);
 }
 
 /// What messages between neighbours of the pipeline take: one each way over every cut.
@@ -246,18 +251,6 @@ static bool is_same(const search *at, const candidate *one, const candidate *oth
                   (size_t)at->place_count * sizeof *one->machine_rank) == 0;
 }
 
-/// Load of a place, all its chunks together, if it is on a rank of the machine.
-static int64_t place_load(search *at, const int *first_layer, int place, int rank)
-{
-    int64_t load = 0;
-    for (int chunk = 0; chunk < at->chunk_count; chunk++) {
-        const int stage = bal_chain_stage_of(&at->chain, place, chunk);
-        load += bal_move_table_load(&at->table, stage, rank, first_layer[stage],
-                                    first_layer[stage + 1]);
-    }
-    return load;
-}
-
 /// Fills what a plan's cuts and ranks cost, from them and its migration. False if a load exceeds
 /// load_max.
 static bool measure(search *at, candidate *plan)
@@ -265,7 +258,7 @@ static bool measure(search *at, candidate *plan)
     bool is_within = true;
     plan->bottleneck_ns = 0;
     for (int place = 0; place < at->place_count; place++) {
-        const int64_t load = place_load(at, plan->first_layer, place, plan->machine_rank[place]);
+        const int64_t load = place_load(at, plan->first_layer, place);
         if (load > at->load_max) is_within = false;
         if (load > plan->bottleneck_ns) plan->bottleneck_ns = load;
     }
@@ -401,17 +394,10 @@ static void keep_groups(search *at, int *machine_rank)
 /// balancer's middle is looked at.
 static void fewest_of_pairs(search *at, candidate *plan, bool *is_found)
 {
-    bal_chain chain = at->chain;
-    int64_t *factor = arena_array(at->memory, (size_t)at->stage_count, sizeof *factor);
-    const int64_t *rank_factor = at->question->rank_time_factor_ppb;
-    for (int stage = 0; rank_factor != NULL && stage < at->stage_count; stage++) {
-        factor[stage] = rank_factor[plan->machine_rank[place_of(at, stage)]];
-    }
-    if (rank_factor != NULL) chain.stage_time_factor_ppb = factor;
     int64_t bytes = 0;
     error_message why = {0};
     const status found = bal_partition_pairs_moved_bytes(
-        &chain, at->owner, plan->machine_rank, at->load_max,
+        &at->chain, at->owner, plan->machine_rank, at->load_max,
         at->question->first_layer[at->place_count], at->memory, plan->first_layer, &bytes, &why);
     *is_found = found == STATUS_OK;
     return; // none, or too many to compare: the balancer's cuts remain
@@ -476,9 +462,8 @@ static void fill_assignment(search *at, const candidate *plan, const bool *may_u
         }
         for (int rank = 0; rank < ranks; rank++) {
             if (row[rank] == BAL_ASSIGNMENT_FORBIDDEN) continue;
-            const bool carries =
-                may_use[rank] &&
-                place_load(at, plan->first_layer, place_of(at, stage), rank) <= at->load_max;
+            const bool carries = may_use[rank] && place_load(at, plan->first_layer,
+                                                             place_of(at, stage)) <= at->load_max;
             row[rank] = carries ? row[rank] + all : BAL_ASSIGNMENT_FORBIDDEN;
         }
         for (int layer = begin; layer < end; layer++) {

@@ -39,9 +39,7 @@ typedef struct bal_migration_question {
     const int *first_layer;     // [stage_count + 1] the balancer's answer
     const bal_placed_partition *before; // in force; any number of places of the machine's ranks
     const bal_machine *machine;
-    const bool *is_available;            // [machine.rank_count] or NULL: all
-    const int64_t *rank_time_factor_ppb; // [machine.rank_count] or NULL: the time factors of the
-                                         // problem stay with their stages whatever rank they are on
+    const bool *is_available; // [machine.rank_count] or NULL: all
     int rank_unit; // ranks are used in groups of this many consecutive ones, whole or not at all;
                    // 0: 1
 } bal_migration_question;
@@ -65,8 +63,7 @@ typedef struct bal_migration_choice {
 /// all, and the fewest bytes decide. Where cuts differ from the balancer's, the evaluator must
 /// predict an iteration within the slack of that with the balancer's.
 ///
-/// With rank_time_factor_ppb a stage is only put on a rank that carries it within the slack. The
-/// plan in force is never kept by the hysteresis if it breaks a cap, or has another number of
+/// The plan in force is never kept by the hysteresis if it breaks a cap, or has another number of
 /// places.
 ///
 /// @return STATUS_INVALID if a count, an option, the cuts or the plan in force do not fit together,

@@ -9,20 +9,13 @@
 
 enum { UNREACHED = -1 };
 
-/// First and last places of the cuts where every stage is on the fastest rank: no plan leaves them.
-static status find_places(bal_move_table *at, int rank_count, arena *memory, error_message *err)
+/// First and last places of the cuts: no plan leaves them.
+static status find_places(bal_move_table *at, arena *memory, error_message *err)
 {
-    bal_chain fastest = at->chain;
-    fastest.transfer_ns = NULL; // transfers only narrow the places
-    for (int stage = 0; at->factor != NULL && stage < fastest.stage_count; stage++) {
-        at->factor[stage] = INT64_MAX;
-        for (int rank = 0; rank < rank_count; rank++) {
-            const int64_t factor = at->rank_time_factor_ppb[rank];
-            if (factor < at->factor[stage]) at->factor[stage] = factor;
-        }
-    }
-    TRY(bal_partition_latest(&fastest, at->load_max, NULL, at->latest, err));
-    return bal_partition_earliest(&fastest, at->load_max, memory, at->earliest, err);
+    bal_chain chain = at->chain;
+    chain.transfer_ns = NULL; // transfers only narrow the places
+    TRY(bal_partition_latest(&chain, at->load_max, NULL, at->latest, err));
+    return bal_partition_earliest(&chain, at->load_max, memory, at->earliest, err);
 }
 
 static void carve(bal_move_table *at, arena *memory)
@@ -36,28 +29,20 @@ static void carve(bal_move_table *at, arena *memory)
     at->queue = arena_array(memory, width, sizeof *at->queue);
     at->value = arena_array(memory, width, sizeof *at->value);
     at->next_value = arena_array(memory, width, sizeof *at->next_value);
-    if (at->rank_time_factor_ppb != NULL) {
-        at->factor = arena_array(memory, cuts, sizeof *at->factor);
-        at->chain.stage_time_factor_ppb = at->factor;
-    }
 }
 
-status bal_move_table_init(const bal_chain *chain, const int *owner,
-                           const int64_t *rank_time_factor_ppb, int rank_count, int64_t load_max,
+status bal_move_table_init(const bal_chain *chain, const int *owner, int64_t load_max,
                            const int *pinned, arena *memory, bal_move_table *table,
                            error_message *err)
 {
-    bal_move_table made = {.chain = *chain,
-                           .owner = owner,
-                           .rank_time_factor_ppb = rank_time_factor_ppb,
-                           .load_max = load_max};
+    bal_move_table made = {.chain = *chain, .owner = owner, .load_max = load_max};
     const int cuts = chain->stage_count + 1;
     carve(&made, memory);
     if (pinned != NULL) {
         memcpy(made.earliest, pinned, (size_t)cuts * sizeof *pinned);
         memcpy(made.latest, pinned, (size_t)cuts * sizeof *pinned);
     } else {
-        TRY(find_places(&made, rank_count, memory, err));
+        TRY(find_places(&made, memory, err));
     }
     for (int cut = 0; cut < cuts; cut++) {
         made.row[cut + 1] = made.row[cut] + (size_t)(made.latest[cut] - made.earliest[cut] + 1);
@@ -65,12 +50,6 @@ status bal_move_table_init(const bal_chain *chain, const int *owner,
     made.choice = arena_array(memory, made.row[cuts], sizeof *made.choice);
     *table = made;
     return STATUS_OK;
-}
-
-int64_t bal_move_table_load(bal_move_table *table, int stage, int rank, int begin, int end)
-{
-    if (table->factor != NULL) table->factor[stage] = table->rank_time_factor_ppb[rank];
-    return bal_chain_load(&table->chain, stage, begin, end);
 }
 
 /// Whether a stage may own [begin, end), transfers aside: never true for a longer run where it is
@@ -120,7 +99,6 @@ static void add_stage(bal_move_table *at, int stage, int rank, const int64_t *va
     int head = 0;
     int tail = 0;
     int entering = at->earliest[stage];
-    if (at->factor != NULL) at->factor[stage] = at->rank_time_factor_ppb[rank];
     sum_away(at, rank, at->earliest[stage], at->latest[stage + 1]);
     for (int end = at->earliest[stage + 1]; end <= at->latest[stage + 1]; end++) {
         const int last = end - need < at->latest[stage] ? end - need : at->latest[stage];
@@ -302,8 +280,7 @@ status bal_partition_moved_bytes(const bal_chain *chain, const int *current_firs
     for (int stage = 0; stage < chain->stage_count; stage++) {
         stage_rank[stage] = stage;
     }
-    if (bal_move_table_init(chain, owner, NULL, 0, load_cap, NULL, memory, &table, NULL) ==
-            STATUS_OK &&
+    if (bal_move_table_init(chain, owner, load_cap, NULL, memory, &table, NULL) == STATUS_OK &&
         bal_move_table_fixed(&table, stage_rank, first_layer, moved_bytes)) {
         return STATUS_OK;
     }

@@ -11,10 +11,8 @@
 
 /// A question and its rows. The arrays are carved from an arena or borrowed.
 typedef struct bal_move_table {
-    bal_chain chain; // stage_time_factor_ppb is factor where ranks have their own
-    int64_t *factor; // [stage_count] of the ranks being tried, or NULL
-    const int64_t *rank_time_factor_ppb; // [ranks] or NULL
-    const int *owner;                    // [layer_count] rank that holds each layer
+    bal_chain chain;
+    const int *owner; // [layer_count] rank that holds each layer
     int64_t load_max;
     int *earliest;       // [stage_count + 1] first place of each cut
     int *latest;         // [stage_count + 1] last place
@@ -29,15 +27,10 @@ typedef struct bal_move_table {
 /// Finds the places that load_max and the rules of the chain leave to the cuts.
 ///
 /// @param pinned [stage_count + 1] a partition that is to be the only one, or NULL
-/// @param rank_time_factor_ppb [rank_count] or NULL: the chain's own factors hold on every rank
 /// @return STATUS_INFEASIBLE if no plan keeps within load_max on any ranks.
-status bal_move_table_init(const bal_chain *chain, const int *owner,
-                           const int64_t *rank_time_factor_ppb, int rank_count, int64_t load_max,
+status bal_move_table_init(const bal_chain *chain, const int *owner, int64_t load_max,
                            const int *pinned, arena *memory, bal_move_table *table,
                            error_message *err);
-
-/// Load of a stage that owns [begin, end) on a rank.
-int64_t bal_move_table_load(bal_move_table *table, int stage, int rank, int begin, int end);
 
 /// Fewest bytes where each stage is on a given rank.
 ///

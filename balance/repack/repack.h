@@ -85,11 +85,9 @@ typedef struct bal_repack_question {
     const char *schedule;       // tells how many microbatches a stage holds
     const bal_balancer *balancer; // makes the plan for each number of ranks; not one that owns
                                   // freely
-    const bal_placed_partition *before;  // in force
-    const int64_t *rank_time_factor_ppb; // [machine.rank_count] or NULL: all alike. Slow ranks are
-                                         // the first to go
-    int replica_count;                   // D, for further replicas; 0: 1
-    int64_t start_load_ns;          // time of all layers at the start, for load_threshold_ratio
+    const bal_placed_partition *before; // in force
+    int replica_count;                  // D, for further replicas; 0: 1
+    int64_t start_load_ns;              // time of all layers at the start, for load_threshold_ratio
     int64_t start_rank_state_bytes; // halving: of the rank that held most at the start; 0: the cap
 } bal_repack_question;
 

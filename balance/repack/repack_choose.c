@@ -36,18 +36,6 @@ typedef struct repack_search {
     int *unit_order; // [rank_count / unit] units, those to be kept first
 } repack_search;
 
-/// The largest time factor of a unit's ranks.
-static int64_t slowness(const repack_search *at, int group)
-{
-    const int64_t *factor = at->question->rank_time_factor_ppb;
-    int64_t largest = 0;
-    for (int index = 0; factor != NULL && index < at->unit; index++) {
-        const int64_t value = factor[group * at->unit + index];
-        if (value > largest) largest = value;
-    }
-    return largest;
-}
-
 /// Ranks of a unit that the plan in force does not use.
 static int idle_ranks(const repack_search *at, int group)
 {
@@ -60,54 +48,30 @@ static int idle_ranks(const repack_search *at, int group)
     return idle;
 }
 
-/// Orders the units by the wish to keep them: fast ones, then those in use, then by number.
+/// Orders the units by the wish to keep them: those in use, then by number.
 static void order_units(repack_search *at)
 {
     const int groups = at->question->machine->rank_count / at->unit;
     at->unit_order = arena_array(at->memory, (size_t)groups, sizeof *at->unit_order);
-    int64_t *slow = arena_array(at->memory, (size_t)groups, sizeof *slow);
     int *idle = arena_array(at->memory, (size_t)groups, sizeof *idle);
     for (int group = 0; group < groups; group++) {
-        slow[group] = slowness(at, group);
         idle[group] = idle_ranks(at, group);
         int place = group;
         for (; place > 0; place--) {
             const int other = at->unit_order[place - 1];
-            const bool is_before =
-                slow[group] != slow[other] ? slow[group] < slow[other] : idle[group] < idle[other];
-            if (!is_before) break;
+            if (idle[group] >= idle[other]) break;
             at->unit_order[place] = other;
         }
         at->unit_order[place] = group;
     }
 }
 
-/// Marks the ranks that a plan of so many may be on: with time factors all that are as fast as the
-/// slowest of the first units in that order, else all.
-static void mark_available(const repack_search *at, int rank_count, bool *is_available)
-{
-    const int unit = at->unit;
-    const int ranks = at->question->machine->rank_count;
-    if (at->question->rank_time_factor_ppb == NULL) {
-        memset(is_available, true, (size_t)ranks * sizeof *is_available);
-        return;
-    }
-    const int groups = ranks / unit;
-    const int wanted = rank_count / unit;
-    const int64_t limit = slowness(at, at->unit_order[wanted - 1]);
-    for (int index = 0; index < groups; index++) {
-        const int group = at->unit_order[index];
-        if (slowness(at, group) > limit) break;
-        memset(&is_available[group * unit], true, (size_t)unit * sizeof *is_available);
-    }
-}
-
-/// The ranks that a plan of so many is tried on: those in force where the number is the same and
-/// all are alike, else the first units, by number.
+/// The ranks that a plan of so many is tried on: those in force where the number is the same,
+/// else the first units, by number.
 static void tried_ranks(const repack_search *at, int rank_count, arena *memory, const int **out)
 {
     const bal_placed_partition *before = at->question->before;
-    if (rank_count == before->rank_count && at->question->rank_time_factor_ppb == NULL) {
+    if (rank_count == before->rank_count) {
         *out = before->machine_rank;
         return;
     }
@@ -123,20 +87,6 @@ static void tried_ranks(const repack_search *at, int rank_count, arena *memory, 
         if (is_used[candidate]) rank[place++] = candidate;
     }
     *out = rank;
-}
-
-static void fill_stage_factors(const repack_search *at, arena *memory, bal_problem *problem)
-{
-    const int64_t *rank_factor = at->question->rank_time_factor_ppb;
-    if (rank_factor == NULL) return;
-    int64_t *factor = arena_array(memory, (size_t)problem->stage_count, sizeof *factor);
-    for (int stage = 0; stage < problem->stage_count; stage++) {
-        const int place =
-            bal_rank_of_stage(problem->placement, problem->stage_count / at->chunk_count,
-                              at->chunk_count, stage, NULL);
-        factor[stage] = rank_factor[problem->machine_rank[place]];
-    }
-    problem->stage_time_factor_ppb = factor;
 }
 
 /// The caps of the ranks, and what their stages hold.
@@ -214,7 +164,6 @@ static status make_problem(const repack_search *at, int rank_count, int microbat
     made.current_stage_count = bal_placed_stage_count(before);
     made.current_owner = NULL;
     tried_ranks(at, rank_count, memory, &made.machine_rank);
-    fill_stage_factors(at, memory, &made);
     *problem = made;
     return STATUS_OK;
 }
@@ -579,7 +528,7 @@ static status finish(repack_search *at, const repack_trial *reference, const rep
     assert(has_plan);
     made.problem.microbatch_count = best->microbatch_count; // shared or not
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
-    mark_available(at, best->rank_count, is_available);
+    memset(is_available, true, (size_t)ranks * sizeof *is_available);
     made.is_available = is_available;
     *choice = made;
     return STATUS_OK;

@@ -88,7 +88,6 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .information = training->information,
         .announces_changes = training->sources[0].announces_changes,
         .change_ratio = training->change_ratio,
-        .estimates_speed = training->estimates_speed,
         .machine = training->machine,
         .schedule = training->schedule,
         .chunk_count = training->chunk_count,
@@ -108,9 +107,7 @@ bool bal_training_is_profiled(const bal_training *training, int iteration, bool 
 {
     const bal_policy policy = training->policy;
     if (training->balancer->is_static || policy.kind == BAL_POLICY_NEVER) return false;
-    if (training->estimates_speed || policy.kind == BAL_POLICY_SHADOW) {
-        return true;
-    }
+    if (policy.kind == BAL_POLICY_SHADOW) return true;
     if (policy.kind == BAL_POLICY_ON_CHANGE && !training->sources[0].announces_changes) return true;
     return bal_policy_asks(policy, iteration, is_announced);
 }

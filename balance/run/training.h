@@ -144,7 +144,6 @@ typedef struct bal_training {
     bal_weight weight;
     bal_policy policy;
     bal_information information;
-    bool estimates_speed;
     const bal_diffuser *diffuser; // ranks that decide for the balancer `diffusion`, or NULL
     bal_migration_options migration;
     bal_repack_options repack;

@@ -182,7 +182,6 @@ status exec_leader_distribute(exec_leader *leader, error_message *err)
     const char *against =
         strcmp(training->balancer->name, "diffusion") != 0 ? "another balancer than diffusion"
         : training->data_parallel > 1                      ? "several replicas"
-        : training->estimates_speed                        ? "estimated speeds"
         : training->weight == BAL_WEIGHT_TIME_TRANSFER     ? "weighing by transfers"
         : training->information != BAL_INFORMATION_PROFILE ? "other loads than the profile's"
         : training->policy.kind == BAL_POLICY_SHADOW       ? "the policy shadow"

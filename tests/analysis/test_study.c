@@ -226,7 +226,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                      "\"foresight\":false,\"balancing\":[{\"balancer\":\"partition\"},"
                      "{\"balancer\":\"partition\",\"policy\":\"shadow\"},"
                      "{\"balancer\":\"diffusion\",\"policy\":\"threshold:0.05\","
-                     "\"information\":\"foresight\",\"speed\":\"estimated\",\"migration\":"
+                     "\"information\":\"foresight\",\"migration\":"
                      "{\"slack\":0.03,\"relabel\":true,\"overlap\":true,\"hysteresis\":0.01},"
                      "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
     ana_study study;
@@ -240,10 +240,10 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
     assert_true(row[1].repack.by_node);
     assert_string_equal(row[1].label, "partition shadow repack throughput");
     assert_int_equal(row[2].information, BAL_INFORMATION_FORESIGHT);
-    assert_true(row[2].estimates_speed && row[2].migration.relabels && row[2].migration.overlaps);
+    assert_true(row[2].migration.relabels && row[2].migration.overlaps);
     assert_true(row[2].migration.slack_ratio == 0.03 && row[2].migration.hysteresis_ratio == 0.01);
     assert_int_equal(row[2].repack.options.target_rank_count, 2);
-    assert_string_equal(row[2].label, "diffusion threshold:0.05 foresight speed slack 0.03 relabel "
+    assert_string_equal(row[2].label, "diffusion threshold:0.05 foresight slack 0.03 relabel "
                                       "overlap hysteresis 0.01 repack published lend");
     assert_true(ana_inputs_have(&study.inputs, "balancing[2].migration.slack"));
     ana_study_close(&study);

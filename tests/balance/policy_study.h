@@ -226,7 +226,7 @@ static int64_t study_iteration_ns(const int64_t *forward_ns, const int *first_la
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = STUDY_RANKS, .chunk_count = 1};
     return bal_iteration_estimate_ns(&sums, &plan, bal_schedule_family_find("zb-h2"),
-                                     STUDY_MICROBATCHES, NULL);
+                                     STUDY_MICROBATCHES);
 }
 
 /// The adversary's two loads: a heavy front or a heavy back, whichever the plan in force suits

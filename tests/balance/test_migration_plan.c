@@ -26,8 +26,6 @@ typedef struct instance {
     int64_t activation_bytes[LAYERS];
     int64_t cap[RANKS];
     int64_t inflight[RANKS];
-    int64_t rank_factor[RANKS];
-    bool has_rank_factor;
     bool is_available[RANKS];
     int before_cuts[RANKS + 1];
     int before_ranks[RANKS];
@@ -78,7 +76,6 @@ static void fill(instance *at, uint64_t seed)
         all[rank] = rank;
         at->cap[rank] = pick(&random, 20, 90);
         at->inflight[rank] = pick(&random, 1, 3);
-        at->rank_factor[rank] = INT64_C(1000000000) * pick(&random, 4, 6) / 4;
         at->is_available[rank] = pick(&random, 0, 9) > 0;
     }
     shuffle(&random, all, ranks);
@@ -103,7 +100,6 @@ static void fill(instance *at, uint64_t seed)
         .stage_inflight = at->inflight,
         .microbatch_count = 1,
     };
-    at->has_rank_factor = pick(&random, 0, 3) == 0;
     at->options.slack_ratio = pick(&random, 0, 3) * 0.25;
 }
 
@@ -115,20 +111,18 @@ static bal_migration_question question_of(const instance *at, const int *first_l
         .before = &at->before,
         .machine = &at->machine,
         .is_available = at->is_available,
-        .rank_time_factor_ppb = at->has_rank_factor ? at->rank_factor : NULL,
         .rank_unit = at->unit,
     };
 }
 
-/// Load of a stage on a rank, from the words of the headers alone.
-static int64_t plain_load(const instance *at, int rank, int begin, int end)
+/// Load of a stage, from the words of the headers alone.
+static int64_t plain_load(const instance *at, int begin, int end)
 {
     int64_t sum = 0;
     for (int layer = begin; layer < end; layer++) {
         sum += at->time_ns[layer];
     }
-    if (!at->has_rank_factor) return sum;
-    return (sum * at->rank_factor[rank] + 500000000) / 1000000000;
+    return sum;
 }
 
 static bool plain_allowed(const instance *at, const bal_chain *chain, const int *cuts,
@@ -136,7 +130,7 @@ static bool plain_allowed(const instance *at, const bal_chain *chain, const int 
 {
     if (bal_chain_check(chain, cuts, NULL) != STATUS_OK) return false;
     for (int place = 0; place < at->problem.stage_count; place++) {
-        if (plain_load(at, ranks[place], cuts[place], cuts[place + 1]) > load_max) return false;
+        if (plain_load(at, cuts[place], cuts[place + 1]) > load_max) return false;
         if (!at->is_available[ranks[place]]) return false;
         int mates = 0;
         for (int other = 0; other < at->problem.stage_count; other++) {

@@ -95,7 +95,7 @@ static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
 
     assert_false(bal_training_is_profiled(&run, 1, false));
     assert_true(bal_training_is_profiled(&run, 1, true));
-    run.estimates_speed = true;
+    run.policy.kind = BAL_POLICY_SHADOW;
     assert_true(bal_training_is_profiled(&run, 1, false));
     run.policy.kind = BAL_POLICY_NEVER;
     assert_false(bal_training_is_profiled(&run, 1, true));

@@ -104,8 +104,6 @@ int main(int argc, char **argv)
                     "");
         }
     }
-    const bal_controller_options speeds = {.estimates_speed = true};
-    measure(smoke, "every-iteration", speeds, 96, 24, 1, " speeds");
     const bal_controller_options cheap = {.migration = {.slack_ratio = 0.03, .relabels = true}};
     measure(smoke, "every-iteration", cheap, 96, 24, 1, " slack 0.03, relabelled");
     return 0;

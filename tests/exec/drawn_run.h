@@ -87,7 +87,6 @@ static inline void draw_run(drawn_run *run, uint64_t seed, int ranks, int replic
         .change_ratio = 0.25,
         .balancer = draw_balancer(&generator, family, ranks),
         .information = (bal_information)pick(&generator, BAL_INFORMATION_COUNT),
-        .estimates_speed = pick(&generator, 2) == 0,
         .migration = bal_migration_options_default(),
         .repack = bal_repack_options_default(),
         .slow_ranks = &run->slow,

@@ -348,7 +348,6 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
         draw_run(run, seed, rank_counts[seed % 6], 1, 6);
         run->training.balancer = bal_balancer_find("diffusion");
         run->training.information = BAL_INFORMATION_PROFILE;
-        run->training.estimates_speed = false;
         run->training.policy =
             (bal_policy){.kind = BAL_POLICY_EVERY, .period = 1 + (int)(seed % 2)};
         both_agree_on(run, &distributed);

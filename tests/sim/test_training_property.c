@@ -128,7 +128,6 @@ static void draw_run(drawn_run *run, uint64_t seed)
         .change_ratio = 0.25,
         .balancer = draw_balancer(&generator, family),
         .information = (bal_information)pick(&generator, BAL_INFORMATION_COUNT),
-        .estimates_speed = pick(&generator, 2) == 0,
         .migration = bal_migration_options_default(),
         .repack = bal_repack_options_default(),
         .slow_ranks = &run->slow,

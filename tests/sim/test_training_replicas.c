@@ -240,38 +240,6 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
     free(table);
 }
 
-/// 64 layers of 100 ns on 4 ranks, the second of which takes 1.25 times as long. At best it holds
-/// 13 and the others 17: 1700 ns a microbatch.
-static void a_slow_rank_is_told_from_heavy_layers(void **state)
-{
-    (void)state;
-    static const char *const policies[] = {"every-iteration", "shadow"};
-    for (int policy = 0; policy < 2; policy++) {
-        table_source *table = tables(1, 64, 1);
-        table_fill(table, 0, TABLE_ITERATIONS, 100, 0, 0);
-        const bal_slow_rank slow = {
-            .rank = 1, .time_factor = 1.25, .first_iteration = 1, .end_iteration = 1000};
-        kept all = {0};
-        bal_training training = two_ranks(&table->source, 1, TABLE_ITERATIONS, 4, &all);
-        training.machine.rank_count = 4;
-        training.slow_ranks = &slow;
-        training.slow_rank_count = 1;
-        training.balancer = bal_balancer_find("partition");
-        training.migration = bal_migration_options_default();
-        training.estimates_speed = true;
-        assert_int_equal(bal_policy_parse(policies[policy], &training.policy, NULL), STATUS_OK);
-
-        const bal_training_result result = replay(&training);
-
-        const bal_training_iteration *last = &all.iterations[TABLE_ITERATIONS - 1];
-        const int64_t best_ns = 3 * 1700 + 13 * 125 + 3 * 1700; // way of one, and 3 bottlenecks
-        assert_int_equal(all.iterations[1].pipeline_ns, 3 * 1600 + 2000 + 3 * 2000);
-        assert_in_range(result.rebalance_count, 1, 2);
-        assert_in_range(last->pipeline_ns, best_ns, best_ns + best_ns / 100);
-        free(table);
-    }
-}
-
 static void microbatches_are_cycled_through(void **state)
 {
     (void)state;
@@ -363,7 +331,6 @@ int main(void)
         cmocka_unit_test(a_reduction_waits_for_the_last_replica),
         cmocka_unit_test(a_slow_rank_takes_longer_while_it_is_slow),
         cmocka_unit_test(layers_are_measured_on_the_rank_that_holds_them),
-        cmocka_unit_test(a_slow_rank_is_told_from_heavy_layers),
         cmocka_unit_test(microbatches_are_cycled_through),
         cmocka_unit_test(wrong_replicas_and_ranks_are_refused),
         cmocka_unit_test(costs_that_do_not_fit_are_refused),
