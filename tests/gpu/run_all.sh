@@ -23,7 +23,7 @@ stage_count=4
 read_arguments "$@"
 
 if [ -n "${SMOKE:-}" ]; then
-    smoke=--smoke bits_model='3 16 2 64 1 4 4' model='3 16 2 32 1 4 6' probed='--seconds 0.001 --bytes 65536 --tokens 16 --precision fp32'
+    smoke=--smoke bits_model='3 16 2 64 1 4 4' model=${MODEL:-'3 16 2 32 1 4 6'} probed='--seconds 0.001 --bytes 65536 --tokens 16 --precision fp32'
     : "${TOLERANCE:=10}" "${HARDWARE:=cpu-core}"
 else
     # Layers, width, heads, tokens of a sequence, sequences of a microbatch, microbatches, iterations. Ops of the
@@ -33,7 +33,10 @@ else
     cpu) bits_model='6 64 4 64 2 8 6' model=${MODEL:-'6 64 4 128 2 8 12'} probed='--seconds 0.05' ;;
     esac
 fi
-if [ "$device" = cpu ]; then : "${TOLERANCE:=10}"; fi
+if [ "$device" = cpu ]; then
+    smoke=--smoke
+    : "${TOLERANCE:=10}"
+fi
 
 # preset_of_gpu: the shipped hardware whose dense peak is this GPU's.
 preset_of_gpu() {
@@ -50,17 +53,17 @@ mechanisms='moe mod early-exit pruning freezing sparse-attention'
 unjudged='--warmup 0 --tolerance 0'
 
 stage_1() {
-    step kernels 120 "$bin/gpu_test_kernels" $smoke
+    step kernels 180 "$bin/gpu_test_kernels" $smoke
     for tool in memcheck racecheck synccheck initcheck; do
-        sanitize $tool 80 "$bin/gpu_test_kernels" --smoke
+        sanitize $tool 60 "$bin/gpu_test_kernels" --smoke
     done
 }
 
 stage_2() {
-    step training 120 "$bin/gpu_test_training" $smoke
+    step training 150 "$bin/gpu_test_training" $smoke
     write_model bits "$bits_model"
     for stages in 1 2 4 8; do
-        if [ "$stages" -gt $((layers + 2)) ]; then continue; fi
+        if [ "$stages" -gt "$layers" ]; then continue; fi
         write_study bits even "$stages" zb-h1 '{"balancer":"even"}'
         run_study bits 40 "even-$stages-zb-h1" $computes $unjudged
     done
@@ -96,7 +99,7 @@ stage_3() {
     keep_figures sdpa
     write_model agreement "$model"
     for stages in 4 2 8; do
-        if [ "$stages" -gt $((layers + 2)) ]; then continue; fi
+        if [ "$stages" -gt "$layers" ]; then continue; fi
         for schedule in 1f1b zb-h1; do
             write_study agreement even "$stages" $schedule '{"balancer":"even"}'
             run_study agreement 40 "even-$stages-$schedule" $computes --tolerance "${TOLERANCE:-0.03}"
@@ -112,7 +115,7 @@ stage_4() {
     write_model probe "$model"
     told="--hardware ${HARDWARE:-$(preset_of_gpu)}" measured_dtype=bfloat16
     if [ "$device" = cpu ]; then told=; fi
-    if [ -n "$smoke" ]; then told="$told --model $work/probe-model.json"; fi
+    if [ -n "${SMOKE:-}" ]; then told="$told --model $work/probe-model.json"; fi
     case "$device $probed" in *cpu* | *fp32*) measured_dtype=float32 ;; esac
     step probe 240 "$bin/dynmo" probe --device "$device" $told $probed -o "$work/hardware.json"
     step hardware 20 "$bin/dynmo" model --model gpt2 --dtype $measured_dtype --hardware "$work/hardware.json"

@@ -71,6 +71,11 @@ if(TARGET dynmo_cuda)
     dynmo_flags bench CUDA::cublasLt CUDA::cudart_static)
 endif()
 
+if(TARGET gpu_emulation AND TARGET dynmo_cuda)
+  add_test(NAME gpu/emulation/run_all COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/gpu/trial.sh ${CMAKE_BINARY_DIR})
+  set_tests_properties(gpu/emulation/run_all PROPERTIES LABELS exec TIMEOUT 600)
+endif()
+
 # add_multigpu_test(<name>): tests/multigpu/<name>.c, a plain program for `mpirun -n GPUS`.
 function(add_multigpu_test name)
   add_executable(multigpu_${name} multigpu/${name}.c multigpu/multigpu_ranks.c)
