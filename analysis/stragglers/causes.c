@@ -14,7 +14,8 @@ enum { EVIDENCE_BYTES = 400, STEPS_MIN = 3 };
 
 /// What is enough to speak of a cause, besides its gain.
 static const double worker_factor_min = 1.05;
-static const double worker_errors_min = 5; // standard errors above its peers
+static const double worker_errors_min = 5;  // standard errors above its peers
+static const double few_steps_error = 0.05; // at least, where steps are too few to estimate it
 static const double correlation_min = 0.7;
 static const double link_factor_min = 2;
 
@@ -147,10 +148,16 @@ static bool find_workers(finding *of, char *evidence)
     of->is_slow = arena_array(of->memory, (size_t)run->worker_count, sizeof(bool));
     for (int worker = 0; worker < run->worker_count; worker++) {
         const double factor = of->times.factor[worker];
-        const double errors = (factor - 1) / (of->times.factor_error[worker] + 1e-9);
-        of->is_slow[worker] = factor >= worker_factor_min && errors >= worker_errors_min;
+        double error = of->times.factor_error[worker];
+        if (run->step_count < STEPS_MIN && error < few_steps_error) error = few_steps_error;
+        of->is_slow[worker] =
+            factor >= worker_factor_min && factor - 1 >= worker_errors_min * error;
         count += of->is_slow[worker];
-        if (factor > of->times.factor[slowest]) slowest = worker;
+        const bool is_slower = factor > of->times.factor[slowest];
+        if (of->is_slow[worker] > of->is_slow[slowest] ||
+            (is_slower && of->is_slow[worker] == of->is_slow[slowest])) {
+            slowest = worker;
+        }
     }
     snprintf(
         evidence, EVIDENCE_BYTES,

@@ -199,16 +199,18 @@ static trace_op_kind kind_of(const bal_op *op)
     return kinds[op->kind];
 }
 
-/// The ops of the first replica.
-static status put_ops(cli_run_files *files, const exec_measured *measured, error_message *err)
+/// The ops of a replica.
+static status put_ops(cli_run_files *files, const exec_measured *measured, int replica,
+                      error_message *err)
 {
-    const bal_timeline *timeline = &measured->timelines[0];
+    const bal_timeline *timeline = &measured->timelines[replica];
     const bal_schedule *schedule = timeline->schedule;
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
             const bal_op *ran = &schedule->ops[op];
             const trace_op row = {
-                .rank = rank,
+                .rank = replica * schedule->rank_count + rank,
+                .replica = replica,
                 .iteration = measured->record->iteration,
                 .kind = kind_of(ran),
                 .stage = bal_stage_of(schedule->placement, schedule->rank_count,
@@ -233,7 +235,11 @@ static status put_record(cli_run_files *files, const exec_measured *measured, er
     if (is_first) TRY(put_layers(files, layers, err));
     TRY(put_loads(files, iteration, layers, err));
     const bool is_last = iteration == files->opened->setup.iteration_count - 1;
-    return is_first || is_last ? put_ops(files, measured, err) : STATUS_OK;
+    const int replica_count = is_first || is_last ? measured->played->replica_count : 0;
+    for (int replica = 0; replica < replica_count; replica++) {
+        TRY(put_ops(files, measured, replica, err));
+    }
+    return STATUS_OK;
 }
 
 /// One row. False if the layer has no experts: embedding and head.

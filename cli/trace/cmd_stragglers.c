@@ -110,7 +110,8 @@ const cli_command cli_command_stragglers = {
                 "[--heat-map FILE.svg] [--json]",
     .summary = "says what slowed a recorded run, and what mending it would gain",
     .description =
-        "Replays a run of which every op was recorded (dynmo import ops) as it would have been "
+        "Replays a run of which every op was recorded (dynmo import ops, dynmo run --record) as it "
+        "would have been "
         "without stragglers: every op at the mean of its kind, messages and collectives at the "
         "median. The slowdown of a kind, stage, replica or worker is that of a run in which only "
         "its ops keep their own time; launch delays are left out of all of them. worker_share and "

@@ -82,6 +82,8 @@ END
 cp "$root/README.md" text.txt
 "$dynmo" run train.json --device cpu --row even --record run.db --json >even.json ||
     fail 'training under even'
+"$dynmo" stragglers run.db --json >slow.json || fail 'stragglers of a recorded execution'
+grep -q '"by_kind":{"F":' slow.json || fail 'stragglers do not tell kinds of a recorded execution'
 "$dynmo" run train.json --device cpu --json >moved.json || fail 'training under partition'
 [ "$(value even.json loss_hash)" = "$(value moved.json loss_hash)" ] || fail 'losses differ'
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'

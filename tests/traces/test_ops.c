@@ -159,8 +159,9 @@ static void a_trace_of_layers_is_no_run_of_ops(void **state)
 
     assert_int_equal(trace_op_table_get(store, &info, memory, &table, &err), STATUS_INVALID);
 
-    assert_string_equal(err.message, ":memory:: trace 'layers' does not hold every op of a run: "
-                                     "dynmo import ops makes such traces");
+    assert_string_equal(err.message,
+                        ":memory:: trace 'layers' does not hold every op of a run by rank, stage "
+                        "and microbatch: dynmo import ops and dynmo run --record make such traces");
 }
 
 static void bad_rows_are_refused_by_place(void **state)

@@ -122,6 +122,35 @@ static void read_name(sqlite3_stmt *row, arena *memory, void *item)
     *(const char **)item = sql_text(row, 0, memory);
 }
 
+/// Names the ops that an execution recorded by their kinds. Their stages are parts of the model in
+/// order; a rank that holds several holds every rank_count-th.
+///
+/// @return false if other ops are among them, or none
+static bool name_by_kind(trace_op_table *table, arena *memory)
+{
+    int rank_count = 0; // of a replica
+    table->name_count = table->op_count > 0 ? TRACE_OP_BACKWARD + 1 : 0;
+    table->names = arena_array(memory, TRACE_OP_BACKWARD + 1, sizeof *table->names);
+    for (int kind = 0; kind <= TRACE_OP_BACKWARD; kind++) {
+        table->names[kind] = trace_op_kind_name((trace_op_kind)kind);
+    }
+    for (int64_t each = 0; each < table->op_count; each++) {
+        const trace_op *op = &table->ops[each];
+        if (op->replica == 0 && op->rank >= rank_count) rank_count = op->rank + 1;
+    }
+    for (int64_t each = 0; each < table->op_count; each++) {
+        trace_op *op = &table->ops[each];
+        const bool is_placed = op->layer == TRACE_NOT_RECORDED && op->stage >= 0 &&
+                               rank_count > 0 && op->kind <= TRACE_OP_BACKWARD &&
+                               op->stage % rank_count == op->rank - op->replica * rank_count;
+        if (!is_placed) return false;
+        op->name = (int)op->kind + 1;
+        op->chunk = op->stage / rank_count;
+        op->stage %= rank_count;
+    }
+    return table->op_count > 0;
+}
+
 /// Checks an op and widens the counts to hold it.
 static status take_op(const trace_store *store, trace_op_table *table, const trace_op *op,
                       error_message *err)
@@ -151,15 +180,15 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     trace_op_table got = {0};
     int count = 0;
     TRY(sql_rows(store, &names, memory, &got.names, &got.name_count, err, "i", info->trace_id));
-    if (got.name_count == 0) {
+    TRY(trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, memory, &got.ops, &count, err));
+    got.op_count = count;
+    if (got.name_count == 0 && !name_by_kind(&got, memory)) {
         return error_set(err, STATUS_INVALID,
-                         "%s: trace '%.80s' does not hold every op of a run: dynmo import ops "
-                         "makes such traces",
+                         "%s: trace '%.80s' does not hold every op of a run by rank, stage and "
+                         "microbatch: dynmo import ops and dynmo run --record make such traces",
                          store->path, info->name);
     }
     got.kinds = arena_array(memory, (size_t)got.name_count, sizeof *got.kinds);
-    TRY(trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, memory, &got.ops, &count, err));
-    got.op_count = count;
     for (int64_t op = 0; op < got.op_count; op++) {
         TRY(take_op(store, &got, &got.ops[op], err));
     }

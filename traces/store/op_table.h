@@ -32,7 +32,7 @@ status trace_op_table_put(trace_writer *writer, const trace_op_table *table, err
 
 /// Reads the ops of a complete trace. Everything is carved from memory: 72 bytes per op.
 ///
-/// @return STATUS_INVALID: the trace has no ops, or none that say their stage; STATUS_FORMAT: an op
-///         that no writer can have put
+/// @return STATUS_INVALID: the trace is neither of imported ops nor of an execution that recorded
+///         its F and backwards; STATUS_FORMAT: an op that no writer can have put
 status trace_op_table_get(trace_store *store, const trace_info *info, arena *memory,
                           trace_op_table *table, error_message *err);
