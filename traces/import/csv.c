@@ -68,11 +68,19 @@ struct trace_csv {
     layer_seen *layers;      // [layer_count]
 };
 
+/// Rows of one load, one behind the other, that are put at once.
+typedef struct csv_pending {
+    bool is_there;
+    int64_t line; // of the last row
+    trace_load load;
+} csv_pending;
+
 /// A file that is being read.
 typedef struct csv_file {
     trace_stream *stream;
     const char *path;
     int64_t line;
+    csv_pending pending;
     bool at_end;
     bool known[KEY_COUNT]; // given by this file
     int cell_count;
@@ -437,7 +445,51 @@ static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *ro
                          &csv->layers[layer].message_bytes, err);
 }
 
-static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
+static status put_pending(trace_csv *csv, csv_file *file, error_message *err)
+{
+    if (!file->pending.is_there) return STATUS_OK;
+    const int64_t line = file->line;
+    file->pending.is_there = false;
+    file->line = file->pending.line;
+    TRY(refused_here(file, trace_writer_put_load(csv->writer, &file->pending.load, err), err));
+    file->line = line;
+    return STATUS_OK;
+}
+
+static void add_recorded(int64_t *sum, int64_t value)
+{
+    if (value >= 0) *sum = *sum >= 0 ? *sum + value : value;
+}
+
+/// Adds a row of one phase to the load that is pending. @return false if only the writer can tell
+/// whether they go together
+static bool join_pending(csv_pending *pending, trace_load *row, trace_op_kind phase)
+{
+    trace_load *load = &pending->load;
+    if (!pending->is_there || load->iteration != row->iteration || load->layer != row->layer) {
+        return false;
+    }
+    if (load->microbatch != row->microbatch || *trace_load_time(load, (int)phase) >= 0)
+        return false;
+    const bool is_full = phase == TRACE_OP_BACKWARD || load->backward_ns >= 0;
+    const bool is_split = phase == TRACE_OP_BACKWARD_INPUT || phase == TRACE_OP_BACKWARD_WEIGHT ||
+                          load->backward_input_ns >= 0 || load->backward_weight_ns >= 0;
+    if ((is_full && is_split) || (load->activation_bytes >= 0 && row->activation_bytes >= 0)) {
+        return false;
+    }
+    if (load->span_ns + row->span_ns > TRACE_VALUE_MAX ||
+        load->communication_ns + row->communication_ns > TRACE_VALUE_MAX) {
+        return false;
+    }
+    *trace_load_time(load, (int)phase) = *trace_load_time(row, (int)phase);
+    *trace_load_charge(load, (int)phase) = *trace_load_charge(row, (int)phase);
+    add_recorded(&load->communication_ns, row->communication_ns);
+    add_recorded(&load->span_ns, row->span_ns);
+    if (row->activation_bytes >= 0) load->activation_bytes = row->activation_bytes;
+    return true;
+}
+
+static status put_load(trace_csv *csv, csv_file *file, const csv_row *row, error_message *err)
 {
     const int64_t *numbers = row->numbers;
     trace_load load = trace_load_init(
@@ -453,7 +505,12 @@ static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
     load.communication_ns = numbers[COLUMN_COMMUNICATION];
     load.span_ns = numbers[COLUMN_SPAN];
     load.activation_bytes = numbers[COLUMN_ACTIVATION];
-    return trace_writer_put_load(csv->writer, &load, err);
+    if (!join_pending(&file->pending, &load, row->phase)) {
+        TRY(put_pending(csv, file, err));
+        file->pending = (csv_pending){.is_there = true, .load = load};
+    }
+    file->pending.line = file->line;
+    return STATUS_OK;
 }
 
 static status put_op(trace_csv *csv, const csv_row *row, error_message *err)
@@ -482,10 +539,10 @@ static status read_rows(trace_csv *csv, csv_file *file, error_message *err)
         char *line = NULL;
         csv_row row;
         TRY(next_line(file, &line, err));
-        if (line == NULL) return STATUS_OK;
+        if (line == NULL) return put_pending(csv, file, err);
         TRY(parse_row(file, line, &row, err));
         TRY(keep_layer(csv, file, &row, err));
-        TRY(refused_here(file, put_load(csv, &row, err), err));
+        TRY(put_load(csv, file, &row, err));
         TRY(refused_here(file, put_op(csv, &row, err), err));
         for (int index = 0; index < COLUMN_COUNT; index++) {
             csv->seen[index] = csv->seen[index] || row.numbers[index] >= 0;
