@@ -480,7 +480,7 @@ status trace_kineto_read(const trace_kineto_source *source, trace_recording *rec
     reading->collector.events.path = source->path;
     status result = read_and_sum(reading, err);
     made.input.path = NULL;
-    if (result == STATUS_OK) result = kineto_collect_windows(&reading->collector);
+    if (result == STATUS_OK) kineto_collect_windows(&reading->collector);
     reader_free(reading);
     if (result != STATUS_OK) {
         trace_recording_free(&made);

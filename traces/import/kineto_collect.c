@@ -335,7 +335,7 @@ status kineto_collect_check(const kineto_collector *collector, error_message *er
     return kineto_collect_has_load(collector) ? STATUS_OK : nothing_known(collector, err);
 }
 
-status kineto_collect_windows(const kineto_collector *collector)
+void kineto_collect_windows(const kineto_collector *collector)
 {
     const kineto_events *events = &collector->events;
     trace_recording *recording = collector->recording;
@@ -346,7 +346,6 @@ status kineto_collect_windows(const kineto_collector *collector)
         recording->windows[mark] = events->marks[mark].window;
     }
     recording->window_count = (int)events->mark_list.count;
-    return STATUS_OK;
 }
 
 void kineto_collector_free(kineto_collector *collector)

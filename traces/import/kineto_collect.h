@@ -263,4 +263,4 @@ bool kineto_collect_has_load(const kineto_collector *collector);
 status kineto_collect_check(const kineto_collector *collector, error_message *err);
 
 /// Copies the windows and the path into the recording, which owns them.
-status kineto_collect_windows(const kineto_collector *collector);
+void kineto_collect_windows(const kineto_collector *collector);

@@ -39,6 +39,11 @@ static void queue_push(cover_queue *queue, cover added)
         return; // what began before it hides it
     }
     if (queue->first == list->count) queue->first = list->count = 0;
+    if (list->count == list->capacity && queue->first > list->count / 2) {
+        list->count -= queue->first;
+        memmove(queue->covers, queue->covers + queue->first, list->count * sizeof *queue->covers);
+        queue->first = 0;
+    }
     if (list->count == list->capacity) {
         list->capacity += list->capacity / 2 + 64;
         queue->covers = memory_resize(queue->covers, list->capacity, sizeof *queue->covers);

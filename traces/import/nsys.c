@@ -45,15 +45,10 @@ typedef struct reader {
     kineto_collector collector;
 } reader;
 
-static status no_memory(error_message *err)
-{
-    return error_set(err, STATUS_NO_MEMORY, "out of memory");
-}
-
 static status database_error(const reader *reading, int code, error_message *err)
 {
     const int kind = code & 0xff;
-    if (kind == SQLITE_NOMEM) return no_memory(err);
+    if (kind == SQLITE_NOMEM) return error_set(err, STATUS_NO_MEMORY, "out of memory");
     const status result = kind == SQLITE_CANTOPEN || kind == SQLITE_IOERR || kind == SQLITE_PERM
                               ? STATUS_IO
                               : STATUS_FORMAT;
@@ -68,7 +63,6 @@ static char *uri_of(const char *path)
     static const char options[] = "?mode=ro&immutable=1";
     static const char digits[] = "0123456789ABCDEF";
     char *uri = memory_array(1, strlen(path) * 3 + sizeof scheme + sizeof options);
-    if (uri == NULL) return NULL;
     memcpy(uri, scheme, sizeof scheme - 1);
     char *at = uri + sizeof scheme - 1;
     for (; *path != '\0'; path++) {
@@ -416,7 +410,8 @@ static status collect_process(reader *reading, error_message *err)
     TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
                              err));
     TRY(trace_kineto_attribute_device(events, recording, err));
-    return kineto_collect_windows(&reading->collector);
+    kineto_collect_windows(&reading->collector);
+    return STATUS_OK;
 }
 
 static status read_process(reader *reading, const trace_recording *file, int64_t process,
@@ -504,14 +499,13 @@ static void write_process_query(const reader *reading, char sql[SQL_BYTES])
     snprintf(sql + used, SQL_BYTES - used, ") GROUP BY process ORDER BY 2, 1");
 }
 
-static status append_recording(trace_nsys_file *file, trace_recording *recording)
+static void append_recording(trace_nsys_file *file, trace_recording *recording)
 {
     trace_recording *larger = memory_resize(file->recordings, ((size_t)file->recording_count + 1),
                                             sizeof *file->recordings);
     recording->rank = file->recording_count;
     file->recordings = larger;
     file->recordings[file->recording_count++] = *recording;
-    return STATUS_OK;
 }
 
 /// Reads every process that used a device. One without annotations that are known is passed over,
@@ -534,7 +528,7 @@ static status read_processes(reader *reading, const trace_recording *common, tra
         const status read =
             read_process(reading, common, sqlite3_column_int64(statement, 0), &recording, &reason);
         if (read == STATUS_OK) {
-            result = append_recording(file, &recording);
+            append_recording(file, &recording);
         } else if (reading->is_unknown) {
             unknown = reason;
         } else {

@@ -221,8 +221,7 @@ static status read_map(json_value root, trace_phase_map *map, error_message *err
 static status read_document(json_document *document, trace_phase_map **map, error_message *err)
 {
     trace_phase_map *made = memory_array(1, sizeof *made);
-    status result = made != NULL ? read_map(json_root(document), made, err)
-                                 : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    const status result = read_map(json_root(document), made, err);
     json_close(document);
     if (result != STATUS_OK) {
         trace_phase_map_close(made);

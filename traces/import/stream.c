@@ -38,13 +38,12 @@ static status no_memory(const char *name, error_message *err)
     return error_set(err, STATUS_NO_MEMORY, "%s: out of memory", name);
 }
 
-static status stream_create(const char *name, trace_stream **stream)
+static trace_stream *stream_create(const char *name)
 {
     trace_stream *created = memory_array(1, sizeof *created);
-    if (created != NULL) created->name = strdup(name);
+    created->name = strdup(name);
     created->raw_hash = FILE_HASH_START;
-    *stream = created;
-    return STATUS_OK;
+    return created;
 }
 
 status trace_stream_open(const char *path, trace_stream **stream, error_message *err)
@@ -52,11 +51,7 @@ status trace_stream_open(const char *path, trace_stream **stream, error_message 
     const bool is_standard_input = strcmp(path, "-") == 0;
     FILE *file = stdin;
     if (!is_standard_input) TRY(file_open(path, &file, err));
-    const status result = stream_create(is_standard_input ? "standard input" : path, stream);
-    if (result != STATUS_OK) {
-        if (!is_standard_input) fclose(file);
-        return result;
-    }
+    *stream = stream_create(is_standard_input ? "standard input" : path);
     (*stream)->file = file;
     (*stream)->is_standard_input = is_standard_input;
     return STATUS_OK;
@@ -65,7 +60,7 @@ status trace_stream_open(const char *path, trace_stream **stream, error_message 
 status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
                                trace_stream **stream)
 {
-    TRY(stream_create(name, stream));
+    *stream = stream_create(name);
     (*stream)->memory = bytes;
     (*stream)->memory_bytes = length;
     return STATUS_OK;
