@@ -249,7 +249,7 @@ static status explain_iteration(watch *watching, const bal_training_iteration *i
 {
     ana_explanation *explanation = watching->explanation;
     keep_plan(watching, iteration);
-    sim_critical_path_of(iteration->timeline, iteration->costs, NULL, watching->memory,
+    sim_critical_path_of(iteration->timeline, iteration->costs, watching->memory,
                          &explanation->path);
     TRY(ana_sensitivity_of(iteration->timeline->schedule, iteration->costs,
                            iteration->validates_behind, watching->memory, &explanation->sensitivity,

@@ -171,6 +171,19 @@ static status play(arena *memory, schedule_run *run, error_message *err)
     return STATUS_OK;
 }
 
+/// The path is exact where no message waits for another.
+static status explain(const cli_arguments *arguments, arena *memory, schedule_run *run,
+                      error_message *err)
+{
+    if (!cli_has(arguments, "--explain")) return STATUS_OK;
+    if (!sim_network_is_free(&run->costs.network)) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--explain goes with asynchronous messages that share no link");
+    }
+    run->path = cli_schedule_path_find(&run->timeline, &run->costs.stages, memory);
+    return STATUS_OK;
+}
+
 static void write_json(const schedule_run *run, text_buffer *out)
 {
     const bal_schedule *ran = run->timeline.schedule;
@@ -335,8 +348,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                                           .network = &run.costs.network,
                                           .costs = &run.costs.stages};
     TRY(cli_schedule_step_play(arguments, &stepped, memory, &run.step, err));
-    TRY(cli_schedule_path_find(arguments, &run.timeline, &run.costs.network, &run.costs.stages,
-                               memory, &run.path, err));
+    TRY(explain(arguments, memory, &run, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
     } else {
@@ -434,7 +446,7 @@ const cli_command cli_command_schedule = {
              .help =
                  "Also says what the time of the iteration is spent for: the longest chain of ops "
                  "and messages that wait for each other, by kind of op, and the ranks that have "
-                 "most of it. Messages must be asynchronous, and no two ranks share a link."},
+                 "most of it. Messages must be asynchronous and share no link."},
             {.name = "--timeline",
              .is_output = true,
              .argument = "FILE",

@@ -25,17 +25,12 @@ static int64_t sum_of(const int64_t *values_ns, int count)
     return sum_ns;
 }
 
-status cli_schedule_path_find(const cli_arguments *arguments, const bal_timeline *played,
-                              const sim_network *network, const bal_stage_costs *costs,
-                              arena *memory, cli_schedule_path *path, error_message *err)
+cli_schedule_path cli_schedule_path_find(const bal_timeline *played, const bal_stage_costs *costs,
+                                         arena *memory)
 {
     const bal_schedule *schedule = played->schedule;
     sim_critical_path found;
-    *path = (cli_schedule_path){0};
-    if (!cli_has(arguments, "--explain")) return STATUS_OK;
-    const status checked = sim_network_check_serial(schedule, network, err);
-    if (checked != STATUS_OK) return error_prefix(err, checked, "--explain");
-    sim_critical_path_of(played, costs, network, memory, &found);
+    sim_critical_path_of(played, costs, memory, &found);
     const size_t cells = (size_t)schedule->rank_count * OP_KIND_COUNT;
     int64_t *op_ns = arena_array(memory, cells, sizeof *op_ns);
     for (int stage = 0; stage < costs->stage_count; stage++) {
@@ -44,14 +39,12 @@ status cli_schedule_path_find(const cli_arguments *arguments, const bal_timeline
             of_rank[kind] += found.op_ns[stage][kind];
         }
     }
-    *path = (cli_schedule_path){.rank_count = schedule->rank_count,
-                                .op_count = found.op_count,
-                                .message_count = found.message_count,
-                                .op_ns = op_ns,
-                                .forward_ns = sum_of(found.forward_link_ns, costs->stage_count),
-                                .backward_ns = sum_of(found.backward_link_ns, costs->stage_count),
-                                .link_wait_ns = found.link_wait_ns};
-    return STATUS_OK;
+    return (cli_schedule_path){.rank_count = schedule->rank_count,
+                               .op_count = found.op_count,
+                               .message_count = found.message_count,
+                               .op_ns = op_ns,
+                               .forward_ns = sum_of(found.forward_link_ns, costs->stage_count),
+                               .backward_ns = sum_of(found.backward_link_ns, costs->stage_count)};
 }
 
 /// Time of one kind on all ranks.
@@ -89,7 +82,6 @@ void cli_schedule_path_json(const cli_schedule_path *path, json_writer *writer)
     }
     json_put_int64(writer, "forward_message_ns", path->forward_ns);
     json_put_int64(writer, "backward_message_ns", path->backward_ns);
-    json_put_int64(writer, "link_wait_ns", path->link_wait_ns);
     json_end_object(writer);
 }
 
@@ -137,7 +129,6 @@ void cli_schedule_path_text(const cli_schedule_path *path, text_buffer *out)
         if (ns > 0) text_format(out, "%s %" PRId64 ", ", kind_names[kind], ns);
     }
     text_format(out, "messages %" PRId64, path->forward_ns + path->backward_ns);
-    if (path->link_wait_ns > 0) text_format(out, ", waits for links %" PRId64, path->link_wait_ns);
     text_format(out, " ns   in %d ops, %d messages between ranks\n", path->op_count,
                 path->message_count);
     if (sum_of(path->op_ns, path->rank_count * OP_KIND_COUNT) > 0) write_ranks(path, out);

@@ -5,10 +5,7 @@
 #include "balance/timeline.h"
 #include "base/arena.h"
 #include "base/json.h"
-#include "base/status.h"
 #include "base/text.h"
-#include "cli/command.h"
-#include "sim/network.h"
 
 #include <stdint.h>
 
@@ -20,19 +17,15 @@ typedef struct cli_schedule_path {
     const int64_t *op_ns; // [rank_count][OP_KIND_COUNT]
     int64_t forward_ns;   // messages with outputs
     int64_t backward_ns;  // and with gradients
-    int64_t link_wait_ns; // messages that waited for others on their link
 } cli_schedule_path;
 
-/// Finds the path of an iteration that was played, if --explain asks for it.
+/// Finds the path of an iteration that was played, by any policy, where no message waits for
+/// another.
 ///
-/// @param played  by any policy; its order is what is explained
-/// @param network that it was played on
-/// @param costs   that it was played with
-/// @param memory  of op_ns, too
-/// @return STATUS_UNSUPPORTED where sends are not asynchronous or ranks share a link
-status cli_schedule_path_find(const cli_arguments *arguments, const bal_timeline *played,
-                              const sim_network *network, const bal_stage_costs *costs,
-                              arena *memory, cli_schedule_path *path, error_message *err);
+/// @param costs  that it was played with
+/// @param memory of op_ns, too
+cli_schedule_path cli_schedule_path_find(const bal_timeline *played, const bal_stage_costs *costs,
+                                         arena *memory);
 
 /// Adds the key to an object that is open; none if the path was not asked for.
 void cli_schedule_path_json(const cli_schedule_path *path, json_writer *writer);

@@ -1,4 +1,4 @@
-/// The critical path: by hand, and on random orders, where it has no gaps whatever the links are.
+/// The critical path: by hand, and on random orders, where it has no gaps.
 #include "sim/critical_path.h"
 
 #include "sim/dispatch.h"
@@ -11,34 +11,6 @@
 #include <string.h>
 
 enum { RANDOM_CASES = 500 };
-
-/// Links that each carry what one rank sends: all of it, what it sends in one direction, or a stage
-/// at a time; some messages on no link.
-static sim_network random_serial_network(rng *generator, const random_problem *problem,
-                                         arena *memory)
-{
-    const bal_schedule *schedule = &problem->schedule;
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    int *links[2];
-    int64_t *occupancies[2];
-    const int64_t *send_ns[] = {problem->costs.send_forward_ns, problem->costs.send_backward_ns};
-    for (int direction = 0; direction < 2; direction++) {
-        links[direction] = arena_array(memory, (size_t)stages, sizeof(int));
-        occupancies[direction] = arena_array(memory, (size_t)stages, sizeof(int64_t));
-        for (int stage = 0; stage < stages; stage++) {
-            const int rank = bal_rank_of_stage(schedule->placement, schedule->rank_count,
-                                               schedule->chunk_count, stage, NULL);
-            const int which = (int)rng_below(generator, 4);
-            links[direction][stage] = which == 3 ? -1 : rank * 3 + (which == 2 ? direction : which);
-            occupancies[direction][stage] = rng_between(generator, 0, send_ns[direction][stage]);
-        }
-    }
-    return (sim_network){.link_count = 3 * schedule->rank_count,
-                         .forward_link = links[0],
-                         .backward_link = links[1],
-                         .forward_occupancy_ns = occupancies[0],
-                         .backward_occupancy_ns = occupancies[1]};
-}
 
 static bal_timeline play(const bal_schedule *schedule, const bal_stage_costs *costs, arena *memory)
 {
@@ -56,7 +28,7 @@ static void assert_path_adds_up(const sim_critical_path *path, const bal_timelin
                                 uint64_t seed)
 {
     const bal_schedule *schedule = timeline->schedule;
-    int64_t sum_ns = path->link_wait_ns;
+    int64_t sum_ns = 0;
     int64_t makespan_ns = 0;
     for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
         if (timeline->end_ns[op] > makespan_ns) makespan_ns = timeline->end_ns[op];
@@ -100,7 +72,7 @@ static void two_stages_are_one_chain(void **state)
     const bal_timeline timeline = play(&schedule, &costs, memory);
     sim_critical_path path;
 
-    sim_critical_path_of(&timeline, &costs, NULL, memory, &path);
+    sim_critical_path_of(&timeline, &costs, memory, &path);
 
     assert_int_equal(path.makespan_ns, 77);
     assert_int_equal(path.op_count, 4);
@@ -123,10 +95,9 @@ static void the_path_of_any_order_has_no_gaps(void **state)
         if (!draw_problem(seed, &problem, memory)) continue;
         const bal_timeline timeline = play(&problem.schedule, &problem.costs, memory);
 
-        sim_critical_path_of(&timeline, &problem.costs, NULL, memory, &path);
+        sim_critical_path_of(&timeline, &problem.costs, memory, &path);
 
         assert_path_adds_up(&path, &timeline, seed);
-        assert_int_equal(path.link_wait_ns, 0);
     }
 }
 
@@ -147,96 +118,12 @@ static void where_messages_keep_ranks_busy_the_path_has_no_gaps_either(void **st
             continue; // a rendezvous in this order gets stuck
         }
 
-        sim_critical_path_of(&timeline, &problem.costs, NULL, memory, &path);
+        sim_critical_path_of(&timeline, &problem.costs, memory, &path);
 
         assert_path_adds_up(&path, &timeline, seed);
         played++;
     }
     assert_true(played > RANDOM_CASES / 2);
-}
-
-/// Whatever policy played, links of one rank each leave no time of messages unexplained: what they
-/// waited is told apart from what they took.
-static void waits_for_links_of_one_rank_each_are_told_apart(void **state)
-{
-    arena *memory = *state;
-    int64_t waited_ns = 0;
-    for (uint64_t seed = 0; seed < 4 * RANDOM_CASES; seed++, arena_reset(memory)) {
-        rng generator = rng_init(seed, 12);
-        random_problem problem;
-        sim_dispatch *dispatch = NULL;
-        bal_timeline timeline;
-        sim_critical_path path;
-        if (!draw_problem(seed, &problem, memory)) continue;
-        const sim_network network = random_serial_network(&generator, &problem, memory);
-        const sim_policy policy = (sim_policy)(seed % SIM_POLICY_COUNT);
-        assert_ok(sim_network_check_serial(&problem.schedule, &network, NULL));
-        assert_ok(
-            sim_dispatch_create(&problem.schedule, policy, &network, memory, &dispatch, NULL));
-        assert_ok(sim_dispatch_play(dispatch, &problem.costs, NULL, NULL, &timeline, NULL));
-
-        sim_critical_path_of(&timeline, &problem.costs, &network, memory, &path);
-
-        assert_path_adds_up(&path, &timeline, seed);
-        waited_ns += path.link_wait_ns;
-    }
-    assert_true(waited_ns > 0);
-}
-
-static void a_path_through_a_held_link_by_hand(void **state)
-{
-    arena *memory = *state;
-    // F take 10, messages 30 of which they hold the link for 25: F0 leaves at 10 and F1, done at
-    // 20, at 35; it is there at 65, when rank 1 is long done with F0.
-    const bal_schedule schedule = reference_build("gpipe", 2, 2, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(2, 10, 1, 1, 30, (int64_t[]){1, 0, -1}, memory);
-    const sim_network network = {.link_count = 1,
-                                 .forward_link = (int[]){0, -1},
-                                 .backward_link = (int[]){-1, -1},
-                                 .forward_occupancy_ns = (int64_t[]){25, 0},
-                                 .backward_occupancy_ns = (int64_t[]){0, 0}};
-    sim_dispatch *dispatch = NULL;
-    bal_timeline timeline;
-    sim_critical_path path;
-    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
-    assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
-
-    sim_critical_path_of(&timeline, &costs, &network, memory, &path);
-
-    // F0 of rank 0, its message's hold, F1's message, F1 and a BW of rank 1, a message, both BW.
-    assert_int_equal(timeline.begin_ns[schedule.first_op[1] + 1], 65);
-    assert_int_equal(path.link_wait_ns, 25);
-    assert_int_equal(path.forward_link_ns[0], 30);
-    assert_int_equal(path.backward_link_ns[1], 30);
-    assert_int_equal(path.op_ns[0][OP_FORWARD], 10);
-    assert_int_equal(path.op_ns[1][OP_FORWARD], 10);
-    assert_int_equal(path.op_ns[1][OP_BACKWARD], 2);
-    assert_int_equal(path.op_ns[0][OP_BACKWARD], 4);
-    assert_int_equal(path.message_count, 2);
-    assert_int_equal(path.makespan_ns, 10 + 25 + 30 + 10 + 2 + 30 + 4);
-}
-
-static void links_of_several_ranks_and_other_sends_are_refused(void **state)
-{
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("1f1b", 3, 2, 1, memory);
-    const int64_t occupancy_ns[] = {0, 0, 0};
-    const sim_network shared = {.link_count = 2,
-                                .forward_link = (int[]){1, 1, -1},
-                                .backward_link = (int[]){-1, -1, -1},
-                                .forward_occupancy_ns = occupancy_ns,
-                                .backward_occupancy_ns = occupancy_ns};
-    error_message err = {0};
-
-    assert_int_equal(sim_network_check_serial(&schedule, &shared, &err), STATUS_UNSUPPORTED);
-    assert_string_equal(err.message, "link 1 carries messages of ranks 0 and 1; a fixed order is "
-                                     "recorded with one rank per link only");
-    assert_int_equal(
-        sim_network_check_serial(&schedule, &(sim_network){.send = BAL_SEND_BLOCKING}, &err),
-        STATUS_UNSUPPORTED);
-    assert_string_equal(err.message, "sends are blocking; a fixed order is recorded with "
-                                     "asynchronous ones only");
 }
 
 int main(void)
@@ -245,9 +132,6 @@ int main(void)
         cmocka_unit_test(two_stages_are_one_chain),
         cmocka_unit_test(the_path_of_any_order_has_no_gaps),
         cmocka_unit_test(where_messages_keep_ranks_busy_the_path_has_no_gaps_either),
-        cmocka_unit_test(waits_for_links_of_one_rank_each_are_told_apart),
-        cmocka_unit_test(a_path_through_a_held_link_by_hand),
-        cmocka_unit_test(links_of_several_ranks_and_other_sends_are_refused),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
