@@ -40,6 +40,24 @@ const ana_assumed_range ana_assumed_ranges[] = {
      1,
      "",
      "how many small kernels are fused"},
+    {"hardware.overhead.operator_ns",
+     "overhead",
+     true,
+     true,
+     {ANA_LOG_UNIFORM, true, 0.3, 1.6, 1},
+     0,
+     LATENCY_MAX_NS,
+     "ns",
+     "graphs of kernels, speed of the host, how much is fused"},
+    {"hardware.overhead.kernel_ns",
+     "overhead",
+     true,
+     true,
+     {ANA_LOG_UNIFORM, true, 0.5, 2, 1},
+     0,
+     LATENCY_MAX_NS,
+     "ns",
+     "gaps between kernels, and kernels that are too short to fill a GPU"},
     {"cluster.links.intra.latency_ns",
      "cluster.links.intra.latency_ns",
      true,
@@ -101,6 +119,8 @@ bool ana_assumed_range_holds(const ana_assumed_range *row, const ana_setup *setu
     const ana_inputs *inputs = &setup->study->inputs;
     const ana_input *said = find_input(inputs, row->path); // in the study, before any file
     const ana_input *input = said != NULL ? said : find_input(inputs, row->input);
+    const bool has_overhead = setup->hardware.operator_ns > 0 && setup->hardware.kernel_ns > 0;
+    if (input != NULL && strcmp(input->name, "overhead") == 0 && !has_overhead) return false;
     const bool decides = setup->study->balancings[0].policy.kind != BAL_POLICY_NEVER;
     if (input == NULL || (strcmp(row->path, "training.decision_ns") == 0 && !decides)) return false;
     if (input->origin == MODEL_ORIGIN_ASSUMED) return true;
@@ -117,6 +137,8 @@ double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *se
         {"hardware.efficiency.gemm", hardware->gemm_efficiency},
         {"hardware.efficiency.attention", hardware->attention_efficiency},
         {"hardware.efficiency.memory", hardware->memory_efficiency},
+        {"hardware.overhead.operator_ns", (double)hardware->operator_ns},
+        {"hardware.overhead.kernel_ns", (double)hardware->kernel_ns},
         {"cluster.links.intra.latency_ns", (double)hardware->intra_node.latency_ns},
         {"cluster.links.inter.latency_ns", (double)hardware->inter_node.latency_ns},
         {"cluster.links.intra.bytes_per_s", (double)hardware->intra_node.bytes_per_s},
@@ -139,6 +161,7 @@ const char *ana_measurement_of(const char *path)
         {"hardware.efficiency.gemm", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.efficiency.attention", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.efficiency.memory", "dynmo probe --device cuda --hardware NAME -o node.json"},
+        {"hardware.overhead", "a trace of a few iterations: dynmo import kineto"},
         {"hardware.memory_bytes_per_s", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.flop_per_s", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.links.intra", INTRA_COMMAND},

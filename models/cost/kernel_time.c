@@ -122,6 +122,10 @@ int64_t model_streams_ns(int64_t bytes, int64_t kernel_count, const model_hardwa
     return ns < COST_MAX ? ns + kernel_count * hardware->kernel_ns : ns;
 }
 
+/// What the kernels of a state-space mixer, small products between exponentials in a language above
+/// CUDA, reach of what flash kernels do, and of the bandwidth of streams.
+static const double mamba_share = 0.4;
+
 /// What flash kernels reach of the rate that they have at 16384 tokens and heads of 128. Half of it
 /// is lost where a sequence is as short as the tiles of a multiprocessor, and the softmax of a pair
 /// costs the same however narrow the heads.
@@ -130,8 +134,11 @@ static double flash_share(const model_config *config, const model_shape *shape)
     const double length = shape->sequence_length;
     const double width = (config->query_key_dim + config->value_dim) / 2.0;
     const double by_length = length / (length + 350);
-    const double by_width = width / (width + 40) * (128 + 40) / 128;
-    return fmin(by_length * by_width, 1);
+    const double by_width = fmin(width / (width + 40) * (128 + 40) / 128, 1);
+    // Values that are narrower than keys are padded to them.
+    const double by_padding = (config->query_key_dim + config->value_dim) /
+                              (2.0 * fmax(config->query_key_dim, config->value_dim));
+    return by_length * by_width * by_padding;
 }
 
 /// The products of unfused attention over the heads of a GPU, 2 in F and 4 in B, and the streams
@@ -164,7 +171,9 @@ int64_t model_attention_ns(const model_config *config, const model_shape *shape,
     if (is_idle || hardware->multiprocessor_count == 0) {
         return model_roofline_ns(work, rate, bandwidth_of(hardware));
     }
-    if (config->mamba_head_count > 0) return model_roofline_ns(work, rate, bandwidth_of(hardware));
+    if (config->mamba_head_count > 0) {
+        return model_roofline_ns(work, rate * mamba_share, bandwidth_of(hardware) * mamba_share);
+    }
     if (shape->attention == MODEL_ATTENTION_UNFUSED) {
         return whole_ns(unfused_ns(config, shape, work, pass, hardware));
     }

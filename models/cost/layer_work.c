@@ -412,6 +412,29 @@ static int64_t rotated_width(const model_config *config)
     return query_width(config) + key_width(config);
 }
 
+/// Numbers per token that are read and written to bring rows where experts want them, and back:
+/// sorted by expert once they have come from other GPUs, filled up to whole blocks where the format
+/// has scales for blocks. Biases of experts are added by kernels of their own.
+static int64_t moved_for_experts(const gpu_share *share)
+{
+    const model_config *slice = &share->slice;
+    const int64_t there_and_back = 2 * 2 * (int64_t)slice->expert_top_k * slice->hidden_size;
+    int64_t moved = 0;
+    if (share->whole->expert_count > slice->expert_count) moved += there_and_back;
+    if (share->operand_bytes < share->wide_bytes) moved += there_and_back;
+    if (!slice->has_mlp_bias) return moved;
+    return moved + 2 * slice->expert_top_k *
+                       (inner_width(slice, slice->expert_ffn_size) + slice->hidden_size);
+}
+
+/// Numbers per token of queries, keys and values of latent attention, which are put together from
+/// their parts, and taken apart again in B.
+static int64_t assembled_width(const model_config *config)
+{
+    if (config->kv_rank == 0 || config->head_count == 0) return 0;
+    return core_input_width(config);
+}
+
 /// Bytes of the kernels that are no matrix products. What is as wide as the hidden vector is done
 /// for the GPU's own tokens. The gradients of norms and biases belong to B: their kernels make both
 /// at once.
@@ -432,12 +455,11 @@ static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forw
         masks = blocks * hidden * MASK_BYTES;
         if (!is_forward) own += blocks * 2 * hidden; // forward drops within the residual's kernel
     }
-    int64_t all = 2 * rotated_width(slice) + head_norm_width(slice) * norm_accesses;
+    int64_t all = 2 * (rotated_width(slice) + assembled_width(slice)) +
+                  head_norm_width(slice) * norm_accesses;
     all += activation_accesses(slice, activation_width(slice, layer), is_forward);
     int64_t routed = activation_accesses(slice, routed_activation_width(slice, layer), is_forward);
-    if (slice->is_moe[layer] && share->whole->expert_count > slice->expert_count) {
-        routed += 2 * 2 * slice->expert_top_k * hidden; // sorted by expert, and back
-    }
+    if (slice->is_moe[layer]) routed += moved_for_experts(share);
     const int64_t own_bytes =
         saturating_multiply(share->own_tokens, own * share->wide_bytes + masks);
     return saturating_add(
@@ -481,7 +503,7 @@ static int64_t stream_kernels(const model_config *config, const model_shape *sha
     if (config->mamba_head_count > 0) kernels += is_forward ? 6 : 12;
     if (config->kv_rank > 0) kernels += is_forward ? 6 : 10;
     if (config->has_query_key_norm) kernels += is_forward ? 2 : 4;
-    if (config->is_moe[layer]) kernels += is_forward ? 60 : 70;
+    if (config->is_moe[layer]) kernels += is_forward ? 80 : 90;
     return kernels;
 }
 
@@ -493,7 +515,8 @@ static model_launches launches_of(const model_config *config, const model_shape 
     const bool is_narrow = model_dtype_wide(shape->dtype) != shape->dtype;
     const int64_t collectives = shape->parallel.tensor > 1 ? 4 : 0;
     model_launches launches = {.operator_count = products};
-    if (groups > 1) launches.library_count = 2 * groups * (is_narrow ? 2 : 1);
+    // Of each expert: the product; in narrow formats also the cast and its scales, twice laid out.
+    if (groups > 1) launches.library_count = 2 * groups * (is_narrow ? 4 : 1);
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
     launches.kernel_count = stream_kernels(config, shape, layer, pass == MODEL_PASS_FORWARD);
     launches.operator_count += launches.kernel_count + collectives;

@@ -1,0 +1,192 @@
+/// Times of kernels by their shape: worked out by hand where tiles fill the GPU, and how they grow.
+#include "models/cost/kernel_time.h"
+#include "models/cost/parameters.h"
+#include "tests/assert_close.h"
+
+/// 100 multiprocessors of 10 FLOP per ns each, 1000 bytes per ns, nothing lost otherwise.
+static model_hardware round_gpu(void)
+{
+    model_hardware hardware = {.gemm_efficiency = 1,
+                               .attention_efficiency = 1,
+                               .memory_efficiency = 1,
+                               .memory_bytes_per_s = INT64_C(1000000000000),
+                               .multiprocessor_count = 100};
+    hardware.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(1000000000000);
+    return hardware;
+}
+
+static int64_t product_ns(const model_hardware *hardware, model_product product, model_pass pass)
+{
+    return model_products_ns(&product, 1, pass, MODEL_DTYPE_BFLOAT16, hardware);
+}
+
+static void whole_waves_of_tiles_take_their_flop_and_a_ramp(void **state)
+{
+    (void)state;
+    const model_hardware hardware = round_gpu();
+    // 10 x 10 tiles of 128 x 256, 1000 inner steps: 2 * 128 * 256 * 1000 FLOP at 10 per ns.
+    const model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
+
+    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_FORWARD), 6553600 + 1500);
+}
+
+static void one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit(void **state)
+{
+    (void)state;
+    const model_hardware hardware = round_gpu();
+    model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
+    const int64_t whole = product_ns(&hardware, product, MODEL_PASS_FORWARD);
+    product.out += 256;
+    const int64_t more = product_ns(&hardware, product, MODEL_PASS_FORWARD);
+
+    assert_true(more > whole * 11 / 10); // a tenth more work
+    assert_true(more < whole * 2);       // than a wave of the largest tiles
+}
+
+static void many_small_products_take_longer_than_one_of_their_work(void **state)
+{
+    (void)state;
+    model_hardware hardware = round_gpu();
+    hardware.kernel_ns = 1000;
+    const model_product one = {.rows = 8192, .in = 512, .out = 512, .groups = 1, .flop = 1};
+    const model_product many = {.rows = 70, .in = 512, .out = 512, .groups = 117, .flop = 1};
+
+    assert_true(product_ns(&hardware, many, MODEL_PASS_FORWARD) >
+                product_ns(&hardware, one, MODEL_PASS_FORWARD));
+}
+
+static void passes_turn_the_shape(void **state)
+{
+    (void)state;
+    const model_hardware hardware = round_gpu();
+    const model_product product = {.rows = 12800, .in = 2560, .out = 256, .groups = 1, .flop = 1};
+    const model_product turned = {.rows = 12800, .in = 256, .out = 2560, .groups = 1, .flop = 1};
+
+    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_BACKWARD_INPUT),
+                     product_ns(&hardware, turned, MODEL_PASS_FORWARD));
+    const model_product weights = {.rows = 2560, .in = 12800, .out = 256, .groups = 1, .flop = 1};
+    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_BACKWARD_WEIGHT),
+                     product_ns(&hardware, weights, MODEL_PASS_FORWARD));
+}
+
+static void bytes_count_where_they_take_longer(void **state)
+{
+    (void)state;
+    const model_hardware hardware = round_gpu();
+    model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
+    product.bytes[MODEL_PASS_FORWARD] = INT64_C(9000000000);
+
+    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_FORWARD), 9000000);
+}
+
+static void without_multiprocessors_the_roofline_of_all_counts(void **state)
+{
+    (void)state;
+    model_hardware hardware = round_gpu();
+    hardware.multiprocessor_count = 0;
+    const model_product products[] = {
+        {.rows = 1, .in = 1, .out = 1, .groups = 1, .flop = 4000, .bytes = {1000, 0, 0}},
+        {.rows = 1, .in = 1, .out = 1, .groups = 1, .flop = 1000, .bytes = {3000, 0, 0}}};
+
+    assert_int_equal(
+        model_products_ns(products, 2, MODEL_PASS_FORWARD, MODEL_DTYPE_BFLOAT16, &hardware), 5);
+}
+
+static void streams_and_the_host_count_their_kernels(void **state)
+{
+    (void)state;
+    model_hardware hardware = round_gpu();
+    hardware.kernel_ns = 30;
+    hardware.operator_ns = 100;
+    hardware.launch_ns = 7;
+
+    assert_int_equal(model_streams_ns(5000, 4, &hardware), 5 + 4 * 30);
+    assert_int_equal(model_host_ns((model_launches){9, 3, 10}, &hardware), 3 * 100 + 10 * 7);
+}
+
+static void flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded(void **state)
+{
+    (void)state;
+    const model_hardware hardware = round_gpu();
+    model_config config = {.head_count = 8, .query_key_dim = 128, .value_dim = 128};
+    model_shape shape = {.sequence_length = 16384, .dtype = MODEL_DTYPE_BFLOAT16};
+    const model_work work = {.flop = 1000000000};
+    const int64_t best = model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware);
+
+    // 350 / (16384 + 350) of it is lost at this length.
+    assert_close((double)best, 1e6 * (16384 + 350) / 16384, 1e-4);
+    shape.sequence_length = 1024;
+    assert_true(model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware) > best);
+    shape.sequence_length = 16384;
+    config.value_dim = 64;
+    assert_true(model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware) > best);
+    config.query_key_dim = 64;
+    assert_true(model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware) > best);
+}
+
+static void total_of(const char *name, int64_t total, int64_t active)
+{
+    arena *memory = arena_create(1 << 14);
+    model_config config;
+    error_message err = {0};
+    if (model_config_open(name, memory, &config, &err) != STATUS_OK) fail_msg("%s", err.message);
+    assert_int_equal(model_total_parameters(&config) / 10000000, total);
+    assert_int_equal(model_active_parameters(&config) / 10000000, active);
+    arena_destroy(memory);
+}
+
+/// In units of 10^7: 116.83, 31.6, 30.5, 235.1, 235.7 and 671 billion are published; of active ones
+/// embeddings are counted here, as some of the publishers do not.
+static void models_of_today_have_their_published_parameters(void **state)
+{
+    (void)state;
+    total_of("gpt-oss-120b", 11682, 571);
+    total_of("gpt-oss-20b", 2091, 418);
+    total_of("nemotron-3-nano", 3157, 358);
+    total_of("qwen3-30b-a3b", 3053, 335);
+    total_of("qwen3-235b-a22b", 23509, 2219);
+    total_of("deepseek-v2", 23574, 2137);
+    total_of("deepseek-v3", 67102, 3755);
+    total_of("llama-3-70b", 7055, 7055);
+    total_of("llama-3.1-405b", 40585, 40585);
+}
+
+static void layers_of_a_hybrid_have_what_its_pattern_says(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 14);
+    model_config config;
+    assert_int_equal(model_config_open("nemotron-3-nano", memory, &config, NULL), STATUS_OK);
+    const model_config mamba = model_config_layer(&config, 0);
+    const model_config experts = model_config_layer(&config, 1);
+    const model_config attention = model_config_layer(&config, 5);
+
+    assert_true(mamba.mamba_head_count == 64 && mamba.head_count == 0 && !mamba.is_moe[0]);
+    assert_true(experts.mamba_head_count == 0 && experts.head_count == 0 && experts.is_moe[1]);
+    assert_true(attention.head_count == 32 && attention.mamba_head_count == 0);
+    assert_int_equal(model_config_block_count(&mamba, 0), 1);
+    const model_shape shape = {
+        .sequence_length = 4096, .microbatch_size = 1, .dtype = MODEL_DTYPE_BFLOAT16};
+    const model_layer_work work = model_layer_work_of(&config, &shape, 0, MODEL_PASS_FORWARD);
+    // 4096 tokens meet 2688 x (2 x 4096 + 2 x 1024 + 64) and 4096 x 2688 entries.
+    assert_int_equal(work.projection.flop, INT64_C(2) * 4096 * 2688 * (10304 + 4096));
+    assert_int_equal(work.mlp.flop, 0);
+    arena_destroy(memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_waves_of_tiles_take_their_flop_and_a_ramp),
+        cmocka_unit_test(one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit),
+        cmocka_unit_test(many_small_products_take_longer_than_one_of_their_work),
+        cmocka_unit_test(passes_turn_the_shape),
+        cmocka_unit_test(bytes_count_where_they_take_longer),
+        cmocka_unit_test(without_multiprocessors_the_roofline_of_all_counts),
+        cmocka_unit_test(streams_and_the_host_count_their_kernels),
+        cmocka_unit_test(flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded),
+        cmocka_unit_test(models_of_today_have_their_published_parameters),
+        cmocka_unit_test(layers_of_a_hybrid_have_what_its_pattern_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
