@@ -1,5 +1,6 @@
-"""The recorder of traces/recorder: the loss counts with the head, forward and backward, and layers inside
-pipeline stages have as many microbatches as were trained. Usage: recorder.py FOLDER_OF_RECORDER"""
+"""The recorder of traces/recorder: the loss counts with the head, forward and backward, and layers
+inside pipeline stages have as many microbatches as were trained.
+Usage: recorder.py FOLDER_OF_RECORDER"""
 import collections
 import os
 import sys
@@ -38,7 +39,9 @@ def check_loss_of_a_plain_loop():
         loss_function(model(batch), batch).backward()
         recorder.step()
     count = collections.Counter(row[2:4] for row in recorder.rows)
-    assert count == {(0, "F"): 2, (1, "F"): 2, (2, "F"): 2, (2, "BW"): 2, (1, "BW"): 2, (0, "W"): 2}, count
+    assert count == {
+        (0, "F"): 2, (1, "F"): 2, (2, "F"): 2, (2, "BW"): 2, (1, "BW"): 2, (0, "W"): 2,
+    }, count
     assert busy_ns(recorder, 2, "F") > 3 * busy_ns(recorder, 1, "F"), recorder.rows
     assert busy_ns(recorder, 2, "BW") > 3 * busy_ns(recorder, 1, "BW"), recorder.rows
 
@@ -57,7 +60,8 @@ def check_layers_in_a_stage():
         recorder.step()
     for step in range(STEPS):
         for layer, phase in ((0, "F"), (1, "F"), (2, "F"), (2, "BW"), (1, "BW"), (0, "W")):
-            seen = [row[1] for row in recorder.rows if row[0] == step and row[2:4] == (layer, phase)]
+            rows = [row for row in recorder.rows if row[0] == step]
+            seen = [row[1] for row in rows if row[2:4] == (layer, phase)]
             assert sorted(seen) == list(range(MICROBATCHES)), (step, layer, phase, seen)
     dist.destroy_process_group()
 

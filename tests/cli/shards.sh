@@ -58,7 +58,6 @@ done
 refuse 2 '--shard needs --store' study.json --shard 0/4
 refuse 2 'a shard plays a part of a study: without --csv' study.json --store s.db --shard 0/4 --csv x.csv
 subject=converge
-refuse 2 '--store does not belong to --layers' --layers 4 --stages 2 --shard 0/4 --store s.db
 
 # A study may name a file from its own folder, and is found again when it has changed.
 subject=study
