@@ -319,9 +319,12 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
     played of = {.row_count = setup->study->balancing_count,
                  .count = made.series->count,
                  .spacing = made.spacing};
-    made.evidence = (ana_evidence){.threshold_ratio = options->threshold_ratio,
-                                   .is_uniform = made.is_uniform,
-                                   .knows_state = made.knows_state};
+    made.evidence =
+        (ana_evidence){.threshold_ratio = options->threshold_ratio,
+                       .is_uniform = made.is_uniform,
+                       .is_of_stages = setup->store != NULL && setup->stage_count > 1 &&
+                                       made.series->costs[0].layer_count <= setup->stage_count,
+                       .knows_state = made.knows_state};
     TRY(ana_imbalance_split_of(made.series, setup->stage_count, memory, &made.split, err));
     TRY(play_rows(made.setup, &steps, &of, memory, &made.comparison, err));
     TRY(find_baseline(&of, &made.comparison, &made.baseline, err));

@@ -89,6 +89,11 @@ static void explain(const ana_diagnosis *of, text_buffer *out)
     case ANA_GROUND_SHORT:
         explain_short(of, out);
         break;
+    case ANA_GROUND_STAGES:
+        text_append(out, "Every stage was recorded as one layer: no other split can be tried. "
+                         "Record layer by layer; of a run of which every op was recorded, "
+                         "`dynmo stragglers` says what slowed it and which split would mend it.");
+        break;
     case ANA_GROUND_PROVEN:
         text_format(out,
                     "No contiguous plan, known beforehand and free to move, can gain %.2f %% over "

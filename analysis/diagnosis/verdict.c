@@ -114,6 +114,7 @@ static ana_ground ground_of(const ana_evidence *evidence)
     const ana_gain_interval *best = &evidence->best;
     if (evidence->is_uniform) return ANA_GROUND_UNIFORM;
     if (best->is_short) return ANA_GROUND_SHORT;
+    if (evidence->is_of_stages) return ANA_GROUND_STAGES;
     if (evidence->bound.high < threshold) return ANA_GROUND_PROVEN;
     if (!evidence->clairvoyant.is_short && evidence->clairvoyant.high < threshold) {
         return ANA_GROUND_CLAIRVOYANT;
@@ -134,6 +135,7 @@ static const struct {
 } grounds[ANA_GROUND_COUNT] = {
     [ANA_GROUND_UNIFORM] = {"uniform", ANA_VERDICT_UNDECIDABLE},
     [ANA_GROUND_SHORT] = {"short", ANA_VERDICT_UNDECIDABLE},
+    [ANA_GROUND_STAGES] = {"stages", ANA_VERDICT_UNDECIDABLE},
     [ANA_GROUND_PROVEN] = {"proven", ANA_VERDICT_NOT_WORTHWHILE},
     [ANA_GROUND_CLAIRVOYANT] = {"clairvoyant", ANA_VERDICT_NOT_WORTHWHILE},
     [ANA_GROUND_NOISE] = {"noise", ANA_VERDICT_NOT_WORTHWHILE},

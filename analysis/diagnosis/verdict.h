@@ -45,6 +45,7 @@ typedef enum ana_verdict {
 typedef enum ana_ground {
     ANA_GROUND_UNIFORM,       ///< undecidable: measured, and all layers alike to the ns
     ANA_GROUND_SHORT,         ///< undecidable: too few iterations for an interval
+    ANA_GROUND_STAGES,        ///< undecidable: stages were recorded, not the layers in them
     ANA_GROUND_PROVEN,        ///< not worthwhile: no contiguous plan can gain the threshold
     ANA_GROUND_CLAIRVOYANT,   ///< not worthwhile: not even plans made with hindsight gain it
     ANA_GROUND_NOISE,         ///< not worthwhile: neither a row nor plans that follow the drift,
@@ -64,6 +65,7 @@ typedef enum ana_ground {
 typedef struct ana_evidence {
     double threshold_ratio; // the gain from which it is worth the trouble
     bool is_uniform;
+    bool is_of_stages; // not more layers than stages, of a trace: there is one split only
     bool knows_state;
     ana_gain_interval best;            // of the rows that were played
     ana_gain_interval drift;           // plans of the iterations around each, moves for nothing

@@ -123,6 +123,8 @@ static void the_verdict_follows_the_rules_in_their_order(void **state)
     expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
     good.knows_state = false;
     expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STATE_UNKNOWN);
+    good.is_of_stages = true;
+    expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STAGES);
     good.best.is_short = true;
     expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_SHORT);
     good.is_uniform = true;

@@ -55,6 +55,7 @@ answers 'worthwhile, gain' steps.csv --stages 4
 answers 'undecidable, short' short.csv --stages 4
 answers 'undecidable, uniform' alike.csv --stages 4
 answers 'worthwhile, gain' sampled.csv --stages 4
+answers 'undecidable, stages' steps.csv --stages 16
 answers 'undecidable, state-unknown' bare.csv --stages 4
 answers 'worthwhile, gain' bare.csv --stages 4 --layer-state 16000000
 answers 'not worthwhile, proven' steps.csv --stages 4 --worthwhile 1000%
