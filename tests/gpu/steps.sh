@@ -94,12 +94,12 @@ begin_stage() {
     stage=$1
     stage_end=$(($(date +%s) + stage_seconds))
     if [ -s "$results/results.jsonl" ]; then return; fi
-    gpus=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null |
+    cards=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null |
         head -n 16 | tr '\n' ';' || true)
     commit=$(cat "$bin/commit" 2>/dev/null || git -C "$root" describe --always --dirty 2>/dev/null ||
         echo unknown)
     printf '{"step":"facts","device":"%s","emulated":%s,"gpu":"%s","commit":"%s","system":"%s","date":"%s"}\n' \
-        "$device" "$([ -f "$bin/emulated" ] && echo true || echo false)" "$gpus" "$commit" \
+        "$device" "$([ -f "$bin/emulated" ] && echo true || echo false)" "$cards" "$commit" \
         "$(uname -sr), $(nproc) cores" "$(date -u +%Y-%m-%dT%H:%MZ)" >"$results/results.jsonl"
 }
 
@@ -153,7 +153,7 @@ step() {
     4) outcome=beyond ;;
     *) outcome=failed ;;
     esac
-    last=$(tail -n 1 "$work/$name.log" | tr -d '"\134' | cut -c 1-200)
+    last=$({ grep '^dynmo: ' || tail -n 1 "$work/$name.log"; } <"$work/$name.log" | tail -n 1 | tr -d '"\134' | cut -c 1-200)
     case $last in
     '{'*) last= ;;
     esac
