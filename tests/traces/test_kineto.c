@@ -439,6 +439,25 @@ static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
     trace_recording_free(&recording);
 }
 
+/// Annotations that say forward, the outer of two; a hook that says backward is none.
+static void words_are_forwards_and_hooks_no_backwards(void **state)
+{
+    (void)state;
+    static const char text[] = "[" ANNOTATION("ProfilerStep#3", 5, 0, 1000) "," ANNOTATION(
+        "## forward ##", 5, 100, 200) "," ANNOTATION("Model.forward", 5, 110,
+                                                     180) "," ANNOTATION("pre_backward_hook", 6,
+                                                                         455, 4)
+        ARROW("s", 1, 5, 110) ARROW("f", 1, 6, 400) BACKWARD_OF_TWO(2) WORK_OF_TWO "]";
+    trace_recording recording;
+
+    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
+
+    assert_int_equal(recording.cell_count, 2);
+    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 70000, 0, 140000);
+    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 40000, 0, 90000);
+    trace_recording_free(&recording);
+}
+
 static void forwards_without_links_are_said_to_be_alone(void **state)
 {
     (void)state;
@@ -510,6 +529,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(modules_are_layers_and_arrows_lead_to_their_backwards),
         cmocka_unit_test(sequence_numbers_lead_to_backwards_where_no_arrows_do),
+        cmocka_unit_test(words_are_forwards_and_hooks_no_backwards),
         cmocka_unit_test(forwards_without_links_are_said_to_be_alone),
         cmocka_unit_test(repeated_operators_are_layers),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),

@@ -41,13 +41,21 @@ typedef struct reader {
     kineto_work *last_work; // [thread_count] the outermost operator so far, second reading
 } reader;
 
+/// Categories of events; those with a capital are of versions before torch 1.12.
 static event_kind kind_of(trace_json_slice category)
 {
     switch (category.length) {
     case 8:
         if (trace_json_equals(category, "kernel")) return EVENT_DEVICE;
+        if (trace_json_equals(category, "Kernel")) return EVENT_DEVICE;
+        if (trace_json_equals(category, "Memcpy")) return EVENT_DEVICE;
+        if (trace_json_equals(category, "Memset")) return EVENT_DEVICE;
         if (trace_json_equals(category, "cpu_op")) return EVENT_CPU_OPERATOR;
         return EVENT_OTHER;
+    case 9:
+        return trace_json_equals(category, "Runtime") ? EVENT_LAUNCH : EVENT_OTHER;
+    case 10:
+        return trace_json_equals(category, "Operator") ? EVENT_CPU_OPERATOR : EVENT_OTHER;
     case 12:
         if (trace_json_equals(category, "gpu_memcpy")) return EVENT_DEVICE;
         if (trace_json_equals(category, "gpu_memset")) return EVENT_DEVICE;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERIOD_MIN = 3, PERIOD_MAX = 4096, PARTS_MAX = 64, LAYERS_MAX = 512 };
+enum { OPERATORS_MAX = 20000, PERIOD_MIN = 3, PERIOD_MAX = 4096, PARTS_MAX = 64, LAYERS_MAX = 512 };
 
 static bool contains(const char *name, const char *word)
 {
@@ -553,7 +553,7 @@ static bool divide_regions(kineto_collector *collector, region *regions, size_t 
     bool divides = count > 0 && events->target_list.count > 0;
     for (size_t each = 0; each < count && divides; each++) {
         find_operators(events, &regions[each]);
-        divide(&regions[each]);
+        if (regions[each].count <= OPERATORS_MAX) divide(&regions[each]);
         divides =
             regions[each].layer_count > 1 && regions[each].layer_count == regions[0].layer_count;
     }
@@ -562,6 +562,15 @@ static bool divide_regions(kineto_collector *collector, region *regions, size_t 
         regions[each].layer_count = 1;
     }
     return divides;
+}
+
+static int64_t length_of(const region_list *all)
+{
+    int64_t sum_ns = 0;
+    for (size_t each = 0; each < all->list.count; each++) {
+        sum_ns += all->regions[each].end_ns - all->regions[each].begin_ns;
+    }
+    return sum_ns;
 }
 
 static status mark_forwards(kineto_collector *collector, region_list *forwards,
@@ -578,6 +587,8 @@ static status mark_forwards(kineto_collector *collector, region_list *forwards,
     snprintf(collector->recording->structure, sizeof collector->recording->structure, "%s",
              divides ? "repeated operators of the forward" : "not told apart: it is one");
     if (has_words && !divides) find_words(events, KINETO_SPAN_BACKWARD, backwards);
+    // Hooks are called so, too.
+    if (length_of(backwards) < length_of(forwards) / 2) backwards->list.count = 0;
     for (size_t each = 0; each < backwards->list.count; each++) {
         const region *of = &backwards->regions[each];
         TRY(put_mark(collector, TRACE_OP_BACKWARD, 0, of->thread, of->begin_ns, of->end_ns, err));
