@@ -117,21 +117,6 @@ static void play_block(walk *at, int64_t length)
     check_drop(at, potential - at->potential, gaps, potential, length);
 }
 
-/// Appends an entry; a full trail loses every other one first.
-static void leave_trail(ana_trail *trail, int64_t round, double potential)
-{
-    if (trail == NULL) return;
-    if (trail->count == ANA_TRAIL_MAX) {
-        for (int entry = 0; 2 * entry < trail->count; entry++) {
-            trail->round[entry] = trail->round[2 * entry];
-            trail->potential[entry] = trail->potential[2 * entry];
-        }
-        trail->count = (trail->count + 1) / 2;
-    }
-    trail->round[trail->count] = round;
-    trail->potential[trail->count++] = potential;
-}
-
 static status check_limit(const walk *at, double limit, error_message *err)
 {
     const atomic_bool *interrupt = at->question->interrupt;
@@ -147,12 +132,11 @@ static status check_limit(const walk *at, double limit, error_message *err)
                      (long long)at->run->round, at->question->gamma);
 }
 
-static status walk_observed(walk *at, double limit, ana_trail *trail, error_message *err)
+static status walk_observed(walk *at, double limit, error_message *err)
 {
     while (!has_stopped(at)) {
         TRY(check_limit(at, limit, err));
         play_observed(at);
-        leave_trail(trail, at->run->round, at->potential);
     }
     return STATUS_OK;
 }
@@ -160,7 +144,7 @@ static status walk_observed(walk *at, double limit, ana_trail *trail, error_mess
 /// Rounds in blocks that grow with the run. The block in which the stop came is played again from
 /// its begin, in halves, until the round is found: neither potential nor spread rises, and coins
 /// are a function of the round.
-static status walk_in_blocks(walk *at, double limit, ana_trail *trail, error_message *err)
+static status walk_in_blocks(walk *at, double limit, error_message *err)
 {
     const size_t bytes = (size_t)at->run->graph->node_count * sizeof(double);
     const ana_coins coins = at->run->coins;
@@ -183,7 +167,6 @@ static status walk_in_blocks(walk *at, double limit, ana_trail *trail, error_mes
             continue;
         }
         if (halved > 0) halved = (halved + 1) / 2;
-        leave_trail(trail, at->run->round, at->potential);
     }
     return STATUS_OK;
 }
@@ -201,8 +184,7 @@ static void begin(walk *at, int64_t instance)
 }
 
 status ana_instance_play(ana_player *player, const ana_instance_question *question,
-                         int64_t instance, ana_trail *trail, ana_instance *result,
-                         error_message *err)
+                         int64_t instance, ana_instance *result, error_message *err)
 {
     ana_scheme_run *run = &player->run;
     const double nodes = run->graph->node_count;
@@ -212,12 +194,11 @@ status ana_instance_play(ana_player *player, const ana_instance_question *questi
                .counts = {.smallest_drop_share = (double)INFINITY},
                .good_share = ana_good_round_share(run->graph->node_count)};
     begin(&at, instance);
-    leave_trail(trail, 0, at.potential);
     const double folds = log(at.potential / question->gamma) + 40;
     const double limit = 400 * nodes * nodes * folds;
     const bool in_blocks = run->scheme->is_matching && run->scheme->is_monotone &&
                            !question->every_round && nodes > ANA_EVERY_ROUND_NODES_MAX;
-    TRY(in_blocks ? walk_in_blocks(&at, limit, trail, err) : walk_observed(&at, limit, trail, err));
+    TRY(in_blocks ? walk_in_blocks(&at, limit, err) : walk_observed(&at, limit, err));
     at.counts.round_count = run->round;
     at.counts.potential_last = at.potential;
     *result = at.counts;

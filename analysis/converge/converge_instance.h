@@ -32,15 +32,6 @@ typedef struct ana_instance {
     double smallest_drop_share; // drop / spread is never below; infinite without a round
 } ana_instance;
 
-enum { ANA_TRAIL_MAX = 2000 };
-
-/// The potential over the rounds, thinned. Begins as zeros.
-typedef struct ana_trail {
-    int count;
-    int64_t round[ANA_TRAIL_MAX]; // [count] ascending, from 0 to the last
-    double potential[ANA_TRAIL_MAX];
-} ana_trail;
-
 /// A scheme at work, with what its instances need; one per thread.
 typedef struct ana_player {
     ana_scheme_run run;
@@ -58,10 +49,8 @@ status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
 /// depend on these two alone. That a round is good is taken from the sum of gaps where that
 /// suffices (the potential drops by at least it, which is checked), else from the potential itself.
 ///
-/// @param trail NULL, or what to fill
 /// @return STATUS_BACKEND "interrupted"; STATUS_INFEASIBLE if gamma is not reached in
 ///         400 N^2 (ln(potential / gamma) + 40) rounds, many times what any scheme here takes where
 ///         doubles can tell loads apart
 status ana_instance_play(ana_player *player, const ana_instance_question *question,
-                         int64_t instance, ana_trail *trail, ana_instance *result,
-                         error_message *err);
+                         int64_t instance, ana_instance *result, error_message *err);

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-enum { ARENA_BLOCK_BYTES = 1 << 20 };
-
 /// What workers share.
 typedef struct sweep_context {
     const ana_sweep *sweep;
@@ -73,7 +71,7 @@ static status play_instance(const void *context, arena *memory, void **state, in
     }
     ana_instance_question question = all->sweep->instance;
     question.gamma = point->gamma;
-    return ana_instance_play(&at->player, &question, index, NULL, record, err);
+    return ana_instance_play(&at->player, &question, index, record, err);
 }
 
 /// Of points whose instances are all the same, the one that was played.
@@ -101,21 +99,4 @@ status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_poin
     TRY(ana_records_play(&plays, spread, records, report, err));
     if (is_certain) repeat_first(sweep, points, once);
     return STATUS_OK;
-}
-
-status ana_sweep_trail(const ana_sweep *sweep, const ana_sweep_point *point, ana_trail *trail,
-                       error_message *err)
-{
-    ana_instance_question question = sweep->instance;
-    question.gamma = point->gamma;
-    ana_player player = {0};
-    ana_instance instance = {0};
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    status result =
-        ana_player_open(sweep->scheme, &point->graph, &sweep->options, memory, &player, err);
-    if (result == STATUS_OK) {
-        result = ana_instance_play(&player, &question, 0, trail, &instance, err);
-    }
-    arena_destroy(memory);
-    return result;
 }

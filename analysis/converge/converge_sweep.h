@@ -44,7 +44,3 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
 /// @return as ana_instance_play and ana_spread_run
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
                       ana_spread_report *report, error_message *err);
-
-/// Plays the first instance of a point once more, with a trail. @return as ana_instance_play
-status ana_sweep_trail(const ana_sweep *sweep, const ana_sweep_point *point, ana_trail *trail,
-                       error_message *err);

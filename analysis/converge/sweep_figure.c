@@ -1,20 +1,17 @@
-/// Pictures of a sweep.
+/// The picture of a sweep.
 #include "analysis/converge/sweep_output.h"
 
 #include "analysis/report/plot.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 enum { NODE_MARKS_MAX = 12 };
 
-/// @param nodes of the one point that is drawn; 0: there are several
-static void set_title(const ana_sweep *sweep, int nodes, text_buffer *settings)
+static void set_title(const ana_sweep *sweep, text_buffer *settings)
 {
     text_buffer title = {0};
     text_format(&title, "%s on %s, from %s", sweep->scheme->name, ana_graph_names[sweep->graph],
                 ana_initial_names[sweep->instance.initial]);
-    if (nodes > 0) text_format(&title, ", %d nodes", nodes);
     text_append(settings, "title = ");
     ana_plot_quote(settings, title.bytes);
     text_append(settings, "\n");
@@ -68,50 +65,12 @@ status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, e
 {
     const bool over_nodes = answer->sweep->nodes_count > 1 || answer->sweep->gamma_count == 1;
     text_buffer settings = {0};
-    set_title(answer->sweep, 0, &settings);
+    set_title(answer->sweep, &settings);
     text_format(&settings, "x_title = '%s'\nhas_spectral = %d\n", over_nodes ? "nodes" : "gamma",
                 !isnan(answer->summaries[0].rounds_spectral));
     if (over_nodes) mark_nodes(answer->sweep, &settings);
     append_points(answer, over_nodes, &settings);
     const status drawn = ana_plot("rounds", &settings, svg, err);
-    text_free(&settings);
-    return drawn;
-}
-
-static void append_trail(const ana_sweep *sweep, const ana_sweep_point *point,
-                         const ana_trail *trail, text_buffer *settings)
-{
-    const double nodes = point->graph.node_count;
-    const double contraction =
-        ana_scheme_contraction(sweep->scheme, &point->graph, &sweep->options);
-    const int last = trail->count - 1;
-    text_format(settings, "gamma = %.9g\n",
-                sweep->instance.stop == ANA_STOP_PHI ? point->gamma : 0.0);
-    text_format(settings, "potential_first = %.9g\nguaranteed = %.17g\npredicted = %.17g\n",
-                trail->potential[0], 1 - 1 / (4 * nodes * nodes),
-                isnan(contraction) ? 0 : contraction);
-    text_format(settings, "round_last = %" PRId64 "\nlowest = %.9g\n$trail << EOD\n",
-                trail->round[last] > 0 ? trail->round[last] : 1,
-                trail->potential[last] > 0 ? trail->potential[last] / 2 : point->gamma / 2);
-    for (int entry = 0; entry <= last; entry++) {
-        text_format(settings, "%" PRId64, trail->round[entry]);
-        append_number(settings, trail->potential[entry]);
-        text_append(settings, "\n");
-    }
-    text_append(settings, "EOD\n");
-}
-
-status ana_sweep_draw_potential(const ana_sweep_answer *answer, text_buffer *svg,
-                                error_message *err)
-{
-    const ana_sweep *sweep = answer->sweep;
-    const ana_sweep_point *point = &answer->points[ana_sweep_point_count(sweep) - 1];
-    ana_trail trail = {0};
-    text_buffer settings = {0};
-    TRY(ana_sweep_trail(sweep, point, &trail, err));
-    set_title(sweep, point->graph.node_count, &settings);
-    append_trail(sweep, point, &trail, &settings);
-    const status drawn = ana_plot("potential", &settings, svg, err);
     text_free(&settings);
     return drawn;
 }

@@ -1,4 +1,4 @@
-/// A sweep for programs, for people and as pictures.
+/// A sweep for programs, for people and as a picture.
 #pragma once
 
 #include "analysis/converge/sweep_summary.h"
@@ -16,7 +16,3 @@ void ana_sweep_write_text(const ana_sweep_answer *answer, text_buffer *out);
 /// @param svg appended: an <svg> element
 /// @return as ana_plot
 status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, error_message *err);
-
-/// The potential over the rounds of the first instance of the last point, played once more.
-status ana_sweep_draw_potential(const ana_sweep_answer *answer, text_buffer *svg,
-                                error_message *err);

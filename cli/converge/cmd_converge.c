@@ -12,10 +12,9 @@
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
 /// Options that belong to one of the two questions only.
-static const char *const of_rounds[] = {"--graph", "--scheme",      "--nodes",    "--initial",
-                                        "--stop",  "--variant",     "--exchange", "--alpha",
-                                        "--delta", "--every-round", "--figure",   "--potential",
-                                        "--store", "--again",       "--shard"};
+static const char *const of_rounds[] = {
+    "--graph", "--scheme", "--nodes",       "--initial", "--stop",  "--variant", "--exchange",
+    "--alpha", "--delta",  "--every-round", "--figure",  "--store", "--again",   "--shard"};
 static const char *const of_verdict[] = {"--claim", "--loads", "--stages"};
 
 static status check_question(const cli_arguments *arguments, error_message *err)
@@ -67,20 +66,16 @@ status cli_converge_number(const cli_arguments *arguments, const char *option, d
     return text_parse_double(cli_value(arguments, option), option, min, max, value, err);
 }
 
-status cli_converge_check_figures(const cli_arguments *arguments, error_message *err)
+status cli_converge_check_figure(const cli_arguments *arguments, error_message *err)
 {
-    static const char *const options[] = {"--figure", "--potential"};
-    for (size_t index = 0; index < sizeof options / sizeof options[0]; index++) {
-        const char *path = cli_value(arguments, options[index]);
-        if (path == NULL) continue;
-        if (strcmp(path, "-") == 0) {
-            return error_set(err, STATUS_INVALID, "%s -: standard output has the answer already",
-                             options[index]);
-        }
-        const status drawable = ana_plot_check(err);
-        if (drawable != STATUS_OK) return error_prefix(err, drawable, "%s", options[index]);
+    const char *path = cli_value(arguments, "--figure");
+    if (path == NULL) return STATUS_OK;
+    if (strcmp(path, "-") == 0) {
+        return error_set(err, STATUS_INVALID, "--figure -: standard output has the answer already");
     }
-    return STATUS_OK;
+    TRY(file_check_writable(path, err));
+    const status drawable = ana_plot_check(err);
+    return drawable == STATUS_OK ? STATUS_OK : error_prefix(err, drawable, "--figure");
 }
 
 static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
@@ -189,10 +184,6 @@ const cli_command cli_command_converge = {
              .is_output = true,
              .argument = "FILE.svg",
              .help = "Draw the rounds beside bounds and prediction (gnuplot)."},
-            {.name = "--potential",
-             .is_output = true,
-             .argument = "FILE.svg",
-             .help = "Draw phi over the rounds of the last point's first instance (gnuplot)."},
             CLI_SHARD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
         },
     .operand_max = 0,

@@ -14,11 +14,10 @@ status cli_converge_rounds(const cli_arguments *arguments, ana_spread *spread, a
 status cli_converge_verdict(const cli_arguments *arguments, arena *memory, text_buffer *out,
                             error_message *err);
 
-/// Before anything is played: whether --figure and --potential can be drawn, and
-/// written where they are wanted.
+/// Before anything is played: whether --figure can be drawn, and written where it is wanted.
 ///
 /// @return STATUS_INVALID for standard output; STATUS_UNSUPPORTED without gnuplot; STATUS_IO
-status cli_converge_check_figures(const cli_arguments *arguments, error_message *err);
+status cli_converge_check_figure(const cli_arguments *arguments, error_message *err);
 
 /// --seed, an integer in [0, 2^53]; default 1.
 status cli_converge_seed(const cli_arguments *arguments, uint64_t *seed, error_message *err);

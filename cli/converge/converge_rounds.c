@@ -128,14 +128,11 @@ static status read_question(const cli_arguments *arguments, ana_sweep *sweep, er
                      points, ANA_SWEEP_POINTS_MAX);
 }
 
-static status draw(const char *path, const ana_sweep_answer *answer,
-                   status (*drawing)(const ana_sweep_answer *answer, text_buffer *svg,
-                                     error_message *err),
-                   error_message *err)
+static status draw(const char *path, const ana_sweep_answer *answer, error_message *err)
 {
     text_buffer svg = {0};
     if (path == NULL) return STATUS_OK;
-    status code = drawing(answer, &svg, err);
+    status code = ana_sweep_draw_rounds(answer, &svg, err);
     if (code == STATUS_OK) code = file_write(path, svg.bytes, svg.length, err);
     text_free(&svg);
     return code;
@@ -150,8 +147,7 @@ static status write_answer(const cli_arguments *arguments, const ana_sweep *swee
     answer->sweep = sweep;
     answer->points = points;
     ana_sweep_summarise(answer, arena_array(memory, (size_t)sweep->instance_count, sizeof(double)));
-    TRY(draw(cli_value(arguments, "--figure"), answer, ana_sweep_draw_rounds, err));
-    TRY(draw(cli_value(arguments, "--potential"), answer, ana_sweep_draw_potential, err));
+    TRY(draw(cli_value(arguments, "--figure"), answer, err));
     if (cli_has(arguments, "--json")) {
         ana_sweep_write_json(answer, out);
     } else {
@@ -228,7 +224,7 @@ status cli_converge_rounds(const cli_arguments *arguments, ana_spread *spread, a
     ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
     bool is_part = false;
     TRY(read_question(arguments, &sweep, err));
-    TRY(cli_converge_check_figures(arguments, err));
+    TRY(cli_converge_check_figure(arguments, err));
     TRY(ana_sweep_prepare(&sweep, memory, points, err));
     TRY(play_kept(arguments, spread, &sweep, points, &is_part, err));
     return is_part ? STATUS_OK : write_answer(arguments, &sweep, points, memory, out, err);

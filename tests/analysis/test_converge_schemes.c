@@ -34,7 +34,7 @@ static ana_instance play(const setting *at)
     arena *memory = arena_create(1 << 20);
     assert_ok(ana_graph_make(at->graph, at->nodes, &graph, &err));
     assert_ok(ana_player_open(at->scheme, &graph, &at->options, memory, &player, &err));
-    if (ana_instance_play(&player, &question, 0, NULL, &result, &err) != STATUS_OK) {
+    if (ana_instance_play(&player, &question, 0, &result, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     arena_destroy(memory);

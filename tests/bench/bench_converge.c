@@ -16,7 +16,7 @@ static void play(void *context)
 {
     bench_instance *at = context;
     error_message err = {0};
-    bench_require(ana_instance_play(&at->player, &at->question, 0, NULL, &at->result, &err), &err);
+    bench_require(ana_instance_play(&at->player, &at->question, 0, &at->result, &err), &err);
 }
 
 /// @param gamma large enough for an instance of some milliseconds
