@@ -372,7 +372,7 @@ const cli_command cli_command_model = {
         "With --json, \"loads\" is what dynmo plan --loads reads.\n\n"
         "Models by name: deepseek-v2, deepseek-v3, gpt-dynmo (of the DynMo paper), gpt-dynmo-body "
         "(the same without a head to speak of), gpt-megatron, gpt-oss-20b, gpt-oss-120b, gpt2, "
-        "gpt2-medium, gpt2-xl, llama-2-7b, llama-3-8b, llama-3-70b, llama-3.1-405b, "
+        "gpt2-medium, gpt2-xl, kimi-k2, llama-2-7b, llama-3-8b, llama-3-70b, llama-3.1-405b, "
         "llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, "
         "qwen3-235b-a22b. Hardware by name: a100-sxm-80gb, b200, b300, gb200-nvl72, gb300-nvl72, "
         "gh200, h100-dynmo (of the DynMo paper, without overheads of kernels), h100-sxm, h200-sxm, "

@@ -35,6 +35,7 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_FSDP] = {"fsdp"},
     [ANA_REAL_SHARDING] = {"sharding"},
     [ANA_REAL_SEQUENCE_PARALLEL] = {"sequence_parallel"},
+    [ANA_REAL_TENSOR_OVERLAP] = {"tensor_overlap"},
     [ANA_REAL_SCHEDULE] = {"schedule"},
     [ANA_REAL_LAYERS_PER_STAGE] = {"layers_per_stage"},
     [ANA_REAL_MEASURED_MS] = {"measured_ms", "iteration time (ms)", "time"},

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "models/cost/dtype.h"
+#include "models/cost/parallel.h"
 #include "models/shipped.h"
 
 #include <ctype.h>
@@ -208,6 +209,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     const char *recompute = ana_real_text(runs, row, ANA_REAL_RECOMPUTE);
     const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
     const char *dtype = NULL;
+    double overlap = 0;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
     const bool spreads =
@@ -224,11 +226,15 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_int64(writer, "tensor_parallel", sizes->tp);
     json_put_int64(writer, "context_parallel", sizes->cp);
     if (sizes->ep > 1) json_put_int64(writer, "expert_parallel", sizes->ep);
-    if (sizes->etp > 0) json_put_int64(writer, "expert_tensor_parallel", sizes->etp);
+    // Recipes of today spread whole experts over the GPUs of tensor parallelism.
+    const int etp = sizes->etp == 0 && sizes->ep > 1 && fused ? 1 : sizes->etp;
+    if (etp > 0) json_put_int64(writer, "expert_tensor_parallel", etp);
     json_put_bool(writer, "sequence_parallel", spreads && sizes->tp > 1);
     if (recompute[0] != '\0') json_put_string(writer, "recompute", recompute);
     json_put_string(writer, "sharding", sharding_of(runs, row, sizes));
-    if (!fused) json_put_double(writer, "tensor_overlap", 0);
+    TRY(ana_real_number(runs, row, ANA_REAL_TENSOR_OVERLAP, 0, 1,
+                        fused ? MODEL_TENSOR_OVERLAP_DEFAULT : 0, &overlap, err));
+    json_put_double(writer, "tensor_overlap", overlap);
     json_put_string(writer, "rank_order", "data-first");
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", dtype);
@@ -317,13 +323,16 @@ status ana_real_study_write(const ana_real_runs *runs, int row, text_buffer *out
 
 void ana_real_defaults(text_buffer *out)
 {
-    text_append(out,
-                "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none; sequence: "
-                "2048; microbatch: 1; degrees: 1; gpus, dp: by the other degrees; sharding: "
-                "parameters with fsdp above 1, optimizer where attention is fused, else none; "
-                "sequence_parallel and gradients reduced under the backward: where attention is "
-                "fused; schedule: 1f1b, interleaved with vp; vocabulary: 51200; attention_heads: "
-                "hidden_size / 64; dropout: 0.1 of models given by sizes");
+    text_append(
+        out,
+        "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none; sequence: "
+        "2048; microbatch: 1; degrees: 1; gpus, dp: by the other degrees; sharding: "
+        "parameters with fsdp above 1, optimizer where attention is fused, else none; "
+        "sequence_parallel and gradients reduced under the backward: where attention is "
+        "fused; tensor_overlap: 0.7 where attention is fused, else 0; etp: 1 where attention is "
+        "fused, else as tp; schedule: 1f1b, "
+        "interleaved with vp; vocabulary: 51200; attention_heads: "
+        "hidden_size / 64; dropout: 0.1 of models given by sizes");
 }
 
 void ana_real_group(const ana_real_runs *runs, int row, text_buffer *out)

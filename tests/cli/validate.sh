@@ -33,7 +33,7 @@ echo 'seen,n
 grep -q '"measured_ns":12000000,"predicted_ns":' named || fail 'named columns: a prediction'
 
 # Tables that are part of the program, read as anybody reads them.
-for table in megatron-bridge simumax-b200; do
+for table in megatron-2022 megatron-bridge simumax-b200; do
     "$dynmo" validate $table --draws 0 --json >shipped || fail "$table"
     grep -q '"source":"' shipped || fail "$table has no source"
 done
