@@ -65,6 +65,9 @@ for step in found["steps"]:
         for part, value in wanted[f"blocking_decompose_by_{of}_per_step"][name].items():
             mine = step[key][part if key == "by_kind" else int(part)]
             close((key, part, name), mine, value)
+cause = {"ST": "last stage too long", "SE": "sequence lengths"}[job]
+if [each["cause"] for each in found["causes"]] != [cause]:
+    bad.append(("causes", found["causes"]))
 if job == "ST":
     close("slowdown", found["slowdown"], wanted["blocking_slowdown"], 1e-5)
     close("worker_share", found["worker_share"], wanted["M_W"]["Mw"], 1e-3)

@@ -179,6 +179,8 @@ static void bad_rows_are_refused_by_place(void **state)
                    "f:2: duration: 86401 is outside [0, 86400000000000 ns]");
     assert_refused("0,0,4,f,0,1,0,0,0\n0,0,4,f,0,1,1024,0,0\n",
                    "f:3: mc: 1024 is outside [-1, 1023]");
+    assert_refused("0,0,4,f,0,1,0,0,0\n",
+                   "f: none of its 1 kinds of ops is a forward or backward; see --kinds");
     assert_refused("60000,60000,4,f,0,1,0,0,0\n",
                    "f: 60001 replicas x 60001 stages x 1 chunks: at most 65536 workers and 65536 "
                    "parts of the model are read");

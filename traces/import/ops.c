@@ -499,6 +499,11 @@ static status complete(reading *to, error_message *err)
     const status result = number_work(to, work, work_count, err);
     free(work);
     TRY(result);
+    if (work_count == 0) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: none of its %d kinds of ops is a forward or backward; see --kinds",
+                         to->path, table->name_count);
+    }
     for (int64_t each = 0; each < table->op_count; each++) {
         trace_op *op = &table->ops[each];
         op->rank = op->replica * table->stage_count + op->stage;

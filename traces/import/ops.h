@@ -40,7 +40,7 @@ trace_op_kind trace_ops_kind(const char *name, const trace_ops_words *words, boo
 /// @param table carved from memory
 /// @return STATUS_INVALID for words that name nothing; STATUS_FORMAT with "file:line: column: ..."
 ///         (JSON: "file: event n: ...") for a missing or unknown column, a cell that is no number
-///         or outside its limits, an F or backward that stands twice, no op at all; what
+///         or outside its limits, an F or backward that stands twice, none at all; what
 ///         trace_stream_read says
 status trace_ops_read(trace_stream *stream, const char *path, const trace_ops_words *words,
                       arena *memory, trace_op_table *table, error_message *err);
