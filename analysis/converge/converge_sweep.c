@@ -1,20 +1,26 @@
 #include "analysis/converge/converge_sweep.h"
 
-#include "analysis/converge/converge_records.h"
-
 #include <stdlib.h>
+#include <string.h>
 
-/// What workers share.
-typedef struct sweep_context {
+enum { ARENA_BYTES = 1 << 18, BATCH_MAX = 64 };
+
+/// An item is a batch of instances of one point, so that short ones are not sent one by one.
+typedef struct batches {
     const ana_sweep *sweep;
     const ana_sweep_point *points;
-} sweep_context;
+    ana_instance *records; // [points][instance_count]
+    int instance_count;    // of a point
+    int batch;             // instances per item
+    int batch_count;       // items per point
+} batches;
 
-/// The scheme at work at one point.
-typedef struct point_player {
-    int point;
+/// A worker, with the scheme at work at one point.
+typedef struct sweep_worker {
+    arena *memory; // of player
+    int point;     // -1: none yet
     ana_player player;
-} point_player;
+} sweep_worker;
 
 int ana_sweep_point_count(const ana_sweep *sweep)
 {
@@ -54,24 +60,77 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
     return STATUS_OK;
 }
 
-static status play_instance(const void *context, arena *memory, void **state, int group, int index,
-                            void *record, error_message *err)
+static status begin_worker(void *context, void **worker, error_message *err)
 {
-    const sweep_context *all = context;
-    const ana_sweep_point *point = &all->points[group];
-    point_player *at = *state;
-    if (at == NULL || at->point != group) {
-        arena_reset(memory);
-        *state = NULL;
-        at = arena_array(memory, 1, sizeof *at);
-        at->point = group;
-        TRY(ana_player_open(all->sweep->scheme, &point->graph, &all->sweep->options, memory,
-                            &at->player, err));
-        *state = at;
-    }
+    (void)context;
+    (void)err;
+    sweep_worker *made = memory_array(1, sizeof *made);
+    made->memory = arena_create(ARENA_BYTES);
+    made->point = -1;
+    *worker = made;
+    return STATUS_OK;
+}
+
+static void end_worker(void *context, void *worker)
+{
+    (void)context;
+    sweep_worker *ended = worker;
+    arena_destroy(ended->memory);
+    free(ended);
+}
+
+static int first_of(const batches *all, int64_t item)
+{
+    return (int)(item % all->batch_count) * all->batch;
+}
+
+static int length_of(const batches *all, int64_t item)
+{
+    const int left = all->instance_count - first_of(all, item);
+    return left < all->batch ? left : all->batch;
+}
+
+/// Puts the scheme to work at another point.
+static status go_to_point(const batches *all, int point, sweep_worker *own, error_message *err)
+{
+    if (own->point == point) return STATUS_OK;
+    own->point = -1;
+    arena_reset(own->memory);
+    TRY(ana_player_open(all->sweep->scheme, &all->points[point].graph, &all->sweep->options,
+                        own->memory, &own->player, err));
+    own->point = point;
+    return STATUS_OK;
+}
+
+static status run_item(void *context, void *worker, int64_t item, text_buffer *result,
+                       error_message *err)
+{
+    const batches *all = context;
+    sweep_worker *own = worker;
+    const int point = (int)(item / all->batch_count);
     ana_instance_question question = all->sweep->instance;
-    question.gamma = point->gamma;
-    return ana_instance_play(&at->player, &question, index, record, err);
+    question.gamma = all->points[point].gamma;
+    TRY(go_to_point(all, point, own, err));
+    for (int index = 0; index < length_of(all, item); index++) {
+        ana_instance record = {0};
+        TRY(ana_instance_play(&own->player, &question, first_of(all, item) + index, &record, err));
+        text_append_bytes(result, (const char *)&record, sizeof record);
+    }
+    return STATUS_OK;
+}
+
+static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    const batches *all = context;
+    const size_t first = (size_t)(item / all->batch_count) * (size_t)all->instance_count +
+                         (size_t)first_of(all, item);
+    if (result->length != (size_t)length_of(all, item) * sizeof *all->records) {
+        return error_set(err, STATUS_BACKEND, "item %lld has %zu bytes, not %d records of %zu",
+                         (long long)item, result->length, length_of(all, item),
+                         sizeof *all->records);
+    }
+    memcpy(all->records + first, result->bytes, result->length);
+    return STATUS_OK;
 }
 
 /// Of points whose instances are all the same, the one that was played.
@@ -89,14 +148,22 @@ status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_poin
 {
     ana_instance once[ANA_SWEEP_POINTS_MAX] = {0};
     const bool is_certain = ana_sweep_is_certain(sweep);
-    const sweep_context context = {sweep, points};
-    const ana_record_plays plays = {.group_count = ana_sweep_point_count(sweep),
-                                    .group_length = is_certain ? 1 : sweep->instance_count,
-                                    .record_bytes = sizeof(ana_instance),
-                                    .context = &context,
-                                    .play = play_instance};
-    ana_instance *records = is_certain ? once : points[0].instances;
-    TRY(ana_records_play(&plays, spread, records, report, err));
+    const int count = is_certain ? 1 : sweep->instance_count;
+    const int share = count / BATCH_MAX;
+    const int batch = share < 1 ? 1 : share < BATCH_MAX ? share : BATCH_MAX;
+    batches all = {.sweep = sweep,
+                   .points = points,
+                   .records = is_certain ? once : points[0].instances,
+                   .instance_count = count,
+                   .batch = batch,
+                   .batch_count = (count + batch - 1) / batch};
+    const ana_items items = {.count = (int64_t)ana_sweep_point_count(sweep) * all.batch_count,
+                             .context = &all,
+                             .begin_worker = begin_worker,
+                             .end_worker = end_worker,
+                             .run = run_item,
+                             .put = put_item};
+    TRY(ana_spread_run(spread, &items, report, err));
     if (is_certain) repeat_first(sweep, points, once);
     return STATUS_OK;
 }
