@@ -1,262 +1,134 @@
-/// The fit of the cost model to runs, predictions with their deviation, and draws for studies.
+/// Predictions of what was fitted, with their deviation, and draws for studies.
 #include "analysis/calibration/calibration.h"
 
 #include "base/rng.h"
 
 #include <gsl/gsl_cdf.h>
+#include <gsl/gsl_errno.h>
+#include <gsl/gsl_linalg.h>
 #include <math.h>
 #include <string.h>
 
-enum { REFERENCE_ROUNDS = 2, GPUS_PER_NODE_DEFAULT = 8 };
-
-/// Clocks and repetition are not better than this; it also keeps noiseless runs apart from 0.
-static const double residual_min = 1e-4;
-static const double factor_min = 0.01;
-static const double mean_min_ms = 1e-6;
-
-/// Index of a part's deviation at a shape; -1 if it was not measured.
-static int find_part_shape(const ana_calibration *calibration, ana_part part,
-                           const ana_run_shape *shape)
-{
-    int64_t key[ANA_PART_KEY_FIELDS];
-    ana_part_key(part, shape, key);
-    for (int index = 0; index < calibration->part_shape_count; index++) {
-        const ana_part_shape *known = &calibration->part_shapes[index];
-        if (known->part == part && memcmp(known->key, key, sizeof key) == 0) return index;
-    }
-    return -1;
-}
-
-/// What a part costs by its terms alone, ms.
-static double reference_ms(const ana_calibration *calibration, ana_part part, const double *fixed)
+double ana_log_time(const double *logs, const double *quantities, const double *part_log,
+                    double *term_share, double *part_share)
 {
     double sum = 0;
-    for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
-        if (ana_terms[term].part == part) sum += calibration->reference[term] * fixed[term];
+    memset(part_share, 0, ANA_PART_COUNT * sizeof *part_share);
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        const ana_part part = ana_terms[term].part;
+        term_share[term] = 0;
+        if (!(quantities[term] > 0)) continue;
+        const double factor = part < ANA_PART_COUNT ? part_log[part] : 0;
+        term_share[term] = quantities[term] * exp(logs[term] + factor);
+        if (part < ANA_PART_COUNT) part_share[part] += term_share[term];
+        sum += term_share[term];
     }
-    return sum;
-}
-
-/// Whether a shape's ring of replicas is smaller or larger than any that was measured: what a
-/// ring's deviation is at one size says little of another, as libraries change algorithms with
-/// size.
-static bool is_other_ring(const ana_calibration *calibration, const ana_run_shape *shape)
-{
-    const int field = ANA_SHAPE_FIELDS - 2; // data_degree
-    return shape->data_degree > 1 && (shape->data_degree < calibration->seen_min[field] ||
-                                      shape->data_degree > calibration->seen_max[field]);
-}
-
-/// Standard deviation of what no fitted run says of a part at a shape, relative; 0: all is known.
-static double unknown_deviation(const ana_calibration *calibration, ana_part part,
-                                const ana_run_shape *shape)
-{
-    const double among_shapes = calibration->part_deviation[part];
-    if (part == ANA_PART_REDUCTION && is_other_ring(calibration, shape)) {
-        return sqrt(among_shapes * among_shapes + ANA_RING_RATIO * ANA_RING_RATIO);
-    }
-    return find_part_shape(calibration, part, shape) < 0 ? among_shapes : 0;
-}
-
-/// The quantity that each coefficient is multiplied with, ms per unit.
-///
-/// @return variance of what deviations were not measured at this shape, ms^2
-static double fill_quantities(const ana_calibration *calibration, const ana_run_shape *shape,
-                              double *quantities)
-{
-    double unknown = 0;
-    memset(quantities, 0, (size_t)calibration->coefficient_count * sizeof *quantities);
-    ana_term_quantities(shape, calibration->gpus_per_node, quantities);
-    quantities[ANA_TERM_FRONT] *= calibration->reference[ANA_TERM_MICROBATCH];
-    for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-        const double ms = reference_ms(calibration, part, quantities);
-        const int index = find_part_shape(calibration, part, shape);
-        const double deviation = unknown_deviation(calibration, part, shape) * ms;
-        if (index >= 0) quantities[ANA_TERM_ALL_COUNT + index] = ms;
-        unknown += deviation * deviation;
-    }
-    return unknown;
-}
-
-/// Runs while they are fitted.
-typedef struct fitting {
-    const ana_run_shape *shapes;
-    const double *iteration_ms;
-    int run_count;
-    arena *memory;
-    ana_calibration *out;
-} fitting;
-
-static status collect_shapes(const fitting *fit, error_message *err)
-{
-    ana_calibration *out = fit->out;
-    for (int run = 0; run < fit->run_count; run++) {
-        const ana_run_shape *shape = &fit->shapes[run];
-        for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-            if (part == ANA_PART_REDUCTION && shape->data_degree == 1) continue;
-            if (find_part_shape(out, part, shape) >= 0) continue;
-            if (out->part_shape_count == ANA_CALIBRATION_SHAPES_MAX) {
-                return error_set(err, STATUS_INVALID,
-                                 "runs to fit have more than %d shapes of layers, heads, updates "
-                                 "and reductions: fit fewer rows",
-                                 ANA_CALIBRATION_SHAPES_MAX);
-            }
-            ana_part_shape *next = &out->part_shapes[out->part_shape_count++];
-            next->part = part;
-            ana_part_key(part, shape, next->key);
-        }
-    }
-    return STATUS_OK;
-}
-
-static void collect_ranges(const fitting *fit)
-{
-    for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
-        int64_t *low = &fit->out->seen_min[field];
-        int64_t *high = &fit->out->seen_max[field];
-        *low = *high = ana_run_field(&fit->shapes[0], field);
-        for (int run = 1; run < fit->run_count; run++) {
-            const int64_t value = ana_run_field(&fit->shapes[run], field);
-            if (value < *low) *low = value;
-            if (value > *high) *high = value;
-        }
-    }
-}
-
-/// Columns of the terms, and of the deviations if column_count says so, relative to the measured
-/// time, so that the residual is a relative error. Assumed terms are taken off at their mean.
-static void fill_rows(const fitting *fit, int column_count, double *values, double *target)
-{
-    const ana_calibration *out = fit->out;
-    double *quantities =
-        arena_array(fit->memory, (size_t)out->coefficient_count, sizeof *quantities);
-    for (int run = 0; run < fit->run_count; run++) {
-        const double weight = 1 / fit->iteration_ms[run];
-        double *row = values + (size_t)run * (size_t)column_count;
-        fill_quantities(out, &fit->shapes[run], quantities);
-        target[run] = 1;
-        for (int column = 0; column < column_count; column++) {
-            row[column] = weight * quantities[column];
-            if (column < ANA_TERM_COUNT || column >= ANA_TERM_ALL_COUNT) continue;
-            target[run] -= ana_term_mean((ana_term)column) * row[column];
-        }
-    }
-}
-
-/// Standard deviation of a term that is not in use: around the middle of its range where no row has
-/// it; else around zero, as a term in use has taken its place.
-static double unused_deviation(const fitting *fit, const double *values, int column_count,
-                               ana_term term)
-{
-    for (int run = 0; run < fit->run_count; run++) {
-        if (values[(size_t)run * (size_t)column_count + (size_t)term] > 0) {
-            return ana_terms[term].high / sqrt(3);
-        }
-    }
-    return ana_term_deviation(term);
-}
-
-/// @param random_count 0, or all columns beside the fitted terms
-static status solve_once(const fitting *fit, int random_count, ana_shrinkage_fit *solved,
-                         error_message *err)
-{
-    const size_t runs = (size_t)fit->run_count;
-    const int columns = ANA_TERM_COUNT + random_count;
-    double *values = arena_array(fit->memory, runs * (size_t)columns, sizeof *values);
-    double *target = arena_array(fit->memory, runs, sizeof *target);
-    int *class = arena_array(fit->memory, (size_t)random_count, sizeof *class);
-    double deviation[ANA_TERM_COUNT];
-    ana_shrinkage_problem problem = {
-        .row_count = fit->run_count,
-        .fixed_count = ANA_TERM_COUNT,
-        .random_count = random_count,
-        .class_count = random_count > 0 ? ANA_PART_COUNT + ANA_TERM_ASSUMED_COUNT : 0,
-        .values = values,
-        .target = target,
-        .random_class = class,
-        .fixed_deviation = deviation,
-        .residual_min = residual_min};
-    fill_rows(fit, columns, values, target);
-    for (ana_term term = 0; term < ANA_TERM_COUNT; term++) {
-        deviation[term] = unused_deviation(fit, values, columns, term);
-    }
-    for (int column = 0; column < random_count; column++) {
-        const int shape = column - ANA_TERM_ASSUMED_COUNT;
-        class[column] =
-            shape < 0 ? ANA_PART_COUNT + column : (int)fit->out->part_shapes[shape].part;
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        term_share[term] /= sum;
     }
     for (int part = 0; part < ANA_PART_COUNT; part++) {
-        problem.class_deviation[part] = -1;
+        part_share[part] /= sum;
     }
-    for (ana_term term = ANA_TERM_COUNT; term < ANA_TERM_ALL_COUNT; term++) {
-        problem.class_deviation[ANA_PART_COUNT + term - ANA_TERM_COUNT] = ana_term_deviation(term);
-    }
-    return ana_shrinkage_solve(&problem, fit->memory, solved, err);
+    return log(sum);
 }
 
-static void take_over(ana_calibration *out, const ana_shrinkage_fit *solved)
+static double correlation_of(const ana_part_shape *left, const ana_part_shape *right)
 {
-    out->coefficients = solved->coefficients;
-    out->covariance = solved->covariance;
-    memcpy(out->states, solved->states, sizeof out->states);
-    for (ana_term term = 0; term < ANA_TERM_ALL_COUNT; term++) {
-        if (term >= ANA_TERM_COUNT) {
-            out->coefficients[term] += ana_term_mean(term);
-        } else if (out->states[term] == ANA_STATE_ABSENT) {
-            out->coefficients[term] = out->reference[term] = ana_term_mean(term);
+    return left->part == right->part ? ana_part_correlation(left->key, right->key) : 0;
+}
+
+status ana_calibration_relate(ana_calibration *calibration, arena *memory, error_message *err)
+{
+    const size_t count = (size_t)calibration->part_shape_count;
+    gsl_set_error_handler_off();
+    calibration->shape_inverse =
+        arena_array(memory, count * count, sizeof *calibration->shape_inverse);
+    if (count == 0) return STATUS_OK;
+    gsl_matrix_view inverse = gsl_matrix_view_array(calibration->shape_inverse, count, count);
+    for (size_t row = 0; row < count; row++) {
+        for (size_t column = 0; column < count; column++) {
+            gsl_matrix_set(
+                &inverse.matrix, row, column,
+                correlation_of(&calibration->part_shapes[row], &calibration->part_shapes[column]));
         }
     }
-    memcpy(out->part_deviation, solved->class_deviation, sizeof out->part_deviation);
-    out->residual_ratio = solved->residual;
-    out->degrees = solved->degrees;
+    if (gsl_linalg_cholesky_decomp1(&inverse.matrix) == GSL_SUCCESS) {
+        gsl_linalg_cholesky_invert(&inverse.matrix);
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID, "two shapes of a calibration are the same");
 }
 
-/// First the terms alone; then, relative to them, with deviations by shape, twice, as the terms
-/// change when they need not explain what is a shape's own.
-static status solve(const fitting *fit, error_message *err)
+/// How the factor of a shape follows from those that are known.
+///
+/// @param weights [part_shape_count] out, 0 of other parts
+/// @return share of the factor's variance that they leave open, 0 of a shape that is known
+static double weigh(const ana_calibration *calibration, const ana_part_shape *shape,
+                    double *weights)
 {
-    ana_shrinkage_fit solved;
-    TRY(solve_once(fit, 0, &solved, err));
-    for (int round = 0; round < REFERENCE_ROUNDS; round++) {
-        memcpy(fit->out->reference, solved.coefficients, sizeof fit->out->reference);
-        TRY(solve_once(fit, fit->out->coefficient_count - ANA_TERM_COUNT, &solved, err));
+    const size_t count = (size_t)calibration->part_shape_count;
+    double open = 1;
+    memset(weights, 0, count * sizeof *weights);
+    for (size_t column = 0; column < count; column++) {
+        const double correlation = correlation_of(shape, &calibration->part_shapes[column]);
+        if (!(correlation > 0)) continue;
+        for (size_t row = 0; row < count; row++) {
+            weights[row] += correlation * calibration->shape_inverse[row * count + column];
+        }
     }
-    take_over(fit->out, &solved);
-    return STATUS_OK;
+    for (size_t column = 0; column < count; column++) {
+        open -= weights[column] * correlation_of(shape, &calibration->part_shapes[column]);
+    }
+    return fmax(open, 0);
 }
 
-status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
-                           const ana_calibration_settings *settings, arena *memory,
-                           ana_calibration *out, error_message *err)
+static ana_part_shape part_shape_of(ana_part part, const ana_run_shape *shape)
 {
-    if (run_count < ANA_CALIBRATION_RUNS_MIN) {
-        return error_set(err, STATUS_INVALID, "%d run%s to fit: at least %d are needed", run_count,
-                         run_count == 1 ? "" : "s", ANA_CALIBRATION_RUNS_MIN);
-    }
-    ana_calibration made = {
-        .source = arena_string(memory, settings->source != NULL ? settings->source : ""),
-        .vocabulary_size = settings->vocabulary_size,
-        .gpus_per_node =
-            settings->gpus_per_node > 0 ? settings->gpus_per_node : GPUS_PER_NODE_DEFAULT,
-        .run_count = run_count,
-        .part_shapes = arena_array(memory, ANA_CALIBRATION_SHAPES_MAX, sizeof *made.part_shapes),
-    };
-    const fitting fit = {shapes, iteration_ms, run_count, memory, &made};
-    TRY(collect_shapes(&fit, err));
-    collect_ranges(&fit);
-    made.coefficient_count = ANA_TERM_ALL_COUNT + made.part_shape_count;
-    TRY(solve(&fit, err));
-    *out = made;
-    return STATUS_OK;
+    ana_part_shape made = {.part = part};
+    ana_part_key(part, shape, made.key);
+    return made;
 }
 
-static double dot(const double *left, const double *right, int count)
+/// Without replicas there is no reduction whose factor could be known.
+static bool has_part(ana_part part, const ana_run_shape *shape)
 {
-    double sum = 0;
-    for (int index = 0; index < count; index++) {
-        sum += left[index] * right[index];
+    return part != ANA_PART_REDUCTION || shape->data_degree > 1;
+}
+
+/// The log of a run's time with some logs of coefficients.
+///
+/// @param slope   [coefficient_count] out
+/// @param weights [part_shape_count]
+/// @param open    out: variance of the factors that no shape tells; may be NULL
+static double respond(const ana_calibration *calibration, const double *logs,
+                      const ana_run_shape *shape, double *slope, double *weights, double *open)
+{
+    const int shape_count = calibration->part_shape_count;
+    const double *factors = logs + ANA_TERM_COUNT;
+    double quantities[ANA_TERM_COUNT];
+    double part_log[ANA_PART_COUNT] = {0};
+    double part_share[ANA_PART_COUNT];
+    double left[ANA_PART_COUNT] = {0};
+    memset(slope, 0, (size_t)calibration->coefficient_count * sizeof *slope);
+    for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
+        const ana_part_shape each = part_shape_of(part, shape);
+        if (!has_part(part, shape)) continue;
+        left[part] = weigh(calibration, &each, weights);
+        for (int index = 0; index < shape_count; index++) {
+            part_log[part] += weights[index] * factors[index];
+            slope[ANA_TERM_COUNT + index] += weights[index];
+        }
     }
-    return sum;
+    ana_term_quantities(shape, calibration->gpus_per_node, quantities);
+    const double log_time = ana_log_time(logs, quantities, part_log, slope, part_share);
+    for (int index = 0; index < shape_count; index++) {
+        slope[ANA_TERM_COUNT + index] *= part_share[calibration->part_shapes[index].part];
+    }
+    for (int part = 0; open != NULL && part < ANA_PART_COUNT; part++) {
+        const double deviation = calibration->part_deviation[part] * part_share[part];
+        *open += left[part] * deviation * deviation;
+    }
+    return log_time;
 }
 
 /// Relative standard deviation of a run around what its terms say.
@@ -265,30 +137,140 @@ static double residual_of(const ana_calibration *calibration, const ana_run_shap
     const int field = ANA_SHAPE_FIELDS - 1; // pipeline_degree
     const bool is_seen = shape->pipeline_degree >= calibration->seen_min[field] &&
                          shape->pipeline_degree <= calibration->seen_max[field];
-    const double composition = is_seen ? 0 : ANA_COMPOSITION_RATIO;
-    return sqrt(calibration->residual_ratio * calibration->residual_ratio +
-                composition * composition);
+    return hypot(calibration->residual_ratio, is_seen ? 0 : ANA_COMPOSITION_RATIO);
 }
 
 ana_prediction ana_calibration_predict(const ana_calibration *calibration,
                                        const ana_run_shape *shape, double *scratch)
 {
-    const int count = calibration->coefficient_count;
-    double variance = fill_quantities(calibration, shape, scratch);
-    for (int row = 0; row < count; row++) {
+    const size_t count = (size_t)calibration->coefficient_count;
+    const double residual = residual_of(calibration, shape);
+    double variance = residual * residual;
+    const double middle =
+        respond(calibration, calibration->logs, shape, scratch, scratch + count, &variance);
+    for (size_t row = 0; row < count; row++) {
         if (scratch[row] == 0.0) continue;
-        const double *line = calibration->covariance + (size_t)row * (size_t)count;
-        variance += scratch[row] * dot(line, scratch, count);
+        for (size_t column = 0; column < count; column++) {
+            variance +=
+                scratch[row] * scratch[column] * calibration->covariance[row * count + column];
+        }
     }
-    const double mean = dot(scratch, calibration->coefficients, count);
-    const double residual = residual_of(calibration, shape) * mean;
-    return (ana_prediction){.mean_ms = fmax(mean, mean_min_ms),
-                            .deviation_ms = sqrt(fmax(0, variance) + residual * residual)};
+    return (ana_prediction){.middle_ms = exp(middle), .deviation = sqrt(fmax(0, variance))};
 }
 
 double ana_calibration_quantile(const ana_calibration *calibration, double level)
 {
     return gsl_cdf_tdist_Pinv((1 + level) / 2, calibration->degrees);
+}
+
+void ana_calibration_learn(ana_calibration *calibration, ana_term term, double log_value,
+                           double deviation)
+{
+    const size_t count = (size_t)calibration->coefficient_count;
+    double *covariance = calibration->covariance;
+    const double *line = covariance + (size_t)term * count;
+    const double variance = line[term] + deviation * deviation;
+    const double missed = log_value - calibration->logs[term];
+    double gain[ANA_TERM_COUNT + 4 * ANA_CALIBRATION_SHAPES_MAX];
+    for (size_t row = 0; row < count; row++) {
+        gain[row] = covariance[row * count + (size_t)term] / variance;
+        calibration->logs[row] += gain[row] * missed;
+    }
+    for (size_t row = 0; row < count; row++) {
+        for (size_t column = 0; column < count; column++) {
+            covariance[row * count + column] -= gain[row] * gain[column] * variance;
+        }
+    }
+}
+
+/// Room for shapes that are added to those that are known.
+typedef struct extension {
+    const ana_calibration *from;
+    ana_calibration *to;
+    double *weights; // [to->part_shape_count - from->part_shape_count][from->part_shape_count]
+} extension;
+
+static void add_part_shape(ana_calibration *calibration, const ana_part_shape *added)
+{
+    for (int index = 0; index < calibration->part_shape_count; index++) {
+        const ana_part_shape *known = &calibration->part_shapes[index];
+        if (known->part != added->part) continue;
+        if (memcmp(known->key, added->key, sizeof known->key) == 0) return;
+    }
+    calibration->part_shapes[calibration->part_shape_count++] = *added;
+}
+
+/// Covariance of an added factor with coefficient `other`, which is known or was added before it.
+static double added_covariance(const extension *of, int added, int other)
+{
+    const int known = of->from->part_shape_count;
+    const size_t count = (size_t)of->to->coefficient_count;
+    const double *weights = of->weights + (size_t)added * (size_t)known;
+    double sum = 0;
+    for (int index = 0; index < known; index++) {
+        sum += weights[index] *
+               of->to->covariance[(size_t)(ANA_TERM_COUNT + index) * count + (size_t)other];
+    }
+    if (other < of->from->coefficient_count) return sum;
+    const ana_part_shape *left = &of->to->part_shapes[known + added];
+    const ana_part_shape *right = &of->to->part_shapes[other - ANA_TERM_COUNT];
+    const double deviation = of->to->part_deviation[left->part];
+    double open = correlation_of(left, right);
+    for (int index = 0; index < known; index++) {
+        open -= weights[index] * correlation_of(&of->to->part_shapes[index], right);
+    }
+    return sum + deviation * deviation * open;
+}
+
+static void fill_extension(const extension *of)
+{
+    const size_t before = (size_t)of->from->coefficient_count;
+    const size_t count = (size_t)of->to->coefficient_count;
+    double *covariance = of->to->covariance;
+    for (size_t row = 0; row < before; row++) {
+        memcpy(covariance + row * count, of->from->covariance + row * before,
+               before * sizeof *covariance);
+    }
+    memcpy(of->to->logs, of->from->logs, before * sizeof *of->to->logs);
+    for (size_t row = before; row < count; row++) {
+        const size_t added = row - before;
+        double *weights = of->weights + added * (size_t)of->from->part_shape_count;
+        weigh(of->from, &of->to->part_shapes[row - ANA_TERM_COUNT], weights);
+        for (int index = 0; index < of->from->part_shape_count; index++) {
+            of->to->logs[row] += weights[index] * of->from->logs[ANA_TERM_COUNT + index];
+        }
+        for (size_t column = 0; column <= row; column++) {
+            covariance[row * count + column] = covariance[column * count + row] =
+                added_covariance(of, (int)added, (int)column);
+        }
+    }
+}
+
+status ana_calibration_extend(const ana_calibration *calibration, const ana_run_shape *shapes,
+                              int shape_count, arena *memory, ana_calibration *out,
+                              error_message *err)
+{
+    const size_t known = (size_t)calibration->part_shape_count;
+    const size_t most = known + ANA_PART_COUNT * (size_t)shape_count;
+    ana_calibration made = *calibration;
+    made.part_shapes = arena_array(memory, most, sizeof *made.part_shapes);
+    memcpy(made.part_shapes, calibration->part_shapes, known * sizeof *made.part_shapes);
+    for (int shape = 0; shape < shape_count; shape++) {
+        for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
+            const ana_part_shape added = part_shape_of(part, &shapes[shape]);
+            if (has_part(part, &shapes[shape])) add_part_shape(&made, &added);
+        }
+    }
+    made.coefficient_count = ANA_TERM_COUNT + made.part_shape_count;
+    const size_t count = (size_t)made.coefficient_count;
+    made.logs = arena_array(memory, count, sizeof *made.logs);
+    made.covariance = arena_array(memory, count * count, sizeof *made.covariance);
+    const size_t added = (size_t)made.part_shape_count - known;
+    const extension of = {calibration, &made, arena_array(memory, added * known, sizeof(double))};
+    fill_extension(&of);
+    TRY(ana_calibration_relate(&made, memory, err));
+    *out = made;
+    return STATUS_OK;
 }
 
 /// A standard normal number of a stream: by inversion, so that one number costs one draw.
@@ -298,99 +280,67 @@ static double normal(rng *generator)
 }
 
 /// What random numbers are for; one stream each.
-typedef enum draw_purpose { DRAW_COEFFICIENTS = 1, DRAW_SHAPE, DRAW_POINT } draw_purpose;
-
-static uint64_t mixed(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
-}
+typedef enum draw_purpose { DRAW_COEFFICIENTS = 1, DRAW_POINT } draw_purpose;
 
 static rng stream(uint64_t seed, draw_purpose purpose, int draw, uint64_t what)
 {
-    return rng_init(seed, mixed(mixed((uint64_t)purpose, (uint64_t)draw), what));
+    const uint64_t mixed =
+        ((uint64_t)purpose << 32 | (uint32_t)draw) * UINT64_C(0x9e3779b97f4a7c15);
+    return rng_init(seed, (mixed ^ mixed >> 29) + what);
 }
 
-/// Lower factor of a matrix that is positive semidefinite: columns without a variance of their own
-/// (terms not in use) are zero.
-static bool factorise(const double *matrix, int count, double *factor)
+status ana_calibration_factorise(const ana_calibration *calibration, double *factor,
+                                 error_message *err)
 {
-    const size_t n = (size_t)count;
-    memset(factor, 0, n * n * sizeof *factor);
-    for (size_t row = 0; row < n; row++) {
+    const size_t count = (size_t)calibration->coefficient_count;
+    memset(factor, 0, count * count * sizeof *factor);
+    for (size_t row = 0; row < count; row++) {
+        const double variance = calibration->covariance[row * count + row];
         for (size_t column = 0; column <= row; column++) {
-            double value = matrix[row * n + column];
+            double value = calibration->covariance[row * count + column];
             for (size_t index = 0; index < column; index++) {
-                value -= factor[row * n + index] * factor[column * n + index];
+                value -= factor[row * count + index] * factor[column * count + index];
             }
-            const double floor = 1e-12 * matrix[column * n + column];
+            const double pivot = factor[column * count + column];
             if (column < row) {
-                const double pivot = factor[column * n + column];
-                factor[row * n + column] = pivot > 0 ? value / pivot : 0;
-            } else if (value > floor) {
-                factor[row * n + row] = sqrt(value);
-            } else if (value < -1e-6 * matrix[row * n + row] || matrix[row * n + row] < 0) {
-                return false;
+                factor[row * count + column] = pivot > 0 ? value / pivot : 0;
+            } else if (value > 1e-12 * variance) {
+                factor[row * count + row] = sqrt(value);
+            } else if (value < -1e-6 * variance || variance < 0) {
+                return error_set(err, STATUS_INVALID,
+                                 "the calibration's covariance has a direction of negative "
+                                 "variance");
             }
-        }
-    }
-    return true;
-}
-
-status ana_calibration_draw(const ana_calibration *calibration, uint64_t seed, int draw,
-                            double *draw_coefficients, double *scratch, error_message *err)
-{
-    const int count = calibration->coefficient_count;
-    if (!factorise(calibration->covariance, count, scratch)) {
-        return error_set(err, STATUS_INVALID,
-                         "the calibration's covariance has a direction of "
-                         "negative variance");
-    }
-    rng generator = stream(seed, DRAW_COEFFICIENTS, draw, 0);
-    memcpy(draw_coefficients, calibration->coefficients, (size_t)count * sizeof *scratch);
-    for (int column = 0; column < count; column++) {
-        const double number = normal(&generator);
-        for (int row = column; row < count; row++) {
-            draw_coefficients[row] +=
-                number * scratch[(size_t)row * (size_t)count + (size_t)column];
         }
     }
     return STATUS_OK;
 }
 
-/// What deviations that were not measured add in one draw, ms: equal for points of equal shape.
-static double unknown_ms(const ana_calibration *calibration, const ana_run_shape *shape,
-                         const double *quantities, uint64_t seed, int draw)
+void ana_calibration_draw(const ana_calibration *calibration, const double *factor, uint64_t seed,
+                          int draw, double *drawn)
 {
-    double sum = 0;
-    for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-        const double deviation = unknown_deviation(calibration, part, shape);
-        if (!(deviation > 0)) continue;
-        int64_t key[ANA_PART_KEY_FIELDS];
-        ana_part_key(part, shape, key);
-        uint64_t hash = (uint64_t)part;
-        if (part == ANA_PART_REDUCTION) hash = mixed(hash, (uint64_t)shape->data_degree);
-        for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
-            hash = mixed(hash, (uint64_t)key[field]);
+    const size_t count = (size_t)calibration->coefficient_count;
+    rng generator = stream(seed, DRAW_COEFFICIENTS, draw, 0);
+    const double unit = fmax(rng_unit(&generator), 0x1p-54);
+    const double tail = sqrt(calibration->degrees / gsl_cdf_chisq_Pinv(unit, calibration->degrees));
+    memcpy(drawn, calibration->logs, count * sizeof *drawn);
+    for (size_t column = 0; column < count; column++) {
+        const double number = tail * normal(&generator);
+        for (size_t row = column; row < count; row++) {
+            drawn[row] += number * factor[row * count + column];
         }
-        rng generator = stream(seed, DRAW_SHAPE, draw, hash);
-        sum += normal(&generator) * deviation * reference_ms(calibration, part, quantities);
     }
-    return sum;
 }
 
-double ana_calibration_factor(const ana_calibration *calibration, const double *draw_coefficients,
+double ana_calibration_factor(const ana_calibration *calibration, const double *drawn,
                               const ana_run_shape *shape, uint64_t seed, int draw, int64_t point,
                               double *scratch)
 {
-    const int count = calibration->coefficient_count;
-    fill_quantities(calibration, shape, scratch);
-    const double mean = dot(scratch, calibration->coefficients, count);
-    const double drawn = dot(scratch, draw_coefficients, count) +
-                         unknown_ms(calibration, shape, scratch, seed, draw);
+    double *weights = scratch + calibration->coefficient_count;
+    const double middle = respond(calibration, calibration->logs, shape, scratch, weights, NULL);
+    const double other = respond(calibration, drawn, shape, scratch, weights, NULL);
     rng generator = stream(seed, DRAW_POINT, draw, (uint64_t)point);
-    const double residual = residual_of(calibration, shape) * normal(&generator);
-    return mean > 0 ? fmax(factor_min, drawn / mean + residual) : 1;
+    return exp(other - middle + residual_of(calibration, shape) * normal(&generator));
 }
 
 unsigned ana_calibration_beyond(const ana_calibration *calibration, const ana_run_shape *shape)

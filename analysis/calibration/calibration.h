@@ -1,13 +1,14 @@
 /// What was fitted to measured runs: how long an iteration takes, and how sure that is.
 ///
-/// A run's time is predicted as the sum of its terms (iteration_terms.h), each part of it times
-/// one plus the deviation that runs of the same shape showed, and assumed terms where no pipeline
-/// was measured. Times are in milliseconds, errors are relative.
+/// The log of a run's time is that of the sum of its terms (iteration_terms.h), each part of it
+/// times the factor that runs of the same or related shapes showed, and a residual. Logs of
+/// coefficients and of factors are known as a normal distribution: before any run as
+/// iteration_terms says, after the fit as the runs leave it. What no run measured keeps what was
+/// known before. Times are in milliseconds.
 #pragma once
 
 #include "analysis/calibration/iteration_terms.h"
 #include "analysis/calibration/measured_runs.h"
-#include "analysis/calibration/shrinkage.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -20,12 +21,7 @@
 /// throughputs that the zero-bubble paper measured.
 #define ANA_COMPOSITION_RATIO 0.0050
 
-/// Relative standard deviation of a gradient reduction over a ring of fewer or more replicas than
-/// any fitted one has, beside that among shapes. A judgement: libraries take other algorithms,
-/// protocols and numbers of channels with the size of a ring, and no run at one size tells.
-#define ANA_RING_RATIO 0.2
-
-/// A deviation of one part at one shape: its coefficient comes after those of the terms.
+/// The factor of one part at one shape: its log comes after those of the terms.
 typedef struct ana_part_shape {
     ana_part part;
     int64_t key[ANA_PART_KEY_FIELDS];
@@ -36,15 +32,15 @@ typedef struct ana_calibration {
     int64_t vocabulary_size; // that rows were given where they had none; 0: all had one
     int gpus_per_node;
     int run_count;
-    ana_term_state states[ANA_TERM_COUNT];
-    double reference[ANA_TERM_COUNT]; // coefficients that deviations are relative to
-    int coefficient_count;            // ANA_TERM_ALL_COUNT + part_shape_count
-    double *coefficients;             // [coefficient_count] terms, then deviations
-    double *covariance;               // [coefficient_count]^2, row-major, symmetric
+    bool is_measured[ANA_TERM_COUNT]; // some run has the term
+    int coefficient_count;            // ANA_TERM_COUNT + part_shape_count
+    double *logs;                     // [coefficient_count] of terms, then of factors
+    double *covariance;               // [coefficient_count]^2 of logs, row-major, symmetric
     int part_shape_count;
     ana_part_shape *part_shapes;           // [part_shape_count]
-    double part_deviation[ANA_PART_COUNT]; // standard deviation among shapes, relative
-    double residual_ratio;                 // standard deviation of one run, relative
+    double *shape_inverse;                 // [part_shape_count]^2 inverse of the correlations
+    double part_deviation[ANA_PART_COUNT]; // standard deviation of factors' logs among shapes
+    double residual_ratio;                 // standard deviation of one run's log
     double degrees;                        // of freedom, for the intervals' quantile
     int64_t seen_min[ANA_SHAPE_FIELDS];    // of every field of ana_run_shape
     int64_t seen_max[ANA_SHAPE_FIELDS];
@@ -56,21 +52,49 @@ typedef struct ana_calibration_settings {
     const char *source;
 } ana_calibration_settings;
 
-/// Fits to runs.
+/// Fits to runs (calibration_fit.c).
 ///
 /// @param shapes       [run_count]
 /// @param iteration_ms [run_count] > 0
 /// @return STATUS_INVALID if there are fewer than ANA_CALIBRATION_RUNS_MIN runs or more than
-///         ANA_CALIBRATION_SHAPES_MAX shapes of parts (time grows with their cube), or none of
-///         the terms explains them
+///         ANA_CALIBRATION_SHAPES_MAX shapes of parts (time grows with their cube)
 status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
                            const ana_calibration_settings *settings, arena *memory,
                            ana_calibration *out, error_message *err);
 enum { ANA_CALIBRATION_RUNS_MIN = 4, ANA_CALIBRATION_SHAPES_MAX = 400 };
 
+/// The log of a run's time from logs of coefficients.
+///
+/// @param logs        [ANA_TERM_COUNT]
+/// @param quantities  [ANA_TERM_COUNT] of ana_term_quantities
+/// @param part_log    [ANA_PART_COUNT] logs of the parts' factors
+/// @param term_share  [ANA_TERM_COUNT] out: shares of the time, the derivatives by logs
+/// @param part_share  [ANA_PART_COUNT] out
+double ana_log_time(const double *logs, const double *quantities, const double *part_log,
+                    double *term_share, double *part_share);
+
+/// Makes shape_inverse from part_shapes.
+///
+/// @return STATUS_INVALID if two shapes are the same
+status ana_calibration_relate(ana_calibration *calibration, arena *memory, error_message *err);
+
+/// What is not known of runs' shapes as further coefficients, so that draws of related runs are
+/// related. Predictions stay what they are.
+///
+/// @param shapes [shape_count]
+/// @param out    carved from memory; borrows the rest of calibration
+/// @return as ana_calibration_relate
+status ana_calibration_extend(const ana_calibration *calibration, const ana_run_shape *shapes,
+                              int shape_count, arena *memory, ana_calibration *out,
+                              error_message *err);
+
+/// Takes one more thing for known: the log of a term's coefficient, give or take a deviation.
+void ana_calibration_learn(ana_calibration *calibration, ana_term term, double log_value,
+                           double deviation);
+
 typedef struct ana_prediction {
-    double mean_ms;
-    double deviation_ms; // standard, of the time that a run would show
+    double middle_ms;
+    double deviation; // standard, of the log of the time that a run would show
 } ana_prediction;
 
 /// Predicts one run.
@@ -79,32 +103,38 @@ typedef struct ana_prediction {
 ana_prediction ana_calibration_predict(const ana_calibration *calibration,
                                        const ana_run_shape *shape, double *scratch);
 
-/// Half the width of a two-sided interval, in standard deviations: Student's t.
+/// Half the width of a two-sided interval of a log, in standard deviations: Student's t.
 ///
 /// @param level within (0, 1), for example 0.9
 double ana_calibration_quantile(const ana_calibration *calibration, double level);
 
-/// Coefficients as one draw from what the fit leaves open, the same for all points of the draw.
+/// The lower factor of the covariance, from which draws are made.
 ///
-/// @param draw_coefficients [coefficient_count] out
-/// @param scratch           [coefficient_count^2]
+/// @param factor [coefficient_count^2] out
 /// @return STATUS_INVALID if the covariance is none (a file that was changed by hand)
-status ana_calibration_draw(const ana_calibration *calibration, uint64_t seed, int draw,
-                            double *draw_coefficients, double *scratch, error_message *err);
+status ana_calibration_factorise(const ana_calibration *calibration, double *factor,
+                                 error_message *err);
 
-/// Factor on the predicted time of a point in one draw: what the drawn coefficients give over what
-/// the fitted ones give, with deviations of shapes that were not measured drawn by shape, and a
-/// residual of the point's own. It grows with the distance from what was measured. At least 0.01.
+/// Logs as one draw from what the fit leaves open, the same for all points of the draw.
+///
+/// @param factor [coefficient_count^2] of ana_calibration_factorise
+/// @param drawn  [coefficient_count] out
+void ana_calibration_draw(const ana_calibration *calibration, const double *factor, uint64_t seed,
+                          int draw, double *drawn);
+
+/// Factor on the predicted time of a point in one draw: what the drawn logs give over what the
+/// fitted ones give, and a residual of the point's own. Of a shape that was not added by
+/// ana_calibration_extend, what is not known of it does not vary.
 ///
 /// @param scratch [2 * coefficient_count]
-double ana_calibration_factor(const ana_calibration *calibration, const double *draw_coefficients,
+double ana_calibration_factor(const ana_calibration *calibration, const double *drawn,
                               const ana_run_shape *shape, uint64_t seed, int draw, int64_t point,
                               double *scratch);
 
 /// Fields in which a shape lies outside of what was fitted, as a bit mask by field.
 unsigned ana_calibration_beyond(const ana_calibration *calibration, const ana_run_shape *shape);
 
-/// Reads a "dynmo-calibration/1" file; everything is carved from memory.
+/// Reads a "dynmo-calibration/2" file; everything is carved from memory.
 ///
 /// @return STATUS_IO; STATUS_FORMAT naming path and key for anything that is not as written
 status ana_calibration_open(const char *path, arena *memory, ana_calibration *out,

@@ -1,33 +1,29 @@
-/// The file of a calibration, "dynmo-calibration/1".
+/// The file of a calibration, "dynmo-calibration/2".
 #include "analysis/calibration/calibration.h"
 
 #include "base/json.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { FILE_DIGITS = 12 };
-static const char schema[] = "dynmo-calibration/1";
+static const char schema[] = "dynmo-calibration/2";
 static const double number_max = 1e18;
+static const double coefficient_min = 1e-18;
+static const double log_max = 50;
 
-static const char *const state_names[] = {"fitted", "not measured", "dropped"};
+static const char *const origins[] = {"not measured", "fitted"};
 
 static void write_terms(json_writer *writer, const ana_calibration *calibration)
 {
-    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++) {
-        const bool is_fitted = term < ANA_TERM_COUNT;
-        if (term == 0 || term == ANA_TERM_COUNT) {
-            if (term > 0) json_end_array(writer);
-            json_write_key(writer, is_fitted ? "terms" : "assumed");
-            json_begin_array(writer);
-        }
+    json_write_key(writer, "terms");
+    json_begin_array(writer);
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
         json_begin_object(writer);
         json_put_string(writer, "term", ana_terms[term].name);
         json_put_string(writer, "unit", ana_terms[term].unit);
-        if (is_fitted) json_put_string(writer, "origin", state_names[calibration->states[term]]);
-        json_put_rounded(writer, "coefficient", calibration->coefficients[term], FILE_DIGITS);
-        if (is_fitted) {
-            json_put_rounded(writer, "reference", calibration->reference[term], FILE_DIGITS);
-        }
+        json_put_string(writer, "origin", origins[calibration->is_measured[term]]);
+        json_put_rounded(writer, "coefficient", exp(calibration->logs[term]), FILE_DIGITS);
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -52,7 +48,7 @@ static void write_parts(json_writer *writer, const ana_calibration *calibration)
         json_put_string(writer, "part", ana_part_names[each->part]);
         json_write_key(writer, "key");
         json_write_int64_array(writer, each->key, ANA_PART_KEY_FIELDS);
-        json_put_rounded(writer, "deviation", calibration->coefficients[ANA_TERM_ALL_COUNT + shape],
+        json_put_rounded(writer, "deviation", calibration->logs[ANA_TERM_COUNT + shape],
                          FILE_DIGITS);
         json_end_object(writer);
     }
@@ -155,18 +151,15 @@ static status read_terms(json_value root, ana_calibration *out, error_message *e
 {
     json_value element;
     TRY(array_of(root, "terms", ANA_TERM_COUNT, &element, err));
-    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++, element = json_next(element)) {
-        int state = 0;
-        if (term == ANA_TERM_COUNT) {
-            TRY(array_of(root, "assumed", ANA_TERM_ASSUMED_COUNT, &element, err));
-        }
+    for (int term = 0; term < ANA_TERM_COUNT; term++, element = json_next(element)) {
+        int origin = 0;
+        double coefficient = 0;
         TRY(check_name(element, "term", ana_terms[term].name, err));
         TRY(check_name(element, "unit", ana_terms[term].unit, err));
-        TRY(number(element, "coefficient", -number_max, &out->coefficients[term], err));
-        if (term >= ANA_TERM_COUNT) continue;
-        TRY(find_name(element, "origin", state_names, 3, &state, err));
-        TRY(number(element, "reference", 0, &out->reference[term], err));
-        out->states[term] = (ana_term_state)state;
+        TRY(number(element, "coefficient", coefficient_min, &coefficient, err));
+        TRY(find_name(element, "origin", origins, 2, &origin, err));
+        out->logs[term] = log(coefficient);
+        out->is_measured[term] = origin == 1;
     }
     return STATUS_OK;
 }
@@ -184,10 +177,10 @@ static status read_parts(json_value root, ana_calibration *out, error_message *e
         int part = 0;
         TRY(find_name(element, "part", ana_part_names, ANA_PART_COUNT, &part, err));
         out->part_shapes[shape].part = (ana_part)part;
-        TRY(json_int64_array(json_member(element, "key"), ANA_PART_KEY_FIELDS, 0, JSON_INTEGER_MAX,
+        TRY(json_int64_array(json_member(element, "key"), ANA_PART_KEY_FIELDS, 1, JSON_INTEGER_MAX,
                              out->part_shapes[shape].key, err));
-        TRY(number(element, "deviation", -number_max,
-                   &out->coefficients[ANA_TERM_ALL_COUNT + shape], err));
+        TRY(json_double(json_member(element, "deviation"), -log_max, log_max,
+                        &out->logs[ANA_TERM_COUNT + shape], err));
     }
     return STATUS_OK;
 }
@@ -224,19 +217,10 @@ static status read_seen(json_value root, ana_calibration *out, error_message *er
 
 static status read_head(json_value root, arena *memory, ana_calibration *out, error_message *err)
 {
-    static const char *const keys[] = {"schema",
-                                       "source",
-                                       "vocabulary_size",
-                                       "gpus_per_node",
-                                       "runs",
-                                       "residual_ratio",
-                                       "degrees_of_freedom",
-                                       "terms",
-                                       "assumed",
-                                       "part_deviation",
-                                       "shapes",
-                                       "covariance",
-                                       "seen"};
+    static const char *const keys[] = {
+        "schema",         "source",         "vocabulary_size",    "gpus_per_node",
+        "runs",           "residual_ratio", "degrees_of_freedom", "terms",
+        "part_deviation", "shapes",         "covariance",         "seen"};
     const char *source = NULL;
     if (!json_is_object(root)) return json_error(root, STATUS_FORMAT, err, "is not an object");
     TRY(check_name(root, "schema", schema, err));
@@ -262,9 +246,9 @@ static status allocate(json_value root, arena *memory, ana_calibration *out, err
         return json_error(shapes, STATUS_FORMAT, err, "has %d elements, more than %d",
                           out->part_shape_count, ANA_CALIBRATION_SHAPES_MAX);
     }
-    out->coefficient_count = ANA_TERM_ALL_COUNT + out->part_shape_count;
+    out->coefficient_count = ANA_TERM_COUNT + out->part_shape_count;
     const size_t count = (size_t)out->coefficient_count;
-    out->coefficients = arena_array(memory, count, sizeof *out->coefficients);
+    out->logs = arena_array(memory, count, sizeof *out->logs);
     out->covariance = arena_array(memory, count * count, sizeof *out->covariance);
     out->part_shapes = arena_array(memory, (size_t)out->part_shape_count, sizeof *out->part_shapes);
     return STATUS_OK;
@@ -279,6 +263,7 @@ static status read(json_value root, arena *memory, ana_calibration *out, error_m
     TRY(read_parts(root, &made, err));
     TRY(read_covariance(root, &made, err));
     TRY(read_seen(root, &made, err));
+    TRY(ana_calibration_relate(&made, memory, err));
     *out = made;
     return STATUS_OK;
 }

@@ -8,7 +8,9 @@
 
 enum { DIGITS = 6 };
 
-static const char *const state_names[] = {"fitted", "not measured", "dropped"};
+#define NORMAL_REACH 1.6449 // deviations to 95 %
+
+static const char *const origins[] = {"not measured", "fitted"};
 
 static double deviation_of(const ana_calibration *calibration, int coefficient)
 {
@@ -68,13 +70,12 @@ static void put_terms(json_writer *writer, const ana_calibration *calibration)
 {
     json_write_key(writer, "terms");
     json_begin_array(writer);
-    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++) {
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
         json_begin_object(writer);
         json_put_string(writer, "term", ana_terms[term].name);
         json_put_string(writer, "unit", ana_terms[term].unit);
-        json_put_string(writer, "origin",
-                        term < ANA_TERM_COUNT ? state_names[calibration->states[term]] : "assumed");
-        json_put_rounded(writer, "coefficient", calibration->coefficients[term], DIGITS);
+        json_put_string(writer, "origin", origins[calibration->is_measured[term]]);
+        json_put_rounded(writer, "coefficient", exp(calibration->logs[term]), DIGITS);
         json_put_rounded(writer, "deviation", deviation_of(calibration, term), 3);
         json_end_object(writer);
     }
@@ -126,27 +127,12 @@ void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer 
 
 static void write_terms(text_buffer *out, const ana_calibration *calibration)
 {
-    bool any = false;
-    text_append(out, "terms of an iteration\n");
-    for (int term = 0; term < ANA_TERM_ALL_COUNT; term++) {
-        const bool is_fitted = term < ANA_TERM_COUNT;
-        if (is_fitted && calibration->states[term] != ANA_STATE_USED) continue;
-        text_format(out, "  %-24s %10.4g +- %-9.2g %-28s %s\n", ana_terms[term].name,
-                    calibration->coefficients[term], deviation_of(calibration, term),
-                    ana_terms[term].unit, is_fitted ? state_names[ANA_STATE_USED] : "assumed");
-    }
-    for (ana_term_state state = ANA_STATE_ABSENT; state <= ANA_STATE_NO_GAIN; state++) {
-        any = false;
-        for (int term = 0; term < ANA_TERM_COUNT; term++) {
-            if (calibration->states[term] != state) continue;
-            text_format(out, "%s%s",
-                        any                         ? ", "
-                        : state == ANA_STATE_ABSENT ? "  in no fitted row, assumed in its range: "
-                                                    : "  dropped, no gain beside the others: ",
-                        ana_terms[term].name);
-            any = true;
-        }
-        if (any) text_append(out, "\n");
+    text_append(out, "terms of an iteration       value     within\n");
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        const double factor = exp(NORMAL_REACH * deviation_of(calibration, term));
+        text_format(out, "  %-26s %7.3g x/ %-7.3g %-28s %s\n", ana_terms[term].name,
+                    exp(calibration->logs[term]), factor, ana_terms[term].unit,
+                    origins[calibration->is_measured[term]]);
     }
     text_append(out, "deviation between shapes  ");
     for (int part = 0; part < ANA_PART_COUNT; part++) {

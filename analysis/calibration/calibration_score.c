@@ -121,25 +121,26 @@ static void predict(const ana_calibration *calibration, const ana_measured_runs 
                     const chosen_rows *chosen, arena *memory, ana_calibration_score *score)
 {
     const double quantile = ana_calibration_quantile(calibration, score->level);
-    double *scratch = arena_array(memory, (size_t)calibration->coefficient_count, sizeof *scratch);
+    double *scratch =
+        arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
     score->runs = arena_array(memory, (size_t)score->predicted_count, sizeof *score->runs);
     for (int run = 0; run < chosen->count; run++) {
         const int row = chosen->rows[run];
         const ana_run_shape *shape = &runs->shapes[row];
         const ana_prediction found = ana_calibration_predict(calibration, shape, scratch);
-        const double error = found.mean_ms / runs->iteration_ms[row] - 1;
-        chosen->predicted_ms[run] = found.mean_ms;
+        const double error = found.middle_ms / runs->iteration_ms[row] - 1;
+        chosen->predicted_ms[run] = found.middle_ms;
         if (chosen->is_fitted[row]) score->fitted_error_mean += fabs(error) / score->fitted_count;
         if (run >= score->predicted_count) continue;
         const unsigned beyond = ana_calibration_beyond(calibration, shape);
         for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
             score->beyond_count[field] += (beyond & 1U << field) != 0;
         }
-        const double half = quantile * found.deviation_ms;
+        const double half = exp(quantile * found.deviation);
         score->runs[run] = (ana_scored_run){.row = row,
-                                            .predicted_ms = found.mean_ms,
-                                            .low_ms = fmax(0, found.mean_ms - half),
-                                            .high_ms = found.mean_ms + half};
+                                            .predicted_ms = found.middle_ms,
+                                            .low_ms = found.middle_ms / half,
+                                            .high_ms = found.middle_ms * half};
     }
 }
 

@@ -4,51 +4,61 @@
 #include <math.h>
 #include <string.h>
 
-const ana_term_info ana_terms[ANA_TERM_ALL_COUNT] = {
-    [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0, 5},
-    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 0.5, 30},
-    [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 0.5, 60},
-    [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0, 5},
-    [ANA_TERM_ACTIVATIONS] = {"activations", "ms per GB", ANA_PART_LAYERS, 0, 5},
-    [ANA_TERM_DIVIDED] = {"divided activations", "ms per GB", ANA_PART_LAYERS, 0, 5},
-    [ANA_TERM_TENSOR_MESSAGES] = {"tensor messages", "ms per all-reduce", ANA_PART_LAYERS, 0, 0.1},
-    [ANA_TERM_TENSOR_STEPS] = {"tensor steps", "ms per ring step", ANA_PART_LAYERS, 0, 0.02},
-    [ANA_TERM_TENSOR_BYTES] = {"tensor bytes", "ms per GB", ANA_PART_LAYERS, 1, 50},
-    [ANA_TERM_MICROBATCH] = {"microbatch", "ms per microbatch", ANA_PART_HEAD, 0, 5},
-    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 0.5, 30},
-    [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 0, 20},
-    [ANA_TERM_ITERATION] = {"iteration", "ms", ANA_PART_UPDATE, 0, 50},
-    [ANA_TERM_UPDATE_LAYER] = {"update of a layer", "ms per layer", ANA_PART_UPDATE, 0, 1},
-    [ANA_TERM_UPDATE] = {"update", "ms per 1e9 parameters", ANA_PART_UPDATE, 5, 100},
-    [ANA_TERM_REDUCTION] = {"reduction", "ms", ANA_PART_REDUCTION, 0, 1},
-    [ANA_TERM_REDUCTION_STEPS] = {"reduction steps", "ms per ring step", ANA_PART_REDUCTION, 0,
-                                  0.05},
-    [ANA_TERM_REDUCTION_BYTES] = {"reduction bytes", "ms per GB", ANA_PART_REDUCTION, 1, 50},
-    [ANA_TERM_REDUCTION_NODES] = {"reduction between nodes", "ms per GB", ANA_PART_REDUCTION, 20,
-                                  400},
-    // The embedding has about 8 of the 32 kernels (README.md).
-    [ANA_TERM_FRONT] = {"embedding's share", "of the microbatch term", 0, 0.125, 0.375},
-    // 300 GB/s, NVLink of an A100, to 10 GB/s, staged through PCIe 3.
-    [ANA_TERM_TRANSFER] = {"transfer", "ms per GB", 0, 1e3 / 300, 1e3 / 10},
-    // 400 Gbit/s InfiniBand to 25 Gbit/s Ethernet, less what they lose.
-    [ANA_TERM_BETWEEN] = {"transfer between nodes", "ms per GB", 0, 1e3 / 50, 1e3 / 2.5},
+/// Of an interval that holds 9 of 10 of a normal distribution: half its width over its deviation.
+static const double reach = 1.6448536;
+/// Generation and number format scale all of a GPU: 9 of 10 within a factor of 4, up or down.
+static const double speed_deviation = 0.843;
+/// The embedding's share of what a microbatch costs besides layers: about 8 of the 32 kernels
+/// around the layers in Megatron-LM are its.
+static const double embedding_share = 0.25;
+
+const ana_term_info ana_terms[ANA_TERM_COUNT] = {
+    [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0.03, 3, false},
+    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 3, 10, true},
+    [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 3, 30, true},
+    [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0.1, 4, true},
+    [ANA_TERM_ACTIVATIONS] = {"activations", "ms per GB", ANA_PART_LAYERS, 0.5, 8, true},
+    [ANA_TERM_TENSOR_MESSAGES] = {"tensor messages", "ms per all-reduce", ANA_PART_LAYERS, 0.005,
+                                  0.2, false},
+    [ANA_TERM_TENSOR_BYTES] = {"tensor bytes", "ms per GB", ANA_PART_LAYERS, 1.5, 50, false},
+    [ANA_TERM_TENSOR_NODES] = {"tensor bytes between nodes", "ms per GB", ANA_PART_LAYERS, 10, 400,
+                               false},
+    [ANA_TERM_MICROBATCH] = {"microbatch", "ms per microbatch", ANA_PART_HEAD, 0.1, 5, false},
+    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 3, 15, true},
+    [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 0.5, 20, true},
+    [ANA_TERM_ITERATION] = {"iteration", "ms", ANA_PART_UPDATE, 0.3, 50, false},
+    [ANA_TERM_UPDATE] = {"update", "ms per 1e9 parameters", ANA_PART_UPDATE, 5, 100, false},
+    [ANA_TERM_REDUCTION_STEPS] = {"reduction steps", "ms per ring step", ANA_PART_REDUCTION, 0.005,
+                                  0.1, false},
+    [ANA_TERM_REDUCTION_BYTES] = {"reduction bytes", "ms per GB", ANA_PART_REDUCTION, 1.5, 50,
+                                  false},
+    [ANA_TERM_REDUCTION_NODES] = {"reduction between nodes", "ms per GB", ANA_PART_REDUCTION, 10,
+                                  400, false},
+    [ANA_TERM_TRANSFER] = {"transfer", "ms per GB", ANA_PART_COUNT, 3, 100, false},
+    [ANA_TERM_BETWEEN] = {"transfer between nodes", "ms per GB", ANA_PART_COUNT, 10, 400, false},
 };
 
 const char *const ana_part_names[ANA_PART_COUNT] = {"layers", "head", "update", "reduction"};
 
-double ana_term_mean(ana_term term)
+double ana_term_log_mean(ana_term term)
 {
-    return (ana_terms[term].low + ana_terms[term].high) / 2;
+    return log(ana_terms[term].low * ana_terms[term].high) / 2;
 }
 
-double ana_term_deviation(ana_term term)
+double ana_term_log_covariance(ana_term left, ana_term right)
 {
-    return (ana_terms[term].high - ana_terms[term].low) / sqrt(12);
+    double covariance = 0;
+    if (ana_terms[left].is_of_speed && ana_terms[right].is_of_speed) {
+        covariance = speed_deviation * speed_deviation;
+    }
+    if (left != right) return covariance;
+    const double deviation = log(ana_terms[left].high / ana_terms[left].low) / 2 / reach;
+    return covariance + deviation * deviation;
 }
 
 /// The terms of a layer, over all layers that the slowest stage and those before and after it work
 /// on one after another: (m + p - 1) * L / p.
-static void layer_quantities(const ana_run_shape *shape, double *quantities)
+static void layer_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities)
 {
     const double pipeline = (double)shape->pipeline_degree;
     const double slots = (double)ana_run_microbatches(shape) + pipeline - 1;
@@ -57,17 +67,17 @@ static void layer_quantities(const ana_run_shape *shape, double *quantities)
     const double hidden = (double)shape->hidden_size;
     const double sequence = (double)shape->sequence_length;
     const double tensor = (double)shape->tensor_degree;
+    const bool leaves = shape->tensor_degree > gpus_per_node;
     quantities[ANA_TERM_LAYER] = passes;
     quantities[ANA_TERM_PRODUCTS] = passes * 72e-12 * tokens * hidden * hidden / tensor;
     quantities[ANA_TERM_ATTENTION] = passes * 12e-12 * tokens * sequence * hidden / tensor;
     quantities[ANA_TERM_SCORES] =
         passes * 5e-9 * tokens * sequence * (double)shape->head_count / tensor;
-    quantities[ANA_TERM_ACTIVATIONS] = passes * 10e-9 * tokens * hidden;
-    quantities[ANA_TERM_DIVIDED] = passes * 24e-9 * tokens * hidden / tensor;
+    quantities[ANA_TERM_ACTIVATIONS] = passes * 1e-9 * tokens * hidden * (10 + 24 / tensor);
     if (shape->tensor_degree == 1) return;
     quantities[ANA_TERM_TENSOR_MESSAGES] = passes * 4;
-    quantities[ANA_TERM_TENSOR_STEPS] = passes * 8 * (tensor - 1);
-    quantities[ANA_TERM_TENSOR_BYTES] = passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
+    quantities[leaves ? ANA_TERM_TENSOR_NODES : ANA_TERM_TENSOR_BYTES] =
+        passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
 }
 
 /// Embedding, head and loss: at the last stage once per microbatch, but for the embedding's part,
@@ -78,11 +88,10 @@ static void head_quantities(const ana_run_shape *shape, double *quantities)
     const double tokens = (double)shape->microbatch_size * (double)shape->sequence_length;
     const double vocabulary = (double)shape->vocabulary_size / (double)shape->tensor_degree;
     const double beyond = shape->pipeline_degree > 1 ? microbatches - 1 : 0;
-    quantities[ANA_TERM_MICROBATCH] = microbatches;
+    quantities[ANA_TERM_MICROBATCH] = microbatches - embedding_share * beyond;
     quantities[ANA_TERM_HEAD] =
         microbatches * 6e-12 * tokens * (double)shape->hidden_size * vocabulary;
     quantities[ANA_TERM_LOGITS] = microbatches * 4e-9 * tokens * vocabulary;
-    quantities[ANA_TERM_FRONT] = -beyond;
 }
 
 /// Billions of parameters on one GPU of the stage that has most.
@@ -104,9 +113,7 @@ static void update_quantities(const ana_run_shape *shape, int gpus_per_node, dou
     const double tied = 2e-9 * (double)shape->vocabulary_size * (double)shape->hidden_size /
                         (double)shape->tensor_degree;
     quantities[ANA_TERM_ITERATION] = 1;
-    quantities[ANA_TERM_UPDATE_LAYER] = (double)shape->layer_count / (double)shape->pipeline_degree;
     quantities[ANA_TERM_UPDATE] = parameters;
-    quantities[ANA_TERM_REDUCTION] = shape->data_degree > 1;
     quantities[ANA_TERM_REDUCTION_STEPS] = 2 * (data - 1);
     const bool leaves = shape->tensor_degree * shape->data_degree > gpus_per_node;
     const bool tied_leaves = shape->gpu_count > gpus_per_node;
@@ -132,8 +139,8 @@ static void transfer_quantities(const ana_run_shape *shape, int gpus_per_node, d
 
 void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities)
 {
-    memset(quantities, 0, ANA_TERM_ALL_COUNT * sizeof *quantities);
-    layer_quantities(shape, quantities);
+    memset(quantities, 0, ANA_TERM_COUNT * sizeof *quantities);
+    layer_quantities(shape, gpus_per_node, quantities);
     head_quantities(shape, quantities);
     update_quantities(shape, gpus_per_node, quantities);
     transfer_quantities(shape, gpus_per_node, quantities);
@@ -141,11 +148,23 @@ void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *
 
 void ana_part_key(ana_part part, const ana_run_shape *shape, int64_t *key)
 {
-    memset(key, 0, ANA_PART_KEY_FIELDS * sizeof *key);
+    for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
+        key[field] = 1;
+    }
     key[0] = shape->hidden_size;
     key[1] = shape->tensor_degree;
+    if (part == ANA_PART_REDUCTION) key[2] = shape->data_degree;
     if (part == ANA_PART_UPDATE || part == ANA_PART_REDUCTION) return;
     key[2] = shape->microbatch_size;
     key[3] = shape->sequence_length;
     key[4] = part == ANA_PART_LAYERS ? shape->head_count : shape->vocabulary_size;
+}
+
+double ana_part_correlation(const int64_t *left, const int64_t *right)
+{
+    double doublings = 0;
+    for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
+        doublings += fabs(log2((double)left[field] / (double)right[field]));
+    }
+    return exp(-doublings / ANA_RELATED_DOUBLINGS);
 }

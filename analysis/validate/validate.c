@@ -51,14 +51,14 @@ static status draw_bar(const ana_validation *validation, const ana_whatif *study
     run->has_bar = true;
     run->low_ns = bar->low;
     run->high_ns = bar->high;
-    if (uncertainty.calibration != NULL) run->predicted_ns = bar->middle;
     return STATUS_OK;
 }
 
 static status play_point(const ana_validation *validation, const char *name, const char *text,
                          row_worker *worker, ana_validated_run *run, error_message *err)
 {
-    const ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME};
+    const ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME,
+                                        .calibration = validation->settings.calibration};
     ana_whatif study;
     text_buffer result = {0};
     TRY(ana_whatif_open(name, text, &options, worker->memory, &study, err));

@@ -18,34 +18,51 @@ static const char *const as_fitted =
     "\"balancing\":[{\"balancer\":\"even\"}],\"repack\":null,\"dynamism\":null,"
     "\"training.iterations\":1,\"training.reduction_overlap\":\"none\",\"cluster.memory_bytes\":0}";
 
-status ana_calibrated_open(const char *study_path, const char *path, int point_capacity,
-                           arena *memory, ana_calibrated *calibrated, error_message *err)
+/// How far a link's rate in use may be off what a vendor prints or a ping-pong shows: log.
+static const double link_deviation = 0.5;
+/// Shares of the printed rates that rings and sends usually reach.
+static const double ring_share = 0.8;
+
+/// Tells a calibration what a link takes for 1 GB, where it has not measured better.
+static void learn_link(ana_calibration *calibration, ana_term term, const bal_link *link)
 {
-    *calibrated = (ana_calibrated){
-        .path = file_path_beside(study_path, path, memory),
-        .points = arena_array(memory, (size_t)point_capacity, sizeof *calibrated->points),
-        .point_capacity = point_capacity,
-        .level_min = INFINITY,
-    };
-    return ana_calibration_open(calibrated->path, memory, &calibrated->calibration, err);
+    const double ms = 1e12 / (ring_share * (double)link->bytes_per_s);
+    if (calibration->is_measured[term] || link->bytes_per_s <= 0) return;
+    ana_calibration_learn(calibration, term, log(ms), link_deviation);
 }
 
-static status check_point(const ana_calibrated *calibrated, const ana_setup *setup,
-                          error_message *err)
+status ana_calibrated_open(const char *study_path, const char *path, const ana_point_worker *worker,
+                           arena *memory, const ana_calibration **calibration, error_message *err)
+{
+    static const ana_term inside[] = {ANA_TERM_TENSOR_BYTES, ANA_TERM_REDUCTION_BYTES,
+                                      ANA_TERM_TRANSFER};
+    static const ana_term between[] = {ANA_TERM_TENSOR_NODES, ANA_TERM_REDUCTION_NODES,
+                                       ANA_TERM_BETWEEN};
+    ana_calibration *opened = arena_array(memory, 1, sizeof *opened);
+    const ana_setup *setup = ana_point_worker_setup(worker);
+    TRY(ana_calibration_open(file_path_beside(study_path, path, memory), memory, opened, err));
+    for (int term = 0; setup != NULL && term < 3; term++) {
+        learn_link(opened, inside[term], &setup->hardware.intra_node);
+        learn_link(opened, between[term], &setup->hardware.inter_node);
+    }
+    *calibration = opened;
+    return STATUS_OK;
+}
+
+static status check_point(const ana_setup *setup, error_message *err)
 {
     const char *path = setup->study->path;
     if (setup->study->trace_path != NULL) {
-        return error_set(
-            err, STATUS_INVALID,
-            "%s: uncertainty.calibration: %.80s is of a cost model, and the costs here "
-            "are those of a trace",
-            path, calibrated->path);
+        return error_set(err, STATUS_INVALID,
+                         "%s: uncertainty.calibration: it is of a cost model, and the costs here "
+                         "are those of a trace",
+                         path);
     }
     if (setup->model_costs.config.expert_count == 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "%s: uncertainty.calibration: %.80s is of dense models, and this one has "
+                     "%s: uncertainty.calibration: it is of dense models, and this one has "
                      "experts",
-                     path, calibrated->path);
+                     path);
 }
 
 static ana_run_shape shape_of(const ana_setup *setup)
@@ -93,18 +110,38 @@ static status play_as_fitted(ana_point_worker *worker, const char *name, const c
     return STATUS_OK;
 }
 
-static void predict_ns(const ana_calibration *calibration, const ana_run_shape *shape,
-                       double *iteration_ns)
+static double predicted_ns(const ana_calibration *calibration, const ana_run_shape *shape)
 {
     arena *memory = arena_create(1 << 14);
-    double *scratch = NULL;
-    if (memory != NULL) {
-        scratch = arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
-    }
-    if (scratch != NULL) {
-        *iteration_ns = ana_calibration_predict(calibration, shape, scratch).mean_ms * NS_PER_MS;
-    }
+    double *scratch =
+        arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
+    const double ms = ana_calibration_predict(calibration, shape, scratch).middle_ms;
     arena_destroy(memory);
+    return ms * NS_PER_MS;
+}
+
+status ana_calibrated_level(const ana_calibration *calibration, ana_point_worker *worker,
+                            const char *text, ana_calibrated_point *point, error_message *err)
+{
+    const ana_setup *setup = ana_point_worker_setup(worker);
+    const char *name = setup->study->path;
+    double played_ns = 0;
+    TRY(check_point(setup, err));
+    const ana_run_shape shape = shape_of(setup);
+    TRY(play_as_fitted(worker, name, text, &played_ns, err));
+    const double level = text_rounded(predicted_ns(calibration, &shape) / played_ns, DIGITS);
+    *point = (ana_calibrated_point){.shape = shape, .level = level};
+    return STATUS_OK;
+}
+
+void ana_calibrated_init(const ana_calibration *calibration, int point_capacity, arena *memory,
+                         ana_calibrated *calibrated)
+{
+    *calibrated = (ana_calibrated){
+        .calibration = calibration,
+        .points = arena_array(memory, (size_t)point_capacity, sizeof *calibrated->points),
+        .level_min = INFINITY,
+    };
 }
 
 static int64_t group_of(const ana_calibrated *calibrated, const ana_run_shape *shape)
@@ -120,39 +157,39 @@ static int64_t group_of(const ana_calibrated *calibrated, const ana_run_shape *s
 status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *worker,
                                 const char *text, error_message *err)
 {
-    const ana_setup *setup = ana_point_worker_setup(worker);
-    const char *name = setup->study->path;
-    double fitted_ns = 0;
-    double played_ns = 0;
-    assert(calibrated->point_count < calibrated->point_capacity);
-    TRY(check_point(calibrated, setup, err));
-    const ana_run_shape shape = shape_of(setup);
-    predict_ns(&calibrated->calibration, &shape, &fitted_ns);
-    TRY(play_as_fitted(worker, name, text, &played_ns, err));
-    const double level = fitted_ns > 0 ? text_rounded(fitted_ns / played_ns, DIGITS) : 1;
-    const int64_t group = group_of(calibrated, &shape);
-    calibrated->points[calibrated->point_count++] = (ana_calibrated_point){shape, level, group};
-    calibrated->level_min = fmin(calibrated->level_min, level);
-    calibrated->level_max = fmax(calibrated->level_max, level);
-    calibrated->beyond_count += ana_calibration_beyond(&calibrated->calibration, &shape) != 0;
+    ana_calibrated_point *point = &calibrated->points[calibrated->point_count];
+    TRY(ana_calibrated_level(calibrated->calibration, worker, text, point, err));
+    point->group = group_of(calibrated, &point->shape);
+    calibrated->point_count++;
+    calibrated->level_min = fmin(calibrated->level_min, point->level);
+    calibrated->level_max = fmax(calibrated->level_max, point->level);
+    calibrated->beyond_count += ana_calibration_beyond(calibrated->calibration, &point->shape) != 0;
     return STATUS_OK;
 }
 
 status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, int draw_count,
                               arena *memory, double *factors, error_message *err)
 {
-    const ana_calibration *calibration = &calibrated->calibration;
-    const size_t count = (size_t)calibration->coefficient_count;
-    double *coefficients = arena_array(memory, count * (count + 3), sizeof *coefficients);
-    double *const scratch = coefficients + count;
+    ana_calibration wide;
+    ana_run_shape *shapes = arena_array(memory, (size_t)calibrated->point_count, sizeof *shapes);
+    for (int index = 0; index < calibrated->point_count; index++) {
+        shapes[index] = calibrated->points[index].shape;
+    }
+    TRY(ana_calibration_extend(calibrated->calibration, shapes, calibrated->point_count, memory,
+                               &wide, err));
+    const size_t count = (size_t)wide.coefficient_count;
+    double *factor = arena_array(memory, count * count, sizeof *factor);
+    double *drawn = arena_array(memory, count, sizeof *drawn);
+    double *scratch = arena_array(memory, 2 * count, sizeof *scratch);
+    TRY(ana_calibration_factorise(&wide, factor, err));
     for (int draw = 0; draw < draw_count; draw++) {
-        TRY(ana_calibration_draw(calibration, seed, draw, coefficients, scratch, err));
+        ana_calibration_draw(&wide, factor, seed, draw, drawn);
         for (int index = 0; index < calibrated->point_count; index++) {
             const ana_calibrated_point *point = &calibrated->points[index];
-            const double factor = ana_calibration_factor(calibration, coefficients, &point->shape,
-                                                         seed, draw, point->group, scratch);
-            factors[(size_t)index * (size_t)draw_count + (size_t)draw] =
-                text_rounded(factor * point->level, DIGITS);
+            factors[(size_t)index * (size_t)draw_count + (size_t)draw] = text_rounded(
+                point->level * ana_calibration_factor(&wide, drawn, &point->shape, seed, draw,
+                                                      point->group, scratch),
+                DIGITS);
         }
     }
     return STATUS_OK;

@@ -14,6 +14,15 @@
 
 #include <stdint.h>
 
+/// Opens a calibration for a study: what it did not measure of links, the study's hardware says.
+///
+/// @param study_path a path that is not absolute is meant from its folder
+/// @param worker     has the study's setup open
+/// @param calibration carved from memory
+/// @return as ana_calibration_open
+status ana_calibrated_open(const char *study_path, const char *path, const ana_point_worker *worker,
+                           arena *memory, const ana_calibration **calibration, error_message *err);
+
 typedef struct ana_calibrated_point {
     ana_run_shape shape;
     double level;  // fitted time over that of the cost model
@@ -21,33 +30,34 @@ typedef struct ana_calibrated_point {
                    // between their schedules can be told
 } ana_calibrated_point;
 
+/// The level of the point that worker has open, played as what was fitted.
+///
+/// @param text of the point's study; worker has another one open afterwards
+/// @return STATUS_INVALID if its costs come from a trace, its model is no dense one, or it cannot
+///         be played under 1F1B
+status ana_calibrated_level(const ana_calibration *calibration, ana_point_worker *worker,
+                            const char *text, ana_calibrated_point *point, error_message *err);
+
 typedef struct ana_calibrated {
-    const char *path;
-    ana_calibration calibration;
+    const ana_calibration *calibration;
     ana_calibrated_point *points; // [point_count]
     int point_count;
-    int point_capacity;
     int beyond_count; // points outside of what was measured
     double level_min;
     double level_max;
 } ana_calibrated;
 
-/// @param study_path a path that is not absolute is meant from its folder
-/// @return as ana_calibration_open
-status ana_calibrated_open(const char *study_path, const char *path, int point_capacity,
-                           arena *memory, ana_calibrated *calibrated, error_message *err);
+/// @param point_capacity points that may be added
+void ana_calibrated_init(const ana_calibration *calibration, int point_capacity, arena *memory,
+                         ana_calibrated *calibrated);
 
-/// Adds the point that worker has open, and plays it as what was fitted.
-///
-/// @param text of the point's study; worker has another one open afterwards
-/// @return STATUS_INVALID if its costs come from a trace, its model is no dense one, or it cannot
-///         be played under 1F1B
+/// Adds the point that worker has open. @return as ana_calibrated_level
 status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *worker,
                                 const char *text, error_message *err);
 
 /// Factors on the times of all points in all draws, levels included.
 ///
 /// @param factors [point_count][draw_count] out
-/// @return as ana_calibration_draw
+/// @return as ana_calibration_factorise
 status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, int draw_count,
                               arena *memory, double *factors, error_message *err);

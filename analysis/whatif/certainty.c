@@ -30,44 +30,6 @@ static double nominal_loss(const ana_whatif *study, int64_t item)
     return ana_drawn_loss(study->objective, &run);
 }
 
-static int by_loss(const void *left, const void *right)
-{
-    const candidate *a = left;
-    const candidate *b = right;
-    if (a->loss != b->loss) return a->loss < b->loss ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
-}
-
-static status add_level(const ana_whatif *study, ana_point_worker *worker,
-                        ana_calibrated *calibrated, candidate *point, error_message *err)
-{
-    text_buffer text = {0};
-    status result = ana_whatif_text(study, point->item, NULL, &text, err);
-    if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
-    if (result == STATUS_OK) {
-        result = ana_calibrated_add_point(calibrated, worker, text.bytes, err);
-    }
-    text_free(&text);
-    if (result == STATUS_OK) point->loss *= calibrated->points[calibrated->point_count - 1].level;
-    return result;
-}
-
-/// Puts the candidates at the level of the calibration, and in its order.
-static status calibrate(const ana_whatif *study, const char *path, arena *memory,
-                        candidate *candidates, int count, error_message *err)
-{
-    ana_calibrated calibrated;
-    TRY(ana_calibrated_open(study->path, path, count, memory, &calibrated, err));
-    ana_point_worker *worker = ana_point_worker_create();
-    status result = STATUS_OK;
-    for (int index = 0; index < count && result == STATUS_OK; index++) {
-        result = add_level(study, worker, &calibrated, &candidates[index], err);
-    }
-    ana_point_worker_destroy(worker);
-    qsort(candidates, (size_t)count, sizeof *candidates, by_loss);
-    return result;
-}
-
 static void take_point(ana_screening *chosen, bool *is_taken, int64_t item)
 {
     if (is_taken[item]) return;
@@ -126,11 +88,8 @@ static int64_t gather(const ana_whatif *study, candidate *candidates)
     return count;
 }
 
-status ana_screening_find(const ana_whatif *study, const ana_uncertainty *uncertainty,
-                          arena *memory, ana_screening *screening, error_message *err)
+static void screen(const ana_whatif *study, int detail, arena *memory, ana_screening *screening)
 {
-    const int detail = uncertainty->detail_count;
-    const bool is_time = study->objective != ANA_OBJECTIVE_MEMORY;
     candidate *candidates =
         arena_array(memory, (size_t)study->standing.comparable_count, sizeof *candidates);
     bool *is_taken = arena_array(memory, (size_t)study->item_count, sizeof *is_taken);
@@ -138,14 +97,9 @@ status ana_screening_find(const ana_whatif *study, const ana_uncertainty *uncert
         .items = arena_array(memory, 2 * (size_t)detail + 1, sizeof *screening->items),
         .next_ratio = INFINITY,
     };
-    int64_t count = gather(study, candidates);
+    const int64_t count = gather(study, candidates);
     screening->candidate_count = count;
-    if (uncertainty->calibration != NULL && is_time) {
-        if (count > ANA_CALIBRATED_CANDIDATES_MAX) count = ANA_CALIBRATED_CANDIDATES_MAX;
-        TRY(calibrate(study, uncertainty->calibration, memory, candidates, (int)count, err));
-    }
     choose_points(study, candidates, count, detail, is_taken, screening);
-    return STATUS_OK;
 }
 
 /// Whether outer is path, or an object that path leads through.
@@ -203,7 +157,7 @@ static status add_point(int64_t item, ana_point_worker *worker, arena *memory,
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(check_failures(setup->study, err));
     TRY(ana_draws_add_point(&certainty->draws, *text, setup, err));
-    if (certainty->uncertainty->calibration == NULL) return STATUS_OK;
+    if (certainty->study->calibration == NULL) return STATUS_OK;
     return ana_calibrated_add_point(&certainty->calibrated, worker, *text, err);
 }
 
@@ -239,10 +193,8 @@ static status draw(ana_spread *spread, const ana_screening *chosen, arena *memor
     ana_draws *draws = &certainty->draws;
     const char **texts = arena_array(memory, (size_t)chosen->count, sizeof *texts);
     ana_draws_init(certainty->uncertainty, (int)chosen->count, memory, draws);
-    if (certainty->uncertainty->calibration != NULL) {
-        TRY(ana_calibrated_open(certainty->study->path, certainty->uncertainty->calibration,
-                                (int)chosen->count, memory, &certainty->calibrated, err));
-    }
+    ana_calibrated_init(certainty->study->calibration, (int)chosen->count, memory,
+                        &certainty->calibrated);
     TRY(add_points(chosen, memory, certainty, texts, err));
     ana_draws_make(draws);
     return ana_drawn_points_play(spread, draws, certainty->study->path, texts, memory,
@@ -362,7 +314,7 @@ static status judge(ana_certainty *certainty, const ana_screening *chosen, arena
                     error_message *err)
 {
     ana_losses losses = {0};
-    if (certainty->uncertainty->calibration != NULL) {
+    if (certainty->study->calibration != NULL) {
         certainty->drawn.is_fitted = true;
         TRY(ana_calibrated_factors(&certainty->calibrated, certainty->uncertainty->seed,
                                    certainty->drawn.draw_count, memory, certainty->drawn.fitted,
@@ -393,7 +345,7 @@ status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
     *certainty =
         (ana_certainty){.study = study, .uncertainty = uncertainty, .next_ratio = INFINITY};
     TRY(check_axes(study, uncertainty, err));
-    TRY(ana_screening_find(study, uncertainty, memory, &chosen, err));
+    screen(study, uncertainty->detail_count, memory, &chosen);
     certainty->candidate_count = chosen.candidate_count;
     certainty->next_ratio = chosen.next_ratio;
     if (chosen.count == 0) return STATUS_OK;

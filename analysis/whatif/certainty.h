@@ -16,11 +16,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Which points of a study are worth drawing: chosen by their times with the inputs as they are.
-
-/// With a calibration, at most so many of the best points by the cost model are looked at.
-enum { ANA_CALIBRATED_CANDIDATES_MAX = 1000 };
-
+/// Which points of a study are worth drawing, by their times with the inputs as they are: the first
+/// `detail` by the study's objective, as many others of the Pareto set, and the reference, unless
+/// one of these is like it; all of the training of the reference.
 typedef struct ana_screening {
     int64_t *items; // [count] of the study
     int64_t count;
@@ -28,17 +26,6 @@ typedef struct ana_screening {
     double next_ratio;       // how far behind the best the best is that was not chosen; INFINITY:
                              // all were
 } ana_screening;
-
-/// Chooses the first `detail` points by the study's objective, as many others of the Pareto set,
-/// and the reference, unless one of these is like it; all of the training of the reference.
-///
-/// With a calibration the times are at its level, point by point (calibrated.h): the cost model
-/// alone may be off by more than points differ.
-///
-/// @param study finished
-/// @return as ana_calibrated_add_point
-status ana_screening_find(const ana_whatif *study, const ana_uncertainty *uncertainty,
-                          arena *memory, ana_screening *screening, error_message *err);
 
 enum { ANA_SOURCE_NAME_BYTES = 256 };
 

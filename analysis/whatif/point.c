@@ -443,6 +443,16 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
     return error_set(err, result, "%s", inner.message);
 }
 
+void ana_point_scale(ana_point *point, double factor)
+{
+    point->iteration_ns *= factor;
+    point->bound_ns *= factor;
+    point->per_second /= factor;
+    point->train_ns *= factor;
+    point->gpu_hours *= factor;
+    if (point->cost > 0) point->cost *= factor;
+}
+
 void ana_point_write(const ana_point *point, text_buffer *out)
 {
     ana_point written = *point;

@@ -83,6 +83,9 @@ typedef struct ana_point {
     ana_learning_settings learning;
 } ana_point;
 
+/// Makes a point's times longer by a factor, with what follows from them.
+void ana_point_scale(ana_point *point, double factor);
+
 /// The state of who evaluates points: memory that is used again, studies and traces that are open.
 /// Each thread has its own.
 typedef struct ana_point_worker ana_point_worker;

@@ -200,16 +200,7 @@ static int64_t cheapest(const ana_whatif *study)
     return best;
 }
 
-/// With a calibration: which point is first at its level, as these figures are not at it.
-static void say_calibrated(const ana_certainty *certainty, text_buffer *words)
-{
-    if (certainty == NULL || !certainty->drawn.is_fitted || certainty->point_count == 0) return;
-    text_append(words, " These are times of the cost model; at the level of the calibration ");
-    ana_name_point(certainty->study, certainty->points[0].item, words);
-    text_append(words, " is first, see 'How sure'.");
-}
-
-static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
+static void print_answer(const ana_whatif *study, text_buffer *out)
 {
     static const char *const bests[ANA_OBJECTIVE_COUNT] = {"Fastest", "Fewest GPU-hours",
                                                            "Cheapest", "Least memory"};
@@ -235,7 +226,8 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
         say_figures(study, &study->points[least], &words);
         text_append(&words, ".");
     }
-    say_calibrated(certainty, &words);
+    if (study->calibration != NULL)
+        text_append(&words, " Times are at the level of the calibration.");
     text_append_wrapped(out, words.bytes, 0, 100);
     text_free(&words);
 }
@@ -309,7 +301,7 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
     text_format(out, " points on %d axes, %" PRId64 " feasible, ranked by %s, failure-free\n\n",
                 study->matrix.axis_count, feasible_count(study),
                 ana_objective_names[study->objective]);
-    print_answer(study, certainty, out);
+    print_answer(study, out);
     text_append(out, "\n");
     print_ranks(study, look, 0, standing->comparable_count, row_count, out);
     if (standing->feasible_count > standing->comparable_count) {

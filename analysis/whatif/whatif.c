@@ -120,7 +120,7 @@ static status check_objective(const ana_whatif *study, price_known price, error_
                      study->path);
 }
 
-static status open_checked(ana_whatif *study, error_message *err)
+static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
 {
     ana_point_worker *worker = ana_point_worker_create();
     price_seen price = {PRICE_UNSEEN, ""};
@@ -132,6 +132,10 @@ static status open_checked(ana_whatif *study, error_message *err)
     if (result == STATUS_OK) result = check_objective(study, price.known, err);
     if (result == STATUS_OK) result = choose_reference(study, worker);
     if (result == STATUS_OK) result = read_reference(study, worker, err);
+    if (result == STATUS_OK && calibration != NULL) {
+        result = ana_calibrated_open(study->path, calibration, worker, study->memory,
+                                     &study->calibration, err);
+    }
     if (result == STATUS_OK && price.known == PRICE_GIVEN) {
         study->currency = arena_string(study->memory, price.currency);
     }
@@ -151,7 +155,7 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
         .memory = memory,
     };
     TRY(ana_matrix_open(path, text, &options->sampling, memory, &study->matrix, err));
-    return open_checked(study, err);
+    return open_checked(study, options->calibration, err);
 }
 
 int64_t ana_whatif_number(const ana_whatif *study, int64_t item)
@@ -211,6 +215,17 @@ void ana_whatif_end_worker(void *context, void *worker)
     ana_point_worker_destroy(worker);
 }
 
+/// Puts a point that was played at the level of the calibration.
+static status calibrate(const ana_whatif *study, ana_point_worker *worker, const char *text,
+                        ana_point *point, error_message *err)
+{
+    ana_calibrated_point calibrated;
+    if (study->calibration == NULL || point->refusal != ANA_REFUSAL_NONE) return STATUS_OK;
+    TRY(ana_calibrated_level(study->calibration, worker, text, &calibrated, err));
+    ana_point_scale(point, calibrated.level);
+    return STATUS_OK;
+}
+
 status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
                            error_message *err)
 {
@@ -221,6 +236,7 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
     if (evaluated == STATUS_OK) {
         evaluated = ana_point_evaluate(worker, study->path, text.bytes, NULL, &point, err);
     }
+    if (evaluated == STATUS_OK) evaluated = calibrate(study, worker, text.bytes, &point, err);
     text_free(&text);
     if (evaluated == STATUS_OK) {
         ana_point_write(&point, result);

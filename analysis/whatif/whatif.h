@@ -9,6 +9,7 @@
 /// can share it.
 #pragma once
 
+#include "analysis/whatif/calibrated.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/point.h"
 #include "analysis/whatif/standing.h"
@@ -22,6 +23,7 @@
 typedef struct ana_whatif_options {
     ana_sampling sampling;
     ana_objective objective;
+    const char *calibration; // a file beside the study's; NULL: none
 } ana_whatif_options;
 
 /// Filled by ana_whatif_open and what follows it; everything is carved from its arena.
@@ -30,6 +32,7 @@ typedef struct ana_whatif {
     const char *text; // what is in it
     const char *title;
     ana_objective objective;
+    const ana_calibration *calibration; // times of points are at its level; NULL: none
     ana_matrix matrix;
     int64_t item_count;   // the points that are taken and, after them, the study as written where
                           // it is none of them

@@ -183,6 +183,7 @@ static status open_study(const cli_arguments *arguments, const char *path, const
     TRY(read_options(arguments, &options, err));
     TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
     TRY(cli_certainty_open(arguments, path, text, &found->certainty, err));
+    options.calibration = found->certainty.uncertainty.calibration;
     return ana_whatif_open(path, text, &options, memory, &found->study, err);
 }
 
