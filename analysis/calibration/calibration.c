@@ -9,25 +9,45 @@
 #include <math.h>
 #include <string.h>
 
+/// Norm in which launches of a part and its work are added up: 1 is one after the other, more is
+/// beside each other. A judgement: where ops are small the host is ahead only in part.
+static const double overlap = 1.25;
+
+/// Launches and work of a part hide each other: less than their sum, more than the longer.
+static double together(double launches, double work)
+{
+    return pow(pow(launches, overlap) + pow(work, overlap), 1 / overlap);
+}
+
+/// What a term adds to its part, over what it would take alone: derivatives are shares.
+static double added_share(double whole, double of)
+{
+    return of > 0 ? pow(of / whole, overlap - 1) : 0;
+}
+
 double ana_log_time(const double *logs, const double *quantities, const double *part_log,
                     double *term_share, double *part_share)
 {
+    double halves[ANA_PART_COUNT + 1][2] = {{0}}; // work, launches
+    double whole[ANA_PART_COUNT + 1];
     double sum = 0;
-    memset(part_share, 0, ANA_PART_COUNT * sizeof *part_share);
     for (int term = 0; term < ANA_TERM_COUNT; term++) {
         const ana_part part = ana_terms[term].part;
-        term_share[term] = 0;
-        if (!(quantities[term] > 0)) continue;
         const double factor = part < ANA_PART_COUNT ? part_log[part] : 0;
-        term_share[term] = quantities[term] * exp(logs[term] + factor);
-        if (part < ANA_PART_COUNT) part_share[part] += term_share[term];
-        sum += term_share[term];
+        term_share[term] = quantities[term] > 0 ? quantities[term] * exp(logs[term] + factor) : 0;
+        halves[part][ana_terms[term].kind == ANA_TERM_OF_LAUNCHES] += term_share[term];
+    }
+    for (int part = 0; part <= ANA_PART_COUNT; part++) {
+        whole[part] = together(halves[part][1], halves[part][0]);
+        sum += whole[part];
     }
     for (int term = 0; term < ANA_TERM_COUNT; term++) {
-        term_share[term] /= sum;
+        const ana_part part = ana_terms[term].part;
+        const double half = halves[part][ana_terms[term].kind == ANA_TERM_OF_LAUNCHES];
+        term_share[term] *= added_share(whole[part], half) / sum;
     }
     for (int part = 0; part < ANA_PART_COUNT; part++) {
-        part_share[part] /= sum;
+        part_share[part] = whole[part] / sum;
     }
     return log(sum);
 }
@@ -59,6 +79,10 @@ status ana_calibration_relate(ana_calibration *calibration, arena *memory, error
     return error_set(err, STATUS_INVALID, "two shapes of a calibration are the same");
 }
 
+/// How much more than the fit says varies what no run has: that related shapes are alike, and by
+/// how much, is itself a guess.
+static const double open_variance = 2;
+
 /// How the factor of a shape follows from those that are known.
 ///
 /// @param weights [part_shape_count] out, 0 of other parts
@@ -79,7 +103,7 @@ static double weigh(const ana_calibration *calibration, const ana_part_shape *sh
     for (size_t column = 0; column < count; column++) {
         open -= weights[column] * correlation_of(shape, &calibration->part_shapes[column]);
     }
-    return fmax(open, 0);
+    return open_variance * fmax(open, 0);
 }
 
 static ana_part_shape part_shape_of(ana_part part, const ana_run_shape *shape)
@@ -140,6 +164,18 @@ static double residual_of(const ana_calibration *calibration, const ana_run_shap
     return hypot(calibration->residual_ratio, is_seen ? 0 : ANA_COMPOSITION_RATIO);
 }
 
+/// Where a term that no run has is only known by its order of magnitude, its reach upwards is
+/// longer than downwards: slopes for which an interval of 90 % is as wide as both together.
+static void bend(const ana_calibration *calibration, double *slope)
+{
+    static const double reach = 1.645;
+    const size_t count = (size_t)calibration->coefficient_count;
+    for (size_t term = 0; term < ANA_TERM_COUNT; term++) {
+        const double far = reach * sqrt(calibration->covariance[term * count + term]);
+        if (!calibration->is_measured[term] && far > 0) slope[term] *= sinh(far) / far;
+    }
+}
+
 ana_prediction ana_calibration_predict(const ana_calibration *calibration,
                                        const ana_run_shape *shape, double *scratch)
 {
@@ -148,6 +184,7 @@ ana_prediction ana_calibration_predict(const ana_calibration *calibration,
     double variance = residual * residual;
     const double middle =
         respond(calibration, calibration->logs, shape, scratch, scratch + count, &variance);
+    bend(calibration, scratch);
     for (size_t row = 0; row < count; row++) {
         if (scratch[row] == 0.0) continue;
         for (size_t column = 0; column < count; column++) {
@@ -219,7 +256,7 @@ static double added_covariance(const extension *of, int added, int other)
     for (int index = 0; index < known; index++) {
         open -= weights[index] * correlation_of(&of->to->part_shapes[index], right);
     }
-    return sum + deviation * deviation * open;
+    return sum + open_variance * deviation * deviation * open;
 }
 
 static void fill_extension(const extension *of)
@@ -336,11 +373,15 @@ double ana_calibration_factor(const ana_calibration *calibration, const double *
                               const ana_run_shape *shape, uint64_t seed, int draw, int64_t point,
                               double *scratch)
 {
-    double *weights = scratch + calibration->coefficient_count;
-    const double middle = respond(calibration, calibration->logs, shape, scratch, weights, NULL);
-    const double other = respond(calibration, drawn, shape, scratch, weights, NULL);
+    const int count = calibration->coefficient_count;
+    double moved = 0;
+    respond(calibration, calibration->logs, shape, scratch, scratch + count, NULL);
+    bend(calibration, scratch);
+    for (int index = 0; index < count; index++) {
+        moved += scratch[index] * (drawn[index] - calibration->logs[index]);
+    }
     rng generator = stream(seed, DRAW_POINT, draw, (uint64_t)point);
-    return exp(other - middle + residual_of(calibration, shape) * normal(&generator));
+    return exp(moved + residual_of(calibration, shape) * normal(&generator));
 }
 
 unsigned ana_calibration_beyond(const ana_calibration *calibration, const ana_run_shape *shape)

@@ -123,7 +123,8 @@ void ana_calibration_draw(const ana_calibration *calibration, const double *fact
                           int draw, double *drawn);
 
 /// Factor on the predicted time of a point in one draw: what the drawn logs give over what the
-/// fitted ones give, and a residual of the point's own. Of a shape that was not added by
+/// fitted ones give, to first order (terms of which only the sum is known would not stay together
+/// otherwise), and a residual of the point's own. Of a shape that was not added by
 /// ana_calibration_extend, what is not known of it does not vary.
 ///
 /// @param scratch [2 * coefficient_count]

@@ -14,12 +14,12 @@ enum { STEPS = 12, GPUS_PER_NODE_DEFAULT = 8, ROW_ENTRIES = ANA_TERM_COUNT + ANA
 static const double step_max = 1.5;
 
 /// Spreads that are tried: of layers' factors and of residuals. What is likely beforehand: factors
-/// within some 10 %, runs that repeat within 1 to 2 %, either within a factor of 3.
+/// within some 15 %, runs that repeat within 1 to 2 %, either within a factor of 2 to 3.
 static const double spreads[] = {0.005, 0.015, 0.04, 0.08, 0.16, 0.3};
 static const double residuals[] = {0.0002, 0.001, 0.003, 0.008, 0.015, 0.03, 0.06, 0.1};
-static const double spread_usual = 0.1;
+static const double spread_usual = 0.15;
 static const double residual_usual = 0.015;
-static const double usual_deviation = 1.1; // of the logs of both
+static const double usual_deviation = 0.8; // of the logs of both
 
 /// Spread of the parts' factors over that of layers: libraries change algorithms with the size of a
 /// ring, and heads and updates are few kernels.
@@ -235,44 +235,62 @@ static void set_spread(ana_calibration *out, double spread)
     }
 }
 
-static void choose_spreads(fitting *fit, ana_calibration *out, attempt *best)
+/// Sums over attempts, weighed by their evidence.
+typedef struct weighed {
+    double best; // log evidence that weights are relative to
+    double weight;
+    double spread_squared;
+    double residual_squared;
+} weighed;
+
+static void weigh(weighed *sums, const attempt *try)
 {
-    double *logs = out->logs;
-    attempt try = {.logs = logs};
-    best->evidence = -INFINITY;
+    const double shrink = try->evidence > sums->best ? exp(sums->best - try->evidence) : 1;
+    if (!(try->evidence > -INFINITY)) return;
+    sums->best = fmax(sums->best, try->evidence);
+    const double weight = exp(try->evidence - sums->best);
+    sums->weight = shrink * sums->weight + weight;
+    sums->spread_squared = shrink * sums->spread_squared + weight * try->spread * try->spread;
+    sums->residual_squared =
+        shrink * sums->residual_squared + weight * try->residual * try->residual;
+}
+
+/// The spreads of mean variance: what they leave open is as wide as all that are likely.
+static attempt choose_spreads(fitting *fit, ana_calibration *out)
+{
+    attempt try = {.logs = out->logs};
+    weighed sums = {.best = -INFINITY};
     for (size_t spread = 0; spread < sizeof spreads / sizeof *spreads; spread++) {
         set_spread(out, try.spread = spreads[spread]);
         know(out, fit);
-        memcpy(logs, fit->mean, (size_t)fit->count * sizeof *logs);
+        memcpy(try.logs, fit->mean, (size_t)fit->count * sizeof *try.logs);
         for (size_t residual = sizeof residuals / sizeof *residuals; residual-- > 0;) {
             try.residual = residuals[residual];
             climb(fit, &try);
-            if (!(try.evidence > best->evidence)) continue;
-            double *kept = best->logs;
-            *best = try;
-            best->logs = kept;
-            memcpy(kept, logs, (size_t)fit->count * sizeof *kept);
+            weigh(&sums, &try);
         }
     }
+    memcpy(try.logs, fit->mean, (size_t)fit->count * sizeof *try.logs);
+    try.spread = sqrt(sums.spread_squared / sums.weight);
+    try.residual = sqrt(sums.residual_squared / sums.weight);
+    return try;
 }
 
-/// The fit under the likeliest spreads, with the covariance that it leaves.
-static void solve(fitting *fit, ana_calibration *out, arena *memory)
+/// The fit under these spreads, with the covariance that it leaves.
+static void solve(fitting *fit, ana_calibration *out)
 {
     const size_t count = (size_t)fit->count;
-    attempt best = {.logs = arena_array(memory, count, sizeof *best.logs)};
-    choose_spreads(fit, out, &best);
-    set_spread(out, best.spread);
+    attempt chosen = choose_spreads(fit, out);
+    set_spread(out, chosen.spread);
     know(out, fit);
-    climb(fit, &best);
+    climb(fit, &chosen);
     gsl_linalg_cholesky_invert(fit->curvature);
-    memcpy(out->logs, best.logs, count * sizeof *out->logs);
     for (size_t row = 0; row < count; row++) {
         for (size_t column = 0; column < count; column++) {
             out->covariance[row * count + column] = gsl_matrix_get(fit->curvature, row, column);
         }
     }
-    out->residual_ratio = best.residual;
+    out->residual_ratio = chosen.residual;
 }
 
 static fitting begin(int run_count, arena *memory)
@@ -296,7 +314,7 @@ static void solve_with_gsl(fitting *fit, ana_calibration *out, arena *memory)
     fit->curvature = gsl_matrix_alloc(count, count);
     fit->slope = gsl_vector_alloc(count);
     fit->step = gsl_vector_alloc(count);
-    solve(fit, out, memory);
+    solve(fit, out);
     gsl_matrix_free(fit->known);
     gsl_matrix_free(fit->curvature);
     gsl_vector_free(fit->slope);

@@ -8,34 +8,47 @@
 static const double reach = 1.6448536;
 /// Generation and number format scale all of a GPU: 9 of 10 within a factor of 4, up or down.
 static const double speed_deviation = 0.843;
+/// Share of a factor's variance that related shapes have in common; the rest is a shape's own, as
+/// libraries choose other kernels.
+static const double related_share = 0.6;
 /// The embedding's share of what a microbatch costs besides layers: about 8 of the 32 kernels
 /// around the layers in Megatron-LM are its.
 static const double embedding_share = 0.25;
 
 const ana_term_info ana_terms[ANA_TERM_COUNT] = {
-    [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0.03, 3, false},
-    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 3, 10, true},
-    [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 3, 30, true},
-    [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0.1, 4, true},
-    [ANA_TERM_ACTIVATIONS] = {"activations", "ms per GB", ANA_PART_LAYERS, 0.5, 8, true},
+    [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0.1, 5,
+                        ANA_TERM_OF_LAUNCHES},
+    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 3, 10,
+                           ANA_TERM_OF_SPEED},
+    [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 3, 30, ANA_TERM_OF_SPEED},
+    [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0.1, 4,
+                         ANA_TERM_OF_SPEED},
+    [ANA_TERM_ACTIVATIONS] = {"activations", "ms per GB", ANA_PART_LAYERS, 0.5, 8,
+                              ANA_TERM_OF_SPEED},
     [ANA_TERM_TENSOR_MESSAGES] = {"tensor messages", "ms per all-reduce", ANA_PART_LAYERS, 0.005,
-                                  0.2, false},
-    [ANA_TERM_TENSOR_BYTES] = {"tensor bytes", "ms per GB", ANA_PART_LAYERS, 1.5, 50, false},
+                                  0.2, ANA_TERM_OF_LAUNCHES},
+    [ANA_TERM_TENSOR_BYTES] = {"tensor bytes", "ms per GB", ANA_PART_LAYERS, 1.5, 50,
+                               ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_TENSOR_NODES] = {"tensor bytes between nodes", "ms per GB", ANA_PART_LAYERS, 10, 400,
-                               false},
-    [ANA_TERM_MICROBATCH] = {"microbatch", "ms per microbatch", ANA_PART_HEAD, 0.1, 5, false},
-    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 3, 15, true},
-    [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 0.5, 20, true},
-    [ANA_TERM_ITERATION] = {"iteration", "ms", ANA_PART_UPDATE, 0.3, 50, false},
-    [ANA_TERM_UPDATE] = {"update", "ms per 1e9 parameters", ANA_PART_UPDATE, 5, 100, false},
+                               ANA_TERM_OF_ITS_OWN},
+    [ANA_TERM_MICROBATCH] = {"microbatch", "ms per microbatch", ANA_PART_HEAD, 0.1, 5,
+                             ANA_TERM_OF_LAUNCHES},
+    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 3, 15, ANA_TERM_OF_SPEED},
+    [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 0.5, 20, ANA_TERM_OF_SPEED},
+    [ANA_TERM_ITERATION] = {"iteration", "ms", ANA_PART_UPDATE, 0.3, 50, ANA_TERM_OF_ITS_OWN},
+    [ANA_TERM_UPDATE] = {"update", "ms per 1e9 parameters", ANA_PART_UPDATE, 5, 100,
+                         ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_REDUCTION_STEPS] = {"reduction steps", "ms per ring step", ANA_PART_REDUCTION, 0.005,
-                                  0.1, false},
+                                  0.1, ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_REDUCTION_BYTES] = {"reduction bytes", "ms per GB", ANA_PART_REDUCTION, 1.5, 50,
-                                  false},
+                                  ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_REDUCTION_NODES] = {"reduction between nodes", "ms per GB", ANA_PART_REDUCTION, 10,
-                                  400, false},
-    [ANA_TERM_TRANSFER] = {"transfer", "ms per GB", ANA_PART_COUNT, 3, 100, false},
-    [ANA_TERM_BETWEEN] = {"transfer between nodes", "ms per GB", ANA_PART_COUNT, 10, 400, false},
+                                  400, ANA_TERM_OF_ITS_OWN},
+    [ANA_TERM_TIED] = {"tied embedding", "ms per GB", ANA_PART_COUNT, 0.5, 100,
+                       ANA_TERM_OF_ITS_OWN},
+    [ANA_TERM_TRANSFER] = {"transfer", "ms per GB", ANA_PART_COUNT, 3, 100, ANA_TERM_OF_ITS_OWN},
+    [ANA_TERM_BETWEEN] = {"transfer between nodes", "ms per GB", ANA_PART_COUNT, 10, 400,
+                          ANA_TERM_OF_ITS_OWN},
 };
 
 const char *const ana_part_names[ANA_PART_COUNT] = {"layers", "head", "update", "reduction"};
@@ -48,7 +61,7 @@ double ana_term_log_mean(ana_term term)
 double ana_term_log_covariance(ana_term left, ana_term right)
 {
     double covariance = 0;
-    if (ana_terms[left].is_of_speed && ana_terms[right].is_of_speed) {
+    if (ana_terms[left].kind == ANA_TERM_OF_SPEED && ana_terms[right].kind == ANA_TERM_OF_SPEED) {
         covariance = speed_deviation * speed_deviation;
     }
     if (left != right) return covariance;
@@ -76,8 +89,9 @@ static void layer_quantities(const ana_run_shape *shape, int gpus_per_node, doub
     quantities[ANA_TERM_ACTIVATIONS] = passes * 1e-9 * tokens * hidden * (10 + 24 / tensor);
     if (shape->tensor_degree == 1) return;
     quantities[ANA_TERM_TENSOR_MESSAGES] = passes * 4;
-    quantities[leaves ? ANA_TERM_TENSOR_NODES : ANA_TERM_TENSOR_BYTES] =
-        passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
+    const double bytes = passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
+    quantities[ANA_TERM_TENSOR_BYTES] = bytes;
+    if (leaves) quantities[ANA_TERM_TENSOR_NODES] = bytes / gpus_per_node;
 }
 
 /// Embedding, head and loss: at the last stage once per microbatch, but for the embedding's part,
@@ -104,6 +118,13 @@ static double billion_parameters(const ana_run_shape *shape)
     return 1e-9 * (blocks + embedding) / (double)shape->tensor_degree;
 }
 
+/// Links out of a node that a ring of data-parallel ranks has: those of all its ranks there.
+static double ring_links(const ana_run_shape *shape, int gpus_per_node)
+{
+    const double links = (double)gpus_per_node / (double)shape->tensor_degree;
+    return fmax(1, fmin(links, (double)shape->data_degree));
+}
+
 /// Gradients of two bytes over a ring of data-parallel ranks; and, as embedding and head are one
 /// matrix, of that matrix between the first stage and the last.
 static void update_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities)
@@ -116,11 +137,11 @@ static void update_quantities(const ana_run_shape *shape, int gpus_per_node, dou
     quantities[ANA_TERM_UPDATE] = parameters;
     quantities[ANA_TERM_REDUCTION_STEPS] = 2 * (data - 1);
     const bool leaves = shape->tensor_degree * shape->data_degree > gpus_per_node;
-    const bool tied_leaves = shape->gpu_count > gpus_per_node;
     const double reduced = 2 * (data - 1) / data * 2 * parameters;
-    quantities[leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] += reduced;
+    quantities[leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] =
+        leaves ? reduced / ring_links(shape, gpus_per_node) : reduced;
     if (shape->pipeline_degree == 1) return;
-    quantities[tied_leaves ? ANA_TERM_REDUCTION_NODES : ANA_TERM_REDUCTION_BYTES] += tied;
+    quantities[ANA_TERM_TIED] = tied;
 }
 
 /// The first microbatch on its way to the last stage, and its gradient on the way back.
@@ -166,5 +187,5 @@ double ana_part_correlation(const int64_t *left, const int64_t *right)
     for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
         doublings += fabs(log2((double)left[field] / (double)right[field]));
     }
-    return exp(-doublings / ANA_RELATED_DOUBLINGS);
+    return doublings > 0 ? related_share * exp(-doublings / ANA_RELATED_DOUBLINGS) : 1;
 }

@@ -14,7 +14,7 @@ typedef enum ana_term {
     ANA_TERM_ACTIVATIONS,     ///< GB of activations read and written
     ANA_TERM_TENSOR_MESSAGES, ///< all-reduces between tensor-parallel ranks
     ANA_TERM_TENSOR_BYTES,    ///< GB over their links inside a node
-    ANA_TERM_TENSOR_NODES,    ///< GB over their links between nodes
+    ANA_TERM_TENSOR_NODES,    ///< GB over each link between nodes
     ANA_TERM_MICROBATCH,      ///< microbatches: launches of embedding, head and loss
     ANA_TERM_HEAD,            ///< TFLOP of the head
     ANA_TERM_LOGITS,          ///< GB of logits
@@ -22,7 +22,8 @@ typedef enum ana_term {
     ANA_TERM_UPDATE,          ///< 1e9 parameters updated by one GPU
     ANA_TERM_REDUCTION_STEPS, ///< steps of the ring of data-parallel ranks
     ANA_TERM_REDUCTION_BYTES, ///< GB over links inside a node
-    ANA_TERM_REDUCTION_NODES, ///< GB over links between nodes
+    ANA_TERM_REDUCTION_NODES, ///< GB over each link between nodes
+    ANA_TERM_TIED,            ///< GB of gradients of a matrix that embedding and head share
     ANA_TERM_TRANSFER,        ///< GB sent to a stage in the same node
     ANA_TERM_BETWEEN,         ///< GB sent to a stage in another node
     ANA_TERM_COUNT
@@ -40,16 +41,24 @@ typedef enum ana_part {
 
 enum { ANA_PART_KEY_FIELDS = 5 };
 
+/// How a term goes with others. Those of speed are high or low together: the GPU's generation and
+/// number format scale them all. Launches of a part run beside its work: the longer of both is what
+/// it takes, but for what does not overlap.
+typedef enum ana_term_kind {
+    ANA_TERM_OF_ITS_OWN,
+    ANA_TERM_OF_SPEED,
+    ANA_TERM_OF_LAUNCHES
+} ana_term_kind;
+
 /// A term's coefficient: on hardware from a V100 over PCIe to a B200 over NVLink, 9 of 10 are in
-/// [low, high], every order of magnitude as likely. Those of one speed are high or low together.
+/// [low, high], the middle of their orders of magnitude likeliest.
 typedef struct ana_term_info {
     const char *name;
     const char *unit;
     ana_part part;
     double low;
     double high;
-    bool is_of_speed; // of the GPU itself: all of them are scaled by its generation and number
-                      // format
+    ana_term_kind kind;
 } ana_term_info;
 
 extern const ana_term_info ana_terms[ANA_TERM_COUNT];
@@ -70,7 +79,7 @@ void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *
 /// @param key [ANA_PART_KEY_FIELDS] out, 1 after the last
 void ana_part_key(ana_part part, const ana_run_shape *shape, int64_t *key);
 
-/// How much the deviations of a part at two shapes hang together, (0, 1]: 1 of the same shape, less
-/// by 1/e for every ANA_RELATED_DOUBLINGS doublings between their fields.
+/// How much the deviations of a part at two shapes hang together, (0, 1]: 1 of the same shape; of
+/// others a share, less by 1/e for every ANA_RELATED_DOUBLINGS doublings between their fields.
 double ana_part_correlation(const int64_t *left, const int64_t *right);
-#define ANA_RELATED_DOUBLINGS 4.0
+#define ANA_RELATED_DOUBLINGS 3.0

@@ -203,9 +203,8 @@ static void say_calibration(const ana_certainty *certainty, text_buffer *words)
     const ana_calibrated *calibrated = &certainty->calibrated;
     if (!certainty->drawn.is_fitted) return;
     text_format(words,
-                "Points are chosen and drawn with times at the level of the calibration, %.3g to "
-                "%.3g times those of the cost model in the table above; %d of %d drawn points are "
-                "beyond what was measured. ",
+                "Times are at the level of the calibration, %.3g to %.3g times those of the cost "
+                "model; %d of %d drawn points are beyond what was measured. ",
                 calibrated->level_min, calibrated->level_max, calibrated->beyond_count,
                 certainty->point_count);
 }

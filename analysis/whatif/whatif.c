@@ -1,5 +1,6 @@
 #include "analysis/whatif/whatif.h"
 
+#include "analysis/whatif/calibrated.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 /// can share it.
 #pragma once
 
-#include "analysis/whatif/calibrated.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/point.h"
 #include "analysis/whatif/standing.h"
@@ -32,7 +31,7 @@ typedef struct ana_whatif {
     const char *text; // what is in it
     const char *title;
     ana_objective objective;
-    const ana_calibration *calibration; // times of points are at its level; NULL: none
+    const struct ana_calibration *calibration; // times of points are at its level; NULL: none
     ana_matrix matrix;
     int64_t item_count;   // the points that are taken and, after them, the study as written where
                           // it is none of them

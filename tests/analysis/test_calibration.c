@@ -50,33 +50,83 @@ static outcome predict(const ana_calibration *calibration, const synthetic_runs 
     for (int run = 0; run < runs->count; run++) {
         const ana_prediction found =
             ana_calibration_predict(calibration, &runs->shapes[run], scratch);
-        const double error = fabs(found.mean_ms / runs->ms[run] - 1);
+        const double error = fabs(found.middle_ms / runs->ms[run] - 1);
         sums.mean += error / runs->count;
         sums.max = fmax(sums.max, error);
         sums.coverage +=
-            fabs(found.mean_ms - runs->ms[run]) <= quantile * found.deviation_ms ? 1 : 0;
+            fabs(log(found.middle_ms / runs->ms[run])) <= quantile * found.deviation ? 1 : 0;
     }
     sums.coverage /= runs->count;
     return sums;
 }
 
+/// Times that are made of known coefficients give them back, and those of nothing measured are what
+/// was known before.
 static void coefficients_come_back_from_runs_without_noise(void **state)
 {
-    arena *memory = *state;
+    (void)state;
+    arena *memory = arena_create(1 << 20);
     const synthetic_machine machine = synthetic_machine_default();
     const int64_t sizes[] = {1024, 2048, 4096};
+    const double nothing[ANA_PART_COUNT] = {0};
+    double logs[ANA_TERM_COUNT];
+    double quantities[ANA_TERM_COUNT];
+    double term_share[ANA_TERM_COUNT];
+    double part_share[ANA_PART_COUNT];
+    synthetic_runs *runs = make_runs(&machine, sizes, 3, false, 1, memory);
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        logs[term] = ana_term_log_mean((ana_term)term) + (term % 2 == 0 ? 0.3 : -0.3);
+    }
+    for (int run = 0; run < runs->count; run++) {
+        ana_term_quantities(&runs->shapes[run], 8, quantities);
+        runs->ms[run] = exp(ana_log_time(logs, quantities, nothing, term_share, part_share));
+    }
 
-    const synthetic_runs *runs = make_runs(&machine, sizes, 3, false, 1, memory);
     const ana_calibration found = fit(runs, memory);
 
-    assert_close(found.coefficients[ANA_TERM_LAYER], machine.layer_ms, 1e-3);
-    assert_close(found.coefficients[ANA_TERM_PRODUCTS], machine.products_ms, 1e-3);
-    assert_close(found.coefficients[ANA_TERM_MICROBATCH], machine.microbatch_ms, 1e-2);
-    assert_close(found.coefficients[ANA_TERM_HEAD], machine.head_ms, 1e-2);
-    assert_close(found.coefficients[ANA_TERM_UPDATE], machine.update_ms, 1e-2);
-    assert_close(found.coefficients[ANA_TERM_REDUCTION_BYTES], machine.reduction_ms, 1e-2);
-    assert_int_equal(found.states[ANA_TERM_REDUCTION_NODES], ANA_STATE_ABSENT);
-    assert_true(found.residual_ratio < 2e-4);
+    static const ana_term telling[] = {ANA_TERM_LAYER, ANA_TERM_PRODUCTS, ANA_TERM_MICROBATCH,
+                                       ANA_TERM_UPDATE, ANA_TERM_REDUCTION_BYTES};
+    for (size_t term = 0; term < sizeof telling / sizeof *telling; term++) {
+        assert_close(exp(found.logs[telling[term]] - logs[telling[term]]), 1, 0.05);
+    }
+    assert_true(predict(&found, runs, 0.9, memory).mean < 1e-3);
+    assert_false(found.is_measured[ANA_TERM_REDUCTION_NODES]);
+    assert_close(found.logs[ANA_TERM_REDUCTION_NODES], ana_term_log_mean(ANA_TERM_REDUCTION_NODES),
+                 1e-3);
+    arena_destroy(memory);
+}
+
+/// Derivatives of the log of a time by logs of coefficients are the shares that it tells.
+static void shares_are_derivatives(void **state)
+{
+    (void)state;
+    const ana_run_shape shape = {64, 64, 2, 2048, 32, 24, 2048, 51200, 16, 2, 2};
+    double part_log[ANA_PART_COUNT] = {0.1, -0.2, 0.3, -0.1};
+    double logs[ANA_TERM_COUNT];
+    double quantities[ANA_TERM_COUNT];
+    double share[ANA_TERM_COUNT];
+    double ignored[ANA_TERM_COUNT];
+    double parts[ANA_PART_COUNT];
+    double other[ANA_PART_COUNT];
+    const double step = 1e-5;
+    ana_term_quantities(&shape, 8, quantities);
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        logs[term] = ana_term_log_mean((ana_term)term);
+    }
+    const double base = ana_log_time(logs, quantities, part_log, share, parts);
+
+    for (int term = 0; term < ANA_TERM_COUNT; term++) {
+        logs[term] += step;
+        const double moved = ana_log_time(logs, quantities, part_log, ignored, other);
+        logs[term] -= step;
+        assert_true(fabs((moved - base) / step - share[term]) < 1e-4);
+    }
+    for (int part = 0; part < ANA_PART_COUNT; part++) {
+        part_log[part] += step;
+        const double moved = ana_log_time(logs, quantities, part_log, ignored, other);
+        part_log[part] -= step;
+        assert_true(fabs((moved - base) / step - parts[part]) < 1e-4);
+    }
 }
 
 static void pipelines_are_predicted_from_runs_without(void **state)
@@ -191,7 +241,7 @@ static void intervals_of_small_and_lopsided_fits_cover(void **state)
     }
 }
 
-static void few_runs_are_fitted_with_few_terms(void **state)
+static void few_runs_tell_most_others(void **state)
 {
     arena *memory = *state;
     synthetic_machine machine = synthetic_machine_default();
@@ -207,11 +257,6 @@ static void few_runs_are_fitted_with_few_terms(void **state)
     const ana_calibration found = fit(few, memory);
     const outcome scored = predict(&found, runs, 0.9, memory);
 
-    int used = 0;
-    for (int term = 0; term < ANA_TERM_COUNT; term++) {
-        used += found.states[term] == ANA_STATE_USED;
-    }
-    assert_true(used >= 2 && used <= 6);
     assert_true(scored.mean < 0.08);
     assert_true(scored.coverage >= 0.85);
 }
@@ -244,51 +289,85 @@ static void equal_runs_are_fitted_by_what_they_have(void **state)
     assert_ok(ana_calibration_fit(shapes, ms, 5, &settings, memory, &found, NULL));
 
     const ana_prediction same = ana_calibration_predict(&found, &shape, scratch);
-    assert_close(same.mean_ms, 10, 0.01);
+    assert_close(same.middle_ms, 10, 0.01);
     ana_run_shape wider = shape;
     wider.hidden_size = 1024;
     const ana_prediction other = ana_calibration_predict(&found, &wider, scratch);
-    assert_true(other.deviation_ms / other.mean_ms > 5 * same.deviation_ms / same.mean_ms);
+    assert_true(other.deviation > 5 * same.deviation);
     assert_int_equal(ana_calibration_beyond(&found, &wider), 1U << 3);
+}
+
+static int by_value(const void *left, const void *right)
+{
+    const double *a = left;
+    const double *b = right;
+    return (*a > *b) - (*a < *b);
 }
 
 /// Draws of one point spread as its prediction does, and are shared by points of one draw.
 static void draws_spread_as_predictions_do(void **state)
 {
-    arena *memory = *state;
+    (void)state;
     enum { DRAWS = 2000 };
+    arena *memory = arena_create(1 << 20);
     synthetic_machine machine = synthetic_machine_default();
     machine.shape_deviation = 0.05;
     machine.noise = 0.01;
     const int64_t size = 1024;
     const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 4, memory);
     const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 4, memory);
-    const ana_calibration found = fit(flat, memory);
-    const size_t count = (size_t)found.coefficient_count;
-    double *scratch = arena_array(memory, count * count + 2 * count, sizeof *scratch);
-    double *drawn = arena_array(memory, count, sizeof *drawn);
+    const ana_calibration fitted = fit(flat, memory);
     ana_run_shape unseen = deep->shapes[0];
     unseen.microbatch_size = 16;
     unseen.global_batch_count = 64;
-    const ana_run_shape *const points[] = {&deep->shapes[0], &unseen};
+    const ana_run_shape points[] = {deep->shapes[0], unseen};
+    ana_calibration found;
+    assert_int_equal(ana_calibration_extend(&fitted, points, 2, memory, &found, NULL), STATUS_OK);
+    const size_t count = (size_t)found.coefficient_count;
+    double *factor = arena_array(memory, count * count, sizeof *factor);
+    double *scratch = arena_array(memory, 2 * count, sizeof *scratch);
+    double *drawn = arena_array(memory, count, sizeof *drawn);
+    assert_int_equal(ana_calibration_factorise(&found, factor, NULL), STATUS_OK);
 
     for (int point = 0; point < 2; point++) {
-        const ana_prediction expected = ana_calibration_predict(&found, points[point], scratch);
-        double sum = 0;
-        double squares = 0;
+        const ana_prediction expected = ana_calibration_predict(&fitted, &points[point], scratch);
+        const ana_prediction same = ana_calibration_predict(&found, &points[point], scratch);
+        double *by = arena_array(memory, DRAWS, sizeof *by);
         for (int draw = 0; draw < DRAWS; draw++) {
-            assert_ok(ana_calibration_draw(&found, 7, draw, drawn, scratch, NULL));
-            const double factor =
-                ana_calibration_factor(&found, drawn, points[point], 7, draw, point, scratch);
-            sum += factor;
-            squares += factor * factor;
+            ana_calibration_draw(&found, factor, 7, draw, drawn);
+            by[draw] =
+                log(ana_calibration_factor(&found, drawn, &points[point], 7, draw, point, scratch));
         }
-        const double mean = sum / DRAWS;
-        const double deviation = sqrt(squares / DRAWS - mean * mean);
+        qsort(by, DRAWS, sizeof *by, by_value);
+        const double deviation = (by[DRAWS * 19 / 20] - by[DRAWS / 20]) / 2 / 1.645;
 
-        assert_close(mean, 1, 4 * deviation / sqrt(DRAWS));
-        assert_close(deviation, expected.deviation_ms / expected.mean_ms, 0.08);
+        assert_close(same.middle_ms, expected.middle_ms, 1e-6);
+        assert_close(same.deviation, expected.deviation, 1e-6);
+        assert_true(by[DRAWS / 20] < 0 && by[DRAWS * 19 / 20] > 0);
+        assert_close(deviation, expected.deviation, 0.2);
     }
+    arena_destroy(memory);
+}
+
+/// A further measurement is weighed by how sure it is: from sure of what was there to sure of it.
+static void what_is_learnt_is_taken_over(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 20);
+    const synthetic_machine machine = synthetic_machine_default();
+    const int64_t size = 1024;
+    const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 6, memory);
+    ana_calibration found = fit(flat, memory);
+    const ana_term term = ANA_TERM_REDUCTION_NODES;
+    const size_t at = (size_t)term * (size_t)(found.coefficient_count + 1);
+    const double layer = found.logs[ANA_TERM_LAYER];
+
+    ana_calibration_learn(&found, term, log(20), 1e-3);
+
+    assert_close(exp(found.logs[term]), 20, 1e-4);
+    assert_true(sqrt(found.covariance[at]) < 1.1e-3);
+    assert_close(found.logs[ANA_TERM_LAYER], layer, 1e-6);
+    arena_destroy(memory);
 }
 
 static void a_file_says_what_was_fitted(void **state)
@@ -318,8 +397,8 @@ static void a_file_says_what_was_fitted(void **state)
     for (int run = 0; run < deep->count; run++) {
         const ana_prediction left = ana_calibration_predict(&fitted, &deep->shapes[run], scratch);
         const ana_prediction right = ana_calibration_predict(&read, &deep->shapes[run], scratch);
-        assert_close(left.mean_ms, right.mean_ms, 1e-9);
-        assert_close(left.deviation_ms, right.deviation_ms, 1e-5);
+        assert_close(left.middle_ms, right.middle_ms, 1e-9);
+        assert_close(left.deviation, right.deviation, 1e-5);
     }
     text_free(&text);
     text_free(&again);
@@ -330,14 +409,14 @@ static void a_changed_file_is_refused(void **state)
     arena *memory = *state;
     ana_calibration read;
     error_message err = {0};
-    const char text[] = "{\"schema\":\"dynmo-calibration/2\"}";
+    const char text[] = "{\"schema\":\"dynmo-calibration/1\"}";
 
     assert_int_equal(
         ana_calibration_open_bytes("c.json", text, sizeof text - 1, memory, &read, &err),
         STATUS_FORMAT);
 
     assert_string_equal(err.message,
-                        "c.json: schema: is 'dynmo-calibration/2', not 'dynmo-calibration/1'");
+                        "c.json: schema: is 'dynmo-calibration/1', not 'dynmo-calibration/2'");
 }
 
 /// The example's origin is what its first line says.
@@ -419,9 +498,11 @@ int main(void)
         cmocka_unit_test(pipelines_are_predicted_from_runs_without),
         cmocka_unit_test(intervals_cover_what_they_say),
         cmocka_unit_test(intervals_of_small_and_lopsided_fits_cover),
-        cmocka_unit_test(few_runs_are_fitted_with_few_terms),
+        cmocka_unit_test(few_runs_tell_most_others),
         cmocka_unit_test(too_few_runs_are_refused),
         cmocka_unit_test(equal_runs_are_fitted_by_what_they_have),
+        cmocka_unit_test(shares_are_derivatives),
+        cmocka_unit_test(what_is_learnt_is_taken_over),
         cmocka_unit_test(draws_spread_as_predictions_do),
         cmocka_unit_test(a_file_says_what_was_fitted),
         cmocka_unit_test(a_changed_file_is_refused),

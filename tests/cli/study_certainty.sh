@@ -94,10 +94,10 @@ cat >fitted_study.json <<'END'
 END
 has '^128 draws of 0 uncertain inputs (seed 1), of the calibration, at ' fitted_study.json
 has '^  calibration' fitted_study.json
-has 'Points are chosen and drawn with times' fitted_study.json
+has 'Times are at the level of the calibration' fitted_study.json
 has '"calibration":true' fitted_study.json --json
 sed 's/config.json/mixtral-8x7b/; s/"cluster":{"gpus":4}/"cluster":{"gpus":4,"memory_bytes":0}/' fitted_study.json >experts.json
-refuse 2 'experts.json: uncertainty.calibration: fitted.json is of dense models, and this one has experts' \
+refuse 2 'point 0: experts.json: uncertainty.calibration: it is of dense models, and this one has experts' \
     experts.json
 sed 's/fitted.json/missing.json/' fitted_study.json >no_file.json
 refuse 1 'missing.json: No such file or directory' no_file.json

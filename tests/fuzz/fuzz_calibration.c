@@ -15,13 +15,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         STATUS_OK) {
         const ana_run_shape shape = {8, 64, 2, 1024, 16, 24, 1024, 51200, 2, 2, 2};
         const size_t size = (size_t)read.coefficient_count;
-        double *scratch = arena_array(memory, size * (size + 3), sizeof *scratch);
-        assert(scratch != NULL);
+        double *drawn = arena_array(memory, size * (size + 3), sizeof *drawn);
+        double *scratch = drawn + size;
+        double *factor = scratch + 2 * size;
         const ana_prediction found = ana_calibration_predict(&read, &shape, scratch);
-        assert(isfinite(found.mean_ms) && found.deviation_ms >= 0);
-        if (ana_calibration_draw(&read, 1, 0, scratch + size * size, scratch, &err) == STATUS_OK) {
-            assert(ana_calibration_factor(&read, scratch + size * size, &shape, 1, 0, 0, scratch) >=
-                   0.01);
+        assert(!isnan(found.middle_ms) && found.deviation >= 0);
+        if (ana_calibration_factorise(&read, factor, &err) == STATUS_OK) {
+            ana_calibration_draw(&read, factor, 1, 0, drawn);
+            ana_calibration_factor(&read, drawn, &shape, 1, 0, 0, scratch);
         }
     } else {
         assert(err.message[0] != '\0');
