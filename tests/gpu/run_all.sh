@@ -95,7 +95,7 @@ stage_3() {
     step cublaslt 30 "$bin/gpu_measure_cublaslt" $smoke
     keep_figures cublaslt
     # PyTorch has libraries of its own, which ours must not replace.
-    step sdpa 60 env -u LD_LIBRARY_PATH "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
+    step sdpa 60 env LD_LIBRARY_PATH="$their_libraries" "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
     keep_figures sdpa
     write_model agreement "$model"
     for stages in 4 2 8; do
