@@ -49,6 +49,17 @@ prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\"
     import kineto "$traces/rank1.json" "$traces/rank0.json" -o two.db --name two --json
 prints "$timeline" show two.db --timeline --json
 
+# The simulator takes what the import charged: 523 ms were recorded for two iterations.
+"$dynmo" import kineto "$traces"/../../../traces/recorded/gpt-pipeline-rank?.pt.trace.json.gz \
+    -o gpt.db >imported || fail 'the recorded pipeline is not imported'
+grep -q '^replay: 524 ms, recorded 523 ms: error +0.3 %' imported || fail "$(cat imported)"
+cat >gpt.json <<'EOF'
+{"schema":"dynmo-study/1","trace":"gpt.db","cluster":{"nodes":1,"gpus_per_node":2},
+ "pipeline":{"stages":2,"chunks":3,"schedule":"interleaved-zb"},"balancing":[{"balancer":"even"}]}
+EOF
+"$dynmo" simulate gpt.json >simulated || fail 'the imported trace is not simulated'
+grep -q '^even .* 262 ms ' simulated || fail "$(cat simulated)"
+
 head -c 300 gpu.json >cut.json
 refuses 2 "cut.json: gzip data ends early: the file is truncated" import kineto cut.json
 head -c 1000 "$traces/gpu.json" >cut.json

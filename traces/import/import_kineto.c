@@ -454,6 +454,12 @@ static status write_all(const trace_import *import, bool keeps_gaps, trace_write
         if (keeps_gaps) TRY(write_gaps(&import->recordings[rank], writer, err));
         TRY(trace_writer_put_clock(writer, &clock, err));
     }
+    if (keeps_gaps && import->iteration_count > 0) {
+        const int64_t outside_ns = import->replay.replayed_ns - import->replay.charges_ns;
+        char text[32];
+        snprintf(text, sizeof text, "%" PRId64, outside_ns / import->iteration_count);
+        TRY(trace_writer_put_note(writer, TRACE_NOTE_OUTSIDE, text, err));
+    }
     for (int64_t op = 0; op < import->op_count; op++) {
         TRY(trace_writer_put_op(writer, &import->ops[op], err));
     }

@@ -17,6 +17,7 @@ typedef struct trace_replay {
     int64_t recorded_ns; // sum over iterations, of each from the first begin to the last end of its
                          // ranks
     int64_t replayed_ns;
+    int64_t charges_ns; // replayed without what is outside ops and without messages
     int64_t compute_ns; // replayed with compute alone: gaps neither charged nor kept
     int64_t rank_ns;    // recorded, sum over ranks: what the two below are parts of
     int64_t charged_ns[TRACE_GAP_COUNT];

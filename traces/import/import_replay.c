@@ -19,6 +19,9 @@ typedef struct play {
     int64_t shift_ns; // from the rank's own clock to that of the ops
 } play;
 
+/// What ops take, and whether time outside them passes.
+typedef enum play_mode { PLAY_ALL, PLAY_CHARGES, PLAY_COMPUTE, PLAY_MODE_COUNT } play_mode;
+
 /// What there is of one rank in one iteration.
 typedef struct lane {
     int64_t next; // place of the next op to be played
@@ -94,21 +97,21 @@ static play prepare(const trace_import *import, const trace_op_index *index, con
 }
 
 /// Plays as many ops of a lane as can be played. @return whether it was any
-static bool play_lane(lane *of, play *plays, bool by_compute, bool is_forced)
+static bool play_lane(lane *of, play *plays, play_mode mode, bool is_forced)
 {
     const int64_t first = of->next;
     for (; of->next < of->end; of->next++) {
         play *each = &plays[of->next];
         int64_t begin_ns = of->now_ns;
         if (each->producer < 0) {
-            begin_ns += by_compute ? 0 : each->before_ns;
+            begin_ns += mode == PLAY_ALL ? each->before_ns : 0;
         } else {
             const play *producer = &plays[each->producer];
             if (producer->end_ns < 0 && !is_forced) break;
-            const int64_t there_ns = producer->end_ns + (by_compute ? 0 : each->before_ns);
+            const int64_t there_ns = producer->end_ns + (mode == PLAY_ALL ? each->before_ns : 0);
             if (there_ns > begin_ns) begin_ns = there_ns;
         }
-        of->now_ns = begin_ns + (by_compute ? each->busy_ns : each->charge_ns);
+        of->now_ns = begin_ns + (mode == PLAY_COMPUTE ? each->busy_ns : each->charge_ns);
         each->end_ns = of->now_ns;
         is_forced = false;
     }
@@ -117,21 +120,21 @@ static bool play_lane(lane *of, play *plays, bool by_compute, bool is_forced)
 
 /// Plays an iteration. Recorded orders can be played; where the files contradict that, as ops that
 /// need each other, one goes on without.
-static int64_t play_lanes(lane *lanes, int lane_count, play *plays, bool by_compute)
+static int64_t play_lanes(lane *lanes, int lane_count, play *plays, play_mode mode)
 {
     int64_t most_ns = 0;
     for (bool is_forced = false, is_done = false; !is_done;) {
         bool any = false;
         is_done = true;
         for (int at = 0; at < lane_count; at++) {
-            any = play_lane(&lanes[at], plays, by_compute, is_forced && !any) || any;
+            any = play_lane(&lanes[at], plays, mode, is_forced && !any) || any;
             is_done = is_done && lanes[at].next == lanes[at].end;
         }
         is_forced = !any;
     }
     for (int at = 0; at < lane_count; at++) {
         const trace_iteration_time *time = lanes[at].time;
-        const int64_t tail_ns = time != NULL && !by_compute ? time->tail_ns : 0;
+        const int64_t tail_ns = time != NULL && mode == PLAY_ALL ? time->tail_ns : 0;
         if (lanes[at].now_ns + tail_ns > most_ns) most_ns = lanes[at].now_ns + tail_ns;
     }
     return most_ns;
@@ -142,7 +145,7 @@ static void replay_iteration(trace_import *import, play *plays, int64_t first, i
 {
     lane *lanes = memory_array((size_t)import->rank_count, sizeof *lanes);
     trace_replay *replay = &import->replay;
-    for (int by_compute = 0; by_compute < 2; by_compute++) {
+    for (int mode = PLAY_ALL; mode < PLAY_MODE_COUNT; mode++) {
         int count = 0;
         int64_t first_ns = INT64_MAX;
         int64_t last_ns = INT64_MIN;
@@ -165,13 +168,15 @@ static void replay_iteration(trace_import *import, play *plays, int64_t first, i
             if (begin_ns < first_ns) first_ns = begin_ns;
             if (end_ns > last_ns) last_ns = end_ns;
         }
-        for (int at = 0; at < count && by_compute == 0; at++) {
+        for (int at = 0; at < count && mode == PLAY_ALL; at++) {
             if (lanes[at].time == NULL) continue;
             lanes[at].now_ns = lanes[at].time->begin_ns + lanes[at].shift_ns - first_ns;
         }
-        const int64_t played_ns = play_lanes(lanes, count, plays, by_compute == 1);
-        if (by_compute == 1) {
+        const int64_t played_ns = play_lanes(lanes, count, plays, (play_mode)mode);
+        if (mode == PLAY_COMPUTE) {
             replay->compute_ns += played_ns;
+        } else if (mode == PLAY_CHARGES) {
+            replay->charges_ns += played_ns;
         } else {
             replay->replayed_ns += played_ns;
             if (first_ns < last_ns) replay->recorded_ns += last_ns - first_ns;
@@ -290,11 +295,11 @@ static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
         memcpy(again, lanes, (size_t)lane_count * sizeof *lanes);
         replay->recorded_ns += last_ns - first_ns;
         replay->rank_ns += (last_ns - first_ns) * lane_count;
-        replay->replayed_ns += play_lanes(lanes, lane_count, plays, false);
+        replay->replayed_ns += play_lanes(lanes, lane_count, plays, PLAY_CHARGES);
         for (int op = 0; op < count; op++) {
             plays[op].end_ns = -1;
         }
-        replay->compute_ns += play_lanes(again, lane_count, plays, true);
+        replay->compute_ns += play_lanes(again, lane_count, plays, PLAY_COMPUTE);
         free(again);
     }
     trace_op_index_free(&index);

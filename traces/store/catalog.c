@@ -106,15 +106,13 @@ static status read_gaps(trace_store *store, trace_info *info, error_message *err
     sqlite3_stmt *statement = NULL;
     bool has_row = false;
     TRY(sql_query(store,
-                  "SELECT CAST(avg(most) AS INTEGER) FROM (SELECT max(outside) AS most FROM"
-                  " (SELECT iteration, sum(CASE WHEN cause<>'waiting' THEN outside_ns ELSE 0 END)"
-                  " AS outside FROM gap WHERE trace_id=? GROUP BY iteration, rank)"
-                  " GROUP BY iteration)",
+                  "SELECT CAST(text AS INTEGER) FROM trace_note WHERE trace_id=? AND"
+                  " key='" TRACE_NOTE_OUTSIDE "'",
                   info->trace_id, &statement, err));
     const status result = sql_step(store, statement, &has_row, err);
-    const int64_t outside_ns = has_row ? sql_int64(statement, 0) : -1;
-    info->has_gaps = outside_ns >= 0;
-    info->outside_ns = outside_ns >= 0 ? outside_ns : 0;
+    const int64_t outside_ns = has_row ? sql_int64(statement, 0) : 0;
+    info->has_gaps = has_row;
+    info->outside_ns = outside_ns > 0 && outside_ns <= TRACE_VALUE_MAX ? outside_ns : 0;
     sqlite3_finalize(statement);
     return result;
 }

@@ -82,8 +82,7 @@ typedef struct trace_info {
     int64_t iteration_count;  // out: sampled ones
     int microbatch_columns;   // out: 1 if all rows are means, else microbatch_count
     bool has_gaps;            // out: ops are charged for gaps
-    int64_t outside_ns;       // out: of an iteration outside all ops, waiting apart: the mean over
-                              // iterations of the rank that had most; 0 without gaps
+    int64_t outside_ns; // out: that an iteration lasts longer than its ops: TRACE_NOTE_OUTSIDE
 } trace_info;
 
 trace_info trace_info_default(void);
@@ -137,6 +136,10 @@ typedef struct trace_load {
     int64_t backward_weight_charge_ns;
     int64_t recompute_charge_ns;
 } trace_load;
+
+/// The note that holds how much longer an iteration lasts, on average, than a replay of what its
+/// ops are charged, in ns: what is outside ops and on the critical path.
+#define TRACE_NOTE_OUTSIDE "outside ops, ns per iteration"
 
 /// A row in which nothing is recorded yet.
 trace_load trace_load_init(int iteration, int layer, int microbatch);
