@@ -40,6 +40,16 @@ static bool is_collection(const char *name)
     return strcmp(name, "gc") == 0 || strstr(name, "garbage") != NULL;
 }
 
+/// Without messages a launch that is late cannot be told from one that waits for a message.
+static bool has_messages(const ana_op_run *run)
+{
+    for (int name = 0; name < run->table->name_count; name++) {
+        const trace_op_kind kind = run->table->kinds[name];
+        if (kind >= TRACE_OP_SEND_FORWARD && kind <= TRACE_OP_RECV_BACKWARD) return true;
+    }
+    return run->stage_count == 1;
+}
+
 /// By what an op's own time is multiplied where a cause is mended.
 static double mended(const finding *of, ana_cause_kind cause, int step, int op)
 {
@@ -118,12 +128,12 @@ static void measure_gain(finding *of, ana_cause *cause)
     int64_t *before_ns = memory_array((size_t)count, sizeof *before_ns);
     int64_t *after_ns = memory_array((size_t)count, sizeof *after_ns);
     ana_gain_interval interval;
+    const bool with_delays = cause->kind == ANA_CAUSE_HOST && has_messages(of->run);
     is_mended[cause->kind] = true;
     for (int step = 0; step < count; step++) {
         double *factors = memory_array((size_t)of->run->steps[step].op_count, sizeof *factors);
         const ana_straggler_step *replayed = &of->slowdowns->steps[step];
-        before_ns[step] =
-            cause->kind == ANA_CAUSE_HOST ? replayed->delayed_ns : replayed->replayed_ns;
+        before_ns[step] = with_delays ? replayed->delayed_ns : replayed->replayed_ns;
         after_ns[step] = replay_mended(of, step, is_mended, factors);
         free(factors);
     }
@@ -326,10 +336,11 @@ static bool find_pauses(finding *of, char *evidence)
     text_duration(of->held_up_count > 0 ? (int64_t)(of->held_up_ns / of->held_up_count) : 0,
                   held_up);
     snprintf(evidence, EVIDENCE_BYTES,
-             "late launches lengthen a step by %s; garbage is collected for %s per worker and "
+             "late launches%s lengthen a step by %s; garbage is collected for %s per worker and "
              "step; %d of %d F and backwards were held up, by %s in the mean, unlike the other "
              "stages of their microbatch",
-             delayed, collected, of->held_up_count, of->work_count, held_up);
+             has_messages(of->run) ? "" : " and messages, which were not recorded,", delayed,
+             collected, of->held_up_count, of->work_count, held_up);
     return true;
 }
 

@@ -230,6 +230,43 @@ static void nothing_is_named_on_a_clean_run(void **state)
     }
 }
 
+/// Takes the messages out of a run.
+static void drop_messages(trace_op_table *table)
+{
+    int64_t kept = 0;
+    for (int64_t op = 0; op < table->op_count; op++) {
+        const bool is_message =
+            ana_op_is_shared(table->ops[op].kind) && table->ops[op].kind < TRACE_OP_REPLICAS;
+        if (!is_message) table->ops[kept++] = table->ops[op];
+    }
+    table->op_count = kept;
+    for (int name = NAME_SEND_FORWARD; name <= NAME_RECV_BACKWARD; name++) {
+        table->kinds[name - 1] = TRACE_OP_LOCAL;
+    }
+}
+
+static void messages_that_were_not_recorded_are_no_pauses(void **state)
+{
+    (void)state;
+    planted how = planted_default();
+    error_message err = {0};
+    ana_op_run run;
+    ana_slowdowns slowdowns;
+    ana_causes causes;
+    how.slow_link_replica = 1;
+    how.slow_link_ns = 30000000;
+    trace_op_table table = plant(&how, memory);
+    drop_messages(&table);
+
+    if (ana_op_run_make(&table, memory, &run, &err) != STATUS_OK) fail_msg("%s", err.message);
+    ana_slowdowns_of(&run, memory, &slowdowns);
+    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
+
+    assert_int_equal(slowdowns.steps[0].delayed_ns, slowdowns.steps[0].recorded_ns);
+    assert_true(slowdowns.launch_slowdown > 1.05);
+    assert_int_equal(causes.named_count, 0);
+}
+
 static void a_slow_worker_is_named(void **state)
 {
     (void)state;
@@ -343,6 +380,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_cannot_be_matched_is_refused, open_memory,
                                         close_memory),
         cmocka_unit_test_setup_teardown(nothing_is_named_on_a_clean_run, open_memory, close_memory),
+        cmocka_unit_test_setup_teardown(messages_that_were_not_recorded_are_no_pauses, open_memory,
+                                        close_memory),
         cmocka_unit_test_setup_teardown(a_slow_worker_is_named, open_memory, close_memory),
         cmocka_unit_test_setup_teardown(a_long_last_stage_is_named_with_the_split_that_mends_it,
                                         open_memory, close_memory),
