@@ -331,6 +331,10 @@ const cli_command cli_command_import_kineto = {
         "annotation names are found through the profiler's links to their forwards. Where no "
         "annotation names a layer, layers are modules (with_stack, with_modules), or repeated "
         "operators of the forward.\n\n"
+        "Time in which the device stood still or only communicated is charged to the op in which "
+        "it "
+        "fell (--gaps), and the import ends with the replay of what was recorded beside the "
+        "record.\n\n"
         "Clocks of several ranks are aligned by their messages. Without device activity, CPU "
         "operators are counted. Malformed input leaves nothing in the store.",
     .options =
