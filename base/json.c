@@ -8,6 +8,7 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,14 +158,36 @@ static status check_encoding(const char *name, const char *bytes, size_t length,
     return STATUS_OK;
 }
 
+/// Texts end at a zero byte: what stands behind an escaped one would be lost.
+static status check_string(const text_check *text, size_t begin, size_t end, error_message *err)
+{
+    for (size_t at = begin; at + 6 <= end; at++) {
+        if (text->bytes[at] != '\\') continue;
+        if (memcmp(text->bytes + at, "\\u0000", 6) == 0) {
+            return error_set(err, STATUS_FORMAT, "%s:%d: %.*s: the text holds \\u0000", text->name,
+                             line_of(text->bytes, at), text->last_string_length, text->last_string);
+        }
+        at++;
+    }
+    return STATUS_OK;
+}
+
 static status check_text(const char *name, const char *bytes, size_t length, error_message *err)
 {
     text_check text = {.name = name, .bytes = bytes, .length = length, .last_string = bytes};
     int depth = 0;
+    int value_count = 0;
     for (size_t at = 0; at < length; at++) {
         const char byte = bytes[at];
+        value_count += byte == ',' || byte == '{' || byte == '[';
+        if (value_count > JSON_VALUES_MAX) {
+            return error_set(err, STATUS_FORMAT, "%s: more than %d values", name, JSON_VALUES_MAX);
+        }
         if (byte == '"') {
+            text_check inside = text;
+            const size_t begin = at;
             at = string_end(&text, at);
+            TRY(check_string(&inside, begin, at, err));
         } else if (byte == '{' || byte == '[') {
             if (++depth > JSON_DEPTH_MAX) {
                 return error_set(err, STATUS_FORMAT, "%s:%d: nested deeper than %d levels", name,
@@ -237,12 +260,26 @@ static status check_nodes(const char *name, const cJSON *root, error_message *er
     return STATUS_OK;
 }
 
+/// Memory for cJSON, which takes the want of it for bad JSON.
+static void *take(size_t size)
+{
+    return memory_resize(NULL, size, 1);
+}
+
+static void set_up(void)
+{
+    cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = take, .free_fn = free});
+}
+
+static pthread_once_t is_set_up = PTHREAD_ONCE_INIT;
+
 status json_open_bytes(const char *name, const char *bytes, size_t length, json_document **document,
                        error_message *err)
 {
     TRY(check_encoding(name, bytes, length, err));
     TRY(check_text(name, bytes, length, err));
     const char *end = NULL;
+    pthread_once(&is_set_up, set_up);
     cJSON *root = cJSON_ParseWithLengthOpts(bytes, length, &end, 0);
     if (root == NULL) {
         const size_t offset = end != NULL ? (size_t)(end - bytes) : 0;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { JSON_INTEGER_BITS = 53, JSON_DEPTH_MAX = 64 };
+enum { JSON_INTEGER_BITS = 53, JSON_DEPTH_MAX = 64, JSON_VALUES_MAX = 1 << 23 };
 #define JSON_INTEGER_MAX (INT64_C(1) << JSON_INTEGER_BITS)
 
 typedef struct json_document json_document;

@@ -1,6 +1,7 @@
 #include "base/status.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,4 +33,13 @@ status error_prefix(error_message *err, status code_if_null, const char *format,
     memcpy(err->message + used + 2, inner, kept);
     err->message[used + 2 + kept] = '\0';
     return err->code;
+}
+
+status error_about(error_message *err, status code, const char *name)
+{
+    const bool is_input = code == STATUS_INVALID || code == STATUS_FORMAT ||
+                          code == STATUS_INFEASIBLE || code == STATUS_UNSUPPORTED;
+    if (err == NULL || !is_input || strstr(err->message, name) != NULL) return code;
+    (void)error_prefix(err, code, "%.100s", name);
+    return code;
 }

@@ -35,6 +35,12 @@ status error_set(error_message *err, status code, const char *format, ...)
 status error_prefix(error_message *err, status code_if_null, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/// Puts name in front of a message about bad input that does not have it: what is found wrong deep
+/// inside still says in which file.
+///
+/// @param code returned as it is
+status error_about(error_message *err, status code, const char *name);
+
 /// Returns from the calling function with the status of expression unless it is STATUS_OK.
 #define TRY(expression)                                                                            \
     do {                                                                                           \

@@ -477,7 +477,8 @@ static void print_type(const ana_study_key *key, text_buffer *out)
     } else if ((key->flags & ANA_KEY_RANKS) != 0) {
         text_append(out, " in [1, stages]");
     } else if (is_number) {
-        text_format(out, " in [%.12g, %.12g]", key->min, key->max);
+        const bool is_whole = key->type != ANA_KEY_DOUBLE;
+        text_format(out, is_whole ? " in [%.0f, %.0f]" : " in [%.12g, %.12g]", key->min, key->max);
     }
     if (key->unit != NULL) text_format(out, "%s%s", out->length > 0 ? " " : "", key->unit);
 }

@@ -422,7 +422,9 @@ ANA_READER(ana_read_dynamism)
 
 ANA_READER(ana_read_value)
 {
-    (void)reading;
+    if (!json_is_object(value)) {
+        return json_error(value, STATUS_FORMAT, reading->err, "needs an object");
+    }
     (void)path;
     *(json_value *)record = value;
     return STATUS_OK;

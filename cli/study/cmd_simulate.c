@@ -85,6 +85,7 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
     TRY(ana_setup_open(study, memory, &setup, err));
     trace_store *store = NULL;
     status result = play(arguments, &setup, &store, memory, &comparison, err);
+    result = error_about(err, result, study->path);
     if (result == STATUS_OK) {
         if (cli_has(arguments, "--json")) {
             ana_comparison_write(&comparison, &out);

@@ -81,7 +81,7 @@ refuse 2 's.json: training.iterations: integer 1e+99 exceeds 2^53' simulate s.js
 study ',"training":{"iterations":NaN}'
 refuse 2 's.json:1: not valid JSON' simulate s.json
 study ',"training":{"optimizer_step_ns":1000000000000,"iterations":10000}'
-refuse 2 'even: total_ns 10001902918850661 of the run exceeds 2^53 = 9007199254740992' \
+refuse 2 's.json: even: total_ns 10001902918850661 of the run exceeds 2^53 = 9007199254740992' \
     simulate s.json
 study ',"training":{"state_bytes_per_parameter":4},"balancing":[{"balancer":"even"}]'
 "$dynmo" simulate s.json | grep -q '^  given  *training.state_bytes_per_parameter  4 B$' ||
@@ -126,7 +126,7 @@ refuse 2 's.json: cluster.send is simulated only; no device of `dynmo run` does 
 study ',"cluster":{"send":"rendezvous","links":{"shared":true}},"balancing":[{"balancer":"even"}]'
 "$dynmo" simulate s.json | grep -q '^  given     cluster.send  *rendezvous$' || fail 'sends by rendezvous'
 printf '{"schema":"dynmo-study/1","trace":"t.db","training":{"microbatches":8},"pipeline":{"stages":4,"schedule":"zb-h2"},"cluster":{"send":"rendezvous"},"balancing":[{"balancer":"even"}]}' >s.json
-refuse 2 'even: rendezvous deadlock: rank 0 F7 waits to be received by rank 1 F7, behind rank 1 B2; rank 1 B2 waits to be received by rank 0 B2, behind rank 0 F7' \
+refuse 2 's.json: even: rendezvous deadlock: rank 0 F7 waits to be received by rank 1 F7, behind rank 1 B2; rank 1 B2 waits to be received by rank 0 B2, behind rank 0 F7' \
     simulate s.json
 study ',"disturbance":{"links":[{"between":[1,4],"factor":4}]}'
 refuse 2 's.json: disturbance.links[0].between[1]: 4 is outside [0, 3]' simulate s.json

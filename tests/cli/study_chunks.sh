@@ -82,12 +82,12 @@ grep -q '^Fastest: point 13 (schedule zb-v, balancing partition on-change) ' ans
 
 # What cannot be has one message.
 study zb-v interleaved-partition
-refuse 2 'interleaved-partition on-change: interleaved-partition is for several chunks per rank in interleaved placement, not for 2 in V placement' simulate s.json
+refuse 2 's.json: interleaved-partition on-change: interleaved-partition is for several chunks per rank in interleaved placement, not for 2 in V placement' simulate s.json
 study zb-h1 v-partition
-refuse 2 'v-partition on-change: v-partition is for two chunks per rank in V placement, not for 1 alone' simulate s.json
+refuse 2 's.json: v-partition on-change: v-partition is for two chunks per rank in V placement, not for 1 alone' simulate s.json
 study zb-v v-partition
 sed -i 's/"stages":4,/"stages":4,"chunks":3,/' s.json
-refuse 2 'tuned: chunk_count 3: schedule zb-v has 2 per rank' simulate s.json
+refuse 2 's.json: tuned: chunk_count 3: schedule zb-v has 2 per rank' simulate s.json
 sed -i 's/"stages":4,"chunks":3,/"stages":14,/' s.json
 refuse 2 's.json: pipeline.stages: 14 stages of 2 chunks need at least 28 layers, there are 26' simulate s.json
 exit $failed

@@ -22,16 +22,25 @@ VALUES = [-(2**63), -5, -1, 0, 1, 7, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 
 STUDY = '''{"schema":"dynmo-study/1","name":"grid","model":"gpt2","hardware":"h100-sxm",
  "cluster":{"gpus":4},"training":{"iterations":3,"microbatches":4},"pipeline":{"stages":2},
  "dynamism":{"case":"freezing","start_iteration":1,"last_iteration":3,"interval":1},
- "balancing":[{"balancer":"even"},{"balancer":"partition","policy":"on-change"}]%s}'''
-READERS = [
-    "show S", "show S --json", "show S --loads --json", "show S --timeline", "show S --imbalance",
-    "report S -o out.html", "export perfetto S -o out.json", "diagnose S", "diagnose S --json",
-    "simulate trace.json --json", "run trace.json --row even --json", "plan --trace S --stages 2"
-    " --balancer partition --json", "check --plan grid.json --measured S --json",
-    "study grid-vary.json --store S --json", "simulate grid.json --store S", "stragglers S --json",
-    "merge S -o out.db", "export slurm-shrink S --row even", "export csv S -o out.csv",
-    "converge --verdict S --json", "converge --trace S --json", "import csv t.csv -o S",
-]
+ "balancing":[{"balancer":"even"},%s]%s}'''
+SHRINK = '{"balancer":"partition","policy":"on-change","repack":{"kind":"throughput","tolerance":1}}'
+READERS = {
+    "trace.db ops.db record.db": [
+        "show S --loads --json", "show S --timeline", "show S --imbalance --stages 2 --json",
+        "diagnose S", "diagnose S --json", "simulate trace.json --json",
+        "run trace.json --row even --json", "study trace.json --json", "import csv t.csv -o S"],
+    "runs.db": [
+        "show S --imbalance --row even", "report S -o out.html", "report S --figure timeline -o a.svg",
+        "export perfetto S -o out.json", "export pytorch S -o out.csv",
+        "export slurm-shrink S --row partition", "export slurm-shrink S",
+        "check --plan grid.json --row even --measured S --json"],
+    "workers.db": ["stragglers S --json", "stragglers S", "show S --json"],
+    "study.db shard.db": [
+        "study grid-vary.json --store S --json", "merge S -o out.db",
+        "study grid-vary.json --shard 0/1 --store S"],
+    "trace.db runs.db study.db workers.db": [
+        "show S", "show S --json", "simulate grid.json --store S", "run grid.json --row even --store S"],
+}
 
 
 def prepare(dynmo, folder):
@@ -43,7 +52,7 @@ def prepare(dynmo, folder):
 
     for name, more in (("grid", ""), ("grid-vary", ',"vary":{"pipeline.stages":[2,3]}')):
         with open(os.path.join(folder, name + ".json"), "w", encoding="ascii") as file:
-            file.write(STUDY % more)
+            file.write(STUDY % (SHRINK, more))
     with open(os.path.join(folder, "trace.json"), "w", encoding="ascii") as file:
         file.write('{"schema":"dynmo-study/1","trace":"S","pipeline":{"stages":2},'
                    '"training":{"iterations":3},"balancing":[{"balancer":"even"}]}')
@@ -60,7 +69,14 @@ def prepare(dynmo, folder):
     do("run grid.json --row even --store runs.db --record record.db")
     do("study grid-vary.json --store study.db")
     do("study grid-vary.json --shard 0/1 --store shard.db")
-    return ["trace.db", "ops.db", "runs.db", "record.db", "study.db", "shard.db"]
+    with open(os.path.join(folder, "ops.csv"), "w", encoding="ascii") as file:
+        file.write("step,dp_rank,stage,mc,mb_id,kind,start_s,duration_s\n")
+        for op in range(2 * 2 * 4):
+            step, stage, part = op // 8, op // 4 % 2, op % 4
+            begin = step + (part if part < 2 else 4 - part) * 0.01 + (stage if part < 2 else -stage) * 0.001
+            file.write(f"{step},0,{stage},0,{part % 2},{'forward' if part < 2 else 'backward'},"
+                       f"{begin + (0.1 if part >= 2 else 0):.4f},0.001\n")
+    do("import ops ops.csv -o workers.db --columns kind=kind,start_s=start_s,duration_s=duration_s")
 
 
 def change_bytes(path, draw):
@@ -77,6 +93,7 @@ def change_bytes(path, draw):
 def change_values(path, draw):
     """Puts values into columns, whatever their types and constraints; the schema is put back."""
     store = sqlite3.connect(path, isolation_level=None)
+    store.execute("PRAGMA synchronous=OFF")
     store.execute("PRAGMA writable_schema=ON")
     store.execute("PRAGMA ignore_check_constraints=ON")
     texts = store.execute("SELECT rowid, name, sql FROM sqlite_schema WHERE type='table'"
@@ -89,6 +106,7 @@ def change_values(path, draw):
         store.execute("UPDATE sqlite_schema SET sql=? WHERE rowid=?", (plain, place))
     store.close()
     store = sqlite3.connect(path, isolation_level=None)
+    store.execute("PRAGMA synchronous=OFF")
     for _ in range(draw.choice([1, 1, 1, 2, 5])):
         table = draw.choice(filled)[1]
         column = draw.choice(store.execute(f"PRAGMA table_info({table})").fetchall())[1]
@@ -118,10 +136,11 @@ def main():
     failures = 0
     codes = {}
     with tempfile.TemporaryDirectory() as folder:
-        stores = prepare(dynmo, folder)
+        prepare(dynmo, folder)
         for number in range(seed, seed + count):
             draw = random.Random(number)
-            name = draw.choice(stores)
+            stores = draw.choice(list(READERS))
+            name = draw.choice(stores.split())
             path = os.path.join(folder, "S")
             for ending in ("", "-wal", "-shm", "-journal"):
                 if os.path.exists(path + ending):
@@ -133,7 +152,7 @@ def main():
                 change_bytes(path, draw)
             if kept:
                 shutil.copy(path, os.path.join(folder, "before"))
-            words = draw.choice(READERS).split()
+            words = draw.choice(READERS[stores]).split()
             try:
                 done = subprocess.run([dynmo] + words, cwd=folder, capture_output=True, check=False,
                                       timeout=SECONDS_MAX, preexec_fn=limit)

@@ -182,7 +182,7 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     TRY(sql_rows(store, &names, memory, &got.names, &got.name_count, err, "i", info->trace_id));
     TRY(trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, memory, &got.ops, &count, err));
     got.op_count = count;
-    if (got.name_count == 0 && !name_by_kind(&got, memory)) {
+    if (count == 0 || (got.name_count == 0 && !name_by_kind(&got, memory))) {
         return error_set(err, STATUS_INVALID,
                          "%s: trace '%.80s' does not hold every op of a run by rank, stage and "
                          "microbatch: dynmo import ops and dynmo run --record make such traces",
