@@ -82,7 +82,8 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
     ana_comparison comparison;
     text_buffer out = {0};
     TRY(check_decisions(arguments, study, err));
-    TRY(ana_setup_open(study, memory, &setup, err));
+    const status opened = ana_setup_open(study, memory, &setup, err);
+    if (opened != STATUS_OK) return error_about(err, opened, study->path);
     trace_store *store = NULL;
     status result = play(arguments, &setup, &store, memory, &comparison, err);
     result = error_about(err, result, study->path);

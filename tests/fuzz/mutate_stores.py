@@ -23,14 +23,16 @@ STUDY = '''{"schema":"dynmo-study/1","name":"grid","model":"gpt2","hardware":"h1
  "cluster":{"gpus":4},"training":{"iterations":3,"microbatches":4},"pipeline":{"stages":2},
  "dynamism":{"case":"freezing","start_iteration":1,"last_iteration":3,"interval":1},
  "balancing":[{"balancer":"even"},%s]%s}'''
-SHRINK = '{"balancer":"partition","policy":"on-change","repack":{"kind":"throughput","tolerance":1}}'
+SHRINK = '''{"balancer":"partition","policy":"on-change",
+ "repack":{"kind":"throughput","tolerance":1}}'''
 READERS = {
     "trace.db ops.db record.db": [
         "show S --loads --json", "show S --timeline", "show S --imbalance --stages 2 --json",
         "diagnose S", "diagnose S --json", "simulate trace.json --json",
         "run trace.json --row even --json", "study trace.json --json", "import csv t.csv -o S"],
     "runs.db": [
-        "show S --imbalance --row even", "report S -o out.html", "report S --figure timeline -o a.svg",
+        "show S --imbalance --row even", "report S -o out.html",
+        "report S --figure timeline -o a.svg",
         "export perfetto S -o out.json", "export pytorch S -o out.csv",
         "export slurm-shrink S --row partition", "export slurm-shrink S",
         "check --plan grid.json --row even --measured S --json"],
@@ -39,7 +41,8 @@ READERS = {
         "study grid-vary.json --store S --json", "merge S -o out.db",
         "study grid-vary.json --shard 0/1 --store S"],
     "trace.db runs.db study.db workers.db": [
-        "show S", "show S --json", "simulate grid.json --store S", "run grid.json --row even --store S"],
+        "show S", "show S --json", "simulate grid.json --store S",
+        "run grid.json --row even --store S"],
 }
 
 
@@ -73,7 +76,8 @@ def prepare(dynmo, folder):
         file.write("step,dp_rank,stage,mc,mb_id,kind,start_s,duration_s\n")
         for op in range(2 * 2 * 4):
             step, stage, part = op // 8, op // 4 % 2, op % 4
-            begin = step + (part if part < 2 else 4 - part) * 0.01 + (stage if part < 2 else -stage) * 0.001
+            ahead = stage if part < 2 else -stage
+            begin = step + (part if part < 2 else 4 - part) * 0.01 + ahead * 0.001
             file.write(f"{step},0,{stage},0,{part % 2},{'forward' if part < 2 else 'backward'},"
                        f"{begin + (0.1 if part >= 2 else 0):.4f},0.001\n")
     do("import ops ops.csv -o workers.db --columns kind=kind,start_s=start_s,duration_s=duration_s")
