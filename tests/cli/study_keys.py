@@ -18,7 +18,8 @@ DYNMO = sys.argv[1]
 BASE = {
     "schema": "dynmo-study/1", "model": "gpt2", "hardware": "h100-sxm", "foresight": False,
     "cluster": {"gpus_per_node": 8}, "training": {"iterations": 3, "microbatches": 4},
-    "pipeline": {"stages": 2, "schedule": "1f1b"}, "balancing": [{"balancer": "even", "label": "r"}]}
+    "pipeline": {"stages": 2, "schedule": "1f1b"},
+    "balancing": [{"balancer": "even", "label": "r"}]}
 # What must stand beside a key for it to mean anything.
 BESIDE = {
     "cluster.price_per_gpu_hour": {"cluster.price_date": "2026-01-01"},
@@ -136,7 +137,8 @@ def check(path, kind):
         lines = err.strip().split("\n")
         says_key = last in err or "holds \\u0000" in err  # which names what stands in front
         if code != 2 or out or len(lines) != 1 or name not in err or not says_key:
-            found.append(f"{how[0]} {path} {json.dumps(study)[-200:]}: {code} {out[:80]} {err[:200]}")
+            text = json.dumps(study)[-200:]
+            found.append(f"{how[0]} {path} {text}: {code} {out[:80]} {err[:200]}")
 
     for value in bad:
         refused(study_of(path, value), ["simulate", "--json"])
@@ -168,7 +170,8 @@ def check(path, kind):
 
 def main():
     """All keys, and keys with zeros inside."""
-    table = subprocess.run([DYNMO, "simulate", "--keys"], capture_output=True, text=True, check=True)
+    table = subprocess.run([DYNMO, "simulate", "--keys"], capture_output=True, text=True,
+                           check=True)
     keys = re.findall(r"^([a-z]\S*?)(?:: ?(.*))?$", table.stdout, re.M)
     assert len(keys) > 100
     failures = []
