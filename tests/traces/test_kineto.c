@@ -458,6 +458,17 @@ static void words_are_forwards_and_hooks_no_backwards(void **state)
     trace_recording_free(&recording);
 }
 
+static void annotations_that_fill_the_steps_ask_for_a_phase_map(void **state)
+{
+    (void)state;
+    expect_refused("[" ANNOTATION("ProfilerStep#3", 5, 0, 600) "," ANNOTATION(
+                       "attn(F)", 5, 100, 200) "," ANNOTATION("mlp(F)", 5, 310, 150) WORK_OF_TWO
+                   "]",
+                   STATUS_INVALID,
+                   "t.json: no annotation that dynmo knows; there are 'attn(F)', 'mlp(F)': name "
+                   "them with --phase-map FILE.json");
+}
+
 static void forwards_without_links_are_said_to_be_alone(void **state)
 {
     (void)state;
@@ -530,6 +541,7 @@ int main(void)
         cmocka_unit_test(modules_are_layers_and_arrows_lead_to_their_backwards),
         cmocka_unit_test(sequence_numbers_lead_to_backwards_where_no_arrows_do),
         cmocka_unit_test(words_are_forwards_and_hooks_no_backwards),
+        cmocka_unit_test(annotations_that_fill_the_steps_ask_for_a_phase_map),
         cmocka_unit_test(forwards_without_links_are_said_to_be_alone),
         cmocka_unit_test(repeated_operators_are_layers),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),

@@ -229,7 +229,8 @@ bool trace_kineto_has_groups(kineto_collector *collector);
 
 /// Marks forwards (and backwards where no links lead to them) in a trace whose annotations name
 /// no load: those groups; else annotations that say forward and backward; else the steps, or all of
-/// the file. Forwards of the latter two are divided where they repeat operators.
+/// the file. Forwards of the latter two are divided where they repeat operators. Nothing is marked
+/// where other annotations fill half of the steps: they say what the layers are.
 status trace_kineto_find_structure(kineto_collector *collector, error_message *err);
 
 /// A forward operator (a source) or its backward (a target) of that number.

@@ -564,6 +564,22 @@ static bool divide_regions(kineto_collector *collector, region *regions, size_t 
     return divides;
 }
 
+/// Whether annotations that nobody knows fill half of the steps: they divide the model, and a phase
+/// map has to say how.
+static bool is_annotated(const kineto_events *events)
+{
+    const kineto_span *last = NULL;
+    int64_t sum_ns = 0;
+    for (size_t each = 0; each < events->span_list.count; each++) {
+        const kineto_span *span = &events->spans[each];
+        if (span->role == KINETO_SPAN_MODULE) continue;
+        if (last != NULL && last->thread == span->thread && span->begin_ns < last->end_ns) continue;
+        sum_ns += span->end_ns - span->begin_ns;
+        last = span;
+    }
+    return events->step_list.count > 0 && sum_ns >= steps_ns(events) / 2;
+}
+
 static int64_t length_of(const region_list *all)
 {
     int64_t sum_ns = 0;
@@ -579,6 +595,7 @@ static status mark_forwards(kineto_collector *collector, region_list *forwards,
     const kineto_events *events = &collector->events;
     find_words(events, KINETO_SPAN_FORWARD, forwards);
     const bool has_words = forwards->list.count > 0;
+    if (!has_words && is_annotated(events)) return STATUS_OK;
     if (!has_words) TRY(divide_steps(collector, forwards, err));
     const bool divides = divide_regions(collector, forwards->regions, forwards->list.count);
     for (size_t each = 0; each < forwards->list.count; each++) {
