@@ -231,9 +231,16 @@ static status find_or_begin(const ana_kept_options *options, ana_kept_run *kept,
     return begin(options, identity, files, file_count, kept, err);
 }
 
-static bool is_there(const char *store)
+/// Opens a store to look into it; NULL where there is none, or nothing in it yet: one that was
+/// killed at its birth is rolled back to nothing when it is opened.
+static status open_if_any(const char *path, trace_store **store, error_message *err)
 {
-    return access(store, F_OK) == 0;
+    struct stat about;
+    *store = NULL;
+    if (stat(path, &about) != 0 || about.st_size == 0) return STATUS_OK;
+    const status code = trace_store_open(path, TRACE_READ, store, err);
+    const bool is_empty = code != STATUS_OK && stat(path, &about) == 0 && about.st_size == 0;
+    return is_empty ? STATUS_OK : code;
 }
 
 status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_IDENTITY_BYTES],
@@ -242,7 +249,7 @@ status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_
     trace_store *store = NULL;
     trace_input_file *files = NULL;
     int count = 0;
-    if (is_there(options->store)) TRY(trace_store_open(options->store, TRACE_READ, &store, err));
+    TRY(open_if_any(options->store, &store, err));
     arena *memory = arena_create(4096);
     const status code = identify(options, store, memory, identity, &files, &count, err);
     arena_destroy(memory);
@@ -257,8 +264,8 @@ status ana_kept_run_look(const char *store, const char *identity, bool *is_compl
     int64_t number = 0;
     trace_run_info info = {0};
     *is_complete = false;
-    if (!is_there(store)) return STATUS_OK;
-    TRY(trace_store_open(store, TRACE_READ, &opened, err));
+    TRY(open_if_any(store, &opened, err));
+    if (opened == NULL) return STATUS_OK;
     arena *memory = arena_create(4096);
     const status code = trace_items_find(opened, identity, memory, &number, &info, err);
     if (code == STATUS_OK) *is_complete = number > 0 && info.status == TRACE_COMPLETE;

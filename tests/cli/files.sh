@@ -104,6 +104,10 @@ ln -s page.html link.html
 [ -L link.html ] || fail 'a link is replaced'
 [ "$(stat -c %a page.html)" = 640 ] || fail "an output has mode $(stat -c %a page.html)"
 
+# A store that was killed when it had only its name.
+: >born.db
+"$dynmo" study in/bare-model.json --store born.db >out 2>err || fail "a store killed at its birth: $(cat err)"
+
 # Nobody reads the answer: the command ends by SIGPIPE as others do, and closes its store.
 { "$dynmo" study in/bare-model.json --json --store piped.db 2>err; echo $? >code; } | true
 case $(cat code) in 0 | 141) ;; *) fail "without a reader: exit $(cat code): $(cat err)" ;; esac

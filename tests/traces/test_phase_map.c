@@ -130,6 +130,18 @@ static void mistakes_in_the_file_are_named(void **state)
     expect_refused(
         HEAD "\"annotations\":[{\"match\":\"(\",\"phase\":\"F\",\"layer\":0}]}",
         "m.json: annotations[0].match: '(' is no regular expression: Unmatched ( or \\(");
+    static const char *const greedy[] = {"((x{255}){255}){255}", "(a)\\\\1"};
+    for (size_t each = 0; each < 2; each++) {
+        char text[256];
+        char message[256];
+        snprintf(text, sizeof text, HEAD "\"annotations\":[{\"match\":\"%s\"}]}", greedy[each]);
+        snprintf(
+            message, sizeof message,
+            "m.json: annotations[0].match: '%s' has more than 500 bytes, more than 1000 copies "
+            "by {n}, or refers to a group",
+            each == 0 ? greedy[0] : "(a)\\1");
+        expect_refused(text, message);
+    }
     expect_refused(HEAD "\"annotations\":[{\"match\":\"a\",\"phase\":\"F\",\"layr\":0}]}",
                    "m.json: annotations[0]: unknown key 'layr'; did you mean 'layer'?");
     expect_refused(HEAD "\"annotations\":[{\"match\":\"a\",\"phase\":\"G\",\"layer\":0}]}",

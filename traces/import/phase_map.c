@@ -5,10 +5,11 @@
 #include "base/text.h"
 
 #include <regex.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS_MAX = 10, RULES_MAX = 1000 };
+enum { GROUPS_MAX = 10, RULES_MAX = 1000, PATTERN_BYTES_MAX = 500, COPIES_MAX = 1000 };
 
 /// Where a number or a phase comes from: a group of the match, or the rule itself.
 typedef struct source {
@@ -43,10 +44,35 @@ struct trace_phase_map {
     kernel_rule *kernels;         // [kernel_count]
 };
 
+/// Whether a pattern is one whose compilation takes little: `{n}` copies what is before it, copies
+/// of copies too, and a reference to a group has no bound in matching.
+static bool is_modest(const char *pattern)
+{
+    int64_t copies = 1;
+    for (const char *c = pattern; *c != '\0'; c++) {
+        if (*c == '\\' && c[1] >= '1' && c[1] <= '9') return false;
+        if (*c == '\\' && c[1] != '\0') c++;
+        if (*c != '{') continue;
+        const size_t number = strspn(c + 1, "0123456789,");
+        const char *comma = memchr(c + 1, ',', number);
+        const int low = atoi(c + 1);
+        const int high = comma != NULL ? atoi(comma + 1) : low;
+        copies *= high > low ? high : low > 0 ? low : 1;
+        if (number > 9 || copies > COPIES_MAX) return false;
+    }
+    return strlen(pattern) <= PATTERN_BYTES_MAX;
+}
+
 static status read_regex(json_value value, regex_t *match, bool *is_compiled, error_message *err)
 {
     const char *pattern = NULL;
     TRY(json_string(value, &pattern, err));
+    if (!is_modest(pattern)) {
+        return json_error(value, STATUS_FORMAT, err,
+                          "'%.80s' has more than %d bytes, more than %d copies by {n}, or refers "
+                          "to a group",
+                          pattern, PATTERN_BYTES_MAX, COPIES_MAX);
+    }
     const int code = regcomp(match, pattern, REG_EXTENDED);
     if (code != 0) {
         char reason[160];
