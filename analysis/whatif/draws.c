@@ -14,7 +14,7 @@
 #define VALUE_MAX 1e18
 #define NORMAL_REACH 1.6449 // deviations to 95 %
 
-enum { KEY_BYTES = 128 };
+enum { KEY_BYTES = 128, TIME_DIGITS = 9 };
 
 static status too_many(error_message *err)
 {
@@ -215,39 +215,89 @@ static status add_measured(ana_draws *draws, ana_drawn_point *point, const ana_s
     return STATUS_OK;
 }
 
-/// What makes the ops of a point alike to those of another, for people.
-static const char *shape_of(const ana_setup *setup, arena *memory)
+/// Something of a point that the cost model may misjudge: by how much for each unit of it, as a
+/// share of uncertainty.model_error. Points that have as much of it are misjudged alike, so that
+/// they are told apart by what differs between them.
+typedef struct model_aspect {
+    const char *name; // NULL: the machine, whose name it is
+    double share;
+    double (*amount)(const ana_setup *setup);
+} model_aspect;
+
+static double amount_of_machine(const ana_setup *setup)
 {
-    const model_shape *shape = &setup->model_costs.shape;
-    const model_parallel *parallel = &setup->study->parallel;
-    char text[192];
-    int used = snprintf(text, sizeof text, "%d x %d tokens", shape->microbatch_size,
-                        shape->sequence_length);
-    if (parallel->tensor > 1) {
-        used += snprintf(text + used, sizeof text - (size_t)used, ", tensor %d", parallel->tensor);
-    }
-    if (parallel->context > 1) {
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, ", context %d", parallel->context);
-    }
-    if (parallel->expert > 1) {
-        used += snprintf(text + used, sizeof text - (size_t)used, ", expert %d", parallel->expert);
-    }
-    if (parallel->recompute != MODEL_RECOMPUTE_NONE) {
-        used += snprintf(text + used, sizeof text - (size_t)used, ", recompute %s",
-                         model_recompute_names[parallel->recompute]);
-    }
-    snprintf(text + used, sizeof text - (size_t)used, ", %s, %.40s", model_dtype_name(shape->dtype),
-             setup->hardware.name);
-    return arena_string(memory, text);
+    (void)setup;
+    return 1;
 }
 
-static status add_model_error(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
-                              error_message *err)
+/// Doublings by which the products of a microbatch are smaller than those that keep a GPU busy.
+static double amount_of_small_work(const ana_setup *setup)
 {
-    const double error = draws->uncertainty->model_error;
-    const bool is_fitted = draws->uncertainty->calibration != NULL;
-    if (!(error > 0) || is_fitted || setup->study->trace_path != NULL) return STATUS_OK;
+    static const double busy = 4096.0 * 4096.0; // tokens * hidden size on a GPU
+    const model_shape *shape = &setup->model_costs.shape;
+    const model_parallel *parallel = &setup->study->parallel;
+    const double work = (double)shape->microbatch_size * shape->sequence_length *
+                        (double)setup->model_costs.config.hidden_size / parallel->tensor /
+                        parallel->context;
+    return fmax(0, log2(busy / work));
+}
+
+static double amount_of_tensor(const ana_setup *setup)
+{
+    return log2(setup->study->parallel.tensor);
+}
+
+static double amount_of_context(const ana_setup *setup)
+{
+    return log2(setup->study->parallel.context);
+}
+
+static double amount_of_expert(const ana_setup *setup)
+{
+    return log2(setup->study->parallel.expert);
+}
+
+static double amount_of_data(const ana_setup *setup)
+{
+    return log2(setup->study->parallel.data);
+}
+
+static double amount_of_stages(const ana_setup *setup)
+{
+    return log2(setup->study->stage_count);
+}
+
+/// Doublings of the sequence beyond 2048, where attention is more and more of the work.
+static double amount_of_attention(const ana_setup *setup)
+{
+    return fmax(0, log2(setup->model_costs.shape.sequence_length / 2048.0));
+}
+
+static double amount_of_recomputation(const ana_setup *setup)
+{
+    return setup->study->parallel.recompute == MODEL_RECOMPUTE_NONE ? 0 : 1;
+}
+
+/// Judgements: what one doubling adds to the error of a machine's level.
+static const model_aspect aspects[] = {
+    {NULL, 1, amount_of_machine},
+    {"small work", 0.6, amount_of_small_work},
+    {"tensor parallelism", 0.3, amount_of_tensor},
+    {"context parallelism", 0.4, amount_of_context},
+    {"expert parallelism", 0.5, amount_of_expert},
+    {"gradient reduction and its overlap", 0.15, amount_of_data},
+    {"pipeline", 0.15, amount_of_stages},
+    {"attention", 0.3, amount_of_attention},
+    {"recomputation", 0.3, amount_of_recomputation},
+};
+
+static status add_aspect(ana_draws *draws, ana_drawn_point *point, const model_aspect *aspect,
+                         const ana_setup *setup, error_message *err)
+{
+    const double error = aspect->share * draws->uncertainty->model_error;
+    const double amount = aspect->amount(setup);
+    const char *scope = aspect->name;
+    char machine[192];
     const ana_assumed_range row = {
         .path = "cost model",
         .range = {ANA_NORMAL, true, 1 - NORMAL_REACH * error, 1 + NORMAL_REACH * error, 1},
@@ -256,13 +306,31 @@ static status add_model_error(ana_draws *draws, ana_drawn_point *point, const an
         .unit = "",
         .reason = "what an estimate misses even with the right inputs",
     };
-    const char *scope = shape_of(setup, draws->memory);
+    if (!(amount > 0)) return STATUS_OK;
+    if (scope == NULL) {
+        snprintf(machine, sizeof machine, "%s, %.40s",
+                 model_dtype_name(setup->model_costs.shape.dtype), setup->hardware.name);
+        scope = arena_string(draws->memory, machine);
+    }
     const int input = input_of_row(draws, &row, scope);
     if (input < 0) return too_many(err);
     draws->inputs[input].is_model_error = true;
     point->has[input] = true;
-    point->nominal[input] = 1;
-    note_nominal(&draws->inputs[input], 1);
+    point->nominal[input] = amount;
+    note_nominal(&draws->inputs[input], amount);
+    return STATUS_OK;
+}
+
+static status add_model_error(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                              error_message *err)
+{
+    const bool is_fitted = draws->uncertainty->calibration != NULL;
+    if (!(draws->uncertainty->model_error > 0) || is_fitted || setup->study->trace_path != NULL) {
+        return STATUS_OK;
+    }
+    for (size_t aspect = 0; aspect < sizeof aspects / sizeof aspects[0]; aspect++) {
+        TRY(add_aspect(draws, point, &aspects[aspect], setup, err));
+    }
     return STATUS_OK;
 }
 
@@ -468,12 +536,16 @@ double ana_draws_value(const ana_draws *draws, int input, int point, int draw)
 
 double ana_draws_time_factor(const ana_draws *draws, int point, int draw)
 {
+    const ana_drawn_point *at = &draws->points[point];
     double factor = 1;
     for (int input = draws->declared_count; input < draws->input_count; input++) {
-        if (!draws->points[point].has[input] || !draws->inputs[input].is_model_error) continue;
-        factor *= ana_draws_value(draws, input, point, draw);
+        const ana_uncertain *uncertain = &draws->inputs[input];
+        if (!at->has[input] || !uncertain->is_model_error) continue;
+        const double drawn =
+            draws->values[(size_t)input * (size_t)draws->uncertainty->draw_count + (size_t)draw];
+        factor *= pow(cut(uncertain, drawn), at->nominal[input]);
     }
-    return factor;
+    return text_rounded(factor, TIME_DIGITS);
 }
 
 void ana_draws_changes(const ana_draws *draws, int point, int draw, text_buffer *out)

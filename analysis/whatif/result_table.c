@@ -298,9 +298,13 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
     const ana_standing *standing = &study->standing;
     text_format(out, "%s: %" PRId64, study->title, study->matrix.point_count);
     if (study->matrix.sampled != NULL) text_format(out, " of %" PRId64, study->matrix.full_count);
-    text_format(out, " points on %d axes, %" PRId64 " feasible, ranked by %s, failure-free\n\n",
+    text_format(out, " points on %d axes, %" PRId64 " feasible, ranked by %s, failure-free",
                 study->matrix.axis_count, feasible_count(study),
                 ana_objective_names[study->objective]);
+    if (study->beyond[0] != '\0' && study->calibration == NULL) {
+        text_format(out, "; beyond what was validated: %s", study->beyond);
+    }
+    text_append(out, "\n\n");
     print_answer(study, out);
     text_append(out, "\n");
     print_ranks(study, look, 0, standing->comparable_count, row_count, out);

@@ -99,6 +99,32 @@ static status choose_reference(ana_whatif *study, ana_point_worker *worker)
     return STATUS_OK;
 }
 
+/// Runs that others measured and the cost model was held to (tests/VALIDATION.md) had such sizes.
+enum { HIDDEN_MIN = 2048, HIDDEN_MAX = 25600, GPUS_MAX = 512 };
+
+/// In what a study leaves them. Costs of a trace are no estimate, and a calibration has its own
+/// range.
+static const char *beyond_validated(const ana_setup *setup, arena *memory)
+{
+    char text[128] = "";
+    if (setup == NULL || setup->study->trace_path != NULL) return "";
+    const model_parallel *parallel = &setup->study->parallel;
+    const int hidden = setup->model_costs.config.hidden_size;
+    const int64_t gpus =
+        (int64_t)parallel->tensor * parallel->data * parallel->context * setup->study->stage_count;
+    const bool is_hidden = hidden < HIDDEN_MIN || hidden > HIDDEN_MAX;
+    int used = 0;
+    if (is_hidden) {
+        used = snprintf(text, sizeof text, "hidden size %d, not %d to %d", hidden, HIDDEN_MIN,
+                        HIDDEN_MAX);
+    }
+    if (gpus > GPUS_MAX) {
+        snprintf(text + used, sizeof text - (size_t)used, "%s%" PRId64 " GPUs, more than %d",
+                 is_hidden ? "; " : "", gpus, GPUS_MAX);
+    }
+    return arena_string(memory, text);
+}
+
 /// What the study says of itself, from the setup of the reference.
 static status read_reference(ana_whatif *study, ana_point_worker *worker, error_message *err)
 {
@@ -110,6 +136,7 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     const ana_setup *setup = ana_point_worker_setup(worker);
     study->token_count = opened != NULL ? opened->token_count : 0;
     study->iteration_count = setup != NULL ? setup->iteration_count : 1;
+    study->beyond = beyond_validated(setup, study->memory);
     return study->title != NULL && STATUS_OK;
 }
 

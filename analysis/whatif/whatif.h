@@ -41,7 +41,9 @@ typedef struct ana_whatif {
     int64_t token_count;  // of the study as written
     int iteration_count;  // that are played of it
     const char *currency; // of its prices
-    ana_point *points;    // [item_count] as far as they are put
+    const char
+        *beyond;       // in what it leaves the runs that the cost model was held to; "": in nothing
+    ana_point *points; // [item_count] as far as they are put
     ana_learning_settings learning; // that the points are compared with
     ana_standing standing;
     arena *memory;

@@ -17,7 +17,7 @@ study ',"balancing":[{"balancer":"even"},{"balancer":"tuned"}],"vary":{"pipeline
 "$dynmo" study s.json --draws 0 >out 2>err || fail "study: $(cat err)"
 sed '/^Inputs$/,$d' out >answer
 cat >wanted <<'EOF'
-small: 12 points on 3 axes, 8 feasible, ranked by time, failure-free
+small: 12 points on 3 axes, 8 feasible, ranked by time, failure-free; beyond what was validated: hidden size 768, not 2048 to 25600
 
 Fastest: point 5 (stages 4, microbatches 8, balancing tuned) trains 1.00B tokens in 14.0 min on 4
 GPUs: 1.19M tokens/s, 0.93 GPU-hours, 1.87 USD; no split of its layers and no order of ops is more

@@ -27,7 +27,7 @@ has() {
 }
 
 study plain '' '' ''
-has '^128 draws of 9 uncertain inputs (seed 1), at 4 of 4 points' plain.json
+has '^128 draws of 11 uncertain inputs (seed 1), at 4 of 4 points' plain.json
 has 'hardware.efficiency.gemm of h100-sxm' plain.json
 has '0.65 x 0.8 .. 1.15, triangular; assumed: ' plain.json
 has '^Failure-free: no cluster.mtbf_hours is given' plain.json

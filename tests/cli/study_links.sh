@@ -63,8 +63,8 @@ has '5000 .. 5e+04 ns, uniform; declared' study declared.json
 cp "$seeds/slow.json" other.json
 study axis '"inter":{"measured":"measured/inter.json"}' ''
 sed -i 's|"vary":{|"vary":{"cluster.links.inter.measured":["measured/inter.json","other.json"],|' axis.json
-has '^20 draws of 13 uncertain inputs' study axis.json --draws 20
-has '^20 draws of 11 uncertain inputs' study measured.json --draws 20
+has '^20 draws of 15 uncertain inputs' study axis.json --draws 20
+has '^20 draws of 13 uncertain inputs' study measured.json --draws 20
 
 # refuse_link CODE MESSAGE LINK
 subject=simulate
