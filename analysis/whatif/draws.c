@@ -273,9 +273,18 @@ static double amount_of_attention(const ana_setup *setup)
     return fmax(0, log2(setup->model_costs.shape.sequence_length / 2048.0));
 }
 
+/// By the work that it adds, so that a layout with strictly more of it is no better by luck.
 static double amount_of_recomputation(const ana_setup *setup)
 {
-    return setup->study->parallel.recompute == MODEL_RECOMPUTE_NONE ? 0 : 1;
+    static const double selective = 0.2;
+    switch (setup->study->parallel.recompute) {
+    case MODEL_RECOMPUTE_NONE:
+        return 0;
+    case MODEL_RECOMPUTE_SELECTIVE:
+        return selective;
+    default:
+        return 1;
+    }
 }
 
 /// Judgements: what one doubling adds to the error of a machine's level.

@@ -137,6 +137,7 @@ void ana_result_write(const ana_whatif *study, const ana_closer_look *look,
     json_put_int64(&writer, "tokens",
                    study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT);
     json_put_string(&writer, "currency", study->currency);
+    json_put_string(&writer, "beyond_validated", study->calibration == NULL ? study->beyond : "");
     json_put_string(&writer, "ranked_by", ana_objective_names[study->objective]);
     json_put_bool(&writer, "failure_free", true);
     write_axes(study, &writer);
