@@ -16,6 +16,7 @@ void ana_plot_quote(text_buffer *out, const char *text)
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == '\'') text_append(out, "'");
         text_append_bytes(out, (unsigned char)*c < ' ' ? " " : c, 1);
+        if (strncmp(c, "]>", 2) == 0) text_append(out, " "); // "]]>" would end the text in SVG
     }
     text_append(out, "'");
 }

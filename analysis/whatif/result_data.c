@@ -2,7 +2,9 @@
 
 #include "analysis/whatif/result.h"
 #include "base/json.h"
+#include "base/text.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -164,15 +166,24 @@ void ana_result_write(const ana_whatif *study, const ana_closer_look *look,
     text_append(out, "\n");
 }
 
+/// Whether a spreadsheet would compute a text instead of showing it.
+static bool is_formula(const char *text)
+{
+    double value = 0;
+    return text[0] != '\0' && strchr("=+-@", text[0]) != NULL &&
+           text_parse_double(text, "", -DBL_MAX, DBL_MAX, &value, NULL) != STATUS_OK;
+}
+
 /// A field of CSV: in quotes where it holds a comma, a quote or a line end (RFC 4180).
 static void put_field(text_buffer *out, const char *text)
 {
+    const char *shield = is_formula(text) ? "'" : "";
     text_append(out, ",");
     if (strpbrk(text, ",\"\r\n") == NULL) {
-        text_append(out, text);
+        text_format(out, "%s%s", shield, text);
         return;
     }
-    text_append(out, "\"");
+    text_format(out, "\"%s", shield);
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == '"') text_append(out, "\"");
         text_append_bytes(out, c, 1);

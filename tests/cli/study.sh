@@ -59,6 +59,12 @@ head -n 1 points.csv | grep -q '^point,pipeline.stages,training.microbatches,bal
     fail 'CSV: the head'
 grep -q '^8,16,8,even,more stages than layers,,' points.csv || fail 'CSV: a point that cannot be'
 
+# A name that a spreadsheet would compute is shown as it is; a number stays one.
+sed 's/"vary":{/"alternatives":{"a":{"=1+1":{"training.tokens":5},"-1":{"training.tokens":6}}},&/' s.json >formula.json
+"$dynmo" study formula.json --draws 0 --csv formula.csv >/dev/null 2>err || fail "formula: $(cat err)"
+grep -q ",'=1+1," formula.csv || fail "CSV: a cell that is computed: $(sed -n 2p formula.csv)"
+grep -q ',-1,' formula.csv || fail 'CSV: a number that is none any more'
+
 # Objectives.
 best() { # best OBJECTIVE: the number of the best point
     "$dynmo" study s.json --draws 0 --rank-by "$1" --json | sed 's/.*"ranking":\[\([0-9]*\).*/\1/'
