@@ -697,6 +697,18 @@ void json_write_int_array(json_writer *writer, const int *values, int count)
     text_append(writer->out, "]");
 }
 
+void json_put_object(json_writer *writer, const char *key)
+{
+    json_write_key(writer, key);
+    json_begin_object(writer);
+}
+
+void json_put_array(json_writer *writer, const char *key)
+{
+    json_write_key(writer, key);
+    json_begin_array(writer);
+}
+
 void json_put_int64(json_writer *writer, const char *key, int64_t value)
 {
     json_write_key(writer, key);

@@ -262,8 +262,7 @@ static void write_array(json_writer *writer, const char *key, const int64_t *val
 static void write_loads(json_writer *writer, const bal_layer_costs *layers)
 {
     const int count = layers->layer_count;
-    json_write_key(writer, "loads");
-    json_begin_object(writer);
+    json_put_object(writer, "loads");
     write_array(writer, "forward_ns", layers->forward_ns, count);
     write_array(writer, "backward_input_ns", layers->backward_input_ns, count);
     write_array(writer, "backward_weight_ns", layers->backward_weight_ns, count);
@@ -280,11 +279,9 @@ static void write_part_arrays(json_writer *writer, const model_costs *costs)
 {
     static const char *const passes[MODEL_PASS_COUNT] = {"forward", "backward_input",
                                                          "backward_weight"};
-    json_write_key(writer, "part_ns");
-    json_begin_object(writer);
+    json_put_object(writer, "part_ns");
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        json_write_key(writer, passes[pass]);
-        json_begin_object(writer);
+        json_put_object(writer, passes[pass]);
         for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
             write_array(writer, model_cost_part_name((model_cost_part)part),
                         costs->part_ns[pass][part], costs->layers.layer_count);
@@ -316,8 +313,7 @@ static void write_json(const model_costs *costs, const char *model, text_buffer 
     write_array(&writer, "forward_flop", costs->forward_flop, count);
     write_array(&writer, "backward_input_flop", costs->backward_input_flop, count);
     write_array(&writer, "backward_weight_flop", costs->backward_weight_flop, count);
-    json_write_key(&writer, "assumptions");
-    json_begin_array(&writer);
+    json_put_array(&writer, "assumptions");
     for (int row = 0; row < costs->assumption_count; row++) {
         json_begin_object(&writer);
         json_put_string(&writer, "name", costs->assumptions[row].name);

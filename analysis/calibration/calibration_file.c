@@ -16,8 +16,7 @@ static const char *const origins[] = {"not measured", "fitted"};
 
 static void write_terms(json_writer *writer, const ana_calibration *calibration)
 {
-    json_write_key(writer, "terms");
-    json_begin_array(writer);
+    json_put_array(writer, "terms");
     for (int term = 0; term < ANA_TERM_COUNT; term++) {
         json_begin_object(writer);
         json_put_string(writer, "term", ana_terms[term].name);
@@ -31,8 +30,7 @@ static void write_terms(json_writer *writer, const ana_calibration *calibration)
 
 static void write_parts(json_writer *writer, const ana_calibration *calibration)
 {
-    json_write_key(writer, "part_deviation");
-    json_begin_array(writer);
+    json_put_array(writer, "part_deviation");
     for (int part = 0; part < ANA_PART_COUNT; part++) {
         json_begin_object(writer);
         json_put_string(writer, "part", ana_part_names[part]);
@@ -40,8 +38,7 @@ static void write_parts(json_writer *writer, const ana_calibration *calibration)
         json_end_object(writer);
     }
     json_end_array(writer);
-    json_write_key(writer, "shapes");
-    json_begin_array(writer);
+    json_put_array(writer, "shapes");
     for (int shape = 0; shape < calibration->part_shape_count; shape++) {
         const ana_part_shape *each = &calibration->part_shapes[shape];
         json_begin_object(writer);
@@ -59,8 +56,7 @@ static void write_parts(json_writer *writer, const ana_calibration *calibration)
 static void write_covariance(json_writer *writer, const ana_calibration *calibration)
 {
     const size_t count = (size_t)calibration->coefficient_count;
-    json_write_key(writer, "covariance");
-    json_begin_array(writer);
+    json_put_array(writer, "covariance");
     for (size_t row = 0; row < count; row++) {
         for (size_t column = 0; column <= row; column++) {
             json_write_double(
@@ -72,8 +68,7 @@ static void write_covariance(json_writer *writer, const ana_calibration *calibra
 
 static void write_seen(json_writer *writer, const ana_calibration *calibration)
 {
-    json_write_key(writer, "seen");
-    json_begin_array(writer);
+    json_put_array(writer, "seen");
     for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
         json_begin_object(writer);
         json_put_string(writer, "column", ana_run_field_name(field));

@@ -20,8 +20,7 @@ static double deviation_of(const ana_calibration *calibration, int coefficient)
 
 static void put_choice(json_writer *writer, const char *key, const ana_choice *choice)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     json_put_int64(writer, "groups", choice->group_count);
     json_put_int64(writer, "runs", choice->run_count);
     json_put_rounded(writer, "best_share", choice->best_share, DIGITS);
@@ -46,8 +45,7 @@ static void put_errors(json_writer *writer, const ana_calibration_score *score)
 static void put_reach(json_writer *writer, const ana_calibration_score *score)
 {
     json_put_int64(writer, "predicted_and_fitted", score->both_count);
-    json_write_key(writer, "beyond_fitted");
-    json_begin_object(writer);
+    json_put_object(writer, "beyond_fitted");
     for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
         if (score->beyond_count[field] == 0) continue;
         json_put_int64(writer, ana_run_field_name(field), score->beyond_count[field]);
@@ -68,8 +66,7 @@ static void put_score(json_writer *writer, const ana_calibration_score *score)
 
 static void put_terms(json_writer *writer, const ana_calibration *calibration)
 {
-    json_write_key(writer, "terms");
-    json_begin_array(writer);
+    json_put_array(writer, "terms");
     for (int term = 0; term < ANA_TERM_COUNT; term++) {
         json_begin_object(writer);
         json_put_string(writer, "term", ana_terms[term].name);
@@ -84,8 +81,7 @@ static void put_terms(json_writer *writer, const ana_calibration *calibration)
 
 static void put_runs(json_writer *writer, const ana_calibration_shown *shown)
 {
-    json_write_key(writer, "runs");
-    json_begin_array(writer);
+    json_put_array(writer, "runs");
     for (int run = 0; run < shown->score->predicted_count; run++) {
         const ana_scored_run *each = &shown->score->runs[run];
         json_begin_object(writer);
@@ -106,8 +102,7 @@ void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer 
     json_begin_object(&writer);
     put_score(&writer, shown->score);
     put_terms(&writer, calibration);
-    json_write_key(&writer, "deviation_between_shapes");
-    json_begin_object(&writer);
+    json_put_object(&writer, "deviation_between_shapes");
     for (int part = 0; part < ANA_PART_COUNT; part++) {
         json_put_rounded(&writer, ana_part_names[part], calibration->part_deviation[part], 3);
     }

@@ -188,8 +188,7 @@ enum { RATIO_DIGITS = 9 };
 
 static void write_source(const ana_observed *observed, const char *key, json_writer *writer)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     json_put_string(writer, "source", observed->source);
     json_put_string(writer, "name", observed->info.name);
     json_put_int64(writer, "run", observed->info.run_id);
@@ -242,8 +241,7 @@ static void write_quantity(const ana_check_quantity *quantity, json_writer *writ
 static void write_lines(json_writer *writer, const char *key,
                         const char (*lines)[ANA_CHECK_LINE_BYTES], int count)
 {
-    json_write_key(writer, key);
-    json_begin_array(writer);
+    json_put_array(writer, key);
     for (int line = 0; line < count; line++) {
         json_write_string(writer, lines[line]);
     }
@@ -252,8 +250,7 @@ static void write_lines(json_writer *writer, const char *key,
 
 static void write_cause(const ana_check_cause *cause, json_writer *writer)
 {
-    json_write_key(writer, "cause");
-    json_begin_object(writer);
+    json_put_object(writer, "cause");
     json_put_string(writer, "kind", ana_check_cause_names[cause->kind]);
     write_index(writer, "rank", cause->rank);
     if (cause->factor > 0) json_put_rounded(writer, "factor", cause->factor, RATIO_DIGITS);
@@ -283,8 +280,7 @@ void ana_check_write(const ana_check *check, text_buffer *out)
     }
     write_cause(&check->cause, &writer);
     write_lines(&writer, "notes", check->notes, check->note_count);
-    json_write_key(&writer, "quantities");
-    json_begin_array(&writer);
+    json_put_array(&writer, "quantities");
     for (int index = 0; index < check->quantity_count; index++) {
         write_quantity(&check->quantities[index], &writer);
     }

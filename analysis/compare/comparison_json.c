@@ -2,8 +2,7 @@
 
 static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     json_put_int64(writer, "makespan_ns", metrics->makespan_ns);
     json_put_int64(writer, "span_ns", metrics->span_ns);
     json_put_double(writer, "bubble_ratio", metrics->bubble_ratio);
@@ -27,8 +26,7 @@ static void write_ratio(json_writer *writer, const char *key, double value)
 static void write_spread(const ana_row *row, json_writer *writer)
 {
     static const char *const names[ANA_QUANTILE_COUNT] = {"p5", "p50", "p95", "max"};
-    json_write_key(writer, "iteration_ns");
-    json_begin_object(writer);
+    json_put_object(writer, "iteration_ns");
     for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
         json_put_int64(writer, names[share], row->iteration_quantile_ns[share]);
     }
@@ -75,15 +73,13 @@ static void write_known(json_writer *writer, const char *key, int64_t value)
 /// Decisions that moved something; of the others only how many there were, by reason.
 static void write_course(const ana_course *course, json_writer *writer)
 {
-    json_write_key(writer, "reasons");
-    json_begin_object(writer);
+    json_put_object(writer, "reasons");
     for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
         if (course->reason_counts[reason] == 0) continue;
         json_put_int64(writer, bal_reason_names[reason], course->reason_counts[reason]);
     }
     json_end_object(writer);
-    json_write_key(writer, "moves");
-    json_begin_array(writer);
+    json_put_array(writer, "moves");
     for (int index = 0; index < course->decision_count; index++) {
         const ana_decision *decision = &course->decisions[index];
         if (decision->action == BAL_ACTION_KEEP) continue;
@@ -98,8 +94,7 @@ static void write_course(const ana_course *course, json_writer *writer)
         json_end_object(writer);
     }
     json_end_array(writer);
-    json_write_key(writer, "ranks");
-    json_begin_array(writer);
+    json_put_array(writer, "ranks");
     for (int index = 0; index < course->step_count; index++) {
         const ana_rank_step *step = &course->steps[index];
         json_begin_object(writer);
@@ -119,19 +114,16 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
     json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
     write_course(&row->course, writer);
     if (!row->result.executable) return;
-    json_write_key(writer, "total_ns_by_information");
-    json_begin_object(writer);
+    json_put_object(writer, "total_ns_by_information");
     for (int information = 0; information < BAL_INFORMATION_COUNT; information++) {
         write_known(writer, bal_information_names[information], row->informed_ns[information]);
     }
     json_end_object(writer);
     write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
-    json_write_key(writer, "gpus");
-    json_begin_object(writer);
+    json_put_object(writer, "gpus");
     ana_columns_write(ANA_COLUMNS_GPUS, row, writer);
     json_end_object(writer);
-    json_write_key(writer, "factors");
-    json_begin_object(writer);
+    json_put_object(writer, "factors");
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
         write_ratio(writer, ana_factor_names[factor], row->factors.factor[factor]);
     }
@@ -187,8 +179,7 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
     }
     json_put_string(&writer, "schedule", setup->study->schedule);
     write_layout(setup, &writer);
-    json_write_key(&writer, "rows");
-    json_begin_array(&writer);
+    json_put_array(&writer, "rows");
     for (int row = 0; row < setup->study->balancing_count; row++) {
         write_row(setup, &comparison->rows[row], &writer);
     }

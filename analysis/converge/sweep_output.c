@@ -21,8 +21,7 @@ static void put(json_writer *writer, const char *key, double value)
 
 static void write_rounds(const ana_point_summary *summary, json_writer *writer)
 {
-    json_write_key(writer, "rounds");
-    json_begin_object(writer);
+    json_put_object(writer, "rounds");
     json_put_int64(writer, "median", summary->rounds_median);
     json_put_int64(writer, "p95", summary->rounds_p95);
     put(writer, "mean", summary->rounds_mean.value);
@@ -78,8 +77,7 @@ static void write_json_point(const ana_sweep *sweep, const ana_sweep_point *poin
 
 static void write_estimate(const char *key, const ana_estimate *estimate, json_writer *writer)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     put(writer, "value", estimate->value);
     put(writer, "low", estimate->low);
     put(writer, "high", estimate->high);
@@ -108,8 +106,7 @@ void ana_sweep_write_json(const ana_sweep_answer *answer, text_buffer *out)
         return;
     }
     json_begin_object(&writer);
-    json_write_key(&writer, "points");
-    json_begin_array(&writer);
+    json_put_array(&writer, "points");
     for (int point = 0; point < count; point++) {
         write_json_point(answer->sweep, &answer->points[point], &answer->summaries[point], &writer);
     }

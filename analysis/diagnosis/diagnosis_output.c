@@ -383,8 +383,7 @@ static void put_ratio(json_writer *writer, const char *key, double value)
 
 static void write_interval(json_writer *writer, const char *key, const ana_gain_interval *interval)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     put_ratio(writer, "gain", interval->gain);
     put_ratio(writer, "low", interval->is_short ? (double)NAN : interval->low);
     put_ratio(writer, "high", interval->is_short ? (double)NAN : interval->high);
@@ -422,16 +421,13 @@ static void write_split(json_writer *writer, const ana_diagnosis *of)
 {
     const ana_imbalance_split *split = &of->split;
     const int entries = split->stage_count + 1;
-    json_write_key(writer, "imbalance");
-    json_begin_object(writer);
-    json_write_key(writer, "bottleneck_ns");
-    json_begin_object(writer);
+    json_put_object(writer, "imbalance");
+    json_put_object(writer, "bottleneck_ns");
     for (int level = 0; level < ANA_LEVEL_COUNT; level++) {
         json_put_int64(writer, level_names[level], split->level_ns[level]);
     }
     json_end_object(writer);
-    json_write_key(writer, "parts_ns");
-    json_begin_object(writer);
+    json_put_object(writer, "parts_ns");
     for (int part = 0; part < ANA_SPLIT_COUNT; part++) {
         json_put_int64(writer, parts[part].key,
                        ana_imbalance_part_ns(split, (ana_imbalance_part)part));
@@ -467,8 +463,7 @@ static void write_gains(json_writer *writer, const ana_diagnosis *of)
 {
     known_gain gains[KNOWN_GAINS];
     list_gains(of, gains);
-    json_write_key(writer, "rows");
-    json_begin_array(writer);
+    json_put_array(writer, "rows");
     for (int row = 0; row < of->setup->study->balancing_count; row++) {
         write_row(writer, &of->rows[row]);
     }

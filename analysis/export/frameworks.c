@@ -355,8 +355,7 @@ static void write_torchtitan_json(const bal_plan *plan, const exported_stage *st
     json_put_int64(&writer, "pipeline_parallel_degree", plan->rank_count);
     json_put_string(&writer, "pipeline_parallel_schedule", torchtitan_schedule(plan));
     json_put_string(&writer, "pipeline_parallel_schedule_csv", names->schedule_csv);
-    json_write_key(&writer, "module_fqns_per_model_part");
-    json_begin_array(&writer);
+    json_put_array(&writer, "module_fqns_per_model_part");
     for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
         const char *module = NULL;
         json_begin_array(&writer);

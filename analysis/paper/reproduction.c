@@ -220,15 +220,13 @@ static void put_number(json_writer *writer, const char *key, double number)
 /// A factor that does not apply is null.
 static void write_factors(json_writer *writer, const ana_reproduced *row)
 {
-    json_write_key(writer, "factors");
-    json_begin_object(writer);
+    json_put_object(writer, "factors");
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
         const double value = row->factors.factor[factor];
         put_number(writer, ana_factor_names[factor], value > 0 ? value : NAN);
     }
     json_end_object(writer);
-    json_write_key(writer, "over");
-    json_begin_object(writer);
+    json_put_object(writer, "over");
     put_number(writer, "even", row->over.even);
     put_number(writer, "parameters", row->over.parameters);
     put_number(writer, "parameters-legacy", row->over.parameters_legacy);

@@ -9,8 +9,7 @@ enum { DIGITS = 9, SHOWN = 5 };
 
 static void write_ratios(json_writer *writer, const char *key, const double *ratios, int count)
 {
-    json_write_key(writer, key);
-    json_begin_array(writer);
+    json_put_array(writer, key);
     for (int each = 0; each < count; each++) {
         json_write_double(writer, text_rounded(ratios[each], DIGITS));
     }
@@ -26,8 +25,7 @@ static void write_kinds(json_writer *writer, const ana_op_run *run, const double
                                         [TRACE_OP_BACKWARD] = "backward"};
     const trace_op_table *table = run->table;
     bool is_told[TRACE_OP_COUNT] = {false};
-    json_write_key(writer, "by_kind");
-    json_begin_object(writer);
+    json_put_object(writer, "by_kind");
     for (int kind = 0; kind < run->kind_count; kind++) {
         json_put_rounded(writer, run->kinds[kind], ratios[kind], DIGITS);
         for (int known = 0; known <= TRACE_OP_BACKWARD; known++) {
@@ -45,8 +43,7 @@ static void write_kinds(json_writer *writer, const ana_op_run *run, const double
 
 static void write_steps(json_writer *writer, const ana_op_run *run, const ana_slowdowns *found)
 {
-    json_write_key(writer, "steps");
-    json_begin_array(writer);
+    json_put_array(writer, "steps");
     for (int step = 0; step < run->step_count; step++) {
         const ana_straggler_step *each = &found->steps[step];
         const double ideal_ns = (double)each->ideal_ns;
@@ -79,8 +76,7 @@ static double approximate(const ana_op_run *run, const ana_slowdowns *found, int
 
 static void write_workers(json_writer *writer, const ana_op_run *run, const ana_slowdowns *found)
 {
-    json_write_key(writer, "by_worker");
-    json_begin_array(writer);
+    json_put_array(writer, "by_worker");
     for (int worker = 0; worker < run->worker_count; worker++) {
         json_begin_object(writer);
         json_put_int64(writer, "replica", worker / run->stage_count);
@@ -94,8 +90,7 @@ static void write_workers(json_writer *writer, const ana_op_run *run, const ana_
 
 static void write_causes(json_writer *writer, const ana_op_run *run, const ana_causes *causes)
 {
-    json_write_key(writer, "causes");
-    json_begin_array(writer);
+    json_put_array(writer, "causes");
     for (int each = 0; each < causes->named_count; each++) {
         const ana_cause *cause = &causes->all[each];
         json_begin_object(writer);

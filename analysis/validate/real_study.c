@@ -216,8 +216,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
         spread[0] != '\0' ? strcmp(spread, "1") == 0 || strcasecmp(spread, "true") == 0 : fused;
     TRY(find_dtype(runs, row, &dtype, err));
     TRY(ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, 0, &layers, err));
-    json_write_key(writer, "training");
-    json_begin_object(writer);
+    json_put_object(writer, "training");
     if (layers > 0 && has_model) json_put_int64(writer, "layers", layers);
     json_put_int64(writer, "sequence_length", sizes->sequence);
     json_put_int64(writer, "microbatch_size", sizes->microbatch);
@@ -248,8 +247,7 @@ static status write_cluster(const ana_real_runs *runs, int row, const real_sizes
 {
     int gpus_per_node = 0;
     TRY(ana_real_int(runs, row, ANA_REAL_GPUS_PER_NODE, 1, NODE_GPUS_MAX, 0, &gpus_per_node, err));
-    json_write_key(writer, "cluster");
-    json_begin_object(writer);
+    json_put_object(writer, "cluster");
     json_put_int64(writer, "gpus", sizes->gpus);
     if (gpus_per_node > 0) json_put_int64(writer, "gpus_per_node", gpus_per_node);
     json_put_int64(writer, "memory_bytes", 0);
@@ -263,8 +261,7 @@ static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes 
     const char *schedule = ana_real_text(runs, row, ANA_REAL_SCHEDULE);
     const bool interleaves = sizes->vp > 1 && sizes->pp > 1;
     const char *usual = interleaves ? "interleaved-1f1b" : "1f1b";
-    json_write_key(writer, "pipeline");
-    json_begin_object(writer);
+    json_put_object(writer, "pipeline");
     json_put_int64(writer, "stages", sizes->pp);
     json_put_string(writer, "schedule", schedule[0] != '\0' ? schedule : usual);
     if (interleaves) json_put_int64(writer, "chunks", sizes->vp);
@@ -311,8 +308,7 @@ status ana_real_study_write(const ana_real_runs *runs, int row, text_buffer *out
     TRY(write_cluster(runs, row, &sizes, &writer, err));
     TRY(write_training(runs, row, &sizes, &writer, err));
     write_pipeline(runs, row, &sizes, &writer);
-    json_write_key(&writer, "balancing");
-    json_begin_array(&writer);
+    json_put_array(&writer, "balancing");
     json_begin_object(&writer);
     json_put_string(&writer, "balancer", "even");
     json_end_object(&writer);

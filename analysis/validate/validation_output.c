@@ -87,14 +87,12 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
     json_put_string(&writer, "defaults", defaults.bytes);
     text_free(&defaults);
     json_put_string(&writer, "ignored_columns", validation->runs->ignored);
-    json_write_key(&writer, "rows");
-    json_begin_array(&writer);
+    json_put_array(&writer, "rows");
     for (int row = 0; row < validation->runs->source.row_count; row++) {
         write_row(validation, row, &writer);
     }
     json_end_array(&writer);
-    json_write_key(&writer, "summary");
-    json_begin_object(&writer);
+    json_put_object(&writer, "summary");
     json_put_int64(&writer, "rows", summary->row_count);
     json_put_int64(&writer, "refused", summary->refused_count);
     json_put_int64(&writer, "groups", summary->group_count);

@@ -471,8 +471,7 @@ static void put_rounded(json_writer *writer, const char *key, double value)
 
 static void put_bar(json_writer *writer, const char *key, ana_error_bar bar)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     put_rounded(writer, "p5", bar.low);
     put_rounded(writer, "p50", bar.middle);
     put_rounded(writer, "p95", bar.high);
@@ -487,8 +486,7 @@ static ana_error_bar in_seconds(ana_error_bar bar)
 static void write_delivery_json(const ana_delivery_range *range, json_writer *writer)
 {
     if (!range->is_known) return;
-    json_write_key(writer, "delivery");
-    json_begin_object(writer);
+    json_put_object(writer, "delivery");
     put_rounded(writer, "goodput_ratio", range->goodput_ratio);
     put_rounded(writer, "goodput_ratio_expected", range->expected_ratio);
     put_rounded(writer, "p50_s", range->middle_s);
@@ -549,8 +547,7 @@ static void write_input(const ana_certainty *certainty, int source, json_writer 
 static void write_worth(const ana_certainty *certainty, json_writer *writer)
 {
     char name[ANA_SOURCE_NAME_BYTES];
-    json_write_key(writer, "what_to_measure");
-    json_begin_array(writer);
+    json_put_array(writer, "what_to_measure");
     for (int line = 0; line < certainty->source_count; line++) {
         const ana_source_worth *worth = &certainty->worth[line];
         ana_certainty_source_name(certainty, worth->source, name);
@@ -568,14 +565,12 @@ static void write_judged(const ana_certainty *certainty, json_writer *writer)
 {
     put_rounded(writer, "wrong_probability", certainty->now.wrong_probability);
     put_rounded(writer, "regret_ratio", certainty->now.regret_ratio);
-    json_write_key(writer, "inputs");
-    json_begin_array(writer);
+    json_put_array(writer, "inputs");
     for (int input = 0; input < certainty->draws.input_count; input++) {
         write_input(certainty, input, writer);
     }
     json_end_array(writer);
-    json_write_key(writer, "points");
-    json_begin_array(writer);
+    json_put_array(writer, "points");
     for (int place = 0; place < certainty->point_count; place++) {
         write_point_json(certainty, &certainty->points[place], writer);
     }

@@ -207,8 +207,7 @@ void ana_explanation_print(const ana_explanation *explanation, text_buffer *out)
 static void write_stages(const ana_explanation *explanation, json_writer *writer)
 {
     const sim_critical_path *path = &explanation->path;
-    json_write_key(writer, "stages");
-    json_begin_array(writer);
+    json_put_array(writer, "stages");
     for (int stage = 0; stage < explanation->stage_count; stage++) {
         json_begin_object(writer);
         json_put_int64(writer, "first_layer", explanation->first_layer[stage]);
@@ -232,8 +231,7 @@ static void write_stages(const ana_explanation *explanation, json_writer *writer
 static void write_kinds(const ana_explanation *explanation, json_writer *writer)
 {
     const ana_sensitivity *sensitivity = &explanation->sensitivity;
-    json_write_key(writer, "one_percent_saves_ns");
-    json_begin_object(writer);
+    json_put_object(writer, "one_percent_saves_ns");
     json_put_int64(writer, "F", sensitivity->kind_ns[OP_FORWARD]);
     json_put_int64(writer, "B", sensitivity->kind_ns[OP_BACKWARD_INPUT]);
     json_put_int64(writer, "W", sensitivity->kind_ns[OP_BACKWARD_WEIGHT]);
@@ -245,8 +243,7 @@ static void write_kinds(const ana_explanation *explanation, json_writer *writer)
 
 static void write_causes(const ana_explanation *explanation, json_writer *writer)
 {
-    json_write_key(writer, "idle_share");
-    json_begin_object(writer);
+    json_put_object(writer, "idle_share");
     for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
         json_put_double(writer, ana_bubble_cause_names[cause],
                         ana_bubble_causes_share(&explanation->causes, (ana_bubble_cause)cause));

@@ -26,8 +26,7 @@ static void write_base_changes(json_value root, text_buffer *out)
     for (size_t file = 0; file < sizeof files / sizeof files[0]; file++) {
         const json_value named = json_member(root, files[file]);
         if (!json_is_string(named)) continue;
-        json_write_key(&writer, files[file]);
-        json_begin_object(&writer);
+        json_put_object(&writer, files[file]);
         json_write_key(&writer, "base");
         json_write_value(&writer, named);
         json_end_object(&writer);

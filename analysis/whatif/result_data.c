@@ -10,14 +10,12 @@
 
 static void write_axes(const ana_whatif *study, json_writer *writer)
 {
-    json_write_key(writer, "axes");
-    json_begin_array(writer);
+    json_put_array(writer, "axes");
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *written = &study->matrix.axes[axis];
         json_begin_object(writer);
         json_put_string(writer, "name", written->name);
-        json_write_key(writer, "values");
-        json_begin_array(writer);
+        json_put_array(writer, "values");
         for (int value = 0; value < written->value_count; value++) {
             json_write_string(writer, written->values[value].label);
         }
@@ -68,8 +66,7 @@ static void write_figures(const ana_whatif *study, int64_t item, json_writer *wr
 static void write_causes(const ana_bubble_causes *causes, json_writer *writer)
 {
     if (causes == NULL) return;
-    json_write_key(writer, "idle");
-    json_begin_object(writer);
+    json_put_object(writer, "idle");
     json_put_double(writer, "all", ana_bubble_causes_idle_ratio(causes));
     for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {
         json_put_double(writer, ana_bubble_cause_names[cause],
@@ -105,8 +102,7 @@ static void write_point(const ana_whatif *study, const ana_closer_look *look, in
 static void write_numbers(const ana_whatif *study, const char *key, int64_t from, int64_t to,
                           json_writer *writer)
 {
-    json_write_key(writer, key);
-    json_begin_array(writer);
+    json_put_array(writer, key);
     for (int64_t rank = from; rank < to; rank++) {
         json_write_int64(writer, ana_whatif_number(study, study->standing.order[rank]));
     }
@@ -119,8 +115,7 @@ static void write_refusals(const ana_whatif *study, json_writer *writer)
     for (int64_t item = 0; item < study->matrix.point_count; item++) {
         counts[study->points[item].refusal]++;
     }
-    json_write_key(writer, "infeasible");
-    json_begin_object(writer);
+    json_put_object(writer, "infeasible");
     for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
         if (counts[refusal] > 0)
             json_put_int64(writer, ana_refusal_names[refusal], counts[refusal]);
@@ -150,8 +145,7 @@ void ana_result_write(const ana_whatif *study, const ana_closer_look *look,
     write_numbers(study, "ranking", 0, standing->comparable_count, &writer);
     write_numbers(study, "other_training", standing->comparable_count, standing->feasible_count,
                   &writer);
-    json_write_key(&writer, "points");
-    json_begin_array(&writer);
+    json_put_array(&writer, "points");
     for (int64_t item = 0; item < study->item_count; item++) {
         write_point(study, look, item, &writer);
     }

@@ -172,8 +172,7 @@ static void describe(const ana_sweep *sweep, text_buffer *out)
     json_put_int64(&writer, "instances", sweep->instance_count);
     json_write_key(&writer, "nodes");
     json_write_int_array(&writer, sweep->nodes, sweep->nodes_count);
-    json_write_key(&writer, "gammas");
-    json_begin_array(&writer);
+    json_put_array(&writer, "gammas");
     for (int gamma = 0; gamma < sweep->gamma_count; gamma++) {
         json_write_double(&writer, sweep->gammas[gamma]);
     }

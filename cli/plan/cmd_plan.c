@@ -312,8 +312,7 @@ static void write_json(const plan_run *run, text_buffer *out)
     json_put_double(&writer, "imbalance_ratio", answer->imbalance_ratio);
     json_put_double(&writer, "load_spread_ratio", answer->load_spread_ratio);
     json_put_int64(&writer, "moved_bytes", answer->moved_bytes);
-    json_write_key(&writer, "migration");
-    json_begin_array(&writer);
+    json_put_array(&writer, "migration");
     for (int move = 0; move < run->migration.layer_count; move++) {
         json_begin_object(&writer);
         json_put_int64(&writer, "layer", run->migration.layer[move]);

@@ -134,8 +134,7 @@ static status find_moves(joint_run *run, arena *memory, error_message *err)
 
 static void write_sources(const bal_joint_answer *answer, json_writer *writer)
 {
-    json_write_key(writer, "sources");
-    json_begin_array(writer);
+    json_put_array(writer, "sources");
     for (int index = 0; index < answer->source_count; index++) {
         const bal_joint_source *source = &answer->sources[index];
         if (source->play_count == 0) continue;

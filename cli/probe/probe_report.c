@@ -125,8 +125,7 @@ status cli_probe_result_of(const cli_probe_report *report, arena *memory, cli_pr
 
 static void write_source(json_writer *writer, const char *key, const char *kind, const char *text)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     json_put_string(writer, "kind", kind);
     json_put_string(writer, "text", text);
     json_end_object(writer);
@@ -207,8 +206,7 @@ static void write_sources(json_writer *writer, const cli_probe_report *report,
 
 static void write_link(json_writer *writer, const char *key, const exec_probe_line *line)
 {
-    json_write_key(writer, key);
-    json_begin_object(writer);
+    json_put_object(writer, key);
     json_put_int64(writer, "latency_ns", line->latency_ns);
     json_put_int64(writer, "bytes_per_s", line->bytes_per_s);
     json_end_object(writer);
@@ -220,13 +218,11 @@ static void write_hardware(json_writer *writer, const cli_probe_report *report,
     json_begin_object(writer);
     json_put_string(writer, "schema", "dynmo-hardware/1");
     json_put_string(writer, "name", report->name);
-    json_write_key(writer, "flop_per_s");
-    json_begin_object(writer);
+    json_put_object(writer, "flop_per_s");
     json_put_int64(writer, model_dtype_name(report->dtype),
                    (int64_t)text_rounded(result->peak_flop_per_s, DIGITS));
     json_end_object(writer);
-    json_write_key(writer, "efficiency");
-    json_begin_object(writer);
+    json_put_object(writer, "efficiency");
     json_put_double(writer, "gemm", result->gemm_efficiency);
     json_put_double(writer, "attention", result->attention_efficiency);
     json_put_double(writer, "memory", result->memory_efficiency);
@@ -234,13 +230,11 @@ static void write_hardware(json_writer *writer, const cli_probe_report *report,
     json_put_int64(writer, "memory_bytes", report->memory_bytes);
     json_put_int64(writer, "memory_bytes_per_s", result->memory_bytes_per_s);
     json_put_int64(writer, "gpus_per_node", report->rank_capacity);
-    json_write_key(writer, "links");
-    json_begin_object(writer);
+    json_put_object(writer, "links");
     write_link(writer, "intra", &result->intra);
     write_link(writer, "inter", &result->inter);
     json_end_object(writer);
-    json_write_key(writer, "source");
-    json_begin_object(writer);
+    json_put_object(writer, "source");
     write_sources(writer, report, result);
     json_end_object(writer);
     json_end_object(writer);
@@ -363,8 +357,7 @@ static void write_timed(json_writer *writer, const cli_probe_report *report)
     timed_row rows[TIMED_ROWS];
     list_timed(report, rows);
     for (int row = 0; row < TIMED_ROWS; row++) {
-        json_write_key(writer, rows[row].key);
-        json_begin_object(writer);
+        json_put_object(writer, rows[row].key);
         json_put_int64(writer, rows[row].unit, rows[row].amount);
         write_times(writer, rows[row].times);
         json_end_object(writer);
@@ -386,8 +379,7 @@ static void write_product(json_writer *writer, const exec_probe_product *product
 
 static void write_trips(json_writer *writer, const exec_probe_links *links)
 {
-    json_write_key(writer, "trips");
-    json_begin_array(writer);
+    json_put_array(writer, "trips");
     for (int trip = 0; trip < links->trip_count; trip++) {
         const exec_probe_trip *each = &links->trips[trip];
         json_begin_object(writer);
@@ -412,8 +404,7 @@ void cli_probe_write(const cli_probe_report *report, const cli_probe_result *res
     json_put_string(&writer, "transport", report->transport);
     json_put_string(&writer, "model", report->model);
     json_put_int64(&writer, "tokens", report->tokens);
-    json_write_key(&writer, "products");
-    json_begin_array(&writer);
+    json_put_array(&writer, "products");
     for (int index = 0; index < report->large_count; index++) {
         write_product(&writer, &report->large[index], 0);
     }

@@ -42,8 +42,7 @@ void cli_run_forecast_write(const cli_run_outcome *outcome, json_writer *writer)
     const ana_forecast *forecast = &outcome->forecast;
     double part[PART_COUNT], error = 0;
     list_parts(forecast, part);
-    json_write_key(writer, "forecast");
-    json_begin_object(writer);
+    json_put_object(writer, "forecast");
     json_put_int64(writer, "warmup_iterations", forecast->warmup_count);
     json_put_int64(writer, "profile_iterations", ANA_FORECAST_PROFILE);
     json_put_int64(writer, "profiles_given_up", forecast->change_count);
@@ -52,14 +51,12 @@ void cli_run_forecast_write(const cli_run_outcome *outcome, json_writer *writer)
     json_put_int64(writer, "measured_ns", ana_time_parts_ns(&forecast->measured));
     json_put_double(writer, "error_ratio", ana_forecast_error_ratio(forecast));
     json_put_double(writer, "tolerance", outcome->request->tolerance);
-    json_write_key(writer, "error_of_kind");
-    json_begin_object(writer);
+    json_put_object(writer, "error_of_kind");
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         if (find_kind(forecast, kind, &error)) json_put_double(writer, kind_names[kind], error);
     }
     json_end_object(writer);
-    json_write_key(writer, "error_from");
-    json_begin_object(writer);
+    json_put_object(writer, "error_from");
     for (int index = 0; index < PART_COUNT; index++) {
         json_put_double(writer, part_keys[index], part[index]);
     }

@@ -169,8 +169,7 @@ static void write_hash(json_writer *writer, const char *key, uint64_t hash)
 
 static void write_doubles(json_writer *writer, const char *key, const double *values, int count)
 {
-    json_write_key(writer, key);
-    json_begin_array(writer);
+    json_put_array(writer, key);
     for (int index = 0; index < count; index++) {
         json_write_double(writer, values[index]);
     }
@@ -191,8 +190,7 @@ static void write_learning(const cli_run_outcome *outcome, json_writer *writer)
 static void write_agreement(const cli_run_outcome *outcome, json_writer *writer)
 {
     const ana_agreement *agreement = &outcome->agreement;
-    json_write_key(writer, "agreement");
-    json_begin_object(writer);
+    json_put_object(writer, "agreement");
     json_put_int64(writer, "ops", agreement->op_count);
     json_put_int64(writer, "different_ops", agreement->different_op_count);
     json_put_int64(writer, "difference_max_ns", agreement->difference_max_ns);

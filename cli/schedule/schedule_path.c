@@ -66,15 +66,13 @@ static int64_t rank_ns(const cli_schedule_path *path, int rank)
 void cli_schedule_path_json(const cli_schedule_path *path, json_writer *writer)
 {
     if (path->rank_count == 0) return;
-    json_write_key(writer, "critical_path");
-    json_begin_object(writer);
+    json_put_object(writer, "critical_path");
     json_put_int64(writer, "ops", path->op_count);
     json_put_int64(writer, "messages", path->message_count);
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         char key[8];
         snprintf(key, sizeof key, "%s_ns", kind_names[kind]);
-        json_write_key(writer, key);
-        json_begin_array(writer);
+        json_put_array(writer, key);
         for (int rank = 0; rank < path->rank_count; rank++) {
             json_write_int64(writer, path->op_ns[rank * OP_KIND_COUNT + kind]);
         }

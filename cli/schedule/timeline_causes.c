@@ -58,8 +58,7 @@ void cli_write_timeline_json(json_writer *writer, const trace_recorded_timeline 
     json_put_int64(writer, "iterations", timeline->iteration_count);
     json_put_int64(writer, "makespan_ns", timeline->makespan_ns);
     json_put_double(writer, "bubble_ratio", timeline->bubble_ratio);
-    json_write_key(writer, "ranks");
-    json_begin_array(writer);
+    json_put_array(writer, "ranks");
     for (int rank = 0; rank < timeline->rank_count; rank++) {
         const trace_rank_time *each = &timeline->ranks[rank];
         int64_t causes_ns[CAUSE_COUNT];

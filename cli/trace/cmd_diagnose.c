@@ -36,8 +36,7 @@ typedef struct diagnose_request {
 
 static void write_trace(json_writer *writer, const diagnose_request *request)
 {
-    json_write_key(writer, "trace");
-    json_begin_object(writer);
+    json_put_object(writer, "trace");
     json_put_string(writer, "store", request->store_path);
     if (request->trace_name != NULL) json_put_string(writer, "name", request->trace_name);
     if (request->first_iteration >= 0) {
@@ -49,13 +48,11 @@ static void write_trace(json_writer *writer, const diagnose_request *request)
 static void write_files(json_writer *writer, const ana_counted_run *counts)
 {
     json_begin_object(writer);
-    json_write_key(writer, "megatron");
-    json_begin_array(writer);
+    json_put_array(writer, "megatron");
     for (int stage = 0; stage < counts->stage_count; stage++) {
         json_begin_object(writer);
         json_put_int64(writer, "first_layer", counts->first_layer[stage]);
-        json_write_key(writer, "files");
-        json_begin_array(writer);
+        json_put_array(writer, "files");
         for (int rank = 0; rank < counts->expert_parallel; rank++) {
             json_write_string(writer, counts->files[stage * counts->expert_parallel + rank]);
         }
@@ -68,8 +65,7 @@ static void write_files(json_writer *writer, const ana_counted_run *counts)
 
 static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
 {
-    json_write_key(writer, "dynamism");
-    json_begin_object(writer);
+    json_put_object(writer, "dynamism");
     json_put_string(writer, "case", "moe");
     json_write_key(writer, "counts");
     if (counts->csv != NULL) {
@@ -83,8 +79,7 @@ static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
 static void write_training(json_writer *writer, const diagnose_request *request)
 {
     const ana_counted_run *counts = request->counts;
-    json_write_key(writer, "training");
-    json_begin_object(writer);
+    json_put_object(writer, "training");
     if (counts != NULL) {
         json_put_int64(writer, "iterations", (int64_t)counts->last_iteration + 1);
         json_put_int64(writer, "data_parallel", counts->expert_parallel);
@@ -118,8 +113,7 @@ static void write_study(const diagnose_request *request, text_buffer *out)
     }
     if (request->hardware != NULL) json_put_string(writer, "hardware", request->hardware);
     write_training(writer, request);
-    json_write_key(writer, "pipeline");
-    json_begin_object(writer);
+    json_put_object(writer, "pipeline");
     json_put_int64(writer, "stages", request->stage_count);
     json_put_string(writer, "schedule", request->schedule);
     json_end_object(writer);

@@ -85,8 +85,7 @@ static void write_json(const imported *all, text_buffer *out)
     json_put_int64(writer, "chunks", all->table.chunk_count);
     json_put_int64(writer, "microbatches", microbatch_count(&all->table));
     json_put_int64(writer, "ops", all->table.op_count);
-    json_write_key(writer, "kinds");
-    json_begin_array(writer);
+    json_put_array(writer, "kinds");
     for (int name = 0; name < all->table.name_count; name++) {
         bool is_known = false;
         trace_ops_kind(all->table.names[name], &all->words, &is_known);

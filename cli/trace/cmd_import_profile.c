@@ -93,8 +93,7 @@ static void write_json(const trace_import *import, const trace_info *info, bool 
                     : info->split == TRACE_ASSUMED ? "assumed"
                                                    : "none");
     json_put_int64(&writer, "clock_contradiction_ns", import->alignment.contradiction_ns);
-    json_write_key(&writer, "ranks");
-    json_begin_array(&writer);
+    json_put_array(&writer, "ranks");
     for (int rank = 0; rank < import->rank_count; rank++) {
         write_rank_json(&writer, import, rank);
     }

@@ -136,8 +136,7 @@ static void write_trace_json(json_writer *writer, const trace_info *trace)
     json_put_int64(writer, "sampled_iterations", trace->iteration_count);
     write_optional(writer, "first_iteration", trace->first_iteration);
     write_optional(writer, "last_iteration", trace->last_iteration);
-    json_write_key(writer, "known");
-    json_begin_object(writer);
+    json_put_object(writer, "known");
     const struct {
         const char *key;
         trace_known known;
@@ -190,14 +189,12 @@ static status show_contents(shown *show, error_message *err)
     }
     json_writer writer = json_writer_init(&show->out);
     json_begin_object(&writer);
-    json_write_key(&writer, "traces");
-    json_begin_array(&writer);
+    json_put_array(&writer, "traces");
     for (int trace = 0; trace < trace_count; trace++) {
         write_trace_json(&writer, &traces[trace]);
     }
     json_end_array(&writer);
-    json_write_key(&writer, "runs");
-    json_begin_array(&writer);
+    json_put_array(&writer, "runs");
     for (int run = 0; run < run_count; run++) {
         TRY(write_run_json(show, &writer, &runs[run], err));
     }
@@ -213,8 +210,7 @@ static void write_loads_json(text_buffer *out, const trace_loads *loads)
     json_begin_object(&writer);
     json_write_key(&writer, "iterations");
     json_write_int_array(&writer, loads->iterations, loads->iteration_count);
-    json_write_key(&writer, "layers");
-    json_begin_array(&writer);
+    json_put_array(&writer, "layers");
     for (int layer = 0; layer < loads->layer_count; layer++) {
         const bool is_full = loads->is_full[layer];
         json_begin_object(&writer);

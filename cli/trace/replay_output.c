@@ -61,8 +61,7 @@ void cli_write_replay_json(json_writer *writer, const trace_replay *replay, bool
     json_put_int64(writer, "ranks_ns", replay->rank_ns);
     for (int part = 0; part < 2; part++) {
         const int64_t *gaps = part == 0 ? replay->charged_ns : replay->outside_ns;
-        json_write_key(writer, part == 0 ? "charged_ns" : "outside_ops_ns");
-        json_begin_object(writer);
+        json_put_object(writer, part == 0 ? "charged_ns" : "outside_ops_ns");
         for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
             if (gaps[gap] > 0) put_gap(writer, (trace_gap)gap, gaps[gap]);
         }

@@ -283,8 +283,7 @@ static void write_experts(const ana_imbalance *row, json_writer *writer)
     json_begin_object(writer);
     json_put_double(writer, "load_spread_ratio_mean", row->expert_spread_mean);
     json_put_double(writer, "load_spread_ratio_max", row->expert_spread_max);
-    json_write_key(writer, "load_spread_ratio");
-    json_begin_array(writer);
+    json_put_array(writer, "load_spread_ratio");
     for (int layer = 0; layer < row->layer_count; layer++) {
         if (row->expert_spread[layer] >= 0) {
             json_write_double(writer, row->expert_spread[layer]);
@@ -300,8 +299,7 @@ static void write_json(const shown *show, text_buffer *out)
 {
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
-    json_write_key(&writer, "iterations");
-    json_begin_array(&writer);
+    json_put_array(&writer, "iterations");
     for (int index = 0; index < show->count; index++) {
         const ana_imbalance *row = &show->rows[index];
         json_begin_object(&writer);

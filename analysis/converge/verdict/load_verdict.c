@@ -371,14 +371,12 @@ void ana_load_verdict_write(const ana_load_verdict *verdict, json_writer *writer
     put_count(writer, "assignment_best_found_ns", verdict->assignment_high_ns);
     json_put_rounded(writer, "gamma_ns", verdict->gamma_ns, DIGITS);
     json_put_rounded(writer, "bound_paper_rounds", verdict->round_bound, DIGITS);
-    json_write_key(writer, "balancers");
-    json_begin_array(writer);
+    json_put_array(writer, "balancers");
     for (int row = 0; row < verdict->row_count; row++) {
         write_row(&verdict->rows[row], verdict->gamma_ns, writer);
     }
     json_end_array(writer);
-    json_write_key(writer, "claims");
-    json_begin_array(writer);
+    json_put_array(writer, "claims");
     for (int claim = 0; claim < ANA_LOAD_CLAIMS; claim++) {
         json_begin_object(writer);
         json_put_string(writer, "name", verdict->claims[claim].name);

@@ -261,8 +261,7 @@ static void write_growth(const ana_verdict *verdict, json_writer *writer)
     }
     json_begin_object(writer);
     json_put_string(writer, "family", plan->family);
-    json_write_key(writer, "rows");
-    json_begin_array(writer);
+    json_put_array(writer, "rows");
     for (int row = 0; row < plan->row_count; row++) {
         json_begin_object(writer);
         for (int column = 0; column < verdict->column_count; column++) {
@@ -284,8 +283,7 @@ void ana_verdict_write(const ana_verdict *verdict, json_writer *writer)
     json_put_string(writer, "source", claim->source);
     json_put_string(writer, "answer", ana_answer_name(ana_verdict_answer(verdict)));
     json_put_string(writer, "reason", claim->reason);
-    json_write_key(writer, "cases");
-    json_begin_array(writer);
+    json_put_array(writer, "cases");
     for (int index = 0; index < verdict->case_count; index++) {
         write_case(&claim->cases[index], &verdict->cases[index], writer);
     }
