@@ -126,7 +126,7 @@ static status make_identity(playing *at, error_message *err)
     (void)err;
     const ana_interval value = ana_interval_of(number_of(at->row, "value"));
     ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &value, number_of(at->row, "bound"),
-                        isnan(value.value) ? ANA_AGREEMENT_MISSING : ANA_AGREEMENT_CONSISTENT,
+                        isnan(value.value) ? ANA_AGREEMENT_PREDICTED : ANA_AGREEMENT_CONSISTENT,
                         text_of(at->row, "baseline"), text_of(at->row, "note"));
     return STATUS_OK;
 }
@@ -420,7 +420,7 @@ static status make_chosen_loads(playing *at, error_message *err)
         ana_rows_add_number(at->rows,
                             ana_rows_text(at->rows, "%s%s, of chosen loads",
                                           text_of(at->row, "prefix"), quantities[number]),
-                            &interval, NAN, ANA_AGREEMENT_CHOSEN, text_of(at->row, "baseline"),
+                            &interval, NAN, ANA_AGREEMENT_CONSISTENT, text_of(at->row, "baseline"),
                             number == 0 ? text_of(at->row, "note") : "");
     }
     return STATUS_OK;

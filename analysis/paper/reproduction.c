@@ -8,11 +8,11 @@
 
 extern const embedded_file ana_paper_experiments[];
 
-static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {
-    "predicted", "consistent", "calibrated", "chosen", "unreachable", "missing"};
+static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {"predicted", "consistent",
+                                                                 "calibrated", "unreachable"};
 
 /// Whether the published number, printed to two decimals, lies within what was simulated.
-static const char *verdict_of(const ana_reproduced *row)
+static const char *outcome_of(const ana_reproduced *row)
 {
     const double rounding = 0.005;
     if (isnan(row->published) || isnan(row->simulated)) return "open";
@@ -142,7 +142,7 @@ static void print_row(const ana_reproduced *row, int width, text_buffer *out)
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
                 number_text(row->published, published), number_text(row->simulated, simulated),
                 number_text(row->low, low), number_text(row->high, high),
-                number_text(row->bound, bound), agreement_names[row->agreement], verdict_of(row),
+                number_text(row->bound, bound), agreement_names[row->agreement], outcome_of(row),
                 row->baseline);
     if (row->factors.total > 0) print_factors(row, out);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
@@ -181,7 +181,7 @@ static void print_experiment(const ana_reproduction *reproduction, json_value ex
     const int width = quantity_width(reproduction);
     text_format(out, "%s: %s\n", name, text_of(json_member(experiment, "summary")));
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, "quantity",
-                "published", "simulated", "low", "high", "bound", "agreement", "verdict",
+                "published", "simulated", "low", "high", "bound", "agreement", "outcome",
                 "against");
     for (int row = 0; row < reproduction->row_count; row++) {
         const ana_reproduced *entry = &reproduction->rows[row];
@@ -200,9 +200,10 @@ void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *o
                 "low, high: the least and most over seeds and over the ranges of inputs that the "
                 "paper leaves open.\nbound: no contiguous plan and no schedule gets further with "
                 "the costs of these ranges.\npredicted: no input depends on the published number. "
-                "consistent: an identity of the inputs. calibrated: the row\nis the calibration. "
-                "chosen: inputs were chosen so that it comes out. unreachable: the bound is short "
-                "of the\npublished number over these ranges, not beyond them.\nverdict: agrees if "
+                "consistent: an identity of the inputs, or of chosen ones. calibrated: the row\nis "
+                "the calibration. "
+                "unreachable: the bound is short "
+                "of the\npublished number over these ranges, not beyond them.\noutcome: agrees if "
                 "the published number lies between low and high; open if none is published or none "
                 "was played.\n");
 }
@@ -245,7 +246,7 @@ static void write_row(json_writer *writer, const ana_reproduced *row)
     put_number(writer, "high", row->high);
     put_number(writer, "bound", row->bound);
     json_put_string(writer, "agreement", agreement_names[row->agreement]);
-    json_put_string(writer, "verdict", verdict_of(row));
+    json_put_string(writer, "outcome", outcome_of(row));
     if (row->factors.total > 0) write_factors(writer, row);
     json_put_string(writer, "baseline", row->baseline);
     json_put_string(writer, "note", row->note);

@@ -20,13 +20,12 @@ extern const embedded_file ana_paper_studies[];
 
 /// What a row's number rests on, and so what agreement, or the lack of it, means.
 typedef enum ana_agreement {
-    ANA_AGREEMENT_PREDICTED,  ///< no input depends on the published number
-    ANA_AGREEMENT_CONSISTENT, ///< an identity of the inputs: it could not come out otherwise
-    ANA_AGREEMENT_CALIBRATED, ///< the row is the calibration
-    ANA_AGREEMENT_CHOSEN, ///< inputs were chosen so that it comes out: it shows what is possible
+    ANA_AGREEMENT_PREDICTED,   ///< no input depends on the published number
+    ANA_AGREEMENT_CONSISTENT,  ///< an identity of the inputs, or of chosen ones: it could not
+                               ///< come out otherwise
+    ANA_AGREEMENT_CALIBRATED,  ///< the row is the calibration
     ANA_AGREEMENT_UNREACHABLE, ///< no plan and no schedule gets there over the ranges that were
                                ///< played: the bound is below
-    ANA_AGREEMENT_MISSING,     ///< published, and not played
     ANA_AGREEMENT_COUNT
 } ana_agreement;
 

@@ -24,7 +24,7 @@ fi
 # A line for each row, as people and programs then find them.
 sed 's/^\[//; s/\]$//; s/},{"experiment"/}\
 {"experiment"/g' rows.json >rows
-grep -vE '^\{"experiment":"[a-z0-9-]+","quantity":"[^"]+","published":(null|[0-9.e-]+),"simulated":(null|[0-9.e-]+),"low":(null|[0-9.e-]+),"high":(null|[0-9.e-]+),"bound":(null|[0-9.e-]+),"agreement":"(predicted|consistent|calibrated|chosen|unreachable|missing)","verdict":"(agrees|disagrees|open)",("factors":\{[^}]*\},"over":\{[^}]*\},)?"baseline":"[^"]+","note":"[^"]*"\}$' rows &&
+grep -vE '^\{"experiment":"[a-z0-9-]+","quantity":"[^"]+","published":(null|[0-9.e-]+),"simulated":(null|[0-9.e-]+),"low":(null|[0-9.e-]+),"high":(null|[0-9.e-]+),"bound":(null|[0-9.e-]+),"agreement":"(predicted|consistent|calibrated|unreachable)","outcome":"(agrees|disagrees|open)",("factors":\{[^}]*\},"over":\{[^}]*\},)?"baseline":"[^"]+","note":"[^"]*"\}$' rows &&
     fail 'rows in another form'
 
 # What is unreachable has a bound short of the published number, and nothing else has but for mixture of
@@ -43,13 +43,13 @@ held() {
         fail "$1, $2: $3 is not $4: $(grep -F "\"quantity\":\"$2\"," rows)"
 }
 held moe 'Mixtral 8x7B, bubble before' agreement '"calibrated"'
-held moe 'Mixtral 8x7B, bubble after' verdict '"disagrees"'
-held moe 'Mixtral 8x7B, bubble after, of chosen loads' verdict '"agrees"'
-held moe 'LLaMA-MoE-3.5B, bubble before' verdict '"disagrees"'
+held moe 'Mixtral 8x7B, bubble after' outcome '"disagrees"'
+held moe 'Mixtral 8x7B, bubble after, of chosen loads' outcome '"agrees"'
+held moe 'LLaMA-MoE-3.5B, bubble before' outcome '"disagrees"'
 held moe 'Mixtral 8x7B, speed-up over Tutel' simulated null
-held repack 'mean GPUs of 8' verdict '"agrees"'
-held lengths 'speed-up of redistribution' verdict '"agrees"'
-held overhead 'pruning' verdict '"open"'
+held repack 'mean GPUs of 8' outcome '"agrees"'
+held lengths 'speed-up of redistribution' outcome '"agrees"'
+held overhead 'pruning' outcome '"open"'
 held mod 'bubble after' agreement '"unreachable"'
 held mod 'speed-up over static' agreement '"unreachable"'
 held mod 'speed-up over static, of the published bubbles' agreement '"consistent"'
