@@ -9,21 +9,19 @@ if ! unshare --time true 2>/dev/null; then
     exit 77
 fi
 cat >shifted <<'END'
-#!/bin/sh
 # shifted SECONDS COMMAND...: rank 1 has a clock that is so far ahead.
 seconds=$1
 shift
 if [ "${OMPI_COMM_WORLD_RANK:-0}" != 1 ]; then exec "$@"; fi
 exec unshare --time --monotonic "$seconds" --boottime "$seconds" --fork --kill-child -- "$@"
 END
-chmod +x shifted
 cat >study.json <<'END'
 {"schema":"dynmo-study/1","name":"s","model":"gpt2","hardware":"h100-sxm",
  "training":{"iterations":4,"sequence_length":1024,"microbatches":8},
  "pipeline":{"stages":2,"schedule":"zb-h1"},"balancing":[{"balancer":"even"}]}
 END
 for seconds in 3000 -30; do
-    timeout 120 "$launch" 2 ./shifted $seconds "$dynmo" run study.json --transport mpi --clock queue \
+    timeout 120 "$launch" 2 sh ./shifted $seconds "$dynmo" run study.json --transport mpi --clock queue \
         --watchdog 20 --json >out 2>err
     code=$?
     if [ $code -eq 77 ]; then cat out && exit 77; fi
