@@ -43,6 +43,23 @@ static status split_gpu(CUdevice device, int place_count, error_message *err)
                      place_count);
 }
 
+/// The GPU of a process that has chosen none: by the launcher's number of it on its machine.
+static status own_device(CUdevice *device, error_message *err)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "SLURM_LOCALID"};
+    int device_count = 0;
+    *device = 0;
+    TRY_CUDA(cudaGetDeviceCount(&device_count));
+    for (size_t name = 0; name < sizeof names / sizeof names[0]; name++) {
+        const char *text = getenv(names[name]);
+        if (text == NULL || device_count < 1) continue;
+        *device = atoi(text) % device_count;
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
 /// Makes the primary context of the thread's GPU current, and tells the GPU.
 static status enter_device(CUdevice *device, error_message *err)
 {
@@ -59,8 +76,11 @@ static status enter_device(CUdevice *device, error_message *err)
     }
     CUcontext current = NULL;
     TRY_DRIVER(cuCtxGetCurrent(&current));
-    *device = 0;
-    if (current != NULL) TRY_DRIVER(cuCtxGetDevice(device));
+    if (current != NULL) {
+        TRY_DRIVER(cuCtxGetDevice(device));
+    } else {
+        TRY(own_device(device, err));
+    }
     TRY_CUDA(cudaSetDevice(*device));
     TRY_CUDA(cudaFree(NULL)); // makes the context
     return STATUS_OK;

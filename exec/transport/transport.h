@@ -93,6 +93,11 @@ typedef struct exec_transport {
     ///
     /// @param is_active [rank_count] the same on all ranks
     status (*regroup)(exec_endpoint *endpoint, const bool *is_active, error_message *err);
+
+    /// This rank has failed: ends what the transport still does with device memory, so that a
+    /// device can be closed without waiting for messages that never come. Nothing may follow but
+    /// the end of the rank. NULL: it does nothing with device memory.
+    void (*abandon)(exec_endpoint *endpoint);
 } exec_transport;
 
 /// A rank's hold on its transport. One thread uses it.

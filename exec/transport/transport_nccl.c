@@ -4,6 +4,7 @@
 #include "exec/check.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
+#include "exec/transport/lane.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
@@ -13,15 +14,6 @@
 #include <string.h>
 
 static const int64_t nap_ns = 200000; // between looks at what NCCL does after the caller
-
-/// Ways between active ranks, each with a communicator of its own.
-typedef enum lane_kind {
-    LANE_UP,       // to the next active rank
-    LANE_DOWN,     // to the one before
-    LANE_UP_FAR,   // to a later one
-    LANE_DOWN_FAR, // to an earlier one
-    LANE_COUNT
-} lane_kind;
 
 typedef struct lane {
     ncclComm_t communicator; // NULL: this rank has been released
@@ -45,7 +37,8 @@ typedef struct nccl_world {
     int rank_count;
     ncclComm_t communicator; // of the world
     int *active_rank;        // [rank_count] position among the active ones; -1: released
-    lane lanes[LANE_COUNT];
+    int active_count;
+    lane lanes[EXEC_LANE_COUNT];
     exec_cuda_handovers buffers; // that are received into
     char *device_bytes;          // [2] to send, to receive
     arrival *arrivals;
@@ -84,11 +77,13 @@ static void to_outer(exec_endpoint *endpoint, nccl_world *world)
     endpoint->state = world;
 }
 
-/// Waits until what NCCL does for a communicator after the caller is done. A failure of another
-/// rank ends the wait, because it ends every nap. The endpoint is the inner one's.
+/// Waits until what NCCL does for a communicator after the caller is done: looks again and again at
+/// first, then between naps. A failure of another rank ends the wait, because it ends every nap.
+/// The endpoint is the inner one's.
 static status settle(const nccl_world *world, exec_endpoint *endpoint, ncclComm_t communicator,
                      error_message *err)
 {
+    const int64_t begin_ns = world->inner->now_ns(endpoint);
     for (;;) {
         ncclResult_t state = ncclSuccess;
         TRY_NCCL(ncclCommGetAsyncError(communicator, &state));
@@ -97,7 +92,8 @@ static status settle(const nccl_world *world, exec_endpoint *endpoint, ncclComm_
             return error_set(err, STATUS_BACKEND, "NCCL failed: %s", ncclGetErrorString(state));
         }
         const int64_t now_ns = world->inner->now_ns(endpoint);
-        TRY(world->inner->sleep_until(endpoint, now_ns + nap_ns, err));
+        const int64_t wait_ns = now_ns - begin_ns < nap_ns ? 0 : nap_ns;
+        TRY(world->inner->sleep_until(endpoint, now_ns + wait_ns, err));
     }
 }
 
@@ -114,10 +110,7 @@ static uint64_t announcement_key(int lane_index)
 
 static int lane_between(const nccl_world *world, int from, int to)
 {
-    const int distance = world->active_rank[to] - world->active_rank[from];
-    if (distance == 1) return LANE_UP;
-    if (distance == -1) return LANE_DOWN;
-    return distance > 0 ? LANE_UP_FAR : LANE_DOWN_FAR;
+    return exec_lane_between(world->active_rank[from], world->active_rank[to], world->active_count);
 }
 
 // Sending
@@ -279,7 +272,7 @@ static int64_t nccl_now_ns(const exec_endpoint *endpoint)
 
 static void destroy_lanes(nccl_world *world)
 {
-    for (int index = 0; index < LANE_COUNT; index++) {
+    for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         if (way->stream != NULL) cudaStreamSynchronize(way->stream);
         if (way->communicator != NULL) ncclCommDestroy(way->communicator);
@@ -305,37 +298,39 @@ static status exchange_byte(const nccl_world *world, const lane *way, int rank, 
 /// NCCL connects two ranks when they first exchange something, and makes both wait for it. All
 /// active ranks do that here together, for the ways that plans use.
 static status connect_lane(nccl_world *world, exec_endpoint *endpoint, int lane_index,
-                           int active_count, error_message *err)
+                           error_message *err)
 {
     const lane *way = &world->lanes[lane_index];
+    const int last = world->active_count - 1;
+    const bool is_up = lane_index == EXEC_LANE_UP_EVEN || lane_index == EXEC_LANE_UP_ODD;
+    const bool is_down = lane_index == EXEC_LANE_DOWN_EVEN || lane_index == EXEC_LANE_DOWN_ODD;
     TRY_NCCL(ncclGroupStart());
-    for (int position = 0; position + 1 < active_count; position++) {
-        if (lane_index == LANE_UP) {
-            TRY(exchange_byte(world, way, endpoint->rank, position, position + 1, err));
-        } else if (lane_index == LANE_DOWN) {
-            TRY(exchange_byte(world, way, endpoint->rank, position + 1, position, err));
-        }
+    for (int position = lane_index == EXEC_LANE_UP_EVEN || lane_index == EXEC_LANE_DOWN_ODD ? 0 : 1;
+         (is_up || is_down) && position < last; position += 2) {
+        TRY(exchange_byte(world, way, endpoint->rank, is_up ? position : position + 1,
+                          is_up ? position + 1 : position, err));
     }
-    if (active_count > 2 && lane_index == LANE_UP_FAR) {
-        TRY(exchange_byte(world, way, endpoint->rank, 0, active_count - 1, err));
-    } else if (active_count > 2 && lane_index == LANE_DOWN_FAR) {
-        TRY(exchange_byte(world, way, endpoint->rank, active_count - 1, 0, err));
+    if (last > 1 && lane_index == EXEC_LANE_WRAP_UP) {
+        TRY(exchange_byte(world, way, endpoint->rank, last, 0, err));
+    } else if (last > 1 && lane_index == EXEC_LANE_WRAP_DOWN) {
+        TRY(exchange_byte(world, way, endpoint->rank, 0, last, err));
     }
     TRY_NCCL(ncclGroupEnd());
     return settle(world, endpoint, way->communicator, err);
 }
 
-/// Splits the four lanes off the world. The endpoint is the inner one's.
+/// Splits the lanes off the world. The endpoint is the inner one's.
 static status split_lanes(nccl_world *world, exec_endpoint *endpoint, const bool *is_active,
                           error_message *err)
 {
-    int active_count = 0;
+    world->active_count = 0;
     for (int rank = 0; rank < world->rank_count; rank++) {
-        world->active_rank[rank] = is_active == NULL || is_active[rank] ? active_count++ : -1;
+        const bool is_in = is_active == NULL || is_active[rank];
+        world->active_rank[rank] = is_in ? world->active_count++ : -1;
     }
     const bool has_part = world->active_rank[endpoint->rank] >= 0;
     const int colour = has_part ? 0 : NCCL_SPLIT_NOCOLOR;
-    for (int index = 0; index < LANE_COUNT; index++) {
+    for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
@@ -347,7 +342,7 @@ static status split_lanes(nccl_world *world, exec_endpoint *endpoint, const bool
         memset(way->posted, 0, (size_t)world->rank_count * sizeof *way->posted);
         if (way->communicator == NULL) continue;
         TRY(settle(world, endpoint, way->communicator, err));
-        TRY(connect_lane(world, endpoint, index, active_count, err));
+        TRY(connect_lane(world, endpoint, index, err));
     }
     return STATUS_OK;
 }
@@ -364,6 +359,25 @@ static status nccl_regroup(exec_endpoint *endpoint, const bool *is_active, error
     return result;
 }
 
+/// Ends all communicators without waiting for anybody: kernels that wait in them end as well.
+static void abort_all(nccl_world *world)
+{
+    for (int index = 0; index < EXEC_LANE_COUNT; index++) {
+        lane *way = &world->lanes[index];
+        if (way->communicator != NULL) ncclCommAbort(way->communicator);
+        way->communicator = NULL;
+    }
+    if (world->communicator != NULL) ncclCommAbort(world->communicator);
+    world->communicator = NULL;
+}
+
+static void nccl_abandon(exec_endpoint *endpoint)
+{
+    nccl_world *world = to_inner(endpoint);
+    abort_all(world);
+    to_outer(endpoint, world);
+}
+
 static const exec_transport nccl_transport = {.name = "nccl",
                                               .takes_device_memory = true,
                                               .send = nccl_send,
@@ -371,7 +385,8 @@ static const exec_transport nccl_transport = {.name = "nccl",
                                               .is_there = nccl_is_there,
                                               .sleep_until = nccl_sleep_until,
                                               .now_ns = nccl_now_ns,
-                                              .regroup = nccl_regroup};
+                                              .regroup = nccl_regroup,
+                                              .abandon = nccl_abandon};
 
 /// The rank's number on its machine, by the launcher.
 static int local_rank(int rank)
@@ -417,7 +432,7 @@ static status open_world(nccl_world *world, exec_endpoint *endpoint, error_messa
     config.blocking = 0;
     TRY(choose_gpu(endpoint->rank, err));
     world->active_rank = memory_array(ranks, sizeof *world->active_rank);
-    for (int index = 0; index < LANE_COUNT; index++) {
+    for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         way->sent = memory_array(ranks, sizeof *way->sent);
         way->posted = memory_array(ranks, sizeof *way->posted);
@@ -441,14 +456,9 @@ static void close_world(nccl_world *world, status result)
         ncclCommDestroy(world->communicator);
         exec_cuda_handovers_reset(&world->buffers);
     } else {
-        for (int index = 0; index < LANE_COUNT; index++) {
-            if (world->lanes[index].communicator != NULL) {
-                ncclCommAbort(world->lanes[index].communicator);
-            }
-        }
-        if (world->communicator != NULL) ncclCommAbort(world->communicator);
+        abort_all(world);
     }
-    for (int index = 0; index < LANE_COUNT; index++) {
+    for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         if (world->lanes[index].stream != NULL) cudaStreamDestroy(world->lanes[index].stream);
         free(world->lanes[index].sent);
         free(world->lanes[index].posted);
