@@ -110,7 +110,8 @@ static uint64_t announcement_key(int lane_index)
 
 static int lane_between(const nccl_world *world, int from, int to)
 {
-    return exec_lane_between(world->active_rank[from], world->active_rank[to], world->active_count);
+    return (int)exec_lane_between(world->active_rank[from], world->active_rank[to],
+                                  world->active_count);
 }
 
 // Sending
