@@ -226,9 +226,11 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     TRY(read_slow(arguments, request, err));
     TRY(read_time_scale(arguments, request, err));
     TRY(read_forecast(arguments, request, err));
-    TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &request->iteration_count, err));
+    TRY(cli_int(arguments, "--iterations", 1, CLI_RUN_ITERATIONS_MAX, 0, &request->iteration_count,
+                err));
     TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));
-    TRY(cli_int(arguments, "--checkpoint-every", 1, 100000000, 0, &request->checkpoint_every, err));
+    TRY(cli_int(arguments, "--checkpoint-every", 1, CLI_RUN_ITERATIONS_MAX, 0,
+                &request->checkpoint_every, err));
     TRY(cli_int(arguments, "--watchdog", 1, WATCHDOG_SECONDS_MAX, seconds, &seconds, err));
     request->watchdog_ns = (int64_t)seconds * PPB;
     if (request->checkpoint_every > 0 && request->checkpoint == NULL) {

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CLI_RUN_SLOW_MAX = 16 };
+enum { CLI_RUN_SLOW_MAX = 16, CLI_RUN_ITERATIONS_MAX = 10000000 };
 
 /// The command line, checked. Strings are borrowed from it; NULL or 0: not given.
 typedef struct cli_run_request {

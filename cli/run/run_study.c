@@ -166,6 +166,17 @@ static status check_plan(const cli_run_request *request, const cli_run_study *op
                      opened->setup.source.layer_count);
 }
 
+/// Refuses more iterations than the outcome, which keeps loss, norm, time and plan of each, holds.
+static status check_iterations(const cli_run_request *request, const cli_run_study *opened,
+                               error_message *err)
+{
+    const int count = opened->setup.iteration_count;
+    if (count <= CLI_RUN_ITERATIONS_MAX) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s: training.iterations %d, but a run keeps what each did, of at most %d",
+                     request->path, count, CLI_RUN_ITERATIONS_MAX);
+}
+
 static status open_text(const cli_run_request *request, const text_buffer *text, arena *memory,
                         cli_run_study *opened, error_message *err)
 {
@@ -277,6 +288,7 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     TRY(add_slow(request, opened, err));
     TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
     opened->is_set_up = true;
+    TRY(check_iterations(request, opened, err));
     return check_plan(request, opened, err);
 }
 
