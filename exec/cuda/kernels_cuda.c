@@ -238,6 +238,41 @@ static void cuda_gelu_input(exec_kernels *kernels, const void *input, void *grad
          "gelu_input");
 }
 
+static void cuda_swiglu(exec_kernels *kernels, const void *input, int rows, int width, void *output)
+{
+    cuda_kernels *cuda = of(kernels);
+    note(cuda, exec_cuda_swiglu(cuda->part.stream, cuda->kind, input, rows, width, output),
+         "swiglu");
+}
+
+static void cuda_swiglu_input(exec_kernels *kernels, const void *input, const void *output_gradient,
+                              int rows, int width, void *input_gradient)
+{
+    cuda_kernels *cuda = of(kernels);
+    note(cuda,
+         exec_cuda_swiglu_input(cuda->part.stream, cuda->kind, input, output_gradient, rows, width,
+                                input_gradient),
+         "swiglu_input");
+}
+
+static void cuda_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
+                              int rows, void *qkv)
+{
+    cuda_kernels *cuda = of(kernels);
+    note(cuda, exec_cuda_spread_heads(cuda->part.stream, cuda->kind, heads, from, rows, qkv),
+         "spread_heads");
+}
+
+static void cuda_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
+                                    const void *qkv_gradient, int rows, void *gradient)
+{
+    cuda_kernels *cuda = of(kernels);
+    note(cuda,
+         exec_cuda_spread_heads_input(cuda->part.stream, cuda->kind, heads, qkv_gradient, rows,
+                                      gradient),
+         "spread_heads_input");
+}
+
 /// The lists of a shape; false where they cannot be had, which is noted.
 static bool find_lists(cuda_kernels *cuda, const exec_attention *shape, exec_cuda_attention *lists)
 {
@@ -293,6 +328,7 @@ static void cuda_embed_weight(exec_kernels *kernels, const void *output_gradient
          exec_cuda_add_rows_by_index(cuda->part.stream, cuda->kind, output_gradient, token, rows,
                                      width, token_count, token_gradient),
          "embed_weight");
+    if (position_gradient == NULL) return;
     note(cuda,
          exec_cuda_add_rows_by_index(cuda->part.stream, cuda->kind, output_gradient, position, rows,
                                      width, position_count, position_gradient),
@@ -457,9 +493,10 @@ static status cuda_take(exec_kernels *kernels, const exec_handover *described, v
         .close = cuda_close, .matmul = cuda_matmul, .add = cuda_add,                               \
         .add_floats = cuda_add_floats, .add_bias = cuda_add_bias, .column_sums = cuda_column_sums, \
         .layer_norm = cuda_layer_norm, .layer_norm_input = cuda_layer_norm_input,                  \
-        .layer_norm_weight = cuda_layer_norm_weight, .gelu = cuda_gelu,                            \
-        .gelu_input = cuda_gelu_input, .attention = cuda_attention,                                \
-        .attention_input = cuda_attention_input, .embed = cuda_embed,                              \
+        .layer_norm_weight = cuda_layer_norm_weight, .gelu = cuda_gelu, .swiglu = cuda_swiglu,     \
+        .swiglu_input = cuda_swiglu_input, .spread_heads = cuda_spread_heads,                      \
+        .spread_heads_input = cuda_spread_heads_input, .gelu_input = cuda_gelu_input,              \
+        .attention = cuda_attention, .attention_input = cuda_attention_input, .embed = cuda_embed, \
         .embed_weight = cuda_embed_weight, .cross_entropy = cuda_cross_entropy,                    \
         .gather_rows = cuda_gather_rows, .scatter_rows = cuda_scatter_rows,                        \
         .combine_rows = cuda_combine_rows, .scale_rows = cuda_scale_rows,                          \

@@ -63,6 +63,17 @@ int exec_cuda_scale_rows(void *stream, exec_cuda_kind kind, const void *from, co
 int exec_cuda_row_dots(void *stream, exec_cuda_kind kind, const void *a, const int *row_a,
                        const void *b, const int *row_b, int rows, int width, float *dot);
 
+// Heads and gated units: kernels_cuda_heads.cu
+
+int exec_cuda_swiglu(void *stream, exec_cuda_kind kind, const void *input, int rows, int width,
+                     void *output);
+int exec_cuda_swiglu_input(void *stream, exec_cuda_kind kind, const void *input,
+                           const void *output_gradient, int rows, int width, void *input_gradient);
+int exec_cuda_spread_heads(void *stream, exec_cuda_kind kind, const exec_heads *heads,
+                           const void *from, int rows, void *qkv);
+int exec_cuda_spread_heads_input(void *stream, exec_cuda_kind kind, const exec_heads *heads,
+                                 const void *qkv_gradient, int rows, void *gradient);
+
 // Sums over rows: kernels_cuda_columns.cu
 
 /// Floats of scratch that the two sums over rows below need.

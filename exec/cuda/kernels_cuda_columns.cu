@@ -40,7 +40,8 @@ template <typename Value> struct norm_gradients {
     {
         const size_t at = (size_t)row * columns + column;
         const float gradient = to_float(output_gradient[at]);
-        sum[0] += gradient * ((to_float(input[at]) - mean[row]) * rstd[row]);
+        const float center = mean == nullptr ? 0.0f : mean[row];
+        sum[0] += gradient * ((to_float(input[at]) - center) * rstd[row]);
         sum[1] += gradient;
     }
 };

@@ -47,7 +47,7 @@ __global__ void layer_norm(const Value *input, const Value *weight, const Value 
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         sum += to_float(input[begin + column]);
     }
-    const float center = block_sum(sum) / (float)width;
+    const float center = mean == nullptr ? 0.0f : block_sum(sum) / (float)width;
     float squares = 0.0f;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         const float distance = to_float(input[begin + column]) - center;
@@ -56,11 +56,11 @@ __global__ void layer_norm(const Value *input, const Value *weight, const Value 
     const float inverse = 1.0f / sqrtf(block_sum(squares) / (float)width + 1e-5f);
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         const float normal = (to_float(input[begin + column]) - center) * inverse;
-        output[begin + column] =
-            from_float<Value>(normal * to_float(weight[column]) + to_float(bias[column]));
+        const float shift = bias == nullptr ? 0.0f : to_float(bias[column]);
+        output[begin + column] = from_float<Value>(normal * to_float(weight[column]) + shift);
     }
     if (threadIdx.x == 0) {
-        mean[blockIdx.x] = center;
+        if (mean != nullptr) mean[blockIdx.x] = center;
         rstd[blockIdx.x] = inverse;
     }
 }
@@ -85,14 +85,14 @@ __global__ void layer_norm_input(const Value *output_gradient, const Value *inpu
                                  int width, Value *input_gradient)
 {
     const size_t begin = (size_t)blockIdx.x * width;
-    const float center = mean[blockIdx.x], inverse = rstd[blockIdx.x];
+    const float center = mean == nullptr ? 0.0f : mean[blockIdx.x], inverse = rstd[blockIdx.x];
     float sum = 0.0f, sum_with_normal = 0.0f;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         const float slope = to_float(output_gradient[begin + column]) * to_float(weight[column]);
         sum += slope;
         sum_with_normal += slope * (to_float(input[begin + column]) - center) * inverse;
     }
-    const float slope_mean = block_sum(sum) / (float)width;
+    const float slope_mean = mean == nullptr ? 0.0f : block_sum(sum) / (float)width;
     const float normal_mean = block_sum(sum_with_normal) / (float)width;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         const float slope = to_float(output_gradient[begin + column]) * to_float(weight[column]);
@@ -165,10 +165,12 @@ __global__ void embed(const int *token, const int *position, const Value *token_
 {
     const size_t row = blockIdx.x;
     const Value *of_token = token_table + (size_t)token[row] * width;
-    const Value *of_position = position_table + (size_t)position[row] * width;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
-        output[row * width + column] =
-            from_float<Value>(to_float(of_token[column]) + to_float(of_position[column]));
+        float value = to_float(of_token[column]);
+        if (position_table != nullptr) {
+            value += to_float(position_table[(size_t)position[row] * width + column]);
+        }
+        output[row * width + column] = from_float<Value>(value);
     }
 }
 

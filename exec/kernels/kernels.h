@@ -51,6 +51,20 @@ typedef struct exec_attention {
     const int *key_block;
 } exec_attention;
 
+/// How the heads of rows lie: [rows][head_count + 2 * kv_head_count][head_width], queries, keys,
+/// values. Row r is of position row[r] % sequence_length; row NULL: r % sequence_length.
+typedef struct exec_heads {
+    int head_count;
+    int kv_head_count; // divides head_count: each serves as many queries (grouped-query attention)
+    int head_width;
+    int sequence_length;
+    const int *row; // [rows] device memory
+    /// Cosine and sine by which elements i and i + head_width / 2 of queries and keys are rotated,
+    /// [sequence_length][head_width / 2][2] device memory (rotary positions, RoFormer, arXiv
+    /// 2104.09864, halves as in Llama); NULL: they are not.
+    const float *rotation;
+} exec_heads;
+
 /// A matrix [rows][columns] of which few entries are kept, in compressed rows. Arrays are device
 /// memory.
 typedef struct exec_sparse {
@@ -111,7 +125,8 @@ typedef struct exec_kernel_table {
     void (*column_sums)(exec_kernels *kernels, const void *values, int rows, int columns,
                         float *sum);
 
-    /// output = (input - mean) * rstd * weight + bias, per row of [rows][width].
+    /// output = (input - mean) * rstd * weight + bias, per row of [rows][width]. With bias and mean
+    /// NULL, here and below, RMSNorm (arXiv 1910.07467): mean and bias are 0.
     /// @param mean, rstd [rows] out: of the row; the variance is over width, + 1e-5
     void (*layer_norm)(exec_kernels *kernels, const void *input, const void *weight,
                        const void *bias, int rows, int width, void *output, float *mean,
@@ -130,6 +145,24 @@ typedef struct exec_kernel_table {
     /// gradient *= gelu'(input)
     void (*gelu_input)(exec_kernels *kernels, const void *input, void *gradient, size_t count);
 
+    /// output = silu(gate) * up (SwiGLU, arXiv 2002.05202)
+    /// @param input  [rows][2 * width]: of each row the gate, then up
+    /// @param output [rows][width] out
+    void (*swiglu)(exec_kernels *kernels, const void *input, int rows, int width, void *output);
+    /// @param input_gradient [rows][2 * width] out
+    void (*swiglu_input)(exec_kernels *kernels, const void *input, const void *output_gradient,
+                         int rows, int width, void *input_gradient);
+
+    /// Rotates queries and keys, and copies keys and values for each head that they serve.
+    /// @param from heads [rows], compact
+    /// @param qkv  [rows][3 * head_count * head_width] out, as attention takes it
+    void (*spread_heads)(exec_kernels *kernels, const exec_heads *heads, const void *from, int rows,
+                         void *qkv);
+    /// Its gradient: rotated back, and summed over the heads that a key or value served, ascending.
+    /// @param gradient heads [rows], compact, out
+    void (*spread_heads_input)(exec_kernels *kernels, const exec_heads *heads,
+                               const void *qkv_gradient, int rows, void *gradient);
+
     /// With w = head_count * head_width: qkv [rows][3 * w], of each row the queries of all heads,
     /// then the keys, then the values; scores are scaled by 1 / sqrt(head_width).
     /// @param output  [rows][w] out
@@ -143,6 +176,7 @@ typedef struct exec_kernel_table {
 
     /// output[row] = token_table[token[row]] + position_table[position[row]]
     /// @param token, position [rows] device memory
+    /// @param position_table  NULL, with its gradient below: there is none
     void (*embed)(exec_kernels *kernels, const int *token, const int *position,
                   const void *token_table, const void *position_table, int rows, int width,
                   void *output);

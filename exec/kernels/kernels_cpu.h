@@ -70,6 +70,14 @@ void exec_cpu_layer_norm_weight(exec_kernels *kernels, const void *output_gradie
                                 const void *input, const float *mean, const float *rstd, int rows,
                                 int width, float *dweight, float *dbias);
 
+void exec_cpu_swiglu(exec_kernels *kernels, const void *input, int rows, int width, void *output);
+void exec_cpu_swiglu_input(exec_kernels *kernels, const void *input, const void *output_gradient,
+                           int rows, int width, void *input_gradient);
+void exec_cpu_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
+                           int rows, void *qkv);
+void exec_cpu_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
+                                 const void *qkv_gradient, int rows, void *gradient);
+
 void exec_cpu_attention(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
                         void *output, float *log_sum);
 void exec_cpu_attention_input(exec_kernels *kernels, const exec_attention *shape, const void *qkv,

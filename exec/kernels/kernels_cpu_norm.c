@@ -31,13 +31,14 @@ void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *w
     for (int row = 0; row < rows; row++) {
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         float *restrict to = (float *)output + (ptrdiff_t)row * width;
-        const float row_mean = exec_cpu_sum(from, width) / (float)width;
+        const float row_mean = mean == NULL ? 0 : exec_cpu_sum(from, width) / (float)width;
         const float variance = squared_deviations(from, row_mean, width) / (float)width;
         const float row_rstd = 1.0F / sqrtf(variance + variance_floor);
         for (int column = 0; column < width; column++) {
-            to[column] = (from[column] - row_mean) * row_rstd * weights[column] + biases[column];
+            const float bias_here = biases == NULL ? 0 : biases[column];
+            to[column] = (from[column] - row_mean) * row_rstd * weights[column] + bias_here;
         }
-        mean[row] = row_mean;
+        if (mean != NULL) mean[row] = row_mean;
         rstd[row] = row_rstd;
     }
 }
@@ -57,13 +58,13 @@ void exec_cpu_layer_norm_input(exec_kernels *kernels, const void *output_gradien
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         const float *restrict given = (const float *)output_gradient + (ptrdiff_t)row * width;
         float *restrict to = (float *)input_gradient + (ptrdiff_t)row * width;
-        const float row_mean = mean[row];
+        const float row_mean = mean == NULL ? 0 : mean[row];
         const float row_rstd = rstd[row];
         for (int column = 0; column < width; column++) {
             normal[column] = (from[column] - row_mean) * row_rstd;
             scaled[column] = given[column] * weights[column];
         }
-        const float scaled_mean = exec_cpu_sum(scaled, width) / (float)width;
+        const float scaled_mean = mean == NULL ? 0 : exec_cpu_sum(scaled, width) / (float)width;
         const float product_mean = exec_cpu_dot(scaled, normal, width) / (float)width;
         for (int column = 0; column < width; column++) {
             to[column] += row_rstd * (scaled[column] - scaled_mean - normal[column] * product_mean);
@@ -81,10 +82,12 @@ void exec_cpu_layer_norm_weight(exec_kernels *kernels, const void *output_gradie
     for (int row = 0; row < rows; row++) {
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         const float *restrict given = (const float *)output_gradient + (ptrdiff_t)row * width;
-        const float row_mean = mean[row];
+        const float row_mean = mean == NULL ? 0 : mean[row];
         const float row_rstd = rstd[row];
         for (int column = 0; column < width; column++) {
             weights[column] += given[column] * ((from[column] - row_mean) * row_rstd);
+        }
+        for (int column = 0; biases != NULL && column < width; column++) {
             biases[column] += given[column];
         }
     }

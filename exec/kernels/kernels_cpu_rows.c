@@ -36,15 +36,13 @@ void exec_cpu_embed(exec_kernels *kernels, const int *token, const int *position
                     const void *token_table, const void *position_table, int rows, int width,
                     void *output)
 {
-    (void)kernels;
     for (int row = 0; row < rows; row++) {
-        const float *restrict byte = (const float *)token_table + (ptrdiff_t)token[row] * width;
-        const float *restrict place =
-            (const float *)position_table + (ptrdiff_t)position[row] * width;
-        float *restrict to = (float *)output + (ptrdiff_t)row * width;
-        for (int column = 0; column < width; column++) {
-            to[column] = byte[column] + place[column];
-        }
+        const float *of_token = (const float *)token_table + (ptrdiff_t)token[row] * width;
+        float *to = (float *)output + (ptrdiff_t)row * width;
+        memcpy(to, of_token, (size_t)width * sizeof *to);
+        if (position_table == NULL) continue;
+        const float *place = (const float *)position_table + (ptrdiff_t)position[row] * width;
+        exec_cpu_add_floats(kernels, to, place, (size_t)width);
     }
 }
 
@@ -58,6 +56,7 @@ void exec_cpu_embed_weight(exec_kernels *kernels, const void *output_gradient, c
         const float *given = (const float *)output_gradient + (ptrdiff_t)row * width;
         exec_cpu_add_floats(kernels, token_gradient + (ptrdiff_t)token[row] * width, given,
                             (size_t)width);
+        if (position_gradient == NULL) continue;
         exec_cpu_add_floats(kernels, position_gradient + (ptrdiff_t)position[row] * width, given,
                             (size_t)width);
     }

@@ -23,7 +23,7 @@ exec_attention exec_block_attention(const exec_model *model, int sequence_count,
         block_count += (rows + block_rows - 1) / block_rows;
     }
     return (exec_attention){.head_count = model->head_count,
-                            .head_width = model->width / model->head_count,
+                            .head_width = exec_model_head_width(model),
                             .sequence_count = sequence_count,
                             .first_row = first_row,
                             .block_rows = block_rows,
@@ -55,11 +55,43 @@ static exec_linear add_linear(exec_layer *layer, int input_width, int output_wid
                            (const char *const[]){name, bias_name});
 }
 
+/// Of a row's queries, keys and values, heads that are shared once.
+static int compact_width(const exec_model *model)
+{
+    const int shared = model->kv_head_count > 0 ? model->kv_head_count : model->head_count;
+    return (model->head_count + 2 * shared) * exec_model_head_width(model);
+}
+
+static status write_rotation(exec_block *block, error_message *err)
+{
+    exec_layer *layer = &block->layer;
+    const exec_model *model = layer->model;
+    const int half = exec_model_head_width(model) / 2;
+    const size_t count = 2 * (size_t)model->sequence_length * (size_t)half;
+    float *rotation = memory_array(count, sizeof *rotation);
+    for (int position = 0; position < model->sequence_length; position++) {
+        for (int pair = 0; pair < half; pair++) {
+            const double angle = position * pow(model->rotary_base, -(double)pair / (double)half);
+            const size_t at = 2 * ((size_t)position * (size_t)half + (size_t)pair);
+            rotation[at] = (float)cos(angle);
+            rotation[at + 1] = (float)sin(angle);
+        }
+    }
+    status result =
+        exec_buffers_take(layer->buffers, count * sizeof *rotation, &block->rotation, err);
+    if (result == STATUS_OK) {
+        layer->kernels->table->to_device(layer->kernels, block->rotation, rotation,
+                                         count * sizeof *rotation);
+        result = layer->kernels->table->finish(layer->kernels, err);
+    }
+    free(rotation);
+    return result;
+}
+
 /// Deviations keep activations of order 1 at any width; the linears that end on the residual path
 /// are smaller by the square root of how many end there.
 static status describe(exec_layer *layer, error_message *err)
 {
-    (void)err;
     exec_block *block = (exec_block *)layer;
     const exec_model *model = layer->model;
     const int width = model->width;
@@ -68,17 +100,21 @@ static status describe(exec_layer *layer, error_message *err)
     const float residual = sqrtf(2.0F * (float)model->block_count);
     block->norm1 = exec_norm_add(layer, (const char *const[]){"norm1 weight", "norm1 bias"});
     block->query_key_value =
-        add_linear(layer, width, 3 * width, deviation, "query-key-value", "query-key-value bias");
-    block->attention_output = add_linear(layer, width, width, deviation / residual,
-                                         "attention output", "attention output bias");
+        add_linear(layer, width, compact_width(model), deviation, "query-key-value",
+                   model->lacks_query_key_value_bias ? NULL : "query-key-value bias");
+    block->attention_output = add_linear(
+        layer, exec_model_attention_width(model), width, deviation / residual, "attention output",
+        model->lacks_attention_output_bias ? NULL : "attention output bias");
     block->norm2 = exec_norm_add(layer, (const char *const[]){"norm2 weight", "norm2 bias"});
     if (model->mechanism == EXEC_MOE) {
         const int inner = exec_moe_expert_width(&model->moe, hidden);
         block->experts = exec_experts_add(layer, deviation, 0.5F / sqrtf((float)inner) / residual);
     } else {
-        block->up = add_linear(layer, width, hidden, deviation, "up", "up bias");
+        const bool is_plain = model->lacks_mlp_bias;
+        block->up = add_linear(layer, width, exec_block_inner_width(model, hidden), deviation, "up",
+                               is_plain ? NULL : "up bias");
         block->down = add_linear(layer, hidden, width, 0.5F / sqrtf((float)hidden) / residual,
-                                 "down", "down bias");
+                                 "down", is_plain ? NULL : "down bias");
     }
     if (model->mechanism == EXEC_MOD && exec_block_chooses_rows(layer)) {
         const exec_tensor router = {.name = "row router",
@@ -88,7 +124,12 @@ static status describe(exec_layer *layer, error_message *err)
                                     .initial_deviation = deviation};
         block->row_router = exec_layer_add_tensor(layer, &router);
     }
-    return STATUS_OK;
+    return model->rotary_base > 0 ? write_rotation(block, err) : STATUS_OK;
+}
+
+static void undescribe(exec_layer *layer)
+{
+    exec_buffers_give(layer->buffers, ((exec_block *)layer)->rotation);
 }
 
 static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
@@ -132,6 +173,7 @@ static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, int ro
         kept->first_row[sequence] = sequence * model->sequence_length;
     }
     kept->rows.row_count = row_count;
+    kept->rows.row = NULL;
     kept->rows.attention = exec_block_attention(model, sequences, kept->first_row);
     kept->rows.lists = kept->lists;
 }
@@ -215,6 +257,7 @@ const exec_layer_table exec_block_layer = {
     .layer_bytes = sizeof(exec_block),
     .slot_bytes = sizeof(exec_block_slot),
     .describe = describe,
+    .undescribe = undescribe,
     .begin_slot = begin_slot,
     .end_slot = end_slot,
     .let_go = let_go,
@@ -233,13 +276,48 @@ static exec_attention shape_of(const exec_block_rows *rows)
     return shape;
 }
 
+/// How the heads of rows lie before and after they are spread (kernels.h); is_needed: they are not
+/// yet as attention takes them.
+static exec_heads heads_of(const exec_block *block, const exec_block_rows *rows, bool *is_needed)
+{
+    const exec_model *model = block->layer.model;
+    const int shared = model->kv_head_count > 0 ? model->kv_head_count : model->head_count;
+    *is_needed = block->rotation != NULL || shared < model->head_count;
+    return (exec_heads){.head_count = model->head_count,
+                        .kv_head_count = shared,
+                        .head_width = exec_model_head_width(model),
+                        .sequence_length = model->sequence_length,
+                        .row = rows->row,
+                        .rotation = block->rotation};
+}
+
+/// qkv [row_count][3 * attention width] of the norm's output.
+static status project(const exec_block *block, const exec_block_rows *rows, const void *input,
+                      void *qkv, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    bool is_needed;
+    const exec_heads heads = heads_of(block, rows, &is_needed);
+    void *compact = qkv;
+    if (is_needed) {
+        TRY(exec_buffers_take(layer->buffers,
+                              exec_layer_bytes(layer, rows->row_count, compact_width(layer->model)),
+                              &compact, err));
+    }
+    exec_linear_forward(layer, &block->query_key_value, input, rows->row_count, compact);
+    if (!is_needed) return STATUS_OK;
+    layer->kernels->table->spread_heads(layer->kernels, &heads, compact, rows->row_count, qkv);
+    exec_buffers_give(layer->buffers, compact);
+    return STATUS_OK;
+}
+
 status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
                                    const exec_block_rows *rows, void *values, error_message *err)
 {
     const exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
     const int count = rows->row_count;
-    const int width = layer->model->width;
+    const int width = exec_model_attention_width(layer->model);
     exec_holding passing = {0}; // what W needs is not kept of a frozen layer
     exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
     TRY(exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
@@ -254,7 +332,7 @@ status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
     TRY(exec_holding_take(layer->is_frozen ? &half->until_input : &half->until_weight,
                           layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
                           err));
-    exec_linear_forward(layer, &block->query_key_value, half->norm.output, count, half->inner);
+    TRY(project(block, rows, half->norm.output, half->inner, err));
     if (rows->lists != NULL) {
         TRY(exec_block_lists_choose(layer, &rows->attention, half->inner, count, rows->lists, err));
     }
@@ -272,18 +350,32 @@ status exec_attention_half_backward_input(exec_block *block, exec_half_slot *hal
     const exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
     const int count = rows->row_count;
-    const int width = layer->model->width;
+    const int width = exec_model_attention_width(layer->model);
+    const int model_width = layer->model->width;
     exec_holding scratch = {0};
+    bool is_needed;
+    const exec_heads heads = heads_of(block, rows, &is_needed);
     void *dout; // gradient of attention's output, then of the norm's
+    void *dqkv; // of queries, keys and values as attention takes them
     TRY(exec_half_keep_gradient(block, half, count, gradient, err));
-    TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, width), &dout,
-                          err));
+    TRY(exec_holding_take(&scratch, layer->buffers,
+                          exec_layer_bytes(layer, count, width > model_width ? width : model_width),
+                          &dout, err));
     TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, count, 3 * width), &half->inner_gradient, err));
+                          exec_layer_bytes(layer, count, compact_width(layer->model)),
+                          &half->inner_gradient, err));
+    dqkv = half->inner_gradient;
+    if (is_needed) {
+        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, 3 * width),
+                              &dqkv, err));
+    }
     exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
     const exec_attention shape = shape_of(rows);
     kernels->table->attention_input(kernels, &shape, half->inner, half->outer, half->log_sum, dout,
-                                    half->inner_gradient);
+                                    dqkv);
+    if (is_needed) {
+        kernels->table->spread_heads_input(kernels, &heads, dqkv, count, half->inner_gradient);
+    }
     exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, dout);
     TRY(exec_norm_backward_input(layer, &block->norm1, dout, &half->norm, &half->until_weight,
                                  layer->passes_no_gradient ? NULL : gradient, err));
@@ -304,21 +396,51 @@ void exec_attention_half_backward_weight(exec_block *block, exec_half_slot *half
     exec_holding_give(&half->until_weight, layer->buffers);
 }
 
+int exec_block_inner_width(const exec_model *model, int hidden_width)
+{
+    return model->is_gated ? 2 * hidden_width : hidden_width;
+}
+
+void exec_half_activate(const exec_layer *layer, const void *inner, int rows, int hidden_width,
+                        void *outer)
+{
+    exec_kernels *kernels = layer->kernels;
+    if (layer->model->is_gated) {
+        kernels->table->swiglu(kernels, inner, rows, hidden_width, outer);
+    } else {
+        kernels->table->gelu(kernels, inner, outer, (size_t)rows * (size_t)hidden_width);
+    }
+}
+
+void exec_half_activate_input(const exec_layer *layer, const void *inner, int rows,
+                              int hidden_width, const void *outer_gradient, void *inner_gradient)
+{
+    exec_kernels *kernels = layer->kernels;
+    if (layer->model->is_gated) {
+        kernels->table->swiglu_input(kernels, inner, outer_gradient, rows, hidden_width,
+                                     inner_gradient);
+    } else {
+        kernels->table->gelu_input(kernels, inner, inner_gradient,
+                                   (size_t)rows * (size_t)hidden_width);
+    }
+}
+
 status exec_mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
                              error_message *err)
 {
     const exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
     const int hidden = exec_model_hidden_width(layer->model);
-    const size_t bytes = exec_layer_bytes(layer, row_count, hidden);
+    const int inner = exec_block_inner_width(layer->model, hidden);
     exec_holding passing = {0}; // what W needs is not kept of a frozen layer
     exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
     TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
                           for_weight, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers, bytes, &half->inner, err));
-    TRY(exec_holding_take(for_weight, layer->buffers, bytes, &half->outer, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          exec_layer_bytes(layer, row_count, inner), &half->inner, err));
+    TRY(exec_holding_take(for_weight, layer->buffers, exec_layer_bytes(layer, row_count, hidden),
+                          &half->outer, err));
     exec_linear_forward(layer, &block->up, half->norm.output, row_count, half->inner);
-    kernels->table->gelu(kernels, half->inner, half->outer, (size_t)row_count * (size_t)hidden);
+    exec_half_activate(layer, half->inner, row_count, hidden, half->outer);
     exec_linear_forward_add(layer, &block->down, half->outer, row_count, values);
     exec_holding_give(&passing, layer->buffers);
     return STATUS_OK;
@@ -328,20 +450,25 @@ status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, voi
                                     error_message *err)
 {
     const exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
     const int rows = half->norm.row_count;
     const int hidden = exec_model_hidden_width(layer->model);
+    const int inner = exec_block_inner_width(layer->model, hidden);
     exec_holding scratch = {0};
     void *norm_gradient;
+    void *outer_gradient;
     TRY(exec_half_keep_gradient(block, half, rows, gradient, err));
     TRY(exec_holding_take(&scratch, layer->buffers,
                           exec_layer_bytes(layer, rows, layer->model->width), &norm_gradient, err));
     TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, rows, hidden), &half->inner_gradient, err));
-    exec_linear_backward_input(layer, &block->down, half->output_gradient, rows,
-                               half->inner_gradient);
-    kernels->table->gelu_input(kernels, half->inner, half->inner_gradient,
-                               (size_t)rows * (size_t)hidden);
+                          exec_layer_bytes(layer, rows, inner), &half->inner_gradient, err));
+    outer_gradient = half->inner_gradient;
+    if (layer->model->is_gated) {
+        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, rows, hidden),
+                              &outer_gradient, err));
+    }
+    exec_linear_backward_input(layer, &block->down, half->output_gradient, rows, outer_gradient);
+    exec_half_activate_input(layer, half->inner, rows, hidden, outer_gradient,
+                             half->inner_gradient);
     exec_linear_backward_input(layer, &block->up, half->inner_gradient, rows, norm_gradient);
     TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
                                  &half->until_weight, gradient, err));

@@ -31,10 +31,11 @@ typedef struct exec_half_slot {
     exec_holding until_input, until_weight;
     exec_norm_slot norm;
     void *output_gradient; // [row_count][width] B to W: of the half's output
-    /// Attention: query-key-value [row_count][3 * width] and attention's output [row_count][width];
-    /// MLP: before and after GELU, [row_count][hidden_width] both. inner F to B, outer F to W.
+    /// Attention: queries, keys and values of all heads [row_count][3 * attention width] and its
+    /// output [row_count][attention width]; MLP: before the activation [row_count]
+    /// [exec_block_inner_width] and after it [row_count][hidden_width]. inner F to B, outer F to W.
     void *inner, *outer;
-    void *inner_gradient; // B to W: of inner
+    void *inner_gradient; // B to W: of what the first linear made
     float *log_sum;       // attention only, [row_count][head_count] F to B
 } exec_half_slot;
 
@@ -53,11 +54,13 @@ typedef struct exec_block {
     exec_linear up, down; // not with experts
     exec_experts experts; // mixture of experts only
     size_t row_router;    // mixture of depths only: offset of [width]
+    void *rotation;       // of exec_heads; NULL where positions are learned
 } exec_block;
 
 /// The sequences of a block's rows, and the shape of attention over them.
 typedef struct exec_block_rows {
     int row_count;
+    const int *row; // [row_count] device memory: of the microbatch; NULL: all of them
     exec_attention attention;
     struct exec_block_lists *lists; // of key blocks, chosen in F; NULL: dense causal attention
 } exec_block_rows;
@@ -95,6 +98,18 @@ status exec_mlp_half_forward(exec_block *block, exec_half_slot *half, int row_co
 status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
                                     error_message *err);
 void exec_mlp_half_backward_weight(exec_block *block, exec_half_slot *half);
+
+/// Numbers that go into the activation for each that leaves it, times hidden_width.
+int exec_block_inner_width(const exec_model *model, int hidden_width);
+
+/// outer [rows][hidden_width] = the activation of inner.
+void exec_half_activate(const exec_layer *layer, const void *inner, int rows, int hidden_width,
+                        void *outer);
+
+/// @param outer_gradient [rows][hidden_width]; without gates it must be inner_gradient
+/// @param inner_gradient [rows][exec_block_inner_width] out
+void exec_half_activate_input(const exec_layer *layer, const void *inner, int rows,
+                              int hidden_width, const void *outer_gradient, void *inner_gradient);
 
 /// Copies the gradient of the half's output into half->output_gradient for W; of a frozen layer
 /// that is the gradient itself.

@@ -97,6 +97,7 @@ static status upload_choice(exec_layer *layer, exec_block_slot *slot, error_mess
         exec_block_attention(layer->model, rows->choice.sequence_count, rows->choice.first_row);
     TRY(exec_holding_upload(holding, layer->buffers, rows->choice.row,
                             (size_t)rows->chosen_count * sizeof(int), &rows->device_row, err));
+    slot->rows.row = rows->device_row;
     TRY(exec_holding_upload(holding, layer->buffers, rows->first_chosen, all * sizeof(int),
                             &rows->device_first_chosen, err));
     return exec_holding_upload(holding, layer->buffers, rows->number, all * sizeof(int),

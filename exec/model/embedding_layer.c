@@ -7,7 +7,8 @@
 typedef struct embedding {
     exec_layer layer; // first member
     size_t token_table, position_table;
-    void *position; // [row_count] int, device memory: of each row in its sequence
+    void *position; // [row_count] int, device memory: of each row in its sequence; NULL: without
+                    // a table
 } embedding;
 
 typedef struct embedding_slot {
@@ -47,6 +48,7 @@ static status describe(exec_layer *layer, error_message *err)
                                                     .columns = model->width,
                                                     .decays = true,
                                                     .initial_deviation = deviation});
+    if (model->rotary_base > 0) return STATUS_OK;
     self->position_table =
         exec_layer_add_tensor(layer, &(exec_tensor){.name = "positions",
                                                     .rows = model->sequence_length,
@@ -70,13 +72,14 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
 {
     (void)err;
     const embedding *self = (const embedding *)layer;
+    const bool has_table = self->position != NULL;
     embedding_slot *kept = (embedding_slot *)slot;
     kept->row_count = flow->row_count;
     kept->token = flow->token;
     layer->kernels->table->embed(layer->kernels, flow->token, self->position,
                                  exec_layer_weights(layer, self->token_table),
-                                 exec_layer_weights(layer, self->position_table), flow->row_count,
-                                 layer->model->width, flow->values);
+                                 has_table ? exec_layer_weights(layer, self->position_table) : NULL,
+                                 flow->row_count, layer->model->width, flow->values);
     return STATUS_OK;
 }
 
@@ -94,12 +97,13 @@ static status backward_weight(exec_layer *layer, exec_slot *slot, error_message 
 {
     (void)err;
     const embedding *self = (const embedding *)layer;
+    const bool has_table = self->position != NULL;
     embedding_slot *kept = (embedding_slot *)slot;
-    layer->kernels->table->embed_weight(layer->kernels, kept->output_gradient, kept->token,
-                                        self->position, kept->row_count, layer->model->width,
-                                        layer->model->vocabulary, layer->model->sequence_length,
-                                        exec_layer_gradient(layer, self->token_table),
-                                        exec_layer_gradient(layer, self->position_table));
+    layer->kernels->table->embed_weight(
+        layer->kernels, kept->output_gradient, kept->token, self->position, kept->row_count,
+        layer->model->width, layer->model->vocabulary, layer->model->sequence_length,
+        exec_layer_gradient(layer, self->token_table),
+        has_table ? exec_layer_gradient(layer, self->position_table) : NULL);
     let_go(layer, slot);
     return STATUS_OK;
 }

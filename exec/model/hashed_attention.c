@@ -32,7 +32,7 @@ static int sequence_blocks(const exec_model *model)
 /// The same directions for queries and keys.
 static void draw_directions(const exec_layer *layer, float *directions)
 {
-    const int width = layer->model->width;
+    const int width = exec_model_attention_width(layer->model);
     const int bits = bits_of(layer);
     rng random = rng_init(layer->model->seed, projection_purpose + (uint64_t)layer->index);
     for (int row = 0; row < width; row++) {
@@ -48,7 +48,8 @@ static status put_directions(const exec_layer *layer, hashed_attention *hashed, 
 {
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
-    const size_t count = 6 * (size_t)layer->model->width * (size_t)bits_of(layer);
+    const size_t count =
+        6 * (size_t)exec_model_attention_width(layer->model) * (size_t)bits_of(layer);
     TRY(table->allocate(kernels, count * (size_t)table->value_bytes, &hashed->directions, err));
     float *drawn = memory_array(count, sizeof *drawn);
     void *floats = NULL;
@@ -120,7 +121,7 @@ static status project(const exec_layer *layer, const void *qkv, int row_count, e
     exec_kernels *kernels = layer->kernels;
     const exec_matmul shape = {.rows = row_count,
                                .columns = 2 * bits_of(layer),
-                               .inner = 3 * layer->model->width,
+                               .inner = 3 * exec_model_attention_width(layer->model),
                                .is_float = true};
     const size_t bytes = (size_t)shape.rows * (size_t)shape.columns * sizeof(float);
     void *projection;

@@ -98,10 +98,11 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
 exec_norm exec_norm_add(exec_layer *layer, const char *const names[2])
 {
     const int width = layer->model->width;
-    exec_norm norm = {.width = width};
+    exec_norm norm = {.width = width, .is_rms = layer->model->has_rms_norm};
     norm.weight = exec_layer_add_tensor(
         layer,
         &(exec_tensor){.name = names[0], .rows = 1, .columns = width, .initial_value = 1.0F});
+    if (norm.is_rms) return norm;
     norm.bias =
         exec_layer_add_tensor(layer, &(exec_tensor){.name = names[1], .rows = 1, .columns = width});
     return norm;
@@ -119,12 +120,12 @@ status exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const v
     TRY(exec_holding_take(until_input, layer->buffers, 2 * (size_t)rows * sizeof(float), &moments,
                           err));
     TRY(exec_holding_take(until_weight, layer->buffers, bytes, &slot->output, err));
-    slot->mean = moments;
-    slot->rstd = slot->mean + rows;
+    slot->rstd = moments;
+    slot->mean = norm->is_rms ? NULL : slot->rstd + rows;
     kernels->table->copy(kernels, slot->input, values, bytes);
     kernels->table->layer_norm(kernels, slot->input, exec_layer_weights(layer, norm->weight),
-                               exec_layer_weights(layer, norm->bias), rows, norm->width,
-                               slot->output, slot->mean, slot->rstd);
+                               norm->is_rms ? NULL : exec_layer_weights(layer, norm->bias), rows,
+                               norm->width, slot->output, slot->mean, slot->rstd);
     return STATUS_OK;
 }
 
@@ -139,9 +140,10 @@ status exec_norm_backward_input(const exec_layer *layer, const exec_norm *norm,
         TRY(exec_holding_take(until_weight, layer->buffers, 2 * width * sizeof(float), &sums, err));
         slot->parameter_gradient = sums;
         kernels->table->clear(kernels, sums, 2 * width * sizeof(float));
-        kernels->table->layer_norm_weight(
-            kernels, output_gradient, slot->input, slot->mean, slot->rstd, slot->row_count,
-            norm->width, slot->parameter_gradient, slot->parameter_gradient + width);
+        kernels->table->layer_norm_weight(kernels, output_gradient, slot->input, slot->mean,
+                                          slot->rstd, slot->row_count, norm->width,
+                                          slot->parameter_gradient,
+                                          norm->is_rms ? NULL : slot->parameter_gradient + width);
     }
     if (gradient != NULL) {
         kernels->table->layer_norm_input(kernels, output_gradient, slot->input,
@@ -158,6 +160,7 @@ void exec_norm_backward_weight(const exec_layer *layer, const exec_norm *norm,
     const size_t width = (size_t)norm->width;
     kernels->table->add_floats(kernels, exec_layer_gradient(layer, norm->weight),
                                slot->parameter_gradient, width);
+    if (norm->is_rms) return;
     kernels->table->add_floats(kernels, exec_layer_gradient(layer, norm->bias),
                                slot->parameter_gradient + width, width);
 }

@@ -38,6 +38,7 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
 
 typedef struct exec_norm {
     int width;
+    bool is_rms;         // has no bias, and means are 0: NULL in slots
     size_t weight, bias; // offsets in the layer's parameters
 } exec_norm;
 

@@ -8,6 +8,7 @@ const char *const exec_mechanism_names[EXEC_MECHANISM_COUNT] = {
 enum {
     BLOCK_MAX = 4096,
     WIDTH_MAX = 16384,
+    HEAD_WIDTH_MAX = 1024,
     HIDDEN_WIDTH_MAX = 65536,
     VOCABULARY_MAX = 1 << 20,
     SEQUENCE_MAX = 1 << 16,
@@ -53,15 +54,35 @@ static status check_number(const char *name, float value, double limit, error_me
     return error_set(err, STATUS_INVALID, "%s %g is outside [0, %g)", name, (double)value, limit);
 }
 
+static status check_heads(const exec_model *model, error_message *err)
+{
+    const int head_width = exec_model_head_width(model);
+    TRY(check_count("head_width", model->head_width, 0, HEAD_WIDTH_MAX, err));
+    TRY(check_count("kv_head_count", model->kv_head_count, 0, model->head_count, err));
+    if (model->head_width == 0 && model->width % model->head_count != 0) {
+        return error_set(err, STATUS_INVALID, "head_count %d does not divide width %d",
+                         model->head_count, model->width);
+    }
+    if (model->kv_head_count > 0 && model->head_count % model->kv_head_count != 0) {
+        return error_set(err, STATUS_INVALID, "kv_head_count %d does not divide head_count %d",
+                         model->kv_head_count, model->head_count);
+    }
+    if (model->rotary_base == 0) return STATUS_OK;
+    if (head_width % 2 != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "heads of %d numbers: rotary positions need an even "
+                         "number",
+                         head_width);
+    }
+    return check_number("rotary_base", (float)model->rotary_base, 1e12, err);
+}
+
 static status check_sizes(const exec_model *model, error_message *err)
 {
     TRY(check_count("block_count", model->block_count, 1, BLOCK_MAX, err));
     TRY(check_count("width", model->width, 1, WIDTH_MAX, err));
     TRY(check_count("head_count", model->head_count, 1, model->width, err));
-    if (model->width % model->head_count != 0) {
-        return error_set(err, STATUS_INVALID, "head_count %d does not divide width %d",
-                         model->head_count, model->width);
-    }
+    TRY(check_heads(model, err));
     TRY(check_count("hidden_width", model->hidden_width, 0, HIDDEN_WIDTH_MAX, err));
     TRY(check_count("vocabulary", model->vocabulary, 2, VOCABULARY_MAX, err));
     TRY(check_count("sequence_length", model->sequence_length, 1, SEQUENCE_MAX, err));
@@ -112,6 +133,16 @@ status exec_model_check(const exec_model *model, error_message *err)
 int exec_model_layer_count(const exec_model *model)
 {
     return model->block_count + 2;
+}
+
+int exec_model_head_width(const exec_model *model)
+{
+    return model->head_width > 0 ? model->head_width : model->width / model->head_count;
+}
+
+int exec_model_attention_width(const exec_model *model)
+{
+    return model->head_count * exec_model_head_width(model);
 }
 
 int exec_model_hidden_width(const exec_model *model)

@@ -1,8 +1,9 @@
 /// The model that a training run trains, and how: a byte-level transformer language model.
 ///
 /// Layer 0 is the embedding, layers 1 to block_count are the blocks, layer block_count + 1 is the
-/// head: final LayerNorm, logits, loss. Blocks are pre-norm: x += attention(norm1(x)), then
-/// x += mlp(norm2(x)).
+/// head: final norm, logits, loss. Blocks are pre-norm: x += attention(norm1(x)), then
+/// x += mlp(norm2(x)). What they are made of is GPT-2's unless the members that begin with
+/// kv_head_count say otherwise; with all of them it is Llama's.
 #pragma once
 
 #include "base/status.h"
@@ -12,6 +13,7 @@
 #include "exec/mechanism/routing.h"
 #include "exec/mechanism/row_choice.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// What changes the model while it trains; at most one.
@@ -33,12 +35,19 @@ extern const char *const exec_mechanism_names[EXEC_MECHANISM_COUNT];
 typedef struct exec_model {
     int block_count;
     int width;
-    int head_count;      // divides width
+    int head_count;
+    int head_width;      // 0: width / head_count, which then divides it
     int hidden_width;    // of the MLP; 0: 4 * width
     int vocabulary;      // 256: bytes
     int sequence_length; // tokens
     int microbatch_size; // sequences
-    uint64_t seed;       // of parameters, data and mechanisms
+    int kv_head_count;   // of keys and values, divides head_count; 0: head_count
+    double rotary_base;  // rotary positions with angles position * rotary_base^(-2 i / head_width);
+                         // 0: learned ones, added to the embedding
+    bool has_rms_norm;   // RMSNorm; else LayerNorm
+    bool is_gated;       // SwiGLU; else GELU
+    bool lacks_query_key_value_bias, lacks_attention_output_bias, lacks_mlp_bias;
+    uint64_t seed; // of parameters, data and mechanisms
     float learning_rate, beta1, beta2, epsilon;
     float weight_decay; // of matrices; norms and biases do not decay
     float clip_norm;    // the gradient's norm is scaled down to it; 0: never
@@ -61,7 +70,9 @@ status exec_model_check(const exec_model *model, error_message *err);
 /// block_count + 2.
 int exec_model_layer_count(const exec_model *model);
 
-/// Of the MLP, as computed with.
+/// Of a head, of all heads that ask, and of the MLP, as computed with.
+int exec_model_head_width(const exec_model *model);
+int exec_model_attention_width(const exec_model *model);
 int exec_model_hidden_width(const exec_model *model);
 
 /// Tokens of a microbatch.

@@ -28,6 +28,8 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
     const int count = options_of(layer)->expert_count;
     const int inner_width =
         exec_moe_expert_width(options_of(layer), exec_model_hidden_width(layer->model));
+    const int up_width = exec_block_inner_width(layer->model, inner_width);
+    const bool has_bias = !layer->model->lacks_mlp_bias;
     const exec_tensor router = {.name = "router",
                                 .rows = width,
                                 .columns = count,
@@ -35,7 +37,7 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
                                 .initial_deviation = up_deviation};
     const exec_tensor up = {.name = "experts up",
                             .rows = count * width,
-                            .columns = inner_width,
+                            .columns = up_width,
                             .decays = true,
                             .initial_deviation = up_deviation};
     const exec_tensor down = {.name = "experts down",
@@ -43,20 +45,19 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
                               .columns = width,
                               .decays = true,
                               .initial_deviation = down_deviation};
-    const exec_tensor up_bias = {
-        .name = "experts up bias", .rows = 1, .columns = count * inner_width};
+    const exec_tensor up_bias = {.name = "experts up bias", .rows = 1, .columns = count * up_width};
     const exec_tensor down_bias = {
         .name = "experts down bias", .rows = 1, .columns = count * width};
     exec_experts experts = {
         .expert_count = count,
         .router = exec_layer_add_tensor(layer, &router),
-        .up = {.input_width = width, .output_width = inner_width, .has_bias = true},
-        .down = {.input_width = inner_width, .output_width = width, .has_bias = true},
+        .up = {.input_width = width, .output_width = up_width, .has_bias = has_bias},
+        .down = {.input_width = inner_width, .output_width = width, .has_bias = has_bias},
     };
     experts.up.weight = exec_layer_add_tensor(layer, &up);
-    experts.up.bias = exec_layer_add_tensor(layer, &up_bias);
+    if (has_bias) experts.up.bias = exec_layer_add_tensor(layer, &up_bias);
     experts.down.weight = exec_layer_add_tensor(layer, &down);
-    experts.down.bias = exec_layer_add_tensor(layer, &down_bias);
+    if (has_bias) experts.down.bias = exec_layer_add_tensor(layer, &down_bias);
     return experts;
 }
 
@@ -90,7 +91,7 @@ static exec_linear linear_of(const exec_linear *first, int expert)
 {
     exec_linear linear = *first;
     linear.weight += (size_t)expert * (size_t)first->input_width * (size_t)first->output_width;
-    linear.bias += (size_t)expert * (size_t)first->output_width;
+    linear.bias += (size_t)expert * (size_t)first->output_width; // unused where there is none
     return linear;
 }
 
@@ -139,21 +140,20 @@ static status upload(exec_layer *layer, exec_holding *holding, exec_moe_slot *sl
                                entries * sizeof(float), &slot->place_weight, err);
 }
 
-/// Has every expert work on its rows: all up, GELU, all down.
+/// Has every expert work on its rows: all up, the activation, all down.
 static void run_experts(exec_block *block, const exec_half_slot *half, exec_moe_slot *slot)
 {
     exec_layer *layer = &block->layer;
     const exec_routing *routing = &slot->routing;
     const int width = layer->model->width;
-    const int inner_width = block->experts.up.output_width;
+    const int inner_width = block->experts.down.input_width;
     for (int expert = 0; expert < routing->expert_count; expert++) {
         const exec_linear up = linear_of(&block->experts.up, expert);
         exec_linear_forward(layer, &up, rows_of(layer, routing, expert, slot->input, width),
                             exec_routing_count(routing, expert),
-                            rows_of(layer, routing, expert, half->inner, inner_width));
+                            rows_of(layer, routing, expert, half->inner, up.output_width));
     }
-    layer->kernels->table->gelu(layer->kernels, half->inner, half->outer,
-                                (size_t)routing->entry_count * (size_t)inner_width);
+    exec_half_activate(layer, half->inner, routing->entry_count, inner_width, half->outer);
     for (int expert = 0; expert < routing->expert_count; expert++) {
         const exec_linear down = linear_of(&block->experts.down, expert);
         exec_linear_forward(layer, &down, rows_of(layer, routing, expert, half->outer, inner_width),
@@ -169,16 +169,17 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
     const int width = layer->model->width;
-    const int inner_width = block->experts.up.output_width;
+    const int inner_width = block->experts.down.input_width;
     TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
                           &half->until_weight, err));
     TRY(route(block, half->norm.output, row_count, slot, err));
     TRY(upload(layer, &half->until_weight, slot, err));
     const int entries = slot->routing.entry_count;
+    const size_t up_bytes = exec_layer_bytes(layer, entries, block->experts.up.output_width);
     const size_t inner_bytes = exec_layer_bytes(layer, entries, inner_width);
     const size_t bytes = exec_layer_bytes(layer, entries, width);
     TRY(exec_holding_take(&half->until_weight, layer->buffers, bytes, &slot->input, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers, inner_bytes, &half->inner, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers, up_bytes, &half->inner, err));
     TRY(exec_holding_take(&half->until_weight, layer->buffers, inner_bytes, &half->outer, err));
     TRY(exec_holding_take(&half->until_input, layer->buffers, bytes, &slot->output, err));
     table->gather_rows(kernels, half->norm.output, slot->row, entries, width, slot->input);
@@ -213,29 +214,30 @@ static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_
     return STATUS_OK;
 }
 
-/// Back through down, GELU and up of every expert.
+/// Back through down, the activation and up of every expert.
 ///
+/// @param outer_gradient [entry_count][expert width] scratch, as exec_half_activate_input takes it
 /// @param input_gradient [entry_count][width] out
 static void backward_experts(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
-                             void *input_gradient)
+                             void *outer_gradient, void *input_gradient)
 {
     exec_layer *layer = &block->layer;
     const exec_routing *routing = &slot->routing;
     const int width = layer->model->width;
-    const int inner_width = block->experts.up.output_width;
+    const int inner_width = block->experts.down.input_width;
     for (int expert = 0; expert < routing->expert_count; expert++) {
         const exec_linear down = linear_of(&block->experts.down, expert);
-        exec_linear_backward_input(
-            layer, &down, rows_of(layer, routing, expert, slot->output_gradient, width),
-            exec_routing_count(routing, expert),
-            rows_of(layer, routing, expert, half->inner_gradient, inner_width));
+        exec_linear_backward_input(layer, &down,
+                                   rows_of(layer, routing, expert, slot->output_gradient, width),
+                                   exec_routing_count(routing, expert),
+                                   rows_of(layer, routing, expert, outer_gradient, inner_width));
     }
-    layer->kernels->table->gelu_input(layer->kernels, half->inner, half->inner_gradient,
-                                      (size_t)routing->entry_count * (size_t)inner_width);
+    exec_half_activate_input(layer, half->inner, routing->entry_count, inner_width, outer_gradient,
+                             half->inner_gradient);
     for (int expert = 0; expert < routing->expert_count; expert++) {
         const exec_linear up = linear_of(&block->experts.up, expert);
         exec_linear_backward_input(
-            layer, &up, rows_of(layer, routing, expert, half->inner_gradient, inner_width),
+            layer, &up, rows_of(layer, routing, expert, half->inner_gradient, up.output_width),
             exec_routing_count(routing, expert),
             rows_of(layer, routing, expert, input_gradient, width));
     }
@@ -276,11 +278,17 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
     TRY(exec_holding_take(&half->until_input, layer->buffers,
                           exec_layer_bytes(layer, slot->routing.row_count, width), &norm_gradient,
                           err));
+    void *outer_gradient = half->inner_gradient;
+    if (layer->model->is_gated) {
+        TRY(exec_holding_take(&half->until_input, layer->buffers,
+                              exec_layer_bytes(layer, entries, block->experts.down.input_width),
+                              &outer_gradient, err));
+    }
     kernels->table->gather_rows(kernels, gradient, slot->row, entries, width,
                                 slot->output_gradient);
     kernels->table->scale_rows(kernels, slot->output_gradient, slot->place_weight, entries, width,
                                slot->output_gradient);
-    backward_experts(block, half, slot, input_gradient);
+    backward_experts(block, half, slot, outer_gradient, input_gradient);
     gather_input_gradient(block, slot, input_gradient, norm_gradient);
     TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
                                  &half->until_weight, gradient, err));
@@ -293,7 +301,7 @@ void exec_moe_half_backward_weight(exec_block *block, exec_half_slot *half, exec
     exec_layer *layer = &block->layer;
     const exec_routing *routing = &slot->routing;
     const int width = layer->model->width;
-    const int inner_width = block->experts.up.output_width;
+    const int inner_width = block->experts.down.input_width;
     const exec_matmul router = {.rows = width,
                                 .columns = routing->expert_count,
                                 .inner = routing->row_count,
@@ -311,7 +319,7 @@ void exec_moe_half_backward_weight(exec_block *block, exec_half_slot *half, exec
             rows_of(layer, routing, expert, slot->output_gradient, width), rows);
         exec_linear_backward_weight(
             layer, &up, rows_of(layer, routing, expert, slot->input, width),
-            rows_of(layer, routing, expert, half->inner_gradient, inner_width), rows);
+            rows_of(layer, routing, expert, half->inner_gradient, up.output_width), rows);
     }
     exec_norm_backward_weight(layer, &block->norm2, &half->norm);
     exec_holding_give(&half->until_weight, layer->buffers);

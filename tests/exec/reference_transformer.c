@@ -54,11 +54,13 @@ typedef struct tensor {
     double *gradient;
 } tensor;
 
+/// Nothing where the layer has no such bias.
 static tensor find(reference_layer *layer, const char *name)
 {
     int index = 0;
     while (strcmp(layer->tensors[index].name, name) != 0) {
         index++;
+        if (index == layer->tensor_count && strstr(name, "bias") != NULL) return (tensor){0};
         assert(index < layer->tensor_count);
     }
     const size_t offset = layer->tensors[index].offset;
@@ -96,13 +98,13 @@ static void linear_gradient(const double *x, int rows, int in, tensor w, tensor 
     }
 }
 
-/// The row as LayerNorm sees it.
+/// The row as LayerNorm sees it, or RMSNorm.
 /// @return 1 / deviation
-static double normalise(const double *x, int width, double *normal)
+static double normalise(const double *x, int width, bool is_rms, double *normal)
 {
     double mean = 0, variance = 0;
     for (int column = 0; column < width; column++) {
-        mean += x[column] / width;
+        mean += is_rms ? 0 : x[column] / width;
     }
     for (int column = 0; column < width; column++) {
         variance += (x[column] - mean) * (x[column] - mean) / width;
@@ -118,9 +120,10 @@ static void norm(const double *x, int rows, int width, tensor weight, tensor bia
 {
     for (int row = 0; row < rows; row++) {
         double *out = y + row * width;
-        normalise(x + row * width, width, out);
+        normalise(x + row * width, width, bias.value == NULL, out);
         for (int column = 0; column < width; column++) {
-            out[column] = out[column] * weight.value[column] + bias.value[column];
+            const double shift = bias.value == NULL ? 0 : bias.value[column];
+            out[column] = out[column] * weight.value[column] + shift;
         }
     }
 }
@@ -132,7 +135,7 @@ static void norm_gradient(const double *x, int rows, int width, tensor weight, t
     double *normal = zeros((size_t)width);
     for (int row = 0; row < rows; row++) {
         const double *given = dy + row * width;
-        const double inverse = normalise(x + row * width, width, normal);
+        const double inverse = normalise(x + row * width, width, false, normal);
         double mean = 0, product = 0;
         for (int column = 0; column < width; column++) {
             mean += given[column] * weight.value[column] / width;
@@ -164,7 +167,8 @@ static double gelu_slope(double x)
 static void attend(const exec_model *model, const double *qkv, int first, int head, double *out,
                    const double *dout, double *dqkv)
 {
-    const int width = model->width, head_width = width / model->head_count;
+    const int width = exec_model_attention_width(model);
+    const int head_width = exec_model_head_width(model);
     const int query = head * head_width, key = width + query, value = 2 * width + query;
     double *probability = zeros((size_t)model->sequence_length);
     double *given = zeros((size_t)model->sequence_length);
@@ -216,6 +220,31 @@ static void attention(const exec_model *model, const double *qkv, double *out, c
     }
 }
 
+/// Heads [head_count + 2 * kv_head_count] of a row as attention takes them, [3 * head_count]:
+/// queries and keys of a rotary model are multiplied, as complex numbers (element i, element
+/// i + head_width / 2), by exp(i angle).
+static void spread(const exec_model *model, int position, const double *compact, double *qkv)
+{
+    const int heads = model->head_count, width = exec_model_head_width(model);
+    const int shared = model->kv_head_count > 0 ? model->kv_head_count : heads;
+    for (int head = 0; head < 3 * heads; head++) {
+        const int kind = head / heads;
+        const int from =
+            kind == 0 ? head : heads + (kind - 1) * shared + head % heads * shared / heads;
+        for (int element = 0; element < width; element++) {
+            const int pair = element % (width / 2);
+            const double angle = model->rotary_base == 0 || kind == 2
+                                     ? 0
+                                     : position / pow(model->rotary_base, 2.0 * pair / width);
+            const double real = compact[from * width + pair];
+            const double imaginary = compact[from * width + pair + width / 2];
+            const double turned = element < width / 2 ? real * cos(angle) - imaginary * sin(angle)
+                                                      : real * sin(angle) + imaginary * cos(angle);
+            qkv[head * width + element] = angle == 0 ? compact[from * width + element] : turned;
+        }
+    }
+}
+
 /// What one block computes on its way, [rows][...].
 typedef struct passage {
     double *input, *normed1, *qkv, *attended, *middle, *normed2, *hidden, *activated, *output;
@@ -225,9 +254,10 @@ static passage passage_create(const exec_model *model)
 {
     const size_t rows = (size_t)exec_model_row_count(model), width = (size_t)model->width;
     const size_t hidden = (size_t)exec_model_hidden_width(model);
-    return (passage){zeros(rows * width),  zeros(rows * width),  zeros(rows * 3 * width),
-                     zeros(rows * width),  zeros(rows * width),  zeros(rows * width),
-                     zeros(rows * hidden), zeros(rows * hidden), zeros(rows * width)};
+    const size_t heads = (size_t)exec_model_attention_width(model);
+    return (passage){zeros(rows * width),      zeros(rows * width),  zeros(rows * 3 * heads),
+                     zeros(rows * heads),      zeros(rows * width),  zeros(rows * width),
+                     zeros(rows * 2 * hidden), zeros(rows * hidden), zeros(rows * width)};
 }
 
 static void passage_destroy(passage *of)
@@ -245,17 +275,29 @@ static void block_forward(const exec_model *model, reference_layer *layer, passa
     const int hidden = exec_model_hidden_width(model);
     norm(at->input, rows, width, find(layer, "norm1 weight"), find(layer, "norm1 bias"),
          at->normed1);
+    const int heads = exec_model_attention_width(model);
+    const int shared = model->kv_head_count > 0 ? model->kv_head_count : model->head_count;
+    const int compact_width = (model->head_count + 2 * shared) * exec_model_head_width(model);
+    double *compact = zeros((size_t)(rows * compact_width));
     linear(at->normed1, rows, width, find(layer, "query-key-value"),
-           find(layer, "query-key-value bias"), 3 * width, at->qkv);
+           find(layer, "query-key-value bias"), compact_width, compact);
+    for (int row = 0; row < rows; row++) {
+        spread(model, row % model->sequence_length, compact + row * compact_width,
+               at->qkv + row * 3 * heads);
+    }
+    free(compact);
     attention(model, at->qkv, at->attended, NULL, NULL);
     memcpy(at->middle, at->input, (size_t)(rows * width) * sizeof(double));
-    linear(at->attended, rows, width, find(layer, "attention output"),
+    linear(at->attended, rows, heads, find(layer, "attention output"),
            find(layer, "attention output bias"), width, at->middle);
     norm(at->middle, rows, width, find(layer, "norm2 weight"), find(layer, "norm2 bias"),
          at->normed2);
-    linear(at->normed2, rows, width, find(layer, "up"), find(layer, "up bias"), hidden, at->hidden);
+    linear(at->normed2, rows, width, find(layer, "up"), find(layer, "up bias"),
+           model->is_gated ? 2 * hidden : hidden, at->hidden);
     for (int index = 0; index < rows * hidden; index++) {
-        at->activated[index] = gelu(at->hidden[index]);
+        const double *gate = at->hidden + index / hidden * 2 * hidden + index % hidden;
+        at->activated[index] = model->is_gated ? gate[0] / (1 + exp(-gate[0])) * gate[hidden]
+                                               : gelu(at->hidden[index]);
     }
     memcpy(at->output, at->middle, (size_t)(rows * width) * sizeof(double));
     linear(at->activated, rows, hidden, find(layer, "down"), find(layer, "down bias"), width,
@@ -320,12 +362,14 @@ static void embed(reference_transformer *reference, const int *token, double *ou
     const exec_model *model = &reference->model;
     const int width = model->width;
     const tensor tokens = find(&reference->layers[0], "tokens");
-    const tensor positions = find(&reference->layers[0], "positions");
+    const bool is_rotary = model->rotary_base > 0;
+    const tensor positions = is_rotary ? (tensor){0} : find(&reference->layers[0], "positions");
     for (int index = 0; index < exec_model_row_count(model) * width; index++) {
         const int row = index / width, column = index % width;
         const int position = row % model->sequence_length * width + column;
         if (gradient == NULL) {
-            out[index] = tokens.value[token[row] * width + column] + positions.value[position];
+            out[index] = tokens.value[token[row] * width + column] +
+                         (is_rotary ? 0 : positions.value[position]);
         } else {
             tokens.gradient[token[row] * width + column] += gradient[index];
             positions.gradient[position] += gradient[index];

@@ -1,5 +1,6 @@
 /// The model of exec/model/model.h a second time, as plainly as its formulas: one rank, double
-/// precision, whole microbatches, backward in one piece. Dense models only.
+/// precision, whole microbatches, backward in one piece. Dense models only; gradients only of
+/// blocks as GPT-2's.
 ///
 /// Nothing of exec's computation is used; parameters lie as an exec_layer lists its tensors, so
 /// that both can be started alike and compared.

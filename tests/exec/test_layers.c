@@ -40,6 +40,20 @@ static exec_model odd_model(void)
     return model;
 }
 
+/// Llama's blocks: 4 heads of 6 on 2 of keys and values, rotary, RMSNorm, SwiGLU, no biases.
+static exec_model llama_model(void)
+{
+    exec_model model = odd_model();
+    model.head_count = 4;
+    model.head_width = 6;
+    model.kv_head_count = 2;
+    model.rotary_base = 50;
+    model.has_rms_norm = model.is_gated = true;
+    model.lacks_query_key_value_bias = model.lacks_attention_output_bias = true;
+    model.lacks_mlp_bias = true;
+    return model;
+}
+
 static void network_create(network *made, const exec_model *model)
 {
     memset(made, 0, sizeof *made);
@@ -210,10 +224,10 @@ static double difference(reference_transformer *reference, const network *of, do
     return (above - below) / (2 * step);
 }
 
+/// state: whether the model is Llama's.
 static void gradients_of_every_tensor_are_differences_of_the_loss(void **state)
 {
-    (void)state;
-    exec_model model = odd_model();
+    exec_model model = *(const bool *)*state ? llama_model() : odd_model();
     model.sequence_length = 9;
     network net;
     network_create(&net, &model);
@@ -247,8 +261,7 @@ static void gradients_of_every_tensor_are_differences_of_the_loss(void **state)
 
 static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
 {
-    (void)state;
-    exec_model model = odd_model();
+    exec_model model = *(const bool *)*state ? llama_model() : odd_model();
     model.sequence_length = 9;
     network net;
     network_create(&net, &model);
@@ -521,10 +534,17 @@ static void models_out_of_limits_are_refused(void **state)
 
 int main(void)
 {
+    static bool is_llama[] = {false, true};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loss_and_gradients_are_those_of_the_second_implementation),
-        cmocka_unit_test(gradients_of_every_tensor_are_differences_of_the_loss),
-        cmocka_unit_test(gradients_of_a_layers_input_are_differences_of_the_loss),
+        cmocka_unit_test_prestate(gradients_of_every_tensor_are_differences_of_the_loss,
+                                  &is_llama[0]),
+        cmocka_unit_test_prestate(gradients_of_every_tensor_are_differences_of_the_loss,
+                                  &is_llama[1]),
+        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
+                                  &is_llama[0]),
+        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
+                                  &is_llama[1]),
         cmocka_unit_test(ten_steps_of_training_are_those_of_the_second_implementation),
         cmocka_unit_test(backward_for_weights_may_wait),
         cmocka_unit_test(a_slot_holds_what_its_next_pass_needs_and_no_more),
