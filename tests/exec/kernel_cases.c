@@ -177,7 +177,8 @@ static double sums_error(exec_kernels *kernels)
 }
 
 /// y = n * weight + bias with n = (x - mean) / deviation.
-static void layer_norm_once(exec_kernels *kernels, int rows, int width, double *worst)
+/// With is_rms mean and bias are 0 and nobody asks for them.
+static void layer_norm_once(exec_kernels *kernels, int rows, int width, bool is_rms, double *worst)
 {
     const size_t count = (size_t)(rows * width);
     operand x = values(kernels, count, 1), weight = values(kernels, (size_t)width, 2);
@@ -189,20 +190,21 @@ static void layer_norm_once(exec_kernels *kernels, int rows, int width, double *
         const double *from = x.exact + row * width, *given = dy.exact + row * width;
         double sum = 0, square = 0, given_mean = 0, product_mean = 0;
         for (int column = 0; column < width; column++) {
-            sum += from[column] / width;
+            sum += is_rms ? 0 : from[column] / width;
         }
         for (int column = 0; column < width; column++) {
             square += (from[column] - sum) * (from[column] - sum) / width;
         }
-        mean.exact[row] = sum;
+        if (!is_rms) mean.exact[row] = sum;
         rstd.exact[row] = 1 / sqrt(square + 1e-5);
         for (int column = 0; column < width; column++) {
             const double normal = (from[column] - sum) * rstd.exact[row];
-            y.exact[row * width + column] = normal * weight.exact[column] + bias.exact[column];
-            given_mean += given[column] * weight.exact[column] / width;
+            y.exact[row * width + column] =
+                normal * weight.exact[column] + (is_rms ? 0 : bias.exact[column]);
+            given_mean += is_rms ? 0 : given[column] * weight.exact[column] / width;
             product_mean += given[column] * weight.exact[column] * normal / width;
             dweight.exact[column] += given[column] * normal;
-            dbias.exact[column] += given[column];
+            if (!is_rms) dbias.exact[column] += given[column];
         }
         for (int column = 0; column < width; column++) {
             const double normal = (from[column] - sum) * rstd.exact[row];
@@ -212,12 +214,13 @@ static void layer_norm_once(exec_kernels *kernels, int rows, int width, double *
         }
     }
     const exec_kernel_table *table = kernels->table;
-    table->layer_norm(kernels, x.device, weight.device, bias.device, rows, width, y.device,
-                      mean.device, rstd.device);
-    table->layer_norm_input(kernels, dy.device, x.device, weight.device, mean.device, rstd.device,
-                            rows, width, dx.device);
-    table->layer_norm_weight(kernels, dy.device, x.device, mean.device, rstd.device, rows, width,
-                             dweight.device, dbias.device);
+    float *means = is_rms ? NULL : mean.device;
+    table->layer_norm(kernels, x.device, weight.device, is_rms ? NULL : bias.device, rows, width,
+                      y.device, means, rstd.device);
+    table->layer_norm_input(kernels, dy.device, x.device, weight.device, means, rstd.device, rows,
+                            width, dx.device);
+    table->layer_norm_weight(kernels, dy.device, x.device, means, rstd.device, rows, width,
+                             dweight.device, is_rms ? NULL : dbias.device);
     operand *results[] = {&y, &mean, &rstd, &dx, &dweight, &dbias, &x, &weight, &bias, &dy};
     for (size_t index = 0; index < sizeof results / sizeof *results; index++) {
         compare(results[index], worst);
@@ -228,9 +231,11 @@ static void layer_norm_once(exec_kernels *kernels, int rows, int width, double *
 static double layer_norm_error(exec_kernels *kernels)
 {
     double worst = 0;
-    layer_norm_once(kernels, 1, 16, &worst);
-    layer_norm_once(kernels, 9, 37, &worst);
-    layer_norm_once(kernels, 70, 64, &worst);
+    for (int is_rms = 0; is_rms < 2; is_rms++) {
+        layer_norm_once(kernels, 1, 16, is_rms != 0, &worst);
+        layer_norm_once(kernels, 9, 37, is_rms != 0, &worst);
+        layer_norm_once(kernels, 70, 64, is_rms != 0, &worst);
+    }
     return finish(kernels, worst);
 }
 
@@ -268,6 +273,82 @@ static double gelu_error(exec_kernels *kernels)
     drop(&x);
     drop(&y);
     drop(&gradient);
+    return finish(kernels, worst);
+}
+
+static double silu_of(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double swiglu_error(exec_kernels *kernels)
+{
+    enum { ROWS = 7, WIDTH = 37 };
+    operand input = values(kernels, 2 * ROWS * WIDTH, 1), output = values(kernels, ROWS * WIDTH, 2);
+    operand given = values(kernels, ROWS * WIDTH, 3);
+    operand gradient = values(kernels, 2 * ROWS * WIDTH, 4);
+    const double step = 1e-5;
+    double worst = 0;
+    for (int index = 0; index < ROWS * WIDTH; index++) {
+        const int gate = index / WIDTH * 2 * WIDTH + index % WIDTH;
+        const double x = input.exact[gate];
+        const double slope = (silu_of(x + step) - silu_of(x - step)) / (2 * step);
+        output.exact[index] = silu_of(x) * input.exact[gate + WIDTH];
+        gradient.exact[gate] = given.exact[index] * input.exact[gate + WIDTH] * slope;
+        gradient.exact[gate + WIDTH] = given.exact[index] * silu_of(x);
+    }
+    kernels->table->swiglu(kernels, input.device, ROWS, WIDTH, output.device);
+    kernels->table->swiglu_input(kernels, input.device, given.device, ROWS, WIDTH, gradient.device);
+    operand *all[] = {&output, &gradient, &input, &given};
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
+        compare(all[index], &worst);
+        drop(all[index]);
+    }
+    return finish(kernels, worst);
+}
+
+/// 6 heads of 10 that share 2 keys and values; rows of positions 0, 3, 6, ... of 5. The pair of
+/// elements (i, i + 5) of a query or key is a complex number times exp(i angle).
+static double spread_heads_error(exec_kernels *kernels)
+{
+    enum { ROWS = 9, HEADS = 6, SHARED = 2, WIDTH = 10, LENGTH = 5, HALF = WIDTH / 2 };
+    enum { FROM = HEADS + 2 * SHARED, TO = 3 * HEADS };
+    operand compact = values(kernels, ROWS * FROM * WIDTH, 1);
+    operand spread = values(kernels, ROWS * TO * WIDTH, 2);
+    operand given = values(kernels, ROWS * TO * WIDTH, 3);
+    operand gradient = values(kernels, ROWS * FROM * WIDTH, 4);
+    operand rotation = floats(kernels, LENGTH * WIDTH, 5); // of any length: no angle is needed
+    int row_of[ROWS];
+    double worst = 0;
+    memset(gradient.exact, 0, gradient.count * sizeof *gradient.exact);
+    for (int row = 0; row < ROWS; row++) {
+        row_of[row] = 3 * row;
+        const double *turn = rotation.exact + row_of[row] % LENGTH * WIDTH;
+        for (int at = 0; at < TO * HALF; at++) {
+            const int head = at / HALF, pair = at % HALF, kind = head / HEADS;
+            const int from =
+                kind == 0 ? head : HEADS + (kind - 1) * SHARED + head % HEADS / (HEADS / SHARED);
+            const double cosine = kind == 2 ? 1 : turn[2 * pair];
+            const double sine = kind == 2 ? 0 : turn[2 * pair + 1];
+            const int source = (row * FROM + from) * WIDTH + pair;
+            const int target = (row * TO + head) * WIDTH + pair;
+            const double *x = compact.exact + source, *dy = given.exact + target;
+            spread.exact[target] = x[0] * cosine - x[HALF] * sine;
+            spread.exact[target + HALF] = x[0] * sine + x[HALF] * cosine;
+            gradient.exact[source] += dy[0] * cosine + dy[HALF] * sine;
+            gradient.exact[source + HALF] += dy[HALF] * cosine - dy[0] * sine;
+        }
+    }
+    int *row = indices(kernels, row_of, ROWS);
+    const exec_heads heads = {HEADS, SHARED, WIDTH, LENGTH, row, rotation.device};
+    kernels->table->spread_heads(kernels, &heads, compact.device, ROWS, spread.device);
+    kernels->table->spread_heads_input(kernels, &heads, given.device, ROWS, gradient.device);
+    operand *all[] = {&spread, &gradient, &compact, &given, &rotation};
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
+        compare(all[index], &worst);
+        drop(all[index]);
+    }
+    kernels->table->release(kernels, row);
     return finish(kernels, worst);
 }
 
@@ -660,6 +741,8 @@ const kernel_case kernel_cases[] = {
     {"sums", sums_error},
     {"layer norm", layer_norm_error},
     {"gelu", gelu_error},
+    {"swiglu", swiglu_error},
+    {"spread heads", spread_heads_error},
     {"dense attention", dense_attention_error},
     {"sparse attention", sparse_attention_error},
     {"embed", embed_error},

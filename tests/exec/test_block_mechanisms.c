@@ -15,7 +15,11 @@ static void experts_have_the_gradients_of_finite_differences(void **state)
         open_block(&fixture, &model, 0);
 
         check_gradients(&fixture);
+        close_block(&fixture);
 
+        model.has_rms_norm = model.is_gated = model.lacks_mlp_bias = true;
+        open_block(&fixture, &model, 0);
+        check_gradients(&fixture);
         close_block(&fixture);
     }
 }
@@ -26,12 +30,49 @@ static void chosen_rows_have_the_gradients_of_finite_differences(void **state)
     block_fixture fixture;
     exec_model model = model_of(EXEC_MOD);
     model.mod = (exec_mod_options){.capacity_ratio = 0.4, .every = 1};
-    open_block(&fixture, &model, 0);
+    for (int is_rotary = 0; is_rotary < 2; is_rotary++) {
+        if (is_rotary != 0) {
+            model.rotary_base = 100;
+            model.kv_head_count = 1;
+        }
+        open_block(&fixture, &model, 0);
 
-    check_gradients(&fixture);
+        check_gradients(&fixture);
 
-    assert_int_equal(load_of(&fixture, 0), 10);
-    close_block(&fixture);
+        assert_int_equal(load_of(&fixture, 0), 10);
+        close_block(&fixture);
+    }
+}
+
+/// What a block makes of some rows is what it makes of sequences without the others, where
+/// positions do not count. Where they do, it is not.
+static void chosen_rows_keep_their_positions(void **state)
+{
+    (void)state;
+    float output[2][VALUES];
+    for (int is_rotary = 0; is_rotary < 2; is_rotary++) {
+        block_fixture fixture;
+        exec_model model = model_of(EXEC_EARLY_EXIT);
+        model.early_exit = (exec_early_exit_options){.threshold = 1};
+        model.rotary_base = is_rotary != 0 ? 100 : 0;
+        for (int gap = 0; gap < 2; gap++) {
+            open_block(&fixture, &model, 1);
+            for (int row = 0; row < ROWS; row++) {
+                const int position = row % LENGTH;
+                fixture.live[row] = position == 0 || position == (gap != 0 ? 5 : 1);
+                if (position == 5) {
+                    memcpy(fixture.input + (ptrdiff_t)row * WIDTH,
+                           fixture.input + (ptrdiff_t)(row - 4) * WIDTH, WIDTH * sizeof(float));
+                }
+            }
+            run_forward(&fixture);
+            memcpy(output[gap], fixture.output, sizeof fixture.output);
+            close_block(&fixture);
+        }
+        const float *near_row = output[0] + WIDTH, *far_row = output[1] + 5 * (ptrdiff_t)WIDTH;
+        const bool is_same = memcmp(near_row, far_row, WIDTH * sizeof(float)) == 0;
+        assert_int_equal(is_same, is_rotary == 0);
+    }
 }
 
 static void live_rows_have_the_gradients_of_finite_differences(void **state)
@@ -292,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_have_the_gradients_of_finite_differences),
         cmocka_unit_test(chosen_rows_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(chosen_rows_keep_their_positions),
         cmocka_unit_test(live_rows_have_the_gradients_of_finite_differences),
         cmocka_unit_test(experts_that_are_all_alike_are_the_dense_block),
         cmocka_unit_test(all_rows_chosen_are_the_dense_block_times_the_gate),
