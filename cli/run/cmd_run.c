@@ -294,10 +294,12 @@ static status prepare_device(run_state *state, error_message *err)
     const cli_run_request *request = &state->request;
     const ana_setup *setup = &state->opened.setup;
     const char *text = NULL;
+    int token_bytes = 1;
     state->layer_count = setup->source.layer_count;
     if (!request->learns) return STATUS_OK;
-    TRY(cli_run_model_read(request, &state->opened, state->memory, &state->model, &text, err));
-    TRY(exec_training_text_read(text, state->model.sequence_length, &state->text, err));
+    TRY(cli_run_model_read(request, &state->opened, state->memory, &state->model, &text,
+                           &token_bytes, err));
+    TRY(exec_training_text_read(text, &state->model, token_bytes, &state->text, err));
     const bool shares_gpu = strcmp(request->transport, "local") == 0;
     const int ranks = setup->machine.rank_count * state->opened.study.parallel.data;
     state->layer_count = exec_model_layer_count(&state->model);

@@ -80,13 +80,16 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
 void cli_run_study_close(cli_run_study *opened);
 
 /// Reads what is trained: the transformer that the study's model describes, and the mechanism that
-/// its "execution" names.
+/// its "execution" names; of a model whose layers have experts that is mixture of experts.
 ///
-/// @param text out: path of the text to train on, borrowed from the request or carved from memory
-/// @return STATUS_UNSUPPORTED for a model that is no gpt2 of 256 bytes; STATUS_FORMAT naming key,
+/// @param text        out: path of the text to train on, borrowed from the request or carved from
+///                    memory
+/// @param token_bytes out: of a token of it
+/// @return STATUS_UNSUPPORTED for a model that the executor has not; STATUS_FORMAT naming key,
 ///         value and limits; STATUS_INVALID where no text is named
 status cli_run_model_read(const cli_run_request *request, const cli_run_study *opened,
-                          arena *memory, exec_model *model, const char **text, error_message *err);
+                          arena *memory, exec_model *model, const char **text, int *token_bytes,
+                          error_message *err);
 
 /// What came of the run, iteration by iteration. Filled by the leader while it goes on.
 typedef struct cli_run_outcome {
@@ -96,7 +99,7 @@ typedef struct cli_run_outcome {
     int first_iteration; // of the run, after a restart not 0
     int iteration_count; // told so far
     int iteration_max;
-    double *loss;          // [iteration_max] nats per byte
+    double *loss;          // [iteration_max] nats per token
     double *gradient_norm; // [iteration_max]
     int64_t *iteration_ns; // [iteration_max]
     uint64_t *plan_hash;   // [iteration_max] of the plan in force

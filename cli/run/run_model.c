@@ -75,7 +75,7 @@ static status read_number(json_value value, const struct number_key *key, exec_m
 static status read_numbers(json_value object, int mechanism, const char *const *other,
                            int other_count, exec_model *model, error_message *err)
 {
-    const char *allowed[NUMBER_KEYS + 3];
+    const char *allowed[NUMBER_KEYS + 4];
     int allowed_count = 0;
     for (int key = 0; key < NUMBER_KEYS; key++) {
         if (number_keys[key].mechanism == mechanism) {
@@ -95,6 +95,7 @@ static status read_numbers(json_value object, int mechanism, const char *const *
 
 static status read_mechanism(json_value mechanism, exec_model *model, error_message *err)
 {
+    const bool has_experts = model->mechanism == EXEC_MOE;
     static const char *const name_key[] = {"name"};
     const char *name = NULL;
     if (json_is_missing(mechanism)) return STATUS_OK;
@@ -110,24 +111,69 @@ static status read_mechanism(json_value mechanism, exec_model *model, error_mess
             named, STATUS_FORMAT, err, "unknown mechanism '%.40s'%s", name,
             text_suggestion(name, exec_mechanism_names, EXEC_MECHANISM_COUNT, suggestion));
     }
+    if (has_experts && found != EXEC_MOE) {
+        return json_error(named, STATUS_UNSUPPORTED, err,
+                          "'%s', but the model's layers have experts", name);
+    }
     model->mechanism = (exec_mechanism)found;
     return read_numbers(mechanism, found, name_key, 1, model, err);
 }
 
 static status read_execution(json_value execution, exec_model *model, const char **text,
-                             error_message *err)
+                             int *token_bytes, error_message *err)
 {
-    static const char *const other[] = {"text", "seed", "mechanism"};
+    static const char *const other[] = {"text", "token_bytes", "seed", "mechanism"};
     int64_t seed = (int64_t)model->seed;
     if (json_is_missing(execution)) return STATUS_OK;
     TRY(read_numbers(execution, EVERY_MECHANISM, other, sizeof other / sizeof other[0], model,
                      err));
     const json_value named = json_member(execution, "text");
     const json_value seeded = json_member(execution, "seed");
+    const json_value sized = json_member(execution, "token_bytes");
     if (!json_is_missing(named)) TRY(json_string(named, text, err));
+    if (!json_is_missing(sized)) TRY(json_int(sized, 1, 4, token_bytes, err));
+    if (*token_bytes == 3) return json_error(sized, STATUS_FORMAT, err, "3 is not 1, 2 or 4");
     if (!json_is_missing(seeded)) TRY(json_int64(seeded, 0, JSON_INTEGER_MAX, &seed, err));
     model->seed = (uint64_t)seed;
     return read_mechanism(json_member(execution, "mechanism"), model, err);
+}
+
+/// What the executor has not of a model; NULL: it has all.
+static const char *missing_feature(const model_config *config)
+{
+    static const char *const families[] = {"gpt2", "llama", "mistral", "mixtral", "qwen2"};
+    bool is_known = false;
+    for (size_t family = 0; family < sizeof families / sizeof families[0]; family++) {
+        is_known = is_known || strcmp(config->model_type, families[family]) == 0;
+    }
+    if (!is_known) return "models of type gpt2, llama, mistral, mixtral and qwen2 only";
+    if (config->sliding_window > 0) return "models without a sliding window only";
+    for (int layer = 0; config->expert_count > 0 && layer < config->layer_count; layer++) {
+        if (!config->is_moe[layer]) return "models with experts in all layers or in none only";
+    }
+    return NULL;
+}
+
+/// What blocks are made of.
+static void read_blocks(const model_config *config, exec_model *model)
+{
+    model->width = config->hidden_size;
+    model->head_count = config->head_count;
+    model->head_width = config->query_key_dim;
+    model->kv_head_count = config->kv_head_count;
+    model->hidden_width = config->ffn_size;
+    model->vocabulary = config->vocabulary_size;
+    model->rotary_base = config->rotary_base;
+    model->has_rms_norm = config->norm == MODEL_NORM_RMS;
+    model->is_gated = config->has_gated_mlp;
+    model->lacks_query_key_value_bias = !config->has_query_key_value_bias;
+    model->lacks_attention_output_bias = !config->has_attention_output_bias;
+    model->lacks_mlp_bias = !config->has_mlp_bias;
+    if (config->expert_count == 0) return;
+    model->mechanism = EXEC_MOE;
+    model->moe.expert_count = config->expert_count;
+    model->moe.top_k = config->expert_top_k;
+    model->moe.expert_width = config->expert_ffn_size;
 }
 
 /// The sizes of the study's model, which must be one that the executor has.
@@ -142,22 +188,14 @@ static status read_sizes(const cli_run_request *request, const cli_run_study *op
                          request->path, request->device);
     }
     TRY(model_config_open_changed(study->model, study->model_changes, memory, &config, err));
-    if (strcmp(config.model_type, "gpt2") != 0 || config.expert_count > 0) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: device %s trains models of type gpt2 only, not %s", study->model,
-                         request->device, config.model_type);
-    }
-    if (config.vocabulary_size != 256) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: device %s trains on bytes: vocab_size must be 256, not %d",
-                         study->model, request->device, config.vocabulary_size);
+    const char *missing = missing_feature(&config);
+    if (missing != NULL) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s: device %s trains %s; this is a %s",
+                         study->model, request->device, missing, config.model_type);
     }
     model->block_count =
         study->transformer_layer_count > 0 ? study->transformer_layer_count : config.layer_count;
-    model->width = config.hidden_size;
-    model->head_count = config.head_count;
-    model->hidden_width = config.ffn_size;
-    model->vocabulary = config.vocabulary_size;
+    read_blocks(&config, model);
     model->sequence_length = opened->setup.model_costs.shape.sequence_length;
     model->microbatch_size = opened->setup.model_costs.shape.microbatch_size;
     if (config.position_count > 0 && model->sequence_length > config.position_count) {
@@ -168,12 +206,13 @@ static status read_sizes(const cli_run_request *request, const cli_run_study *op
 }
 
 status cli_run_model_read(const cli_run_request *request, const cli_run_study *opened,
-                          arena *memory, exec_model *model, const char **text, error_message *err)
+                          arena *memory, exec_model *model, const char **text, int *token_bytes,
+                          error_message *err)
 {
     exec_model read = exec_model_default();
     const char *named = NULL;
     TRY(read_sizes(request, opened, memory, &read, err));
-    TRY(read_execution(opened->study.execution, &read, &named, err));
+    TRY(read_execution(opened->study.execution, &read, &named, token_bytes, err));
     if (request->text != NULL) {
         *text = request->text;
     } else if (named != NULL) {

@@ -246,7 +246,7 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
 static void print_losses(const cli_run_outcome *outcome, text_buffer *out)
 {
     const int count = outcome->iteration_count;
-    text_append(out, "loss, nats per byte:");
+    text_append(out, "loss, nats per token:");
     for (int shown = 0, last = -1; shown < LOSSES_SHOWN; shown++) {
         const int iteration = shown * (count - 1) / (LOSSES_SHOWN - 1);
         if (iteration == last) continue;

@@ -286,9 +286,9 @@ status exec_training_device_create(const exec_training_device *options, int worl
 {
     TRY(exec_model_check(options->model, err));
     const size_t needed = (size_t)options->model->sequence_length + 1;
-    if (options->text->byte_count < needed) {
-        return error_set(err, STATUS_INVALID, "text has %zu bytes; a sequence needs %zu",
-                         options->text->byte_count, needed);
+    if (options->text->token_count < needed) {
+        return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",
+                         options->text->token_count, needed);
     }
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));

@@ -11,21 +11,53 @@ enum {
 };
 static const size_t text_bytes_max = (size_t)1 << 30;
 
-status exec_training_text_read(const char *path, int sequence_length, exec_training_text *text,
-                               error_message *err)
+static uint32_t token_at(const exec_training_text *text, size_t index)
+{
+    const unsigned char *bytes = text->bytes + index * (size_t)text->token_bytes;
+    uint32_t token = 0;
+    for (int byte = text->token_bytes - 1; byte >= 0; byte--) {
+        token = token << 8 | bytes[byte];
+    }
+    return token;
+}
+
+static status check_tokens(const char *path, const exec_training_text *text, size_t byte_count,
+                           const exec_model *model, error_message *err)
+{
+    const size_t needed = ((size_t)model->sequence_length + 1) * (size_t)text->token_bytes;
+    if (byte_count < needed) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: text has %zu bytes; a sequence of %d tokens needs %zu", path,
+                         byte_count, model->sequence_length, needed);
+    }
+    if (byte_count % (size_t)text->token_bytes != 0) {
+        return error_set(err, STATUS_INVALID, "%s: %zu bytes are no whole tokens of %d bytes", path,
+                         byte_count, text->token_bytes);
+    }
+    for (size_t index = 0; index < text->token_count; index++) {
+        if (token_at(text, index) < (uint32_t)model->vocabulary) continue;
+        return error_set(err, STATUS_INVALID, "%s: token %zu is %u; the vocabulary has %d", path,
+                         index, token_at(text, index), model->vocabulary);
+    }
+    return STATUS_OK;
+}
+
+status exec_training_text_read(const char *path, const exec_model *model, int token_bytes,
+                               exec_training_text *text, error_message *err)
 {
     char *bytes = NULL;
     size_t byte_count = 0;
     TRY(file_read(path, text_bytes_max, &bytes, &byte_count, err));
-    const size_t needed = (size_t)sequence_length + 1;
-    if (byte_count < needed) {
+    exec_training_text read = {.bytes = (unsigned char *)bytes,
+                               .token_count = byte_count / (size_t)token_bytes,
+                               .token_bytes = token_bytes};
+    const status result = check_tokens(path, &read, byte_count, model, err);
+    if (result == STATUS_OK) {
+        *text = read;
+    } else {
         free(bytes);
-        return error_set(err, STATUS_INVALID,
-                         "%s: text has %zu bytes; a sequence of %d tokens needs %zu", path,
-                         byte_count, sequence_length, needed);
     }
-    *text = (exec_training_text){.bytes = (unsigned char *)bytes, .byte_count = byte_count};
-    return STATUS_OK;
+    return result;
 }
 
 void exec_training_text_free(exec_training_text *text)
@@ -45,14 +77,14 @@ static rng generator_of(const exec_text_batch *batch)
 void exec_training_text_draw(const exec_training_text *text, const exec_text_batch *batch,
                              int *token, int *target)
 {
-    assert(text->byte_count > (size_t)batch->sequence_length);
-    const uint64_t begin_count = text->byte_count - (size_t)batch->sequence_length;
+    assert(text->token_count > (size_t)batch->sequence_length);
+    const uint64_t begin_count = text->token_count - (size_t)batch->sequence_length;
     rng generator = generator_of(batch);
     for (int sequence = 0; sequence < batch->sequence_count; sequence++) {
-        const unsigned char *bytes = text->bytes + rng_below(&generator, begin_count);
-        for (int position = 0; position < batch->sequence_length; position++) {
-            *token++ = bytes[position];
-            *target++ = bytes[position + 1];
+        const size_t begin = (size_t)rng_below(&generator, begin_count);
+        for (size_t index = begin; index < begin + (size_t)batch->sequence_length; index++) {
+            *token++ = (int)token_at(text, index);
+            *target++ = (int)token_at(text, index + 1);
         }
     }
 }

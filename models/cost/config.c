@@ -601,7 +601,10 @@ static status read_sizes(json_value object, const model_family *family, model_co
     if (family->has_learned_positions) {
         TRY(read_needed(object, &positions_field, type, &config->position_count, err));
     } else {
+        const json_value base = json_member(object, "rope_theta");
+        config->rotary_base = 10000;
         TRY(read_optional(object, &positions_field, 0, &config->position_count, err));
+        if (!json_is_missing(base)) TRY(json_double(base, 1, 1e12, &config->rotary_base, err));
     }
     return read_flag(object, "tie_word_embeddings", family->has_tied_default,
                      &config->has_tied_embeddings, err);

@@ -48,6 +48,7 @@ typedef struct model_config {
     int sliding_window;          // keys that a query sees; 0: all before it
     int prediction_layer_count;  // extra multi-token-prediction layers; counted nowhere else
     bool has_learned_positions;  // else rotary
+    double rotary_base;          // rope_theta, 10000 where the file has none; 0: not rotary
     bool has_tied_embeddings;    // the head multiplies by the embedding's weights
     bool has_gated_mlp;          // SwiGLU: three matrices instead of two
     bool has_query_key_value_bias;

@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     for (size_t index = 0; index < sizeof bytes; index++) {
         bytes[index] = (index * 2654435761u >> 13) & 1;
     }
-    const exec_training_text text = {.bytes = bytes, .byte_count = sizeof bytes};
+    const exec_training_text text = {.bytes = bytes, .token_count = sizeof bytes, .token_bytes = 1};
     compare(smoke, &text, false);
     compare(smoke, &text, true);
     const exec_model model = exec_model_default();

@@ -89,6 +89,26 @@ grep -q '"by_kind":{"F":' slow.json || fail 'stragglers do not tell kinds of a r
 [ "$(value even.json state_hash)" = "$(value moved.json state_hash)" ] || fail 'states differ'
 [ "$(value even.json state_hash)" != 0000000000000000 ] || fail 'no state hash'
 
+# Blocks as Llama's and Mixtral's, on tokens of two bytes: the same bits under every plan.
+cat >llama.json <<'END'
+{"model_type":"llama","num_hidden_layers":4,"hidden_size":16,"intermediate_size":24,"num_attention_heads":4,
+ "num_key_value_heads":2,"max_position_embeddings":32,"vocab_size":40000,"rope_theta":500000,
+ "tie_word_embeddings":false}
+END
+sed 's/"llama"/"mixtral"/; s/"rope/"num_local_experts":4,"num_experts_per_tok":2,&/' llama.json >mixtral.json
+head -c 8192 text.txt | tr '\200-\377' ' ' >tokens.bin
+for model in llama mixtral; do
+    sed "s/tiny.json/$model.json/; s/\"text\":\"text.txt\"/\"text\":\"tokens.bin\",\"token_bytes\":2/" \
+        train.json >words.json
+    "$dynmo" run words.json --device cpu --row even --json >even_$model.json || fail "training a $model"
+    "$dynmo" run words.json --device cpu --json >moved_$model.json || fail "training a $model"
+    [ "$(value even_$model.json loss_hash)" = "$(value moved_$model.json loss_hash)" ] ||
+        fail "losses of a $model differ"
+done
+[ "$(value even_llama.json loss_hash)" != "$(value even_mixtral.json loss_hash)" ] || fail 'no experts'
+sed 's/"token_bytes":2/&,"mechanism":{"name":"mod"}/' words.json >both.json
+refuse 2 "both.json: execution.mechanism.name: 'mod', but the model's layers have experts" both.json --device cpu
+
 # What its first warm iterations let expect of the rest, and where the error comes from.
 parts=$(sed 's/.*"error_from":{\([^}]*\)}.*/\1/' even.json | tr ',' '\n' | sed 's/.*://')
 error=$(sed 's/.*"forecast":{\([^}]*\)"tolerance.*/\1/; s/.*"error_ratio":\([^,]*\),.*/\1/' even.json)
@@ -215,9 +235,13 @@ refuse 1 "none.txt: No such file or directory" train.json --device cpu --text no
 : >empty.txt
 "$dynmo" run train.json --device cpu --text empty.txt >out 2>err && fail 'an empty text is trained on'
 grep -q 'empty.txt' err || fail "an empty text: $(cat err)"
-sed 's/"vocab_size":256/"vocab_size":50257/' tiny.json >words.json
-refuse 2 "$work/words.json: device cpu trains on bytes: vocab_size must be 256, not 50257" \
-    train.json --device cpu --model words.json --hardware cpu-core
+sed 's/"vocab_size":256/"vocab_size":100/' tiny.json >few.json
+refuse 2 "text.txt: token 2 is 100; the vocabulary has 100" \
+    train.json --device cpu --model few.json --hardware cpu-core
+refuse 2 "gpt-oss-20b: device cpu trains models of type gpt2, llama, mistral, mixtral and qwen2 only; this is a gpt_oss" \
+    train.json --device cpu --model gpt-oss-20b --hardware cpu-core
+sed 's/"text":"text.txt"/"text":"text.txt","token_bytes":3/' train.json >odd.json
+refuse 2 "odd.json: execution.token_bytes: 3 is not 1, 2 or 4" odd.json --device cpu
 sed 's/"text":"text.txt"/"text":"text.txt","mechanism":{"name":"moe","experts":4}/' train.json >moe.json
 refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_count, top_k, expert_width, balance, name" \
     moe.json --device cpu

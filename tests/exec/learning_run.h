@@ -21,7 +21,8 @@ static exec_training_text learning_text; // the project's own README
 static inline int learning_read_text(void **state)
 {
     (void)state;
-    return exec_training_text_read("../README.md", 64, &learning_text, NULL) == STATUS_OK ? 0 : -1;
+    const exec_model model = exec_model_default();
+    return exec_training_text_read("../README.md", &model, 1, &learning_text, NULL);
 }
 
 static inline int learning_free_text(void **state)

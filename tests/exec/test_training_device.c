@@ -380,11 +380,12 @@ static void what_cannot_be_trained_is_refused(void **state)
     exec_model model = small_model();
     exec_device *device = NULL;
     error_message err = {0};
-    const exec_training_text short_text = {.bytes = learning_text.bytes, .byte_count = 16};
+    const exec_training_text short_text = {
+        .bytes = learning_text.bytes, .token_count = 16, .token_bytes = 1};
     const exec_training_device options = {.model = &model, .text = &short_text};
 
     assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "text has 16 bytes; a sequence needs 17");
+    assert_string_equal(err.message, "text has 16 tokens; a sequence needs 17");
 
     model.head_count = 0;
     assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);

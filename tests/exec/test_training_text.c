@@ -14,6 +14,8 @@
 
 enum { LENGTH = 8, SEQUENCES = 3, ROWS = LENGTH * SEQUENCES };
 
+static const exec_model model = {.sequence_length = LENGTH, .vocabulary = 256};
+
 /// Writes a file of byte_count bytes 0, 1, 2, ... and returns its path, to be removed.
 static void write_text(char path[64], size_t byte_count)
 {
@@ -32,7 +34,7 @@ static void a_missing_file_is_named(void **state)
     exec_training_text text = {0};
     error_message err = {0};
 
-    assert_int_equal(exec_training_text_read("nowhere.txt", LENGTH, &text, &err), STATUS_IO);
+    assert_int_equal(exec_training_text_read("nowhere.txt", &model, 1, &text, &err), STATUS_IO);
 
     assert_string_equal(err.message, "nowhere.txt: No such file or directory");
     assert_null(text.bytes);
@@ -48,7 +50,7 @@ static void an_empty_and_a_short_text_are_refused(void **state)
         error_message err = {0};
         write_text(path, (size_t)byte_count);
 
-        assert_int_equal(exec_training_text_read(path, LENGTH, &text, &err), STATUS_INVALID);
+        assert_int_equal(exec_training_text_read(path, &model, 1, &text, &err), STATUS_INVALID);
 
         snprintf(expected, sizeof expected, "%s: text has %d bytes; a sequence of 8 tokens needs 9",
                  path, byte_count);
@@ -57,13 +59,58 @@ static void an_empty_and_a_short_text_are_refused(void **state)
     }
 }
 
+static void read_refused(size_t byte_count, int token_bytes, int vocabulary, const char *expected)
+{
+    char path[64];
+    char message[160];
+    exec_training_text text = {0};
+    error_message err = {0};
+    const exec_model few = {.sequence_length = LENGTH, .vocabulary = vocabulary};
+    write_text(path, byte_count);
+    assert_int_equal(exec_training_text_read(path, &few, token_bytes, &text, &err), STATUS_INVALID);
+    snprintf(message, sizeof message, "%s: %s", path, expected);
+    assert_string_equal(err.message, message);
+    remove(path);
+}
+
+static void tokens_that_are_cut_or_unknown_are_refused(void **state)
+{
+    (void)state;
+    read_refused(17, 2, 65536, "text has 17 bytes; a sequence of 8 tokens needs 18");
+    read_refused(19, 2, 65536, "19 bytes are no whole tokens of 2 bytes");
+    read_refused(20, 1, 19, "token 19 is 19; the vocabulary has 19");
+    read_refused(40, 4, 0x13121110 + 1, "token 5 is 387323156; the vocabulary has 319951121");
+}
+
+static void tokens_of_two_bytes_begin_with_the_little_end(void **state)
+{
+    (void)state;
+    char path[64];
+    exec_training_text text = {0};
+    const exec_model words = {.sequence_length = LENGTH, .vocabulary = 65536};
+    write_text(path, 2 * (LENGTH + 1));
+    assert_int_equal(exec_training_text_read(path, &words, 2, &text, NULL), STATUS_OK);
+    const exec_text_batch batch = {.seed = 1, .sequence_count = 1, .sequence_length = LENGTH};
+    int token[LENGTH];
+    int target[LENGTH];
+
+    exec_training_text_draw(&text, &batch, token, target);
+
+    for (int position = 0; position < LENGTH; position++) {
+        assert_int_equal(token[position], 2 * position + 256 * (2 * position + 1));
+        assert_int_equal(target[position], token[position] + 2 + 512);
+    }
+    exec_training_text_free(&text);
+    remove(path);
+}
+
 static void the_shortest_text_has_one_sequence(void **state)
 {
     (void)state;
     char path[64];
     exec_training_text text = {0};
     write_text(path, LENGTH + 1);
-    assert_int_equal(exec_training_text_read(path, LENGTH, &text, NULL), STATUS_OK);
+    assert_int_equal(exec_training_text_read(path, &model, 1, &text, NULL), STATUS_OK);
     const exec_text_batch batch = {.seed = 1, .sequence_count = 1, .sequence_length = LENGTH};
     int token[LENGTH];
     int target[LENGTH];
@@ -86,7 +133,7 @@ static void targets_are_the_bytes_behind_the_tokens(void **state)
     for (int index = 0; index < 200; index++) {
         bytes[index] = (unsigned char)index;
     }
-    const exec_training_text text = {.bytes = bytes, .byte_count = sizeof bytes};
+    const exec_training_text text = {.bytes = bytes, .token_count = sizeof bytes, .token_bytes = 1};
     for (int microbatch = 0; microbatch < 100; microbatch++) {
         const exec_text_batch batch = {.seed = 5,
                                        .microbatch = microbatch,
@@ -111,7 +158,7 @@ static void draw(uint64_t seed, int iteration, int microbatch, int *token)
     for (size_t index = 0; index < sizeof bytes; index++) {
         bytes[index] = (unsigned char)(index * 2654435761u >> 13);
     }
-    const exec_training_text text = {.bytes = bytes, .byte_count = sizeof bytes};
+    const exec_training_text text = {.bytes = bytes, .token_count = sizeof bytes, .token_bytes = 1};
     const exec_text_batch batch = {.seed = seed,
                                    .iteration = iteration,
                                    .microbatch = microbatch,
@@ -145,6 +192,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_file_is_named),
         cmocka_unit_test(an_empty_and_a_short_text_are_refused),
+        cmocka_unit_test(tokens_that_are_cut_or_unknown_are_refused),
+        cmocka_unit_test(tokens_of_two_bytes_begin_with_the_little_end),
         cmocka_unit_test(the_shortest_text_has_one_sequence),
         cmocka_unit_test(targets_are_the_bytes_behind_the_tokens),
         cmocka_unit_test(a_key_has_its_own_sequences_and_always_the_same),

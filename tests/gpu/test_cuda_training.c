@@ -214,17 +214,32 @@ static exec_model model_of(exec_mechanism mechanism)
     return model;
 }
 
+/// The same sizes in blocks as Llama's, one head of keys and values for two of queries.
+static exec_model llama_of(const exec_model *dense)
+{
+    exec_model model = *dense;
+    model.kv_head_count = model.head_count / 2;
+    model.rotary_base = 10000;
+    model.has_rms_norm = model.is_gated = true;
+    model.lacks_query_key_value_bias = model.lacks_attention_output_bias = true;
+    model.lacks_mlp_bias = true;
+    return model;
+}
+
 int main(int argc, char **argv)
 {
     gpu_begin(argc, argv);
     exec_training_text text;
     error_message err = {.code = STATUS_OK};
     const exec_model dense = model_of(EXEC_DENSE);
-    if (exec_training_text_read("../LICENSE", dense.sequence_length, &text, &err) != STATUS_OK) {
+    if (exec_training_text_read("../LICENSE", &dense, 1, &text, &err) != STATUS_OK) {
         printf("%s\n", err.message);
         return 1;
     }
     int failures = compare_with_cpu(&dense, &text, gpu_is_small ? 2 : ITERATIONS_MAX);
+    const exec_model llama = llama_of(&dense);
+    failures += compare_with_cpu(&llama, &text, gpu_is_small ? 2 : ITERATIONS_MAX);
+    failures += compare_plans(&llama, &text, 2, 1);
     failures +=
         compare_plans(&dense, &text, gpu_is_small ? 2 : ITERATIONS_MAX, gpu_is_small ? 2 : 3);
     for (int mechanism = EXEC_DENSE + 1; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {

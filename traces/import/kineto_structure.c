@@ -397,6 +397,7 @@ static void find_operators(const kineto_events *events, region *of)
     const kineto_span key = {.begin_ns = of->begin_ns, .end_ns = INT64_MAX, .thread = of->thread};
     size_t low = 0;
     size_t high = events->operator_list.count;
+    if (high == 0) return;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (compare_spans(&events->operators[middle], &key) < 0) {
