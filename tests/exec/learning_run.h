@@ -22,7 +22,9 @@ static inline int learning_read_text(void **state)
 {
     (void)state;
     const exec_model model = exec_model_default();
-    return exec_training_text_read("../README.md", &model, 1, &learning_text, NULL);
+    return exec_training_text_read("../README.md", &model, 1, &learning_text, NULL) == STATUS_OK
+               ? 0
+               : -1;
 }
 
 static inline int learning_free_text(void **state)

@@ -175,7 +175,7 @@ static const kineto_launch *find_launch(const kineto_events *events, uint32_t co
 /// Correlations are unique in a process only. Two processes in one file would mix.
 static status check_processes(kineto_events *events, error_message *err)
 {
-    if (events->process_count < 2) return STATUS_OK;
+    if (events->process_count < 2 || events->launch_list.count == 0) return STATUS_OK;
     sort(events->launches, events->launch_list.count, sizeof *events->launches,
          compare_launch_correlations);
     const kineto_launch *end = events->launches + events->launch_list.count;
