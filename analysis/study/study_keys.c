@@ -154,7 +154,7 @@ static const ana_study_key keys[] = {
      OFFSET(parallel.expert_overlap), .flags = ANA_KEY_OF_MODEL},
     {"training.recompute", ANA_KEY_CHOICE, "what is computed again; with a model", NULL, 0,
      MODEL_RECOMPUTE_COUNT - 1, MODEL_RECOMPUTE_NONE, OFFSET(parallel.recompute),
-     .names = model_recompute_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
+     .names = model_recompute_names, .flags = ANA_KEY_OF_MODEL},
     {"training.sharding", ANA_KEY_CHOICE, "what replicas keep a share of; with a model", NULL, 0,
      MODEL_SHARDING_COUNT - 1, MODEL_SHARDING_NONE, OFFSET(parallel.sharding),
      .names = model_sharding_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},

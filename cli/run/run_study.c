@@ -240,6 +240,11 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
         return refuse(study, "balancing.information foresight",
                       "nobody knows what a device that trains will measure next", err);
     }
+    if (study->parallel.recompute == MODEL_RECOMPUTE_SELECTIVE) {
+        return refuse(study, "training.recompute selective",
+                      "attention on a device keeps no scores; full computes whole blocks again",
+                      err);
+    }
     if (json_is_missing(study->dynamism)) return STATUS_OK;
     TRY(json_string(json_member(study->dynamism, "case"), &name, err));
     const json_value trains = json_member(study->execution, "mechanism");

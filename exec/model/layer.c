@@ -195,20 +195,39 @@ status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err)
     return STATUS_OK;
 }
 
+static void let_go(exec_layer *layer, exec_slot *slot)
+{
+    layer->table->let_go(layer, slot);
+    exec_holding_give(&slot->input, layer->buffers);
+}
+
 void exec_slot_destroy(exec_layer *layer, exec_slot *slot)
 {
     if (slot == NULL) return;
-    layer->table->let_go(layer, slot);
+    let_go(layer, slot);
     if (layer->table->end_slot != NULL) layer->table->end_slot(layer, slot);
     free(slot);
 }
 
+static status keep_input(exec_layer *layer, exec_slot *slot, const exec_flow *flow,
+                         error_message *err)
+{
+    const size_t bytes = exec_layer_bytes(layer, flow->row_count, layer->model->width);
+    slot->recomputed = *flow;
+    TRY(exec_holding_take(&slot->input, layer->buffers, bytes, &slot->recomputed.values, err));
+    layer->kernels->table->copy(layer->kernels, slot->recomputed.values, flow->values, bytes);
+    return STATUS_OK;
+}
+
 status exec_layer_forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
 {
-    layer->table->let_go(layer, slot);
+    let_go(layer, slot);
     const int64_t before = exec_buffers_taken_bytes(layer->buffers);
+    const bool has_backward = !layer->is_frozen || !layer->passes_no_gradient;
+    const bool recomputes = layer->model->recomputes && layer->kind == EXEC_LAYER_BLOCK;
+    if (recomputes && has_backward) TRY(keep_input(layer, slot, flow, err));
     TRY(layer->table->forward(layer, slot, flow, err));
-    if (layer->is_frozen && layer->passes_no_gradient) layer->table->let_go(layer, slot);
+    if (recomputes || !has_backward) layer->table->let_go(layer, slot);
     slot->activation_bytes = exec_buffers_taken_bytes(layer->buffers) - before;
     slot->gradient_bytes = slot->activation_bytes;
     return STATUS_OK;
@@ -218,6 +237,10 @@ status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradi
                                  error_message *err)
 {
     const int64_t before = exec_buffers_taken_bytes(layer->buffers);
+    if (slot->input.region_count > 0) {
+        TRY(layer->table->forward(layer, slot, &slot->recomputed, err));
+        exec_holding_give(&slot->input, layer->buffers);
+    }
     TRY(layer->table->backward_input(layer, slot, gradient, err));
     slot->gradient_bytes =
         slot->activation_bytes + exec_buffers_taken_bytes(layer->buffers) - before;

@@ -50,6 +50,8 @@ enum { EXEC_LAYER_TENSORS_MAX = 16 }; ///< tensors of a layer
 typedef struct exec_slot {
     int64_t activation_bytes; // held from the last F on
     int64_t gradient_bytes;   // held from the last B on, until W
+    exec_flow recomputed;     // F to B, where B computes F again: values are the input,
+    exec_holding input;       // which is held here
 } exec_slot;
 
 typedef struct exec_layer_table exec_layer_table; // exec/model/layer_table.h

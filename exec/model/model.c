@@ -101,6 +101,10 @@ static status check_optimizer(const exec_model *model, error_message *err)
 
 static status check_mechanism(const exec_model *model, error_message *err)
 {
+    if (model->recomputes && model->mechanism == EXEC_EARLY_EXIT) {
+        return error_set(err, STATUS_INVALID,
+                         "early-exit: blocks that compute F again would find other tokens gone");
+    }
     switch (model->mechanism) {
     case EXEC_MOE:
         return exec_moe_options_check(&model->moe, exec_model_hidden_width(model), err);

@@ -47,6 +47,8 @@ typedef struct exec_model {
     bool has_rms_norm;   // RMSNorm; else LayerNorm
     bool is_gated;       // SwiGLU; else GELU
     bool lacks_query_key_value_bias, lacks_attention_output_bias, lacks_mlp_bias;
+    /// Blocks keep their input alone until B, which computes F again; not with early exit.
+    bool recomputes;
     uint64_t seed; // of parameters, data and mechanisms
     float learning_rate, beta1, beta2, epsilon;
     float weight_decay; // of matrices; norms and biases do not decay

@@ -109,6 +109,13 @@ done
 sed 's/"token_bytes":2/&,"mechanism":{"name":"mod"}/' words.json >both.json
 refuse 2 "both.json: execution.mechanism.name: 'mod', but the model's layers have experts" both.json --device cpu
 
+# Blocks that compute F again learn the same bits.
+sed 's/"training":{/&"recompute":"full",/' train.json >again.json
+"$dynmo" run again.json --device cpu --row even --json >again || fail 'recomputation'
+[ "$(value again loss_hash)" = "$(value even.json loss_hash)" ] || fail 'recomputation changes losses'
+sed 's/"text":"text.txt"/&,"mechanism":{"name":"early-exit"}/' again.json >gone.json
+refuse 2 "gone.json: early-exit: blocks that compute F again would find other tokens gone" gone.json --device cpu
+
 # What its first warm iterations let expect of the rest, and where the error comes from.
 parts=$(sed 's/.*"error_from":{\([^}]*\)}.*/\1/' even.json | tr ',' '\n' | sed 's/.*://')
 error=$(sed 's/.*"forecast":{\([^}]*\)"tolerance.*/\1/; s/.*"error_ratio":\([^,]*\),.*/\1/' even.json)
@@ -177,7 +184,7 @@ done <<'END'
 accumulation 2
 tensor_parallel 2
 context_parallel 2
-recompute "full"
+recompute "selective"
 sharding "optimizer"
 attention "unfused"
 reduction_overlap "stage"

@@ -415,6 +415,33 @@ static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
     network_destroy(&net);
 }
 
+/// state: whether the model is Llama's.
+static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(void **state)
+{
+    exec_model model = *(const bool *)*state ? llama_model() : odd_model();
+    network kept, again;
+    network_create(&kept, &model);
+    model.recomputes = true;
+    network_create(&again, &model);
+    load(&kept, 0);
+    load(&again, 0);
+
+    assert_close(forward(&again, 0), forward(&kept, 0), 0);
+    assert_int_equal(again.slots[1]->activation_bytes, 4 * again.row_count * model.width);
+    backward_input(&kept, 0);
+    backward_input(&again, 0);
+    assert_int_equal(again.slots[1]->gradient_bytes, kept.slots[1]->gradient_bytes);
+    backward_weight(&kept, 0);
+    backward_weight(&again, 0);
+
+    for (int layer = 0; layer < kept.layer_count; layer++) {
+        assert_memory_equal(again.layers[layer]->gradient, kept.layers[layer]->gradient,
+                            kept.layers[layer]->parameter_count * sizeof(float));
+    }
+    network_destroy(&kept);
+    network_destroy(&again);
+}
+
 static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **state)
 {
     (void)state;
@@ -548,6 +575,10 @@ int main(void)
         cmocka_unit_test(ten_steps_of_training_are_those_of_the_second_implementation),
         cmocka_unit_test(backward_for_weights_may_wait),
         cmocka_unit_test(a_slot_holds_what_its_next_pass_needs_and_no_more),
+        cmocka_unit_test_prestate(
+            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &is_llama[0]),
+        cmocka_unit_test_prestate(
+            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &is_llama[1]),
         cmocka_unit_test(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights),
         cmocka_unit_test(behind_a_frozen_front_no_gradient_of_the_input_is_made),
         cmocka_unit_test(parameters_come_from_seed_and_layer_alone),
