@@ -260,6 +260,7 @@ static void apply_alignment(trace_import *import, trace_window **windows)
         if (each->kind == TRACE_OP_COUNT) continue; // no op
         if (each->begin_ns < first_ns) first_ns = each->begin_ns;
     }
+    if (first_ns == INT64_MAX) first_ns = 0; // parts of ops alone
     for (int64_t op = 0; op < import->op_count; op++) {
         import->ops[op].begin_ns -= first_ns;
         import->ops[op].end_ns -= first_ns;
