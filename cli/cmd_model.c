@@ -28,8 +28,11 @@ static status read_parallel(const cli_arguments *arguments, model_parallel *para
     if (sharding != NULL) parallel->sharding = model_sharding_find(sharding);
     if (order != NULL) parallel->order = model_rank_order_find(order);
     if (parallel->recompute == MODEL_RECOMPUTE_COUNT) {
-        return error_set(err, STATUS_INVALID, "--recompute '%.60s' is not none, selective or full",
-                         recompute);
+        return error_set(
+            err, STATUS_INVALID,
+            "--recompute '%.60s' is not none, selective, full, norms, activation, latent "
+            "or mlp",
+            recompute);
     }
     if (parallel->sharding == MODEL_SHARDING_COUNT) {
         return error_set(err, STATUS_INVALID,
@@ -429,7 +432,9 @@ const cli_command cli_command_model = {
             {.name = "--recompute",
              .argument = "NAME",
              .help = "What B computes again instead of keeping it: none (default), selective (the "
-                     "attention core), full (the layer)."},
+                     "attention core), norms, activation (and activation functions), latent (and "
+                     "queries, keys and values of latent attention), mlp (and MLP or experts), "
+                     "full (the layer)."},
             {.name = "--sharding",
              .argument = "NAME",
              .help = "What replicas share instead of copying: none (default), optimizer (ZeRO-1), "

@@ -173,17 +173,24 @@ static status settle_repack(const ana_setup *setup, ana_balancing *row, error_me
 /// What recomputation and sharding hold for a while is not for layers to fill.
 static status set_working_memory_aside(ana_setup *setup, arena *memory, error_message *err)
 {
-    const int64_t working = setup->study->trace_path == NULL ? setup->model_costs.working_bytes : 0;
+    const bool is_modelled = setup->study->trace_path == NULL;
+    const int64_t reserve = is_modelled ? setup->model_costs.reserve_bytes : 0;
+    const int64_t working = (is_modelled ? setup->model_costs.working_bytes : 0) + reserve;
     int64_t *const limit = &setup->machine.rank_memory_bytes;
     if (working == 0 || *limit == 0) return STATUS_OK;
     if (working >= *limit) {
         return error_set(err, STATUS_INFEASIBLE,
-                         "%s: recomputation and sharding hold %" PRId64
+                         "%s: recomputation, sharding, CUDA and NCCL hold %" PRId64
                          " bytes at a time, a GPU has %" PRId64,
                          setup->study->path, working, *limit);
     }
     *limit -= working;
-    add_number(setup, memory, "training.working_bytes", MODEL_ORIGIN_ASSUMED, working, "B");
+    if (reserve > 0) {
+        add_number(setup, memory, "memory reserve", MODEL_ORIGIN_ASSUMED, reserve, "B");
+    }
+    if (working == reserve) return STATUS_OK;
+    add_number(setup, memory, "training.working_bytes", MODEL_ORIGIN_ASSUMED, working - reserve,
+               "B");
     return STATUS_OK;
 }
 

@@ -42,6 +42,7 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_MEASURED_S] = {"measured_s"},
     [ANA_REAL_TOKENS_PER_S] = {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu_newest"},
     [ANA_REAL_MEASURED_BYTES] = {"measured_peak_bytes"},
+    [ANA_REAL_ALLOCATED_GIB] = {"measured_allocated_gib", "measured_alloc_gib"},
     [ANA_REAL_GROUP] = {"group"},
 };
 

@@ -46,7 +46,8 @@ typedef enum ana_real_column {
     ANA_REAL_MEASURED_MS,
     ANA_REAL_MEASURED_S,
     ANA_REAL_TOKENS_PER_S,
-    ANA_REAL_MEASURED_BYTES,
+    ANA_REAL_MEASURED_BYTES, // of the device: what the framework allocates, and the reserve
+    ANA_REAL_ALLOCATED_GIB,  // of the framework's allocator alone
     ANA_REAL_GROUP,
     ANA_REAL_COLUMN_COUNT
 } ana_real_column;

@@ -6,9 +6,12 @@
 #include "models/shipped.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#define HARDWARE_DEFAULT "h100-sxm"
 
 enum {
     COUNT_MAX = 1 << 24,
@@ -175,7 +178,7 @@ static status write_model(const ana_real_runs *runs, int row, const real_sizes *
 }
 
 /// A number format as tables spell it.
-static status find_dtype(const ana_real_runs *runs, int row, const char **name, error_message *err)
+static status find_dtype(const ana_real_runs *runs, int row, model_dtype *out, error_message *err)
 {
     static const struct {
         const char *word;
@@ -189,9 +192,48 @@ static status find_dtype(const ana_real_runs *runs, int row, const char **name, 
     for (size_t known = 0; known < sizeof words / sizeof words[0]; known++) {
         if (strcasecmp(words[known].word, word) == 0) dtype = words[known].dtype;
     }
-    *name = model_dtype_name(dtype);
+    *out = dtype;
     if (dtype != MODEL_DTYPE_UNKNOWN) return STATUS_OK;
     return refuse(runs, row, err, "precision is unknown:", word);
+}
+
+/// PyTorch multiplies float32 as such unless TF32 is allowed, which containers of the vendor do by
+/// default, and tables do not say. Both ends are possible: the middle of their rates is taken, and
+/// all between them is drawn.
+static status write_hardware(const ana_real_runs *runs, int row, arena *memory, json_writer *writer,
+                             error_message *err)
+{
+    const char *said = ana_real_text(runs, row, ANA_REAL_HARDWARE);
+    const char *name =
+        said[0] != '\0' ? shipped_name(model_shipped_hardware, said) : HARDWARE_DEFAULT;
+    model_hardware hardware;
+    model_dtype dtype;
+    TRY(find_dtype(runs, row, &dtype, err));
+    if (dtype != MODEL_DTYPE_FLOAT32) {
+        json_put_string(writer, "hardware", name);
+        return STATUS_OK;
+    }
+    TRY(model_hardware_open(name, memory, &hardware, err));
+    const double least = (double)hardware.flop_per_s[MODEL_DTYPE_FLOAT32];
+    const double most = (double)hardware.flop_per_s[MODEL_DTYPE_TFLOAT32];
+    json_put_object(writer, "hardware");
+    json_put_string(writer, "base", name);
+    if (most > least && least > 0) {
+        json_put_object(writer, "flop_per_s");
+        json_put_int64(writer, "float32", (int64_t)sqrt(least * most));
+        json_end_object(writer);
+    }
+    json_end_object(writer);
+    if (!(most > least && least > 0)) return STATUS_OK;
+    json_put_object(writer, "uncertainty");
+    json_put_object(writer, "ranges");
+    json_put_array(writer, "hardware.flop_per_s.float32");
+    json_write_double(writer, least);
+    json_write_double(writer, most);
+    json_end_array(writer);
+    json_end_object(writer);
+    json_end_object(writer);
+    return STATUS_OK;
 }
 
 static const char *sharding_of(const ana_real_runs *runs, int row, const real_sizes *sizes)
@@ -203,12 +245,11 @@ static const char *sharding_of(const ana_real_runs *runs, int row, const real_si
 }
 
 static status write_training(const ana_real_runs *runs, int row, const real_sizes *sizes,
-                             json_writer *writer, error_message *err)
+                             const char *recompute, json_writer *writer, error_message *err)
 {
     const bool fused = is_fused(runs, row);
-    const char *recompute = ana_real_text(runs, row, ANA_REAL_RECOMPUTE);
     const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
-    const char *dtype = NULL;
+    model_dtype dtype;
     double overlap = 0;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
@@ -229,14 +270,14 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     const int etp = sizes->etp == 0 && sizes->ep > 1 && fused ? 1 : sizes->etp;
     if (etp > 0) json_put_int64(writer, "expert_tensor_parallel", etp);
     json_put_bool(writer, "sequence_parallel", spreads && sizes->tp > 1);
-    if (recompute[0] != '\0') json_put_string(writer, "recompute", recompute);
+    json_put_string(writer, "recompute", recompute);
     json_put_string(writer, "sharding", sharding_of(runs, row, sizes));
     TRY(ana_real_number(runs, row, ANA_REAL_TENSOR_OVERLAP, 0, 1,
                         fused ? MODEL_TENSOR_OVERLAP_DEFAULT : 0, &overlap, err));
     json_put_double(writer, "tensor_overlap", overlap);
     json_put_string(writer, "rank_order", "data-first");
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
-    json_put_string(writer, "dtype", dtype);
+    json_put_string(writer, "dtype", model_dtype_name(dtype));
     json_put_string(writer, "attention", fused ? "flash" : "unfused");
     json_end_object(writer);
     return STATUS_OK;
@@ -251,6 +292,7 @@ static status write_cluster(const ana_real_runs *runs, int row, const real_sizes
     json_put_int64(writer, "gpus", sizes->gpus);
     if (gpus_per_node > 0) json_put_int64(writer, "gpus_per_node", gpus_per_node);
     json_put_int64(writer, "memory_bytes", 0);
+    if (!is_fused(runs, row)) json_put_string(writer, "send", "blocking");
     json_end_object(writer);
     return STATUS_OK;
 }
@@ -274,6 +316,7 @@ static status read_measured(const ana_real_runs *runs, int row, const real_sizes
     double ms = 0;
     double s = 0;
     double tokens_per_s = 0;
+    double allocated_gib = 0;
     const double least = 1e-9;
     const double most = 1e15;
     TRY(ana_real_number(runs, row, ANA_REAL_MEASURED_MS, least, most, 0, &ms, err));
@@ -281,6 +324,9 @@ static status read_measured(const ana_real_runs *runs, int row, const real_sizes
     TRY(ana_real_number(runs, row, ANA_REAL_TOKENS_PER_S, least, most, 0, &tokens_per_s, err));
     TRY(ana_real_number(runs, row, ANA_REAL_MEASURED_BYTES, 1, 1e18, 0, &measured->peak_bytes,
                         err));
+    TRY(ana_real_number(runs, row, ANA_REAL_ALLOCATED_GIB, 1e-9, 1e9, 0, &allocated_gib, err));
+    measured->is_allocated = measured->peak_bytes == 0;
+    if (measured->is_allocated) measured->peak_bytes = allocated_gib * (1 << 30);
     measured->tokens = (double)sizes->global_batch * sizes->sequence;
     measured->gpu_count = sizes->gpus;
     measured->iteration_ns = ms > 0 ? ms * 1e6 : s * 1e9;
@@ -291,22 +337,31 @@ static status read_measured(const ana_real_runs *runs, int row, const real_sizes
     return refuse(runs, row, err, "nothing was measured", "");
 }
 
-status ana_real_study_write(const ana_real_runs *runs, int row, text_buffer *out,
-                            ana_real_measured *measured, error_message *err)
+const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt)
+{
+    static const char *const fused[] = {"none", "norms", "activation", "latent", "mlp", "full"};
+    static const char *const unfused[] = {"none", "selective", "full"};
+    const int count = is_fused(runs, row) ? 6 : 3;
+    const char *said = ana_real_text(runs, row, ANA_REAL_RECOMPUTE);
+    if (said[0] != '\0') return attempt == 0 ? said : NULL;
+    if (attempt >= count) return NULL;
+    return is_fused(runs, row) ? fused[attempt] : unfused[attempt];
+}
+
+status ana_real_study_write(const ana_real_runs *runs, int row, const char *recompute,
+                            arena *memory, text_buffer *out, ana_real_measured *measured,
+                            error_message *err)
 {
     real_sizes sizes = {0};
     json_writer writer = json_writer_init(out);
-    const char *hardware = ana_real_text(runs, row, ANA_REAL_HARDWARE);
     TRY(read_sizes(runs, row, &sizes, err));
     TRY(read_measured(runs, row, &sizes, measured, err));
     json_begin_object(&writer);
     json_put_string(&writer, "schema", "dynmo-study/1");
     TRY(write_model(runs, row, &sizes, &writer, err));
-    json_put_string(&writer, "hardware",
-                    hardware[0] != '\0' ? shipped_name(model_shipped_hardware, hardware)
-                                        : "h100-sxm");
+    TRY(write_hardware(runs, row, memory, &writer, err));
     TRY(write_cluster(runs, row, &sizes, &writer, err));
-    TRY(write_training(runs, row, &sizes, &writer, err));
+    TRY(write_training(runs, row, &sizes, recompute, &writer, err));
     write_pipeline(runs, row, &sizes, &writer);
     json_put_array(&writer, "balancing");
     json_begin_object(&writer);
@@ -321,8 +376,11 @@ void ana_real_defaults(text_buffer *out)
 {
     text_append(
         out,
-        "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none; sequence: "
-        "2048; microbatch: 1; degrees: 1; gpus, dp: by the other degrees; sharding: "
+        "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none, or where that "
+        "needs more "
+        "memory than the GPU has the least of norms, activation, latent, mlp, full (unfused: "
+        "selective, full) that fits; sequence: 2048; microbatch: 1; degrees: 1; gpus, dp: by the "
+        "other degrees; sharding: "
         "parameters with fsdp above 1, optimizer where attention is fused, else none; "
         "sequence_parallel and gradients reduced under the backward: where attention is "
         "fused; tensor_overlap: 0.7 where attention is fused, else 0; etp: 1 where attention is "

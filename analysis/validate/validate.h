@@ -18,8 +18,11 @@ typedef struct ana_validation_settings {
 
 /// One row.
 typedef struct ana_validated_run {
-    bool is_refused;     // it was not predicted; message says why
-    const char *message; // else NULL
+    bool is_refused;       // it was not predicted; message says why
+    const char *message;   // else NULL
+    const char *recompute; // what fits; static storage, or of the table
+    bool fits;             // the GPU's memory, with that
+    bool is_allocated;     // peaks are of the framework's allocator alone, else of the device
     bool has_bar;
     double predicted_ns; // with a calibration: its median
     double low_ns;       // 9 of 10 draws are between

@@ -279,10 +279,11 @@ static status open_point(ana_point_worker *worker, const char *name, const char 
     return STATUS_OK;
 }
 
-/// Bytes that a GPU holds for a while beside what layers and activations fill.
+/// Bytes that a GPU holds beside what layers and activations fill.
 static int64_t working_bytes(const ana_setup *setup)
 {
-    return setup->study->trace_path == NULL ? setup->model_costs.working_bytes : 0;
+    const model_costs *costs = &setup->model_costs;
+    return setup->study->trace_path == NULL ? costs->working_bytes + costs->reserve_bytes : 0;
 }
 
 static int fullest_rank(const bal_training_result *result, int rank_count)
@@ -372,6 +373,7 @@ static void fill(const ana_setup *setup, const bal_training_result *result, int6
     fill_times(setup, result, point);
     point->rank = fullest_rank(result, setup->machine.rank_count);
     point->peak_memory_bytes = result->peak_memory_bytes[point->rank] + working_bytes(setup);
+    point->reserve_bytes = setup->study->trace_path == NULL ? setup->model_costs.reserve_bytes : 0;
     point->bubble_ratio = result->bubble_ratio;
     point->imbalance_ratio = result->imbalance_ratio;
     point->bound_ns = (double)bound_ns / setup->iteration_count;

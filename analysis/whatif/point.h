@@ -76,7 +76,9 @@ typedef struct ana_point {
     double train_ns;           // of the whole training; 0: tokens of a microbatch are not known
     double gpu_hours;          // of the whole training
     double cost;               // in the study's currency; -1: no price
-    int64_t peak_memory_bytes; // of the fullest rank, in one GPU, what is held for a while included
+    int64_t peak_memory_bytes; // of the fullest rank, in one GPU, what is held for a while and the
+                               // reserve included
+    int64_t reserve_bytes;     // of it, what no tensor has
     double bubble_ratio;       // idle over total of the pipelines, over the run
     double imbalance_ratio;    // mean over the iterations
     double bound_ns;           // proven: no mean iteration is shorter; 0: nothing is proven

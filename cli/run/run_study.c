@@ -240,7 +240,8 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
         return refuse(study, "balancing.information foresight",
                       "nobody knows what a device that trains will measure next", err);
     }
-    if (study->parallel.recompute == MODEL_RECOMPUTE_SELECTIVE) {
+    if (study->parallel.recompute != MODEL_RECOMPUTE_NONE &&
+        study->parallel.recompute != MODEL_RECOMPUTE_FULL) {
         return refuse(study, "training.recompute selective",
                       "attention on a device keeps no scores; full computes whole blocks again",
                       err);

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
@@ -185,24 +186,47 @@ static void fill_pass(const model_costs *costs, int row, model_pass pass, row_pa
     passes->flop[pass] = model_work_flop(&work);
 }
 
-/// B computes again what F has not kept, collectives included.
+/// What F took of what B makes again, collectives included.
+static int64_t remade_of_row(const model_costs *costs, int row, unsigned remakes,
+                             const int64_t forward_ns[MODEL_COST_PART_COUNT],
+                             int64_t part_ns[MODEL_COST_PART_COUNT])
+{
+    const model_layer_work work =
+        model_layer_remade_work(&costs->config, &costs->shape, row - 1, remakes);
+    const model_config view = model_config_layer(&costs->config, row - 1);
+    if ((remakes & MODEL_REMAKES_LAYER) != 0) {
+        memcpy(part_ns, forward_ns, MODEL_COST_PART_COUNT * sizeof *part_ns);
+        return model_work_flop(&work);
+    }
+    fill_work_ns(costs, &view, &work, MODEL_PASS_FORWARD, costs->shape.dtype, part_ns);
+    if ((remakes & MODEL_REMAKES_CORE) != 0) {
+        part_ns[MODEL_COST_CONTEXT] = forward_ns[MODEL_COST_CONTEXT];
+    }
+    if ((remakes & MODEL_REMAKES_MLP) != 0) {
+        part_ns[MODEL_COST_EXPERT] = forward_ns[MODEL_COST_EXPERT];
+        part_ns[MODEL_COST_TENSOR] =
+            collectives_of_row(costs, row, MODEL_PASS_FORWARD, 0).mlp_tensor_ns;
+    }
+    return model_work_flop(&work);
+}
+
+/// B computes again what F has not kept.
 static void add_recomputation(const model_costs *costs, int row, row_passes *passes)
 {
-    const model_recompute recompute = costs->shape.parallel.recompute;
-    const int64_t *forward_ns = passes->part_ns[MODEL_PASS_FORWARD];
+    const model_shape *shape = &costs->shape;
     int64_t *backward_ns = passes->part_ns[MODEL_PASS_BACKWARD_INPUT];
     int64_t *backward_flop = &passes->flop[MODEL_PASS_BACKWARD_INPUT];
-    if (row == 0 || is_head(costs, row) || recompute == MODEL_RECOMPUTE_NONE) return;
+    int64_t remade_ns[MODEL_COST_PART_COUNT] = {0};
+    if (row == 0 || is_head(costs, row)) return;
+    const unsigned remakes =
+        model_layer_remakes(&shape->parallel, row - 1, costs->config.layer_count);
+    if (remakes == 0) return;
+    const int64_t flop =
+        remade_of_row(costs, row, remakes, passes->part_ns[MODEL_PASS_FORWARD], remade_ns);
+    *backward_flop = saturating_add(*backward_flop, flop);
     for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-        const bool is_core = part == MODEL_COST_ATTENTION || part == MODEL_COST_CONTEXT;
-        if (recompute == MODEL_RECOMPUTE_FULL || is_core) {
-            backward_ns[part] = saturating_add(backward_ns[part], forward_ns[part]);
-        }
+        backward_ns[part] = saturating_add(backward_ns[part], remade_ns[part]);
     }
-    const model_layer_work forward = work_of_row(costs, row, MODEL_PASS_FORWARD);
-    *backward_flop = saturating_add(*backward_flop, recompute == MODEL_RECOMPUTE_FULL
-                                                        ? passes->flop[MODEL_PASS_FORWARD]
-                                                        : forward.attention.flop);
 }
 
 /// Weights and gradients that replicas send each other in every pass travel beside the layers
@@ -266,19 +290,27 @@ static int64_t state_of_row(const model_costs *costs, row_parameters parameters)
                                             costs->groups.expert_replicas.rank_count));
 }
 
-/// Adam in mixed precision reads the gradient, for its norm and for the step, and reads and writes
-/// the weight in 32 bits and two moments; it writes the weight and clears the gradient.
+/// The step of a row. What a GPU owns of it: the gradient is read for the norm, read and written by
+/// clipping, and read by Adam, which reads and writes the weight in 32 bits and two moments; then
+/// the weight is read, narrowed and written. Of all gradients that it adds up: zeroed, and where
+/// there are replicas scaled by their number and looked through for NaN, before they are sent.
+/// Source: Megatron-Core, param_and_grad_buffer.py and distrib_optimizer.py.
 static int64_t update_of_row(const model_costs *costs, row_parameters parameters)
 {
-    enum { STEP_BYTES = 4 + 4 + 3 * 8 + 2 + 4 };
-    const model_parameter_bytes bytes = {.optimizer = STEP_BYTES};
+    enum { STEP_BYTES = 4 + 8 + 4 + 3 * 8 + 4 + 2, CLEARED_BYTES = 4, PREPARED_BYTES = 12 };
+    const model_parameter_bytes owned = {.optimizer = STEP_BYTES};
     const model_sharding sharding = costs->shape.parallel.sharding;
-    return model_streams_ns(
-        saturating_add(
-            model_state_bytes(parameters.dense, bytes, sharding, costs->groups.replicas.rank_count),
-            model_state_bytes(parameters.expert, bytes, sharding,
-                              costs->groups.expert_replicas.rank_count)),
-        0, &costs->hardware);
+    const int dense_replicas = costs->groups.replicas.rank_count;
+    const int expert_replicas = costs->groups.expert_replicas.rank_count;
+    const int64_t step =
+        saturating_add(model_state_bytes(parameters.dense, owned, sharding, dense_replicas),
+                       model_state_bytes(parameters.expert, owned, sharding, expert_replicas));
+    const model_parameter_bytes summed = {.gradient = CLEARED_BYTES +
+                                                      (dense_replicas > 1 ? PREPARED_BYTES : 0)};
+    const int64_t gradients =
+        saturating_add(model_state_bytes(parameters.dense, summed, sharding, dense_replicas),
+                       model_state_bytes(parameters.expert, summed, sharding, expert_replicas));
+    return model_streams_ns(saturating_add(step, gradients), 0, &costs->hardware);
 }
 
 static model_memory memory_of_row(const model_costs *costs, int row)
@@ -408,6 +440,19 @@ static status fill_costs(model_costs *costs, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
+/// One communicator for each kind of group, and one of all ranks, which pipelines use.
+static int64_t reserve_of(const model_hardware *hardware, const model_groups *groups)
+{
+    const bal_group *const all[] = {&groups->tensor, &groups->context, &groups->expert,
+                                    &groups->replicas};
+    int64_t communicators = 1;
+    for (size_t group = 0; group < sizeof all / sizeof all[0]; group++) {
+        communicators += all[group]->rank_count > 1;
+    }
+    return hardware->context_bytes + hardware->allocator_bytes +
+           communicators * hardware->communicator_bytes;
+}
+
 status model_costs_build(const model_config *config, const model_hardware *hardware,
                          const model_training *training, const char *config_origin,
                          const char *hardware_origin, arena *memory, model_costs *costs,
@@ -429,6 +474,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     assume_hardware(hardware, &built.shape, hardware_text, &list);
     assume_links(hardware, &built.shape.parallel, &list);
     assume_overhead(hardware, &list);
+    built.reserve_bytes = reserve_of(hardware, &built.groups);
     TRY(fill_costs(&built, memory, err));
     built.assumptions = list.rows;
     built.assumption_count = list.count;

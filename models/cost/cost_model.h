@@ -57,6 +57,8 @@ typedef struct model_costs {
     int64_t working_bytes; // that a GPU holds for a while beside state and activations, at most:
                            // what B makes again of a layer, weights of two layers gathered by
                            // sharding, gradients of one before they are scattered
+    int64_t reserve_bytes; // that no tensor has: CUDA's context, buffers of NCCL, what the
+                           // allocator cannot use
     int64_t update_ns;     // of the optimizer, for the parameters of all rows that a GPU steps
     int state_bytes_per_parameter; // before sharding
     model_parameter_bytes parameter_bytes;

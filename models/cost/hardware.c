@@ -9,6 +9,7 @@
 static const double efficiency_min = 1e-6; // a smaller share is a unit mistake
 #define RATE_MAX INT64_C(1000000000000000000)
 #define LATENCY_NS_MAX INT64_C(1000000000)
+#define RESERVE_BYTES_MAX INT64_C(1000000000000)
 
 /// Rates that datasheets print first and that hold for matrices with every second pair of numbers
 /// zero; half of it is what training gets.
@@ -116,14 +117,19 @@ static status read_links(json_value object, model_hardware *hardware, error_mess
 
 static status read_overhead(json_value object, model_hardware *hardware, error_message *err)
 {
-    static const char *const allowed[] = {"kernel_ns", "operator_ns", "launch_ns"};
-    int64_t *const values[] = {&hardware->kernel_ns, &hardware->operator_ns, &hardware->launch_ns};
+    static const char *const allowed[] = {"kernel_ns",     "operator_ns",        "launch_ns",
+                                          "context_bytes", "communicator_bytes", "allocator_bytes"};
+    int64_t *const values[] = {&hardware->kernel_ns,          &hardware->operator_ns,
+                               &hardware->launch_ns,          &hardware->context_bytes,
+                               &hardware->communicator_bytes, &hardware->allocator_bytes};
+    enum { VALUES = sizeof allowed / sizeof allowed[0] };
     if (json_is_missing(object)) return STATUS_OK;
-    TRY(json_check_keys(object, allowed, 3, err));
-    for (int value = 0; value < 3; value++) {
+    TRY(json_check_keys(object, allowed, VALUES, err));
+    for (int value = 0; value < VALUES; value++) {
         const json_value given = json_member(object, allowed[value]);
         if (json_is_missing(given)) continue;
-        TRY(json_int64(given, 0, LATENCY_NS_MAX, values[value], err));
+        TRY(json_int64(given, 0, value < 3 ? LATENCY_NS_MAX : RESERVE_BYTES_MAX, values[value],
+                       err));
     }
     return STATUS_OK;
 }

@@ -22,11 +22,14 @@ typedef struct model_hardware {
     double memory_efficiency;              // share of memory_bytes_per_s that kernels reach
     double intra_efficiency; // share of the links' rates that collectives reach; 1 unless given
     double inter_efficiency;
-    int multiprocessor_count; // 0: not said; products are then not cut into tiles
-    int64_t kernel_ns;        // of a kernel whatever its size: gap before it, ramp and tail
-    int64_t operator_ns;      // of the host for an operator of the framework, Python included
-    int64_t launch_ns;        // of the host for a kernel that a library starts in a loop
-    int64_t memory_bytes;     // of one GPU
+    int multiprocessor_count;   // 0: not said; products are then not cut into tiles
+    int64_t kernel_ns;          // of a kernel whatever its size: gap before it, ramp and tail
+    int64_t operator_ns;        // of the host for an operator of the framework, Python included
+    int64_t launch_ns;          // of the host for a kernel that a library starts in a loop
+    int64_t context_bytes;      // of a GPU, of CUDA's context and the kernels that are loaded
+    int64_t communicator_bytes; // of the buffers of each NCCL communicator
+    int64_t allocator_bytes;    // that the framework's allocator holds and cannot use
+    int64_t memory_bytes;       // of one GPU
     int64_t memory_bytes_per_s;
     int gpus_per_node;
     bal_link intra_node; // one direction, of one GPU

@@ -91,23 +91,27 @@ typedef struct token_copies {
     double inter;
 } token_copies;
 
-/// One copy for each expert. Models whose experts stand in groups, of which a token meets some, are
-/// trained with kernels that send it once to each node, whence it is handed on.
-/// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.2.
+/// Of so many places, those that a token reaches with top_k experts drawn alike.
+static double places_met(double places, double top_k)
+{
+    return places * (1 - pow(1 - 1 / places, top_k));
+}
+
+/// Kernels of today send a token once to each node that it reaches, whence it is handed on, and
+/// once to each GPU, however many of its experts are there. Models whose experts stand in groups,
+/// of which a token meets some, reach fewer nodes.
+/// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.2; its kernels are DeepEP.
 static token_copies count_copies(const model_config *config, const bal_group *group)
 {
-    const double ranks = group->rank_count;
     const double on_node = group->node_rank_count;
-    const double nodes = ranks / on_node;
-    const double top_k = config->expert_top_k;
-    token_copies copies = {top_k * (on_node - 1) / ranks, top_k * (ranks - on_node) / ranks};
-    if (config->expert_group_count <= 1 || nodes <= 1) return copies;
-    const double share = (double)config->expert_group_top_k / config->expert_group_count;
-    const double reached = fmax(nodes * share, 1);
-    const double distinct = reached * (1 - pow(1 - 1 / reached, top_k));
-    copies.inter = distinct * (nodes - 1) / nodes;
-    copies.intra = top_k * (on_node - 1) / on_node;
-    return copies;
+    const double nodes = group->rank_count / on_node;
+    const double share = config->expert_group_count > 1
+                             ? (double)config->expert_group_top_k / config->expert_group_count
+                             : 1;
+    const double nodes_met = places_met(fmax(nodes * share, 1), config->expert_top_k);
+    const double gpus_met =
+        places_met(fmax(group->rank_count * share, on_node), config->expert_top_k);
+    return (token_copies){gpus_met * (on_node - 1) / on_node, nodes_met * (nodes - 1) / nodes};
 }
 
 /// One way: copies over the links of a node and of the network at once, all partners at a time.
@@ -146,9 +150,10 @@ model_collectives model_layer_collectives(const model_config *config, const mode
     const bool has_mlp = view.ffn_size > 0 || view.is_moe[layer];
     const int64_t mixer_ns =
         block_ns(shape, &groups->tensor, attention_input_width(&view), view.hidden_size, pass);
+    const int64_t mlp_tensor_ns = has_mlp ? mlp_ns(&view, shape, groups, layer, pass) : 0;
     return (model_collectives){
-        .tensor_ns = saturating_add(has_mixer ? mixer_ns : 0,
-                                    has_mlp ? mlp_ns(&view, shape, groups, layer, pass) : 0),
+        .tensor_ns = saturating_add(has_mixer ? mixer_ns : 0, mlp_tensor_ns),
+        .mlp_tensor_ns = mlp_tensor_ns,
         .context_ns =
             view.head_count > 0 ? ring_ns(&view, shape, &groups->context, pass, attention_ns) : 0,
         .expert_ns = exchange_ns(config, shape, &groups->expert, layer, pass),

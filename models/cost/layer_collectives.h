@@ -8,7 +8,8 @@
 
 /// What a pass waits for. W has no collectives of its own.
 typedef struct model_collectives {
-    int64_t tensor_ns;  // all-reduces, or gathers and reduce-scatters
+    int64_t tensor_ns;     // all-reduces, or gathers and reduce-scatters
+    int64_t mlp_tensor_ns; // of them, those of the MLP or the experts
     int64_t context_ns; // of the exchange of keys and values, what the attention core does not hide
     int64_t expert_ns;  // all-to-alls of balanced routing, out and back
 } model_collectives;

@@ -413,15 +413,14 @@ static int64_t rotated_width(const model_config *config)
 }
 
 /// Numbers per token that are read and written to bring rows where experts want them, and back:
-/// sorted by expert once they have come from other GPUs, filled up to whole blocks where the format
-/// has scales for blocks. Biases of experts are added by kernels of their own.
+/// sorted by expert once they have come from other GPUs. Formats whose scales are of blocks need no
+/// more: the router fills up its map (Megatron's moe_router_padding_for_quantization). Biases of
+/// experts are added by kernels of their own.
 static int64_t moved_for_experts(const gpu_share *share)
 {
     const model_config *slice = &share->slice;
-    const int64_t there_and_back = 2 * 2 * (int64_t)slice->expert_top_k * slice->hidden_size;
-    int64_t moved = 0;
-    if (share->whole->expert_count > slice->expert_count) moved += there_and_back;
-    if (share->operand_bytes < share->wide_bytes) moved += there_and_back;
+    const bool is_spread = share->whole->expert_count > slice->expert_count;
+    const int64_t moved = is_spread ? 2 * 2 * (int64_t)slice->expert_top_k * slice->hidden_size : 0;
     if (!slice->has_mlp_bias) return moved;
     return moved + 2 * slice->expert_top_k *
                        (inner_width(slice, slice->expert_ffn_size) + slice->hidden_size);
@@ -435,50 +434,74 @@ static int64_t assembled_width(const model_config *config)
     return core_input_width(config);
 }
 
-/// Bytes of the kernels that are no matrix products. What is as wide as the hidden vector is done
-/// for the GPU's own tokens. The gradients of norms and biases belong to B: their kernels make both
-/// at once.
-static int64_t elementwise_bytes(const gpu_share *share, int layer, bool is_forward)
+/// Numbers per token of the kernels that are no matrix products.
+typedef struct elementwise_widths {
+    int64_t own_norms; // for the GPU's own tokens
+    int64_t own_rest;
+    int64_t head_norms;
+    int64_t activation;
+    int64_t rest;
+    int64_t routed_activation; // for tokens routed to its experts
+    int64_t routed_rest;
+} elementwise_widths;
+
+/// What is as wide as the hidden vector is done for the GPU's own tokens. The gradients of norms
+/// and biases belong to B: their kernels make both at once.
+static elementwise_widths elementwise_of(const gpu_share *share, int layer, bool is_forward)
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
-    const int64_t norm_accesses =
-        is_forward ? 2 : 3; // backward reads the input, two gradients pass
+    const int64_t accesses = is_forward ? 2 : 3; // backward reads the input, two gradients pass
     const int64_t blocks = model_config_block_count(slice, layer);
-    int64_t own = blocks * 3 * hidden; // residuals: read two, write one
-    own += (blocks * hidden + latent_norm_width(slice)) * norm_accesses;
+    elementwise_widths widths = {
+        .own_norms = (blocks * hidden + latent_norm_width(slice)) * accesses,
+        .own_rest = blocks * 3 * hidden, // residuals: read two, write one
+        .head_norms = head_norm_width(slice) * accesses,
+        .activation = activation_accesses(slice, activation_width(slice, layer), is_forward),
+        .rest = 2 * (rotated_width(slice) + assembled_width(slice)),
+        .routed_activation =
+            activation_accesses(slice, routed_activation_width(slice, layer), is_forward),
+    };
     if (slice->is_moe[layer]) {
-        own += 2 * (slice->expert_top_k + 1) * hidden; // out to the experts and back
+        widths.own_rest += 2 * (slice->expert_top_k + 1) * hidden; // out to the experts and back
+        widths.routed_rest = moved_for_experts(share);
     }
-    int64_t masks = 0;
-    if (slice->has_residual_dropout) {
-        masks = blocks * hidden * MASK_BYTES;
-        if (!is_forward) own += blocks * 2 * hidden; // forward drops within the residual's kernel
-    }
-    int64_t all = 2 * (rotated_width(slice) + assembled_width(slice)) +
-                  head_norm_width(slice) * norm_accesses;
-    all += activation_accesses(slice, activation_width(slice, layer), is_forward);
-    int64_t routed = activation_accesses(slice, routed_activation_width(slice, layer), is_forward);
-    if (slice->is_moe[layer]) routed += moved_for_experts(share);
+    // Forward drops within the residual's kernel.
+    if (slice->has_residual_dropout && !is_forward) widths.own_rest += blocks * 2 * hidden;
+    return widths;
+}
+
+static int64_t elementwise_bytes(const gpu_share *share, const elementwise_widths *widths,
+                                 int64_t mask_bytes)
+{
+    const int64_t own = widths->own_norms + widths->own_rest;
+    const int64_t all = widths->head_norms + widths->activation + widths->rest;
+    const int64_t routed = widths->routed_activation + widths->routed_rest;
     const int64_t own_bytes =
-        saturating_multiply(share->own_tokens, own * share->wide_bytes + masks);
+        saturating_multiply(share->own_tokens, own * share->wide_bytes + mask_bytes);
     return saturating_add(
         own_bytes,
         saturating_add(saturating_multiply(share->tokens, all * share->wide_bytes),
                        saturating_multiply(share->routed_tokens, routed * share->wide_bytes)));
 }
 
+static int64_t dropout_mask_bytes(const model_config *slice, int layer)
+{
+    if (!slice->has_residual_dropout) return 0;
+    return model_config_block_count(slice, layer) * slice->hidden_size * MASK_BYTES;
+}
+
 /// Bytes of casting what products multiply to a narrow format: read wide, written twice, for the
-/// product and, turned, for that of W. Formats with a scale for the whole beside those of blocks
-/// (NVFP4) are read once more for the largest number. Weights are cast once in an iteration, which
-/// is not counted.
-/// Source: NVIDIA Transformer Engine, MXFP8 and NVFP4 recipes.
+/// product and, turned, for that of W. Formats with a scale for the whole, of the numbers at hand,
+/// are read once more for the largest: float8 by its usual recipe of today (current scaling), NVFP4
+/// beside the scales of blocks. Weights are cast once in an iteration, which is not counted.
+/// Source: NVIDIA Transformer Engine, recipes Float8CurrentScaling, MXFP8 and NVFP4.
 static int64_t cast_bytes(const model_product *products, int count, const model_shape *shape,
                           model_pass pass)
 {
     const int64_t wide = model_dtype_bytes(model_dtype_wide(shape->dtype));
     const int64_t narrow = model_dtype_bytes(shape->dtype);
-    const int64_t reads = shape->dtype == MODEL_DTYPE_NVFLOAT4 ? 2 : 1;
+    const int64_t reads = shape->dtype == MODEL_DTYPE_MXFLOAT8 ? 1 : 2;
     int64_t bytes = 0;
     if (narrow == wide || pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
     for (int product = 0; product < count; product++) {
@@ -543,9 +566,58 @@ model_layer_work model_layer_work_of(const model_config *config, const model_sha
         const int64_t casts =
             saturating_add(cast_bytes(work.projections, work.projection_count, shape, pass),
                            cast_bytes(work.mlps, work.mlp_count, shape, pass));
-        work.elementwise.bytes =
-            saturating_add(elementwise_bytes(&share, layer, pass == MODEL_PASS_FORWARD), casts);
+        const elementwise_widths widths = elementwise_of(&share, layer, pass == MODEL_PASS_FORWARD);
+        work.elementwise.bytes = saturating_add(
+            elementwise_bytes(&share, &widths, dropout_mask_bytes(&share.slice, layer)), casts);
     }
+    return work;
+}
+
+/// The products that make queries, keys and values out of compressed ones stand between the first
+/// and the last.
+static void keep_latent_products(const model_config *slice, bool is_remade, model_layer_work *work)
+{
+    if (!is_remade || slice->kv_rank == 0 || slice->head_count == 0) {
+        work->projection_count = 0;
+        return;
+    }
+    work->projection_count -= 2;
+    for (int product = 0; product < work->projection_count; product++) {
+        work->projections[product] = work->projections[product + 1];
+    }
+}
+
+model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
+                                         int layer, unsigned remakes)
+{
+    model_layer_work work = model_layer_work_of(config, shape, layer, MODEL_PASS_FORWARD);
+    if ((remakes & MODEL_REMAKES_LAYER) != 0) return work;
+    const model_config view = model_config_layer(config, layer);
+    const gpu_share share = share_of(&view, shape);
+    const elementwise_widths all = elementwise_of(&share, layer, true);
+    elementwise_widths remade = {0};
+    int64_t casts = 0;
+    if ((remakes & MODEL_REMAKES_CORE) == 0) work.attention = (model_work){0, 0};
+    if ((remakes & MODEL_REMAKES_NORMS) != 0) remade.own_norms = all.own_norms;
+    if ((remakes & MODEL_REMAKES_ACTIVATION) != 0) {
+        remade.activation = all.activation;
+        remade.routed_activation = all.routed_activation;
+    }
+    if ((remakes & MODEL_REMAKES_LATENT) != 0 && view.kv_rank > 0) remade.rest = all.rest;
+    if ((remakes & MODEL_REMAKES_MLP) != 0) {
+        remade.routed_rest = all.routed_rest;
+        if (view.is_moe[layer]) remade.own_rest = 2 * (view.expert_top_k + 1) * view.hidden_size;
+        casts = cast_bytes(work.mlps, work.mlp_count, shape, MODEL_PASS_FORWARD);
+    } else {
+        work.mlp_count = 0;
+        work.launches.library_count = 0;
+    }
+    keep_latent_products(&share.slice, (remakes & MODEL_REMAKES_LATENT) != 0, &work);
+    work.projection = products_work(work.projections, work.projection_count, MODEL_PASS_FORWARD);
+    work.mlp = products_work(work.mlps, work.mlp_count, MODEL_PASS_FORWARD);
+    work.elementwise.bytes = saturating_add(elementwise_bytes(&share, &remade, 0), casts);
+    work.launches.kernel_count = 0;
+    work.launches.operator_count = 0;
     return work;
 }
 
@@ -607,20 +679,35 @@ int64_t model_work_flop(const model_layer_work *work)
                           saturating_add(work->mlp.flop, work->elementwise.flop));
 }
 
-/// Bytes of the inputs of products as they are kept, and of the gradients of their outputs.
-static void add_gemm_bytes(const gemm *gemms, int count, const gpu_share *share, int64_t *inputs,
-                           int64_t *outputs)
+/// Bytes of the inputs of products, and of the gradients of their outputs.
+typedef struct gemm_bytes {
+    int64_t inputs; // all that are kept where nothing is remade
+    int64_t first;  // of them: of the first product, the output of a norm
+    int64_t last;   // of the last one for experts or the MLP: the activation's output
+    int64_t middle; // between the first and the last
+    int64_t outputs;
+} gemm_bytes;
+
+static gemm_bytes bytes_of_gemms(const gemm *gemms, int count, const gpu_share *share)
 {
+    gemm_bytes bytes = {0};
     for (int g = 0; g < count; g++) {
         const gemm *product = &gemms[g];
         const int64_t worked = worked_tokens(product, share);
         const int64_t kept = product->rows == ROWS_GATHERED ? share->own_tokens : worked;
         const int64_t row_bytes = product->rows_per_token * share->operand_bytes;
-        if (!product->shares_input) {
-            *inputs = saturating_add(*inputs, saturating_multiply(kept, row_bytes * product->in));
-        }
-        *outputs = saturating_add(*outputs, saturating_multiply(worked, row_bytes * product->out));
+        const int64_t input =
+            product->shares_input ? 0 : saturating_multiply(kept, row_bytes * product->in);
+        // After an activation stand the products that narrow an MLP, of experts too.
+        const bool is_last = g + 1 == count || (g == 2 && product->rows == ROWS_ROUTED);
+        bytes.inputs = saturating_add(bytes.inputs, input);
+        if (g == 0) bytes.first = input;
+        if (g > 0 && is_last) bytes.last = saturating_add(bytes.last, input);
+        if (g > 0 && !is_last) bytes.middle = saturating_add(bytes.middle, input);
+        bytes.outputs =
+            saturating_add(bytes.outputs, saturating_multiply(worked, row_bytes * product->out));
     }
+    return bytes;
 }
 
 /// Numbers that a state-space mixer keeps: what its first matrix made, the convolution's output,
@@ -635,20 +722,23 @@ static int64_t mamba_kept_width(const model_config *slice)
 
 /// Bytes that are kept beside the inputs of products: those of norms, activations, the core and
 /// the weighing of experts, masks, and the scores of unfused attention.
-static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer)
+static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape, int layer,
+                                unsigned remakes)
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
     const int64_t blocks = model_config_block_count(slice, layer);
+    const bool has_mlp = (remakes & MODEL_REMAKES_MLP) == 0;
+    const bool is_remade = (remakes & MODEL_REMAKES_LATENT) != 0 && slice->kv_rank > 0;
     int64_t own = blocks * hidden + latent_norm_width(slice);
-    if (slice->is_moe[layer]) own += slice->expert_top_k * hidden; // weighed by the router
-    const int64_t masks = slice->has_residual_dropout ? blocks * hidden * MASK_BYTES : 0;
-    const int64_t all = core_input_width(slice) + mamba_kept_width(slice) + head_norm_width(slice) +
-                        inner_width(slice, activation_width(slice, layer));
-    const int64_t routed = inner_width(slice, routed_activation_width(slice, layer));
+    if (slice->is_moe[layer] && has_mlp) own += slice->expert_top_k * hidden; // weighed
+    const int64_t masks = dropout_mask_bytes(slice, layer);
+    int64_t all = mamba_kept_width(slice) + head_norm_width(slice);
+    if (!is_remade) all += core_input_width(slice);
+    if (has_mlp) all += inner_width(slice, activation_width(slice, layer));
+    const int64_t routed = has_mlp ? inner_width(slice, routed_activation_width(slice, layer)) : 0;
     int64_t scores = 0;
-    if (shape->attention == MODEL_ATTENTION_UNFUSED &&
-        shape->parallel.recompute == MODEL_RECOMPUTE_NONE) {
+    if (shape->attention == MODEL_ATTENTION_UNFUSED && (remakes & MODEL_REMAKES_CORE) == 0) {
         const int64_t dropped = slice->has_attention_dropout ? share->wide_bytes + MASK_BYTES : 0;
         scores = saturating_multiply(full_pairs(share, shape), share->wide_bytes + dropped);
     }
@@ -659,22 +749,40 @@ static int64_t other_kept_bytes(const gpu_share *share, const model_shape *shape
                           saturating_multiply(share->routed_tokens, routed * share->wide_bytes));
 }
 
+/// Of those bytes, the ones that B makes again.
+static int64_t remade_bytes(const gemm_bytes *projections, const gemm_bytes *mlps,
+                            const model_config *slice, unsigned remakes)
+{
+    int64_t bytes = 0;
+    if ((remakes & MODEL_REMAKES_NORMS) != 0) {
+        bytes = saturating_add(projections->first, mlps->first);
+    }
+    if ((remakes & MODEL_REMAKES_LATENT) != 0 && slice->kv_rank > 0) {
+        bytes = saturating_add(bytes, projections->middle);
+    }
+    if ((remakes & MODEL_REMAKES_ACTIVATION) != 0) bytes = saturating_add(bytes, mlps->last);
+    if ((remakes & MODEL_REMAKES_MLP) != 0) bytes = saturating_add(bytes, mlps->middle);
+    return bytes;
+}
+
 model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)
 {
     assert(layer >= 0 && layer < config->layer_count);
     const model_config view = model_config_layer(config, layer);
+    const unsigned remakes = model_layer_remakes(&shape->parallel, layer, config->layer_count);
     const gpu_share share = share_of(&view, shape);
     gemm gemms[MODEL_PRODUCTS_MAX];
-    int64_t inputs = 0;
-    int64_t outputs = 0;
-    add_gemm_bytes(gemms, list_projection_gemms(&share.slice, gemms), &share, &inputs, &outputs);
-    add_gemm_bytes(gemms, list_mlp_gemms(&share, layer, gemms), &share, &inputs, &outputs);
-    const bool keeps_input_only = shape->parallel.recompute == MODEL_RECOMPUTE_FULL;
+    const gemm_bytes projections =
+        bytes_of_gemms(gemms, list_projection_gemms(&share.slice, gemms), &share);
+    const gemm_bytes mlps = bytes_of_gemms(gemms, list_mlp_gemms(&share, layer, gemms), &share);
+    const int64_t inputs = saturating_add(projections.inputs, mlps.inputs);
+    const int64_t kept = inputs - remade_bytes(&projections, &mlps, &share.slice, remakes);
     return (model_memory){
-        .activation_bytes = keeps_input_only
-                                ? model_message_bytes(config, shape)
-                                : saturating_add(inputs, other_kept_bytes(&share, shape, layer)),
-        .gradient_bytes = saturating_add(inputs, outputs),
+        .activation_bytes =
+            (remakes & MODEL_REMAKES_LAYER) != 0
+                ? model_message_bytes(config, shape)
+                : saturating_add(kept, other_kept_bytes(&share, shape, layer, remakes)),
+        .gradient_bytes = saturating_add(inputs, saturating_add(projections.outputs, mlps.outputs)),
     };
 }
 

@@ -92,6 +92,10 @@ typedef struct model_layer_work {
 model_layer_work model_layer_work_of(const model_config *config, const model_shape *shape,
                                      int layer, model_pass pass);
 
+/// What B makes again of the layer's forward work: MODEL_REMAKES_...; the whole is that of F.
+model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
+                                         int layer, unsigned remakes);
+
 /// Work of the embedding: rows looked up, nothing in B (no layer stands before it), gradients added
 /// to the rows in W.
 model_layer_work model_embedding_work(const model_config *config, const model_shape *shape,

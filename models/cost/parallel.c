@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT] = {
+    "none", "selective", "full", "norms", "activation", "latent", "mlp"};
 const char *const model_sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
                                                                 "parameters"};
 const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT] = {"pipeline-first", "data-first"};
@@ -34,6 +35,27 @@ model_sharding model_sharding_find(const char *name)
 model_rank_order model_rank_order_find(const char *name)
 {
     return (model_rank_order)find_name(model_rank_order_names, MODEL_RANK_ORDER_COUNT, name);
+}
+
+unsigned model_layer_remakes(const model_parallel *parallel, int layer, int layer_count)
+{
+    enum {
+        NORMS = MODEL_REMAKES_NORMS,
+        ACTIVATION = NORMS | MODEL_REMAKES_ACTIVATION,
+        LATENT = ACTIVATION | MODEL_REMAKES_LATENT
+    };
+    static const unsigned remakes[MODEL_RECOMPUTE_COUNT] = {
+        [MODEL_RECOMPUTE_SELECTIVE] = MODEL_REMAKES_CORE,
+        [MODEL_RECOMPUTE_FULL] = MODEL_REMAKES_LAYER,
+        [MODEL_RECOMPUTE_NORMS] = NORMS,
+        [MODEL_RECOMPUTE_ACTIVATION] = ACTIVATION,
+        [MODEL_RECOMPUTE_LATENT] = LATENT,
+        [MODEL_RECOMPUTE_MLP] = LATENT | MODEL_REMAKES_MLP,
+    };
+    const int64_t chosen = parallel->recompute_layers;
+    const bool is_chosen =
+        chosen == 0 || (layer + 1) * chosen / layer_count > layer * chosen / layer_count;
+    return is_chosen ? remakes[parallel->recompute] : 0;
 }
 
 static int filled(int degree)

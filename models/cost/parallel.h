@@ -16,13 +16,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// What is computed again in the backward pass instead of kept.
+/// What is computed again in the backward pass instead of kept. From norms to mlp each frees more
+/// bytes and takes longer than the one before; in Megatron these are lists of --recompute-modules.
 typedef enum model_recompute {
     MODEL_RECOMPUTE_NONE,
-    MODEL_RECOMPUTE_SELECTIVE, ///< the attention core
-    MODEL_RECOMPUTE_FULL,      ///< the layer; only its input is kept
+    MODEL_RECOMPUTE_SELECTIVE,  ///< the attention core
+    MODEL_RECOMPUTE_FULL,       ///< the layer; only its input is kept
+    MODEL_RECOMPUTE_NORMS,      ///< outputs of norms (layernorm)
+    MODEL_RECOMPUTE_ACTIVATION, ///< and of activation functions, those of experts too (moe_act)
+    MODEL_RECOMPUTE_LATENT,     ///< and queries, keys and values of latent attention (mla_up_proj)
+    MODEL_RECOMPUTE_MLP,        ///< and MLP or experts as a whole, their exchange too (mlp, moe)
     MODEL_RECOMPUTE_COUNT
 } model_recompute;
+
+/// Parts of a layer that are computed again, of which a model_recompute is made.
+enum {
+    MODEL_REMAKES_CORE = 1 << 0,
+    MODEL_REMAKES_NORMS = 1 << 1,
+    MODEL_REMAKES_ACTIVATION = 1 << 2,
+    MODEL_REMAKES_LATENT = 1 << 3,
+    MODEL_REMAKES_MLP = 1 << 4,
+    MODEL_REMAKES_LAYER = 1 << 5
+};
 
 /// What replicas keep a share of instead of a copy.
 typedef enum model_sharding {
@@ -42,8 +57,8 @@ typedef enum model_rank_order {
     MODEL_RANK_ORDER_COUNT
 } model_rank_order;
 
-/// "none", "selective", "full"; "none", "optimizer", "gradients", "parameters"; "pipeline-first",
-/// "data-first".
+/// "none", "selective", "full", "norms", "activation", "latent", "mlp"; "none", "optimizer",
+/// "gradients", "parameters"; "pipeline-first", "data-first".
 extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
 extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];
@@ -62,6 +77,7 @@ typedef struct model_parallel {
     int context;
     bool sequence; // what tensor parallelism leaves whole (norms, residuals) is divided by tokens
     model_recompute recompute;
+    int recompute_layers; // of the model, spread evenly over it; 0: all of them
     model_sharding sharding;
     model_rank_order order;
     double tensor_overlap; // share of what tensor parallelism sums of gradients in B that hides
@@ -73,6 +89,9 @@ typedef struct model_parallel {
 /// parameters on eight A100 about 0.7 of it hides (from the published times of the layer with and
 /// without, Korthikanti et al., arXiv 2205.05198, table 4).
 #define MODEL_TENSOR_OVERLAP_DEFAULT 0.7
+
+/// The MODEL_REMAKES_... of one layer out of layer_count.
+unsigned model_layer_remakes(const model_parallel *parallel, int layer, int layer_count);
 
 enum { MODEL_DEGREE_MAX = 1 << 16, MODEL_STAGE_GPUS_MAX = 1 << 24 };
 

@@ -188,7 +188,8 @@ static double share_without(int64_t all, int64_t without)
 /// Whether B computes F again.
 static bool recomputes(const model_dynamism_base *base)
 {
-    return base->parallel.recompute == MODEL_RECOMPUTE_FULL;
+    return base->parallel.recompute == MODEL_RECOMPUTE_FULL ||
+           base->parallel.recompute == MODEL_RECOMPUTE_MLP;
 }
 
 static void add_work(const model_config *config, const model_shape *shape, int block,

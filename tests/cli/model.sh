@@ -64,17 +64,17 @@ config.json on toy: sequence length 256, microbatch size 4, bfloat16, flash atte
 
 layer                         F         B         W      parameters     state    F to B    B to W   message
 0         embedding     5.59 us   4.28 us   43.2 us           32000   117 KiB  4.00 KiB  68.0 KiB  32.0 KiB
-1         experts        198 us    446 us   50.9 us           25216   187 KiB  32.0 KiB   772 KiB  32.0 KiB
+1         experts        182 us    413 us   50.9 us           25216   187 KiB  32.0 KiB   772 KiB  32.0 KiB
 2         head           103 us   86.2 us   65.5 us           32064   117 KiB  1.04 MiB   532 KiB
-total                    306 us    536 us    160 us           89280   421 KiB  1.07 MiB  1.34 MiB
+total                    290 us    504 us    160 us           89280   421 KiB  1.07 MiB  1.34 MiB
 Beside state and what is kept, recomputation and sharding hold up to 721 KiB at a time.
 
 parts                    projection   attention         mlp elementwise      tensor     context      expert        host    sharding        step
 0         embedding   F        0 ns        0 ns        0 ns     1.31 us     4.28 us        0 ns        0 ns        0 ns        0 ns
                       B        0 ns        0 ns        0 ns        0 ns     4.28 us        0 ns        0 ns        0 ns        0 ns
                       W        0 ns        0 ns        0 ns     3.28 us        0 ns        0 ns        0 ns        0 ns     39.9 us     43.2 us
-1         experts     F     12.6 us     33.6 us     38.3 us     14.4 us     23.7 us        0 ns     75.5 us        0 ns        0 ns
-                      B     25.2 us      117 us     76.5 us     31.5 us     44.3 us        0 ns      151 us        0 ns        0 ns
+1         experts     F     12.6 us     33.6 us     38.3 us     14.4 us     23.7 us        0 ns     59.2 us        0 ns        0 ns
+                      B     25.2 us      117 us     76.5 us     31.5 us     44.3 us        0 ns      118 us        0 ns        0 ns
                       W     12.6 us        0 ns     38.3 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     45.2 us
 2         head        F     65.5 us        0 ns        0 ns     26.3 us     10.9 us        0 ns        0 ns        0 ns        0 ns
                       B     65.5 us        0 ns        0 ns     16.3 us     4.28 us        0 ns        0 ns        0 ns        0 ns
@@ -140,7 +140,7 @@ refuse 2 "--dtype 'int8' is not bfloat16, float16, float32, float8, tfloat32, mx
     --model gpt2 --hardware h100-sxm --dtype int8
 refuse 2 "hardware 'h100-sxm' has no flop_per_s for dtype nvfloat4" \
     --model gpt2 --hardware h100-sxm --dtype nvfloat4
-refuse 2 "--recompute 'some' is not none, selective or full" \
+refuse 2 "--recompute 'some' is not none, selective, full, norms, activation, latent or mlp" \
     --model gpt2 --hardware h100-sxm --recompute some
 refuse 2 "--sharding 'zero' is not none, optimizer, gradients or parameters" \
     --model gpt2 --hardware h100-sxm --sharding zero

@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         ana_real_measured measured = {0};
         text_buffer text = {0};
         error_message inner = {0};
-        if (ana_real_study_write(&runs, row, &text, &measured, &inner) == STATUS_OK) {
+        if (ana_real_study_write(&runs, row, ana_real_recompute(&runs, row, 0), memory, &text,
+                                 &measured, &inner) == STATUS_OK) {
             json_document *document = NULL;
             assert(measured.iteration_ns > 0 && measured.gpu_count > 0);
             if (json_open_bytes("study", text.bytes, strlen(text.bytes), &document, &inner) ==

@@ -294,6 +294,83 @@ static void b_computes_again_what_f_has_not_kept(void **state)
     assert_int_equal(full.layers.backward_weight_ns[3], plain->backward_weight_ns[3]);
 }
 
+/// Bytes and B of layer 3 under one recomputation, in vectors of 2048 tokens of 1024 numbers.
+static model_costs recomputing(const fixture *with, model_recompute recompute, int layers)
+{
+    model_training training = {.sequence_length = 2048};
+    training.parallel.recompute = recompute;
+    training.parallel.recompute_layers = layers;
+    return build(with, &training);
+}
+
+static void modules_free_what_b_makes_again_of_them(void **state)
+{
+    const fixture *with = *state;
+    const int64_t vector = INT64_C(2) * 2048 * 1024;
+    const model_costs none = recomputing(with, MODEL_RECOMPUTE_NONE, 0);
+    const model_costs norms = recomputing(with, MODEL_RECOMPUTE_NORMS, 0);
+    const model_costs activation = recomputing(with, MODEL_RECOMPUTE_ACTIVATION, 0);
+    const model_costs latent = recomputing(with, MODEL_RECOMPUTE_LATENT, 0);
+    const model_costs mlp = recomputing(with, MODEL_RECOMPUTE_MLP, 0);
+
+    // Outputs of two norms; of the activation, four vectors wide; its inputs, as wide.
+    assert_int_equal(none.layers.activation_bytes[3] - norms.layers.activation_bytes[3],
+                     2 * vector);
+    assert_int_equal(norms.layers.activation_bytes[3] - activation.layers.activation_bytes[3],
+                     4 * vector);
+    assert_int_equal(activation.layers.activation_bytes[3], latent.layers.activation_bytes[3]);
+    assert_int_equal(activation.layers.activation_bytes[3] - mlp.layers.activation_bytes[3],
+                     4 * vector);
+    assert_int_equal(norms.working_bytes, 2 * vector);
+    // Two norms read and write a vector each, the activation reads and writes four.
+    const double bytes_per_ns =
+        (double)none.hardware.memory_bytes_per_s * none.hardware.memory_efficiency / 1e9;
+    assert_close((double)(norms.layers.backward_input_ns[3] - none.layers.backward_input_ns[3]),
+                 (double)(4 * vector) / bytes_per_ns, 1e-4);
+    assert_close(
+        (double)(activation.layers.backward_input_ns[3] - norms.layers.backward_input_ns[3]),
+        (double)(8 * vector) / bytes_per_ns, 1e-4);
+    assert_int_equal(mlp.layers.backward_input_ns[3] - activation.layers.backward_input_ns[3],
+                     none.part_ns[MODEL_PASS_FORWARD][MODEL_COST_MLP][3]);
+    assert_int_equal(norms.layers.forward_ns[3], none.layers.forward_ns[3]);
+}
+
+static void some_layers_compute_again_spread_over_the_model(void **state)
+{
+    const fixture *with = *state;
+    const model_costs none = recomputing(with, MODEL_RECOMPUTE_NONE, 0);
+    const model_costs third = recomputing(with, MODEL_RECOMPUTE_FULL, 8);
+    for (int layer = 0; layer < 24; layer++) {
+        const bool again = layer % 3 == 2;
+        assert_int_equal(third.layers.backward_input_ns[layer + 1],
+                         none.layers.backward_input_ns[layer + 1] +
+                             (again ? none.layers.forward_ns[layer + 1] : 0));
+    }
+}
+
+static void latent_attention_makes_queries_keys_and_values_again(void **state)
+{
+    const fixture *with = *state;
+    model_config config;
+    assert_ok(model_config_open("deepseek-v3", with->memory, &config, NULL));
+    model_training training = {.sequence_length = 4096};
+    training.parallel.recompute = MODEL_RECOMPUTE_ACTIVATION;
+    model_costs before;
+    model_costs after;
+    assert_ok(
+        model_costs_build(&config, &with->h100, &training, "", "", with->memory, &before, NULL));
+    training.parallel.recompute = MODEL_RECOMPUTE_LATENT;
+    assert_ok(
+        model_costs_build(&config, &with->h100, &training, "", "", with->memory, &after, NULL));
+
+    // Of 128 heads keys and queries of 192, values of 128; compressed ones of 1536 and 512, normed.
+    assert_int_equal(before.layers.activation_bytes[5] - after.layers.activation_bytes[5],
+                     INT64_C(2) * 4096 * (128 * (192 + 192 + 128) + 1536 + 512));
+    assert_true(after.layers.backward_input_ns[5] > before.layers.backward_input_ns[5]);
+    assert_int_equal(after.backward_input_flop[5] - before.backward_input_flop[5],
+                     INT64_C(2) * 4096 * 128 * (1536 * 192 + 512 * (128 + 128)));
+}
+
 static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
 {
     const fixture *with = *state;
@@ -669,6 +746,9 @@ int main(void)
         cmocka_unit_test(sharded_weights_hide_behind_the_pass_they_are_for),
         cmocka_unit_test(what_is_held_for_a_while_is_told_apart),
         cmocka_unit_test(a_model_takes_another_number_of_layers),
+        cmocka_unit_test(modules_free_what_b_makes_again_of_them),
+        cmocka_unit_test(some_layers_compute_again_spread_over_the_model),
+        cmocka_unit_test(latent_attention_makes_queries_keys_and_values_again),
         cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
         cmocka_unit_test(a_tensor_group_over_nodes_is_allowed_and_noted),
         cmocka_unit_test(a_layer_on_eight_gpus_takes_about_the_published_time),

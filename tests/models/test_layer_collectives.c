@@ -109,9 +109,10 @@ static void whole_experts_on_a_gpu_need_no_gathering(void **state)
     model_parallel parallel = {
         .tensor = 4, .data = 2, .expert = 8, .expert_tensor = 1, .sequence = true};
 
-    // Attention alone; each GPU sends its 16 tokens to 2 experts, 128 of 1024 bytes to each other.
+    // Attention alone; each GPU sends its 16 tokens to 2 experts, which stand on 8 (1 - (7/8)^2) =
+    // 1.875 GPUs, 7/8 of them others: 1.640625 times 512 ns.
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).tensor_ns, 6 * 512);
-    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 7 * 128);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 840);
     // Two GPUs per expert gather the rows of both: 32 tokens, k = 2, 2048 bytes in 1 step, and
     // back.
     parallel.expert_tensor = 2;
@@ -148,19 +149,19 @@ static void tokens_go_to_their_experts_and_back(void **state)
     const model_config config = small(moe);
     model_parallel parallel = {.data = 4, .expert = 4};
 
-    // 64 tokens to 2 experts each, 4096 bytes, three quarters of them to other ranks.
-    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 3 * 1024);
-    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).expert_ns,
-                     2 * 3 * 1024);
+    // 64 tokens to 2 experts each, which stand on 4 (1 - (3/4)^2) = 1.75 ranks, three quarters of
+    // them others: 1.3125 times 2048 ns.
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns, 2 * 2688);
+    assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_INPUT, 0).expert_ns, 2 * 2688);
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_BACKWARD_WEIGHT, 0).expert_ns, 0);
     // With tensor and sequence parallelism every rank sends its own tokens: half of them each. The
     // group now stands on two nodes.
     parallel.tensor = 4;
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns,
-                     2 * (1000 + 2 * 1024)); // half of them, while a quarter stays on the node
+                     2 * (1000 + 1536)); // three quarters leave the node, once each
     parallel.sequence = true;
     assert_int_equal(of_layer(&config, parallel, MODEL_PASS_FORWARD, 0).expert_ns,
-                     2 * (1000 + 2 * 256));
+                     2 * (1000 + 384));
     const model_config none = small(dense);
     assert_int_equal(of_layer(&none, (model_parallel){.data = 4}, MODEL_PASS_FORWARD, 0).expert_ns,
                      0);

@@ -595,8 +595,8 @@ static void eight_bits_halve_the_operands_of_products_only(void **state)
                          after.projection.bytes,
                      7 * th + 12 * th);
     assert_int_equal(after.attention.bytes, before.attention.bytes);
-    // Inputs are cast: read in two bytes, written twice in one.
-    assert_int_equal(after.elementwise.bytes - before.elementwise.bytes, 7 * th * (2 + 2));
+    // Inputs are cast: read in two bytes, for the largest and for the cast, written twice in one.
+    assert_int_equal(after.elementwise.bytes - before.elementwise.bytes, 7 * th * (4 + 2));
     assert_int_equal(model_layer_memory(&config, &wide, 0).activation_bytes -
                          model_layer_memory(&config, &narrow, 0).activation_bytes,
                      7 * th);
