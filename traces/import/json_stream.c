@@ -716,12 +716,13 @@ bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
 
 bool trace_json_int64(trace_json_slice value, int64_t *out)
 {
+    if (value.length == 0) return false;
     const char *at = value.bytes;
     const char *end = at + value.length;
-    const bool is_negative = value.length > 0 && *at == '-';
+    const bool is_negative = *at == '-';
     int64_t number = 0;
     if (is_negative) at++;
-    if (value.length == 0 || at == end) return false;
+    if (at == end) return false;
     for (; at < end; at++) {
         if (*at < '0' || *at > '9') return false;
         if (__builtin_mul_overflow(number, 10, &number) ||
