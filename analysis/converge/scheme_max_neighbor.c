@@ -6,9 +6,8 @@
 /// any connected graph; variants in ana_variant. Ties: ana_scheme_compare.
 ///
 /// Neighbour by neighbour, as it is defined; on the complete graph only the lightest and the
-/// heaviest nodes are ever chosen. Paths and rings have their own passes (max_neighbor_chain.h);
-/// a test plays all of them beside a second implementation.
-#include "analysis/converge/max_neighbor_chain.h"
+/// heaviest nodes are ever chosen. A test plays all graphs beside a second implementation.
+#include "analysis/converge/converge_scheme.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +32,6 @@ typedef struct link_player {
 
 static status prepare(ana_scheme_run *run, arena *memory, error_message *err)
 {
-    if (ana_chain_plays(run->graph, &run->options)) return ana_chain_prepare(run, memory);
     const size_t nodes = (size_t)run->graph->node_count;
     link_player *player = arena_array(memory, 1, sizeof *player);
     player->role = arena_array(memory, nodes / 64 + 1, sizeof *player->role);
@@ -196,7 +194,6 @@ static double average(ana_scheme_run *run, const link_player *player)
 
 static double play(ana_scheme_run *run)
 {
-    if (ana_chain_plays(run->graph, &run->options)) return ana_chain_play(run);
     link_player *player = run->state;
     const int nodes = run->graph->node_count;
     memcpy(run->before, run->load, (size_t)nodes * sizeof *run->load);

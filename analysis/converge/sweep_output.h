@@ -1,4 +1,4 @@
-/// A sweep for programs, for people and as a picture.
+/// A sweep for programs and for people.
 #pragma once
 
 #include "analysis/converge/sweep_summary.h"
@@ -7,12 +7,5 @@
 /// Appends a line of JSON: the point if there is one, else {"points":[...],"fit":{...}}.
 void ana_sweep_write_json(const ana_sweep_answer *answer, text_buffer *out);
 
-/// Appends what was measured beside each bound, and sentences that say what holds.
+/// Appends what was measured beside each bound.
 void ana_sweep_write_text(const ana_sweep_answer *answer, text_buffer *out);
-
-/// Rounds of all points beside both bounds and the spectral prediction, over the nodes or, if there
-/// is one number of nodes only, over gamma.
-///
-/// @param svg appended: an <svg> element
-/// @return as ana_plot
-status ana_sweep_draw_rounds(const ana_sweep_answer *answer, text_buffer *svg, error_message *err);

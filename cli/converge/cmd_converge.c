@@ -4,30 +4,42 @@
 #include "cli/output.h"
 #include "cli/shard_choice.h"
 
-#include "analysis/report/plot.h"
-#include "base/file.h"
-
-#include <string.h>
-
 enum { ARENA_BLOCK_BYTES = 1 << 20 };
 
-/// Options that belong to one of the two questions only.
-static const char *const of_rounds[] = {
-    "--graph", "--scheme", "--nodes",       "--initial", "--stop",  "--variant", "--exchange",
-    "--alpha", "--delta",  "--every-round", "--figure",  "--store", "--again",   "--shard"};
-static const char *const of_verdict[] = {"--claim", "--loads", "--stages"};
+/// Options that not all of the questions have, and which do.
+static const struct {
+    const char *option;
+    bool of_rounds;
+    bool of_paper;
+    bool of_verdict;
+} owned[] = {{"--graph", true, false, false},       {"--scheme", true, false, false},
+             {"--nodes", true, true, false},        {"--initial", true, false, false},
+             {"--stop", true, false, false},        {"--gamma", true, false, false},
+             {"--variant", true, false, false},     {"--exchange", true, false, false},
+             {"--alpha", true, false, false},       {"--delta", true, true, false},
+             {"--every-round", true, false, false}, {"--store", true, false, false},
+             {"--again", true, false, false},       {"--shard", true, false, false},
+             {"--csv", false, true, false},         {"--claim", false, false, true}};
 
 static status check_question(const cli_arguments *arguments, error_message *err)
 {
     const bool is_verdict = cli_has(arguments, "--verdict");
-    for (size_t index = 0; is_verdict && index < sizeof of_rounds / sizeof of_rounds[0]; index++) {
-        if (!cli_has(arguments, of_rounds[index])) continue;
-        return error_set(err, STATUS_INVALID, "%s does not belong to --verdict", of_rounds[index]);
+    const bool is_paper = cli_has(arguments, "--paper");
+    if (is_verdict && is_paper) {
+        return error_set(err, STATUS_INVALID, "--paper does not belong to --verdict");
     }
-    for (size_t index = 0; !is_verdict && index < sizeof of_verdict / sizeof of_verdict[0];
-         index++) {
-        if (!cli_has(arguments, of_verdict[index])) continue;
-        return error_set(err, STATUS_INVALID, "%s needs --verdict", of_verdict[index]);
+    for (size_t index = 0; index < sizeof owned / sizeof owned[0]; index++) {
+        const char *option = owned[index].option;
+        const bool belongs = is_verdict ? owned[index].of_verdict
+                             : is_paper ? owned[index].of_paper
+                                        : owned[index].of_rounds;
+        if (belongs || !cli_has(arguments, option)) continue;
+        if (is_verdict || is_paper) {
+            return error_set(err, STATUS_INVALID, "%s does not belong to %s", option,
+                             is_verdict ? "--verdict" : "--paper");
+        }
+        return error_set(err, STATUS_INVALID, "%s needs %s", option,
+                         owned[index].of_paper ? "--paper" : "--verdict");
     }
     return STATUS_OK;
 }
@@ -43,49 +55,15 @@ status cli_converge_seed(const cli_arguments *arguments, uint64_t *seed, error_m
     return STATUS_OK;
 }
 
-status cli_converge_scheme(const cli_arguments *arguments, const ana_scheme *fallback,
-                           const ana_scheme **scheme, error_message *err)
-{
-    enum { NAMES_MAX = 32 };
-    const char *names[NAMES_MAX];
-    int count = 0;
-    int chosen = 0;
-    while (ana_schemes[count] != NULL) {
-        names[count] = ana_schemes[count]->name;
-        count++;
-    }
-    TRY(cli_choice(arguments, "--scheme", names, count, 0, &chosen, err));
-    *scheme = cli_has(arguments, "--scheme") ? ana_schemes[chosen] : fallback;
-    return STATUS_OK;
-}
-
-status cli_converge_number(const cli_arguments *arguments, const char *option, double min,
-                           double max, double *value, error_message *err)
-{
-    if (!cli_has(arguments, option)) return STATUS_OK;
-    return text_parse_double(cli_value(arguments, option), option, min, max, value, err);
-}
-
-status cli_converge_check_figure(const cli_arguments *arguments, error_message *err)
-{
-    const char *path = cli_value(arguments, "--figure");
-    if (path == NULL) return STATUS_OK;
-    if (strcmp(path, "-") == 0) {
-        return error_set(err, STATUS_INVALID, "--figure -: standard output has the answer already");
-    }
-    TRY(file_check_writable(path, err));
-    const status drawable = ana_plot_check(err);
-    return drawable == STATUS_OK ? STATUS_OK : error_prefix(err, drawable, "--figure");
-}
-
 static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                      error_message *err)
 {
     text_buffer out = {0};
     TRY(check_question(arguments, err));
-    status code = cli_has(arguments, "--verdict")
-                      ? cli_converge_verdict(arguments, memory, &out, err)
-                      : cli_converge_rounds(arguments, spread, memory, &out, err);
+    status code =
+        cli_has(arguments, "--verdict") ? cli_converge_verdict(arguments, memory, &out, err)
+        : cli_has(arguments, "--paper") ? cli_converge_paper(arguments, spread, memory, &out, err)
+                                        : cli_converge_rounds(arguments, spread, memory, &out, err);
     if (code == STATUS_OK && out.length > 0) code = cli_print(&out, err);
     text_free(&out);
     return code;
@@ -103,7 +81,7 @@ static status run_command(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_converge = {
     .name = "converge",
-    .synopsis = "--nodes N[,N]... | --verdict [OPTION]...",
+    .synopsis = "--nodes N[,N]... | --verdict | --paper [OPTION]...",
     .summary = "measures how fast load balancing converges, and says what holds of it",
     .description =
         "Loads that can be divided are evened out over a graph, round by round, until gamma is "
@@ -128,15 +106,18 @@ const cli_command cli_command_converge = {
         "and there, exhaustive over small instances in a fixed order: Lemma 1 and 2 of the DynMo "
         "paper, that its Algorithm 3 ends and how good what it ends with is, what its released "
         "code does, the repaired bound. Printed are the smallest counterexamples, how much was "
-        "searched, and how families of instances grow. With --loads the same is said of given "
-        "layers, under every balancer of dynmo plan.",
+        "searched, and how families of instances grow.\n\n"
+        "With --paper rounds on five graphs and all claims stand in one table: the bound as "
+        "printed (good rounds, and rounds where one in N is good, as the paper has it), as "
+        "repaired, and as measured, with the smallest counterexamples; as LaTeX, or with --csv.",
     .options =
         {
             {.name = "--graph", .argument = "GRAPH", .help = "Who can exchange. Default: path."},
             {.name = "--scheme", .argument = "SCHEME", .help = "Default: max-neighbor."},
             {.name = "--nodes",
              .argument = "LIST",
-             .help = "Nodes, as 64 or 8,16,32 (ascending) or 8:128 (doubling); 2 to 65536."},
+             .help = "Nodes, as 64 or 8,16,32 (ascending) or 8:128 (doubling); 2 to 65536. "
+                     "Default of --paper: 8:64."},
             {.name = "--initial",
              .argument = "LOADS",
              .help = "step (all load on the first half), point (on node 0), ramp (in proportion to "
@@ -148,7 +129,7 @@ const cli_command cli_command_converge = {
             {.name = "--gamma",
              .argument = "LIST",
              .help = "Where to stop, in load, absolute; a list (descending) fits rounds per "
-                     "decade. Default: 1. With --loads in ns; default: the mean load of a stage."},
+                     "decade. Default: 1."},
             {.name = "--instances",
              .argument = "K",
              .help = "Runs per point, default 20; with --verdict random instances per claim, "
@@ -176,14 +157,8 @@ const cli_command cli_command_converge = {
              .argument = "NAME",
              .help = "Of --verdict: this claim alone. May be given several times.",
              .may_repeat = true},
-            {.name = "--loads",
-             .argument = "FILE",
-             .help = "Of --verdict: judge these layers, written as for dynmo plan --loads."},
-            {.name = "--stages", .argument = "P", .help = "Of --loads: stages of the pipeline."},
-            {.name = "--figure",
-             .is_output = true,
-             .argument = "FILE.svg",
-             .help = "Draw the rounds beside bounds and prediction (gnuplot)."},
+            {.name = "--paper", .help = "Print the table of bounds and claims, as LaTeX."},
+            {.name = "--csv", .help = "Of --paper: print CSV."},
             CLI_SHARD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
         },
     .operand_max = 0,

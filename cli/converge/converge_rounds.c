@@ -1,8 +1,8 @@
-/// `dynmo converge --nodes`: rounds that schemes take over a graph.
+/// `dynmo converge --nodes`: rounds that schemes take over a graph; `--paper`: the table.
 #include "cli/converge/converge_modes.h"
 
+#include "analysis/converge/paper_table.h"
 #include "analysis/converge/sweep_output.h"
-#include "base/file.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
@@ -76,11 +76,33 @@ static status check_scheme_options(const cli_arguments *arguments, const ana_sch
     return STATUS_OK;
 }
 
+static status read_number(const cli_arguments *arguments, const char *option, double min,
+                          double max, double *value, error_message *err)
+{
+    if (!cli_has(arguments, option)) return STATUS_OK;
+    return text_parse_double(cli_value(arguments, option), option, min, max, value, err);
+}
+
+static status choose_scheme(const cli_arguments *arguments, const ana_scheme **scheme,
+                            error_message *err)
+{
+    enum { NAMES_MAX = 32 };
+    const char *names[NAMES_MAX];
+    int count = 0;
+    int chosen = 0;
+    for (; ana_schemes[count] != NULL; count++) {
+        names[count] = ana_schemes[count]->name;
+    }
+    TRY(cli_choice(arguments, "--scheme", names, count, 0, &chosen, err));
+    *scheme = ana_schemes[chosen];
+    return STATUS_OK;
+}
+
 static status read_scheme(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
     int variant = 0;
     int exchange = 0;
-    TRY(cli_converge_scheme(arguments, &ana_scheme_max_neighbor, &sweep->scheme, err));
+    TRY(choose_scheme(arguments, &sweep->scheme, err));
     TRY(check_scheme_options(arguments, sweep->scheme, err));
     TRY(cli_choice(arguments, "--variant", ana_variant_names, ANA_VARIANT_COUNT, ANA_VARIANT_Q,
                    &variant, err));
@@ -88,7 +110,7 @@ static status read_scheme(const cli_arguments *arguments, ana_sweep *sweep, erro
                    ANA_EXCHANGE_HALF, &exchange, err));
     sweep->options.variant = (ana_variant)variant;
     sweep->options.exchange = (ana_exchange)exchange;
-    return cli_converge_number(arguments, "--alpha", 1e-9, 1, &sweep->options.alpha, err);
+    return read_number(arguments, "--alpha", 1e-9, 1, &sweep->options.alpha, err);
 }
 
 static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
@@ -102,7 +124,7 @@ static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, e
                    &initial, err));
     TRY(cli_choice(arguments, "--stop", ana_stop_names, ANA_STOP_COUNT, ANA_STOP_PHI, &stop, err));
     TRY(cli_int(arguments, "--instances", 1, ANA_INSTANCES_MAX, 20, &sweep->instance_count, err));
-    TRY(cli_converge_number(arguments, "--delta", 1e-12, 0.5, &sweep->delta, err));
+    TRY(read_number(arguments, "--delta", 1e-12, 0.5, &sweep->delta, err));
     sweep->instance = (ana_instance_question){.initial = (ana_initial)initial,
                                               .stop = (ana_stop)stop,
                                               .seed = seed,
@@ -128,32 +150,19 @@ static status read_question(const cli_arguments *arguments, ana_sweep *sweep, er
                      points, ANA_SWEEP_POINTS_MAX);
 }
 
-static status draw(const char *path, const ana_sweep_answer *answer, error_message *err)
-{
-    text_buffer svg = {0};
-    if (path == NULL) return STATUS_OK;
-    status code = ana_sweep_draw_rounds(answer, &svg, err);
-    if (code == STATUS_OK) code = file_write(path, svg.bytes, svg.length, err);
-    text_free(&svg);
-    return code;
-}
-
 /// Once all instances are there.
-static status write_answer(const cli_arguments *arguments, const ana_sweep *sweep,
-                           const ana_sweep_point *points, arena *memory, text_buffer *out,
-                           error_message *err)
+static void write_answer(const cli_arguments *arguments, const ana_sweep *sweep,
+                         const ana_sweep_point *points, arena *memory, text_buffer *out)
 {
     ana_sweep_answer *answer = arena_array(memory, 1, sizeof *answer);
     answer->sweep = sweep;
     answer->points = points;
     ana_sweep_summarise(answer, arena_array(memory, (size_t)sweep->instance_count, sizeof(double)));
-    TRY(draw(cli_value(arguments, "--figure"), answer, err));
     if (cli_has(arguments, "--json")) {
         ana_sweep_write_json(answer, out);
     } else {
         ana_sweep_write_text(answer, out);
     }
-    return STATUS_OK;
 }
 
 /// All that the instances depend on, as JSON, by which kept results are found again.
@@ -223,8 +232,37 @@ status cli_converge_rounds(const cli_arguments *arguments, ana_spread *spread, a
     ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
     bool is_part = false;
     TRY(read_question(arguments, &sweep, err));
-    TRY(cli_converge_check_figure(arguments, err));
     TRY(ana_sweep_prepare(&sweep, memory, points, err));
     TRY(play_kept(arguments, spread, &sweep, points, &is_part, err));
-    return is_part ? STATUS_OK : write_answer(arguments, &sweep, points, memory, out, err);
+    if (!is_part) write_answer(arguments, &sweep, points, memory, out);
+    return STATUS_OK;
+}
+
+/// Numbers of nodes of the table, where none are given.
+static const int paper_nodes[] = {8, 16, 32, 64};
+
+status cli_converge_paper(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                          text_buffer *out, error_message *err)
+{
+    ana_sweep read = {.nodes_count = (int)(sizeof paper_nodes / sizeof paper_nodes[0])};
+    const bool is_csv = cli_has(arguments, "--csv");
+    if (is_csv && cli_has(arguments, "--json")) {
+        return error_set(err, STATUS_INVALID, "--csv and --json exclude each other");
+    }
+    memcpy(read.nodes, paper_nodes, sizeof paper_nodes);
+    TRY(read_instances(arguments, &read, err));
+    if (cli_has(arguments, "--nodes")) {
+        read.nodes_count = 0;
+        TRY(read_nodes(arguments, &read, err));
+    }
+    ana_paper_question question = {.nodes_count = read.nodes_count,
+                                   .instance_count = read.instance_count,
+                                   .delta = read.delta,
+                                   .seed = read.instance.seed,
+                                   .interrupt = read.instance.interrupt};
+    memcpy(question.nodes, read.nodes, sizeof question.nodes);
+    const ana_paper_format format = is_csv                         ? ANA_PAPER_CSV
+                                    : cli_has(arguments, "--json") ? ANA_PAPER_JSON
+                                                                   : ANA_PAPER_LATEX;
+    return ana_paper_append(&question, spread, format, memory, out, err);
 }

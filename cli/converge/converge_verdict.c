@@ -1,12 +1,9 @@
 /// `dynmo converge --verdict`.
 #include "cli/converge/converge_modes.h"
 
-#include "analysis/converge/verdict/load_verdict.h"
 #include "analysis/converge/verdict/verdict.h"
-#include "balance/schedule/schedule.h"
 #include "base/json.h"
 #include "cli/option_values.h"
-#include "cli/plan/plan_loads.h"
 
 #include <string.h>
 
@@ -70,53 +67,10 @@ static status judge_claims(const cli_arguments *arguments, const ana_verdict_opt
     return STATUS_OK;
 }
 
-static status judge_loads(const cli_arguments *arguments, arena *memory, text_buffer *out,
-                          error_message *err)
-{
-    int stages = 0;
-    double gamma_ns = 0;
-    cli_plan_loads loads;
-    ana_load_verdict verdict;
-    TRY(cli_require(arguments, "--stages", err));
-    TRY(cli_int(arguments, "--stages", 1, BAL_RANKS_MAX, 0, &stages, err));
-    TRY(cli_converge_number(arguments, "--gamma", 1, 1e18, &gamma_ns, err));
-    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"),
-                            (cli_plan_shape){stages, 1, BAL_PLACEMENT_LOOP}, memory, &loads, err));
-    TRY(ana_load_verdict_of(&loads.problem, gamma_ns, memory, &verdict, err));
-    if (!cli_has(arguments, "--json")) {
-        ana_load_verdict_append(&verdict, out);
-        return STATUS_OK;
-    }
-    json_writer writer = json_writer_init(out);
-    ana_load_verdict_write(&verdict, &writer);
-    text_append(out, "\n");
-    return STATUS_OK;
-}
-
-/// Options of one of the two that the other does not know.
-static status check_pairs(const cli_arguments *arguments, error_message *err)
-{
-    const bool has_loads = cli_has(arguments, "--loads");
-    static const char *const of_loads[] = {"--stages", "--gamma"};
-    static const char *const of_claims[] = {"--claim", "--instances", "--seed"};
-    for (int index = 0; index < 2 && !has_loads; index++) {
-        if (!cli_has(arguments, of_loads[index])) continue;
-        return error_set(err, STATUS_INVALID, "--verdict: %s needs --loads", of_loads[index]);
-    }
-    for (int index = 0; index < 3 && has_loads; index++) {
-        if (!cli_has(arguments, of_claims[index])) continue;
-        return error_set(err, STATUS_INVALID, "--verdict --loads draws nothing: %s does not belong",
-                         of_claims[index]);
-    }
-    return STATUS_OK;
-}
-
 status cli_converge_verdict(const cli_arguments *arguments, arena *memory, text_buffer *out,
                             error_message *err)
 {
     ana_verdict_options options = ana_verdict_options_default();
-    TRY(check_pairs(arguments, err));
-    if (cli_has(arguments, "--loads")) return judge_loads(arguments, memory, out, err);
     TRY(cli_int(arguments, "--instances", 1, DRAWN_MAX, options.instance_count,
                 &options.instance_count, err));
     TRY(cli_converge_seed(arguments, &options.seed, err));

@@ -15,13 +15,13 @@ prints 'scan on path, from point to phi at most gamma; total load N; all instanc
 rounds: median; constant: rounds / (N^2 ln(phi0 / gamma)); the paper'\''s bound counts good rounds;
 spectral: from the eigenvalues of this scheme on this graph
 
- nodes     gamma      good good, least drop >= s/16     mean drop smallest drop/s
-    64         1    0.0833      0.0833       0.0833             1               0
+ nodes     gamma      good good, least drop >= s/16     mean drop smallest drop/s    within violations
+    64         1    0.0833      0.0833       0.0833             1               0    1.0000          0
 
 good: share of rounds in which phi dropped by at least s / (60 ln 2N), s the largest load minus the
-smallest, and in the instance with the fewest; mean drop: share of phi per round
-
-Both bounds are about max-neighbor; they stand here to compare with.' \
+smallest, and in the instance with the fewest; mean drop: share of phi per round; within: instances that
+keep the repaired bound, proven for variant Q of max-neighbor; violations: rounds, or blocks of them, in
+which phi dropped by less than the gaps that were averaged' \
     --scheme scan --initial point --nodes 64
 
 # The same instances on any number of threads, in any company.
@@ -33,8 +33,8 @@ cmp one.txt three.txt || fail 'threads change the answer'
 grep -qF "$(tr -d '\n' <alone.json)" pair.json || fail 'a point depends on the others'
 
 # The law of the chain: the constant 0.456, and rounds that grow as N^2 once the logarithm is out.
-"$dynmo" converge --nodes 32:128 --instances 20 --json >chain.json || fail 'chain'
-"$dynmo" converge --nodes 64 --gamma 10,1,0.1,0.01 --instances 20 --json >decades.json || fail 'decades'
+"$dynmo" converge --nodes 16:64 --instances 20 --json >chain.json || fail 'chain'
+"$dynmo" converge --nodes 64 --gamma 10,1,0.1,0.01 --instances 5 --json >decades.json || fail 'decades'
 # near KEY WANTED DEVIATION FILE: an estimate of a fit
 near() {
     value=$(sed -n "s/.*\"$1\":{\"value\":\([0-9.]*\),.*/\1/p" "$4")
@@ -56,27 +56,41 @@ grep -q '"median":0,.*"constant":null.*"fit":{}' still.json || fail "at gamma: $
 cmp first.txt again.txt || fail 'the store changes the answer'
 [ -s err ] || fail 'nothing is said of kept results'
 
-# Figures.
-if command -v gnuplot >/dev/null; then
-    "$dynmo" converge --nodes 8,16 --figure rounds.svg >with.txt || fail 'figures'
-    "$dynmo" converge --nodes 8,16 >without.txt || fail 'without figures'
-    cmp with.txt without.txt || fail 'figures change the answer'
-    grep -q 'repaired bound' rounds.svg || fail 'rounds.svg'
-fi
-refuse 2 '--figure -: standard output has the answer already' --nodes 8 --figure -
-
-# Without gnuplot that is said before anything is played: this would take hours.
-mkdir empty
-env PATH="$work/empty" "$dynmo" converge --nodes 65536 --figure rounds.svg >out 2>err
-found=$?
-if [ $found -ne 2 ] || [ -s out ]; then fail "without gnuplot: exit $found"; fi
-[ "$(cat err)" = 'dynmo: --figure: no gnuplot on PATH, so no pictures' ] || fail "without gnuplot: $(cat err)"
-
-# What the numbers come to, in words.
-"$dynmo" converge --nodes 8,16 --instances 3 >words.txt || fail 'words'
-grep -q 'holds in all instances; the longest' words.txt || fail "words: $(cat words.txt)"
-grep -q 'Good rounds are frequent: [0-9.]* % of the rounds at the worst point' words.txt ||
-    fail "words: $(cat words.txt)"
+# The table for a paper: its rows are what a sweep and a verdict say, in all three forms.
+"$dynmo" converge --paper --nodes 4,16 --instances 5 --csv >paper.csv || fail 'the table as CSV'
+"$dynmo" converge --paper --nodes 4,16 --instances 5 --json >paper.json || fail 'the table as JSON'
+"$dynmo" converge --paper --nodes 4,16 --instances 5 >paper.tex || fail 'the table as LaTeX'
+"$dynmo" converge --nodes 16 --graph ring --instances 5 --json >ring.json || fail 'a ring'
+"$dynmo" converge --verdict --json >claims.json || fail 'claims'
+python3 - <<'END' || fail 'the table differs from what it is made of'
+import csv, json
+rows = list(csv.DictReader(open('paper.csv')))
+told = json.load(open('paper.json'))['rows']
+latex = [line for line in open('paper.tex') if line.count(' & ') > 0]
+assert len(rows) == len(told) == len(latex) - 1
+assert all(line.replace(r'\&', '').count('&') == 10 and line.endswith(' \\\\\n') for line in latex)
+for one, other in zip(rows, told):
+    for key, value in other.items():
+        assert one[key] == ('' if value is None else str(value)), (key, one, other)
+ring = json.load(open('ring.json'))
+row = next(r for r in told if r['condition'] == 'ring' and r['size'] == 16)
+assert (row['measured_median'], row['measured_max']) == (ring['rounds']['median'], ring['rounds']['max'])
+assert (row['bound_printed'], row['bound_repaired']) == (ring['bound_paper'], ring['bound_repaired'])
+assert row['bound_printed_rounds'] == 16 * row['bound_printed'] and row['violations'] == 0
+for claim in json.load(open('claims.json')):
+    for case in claim['cases']:
+        row = next(r for r in told if (r['claim'], r['condition']) == (claim['name'], case['condition']))
+        assert (row['tried'], row['violations']) == (case['examined'], case['violations'])
+        assert (case['smallest_violation'] or '') in (row['counterexample'] or '')
+family = [r for r in told if r['claim'] == 'lemma-2-rounds' and r['size']]
+assert [r['violations'] for r in family] == [0, 0, 0, 0, 1, 1]
+assert all((r['measured_max'] > r['bound_printed']) == r['violations'] for r in family)
+END
+refuse 2 '--gamma does not belong to --paper' --paper --gamma 2
+refuse 2 '--csv needs --paper' --nodes 8 --csv
+refuse 2 '--paper does not belong to --verdict' --paper --verdict
+refuse 2 '--csv and --json exclude each other' --paper --csv --json
+refuse 2 'ring: 2 nodes; it needs 3' --paper --nodes 2
 
 # Wrong words and numbers.
 refuse 2 'dynmo converge: --nodes is needed' --graph ring
@@ -100,6 +114,7 @@ refuse 2 "--variant: unknown 'q'; known: Q, P, Qr" --nodes 8 --variant q
 refuse 2 '--gamma 1e-20 is below 6.4e-12, where doubles cannot tell 8 loads of about 1 apart' --nodes 8 --gamma 1e-20
 refuse 2 '--variant belongs to --scheme max-neighbor, not to odd-even' --nodes 8 --scheme odd-even --variant P
 refuse 2 '--exchange belongs to --scheme dimension-exchange, not to max-neighbor' --nodes 8 --exchange optimal
+refuse 2 '--claim needs --verdict' --claim lemma-1
 refuse 2 '--alpha belongs to --scheme first-order, not to max-neighbor' --nodes 8 --alpha 0.1
 refuse 2 'alpha 0.6: first-order diverges on this path of 8 nodes from 0.519783 on' --nodes 8 --scheme first-order --alpha 0.6
 refuse 2 'scan sums along a chain; graph star has none: use path' --nodes 8 --scheme scan --graph star

@@ -3,11 +3,6 @@
 . cli/expect.sh
 subject=converge
 
-echo '{"forward_ns":[1000000,6000000,3000000,3000000]}' >loads.json
-echo '{"forward_ns":[0,1000,1000,1000,1000,1000,0,0],"current_first_layer":[0,6,7,8]}' >zero.json
-echo '{"forward_ns":[1,-2,3]}' >bad.json
-echo '{"forward_ns":[0,0,0]}' >idle.json
-
 # What holds and what does not.
 prints 'lemma-1: holds under conditions
   Among the contiguous plans of a pipeline, one with the smallest (max - min) of the stage loads has
@@ -38,51 +33,10 @@ for claim in lemma-1 lemma-2-potential lemma-2-rounds termination guarantee rele
     grep -qF "{\"name\":\"$claim\"," all.json || fail "no $claim"
 done
 
-# The same of given layers.
-prints '4 layers of together 13.0 ms on 3 stages, from the even split
-contiguous optimum 6.00 ms; no assignment in any order is below 6.00 ms (attained); gamma 4.33 ms
-
-  balancer                 largest  / contiguous  / any order  transfers  iterations  phi / gamma
-  even                     7.00 ms        1.1667       1.1667          -           -        1.846
-  parameters            weighing by parameters needs parameters
-  parameters-legacy     weighing by parameters needs parameters
-  tuned                    6.00 ms        1.0000       1.0000          -           -        2.308
-  partition                6.00 ms        1.0000       1.0000          -           -        2.308
-  diffusion-published      6.00 ms        1.0000       1.0000          1           2        1.385  out of order: loads only
-  diffusion-coded          6.00 ms        1.0000       1.0000          1           5        1.385  out of order: loads only
-  diffusion                7.00 ms        1.1667       1.1667          -           -        1.846
-  makespan              needs a schedule to play
-
-lemma-1: fails
-  the smallest (max - min) of any contiguous plan is 4000000 ns, with a largest stage of 7000000 ns;
-  the smallest largest stage is 6000000 ns
-lemma-2: fails
-  Algorithm 3 ends at phi 6000000 ns, gamma is 4333333 ns; transfers 1, iterations 1, bound 3189
-  good rounds
-termination: holds
-  further transfers from where Algorithm 3 ended: 0
-guarantee: holds
-  largest load 1 times the lower bound of any assignment, 2 - 2/(P+1) = 1.5; promised: every layer
-  takes time, no caps, equal ranks' \
-    --verdict --loads loads.json --stages 3
-
-prints '{"layers":8,"stages":3,"total_ns":5000,"start":"current","zero_layers":3,"memory_caps":false,"equal_ranks":true,"contiguous_optimum_ns":2000,"assignment_lower_bound_ns":2000,"assignment_best_found_ns":2000,"gamma_ns":1e+03,"bound_paper_rounds":3684,"balancers":[{"balancer":"even","refusal":null,"executable":true,"load_max_ns":3000,"contiguous_ratio":1.5,"assignment_ratio":1.5,"transfers":null,"iterations":null,"phi_ns":6e+03,"within_gamma":false},{"balancer":"parameters","refusal":"weighing by parameters needs parameters"},{"balancer":"parameters-legacy","refusal":"weighing by parameters needs parameters"},{"balancer":"tuned","refusal":null,"executable":true,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":null,"iterations":null,"phi_ns":2e+03,"within_gamma":false},{"balancer":"partition","refusal":null,"executable":true,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":null,"iterations":null,"phi_ns":2e+03,"within_gamma":false},{"balancer":"diffusion-published","refusal":null,"executable":false,"load_max_ns":5000,"contiguous_ratio":2.5,"assignment_ratio":2.5,"transfers":0,"iterations":1,"phi_ns":1e+04,"within_gamma":false},{"balancer":"diffusion-coded","refusal":null,"executable":false,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":4,"iterations":5,"phi_ns":2e+03,"within_gamma":false},{"balancer":"diffusion","refusal":null,"executable":true,"load_max_ns":2000,"contiguous_ratio":1,"assignment_ratio":1,"transfers":null,"iterations":null,"phi_ns":2e+03,"within_gamma":false},{"balancer":"makespan","refusal":"needs a schedule to play"}],"claims":[{"name":"lemma-1","answer":"holds","text":"the smallest (max - min) of any contiguous plan is 1000 ns, with a largest stage of 2000 ns; the smallest largest stage is 2000 ns"},{"name":"lemma-2","answer":"fails","text":"Algorithm 3 ends at phi 10000 ns, gamma is 1000 ns; transfers 0, iterations 0, bound 3684 good rounds"},{"name":"termination","answer":"holds","text":"further transfers from where Algorithm 3 ended: 0"},{"name":"guarantee","answer":"fails, and is not promised","text":"largest load 2.5 times the lower bound of any assignment, 2 - 2/(P+1) = 1.5; not promised: 3 layers without weight, no caps, ranks equal"}]}' \
-    --verdict --loads zero.json --stages 3 --gamma 1000 --json
-
-# Wrong words, numbers and files.
+# Wrong words and numbers.
 refuse 2 '--nodes does not belong to --verdict' --verdict --nodes 4
 refuse 2 '--claim: unknown '\''lemma'\''; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, cut-diffusion, theorem-r, fold-matching, whole-tokens' --verdict --claim lemma
-refuse 2 '--verdict: --stages needs --loads' --verdict --stages 3
-refuse 2 'dynmo converge: --stages is needed' --verdict --loads loads.json
-refuse 2 '--verdict --loads draws nothing: --claim does not belong' --verdict --loads loads.json --stages 3 --claim lemma-1
-refuse 2 'stage_count 5 exceeds layer_count 4 and empty stages are not allowed' --verdict --loads loads.json --stages 5
-refuse 2 '--stages: 0 is outside [1, 4096]' --verdict --loads loads.json --stages 0
-refuse 2 'bad.json: forward_ns[1]: -2 is outside [0, 9007199254740992]' --verdict --loads bad.json --stages 2
-refuse 2 'the layers take no time at all: nothing to balance' --verdict --loads idle.json --stages 2
-refuse 2 '--gamma: 0 is outside [1, 1e+18]' --verdict --loads loads.json --stages 2 --gamma 0
 refuse 2 '--instances: 0 is outside [1, 1000000]' --verdict --instances 0
-refuse 2 '--loads needs --verdict' --loads loads.json
 refuse 2 '--claim needs --verdict' --claim lemma-1
-refuse 1 'nowhere.json: No such file or directory' --verdict --loads nowhere.json --stages 2
 
 exit $failed

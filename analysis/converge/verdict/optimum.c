@@ -250,15 +250,6 @@ static bool take_plan(ana_range_plans *plans, int64_t range, int64_t load)
     return true;
 }
 
-double ana_range_work(int layer_count, int stage_count)
-{
-    double plans = 1;
-    for (int cut = 1; cut < stage_count; cut++) {
-        plans *= (double)(layer_count - stage_count + cut) / cut;
-    }
-    return plans * layer_count;
-}
-
 ana_range_plans ana_range_enumerate(const int64_t *weight, int layer_count, int stage_count,
                                     int *first)
 {

@@ -47,9 +47,6 @@ typedef struct ana_range_plans {
 
 enum { ANA_RANGE_STAGES_MAX = 64 };
 
-/// Additions that trying every plan takes: about their number times layer_count.
-double ana_range_work(int layer_count, int stage_count);
-
 /// Tries every plan, of at most ANA_RANGE_STAGES_MAX stages (asserted).
 ///
 /// @param weight [layer_count] >= 0; layer_count >= stage_count >= 1 (asserted)

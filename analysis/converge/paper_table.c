@@ -1,0 +1,252 @@
+#include "analysis/converge/paper_table.h"
+
+#include "analysis/converge/sweep_summary.h"
+#include "base/json.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { COLUMN_COUNT = 11, ROWS_MAX = 1024 };
+
+/// A text where is_text, else a count.
+static const struct {
+    const char *key;
+    const char *heading; // in LaTeX
+    bool is_text;
+} columns[COLUMN_COUNT] = {
+    {"claim", "claim", true},
+    {"condition", "condition", true},
+    {"size", "$N$ or $n$", false},
+    {"bound_printed", "as printed", false},
+    {"bound_printed_rounds", "rounds, $P=1/N$", false},
+    {"bound_repaired", "as repaired", false},
+    {"measured_median", "median", false},
+    {"measured_max", "largest", false},
+    {"tried", "tried", false},
+    {"violations", "broken by", false},
+    {"counterexample", "smallest counterexample", true},
+};
+
+typedef struct cell {
+    const char *text; // NULL: none
+    double number;    // NaN: none
+} cell;
+
+typedef struct table {
+    arena *memory;
+    cell rows[ROWS_MAX][COLUMN_COUNT];
+    int row_count;
+} table;
+
+/// A row with nothing but its claim and condition.
+static cell *add_row(table *made, const char *claim, const char *condition)
+{
+    assert(made->row_count < ROWS_MAX); // five graphs at 64 points, and the claims
+    cell *row = made->rows[made->row_count++];
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        row[column] = (cell){.number = (double)NAN};
+    }
+    row[0].text = claim;
+    row[1].text = condition;
+    return row;
+}
+
+/// Rounds of one graph at every number of nodes. Gamma is S/N = 1.
+static status add_graph(const ana_paper_question *question, ana_graph_kind graph,
+                        ana_spread *spread, table *made, error_message *err)
+{
+    ana_sweep sweep = {.scheme = &ana_scheme_max_neighbor,
+                       .graph = graph,
+                       .instance = {.seed = question->seed, .interrupt = question->interrupt},
+                       .gammas = {1},
+                       .gamma_count = 1,
+                       .nodes_count = question->nodes_count,
+                       .instance_count = question->instance_count,
+                       .delta = question->delta};
+    ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
+    memcpy(sweep.nodes, question->nodes, sizeof sweep.nodes);
+    TRY(ana_sweep_prepare(&sweep, made->memory, points, err));
+    TRY(ana_sweep_play(&sweep, spread, points, NULL, err));
+    ana_sweep_answer *answer = arena_array(made->memory, 1, sizeof *answer);
+    answer->sweep = &sweep;
+    answer->points = points;
+    ana_sweep_summarise(answer,
+                        arena_array(made->memory, (size_t)sweep.instance_count, sizeof(double)));
+    for (int point = 0; point < sweep.nodes_count; point++) {
+        const ana_point_summary *at = &answer->summaries[point];
+        cell *row = add_row(made, "rounds of averaging", ana_graph_names[graph]);
+        const double printed = (double)at->bound_paper;
+        const double numbers[] = {sweep.nodes[point],
+                                  printed,
+                                  printed * sweep.nodes[point],
+                                  (double)at->bound_repaired,
+                                  (double)at->rounds_median,
+                                  (double)at->rounds_max,
+                                  sweep.instance_count,
+                                  round((1 - at->within_repaired_ratio) * sweep.instance_count)};
+        for (int column = 2; column < COLUMN_COUNT - 1; column++) {
+            row[column].number = numbers[column - 2];
+        }
+    }
+    return STATUS_OK;
+}
+
+static int growth_column(const ana_verdict *verdict, const char *name)
+{
+    for (int column = 0; column < verdict->column_count; column++) {
+        if (strcmp(verdict->claim->growth.column[column], name) == 0) return column;
+    }
+    return -1;
+}
+
+/// A family that was counted beside a bound of rounds.
+static void add_growth(const ana_verdict *verdict, table *made)
+{
+    const int bound = growth_column(verdict, "bound");
+    const int counted = growth_column(verdict, "iterations");
+    if (bound < 0 || counted < 0) return;
+    for (int index = 0; index < verdict->claim->growth.row_count; index++) {
+        const double *value = &verdict->growth[index * verdict->column_count];
+        cell *row = add_row(made, verdict->claim->name, verdict->claim->growth.family);
+        row[2].number = value[0];
+        row[3].number = value[bound];
+        row[7].number = value[counted];
+        row[8].number = 1;
+        row[9].number = value[counted] > value[bound] ? 1 : 0;
+    }
+}
+
+static const char *counterexample_of(const ana_verdict_case *tried, arena *memory)
+{
+    if (tried->first_violation == NULL || tried->example.layer_count == 0) {
+        return tried->first_violation;
+    }
+    text_buffer words = {0};
+    ana_instance_append(&tried->example, &words);
+    text_format(&words, ": %s", tried->first_violation);
+    const char *kept = arena_string(memory, words.bytes);
+    text_free(&words);
+    return kept;
+}
+
+static status add_claims(const ana_paper_question *question, table *made, error_message *err)
+{
+    ana_verdict_options options = ana_verdict_options_default();
+    options.seed = question->seed;
+    for (int index = 0; ana_claim_at(index) != NULL; index++) {
+        const ana_claim *claim = ana_claim_at(index);
+        ana_verdict verdict;
+        TRY(ana_claim_try(claim, &options, made->memory, &verdict, err));
+        for (int at = 0; at < verdict.case_count; at++) {
+            const ana_verdict_case *tried = &verdict.cases[at];
+            cell *row = add_row(made, claim->name, claim->cases[at].condition);
+            row[8].number = (double)tried->examined;
+            row[9].number = (double)tried->violation_count;
+            row[COLUMN_COUNT - 1].text = counterexample_of(tried, made->memory);
+        }
+        add_growth(&verdict, made);
+    }
+    return STATUS_OK;
+}
+
+/// @param quoted what stands before characters that mean something in the format
+static void append_escaped(const char *text, const char *special, const char *quoted,
+                           text_buffer *out)
+{
+    for (; *text != '\0'; text++) {
+        if (strchr(special, *text) != NULL) text_append(out, quoted);
+        text_append_bytes(out, text, 1);
+    }
+}
+
+/// As LaTeX reads it; comparisons and bars are mathematics in every font encoding.
+static void append_latex(const char *text, text_buffer *out)
+{
+    for (; *text != '\0'; text++) {
+        const char one[] = {*text, '\0'};
+        const bool is_relation = strchr("<>|", *text) != NULL;
+        if (is_relation) text_format(out, "$%s$", one);
+        if (!is_relation) append_escaped(one, "&%$#_{}", "\\", out);
+    }
+}
+
+static void append_cell(const cell *at, int column, ana_paper_format format, text_buffer *out)
+{
+    if (column > 0) text_append(out, format == ANA_PAPER_CSV ? "," : " & ");
+    if (!columns[column].is_text) {
+        if (!isnan(at->number)) text_format(out, "%.0f", at->number);
+    } else if (at->text != NULL && format == ANA_PAPER_CSV) {
+        text_append(out, "\"");
+        append_escaped(at->text, "\"", "\"", out);
+        text_append(out, "\"");
+    } else if (at->text != NULL) {
+        append_latex(at->text, out);
+    }
+}
+
+static void append_table(const table *made, ana_paper_format format, text_buffer *out)
+{
+    const bool is_csv = format == ANA_PAPER_CSV;
+    if (!is_csv) text_append(out, "\\begin{longtable}{llrrrrrrrrp{6cm}}\n\\hline\n");
+    for (int column = 0; column < COLUMN_COUNT; column++) {
+        text_format(out, "%s%s",
+                    column == 0 ? ""
+                    : is_csv    ? ","
+                                : " & ",
+                    is_csv ? columns[column].key : columns[column].heading);
+    }
+    text_append(out, is_csv ? "\n" : " \\\\\n\\hline\n\\endhead\n");
+    for (int row = 0; row < made->row_count; row++) {
+        for (int column = 0; column < COLUMN_COUNT; column++) {
+            append_cell(&made->rows[row][column], column, format, out);
+        }
+        text_append(out, is_csv ? "\n" : " \\\\\n");
+    }
+    if (!is_csv) text_append(out, "\\hline\n\\end{longtable}\n");
+}
+
+static void write_table(const table *made, text_buffer *out)
+{
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_array(&writer, "rows");
+    for (int row = 0; row < made->row_count; row++) {
+        json_begin_object(&writer);
+        for (int column = 0; column < COLUMN_COUNT; column++) {
+            const cell *at = &made->rows[row][column];
+            const char *key = columns[column].key;
+            if (columns[column].is_text) {
+                json_put_string(&writer, key, at->text);
+            } else if (isnan(at->number)) {
+                json_put_string(&writer, key, NULL);
+            } else {
+                json_put_int64(&writer, key, (int64_t)at->number);
+            }
+        }
+        json_end_object(&writer);
+    }
+    json_end_array(&writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+status ana_paper_append(const ana_paper_question *question, ana_spread *spread,
+                        ana_paper_format format, arena *memory, text_buffer *out,
+                        error_message *err)
+{
+    static const ana_graph_kind graphs[] = {ANA_GRAPH_PATH, ANA_GRAPH_RING, ANA_GRAPH_STAR,
+                                            ANA_GRAPH_COMPLETE, ANA_GRAPH_DYNAMIC};
+    table *made = arena_array(memory, 1, sizeof *made);
+    made->memory = memory;
+    for (size_t graph = 0; graph < sizeof graphs / sizeof graphs[0]; graph++) {
+        TRY(add_graph(question, graphs[graph], spread, made, err));
+    }
+    TRY(add_claims(question, made, err));
+    if (format == ANA_PAPER_JSON) {
+        write_table(made, out);
+    } else {
+        append_table(made, format, out);
+    }
+    return STATUS_OK;
+}
