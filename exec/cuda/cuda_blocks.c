@@ -40,9 +40,8 @@ static int *grown(int *array, size_t *capacity, size_t count)
 {
     if (count <= *capacity) return array;
     free(array);
-    int *larger = memory_array(count, sizeof *larger);
-    *capacity = larger == NULL ? 0 : count;
-    return larger;
+    *capacity = count;
+    return memory_array(count, sizeof *array);
 }
 
 /// Appends ints to a list.
@@ -127,29 +126,30 @@ static void list_query_blocks(exec_cuda_block *block, int block_count, const int
     }
 }
 
-static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape, void *stream,
-                         error_message *err)
+static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape,
+                         exec_kernels *kernels, error_message *err)
 {
     const size_t entries = entry_count(shape);
     const size_t block_words = (size_t)shape->block_count * BLOCK_WORDS;
     const size_t words = block_words + 2 * entries;
     if (words > blocks->word_capacity) {
-        cudaFree(blocks->device);
+        const size_t doubled = 2 * blocks->word_capacity;
+        const size_t room = words > doubled ? words : doubled;
+        exec_cuda_retire(kernels, blocks->device);
         blocks->device = NULL;
-        blocks->host = grown(blocks->host, &blocks->word_capacity, words);
+        blocks->host = grown(blocks->host, &blocks->word_capacity, room);
         void *device = NULL;
         blocks->word_capacity = 0;
-        TRY_CUDA(cudaMalloc(&device, words * sizeof(int)));
+        TRY_CUDA(cudaMalloc(&device, room * sizeof(int)));
         blocks->device = device;
-        blocks->word_capacity = words;
+        blocks->word_capacity = room;
     }
     exec_cuda_block *block = (exec_cuda_block *)blocks->host;
     int *key_block = blocks->host + block_words;
     list_key_blocks(shape, block, key_block);
     list_query_blocks(block, shape->block_count, key_block, key_block + entries);
-    TRY_CUDA(cudaMemcpyAsync(blocks->device, blocks->host, words * sizeof(int),
-                             cudaMemcpyHostToDevice, stream));
-    blocks->lists = (exec_cuda_attention){
+    kernels->table->to_device(kernels, blocks->device, blocks->host, words * sizeof(int));
+    blocks->lists = (exec_cuda_lists){
         .head_count = shape->head_count,
         .head_width = shape->head_width,
         .block_rows = shape->block_rows,
@@ -162,8 +162,8 @@ static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape, 
     return STATUS_OK;
 }
 
-status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape, void *stream,
-                             exec_cuda_attention *lists, error_message *err)
+status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape,
+                             exec_kernels *kernels, exec_cuda_lists *lists, error_message *err)
 {
     if (shape->block_rows < 1 || shape->block_rows > EXEC_CUDA_BLOCK_ROWS ||
         shape->block_rows * shape->head_width > EXEC_CUDA_TILE_VALUES) {
@@ -176,7 +176,7 @@ status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *sha
     bool is_there = false;
     note_shape(blocks, shape, &is_there);
     if (!is_there) {
-        const status made = make_lists(blocks, shape, stream, err);
+        const status made = make_lists(blocks, shape, kernels, err);
         if (made != STATUS_OK) {
             blocks->asked_count = 0;
             return made;

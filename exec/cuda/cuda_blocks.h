@@ -13,16 +13,16 @@ typedef struct exec_cuda_blocks {
     size_t word_capacity;
     int *asked; // [asked_count] the shape that the lists are of
     size_t asked_count;
-    exec_cuda_attention lists;
+    exec_cuda_lists lists;
 } exec_cuda_blocks;
 
 /// Makes the lists of a shape and uploads them, unless they are there already.
 ///
-/// @param stream cudaStream_t: the lists are there for what is enqueued on it from now on
-/// @param lists  out: device pointers, valid until the next call
+/// @param kernels their backend: the lists are there for what it is told from now on
+/// @param lists   out: device pointers, valid until the next call
 /// @return STATUS_UNSUPPORTED for blocks or heads that no kernel takes, naming both limits;
 ///         STATUS_NO_MEMORY
-status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape, void *stream,
-                             exec_cuda_attention *lists, error_message *err);
+status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape,
+                             exec_kernels *kernels, exec_cuda_lists *lists, error_message *err);
 
 void exec_cuda_blocks_reset(exec_cuda_blocks *blocks);

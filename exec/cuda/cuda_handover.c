@@ -57,25 +57,31 @@ static status make_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_
     return STATUS_OK;
 }
 
-static status find_gift(exec_cuda_handovers *handovers, void *stream, size_t bytes,
-                        exec_cuda_gift **found, error_message *err)
+/// A buffer that has been copied, not one that will be: that may wait for another rank, which may
+/// wait for what the stream does next.
+static status find_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_gift **found,
+                        error_message *err)
 {
     for (int index = 0; index < handovers->gift_count; index++) {
         exec_cuda_gift *gift = handovers->gifts[index];
         const int state = atomic_load_explicit(&gift->state, memory_order_acquire);
         if (state == GIFT_OFFERED || gift->capacity_bytes < bytes) continue;
-        if (state == GIFT_TAKEN) TRY_CUDA(cudaStreamWaitEvent(stream, gift->taken, 0));
+        if (state == GIFT_TAKEN) {
+            const cudaError_t copied = cudaEventQuery(gift->taken);
+            if (copied == cudaErrorNotReady) continue;
+            TRY_CUDA(copied);
+        }
         *found = gift;
         return STATUS_OK;
     }
     return make_gift(handovers, bytes, found, err);
 }
 
-status exec_cuda_give_begin(exec_cuda_handovers *handovers, void *stream, size_t bytes,
-                            exec_handover *described, error_message *err)
+status exec_cuda_give_begin(exec_cuda_handovers *handovers, size_t bytes, exec_handover *described,
+                            error_message *err)
 {
     exec_cuda_gift *gift = NULL;
-    TRY(find_gift(handovers, stream, bytes, &gift, err));
+    TRY(find_gift(handovers, bytes, &gift, err));
     *described = (exec_handover){.magic = magic,
                                  .memory = gift->device_buffer,
                                  .byte_count = (int64_t)bytes,

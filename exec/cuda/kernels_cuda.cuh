@@ -93,22 +93,30 @@ static inline unsigned grid_for(size_t count)
     return (unsigned)(blocks < 4096 ? blocks : 4096);
 }
 
+static inline bool is_bf16(exec_kernels *kernels)
+{
+    return ((const exec_cuda_queue *)kernels)->kind == EXEC_CUDA_BF16;
+}
+
 /// Enqueues kernel(arguments...); an empty grid is nothing to do.
 template <typename... Parameters, typename... Arguments>
-static int launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, size_t shared_bytes,
-                  void *stream, Arguments... arguments)
+static void launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, size_t shared_bytes,
+                   exec_kernels *kernels, Arguments... arguments)
 {
-    if (grid.x == 0 || grid.y == 0) return 0;
     const size_t always_there = 48 * 1024;
+    if (grid.x == 0 || grid.y == 0) return;
     if (shared_bytes > always_there) {
-        const cudaError_t error = cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
-        if (error != cudaSuccess) return (int)error;
+        exec_cuda_note(kernels,
+                       (int)cudaFuncSetAttribute(
+                           kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes),
+                       "room in shared memory");
     }
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(lanes);
     config.dynamicSmemBytes = shared_bytes;
-    config.stream = (cudaStream_t)stream;
-    return (int)cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+    config.stream = (cudaStream_t)((const exec_cuda_queue *)kernels)->stream;
+    exec_cuda_note(kernels,
+                   (int)cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
+                   "the launch of a kernel");
 }

@@ -1,10 +1,8 @@
-/// The kernels of the backends `cuda fp32` and `cuda bf16`, as C calls them: one launcher each.
+/// What the host's side of the CUDA backends and their kernels share.
 ///
-/// Every launcher enqueues on a stream (a cudaStream_t) and returns a cudaError_t as a number, 0
-/// for success; nothing waits. Pointers are device memory. Arrays called values are fp32, or bf16
-/// where `kind` says so; everything else is as in kernels.h, and so is the meaning of each
-/// operation. The same input gives the same bits on any part of a GPU: which thread adds what in
-/// which order depends on the shapes alone.
+/// A kernel's file fills its rows of the table of operations (kernels.h). Every operation is
+/// enqueued on the backend's stream; nothing waits. The same input gives the same bits on any part
+/// of a GPU: which thread adds what in which order depends on the shapes alone.
 #pragma once
 
 #include "exec/kernels/kernels.h"
@@ -16,80 +14,36 @@
 extern "C" {
 #endif
 
-// Elements: kernels_cuda_elements.cu
+/// Where a rank's operations go: the first part of a CUDA backend.
+typedef struct exec_cuda_queue {
+    exec_kernels base; // first
+    exec_cuda_kind kind;
+    void *stream;          // cudaStream_t
+    error_message failure; // of the first operation that could not be enqueued, until finish
+} exec_cuda_queue;
 
-int exec_cuda_copy(void *stream, void *to, const void *from, size_t bytes);
-int exec_cuda_to_bf16(void *stream, const float *from, void *values, size_t count);
-int exec_cuda_from_bf16(void *stream, const void *values, float *to, size_t count);
-int exec_cuda_add(void *stream, exec_cuda_kind kind, void *to, const void *from, size_t count);
-int exec_cuda_gelu(void *stream, exec_cuda_kind kind, const void *input, void *output,
-                   size_t count);
-int exec_cuda_gelu_input(void *stream, exec_cuda_kind kind, const void *input, void *gradient,
-                         size_t count);
-int exec_cuda_adamw(void *stream, exec_cuda_kind kind, const exec_adamw *options, float *master,
-                    float *moment1, float *moment2, const float *gradient, const uint8_t *keep,
-                    void *weights, size_t count);
+/// Notes a call's cudaError_t where it is not 0.
+void exec_cuda_note(exec_kernels *kernels, int error, const char *call);
+
+/// Keeps memory until the backend closes. Freeing it would wait for the whole GPU, also for
+/// messages that only later operations of other ranks bring on.
+void exec_cuda_retire(exec_kernels *kernels, void *memory);
+
+/// Memory for one operation, until the next one asks; NULL, noted, where there is none.
+void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes);
+
+void exec_cuda_fill_elements(exec_kernel_table *table);
+void exec_cuda_fill_heads(exec_kernel_table *table);
+void exec_cuda_fill_rows(exec_kernel_table *table);
+void exec_cuda_fill_columns(exec_kernel_table *table);
+void exec_cuda_fill_attention(exec_kernel_table *table);
 
 /// Sums of squares of EXEC_CUDA_SQUARE_PARTS interleaved parts; their sum in ascending order is the
 /// result.
 /// @param partial [EXEC_CUDA_SQUARE_PARTS] out
 enum { EXEC_CUDA_SQUARE_PARTS = 256 };
-int exec_cuda_square_parts(void *stream, const float *values, size_t count, double *partial);
-
-// Rows: kernels_cuda_rows.cu
-
-int exec_cuda_add_bias(void *stream, exec_cuda_kind kind, void *values, const void *bias, int rows,
-                       int columns);
-int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *weight,
-                         const void *bias, int rows, int width, void *output, float *mean,
-                         float *rstd);
-int exec_cuda_layer_norm_input(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                               const void *input, const void *weight, const float *mean,
-                               const float *rstd, int rows, int width, void *input_gradient);
-int exec_cuda_cross_entropy(void *stream, exec_cuda_kind kind, const void *logits,
-                            const int *target, int rows, int classes, float scale, float *loss,
-                            void *logits_gradient);
-int exec_cuda_embed(void *stream, exec_cuda_kind kind, const int *token, const int *position,
-                    const void *token_table, const void *position_table, int rows, int width,
-                    void *output);
-int exec_cuda_gather_rows(void *stream, exec_cuda_kind kind, const void *from, const int *row,
-                          int rows, int width, void *to);
-int exec_cuda_scatter_rows(void *stream, exec_cuda_kind kind, const void *from, const int *row,
-                           int rows, int width, void *to);
-int exec_cuda_combine_rows(void *stream, exec_cuda_kind kind, const void *from, const int *first,
-                           const int *source, const float *weight, int rows, int width, void *to);
-int exec_cuda_scale_rows(void *stream, exec_cuda_kind kind, const void *from, const float *weight,
-                         int rows, int width, void *to);
-int exec_cuda_row_dots(void *stream, exec_cuda_kind kind, const void *a, const int *row_a,
-                       const void *b, const int *row_b, int rows, int width, float *dot);
-
-// Heads and gated units: kernels_cuda_heads.cu
-
-int exec_cuda_swiglu(void *stream, exec_cuda_kind kind, const void *input, int rows, int width,
-                     void *output);
-int exec_cuda_swiglu_input(void *stream, exec_cuda_kind kind, const void *input,
-                           const void *output_gradient, int rows, int width, void *input_gradient);
-int exec_cuda_spread_heads(void *stream, exec_cuda_kind kind, const exec_heads *heads,
-                           const void *from, int rows, void *qkv);
-int exec_cuda_spread_heads_input(void *stream, exec_cuda_kind kind, const exec_heads *heads,
-                                 const void *qkv_gradient, int rows, void *gradient);
-
-// Sums over rows: kernels_cuda_columns.cu
-
-/// Floats of scratch that the two sums over rows below need.
-size_t exec_cuda_column_scratch(int rows, int columns);
-int exec_cuda_column_sums(void *stream, exec_cuda_kind kind, const void *values, int rows,
-                          int columns, float *scratch, float *sum);
-int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                                const void *input, const float *mean, const float *rstd, int rows,
-                                int width, float *scratch, float *dweight, float *dbias);
-/// to[k] += sum over r with index[r] = k, ascending, of from[r]; k in [0, count).
-int exec_cuda_add_rows_by_index(void *stream, exec_cuda_kind kind, const void *from,
-                                const int *index, int rows, int width, int count, float *to);
-
-// Pruned parameters: kernels_cuda_elements.cu
-
-int exec_cuda_mask(void *stream, float *values, const uint8_t *keep, size_t count);
+void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
+                            double *partial);
 
 // Attention: kernels_cuda_attention.cu (any shape in the limits), kernels_cuda_attention_mma.cu
 // (bf16 on the matrix units: blocks of 64 rows, heads of 32, 64 or 128)
@@ -105,7 +59,7 @@ typedef struct exec_cuda_block {
 } exec_cuda_block;
 
 /// Attention as kernels see it: the lists in both directions, in device memory.
-typedef struct exec_cuda_attention {
+typedef struct exec_cuda_lists {
     int head_count;
     int head_width;
     int block_rows; // at most EXEC_CUDA_BLOCK_ROWS
@@ -114,28 +68,24 @@ typedef struct exec_cuda_attention {
     const exec_cuda_block *block; // [block_count]
     const int *key_block;         // key blocks of all query blocks
     const int *query_block;       // query blocks of all key blocks
-} exec_cuda_attention;
+} exec_cuda_lists;
 
 /// block_rows * head_width is at most EXEC_CUDA_TILE_VALUES.
 enum { EXEC_CUDA_BLOCK_ROWS = 64, EXEC_CUDA_TILE_VALUES = 64 * 128 };
 
-int exec_cuda_attention_forward(void *stream, exec_cuda_kind kind, const exec_cuda_attention *shape,
-                                const void *qkv, void *output, float *log_sum);
-/// @param row_dot [row_count][head_count] scratch: sum of output * output_gradient of each row
-int exec_cuda_attention_backward(void *stream, exec_cuda_kind kind,
-                                 const exec_cuda_attention *shape, const void *qkv,
-                                 const void *output, const float *log_sum,
-                                 const void *output_gradient, float *row_dot, void *qkv_gradient);
+/// The lists of a shape; false where they cannot be had, which is noted.
+bool exec_cuda_find_lists(exec_kernels *kernels, const exec_attention *shape,
+                          exec_cuda_lists *lists);
 
 /// Whether the kernels of the matrix units take this shape (of bf16 values).
-bool exec_cuda_attention_mma_takes(const exec_cuda_attention *shape);
-int exec_cuda_attention_mma_forward(void *stream, const exec_cuda_attention *shape, const void *qkv,
-                                    void *output, float *log_sum);
-/// @param row_dot [row_count][head_count] as above, already filled
-int exec_cuda_attention_mma_backward(void *stream, const exec_cuda_attention *shape,
-                                     const void *qkv, const float *log_sum,
-                                     const void *output_gradient, const float *row_dot,
-                                     void *qkv_gradient);
+bool exec_cuda_attention_mma_takes(const exec_cuda_lists *shape);
+void exec_cuda_attention_mma_forward(exec_kernels *kernels, const exec_cuda_lists *shape,
+                                     const void *qkv, void *output, float *log_sum);
+/// @param row_dot [row_count][head_count]: the sum of output * output_gradient of each row
+void exec_cuda_attention_mma_backward(exec_kernels *kernels, const exec_cuda_lists *shape,
+                                      const void *qkv, const float *log_sum,
+                                      const void *output_gradient, const float *row_dot,
+                                      void *qkv_gradient);
 
 #ifdef __cplusplus
 }

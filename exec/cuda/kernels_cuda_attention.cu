@@ -39,7 +39,7 @@ struct tile_sizes {
     int width, pitch, tile, score_pitch, qkv_stride, output_stride;
     float scale;
 
-    __host__ __device__ explicit tile_sizes(const exec_cuda_attention &shape)
+    __host__ __device__ explicit tile_sizes(const exec_cuda_lists &shape)
     {
         width = shape.head_width;
         pitch = width + 1; // lanes that read one column of several rows meet different banks
@@ -71,7 +71,7 @@ __device__ inline float soften_row(float *score, int count, float *largest, floa
 }
 
 template <typename Value>
-__global__ void attention_forward(exec_cuda_attention shape, const Value *qkv, Value *output,
+__global__ void attention_forward(exec_cuda_lists shape, const Value *qkv, Value *output,
                                   float *log_sum)
 {
     const tile_sizes size(shape);
@@ -138,7 +138,7 @@ __global__ void attention_forward(exec_cuda_attention shape, const Value *qkv, V
     }
 }
 
-static size_t forward_bytes(const exec_cuda_attention *shape)
+static size_t forward_bytes(const exec_cuda_lists *shape)
 {
     const tile_sizes size(*shape);
     return sizeof(float) * (size_t)(3 * size.tile + shape->block_rows * size.score_pitch);
@@ -146,7 +146,7 @@ static size_t forward_bytes(const exec_cuda_attention *shape)
 
 /// row_dot[row][head] = the sum of output * output_gradient, one warp each.
 template <typename Value>
-__global__ void row_output_dots(exec_cuda_attention shape, const Value *output,
+__global__ void row_output_dots(exec_cuda_lists shape, const Value *output,
                                 const Value *output_gradient, float *row_dot)
 {
     const int pair = (int)(blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_LANES);
@@ -164,7 +164,7 @@ __global__ void row_output_dots(exec_cuda_attention shape, const Value *output,
 struct backward_tiles {
     float *query, *key, *value, *gradient, *share, *score_gradient;
 
-    __device__ explicit backward_tiles(const exec_cuda_attention &shape)
+    __device__ explicit backward_tiles(const exec_cuda_lists &shape)
     {
         const tile_sizes size(shape);
         query = launch_shared<float>();
@@ -176,7 +176,7 @@ struct backward_tiles {
     }
 };
 
-static size_t backward_bytes(const exec_cuda_attention *shape)
+static size_t backward_bytes(const exec_cuda_lists *shape)
 {
     const tile_sizes size(*shape);
     return sizeof(float) * (size_t)(4 * size.tile + 2 * shape->block_rows * size.score_pitch);
@@ -184,7 +184,7 @@ static size_t backward_bytes(const exec_cuda_attention *shape)
 
 /// Shares and gradients of the scores of one pair of blocks, all lanes together: what forward had,
 /// and what its output's gradient makes of it.
-__device__ void backward_scores(const exec_cuda_attention &shape, const backward_tiles &tiles,
+__device__ void backward_scores(const exec_cuda_lists &shape, const backward_tiles &tiles,
                                 int query_block, int key_block, int head, const float *log_sum,
                                 const float *row_dot)
 {
@@ -206,9 +206,9 @@ __device__ void backward_scores(const exec_cuda_attention &shape, const backward
 }
 
 template <typename Value>
-__global__ void key_value_gradients(exec_cuda_attention shape, const Value *qkv,
-                                    const float *log_sum, const Value *output_gradient,
-                                    const float *row_dot, Value *qkv_gradient)
+__global__ void key_value_gradients(exec_cuda_lists shape, const Value *qkv, const float *log_sum,
+                                    const Value *output_gradient, const float *row_dot,
+                                    Value *qkv_gradient)
 {
     const tile_sizes size(shape);
     const backward_tiles tiles(shape);
@@ -256,7 +256,7 @@ __global__ void key_value_gradients(exec_cuda_attention shape, const Value *qkv,
 }
 
 template <typename Value>
-__global__ void query_gradients(exec_cuda_attention shape, const Value *qkv, const float *log_sum,
+__global__ void query_gradients(exec_cuda_lists shape, const Value *qkv, const float *log_sum,
                                 const Value *output_gradient, const float *row_dot,
                                 Value *qkv_gradient)
 {
@@ -301,64 +301,74 @@ __global__ void query_gradients(exec_cuda_attention shape, const Value *qkv, con
     }
 }
 
-static dim3 grid_of(const exec_cuda_attention *shape)
+static dim3 grid_of(const exec_cuda_lists *shape)
 {
     return dim3(shape->block_count, shape->head_count);
 }
 
-int exec_cuda_attention_forward(void *stream, exec_cuda_kind kind, const exec_cuda_attention *shape,
-                                const void *qkv, void *output, float *log_sum)
+static void enqueue_attention(exec_kernels *kernels, const exec_attention *asked, const void *qkv,
+                              void *output, float *log_sum)
 {
-    if (kind == EXEC_CUDA_BF16 && exec_cuda_attention_mma_takes(shape)) {
-        return exec_cuda_attention_mma_forward(stream, shape, qkv, output, log_sum);
+    exec_cuda_lists shape;
+    if (!exec_cuda_find_lists(kernels, asked, &shape)) return;
+    if (is_bf16(kernels) && exec_cuda_attention_mma_takes(&shape)) {
+        return exec_cuda_attention_mma_forward(kernels, &shape, qkv, output, log_sum);
     }
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(attention_forward<bf16>, grid_of(shape), BLOCK_LANES, forward_bytes(shape),
-                      stream, *shape, (const bf16 *)qkv, (bf16 *)output, log_sum);
+    if (is_bf16(kernels)) {
+        return launch(attention_forward<bf16>, grid_of(&shape), BLOCK_LANES, forward_bytes(&shape),
+                      kernels, shape, (const bf16 *)qkv, (bf16 *)output, log_sum);
     }
-    return launch(attention_forward<float>, grid_of(shape), BLOCK_LANES, forward_bytes(shape),
-                  stream, *shape, (const float *)qkv, (float *)output, log_sum);
+    return launch(attention_forward<float>, grid_of(&shape), BLOCK_LANES, forward_bytes(&shape),
+                  kernels, shape, (const float *)qkv, (float *)output, log_sum);
 }
 
+/// row_dot[row][head] = the sum of output * output_gradient, in scratch memory.
 template <typename Value>
-static int backward(void *stream, const exec_cuda_attention *shape, const Value *qkv,
-                    const float *log_sum, const Value *output_gradient, const float *row_dot,
-                    Value *qkv_gradient)
-{
-    const size_t bytes = backward_bytes(shape);
-    const int error = launch(key_value_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, stream,
-                             *shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
-    if (error != 0) return error;
-    return launch(query_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, stream, *shape, qkv,
-                  log_sum, output_gradient, row_dot, qkv_gradient);
-}
-
-template <typename Value>
-static int dots(void *stream, const exec_cuda_attention *shape, const void *output,
-                const void *output_gradient, float *row_dot)
+static float *dots(exec_kernels *kernels, const exec_cuda_lists *shape, const Value *output,
+                   const Value *output_gradient)
 {
     const int pairs = shape->row_count * shape->head_count;
-    return launch(row_output_dots<Value>, (pairs + BLOCK_WARPS - 1) / BLOCK_WARPS, BLOCK_LANES, 0,
-                  stream, *shape, (const Value *)output, (const Value *)output_gradient, row_dot);
+    float *row_dot = (float *)exec_cuda_scratch(kernels, (size_t)pairs * sizeof(float));
+    if (row_dot == nullptr) return nullptr;
+    launch(row_output_dots<Value>, (pairs + BLOCK_WARPS - 1) / BLOCK_WARPS, BLOCK_LANES, 0, kernels,
+           *shape, output, output_gradient, row_dot);
+    return row_dot;
 }
 
-int exec_cuda_attention_backward(void *stream, exec_cuda_kind kind,
-                                 const exec_cuda_attention *shape, const void *qkv,
-                                 const void *output, const float *log_sum,
-                                 const void *output_gradient, float *row_dot, void *qkv_gradient)
+template <typename Value>
+static void backward(exec_kernels *kernels, const exec_cuda_lists *shape, const Value *qkv,
+                     const Value *output, const float *log_sum, const Value *output_gradient,
+                     Value *qkv_gradient)
 {
-    const int error = kind == EXEC_CUDA_BF16
-                          ? dots<bf16>(stream, shape, output, output_gradient, row_dot)
-                          : dots<float>(stream, shape, output, output_gradient, row_dot);
-    if (error != 0) return error;
-    if (kind == EXEC_CUDA_FP32) {
-        return backward(stream, shape, (const float *)qkv, log_sum, (const float *)output_gradient,
-                        row_dot, (float *)qkv_gradient);
-    }
-    if (exec_cuda_attention_mma_takes(shape)) {
-        return exec_cuda_attention_mma_backward(stream, shape, qkv, log_sum, output_gradient,
+    const float *row_dot = dots(kernels, shape, output, output_gradient);
+    if (row_dot == nullptr) return;
+    if (is_bf16(kernels) && exec_cuda_attention_mma_takes(shape)) {
+        return exec_cuda_attention_mma_backward(kernels, shape, qkv, log_sum, output_gradient,
                                                 row_dot, qkv_gradient);
     }
-    return backward(stream, shape, (const bf16 *)qkv, log_sum, (const bf16 *)output_gradient,
-                    row_dot, (bf16 *)qkv_gradient);
+    const size_t bytes = backward_bytes(shape);
+    launch(key_value_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, kernels, *shape, qkv,
+           log_sum, output_gradient, row_dot, qkv_gradient);
+    launch(query_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, kernels, *shape, qkv,
+           log_sum, output_gradient, row_dot, qkv_gradient);
+}
+
+static void enqueue_attention_input(exec_kernels *kernels, const exec_attention *asked,
+                                    const void *qkv, const void *output, const float *log_sum,
+                                    const void *output_gradient, void *qkv_gradient)
+{
+    exec_cuda_lists shape;
+    if (!exec_cuda_find_lists(kernels, asked, &shape)) return;
+    if (is_bf16(kernels)) {
+        return backward(kernels, &shape, (const bf16 *)qkv, (const bf16 *)output, log_sum,
+                        (const bf16 *)output_gradient, (bf16 *)qkv_gradient);
+    }
+    return backward(kernels, &shape, (const float *)qkv, (const float *)output, log_sum,
+                    (const float *)output_gradient, (float *)qkv_gradient);
+}
+
+void exec_cuda_fill_attention(exec_kernel_table *table)
+{
+    table->attention = enqueue_attention;
+    table->attention_input = enqueue_attention_input;
 }

@@ -205,7 +205,7 @@ __device__ void soften(float (&score)[TILE_ROWS / 8][4], int half, float scale, 
 /// Shared memory: the queries' tile, and two pairs of tiles of keys and values.
 template <int WIDTH>
 __global__ void __launch_bounds__(MMA_LANES)
-    forward_mma(exec_cuda_attention shape, const bf16 *qkv, bf16 *output, float *log_sum)
+    forward_mma(exec_cuda_lists shape, const bf16 *qkv, bf16 *output, float *log_sum)
 {
     typedef tile_of<WIDTH> tile;
     bf16 *query = launch_shared<bf16>(), *other_tiles = query + tile::VALUES;
@@ -262,10 +262,10 @@ __global__ void __launch_bounds__(MMA_LANES)
 /// Begins the tiles of one query block: queries, gradients of the outputs, and per row the
 /// logarithm (in powers of two) and the dot product. Rows that are not there get shares of 0.
 template <int WIDTH>
-__device__ void begin_queries(const exec_cuda_attention &shape, const exec_cuda_block &block,
-                              int head, const bf16 *qkv, const bf16 *output_gradient,
-                              const float *log_sum, const float *row_dot, bf16 *query,
-                              bf16 *gradient, float *row_log, float *row_sum)
+__device__ void begin_queries(const exec_cuda_lists &shape, const exec_cuda_block &block, int head,
+                              const bf16 *qkv, const bf16 *output_gradient, const float *log_sum,
+                              const float *row_dot, bf16 *query, bf16 *gradient, float *row_log,
+                              float *row_sum)
 {
     const int output_stride = shape.head_count * WIDTH;
     begin_tile<WIDTH>(query, qkv + head * WIDTH, 3 * output_stride, block);
@@ -282,7 +282,7 @@ __device__ void begin_queries(const exec_cuda_attention &shape, const exec_cuda_
 /// time: the results for 128 columns fill half of its registers.
 template <int WIDTH>
 __global__ void __launch_bounds__(MMA_LANES)
-    key_value_mma(exec_cuda_attention shape, const bf16 *qkv, const float *log_sum,
+    key_value_mma(exec_cuda_lists shape, const bf16 *qkv, const float *log_sum,
                   const bf16 *output_gradient, const float *row_dot, bf16 *qkv_gradient)
 {
     typedef tile_of<WIDTH> tile;
@@ -343,7 +343,7 @@ __global__ void __launch_bounds__(MMA_LANES)
 /// One block of queries, over its key blocks.
 template <int WIDTH>
 __global__ void __launch_bounds__(MMA_LANES)
-    query_mma(exec_cuda_attention shape, const bf16 *qkv, const float *log_sum,
+    query_mma(exec_cuda_lists shape, const bf16 *qkv, const float *log_sum,
               const bf16 *output_gradient, const float *row_dot, bf16 *qkv_gradient)
 {
     typedef tile_of<WIDTH> tile;
@@ -398,60 +398,60 @@ __global__ void __launch_bounds__(MMA_LANES)
 }
 
 template <int WIDTH>
-static int forward_of(void *stream, const exec_cuda_attention *shape, const void *qkv, void *output,
-                      float *log_sum)
+static void forward_of(exec_kernels *kernels, const exec_cuda_lists *shape, const void *qkv,
+                       void *output, float *log_sum)
 {
     const dim3 grid(shape->block_count, shape->head_count);
-    return launch(forward_mma<WIDTH>, grid, MMA_LANES, 5 * tile_of<WIDTH>::BYTES, stream, *shape,
+    return launch(forward_mma<WIDTH>, grid, MMA_LANES, 5 * tile_of<WIDTH>::BYTES, kernels, *shape,
                   (const bf16 *)qkv, (bf16 *)output, log_sum);
 }
 
 template <int WIDTH>
-static int backward_of(void *stream, const exec_cuda_attention *shape, const void *qkv,
-                       const float *log_sum, const void *output_gradient, const float *row_dot,
-                       void *qkv_gradient)
+static void backward_of(exec_kernels *kernels, const exec_cuda_lists *shape, const void *qkv,
+                        const float *log_sum, const void *output_gradient, const float *row_dot,
+                        void *qkv_gradient)
 {
     const dim3 grid(shape->block_count, shape->head_count);
     const size_t bytes = 6 * tile_of<WIDTH>::BYTES;
-    const int error =
-        launch(key_value_mma<WIDTH>, grid, MMA_LANES, bytes, stream, *shape, (const bf16 *)qkv,
-               log_sum, (const bf16 *)output_gradient, row_dot, (bf16 *)qkv_gradient);
-    if (error != 0) return error;
-    return launch(query_mma<WIDTH>, grid, MMA_LANES, bytes, stream, *shape, (const bf16 *)qkv,
-                  log_sum, (const bf16 *)output_gradient, row_dot, (bf16 *)qkv_gradient);
+    launch(key_value_mma<WIDTH>, grid, MMA_LANES, bytes, kernels, *shape, (const bf16 *)qkv,
+           log_sum, (const bf16 *)output_gradient, row_dot, (bf16 *)qkv_gradient);
+    launch(query_mma<WIDTH>, grid, MMA_LANES, bytes, kernels, *shape, (const bf16 *)qkv, log_sum,
+           (const bf16 *)output_gradient, row_dot, (bf16 *)qkv_gradient);
 }
 
-bool exec_cuda_attention_mma_takes(const exec_cuda_attention *shape)
+bool exec_cuda_attention_mma_takes(const exec_cuda_lists *shape)
 {
     const int width = shape->head_width;
     return shape->block_rows == TILE_ROWS && (width == 32 || width == 64 || width == 128);
 }
 
-int exec_cuda_attention_mma_forward(void *stream, const exec_cuda_attention *shape, const void *qkv,
-                                    void *output, float *log_sum)
+void exec_cuda_attention_mma_forward(exec_kernels *kernels, const exec_cuda_lists *shape,
+                                     const void *qkv, void *output, float *log_sum)
 {
     switch (shape->head_width) {
     case 32:
-        return forward_of<32>(stream, shape, qkv, output, log_sum);
+        return forward_of<32>(kernels, shape, qkv, output, log_sum);
     case 64:
-        return forward_of<64>(stream, shape, qkv, output, log_sum);
+        return forward_of<64>(kernels, shape, qkv, output, log_sum);
     default:
-        return forward_of<128>(stream, shape, qkv, output, log_sum);
+        return forward_of<128>(kernels, shape, qkv, output, log_sum);
     }
 }
 
-int exec_cuda_attention_mma_backward(void *stream, const exec_cuda_attention *shape,
-                                     const void *qkv, const float *log_sum,
-                                     const void *output_gradient, const float *row_dot,
-                                     void *qkv_gradient)
+void exec_cuda_attention_mma_backward(exec_kernels *kernels, const exec_cuda_lists *shape,
+                                      const void *qkv, const float *log_sum,
+                                      const void *output_gradient, const float *row_dot,
+                                      void *qkv_gradient)
 {
     switch (shape->head_width) {
     case 32:
-        return backward_of<32>(stream, shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
+        return backward_of<32>(kernels, shape, qkv, log_sum, output_gradient, row_dot,
+                               qkv_gradient);
     case 64:
-        return backward_of<64>(stream, shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
+        return backward_of<64>(kernels, shape, qkv, log_sum, output_gradient, row_dot,
+                               qkv_gradient);
     default:
-        return backward_of<128>(stream, shape, qkv, log_sum, output_gradient, row_dot,
+        return backward_of<128>(kernels, shape, qkv, log_sum, output_gradient, row_dot,
                                 qkv_gradient);
     }
 }

@@ -12,11 +12,6 @@ static int chunks_of(int rows)
     return (rows + CHUNK_ROWS - 1) / CHUNK_ROWS;
 }
 
-size_t exec_cuda_column_scratch(int rows, int columns)
-{
-    return (size_t)2 * chunks_of(rows) * columns;
-}
-
 /// The numbers to be summed: values as they are.
 template <typename Value> struct plain_values {
     static constexpr int SUMS = 1;
@@ -87,51 +82,50 @@ __global__ void add_chunks(const float *partial, int chunks, int columns, float 
     sum[column] += total;
 }
 
-static int add_chunks_to(void *stream, const float *partial, int rows, int columns, float *sum)
+static void add_chunks_to(exec_kernels *kernels, const float *partial, int rows, int columns,
+                          float *sum)
 {
-    return launch(add_chunks, (columns + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, stream,
-                  partial, chunks_of(rows), columns, sum);
+    launch(add_chunks, (columns + BLOCK_LANES - 1) / BLOCK_LANES, BLOCK_LANES, 0, kernels, partial,
+           chunks_of(rows), columns, sum);
 }
 
 template <typename Source>
-static int sum_columns(void *stream, const Source &source, int rows, float *scratch, float *sum,
-                       float *second_sum)
+static void sum_columns(exec_kernels *kernels, const Source &source, int rows, float *sum,
+                        float *second_sum)
 {
     const int columns = source.columns;
+    const size_t sums = (size_t)chunks_of(rows) * columns;
+    float *partial = (float *)exec_cuda_scratch(kernels, Source::SUMS * sums * sizeof(float));
+    if (partial == nullptr || rows == 0) return;
     const dim3 grid((columns + WARP_LANES - 1) / WARP_LANES, chunks_of(rows));
-    int error =
-        launch(sum_chunks<Source>, grid, BLOCK_LANES, 0, stream, source, rows, columns, scratch);
-    if (error == 0) error = add_chunks_to(stream, scratch, rows, columns, sum);
-    if (error == 0 && second_sum != nullptr) {
-        const float *second = scratch + (size_t)chunks_of(rows) * columns;
-        error = add_chunks_to(stream, second, rows, columns, second_sum);
-    }
-    return error;
+    launch(sum_chunks<Source>, grid, BLOCK_LANES, 0, kernels, source, rows, columns, partial);
+    add_chunks_to(kernels, partial, rows, columns, sum);
+    if (second_sum != nullptr) add_chunks_to(kernels, partial + sums, rows, columns, second_sum);
 }
 
-int exec_cuda_column_sums(void *stream, exec_cuda_kind kind, const void *values, int rows,
-                          int columns, float *scratch, float *sum)
+static void enqueue_column_sums(exec_kernels *kernels, const void *values, int rows, int columns,
+                                float *sum)
 {
-    if (kind == EXEC_CUDA_BF16) {
+    if (is_bf16(kernels)) {
         const plain_values<bf16> source = {(const bf16 *)values, columns};
-        return sum_columns(stream, source, rows, scratch, sum, nullptr);
+        return sum_columns(kernels, source, rows, sum, nullptr);
     }
     const plain_values<float> source = {(const float *)values, columns};
-    return sum_columns(stream, source, rows, scratch, sum, nullptr);
+    return sum_columns(kernels, source, rows, sum, nullptr);
 }
 
-int exec_cuda_layer_norm_weight(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                                const void *input, const float *mean, const float *rstd, int rows,
-                                int width, float *scratch, float *dweight, float *dbias)
+static void enqueue_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
+                                      const void *input, const float *mean, const float *rstd,
+                                      int rows, int width, float *dweight, float *dbias)
 {
-    if (kind == EXEC_CUDA_BF16) {
+    if (is_bf16(kernels)) {
         const norm_gradients<bf16> source = {(const bf16 *)output_gradient, (const bf16 *)input,
                                              mean, rstd, width};
-        return sum_columns(stream, source, rows, scratch, dweight, dbias);
+        return sum_columns(kernels, source, rows, dweight, dbias);
     }
     const norm_gradients<float> source = {(const float *)output_gradient, (const float *)input,
                                           mean, rstd, width};
-    return sum_columns(stream, source, rows, scratch, dweight, dbias);
+    return sum_columns(kernels, source, rows, dweight, dbias);
 }
 
 /// Block (k, part of the columns) looks for k among all indices, a tile at a time.
@@ -159,14 +153,32 @@ __global__ void add_rows_by_index(const Value *from, const int *index, int rows,
     if (has_any && column < width) to[(size_t)wanted * width + column] += sum;
 }
 
-int exec_cuda_add_rows_by_index(void *stream, exec_cuda_kind kind, const void *from,
-                                const int *index, int rows, int width, int count, float *to)
+static void add_by_index(exec_kernels *kernels, const void *from, const int *index, int rows,
+                         int width, int count, float *to)
 {
     const dim3 grid(count, (width + BLOCK_LANES - 1) / BLOCK_LANES);
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(add_rows_by_index<bf16>, grid, BLOCK_LANES, 0, stream, (const bf16 *)from,
+    if (is_bf16(kernels)) {
+        return launch(add_rows_by_index<bf16>, grid, BLOCK_LANES, 0, kernels, (const bf16 *)from,
                       index, rows, width, to);
     }
-    return launch(add_rows_by_index<float>, grid, BLOCK_LANES, 0, stream, (const float *)from,
+    return launch(add_rows_by_index<float>, grid, BLOCK_LANES, 0, kernels, (const float *)from,
                   index, rows, width, to);
+}
+
+static void enqueue_embed_weight(exec_kernels *kernels, const void *output_gradient,
+                                 const int *token, const int *position, int rows, int width,
+                                 int token_count, int position_count, float *token_gradient,
+                                 float *position_gradient)
+{
+    add_by_index(kernels, output_gradient, token, rows, width, token_count, token_gradient);
+    if (position_gradient == nullptr) return;
+    add_by_index(kernels, output_gradient, position, rows, width, position_count,
+                 position_gradient);
+}
+
+void exec_cuda_fill_columns(exec_kernel_table *table)
+{
+    table->column_sums = enqueue_column_sums;
+    table->layer_norm_weight = enqueue_layer_norm_weight;
+    table->embed_weight = enqueue_embed_weight;
 }

@@ -25,13 +25,13 @@ __global__ void copy_pieces(piece<BYTES> *to, const piece<BYTES> *from, size_t c
     }
 }
 
-int exec_cuda_copy(void *stream, void *to, const void *from, size_t bytes)
+static void enqueue_copy(exec_kernels *kernels, void *to, const void *from, size_t bytes)
 {
     if (is_wide(to) && is_wide(from) && bytes % 16 == 0) {
-        return launch(copy_pieces<16>, grid_for(bytes / 16), BLOCK_LANES, 0, stream,
+        return launch(copy_pieces<16>, grid_for(bytes / 16), BLOCK_LANES, 0, kernels,
                       (piece<16> *)to, (const piece<16> *)from, bytes / 16);
     }
-    return launch(copy_pieces<1>, grid_for(bytes), BLOCK_LANES, 0, stream, (piece<1> *)to,
+    return launch(copy_pieces<1>, grid_for(bytes), BLOCK_LANES, 0, kernels, (piece<1> *)to,
                   (const piece<1> *)from, bytes);
 }
 
@@ -43,15 +43,23 @@ __global__ void convert(To *to, const From *from, size_t count)
     }
 }
 
-int exec_cuda_to_bf16(void *stream, const float *from, void *values, size_t count)
+static void enqueue_to_values(exec_kernels *kernels, const float *from, void *values, size_t count)
 {
-    return launch(convert<bf16, float>, grid_for(count), BLOCK_LANES, 0, stream, (bf16 *)values,
+    if (!is_bf16(kernels)) {
+        if (values != from) enqueue_copy(kernels, values, from, count * sizeof(float));
+        return;
+    }
+    return launch(convert<bf16, float>, grid_for(count), BLOCK_LANES, 0, kernels, (bf16 *)values,
                   from, count);
 }
 
-int exec_cuda_from_bf16(void *stream, const void *values, float *to, size_t count)
+static void enqueue_to_floats(exec_kernels *kernels, const void *values, float *to, size_t count)
 {
-    return launch(convert<float, bf16>, grid_for(count), BLOCK_LANES, 0, stream, to,
+    if (!is_bf16(kernels)) {
+        if (to != values) enqueue_copy(kernels, to, values, count * sizeof(float));
+        return;
+    }
+    return launch(convert<float, bf16>, grid_for(count), BLOCK_LANES, 0, kernels, to,
                   (const bf16 *)values, count);
 }
 
@@ -106,38 +114,43 @@ __global__ void combine_elements(Value *to, const Value *from, size_t packs)
 }
 
 template <typename Function, typename Value>
-static int combine_all(void *stream, void *to, const void *from, size_t count)
+static void combine_all(exec_kernels *kernels, void *to, const void *from, size_t count)
 {
     constexpr int WIDE = pack_values<Value>();
     if (is_wide(to) && is_wide(from) && count % WIDE == 0) {
         return launch(combine_elements<Function, Value, WIDE>, grid_for(count / WIDE), BLOCK_LANES,
-                      0, stream, (Value *)to, (const Value *)from, count / WIDE);
+                      0, kernels, (Value *)to, (const Value *)from, count / WIDE);
     }
-    return launch(combine_elements<Function, Value, 1>, grid_for(count), BLOCK_LANES, 0, stream,
+    return launch(combine_elements<Function, Value, 1>, grid_for(count), BLOCK_LANES, 0, kernels,
                   (Value *)to, (const Value *)from, count);
 }
 
 template <typename Function>
-static int combine_kind(void *stream, exec_cuda_kind kind, void *to, const void *from, size_t count)
+static void combine_kind(exec_kernels *kernels, void *to, const void *from, size_t count)
 {
-    return kind == EXEC_CUDA_BF16 ? combine_all<Function, bf16>(stream, to, from, count)
-                                  : combine_all<Function, float>(stream, to, from, count);
+    return is_bf16(kernels) ? combine_all<Function, bf16>(kernels, to, from, count)
+                            : combine_all<Function, float>(kernels, to, from, count);
 }
 
-int exec_cuda_add(void *stream, exec_cuda_kind kind, void *to, const void *from, size_t count)
+static void enqueue_add(exec_kernels *kernels, void *to, const void *from, size_t count)
 {
-    return combine_kind<sum_of_both>(stream, kind, to, from, count);
+    return combine_kind<sum_of_both>(kernels, to, from, count);
 }
 
-int exec_cuda_gelu(void *stream, exec_cuda_kind kind, const void *input, void *output, size_t count)
+static void enqueue_add_floats(exec_kernels *kernels, float *to, const float *from, size_t count)
 {
-    return combine_kind<gelu_of_input>(stream, kind, output, input, count);
+    return combine_all<sum_of_both, float>(kernels, to, from, count);
 }
 
-int exec_cuda_gelu_input(void *stream, exec_cuda_kind kind, const void *input, void *gradient,
-                         size_t count)
+static void enqueue_gelu(exec_kernels *kernels, const void *input, void *output, size_t count)
 {
-    return combine_kind<gelu_gradient>(stream, kind, gradient, input, count);
+    return combine_kind<gelu_of_input>(kernels, output, input, count);
+}
+
+static void enqueue_gelu_input(exec_kernels *kernels, const void *input, void *gradient,
+                               size_t count)
+{
+    return combine_kind<gelu_gradient>(kernels, gradient, input, count);
 }
 
 /// The options of AdamW with what depends on the step worked out.
@@ -167,17 +180,17 @@ __global__ void update(adamw_step step, float *master, float *moment1, float *mo
     }
 }
 
-int exec_cuda_adamw(void *stream, exec_cuda_kind kind, const exec_adamw *options, float *master,
-                    float *moment1, float *moment2, const float *gradient, const uint8_t *keep,
-                    void *weights, size_t count)
+static void enqueue_adamw(exec_kernels *kernels, const exec_adamw *options, float *master,
+                          float *moment1, float *moment2, const float *gradient,
+                          const uint8_t *keep, void *weights, size_t count)
 {
     const adamw_step step = {*options, (float)(1.0 - pow((double)options->beta1, options->step)),
                              (float)(1.0 - pow((double)options->beta2, options->step))};
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(update<bf16>, grid_for(count), BLOCK_LANES, 0, stream, step, master, moment1,
+    if (is_bf16(kernels)) {
+        return launch(update<bf16>, grid_for(count), BLOCK_LANES, 0, kernels, step, master, moment1,
                       moment2, gradient, keep, (bf16 *)weights, count);
     }
-    return launch(update<float>, grid_for(count), BLOCK_LANES, 0, stream, step, master, moment1,
+    return launch(update<float>, grid_for(count), BLOCK_LANES, 0, kernels, step, master, moment1,
                   moment2, gradient, keep, (float *)weights, count);
 }
 
@@ -192,9 +205,10 @@ __global__ void square_parts(const float *values, size_t count, double *partial)
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-int exec_cuda_square_parts(void *stream, const float *values, size_t count, double *partial)
+void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
+                            double *partial)
 {
-    return launch(square_parts, EXEC_CUDA_SQUARE_PARTS, BLOCK_LANES, 0, stream, values, count,
+    return launch(square_parts, EXEC_CUDA_SQUARE_PARTS, BLOCK_LANES, 0, kernels, values, count,
                   partial);
 }
 
@@ -206,7 +220,20 @@ __global__ void mask(float *values, const uint8_t *keep, size_t count)
     }
 }
 
-int exec_cuda_mask(void *stream, float *values, const uint8_t *keep, size_t count)
+static void enqueue_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count)
 {
-    return launch(mask, grid_for(count), BLOCK_LANES, 0, stream, values, keep, count);
+    return launch(mask, grid_for(count), BLOCK_LANES, 0, kernels, values, keep, count);
+}
+
+void exec_cuda_fill_elements(exec_kernel_table *table)
+{
+    table->copy = enqueue_copy;
+    table->to_values = enqueue_to_values;
+    table->to_floats = enqueue_to_floats;
+    table->add = enqueue_add;
+    table->add_floats = enqueue_add_floats;
+    table->gelu = enqueue_gelu;
+    table->gelu_input = enqueue_gelu_input;
+    table->adamw = enqueue_adamw;
+    table->mask = enqueue_mask;
 }

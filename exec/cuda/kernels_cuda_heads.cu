@@ -12,14 +12,14 @@ template <typename Value> __global__ void swiglu(const Value *input, int width, 
     }
 }
 
-int exec_cuda_swiglu(void *stream, exec_cuda_kind kind, const void *input, int rows, int width,
-                     void *output)
+static void enqueue_swiglu(exec_kernels *kernels, const void *input, int rows, int width,
+                           void *output)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(swiglu<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)input, width,
+    if (is_bf16(kernels)) {
+        return launch(swiglu<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)input, width,
                       (bf16 *)output);
     }
-    return launch(swiglu<float>, rows, BLOCK_LANES, 0, stream, (const float *)input, width,
+    return launch(swiglu<float>, rows, BLOCK_LANES, 0, kernels, (const float *)input, width,
                   (float *)output);
 }
 
@@ -39,14 +39,15 @@ __global__ void swiglu_input(const Value *input, const Value *output_gradient, i
     }
 }
 
-int exec_cuda_swiglu_input(void *stream, exec_cuda_kind kind, const void *input,
-                           const void *output_gradient, int rows, int width, void *input_gradient)
+static void enqueue_swiglu_input(exec_kernels *kernels, const void *input,
+                                 const void *output_gradient, int rows, int width,
+                                 void *input_gradient)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(swiglu_input<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)input,
+    if (is_bf16(kernels)) {
+        return launch(swiglu_input<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)input,
                       (const bf16 *)output_gradient, width, (bf16 *)input_gradient);
     }
-    return launch(swiglu_input<float>, rows, BLOCK_LANES, 0, stream, (const float *)input,
+    return launch(swiglu_input<float>, rows, BLOCK_LANES, 0, kernels, (const float *)input,
                   (const float *)output_gradient, width, (float *)input_gradient);
 }
 
@@ -98,14 +99,14 @@ __global__ void spread_heads(exec_heads heads, const Value *from, Value *qkv)
     }
 }
 
-int exec_cuda_spread_heads(void *stream, exec_cuda_kind kind, const exec_heads *heads,
-                           const void *from, int rows, void *qkv)
+static void enqueue_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
+                                 int rows, void *qkv)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(spread_heads<bf16>, rows, BLOCK_LANES, 0, stream, *heads, (const bf16 *)from,
+    if (is_bf16(kernels)) {
+        return launch(spread_heads<bf16>, rows, BLOCK_LANES, 0, kernels, *heads, (const bf16 *)from,
                       (bf16 *)qkv);
     }
-    return launch(spread_heads<float>, rows, BLOCK_LANES, 0, stream, *heads, (const float *)from,
+    return launch(spread_heads<float>, rows, BLOCK_LANES, 0, kernels, *heads, (const float *)from,
                   (float *)qkv);
 }
 
@@ -144,13 +145,21 @@ __global__ void spread_heads_input(exec_heads heads, const Value *qkv_gradient, 
     }
 }
 
-int exec_cuda_spread_heads_input(void *stream, exec_cuda_kind kind, const exec_heads *heads,
-                                 const void *qkv_gradient, int rows, void *gradient)
+static void enqueue_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
+                                       const void *qkv_gradient, int rows, void *gradient)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(spread_heads_input<bf16>, rows, BLOCK_LANES, 0, stream, *heads,
+    if (is_bf16(kernels)) {
+        return launch(spread_heads_input<bf16>, rows, BLOCK_LANES, 0, kernels, *heads,
                       (const bf16 *)qkv_gradient, (bf16 *)gradient);
     }
-    return launch(spread_heads_input<float>, rows, BLOCK_LANES, 0, stream, *heads,
+    return launch(spread_heads_input<float>, rows, BLOCK_LANES, 0, kernels, *heads,
                   (const float *)qkv_gradient, (float *)gradient);
+}
+
+void exec_cuda_fill_heads(exec_kernel_table *table)
+{
+    table->swiglu = enqueue_swiglu;
+    table->swiglu_input = enqueue_swiglu_input;
+    table->spread_heads = enqueue_spread_heads;
+    table->spread_heads_input = enqueue_spread_heads_input;
 }

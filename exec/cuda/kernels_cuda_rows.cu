@@ -27,14 +27,14 @@ template <typename Value> __global__ void add_bias(Value *values, const Value *b
     }
 }
 
-int exec_cuda_add_bias(void *stream, exec_cuda_kind kind, void *values, const void *bias, int rows,
-                       int columns)
+static void enqueue_add_bias(exec_kernels *kernels, void *values, const void *bias, int rows,
+                             int columns)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(add_bias<bf16>, rows, BLOCK_LANES, 0, stream, (bf16 *)values,
+    if (is_bf16(kernels)) {
+        return launch(add_bias<bf16>, rows, BLOCK_LANES, 0, kernels, (bf16 *)values,
                       (const bf16 *)bias, columns);
     }
-    return launch(add_bias<float>, rows, BLOCK_LANES, 0, stream, (float *)values,
+    return launch(add_bias<float>, rows, BLOCK_LANES, 0, kernels, (float *)values,
                   (const float *)bias, columns);
 }
 
@@ -65,15 +65,15 @@ __global__ void layer_norm(const Value *input, const Value *weight, const Value 
     }
 }
 
-int exec_cuda_layer_norm(void *stream, exec_cuda_kind kind, const void *input, const void *weight,
-                         const void *bias, int rows, int width, void *output, float *mean,
-                         float *rstd)
+static void enqueue_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
+                               const void *bias, int rows, int width, void *output, float *mean,
+                               float *rstd)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(layer_norm<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)input,
+    if (is_bf16(kernels)) {
+        return launch(layer_norm<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)input,
                       (const bf16 *)weight, (const bf16 *)bias, width, (bf16 *)output, mean, rstd);
     }
-    return launch(layer_norm<float>, rows, BLOCK_LANES, 0, stream, (const float *)input,
+    return launch(layer_norm<float>, rows, BLOCK_LANES, 0, kernels, (const float *)input,
                   (const float *)weight, (const float *)bias, width, (float *)output, mean, rstd);
 }
 
@@ -103,16 +103,16 @@ __global__ void layer_norm_input(const Value *output_gradient, const Value *inpu
     }
 }
 
-int exec_cuda_layer_norm_input(void *stream, exec_cuda_kind kind, const void *output_gradient,
-                               const void *input, const void *weight, const float *mean,
-                               const float *rstd, int rows, int width, void *input_gradient)
+static void enqueue_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
+                                     const void *input, const void *weight, const float *mean,
+                                     const float *rstd, int rows, int width, void *input_gradient)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(layer_norm_input<bf16>, rows, BLOCK_LANES, 0, stream,
+    if (is_bf16(kernels)) {
+        return launch(layer_norm_input<bf16>, rows, BLOCK_LANES, 0, kernels,
                       (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)weight,
                       mean, rstd, width, (bf16 *)input_gradient);
     }
-    return launch(layer_norm_input<float>, rows, BLOCK_LANES, 0, stream,
+    return launch(layer_norm_input<float>, rows, BLOCK_LANES, 0, kernels,
                   (const float *)output_gradient, (const float *)input, (const float *)weight, mean,
                   rstd, width, (float *)input_gradient);
 }
@@ -145,16 +145,16 @@ __global__ void cross_entropy(const Value *logits, const int *target, int rows, 
     }
 }
 
-int exec_cuda_cross_entropy(void *stream, exec_cuda_kind kind, const void *logits,
-                            const int *target, int rows, int classes, float scale, float *loss,
-                            void *logits_gradient)
+static void enqueue_cross_entropy(exec_kernels *kernels, const void *logits, const int *target,
+                                  int rows, int classes, float scale, float *loss,
+                                  void *logits_gradient)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(cross_entropy<bf16>, warp_grid(rows), BLOCK_LANES, 0, stream,
+    if (is_bf16(kernels)) {
+        return launch(cross_entropy<bf16>, warp_grid(rows), BLOCK_LANES, 0, kernels,
                       (const bf16 *)logits, target, rows, classes, scale, loss,
                       (bf16 *)logits_gradient);
     }
-    return launch(cross_entropy<float>, warp_grid(rows), BLOCK_LANES, 0, stream,
+    return launch(cross_entropy<float>, warp_grid(rows), BLOCK_LANES, 0, kernels,
                   (const float *)logits, target, rows, classes, scale, loss,
                   (float *)logits_gradient);
 }
@@ -174,16 +174,16 @@ __global__ void embed(const int *token, const int *position, const Value *token_
     }
 }
 
-int exec_cuda_embed(void *stream, exec_cuda_kind kind, const int *token, const int *position,
-                    const void *token_table, const void *position_table, int rows, int width,
-                    void *output)
+static void enqueue_embed(exec_kernels *kernels, const int *token, const int *position,
+                          const void *token_table, const void *position_table, int rows, int width,
+                          void *output)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(embed<bf16>, rows, BLOCK_LANES, 0, stream, token, position,
+    if (is_bf16(kernels)) {
+        return launch(embed<bf16>, rows, BLOCK_LANES, 0, kernels, token, position,
                       (const bf16 *)token_table, (const bf16 *)position_table, width,
                       (bf16 *)output);
     }
-    return launch(embed<float>, rows, BLOCK_LANES, 0, stream, token, position,
+    return launch(embed<float>, rows, BLOCK_LANES, 0, kernels, token, position,
                   (const float *)token_table, (const float *)position_table, width,
                   (float *)output);
 }
@@ -200,27 +200,27 @@ __global__ void move_rows(const Value *from, const int *from_row, int width, Val
     }
 }
 
-static int move_rows_of(void *stream, exec_cuda_kind kind, const void *from, const int *from_row,
-                        int rows, int width, void *to, const int *to_row)
+static void move_rows_of(exec_kernels *kernels, const void *from, const int *from_row, int rows,
+                         int width, void *to, const int *to_row)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(move_rows<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)from, from_row,
+    if (is_bf16(kernels)) {
+        return launch(move_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, from_row,
                       width, (bf16 *)to, to_row);
     }
-    return launch(move_rows<float>, rows, BLOCK_LANES, 0, stream, (const float *)from, from_row,
+    return launch(move_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, from_row,
                   width, (float *)to, to_row);
 }
 
-int exec_cuda_gather_rows(void *stream, exec_cuda_kind kind, const void *from, const int *row,
-                          int rows, int width, void *to)
+static void enqueue_gather_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
+                                int width, void *to)
 {
-    return move_rows_of(stream, kind, from, row, rows, width, to, nullptr);
+    return move_rows_of(kernels, from, row, rows, width, to, nullptr);
 }
 
-int exec_cuda_scatter_rows(void *stream, exec_cuda_kind kind, const void *from, const int *row,
-                           int rows, int width, void *to)
+static void enqueue_scatter_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
+                                 int width, void *to)
 {
-    return move_rows_of(stream, kind, from, nullptr, rows, width, to, row);
+    return move_rows_of(kernels, from, nullptr, rows, width, to, row);
 }
 
 template <typename Value>
@@ -239,14 +239,15 @@ __global__ void combine_rows(const Value *from, const int *first, const int *sou
     }
 }
 
-int exec_cuda_combine_rows(void *stream, exec_cuda_kind kind, const void *from, const int *first,
-                           const int *source, const float *weight, int rows, int width, void *to)
+static void enqueue_combine_rows(exec_kernels *kernels, const void *from, const int *first,
+                                 const int *source, const float *weight, int rows, int width,
+                                 void *to)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(combine_rows<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)from, first,
+    if (is_bf16(kernels)) {
+        return launch(combine_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, first,
                       source, weight, width, (bf16 *)to);
     }
-    return launch(combine_rows<float>, rows, BLOCK_LANES, 0, stream, (const float *)from, first,
+    return launch(combine_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, first,
                   source, weight, width, (float *)to);
 }
 
@@ -260,14 +261,14 @@ __global__ void scale_rows(const Value *from, const float *weight, int width, Va
     }
 }
 
-int exec_cuda_scale_rows(void *stream, exec_cuda_kind kind, const void *from, const float *weight,
-                         int rows, int width, void *to)
+static void enqueue_scale_rows(exec_kernels *kernels, const void *from, const float *weight,
+                               int rows, int width, void *to)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(scale_rows<bf16>, rows, BLOCK_LANES, 0, stream, (const bf16 *)from, weight,
+    if (is_bf16(kernels)) {
+        return launch(scale_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, weight,
                       width, (bf16 *)to);
     }
-    return launch(scale_rows<float>, rows, BLOCK_LANES, 0, stream, (const float *)from, weight,
+    return launch(scale_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, weight,
                   width, (float *)to);
 }
 
@@ -287,13 +288,27 @@ __global__ void row_dots(const Value *a, const int *row_a, const Value *b, const
     if (warp_lane() == 0) dot[row] = sum;
 }
 
-int exec_cuda_row_dots(void *stream, exec_cuda_kind kind, const void *a, const int *row_a,
-                       const void *b, const int *row_b, int rows, int width, float *dot)
+static void enqueue_row_dots(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
+                             const int *row_b, int rows, int width, float *dot)
 {
-    if (kind == EXEC_CUDA_BF16) {
-        return launch(row_dots<bf16>, warp_grid(rows), BLOCK_LANES, 0, stream, (const bf16 *)a,
+    if (is_bf16(kernels)) {
+        return launch(row_dots<bf16>, warp_grid(rows), BLOCK_LANES, 0, kernels, (const bf16 *)a,
                       row_a, (const bf16 *)b, row_b, rows, width, dot);
     }
-    return launch(row_dots<float>, warp_grid(rows), BLOCK_LANES, 0, stream, (const float *)a, row_a,
-                  (const float *)b, row_b, rows, width, dot);
+    return launch(row_dots<float>, warp_grid(rows), BLOCK_LANES, 0, kernels, (const float *)a,
+                  row_a, (const float *)b, row_b, rows, width, dot);
+}
+
+void exec_cuda_fill_rows(exec_kernel_table *table)
+{
+    table->add_bias = enqueue_add_bias;
+    table->layer_norm = enqueue_layer_norm;
+    table->layer_norm_input = enqueue_layer_norm_input;
+    table->cross_entropy = enqueue_cross_entropy;
+    table->embed = enqueue_embed;
+    table->gather_rows = enqueue_gather_rows;
+    table->scatter_rows = enqueue_scatter_rows;
+    table->combine_rows = enqueue_combine_rows;
+    table->scale_rows = enqueue_scale_rows;
+    table->row_dots = enqueue_row_dots;
 }

@@ -42,10 +42,10 @@ static void fill_groups(exec_run_ranks *ranks)
     group_clear(&ranks->awake);
     group_clear(&ranks->pipeline);
     for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
-        if (ranks->is_active[rank] || rank == EXEC_LEADER) {
+        if (ranks->place[rank] >= 0 || rank == EXEC_LEADER) {
             group_add(&ranks->awake, ranks->awake_rank, rank);
         }
-        if (ranks->is_active[rank] && is_in_replica(ranks, rank)) {
+        if (ranks->place[rank] >= 0 && is_in_replica(ranks, rank)) {
             group_add(&ranks->pipeline, ranks->pipeline_rank, rank);
         }
     }
@@ -70,7 +70,7 @@ static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int rep
         .rank_count = rank_count,
         .replica = endpoint->rank / rank_count,
         .machine_rank = endpoint->rank % rank_count,
-        .is_active = arena_array(memory, (size_t)world, sizeof *ranks->is_active),
+        .place = arena_array(memory, (size_t)world, sizeof *ranks->place),
     };
     int *all = group_init(ranks, CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world);
     ranks->awake_rank =
@@ -80,7 +80,7 @@ static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int rep
     int *same =
         group_init(ranks, CHANNEL_REPLICAS, &ranks->replicas_sequence, memory, &ranks->replicas);
     for (int rank = 0; rank < world; rank++) {
-        ranks->is_active[rank] = true;
+        ranks->place[rank] = rank;
         group_add(&ranks->world, all, rank);
     }
     for (int replica = 0; replica < replica_count; replica++) {
@@ -107,16 +107,17 @@ int exec_run_place_of(const bal_placed_partition *plan, int machine_rank)
 bool exec_run_ranks_differ(const exec_run_ranks *ranks, const bal_placed_partition *plan)
 {
     for (int rank = 0; rank < ranks->rank_count; rank++) {
-        if (ranks->is_active[rank] != (exec_run_place_of(plan, rank) >= 0)) return true;
+        if (ranks->place[rank] != exec_run_place_of(plan, rank)) return true;
     }
-    return false;
+    return !ranks->are_seated && ranks->replica_count > 1;
 }
 
 void exec_run_ranks_activate(exec_run_ranks *ranks, const bal_placed_partition *plan)
 {
     for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
-        ranks->is_active[rank] = exec_run_place_of(plan, rank % ranks->rank_count) >= 0;
+        ranks->place[rank] = exec_run_place_of(plan, rank % ranks->rank_count);
     }
+    ranks->are_seated = true;
     // All earlier collectives are over on all ranks, so that their numbers may come again.
     fill_groups(ranks);
 }
@@ -208,7 +209,7 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
 
 static bool sleeps(const exec_run_ranks *ranks, int rank)
 {
-    return rank != EXEC_LEADER && !ranks->is_active[rank];
+    return rank != EXEC_LEADER && ranks->place[rank] < 0;
 }
 
 /// Sends the command to those who sleep.

@@ -45,7 +45,8 @@ typedef struct exec_run_ranks {
     int rank_count;      // of the machine
     int replica;         // of this rank
     int machine_rank;    // of this rank
-    bool *is_active;     // [endpoint->rank_count]
+    int *place;          // [endpoint->rank_count] in the pipeline of its replica; -1: released
+    bool are_seated;     // the transport has been told
     exec_group world;    // all ranks
     exec_group awake;    // the active ones of all replicas and the leader: who hears every command
     exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
@@ -64,7 +65,7 @@ int exec_run_world_rank(const exec_run_ranks *ranks, int replica, int machine_ra
 /// The place of a rank of the machine under a plan; -1: none.
 int exec_run_place_of(const bal_placed_partition *plan, int machine_rank);
 
-/// Whether a plan needs other ranks than are active.
+/// Whether a plan has ranks at other places than they are at, or the transport cannot know.
 bool exec_run_ranks_differ(const exec_run_ranks *ranks, const bal_placed_partition *plan);
 
 /// Makes the ranks of a plan the active ones. All ranks of the world must be awake.

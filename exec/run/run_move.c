@@ -146,7 +146,7 @@ static status change_ranks(exec_run *run, const exec_run_plan *plan, error_messa
     const exec_transport *transport = run->endpoint->transport;
     TRY(exec_group_barrier(&run->ranks.world, err));
     exec_run_ranks_activate(&run->ranks, &plan->placed);
-    return transport->regroup(run->endpoint, run->ranks.is_active, err);
+    return transport->regroup(run->endpoint, run->ranks.place, run->ranks.rank_count, err);
 }
 
 /// Gives the device what has come, and makes the layers that come from nowhere.

@@ -87,12 +87,15 @@ typedef struct exec_transport {
     /// A monotonic clock that ranks of one machine share.
     int64_t (*now_ns)(const exec_endpoint *endpoint);
 
-    /// Collective over the world. From now on only active ranks exchange messages of ops; a
+    /// Collective over the world. From now on only ranks with a place exchange messages of ops, and
+    /// only within their line: line_ranks ranks of the world after each other, one pipeline. A
     /// transport with communicators splits the world's, never another. No message may be on its
     /// way.
     ///
-    /// @param is_active [rank_count] the same on all ranks
-    status (*regroup)(exec_endpoint *endpoint, const bool *is_active, error_message *err);
+    /// @param place [rank_count] in the order of the line's pipeline, from 0; -1: none. The same on
+    ///              all ranks
+    status (*regroup)(exec_endpoint *endpoint, const int *place, int line_ranks,
+                      error_message *err);
 
     /// This rank has failed: ends what the transport still does with device memory, so that a
     /// device can be closed without waiting for messages that never come. Nothing may follow but

@@ -213,9 +213,11 @@ static int64_t local_now_ns(const exec_endpoint *endpoint)
 
 /// There is nothing to split. Ranks meet as they do where there is, so that one which does not come
 /// is missed here too.
-static status local_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
+static status local_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
+                            error_message *err)
 {
-    (void)is_active;
+    (void)place;
+    (void)line_ranks;
     const uint64_t key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, 0);
     return exec_transport_meet(endpoint, key, err);
 }

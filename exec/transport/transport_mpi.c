@@ -415,20 +415,22 @@ static int64_t mpi_now_ns(const exec_endpoint *endpoint)
 }
 
 /// All ranks come before the first blocks in MPI's collective, which does not see failures.
-static status mpi_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
+static status mpi_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
+                          error_message *err)
 {
+    (void)line_ranks;
     mpi_world *all = endpoint->state;
     int active_count = 0;
     TRY(settle(all, err));
     TRY(exec_transport_meet(endpoint, note_key(NOTE_MEETING), err));
     for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        all->active_rank[rank] = is_active[rank] ? active_count : -1;
-        if (is_active[rank]) all->world_rank[active_count++] = rank;
+        all->active_rank[rank] = place[rank] >= 0 ? active_count : -1;
+        if (place[rank] >= 0) all->world_rank[active_count++] = rank;
     }
     if (all->active != all->world && all->active != MPI_COMM_NULL) {
         TRY_MPI(MPI_Comm_free(&all->active));
     }
-    TRY_MPI(MPI_Comm_split(all->world, is_active[endpoint->rank] ? 0 : MPI_UNDEFINED,
+    TRY_MPI(MPI_Comm_split(all->world, place[endpoint->rank] >= 0 ? 0 : MPI_UNDEFINED,
                            endpoint->rank, &all->active));
     if (all->active == MPI_COMM_NULL) return STATUS_OK;
     TRY_MPI(MPI_Comm_set_errhandler(all->active, MPI_ERRORS_RETURN));

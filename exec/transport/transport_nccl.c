@@ -36,8 +36,10 @@ typedef struct nccl_world {
     void *inner_state;
     int rank_count;
     ncclComm_t communicator; // of the world
-    int *active_rank;        // [rank_count] position among the active ones; -1: released
-    int active_count;
+    int *active_rank;        // [rank_count] in the lanes' communicators; -1: released
+    int *place;              // [rank_count] in its line; -1: released
+    int line_ranks;          // of the world
+    int place_count;         // of a line
     lane lanes[EXEC_LANE_COUNT];
     exec_cuda_handovers buffers; // that are received into
     char *device_bytes;          // [2] to send, to receive
@@ -110,8 +112,7 @@ static uint64_t announcement_key(int lane_index)
 
 static int lane_between(const nccl_world *world, int from, int to)
 {
-    return (int)exec_lane_between(world->active_rank[from], world->active_rank[to],
-                                  world->active_count);
+    return (int)exec_lane_between(world->place[from], world->place[to], world->place_count);
 }
 
 // Sending
@@ -187,8 +188,7 @@ static status post(nccl_world *world, exec_endpoint *endpoint, int from, int lan
         .next = world->arrivals, .from = from, .lane = lane_index, .number = way->posted[from]++};
     world->arrivals = posted;
     exec_handover *described = &posted->described;
-    TRY(exec_cuda_give_begin(&world->buffers, way->stream, (size_t)said.byte_count, described,
-                             err));
+    TRY(exec_cuda_give_begin(&world->buffers, (size_t)said.byte_count, described, err));
     TRY_NCCL(ncclRecv(described->memory, (size_t)said.byte_count, ncclChar,
                       world->active_rank[from], way->communicator, way->stream));
     TRY(settle(world, endpoint, way->communicator, err));
@@ -281,17 +281,20 @@ static void destroy_lanes(nccl_world *world)
     }
 }
 
-/// One byte from `from` to `to`, both positions among the active ranks, or nothing for the others.
+/// One byte from a place to another of this rank's line, where this rank is one of the two.
 static status exchange_byte(const nccl_world *world, const lane *way, int rank, int from, int to,
                             error_message *err)
 {
-    const int own = world->active_rank[rank];
-    if (own == from) {
-        TRY_NCCL(ncclSend(world->device_bytes, 1, ncclChar, to, way->communicator, way->stream));
-    }
-    if (own == to) {
-        TRY_NCCL(
-            ncclRecv(world->device_bytes + 1, 1, ncclChar, from, way->communicator, way->stream));
+    const int first = rank / world->line_ranks * world->line_ranks;
+    const int peer = world->place[rank] == from ? to : from;
+    if (world->place[rank] != from && world->place[rank] != to) return STATUS_OK;
+    for (int other = first; other < first + world->line_ranks; other++) {
+        if (world->place[other] != peer) continue;
+        TRY_NCCL((peer == to)
+                     ? ncclSend(world->device_bytes, 1, ncclChar, world->active_rank[other],
+                                way->communicator, way->stream)
+                     : ncclRecv(world->device_bytes + 1, 1, ncclChar, world->active_rank[other],
+                                way->communicator, way->stream));
     }
     return STATUS_OK;
 }
@@ -302,34 +305,24 @@ static status connect_lane(nccl_world *world, exec_endpoint *endpoint, int lane_
                            error_message *err)
 {
     const lane *way = &world->lanes[lane_index];
-    const int last = world->active_count - 1;
-    const bool is_up = lane_index == EXEC_LANE_UP_EVEN || lane_index == EXEC_LANE_UP_ODD;
-    const bool is_down = lane_index == EXEC_LANE_DOWN_EVEN || lane_index == EXEC_LANE_DOWN_ODD;
     TRY_NCCL(ncclGroupStart());
-    for (int position = lane_index == EXEC_LANE_UP_EVEN || lane_index == EXEC_LANE_DOWN_ODD ? 0 : 1;
-         (is_up || is_down) && position < last; position += 2) {
-        TRY(exchange_byte(world, way, endpoint->rank, is_up ? position : position + 1,
-                          is_up ? position + 1 : position, err));
-    }
-    if (last > 1 && lane_index == EXEC_LANE_WRAP_UP) {
-        TRY(exchange_byte(world, way, endpoint->rank, last, 0, err));
-    } else if (last > 1 && lane_index == EXEC_LANE_WRAP_DOWN) {
-        TRY(exchange_byte(world, way, endpoint->rank, 0, last, err));
+    for (int from = 0; from < world->place_count; from++) {
+        for (int to = 0; to < world->place_count; to++) {
+            if (from == to) continue;
+            if ((int)exec_lane_between(from, to, world->place_count) != lane_index) continue;
+            if (lane_index == EXEC_LANE_UP_FAR || lane_index == EXEC_LANE_DOWN_FAR) continue;
+            TRY(exchange_byte(world, way, endpoint->rank, from, to, err));
+        }
     }
     TRY_NCCL(ncclGroupEnd());
     return settle(world, endpoint, way->communicator, err);
 }
 
-/// Splits the lanes off the world. The endpoint is the inner one's.
-static status split_lanes(nccl_world *world, exec_endpoint *endpoint, const bool *is_active,
-                          error_message *err)
+/// Splits the lanes off the world, for the ranks that have a place. The endpoint is the inner
+/// one's.
+static status split_lanes(nccl_world *world, exec_endpoint *endpoint, error_message *err)
 {
-    world->active_count = 0;
-    for (int rank = 0; rank < world->rank_count; rank++) {
-        const bool is_in = is_active == NULL || is_active[rank];
-        world->active_rank[rank] = is_in ? world->active_count++ : -1;
-    }
-    const bool has_part = world->active_rank[endpoint->rank] >= 0;
+    const bool has_part = world->place[endpoint->rank] >= 0;
     const int colour = has_part ? 0 : NCCL_SPLIT_NOCOLOR;
     for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
@@ -341,21 +334,49 @@ static status split_lanes(nccl_world *world, exec_endpoint *endpoint, const bool
         if (!has_part) way->communicator = NULL;
         memset(way->sent, 0, (size_t)world->rank_count * sizeof *way->sent);
         memset(way->posted, 0, (size_t)world->rank_count * sizeof *way->posted);
-        if (way->communicator == NULL) continue;
-        TRY(settle(world, endpoint, way->communicator, err));
+        if (has_part) TRY(settle(world, endpoint, way->communicator, err));
+    }
+    return STATUS_OK;
+}
+
+/// Takes the places of the ranks; says whether other ranks have one than before.
+static bool take_places(nccl_world *world, const int *place, int line_ranks)
+{
+    bool differs = false;
+    int active_count = 0;
+    world->line_ranks = line_ranks;
+    world->place_count = 0;
+    for (int rank = 0; rank < world->rank_count; rank++) {
+        const int active_rank = place[rank] >= 0 ? active_count++ : -1;
+        differs = differs || active_rank != world->active_rank[rank];
+        world->active_rank[rank] = active_rank;
+        world->place[rank] = place[rank];
+        if (place[rank] >= world->place_count) world->place_count = place[rank] + 1;
+    }
+    return differs;
+}
+
+/// Lanes between places, new ones where other ranks have a place than before. The endpoint is the
+/// inner one's.
+static status seat(nccl_world *world, exec_endpoint *endpoint, const int *place, int line_ranks,
+                   error_message *err)
+{
+    if (take_places(world, place, line_ranks)) {
+        destroy_lanes(world);
+        TRY(split_lanes(world, endpoint, err));
+    }
+    for (int index = 0; index < EXEC_LANE_COUNT && place[endpoint->rank] >= 0; index++) {
         TRY(connect_lane(world, endpoint, index, err));
     }
     return STATUS_OK;
 }
 
-static status nccl_regroup(exec_endpoint *endpoint, const bool *is_active, error_message *err)
+static status nccl_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
+                           error_message *err)
 {
     nccl_world *world = to_inner(endpoint);
-    status result = world->inner->regroup(endpoint, is_active, err);
-    if (result == STATUS_OK) {
-        destroy_lanes(world);
-        result = split_lanes(world, endpoint, is_active, err);
-    }
+    status result = world->inner->regroup(endpoint, place, line_ranks, err);
+    if (result == STATUS_OK) result = seat(world, endpoint, place, line_ranks, err);
     to_outer(endpoint, world);
     return result;
 }
@@ -425,7 +446,8 @@ static status share_id(const nccl_world *world, exec_endpoint *endpoint, ncclUni
     return STATUS_OK;
 }
 
-static status open_world(nccl_world *world, exec_endpoint *endpoint, error_message *err)
+static status open_world(nccl_world *world, exec_endpoint *endpoint, arena *memory,
+                         error_message *err)
 {
     const size_t ranks = (size_t)world->rank_count;
     ncclUniqueId id;
@@ -433,6 +455,12 @@ static status open_world(nccl_world *world, exec_endpoint *endpoint, error_messa
     config.blocking = 0;
     TRY(choose_gpu(endpoint->rank, err));
     world->active_rank = memory_array(ranks, sizeof *world->active_rank);
+    world->place = memory_array(ranks, sizeof *world->place);
+    int *place = arena_array(memory, ranks, sizeof *place);
+    for (int rank = 0; rank < world->rank_count; rank++) {
+        place[rank] = rank;
+        world->active_rank[rank] = -1;
+    }
     for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         way->sent = memory_array(ranks, sizeof *way->sent);
@@ -446,7 +474,7 @@ static status open_world(nccl_world *world, exec_endpoint *endpoint, error_messa
     TRY_NCCL(ncclCommInitRankConfig(&world->communicator, world->rank_count, id, endpoint->rank,
                                     &config));
     TRY(settle(world, endpoint, world->communicator, err));
-    return split_lanes(world, endpoint, NULL, err);
+    return seat(world, endpoint, place, world->rank_count, err);
 }
 
 /// After a failure the others may be gone, and communicators are not waited for.
@@ -471,6 +499,7 @@ static void close_world(nccl_world *world, status result)
     }
     cudaFree(world->device_bytes);
     free(world->active_rank);
+    free(world->place);
 }
 
 /// What runs on every rank: the body, between opening and closing.
@@ -482,7 +511,9 @@ static status nccl_body(exec_endpoint *endpoint, void *context, error_message *e
                         .rank_count = endpoint->rank_count,
                         .body = asked->body,
                         .context = asked->context};
-    status result = open_world(&world, endpoint, err);
+    arena *memory = arena_create(4096);
+    status result = open_world(&world, endpoint, memory, err);
+    arena_destroy(memory);
     if (result == STATUS_OK) {
         to_outer(endpoint, &world);
         result = world.body(endpoint, world.context, err);

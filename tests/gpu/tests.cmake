@@ -5,33 +5,45 @@ include(CheckLanguage)
 check_language(CXX)
 if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
   enable_language(CXX)
+  # add_emulated(<name> <sources>...): objects of C++, which does not take a C compiler's warnings.
+  function(add_emulated name)
+    add_library(${name} OBJECT ${ARGN})
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
+    target_include_directories(${name} BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation
+      ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation ${CMAKE_SOURCE_DIR})
+    target_compile_features(${name} PRIVATE cxx_std_17)
+    target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unknown-pragmas)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endfunction()
   set(kernels attention attention_mma columns elements heads rows)
   list(TRANSFORM kernels PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda/kernels_cuda_)
   list(TRANSFORM kernels APPEND .cu)
-  set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX)
-  add_library(gpu_emulation_kernels OBJECT ${kernels})
-  target_include_directories(gpu_emulation_kernels BEFORE PRIVATE
-    ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_SOURCE_DIR})
-  target_compile_features(gpu_emulation_kernels PRIVATE cxx_std_17)
-  target_compile_options(gpu_emulation_kernels PRIVATE -Wall -Wextra -Wno-unknown-pragmas)
+  add_emulated(gpu_emulated_kernels ${kernels})
+  add_emulated(gpu_quick_kernels gpu/emulation/quick_kernels.cpp)
+  add_emulated(gpu_emulated_runtime gpu/emulation/runtime.cpp)
+  add_emulated(gpu_emulated_nccl multigpu/emulation/nccl.cpp)
 
   set(backend blocks check handover part products)
   list(TRANSFORM backend PREPEND ${CMAKE_SOURCE_DIR}/exec/cuda/cuda_)
   list(TRANSFORM backend APPEND .c)
-  add_library(gpu_emulation STATIC
-    ${backend}
-    ${CMAKE_SOURCE_DIR}/exec/cuda/kernels_cuda.c
-    gpu/emulation/cublaslt.c
-    gpu/emulation/lanes.c
-    gpu/emulation/runtime.c
-    $<TARGET_OBJECTS:gpu_emulation_kernels>)
-  target_include_directories(gpu_emulation BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation)
-  target_link_libraries(gpu_emulation PUBLIC exec dynmo_flags m)
+  # add_gpu_emulation(<name> <kernels>...): the host's side of the backend over emulated libraries.
+  function(add_gpu_emulation name)
+    add_library(${name} STATIC
+      ${backend}
+      ${CMAKE_SOURCE_DIR}/exec/cuda/kernels_cuda.c
+      gpu/emulation/cublaslt.c
+      $<TARGET_OBJECTS:gpu_emulated_runtime>
+      ${ARGN})
+    target_include_directories(${name} BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation)
+    target_link_libraries(${name} PUBLIC exec dynmo_flags m)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endfunction()
+  add_gpu_emulation(gpu_emulation gpu/emulation/lanes.c $<TARGET_OBJECTS:gpu_emulated_kernels>)
+  add_gpu_emulation(gpu_quick_emulation $<TARGET_OBJECTS:gpu_quick_kernels>)
 
   # The same as a module, to try beside a copy of the program what will run on a GPU (gpu/pack.sh --emulated).
   add_library(gpu_emulated_module MODULE ${CMAKE_SOURCE_DIR}/exec/cuda/cuda_module.c)
   target_link_libraries(gpu_emulated_module PRIVATE gpu_emulation)
-  set_target_properties(gpu_emulation gpu_emulation_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
   set_target_properties(gpu_emulated_module PROPERTIES PREFIX "" OUTPUT_NAME dynmo_cuda
     LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)
 endif()
@@ -60,6 +72,19 @@ endfunction()
 add_gpu_test(kernels)
 add_gpu_test(training)
 
+# Runs drawn from seeds, of a program that takes their number and the first.
+if(TARGET gpu_quick_emulation)
+  add_executable(gpu_test_streams gpu/test_streams.c ${CMAKE_SOURCE_DIR}/exec/transport/transport_nccl.c
+    $<TARGET_OBJECTS:gpu_emulated_nccl>)
+  target_include_directories(gpu_test_streams BEFORE PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)
+  target_link_libraries(gpu_test_streams PRIVATE gpu_quick_emulation)
+  set_target_properties(gpu_test_streams PROPERTIES LINKER_LANGUAGE CXX)
+  add_test(NAME gpu/emulation/test_streams COMMAND gpu_test_streams 200
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(gpu/emulation/test_streams PROPERTIES LABELS "exec;gpu-emulation" TIMEOUT 600)
+endif()
+
 # What tests/gpu/run_all.sh measures with.
 add_executable(gpu_measure_kernels gpu/measure_kernels.c gpu/gpu_backend.c)
 target_link_libraries(gpu_measure_kernels PRIVATE exec bench m)
@@ -84,7 +109,7 @@ function(add_multigpu_test name)
   set_tests_properties(multigpu/${name} PROPERTIES LABELS gpu SKIP_RETURN_CODE 77 TIMEOUT 300)
   if(TARGET gpu_emulation)
     add_executable(multigpu_emulated_${name}
-      multigpu/${name}.c multigpu/emulation/multigpu_ranks_emulated.c multigpu/emulation/nccl.c
+      multigpu/${name}.c multigpu/emulation/multigpu_ranks_emulated.c $<TARGET_OBJECTS:gpu_emulated_nccl>
       ${CMAKE_SOURCE_DIR}/exec/transport/transport_nccl.c)
     target_include_directories(multigpu_emulated_${name} BEFORE PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)

@@ -50,11 +50,11 @@ static status meet(exec_endpoint *endpoint, const fault *met, error_message *err
 /// All have come here, so that nobody meets the fault while others still start.
 static status meet_all(exec_endpoint *endpoint, error_message *err)
 {
-    bool is_active[64];
+    int place[64];
     for (int rank = 0; rank < endpoint->rank_count; rank++) {
-        is_active[rank] = true;
+        place[rank] = rank;
     }
-    return endpoint->transport->regroup(endpoint, is_active, err);
+    return endpoint->transport->regroup(endpoint, place, endpoint->rank_count, err);
 }
 
 static status play(exec_endpoint *endpoint, void *context, error_message *err)

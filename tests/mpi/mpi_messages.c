@@ -152,17 +152,17 @@ static status sleeps(exec_endpoint *endpoint, void *context, error_message *err)
 }
 
 /// A token goes round the active ranks, by messages of ops.
-static status go_round(exec_endpoint *endpoint, const bool *is_active, int lap, error_message *err)
+static status go_round(exec_endpoint *endpoint, const int *place, int lap, error_message *err)
 {
     const int rank_count = endpoint->rank_count;
     int next = endpoint->rank;
     int before = endpoint->rank;
     do {
         next = (next + 1) % rank_count;
-    } while (!is_active[next]);
+    } while (place[next] < 0);
     do {
         before = (before + rank_count - 1) % rank_count;
-    } while (!is_active[before]);
+    } while (place[before] < 0);
     TRY(send_filled(endpoint, next, lap, 100 * lap, err));
     TRY(receive_filled(endpoint, before, lap, 100 * lap, err));
     return STATUS_OK;
@@ -174,14 +174,15 @@ static status regroups(exec_endpoint *endpoint, void *context, error_message *er
     (void)context;
     const exec_transport *transport = endpoint->transport;
     for (int lap = 0; lap < 12; lap++) {
-        bool is_active[64];
+        int place[64];
         const exec_message order = {.key = exec_message_key(EXEC_MESSAGE_ORDER, lap, 0, 0),
                                     .value = {lap}};
         for (int rank = 0; rank < endpoint->rank_count; rank++) {
-            is_active[rank] = rank == lap % endpoint->rank_count || (rank * 5 + lap) % 3 > 0;
+            const bool is_in = rank == lap % endpoint->rank_count || (rank * 5 + lap) % 3 > 0;
+            place[rank] = is_in ? rank : -1;
         }
-        TRY(transport->regroup(endpoint, is_active, err));
-        if (is_active[endpoint->rank]) TRY(go_round(endpoint, is_active, lap, err));
+        TRY(transport->regroup(endpoint, place, endpoint->rank_count, err));
+        if (place[endpoint->rank] >= 0) TRY(go_round(endpoint, place, lap, err));
         for (int rank = 1; endpoint->rank == 0 && rank < endpoint->rank_count; rank++) {
             TRY(transport->send(endpoint, rank, &order, NULL, err));
         }

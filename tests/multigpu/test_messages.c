@@ -114,18 +114,19 @@ static status exchange_plain(rank_state *state, error_message *err)
 static status play(rank_state *state, error_message *err)
 {
     const int ranks = state->endpoint->rank_count;
-    bool is_active[64];
+    int place[64];
     int active[64];
     for (state->round = 0; state->round < 4; state->round++) {
         int active_count = 0, own = -1;
         for (int rank = 0; rank < ranks; rank++) {
-            is_active[rank] = state->round % 2 == 0 || rank % 3 != 1 || ranks < 3;
-            if (!is_active[rank]) continue;
+            place[rank] = -1;
+            if (state->round % 2 != 0 && rank % 3 == 1 && ranks >= 3) continue;
+            place[rank] = active_count;
             if (rank == state->endpoint->rank) own = active_count;
             active[active_count++] = rank;
         }
         if (state->round > 0) {
-            TRY(state->endpoint->transport->regroup(state->endpoint, is_active, err));
+            TRY(state->endpoint->transport->regroup(state->endpoint, place, ranks, err));
         }
         if (own >= 0) TRY(exchange(state, active, active_count, own, err));
         if (state->round % 2 == 0) TRY(exchange_plain(state, err));

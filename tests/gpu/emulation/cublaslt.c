@@ -1,6 +1,8 @@
 /// The emulated cuBLASLt: its first answer splits the sum, so that callers must look for another.
 
 #include "cublasLt.h"
+#include "emulation.h"
+#include "exec/kernels/kernels.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -119,7 +121,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static float value_at(const void *matrix, cublasLtMatrixLayout_t layout, uint64_t row,
+static float value_at(const void *matrix, const cublasLtMatrixLayoutOpaque_t *layout, uint64_t row,
                       uint64_t column)
 {
     const size_t at = (size_t)(column * (uint64_t)layout->stride + row);
@@ -130,8 +132,8 @@ static float value_at(const void *matrix, cublasLtMatrixLayout_t layout, uint64_
     return value;
 }
 
-static void put_at(void *matrix, cublasLtMatrixLayout_t layout, uint64_t row, uint64_t column,
-                   float value)
+static void put_at(void *matrix, const cublasLtMatrixLayoutOpaque_t *layout, uint64_t row,
+                   uint64_t column, float value)
 {
     const size_t at = (size_t)(column * (uint64_t)layout->stride + row);
     if (layout->type == CUDA_R_32F) {
@@ -141,6 +143,63 @@ static void put_at(void *matrix, cublasLtMatrixLayout_t layout, uint64_t row, ui
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     ((uint16_t *)matrix)[at] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/// A product as it is enqueued.
+typedef struct enqueued_product {
+    cublasLtMatmulDescOpaque_t description;
+    cublasLtMatrixLayoutOpaque_t a_layout, b_layout, c_layout, d_layout;
+    const void *a, *b, *c;
+    void *d;
+    float scale, old_scale;
+} enqueued_product;
+
+static uint64_t inner_count(const enqueued_product *of)
+{
+    return of->description.transposes_a == CUBLAS_OP_T ? of->a_layout.rows : of->a_layout.columns;
+}
+
+/// All in fp32: the product of the plain C backend, whose bits those of quick kernels are to be. It
+/// sees rows where cuBLAS sees columns, and so the sides the other way round.
+static void multiply_floats(const enqueued_product *of)
+{
+    static exec_kernels *cpu; // made once: products run one at a time
+    if (cpu == NULL && exec_kernels_cpu_open(&cpu) != STATUS_OK) abort();
+    const exec_matmul shape = {.rows = (int)of->d_layout.columns,
+                               .columns = (int)of->d_layout.rows,
+                               .inner = (int)inner_count(of),
+                               .transposes_a = of->description.transposes_b == CUBLAS_OP_T,
+                               .transposes_b = of->description.transposes_a == CUBLAS_OP_T,
+                               .accumulates = of->old_scale != 0.0F,
+                               .is_float = true};
+    cpu->table->matmul(cpu, &shape, of->b, of->a, of->d);
+}
+
+static void multiply(const void *argument)
+{
+    enqueued_product *of = &(enqueued_product){0};
+    memcpy(of, argument, sizeof *of);
+    if (of->a_layout.type == CUDA_R_32F && of->b_layout.type == CUDA_R_32F) {
+        multiply_floats(of);
+        return;
+    }
+    const bool turns_a = of->description.transposes_a == CUBLAS_OP_T;
+    const bool turns_b = of->description.transposes_b == CUBLAS_OP_T;
+    for (uint64_t column = 0; column < of->d_layout.columns; column++) {
+        for (uint64_t row = 0; row < of->d_layout.rows; row++) {
+            float sum = 0.0F;
+            for (uint64_t inner = 0; inner < inner_count(of); inner++) {
+                sum +=
+                    value_at(of->a, &of->a_layout, turns_a ? inner : row, turns_a ? row : inner) *
+                    value_at(of->b, &of->b_layout, turns_b ? column : inner,
+                             turns_b ? inner : column);
+            }
+            const float old = of->old_scale != 0.0F
+                                  ? of->old_scale * value_at(of->c, &of->c_layout, row, column)
+                                  : 0.0F;
+            put_at(of->d, &of->d_layout, row, column, of->scale * sum + old);
+        }
+    }
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
@@ -153,29 +212,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 {
     (void)workspace;
     (void)workspace_bytes;
-    (void)stream;
     cublasLtMatmulHeuristicResult_t checked;
     const cublasStatus_t result = cublasLtMatmulAlgoCheck(handle, description, a_layout, b_layout,
                                                           c_layout, d_layout, algorithm, &checked);
     if (result != CUBLAS_STATUS_SUCCESS) return result;
-    const bool turns_a = description->transposes_a == CUBLAS_OP_T;
-    const bool turns_b = description->transposes_b == CUBLAS_OP_T;
-    const uint64_t inner_count = turns_a ? a_layout->rows : a_layout->columns;
-    const float scale = *(const float *)alpha, old_scale = *(const float *)beta;
-    for (uint64_t column = 0; column < d_layout->columns; column++) {
-        for (uint64_t row = 0; row < d_layout->rows; row++) {
-            float sum = 0.0F;
-            for (uint64_t inner = 0; inner < inner_count; inner++) {
-                const float left =
-                    value_at(a, a_layout, turns_a ? inner : row, turns_a ? row : inner);
-                const float right =
-                    value_at(b, b_layout, turns_b ? column : inner, turns_b ? inner : column);
-                sum += left * right;
-            }
-            const float old =
-                old_scale != 0.0F ? old_scale * value_at(c, c_layout, row, column) : 0.0F;
-            put_at(d, d_layout, row, column, scale * sum + old);
-        }
-    }
-    return CUBLAS_STATUS_SUCCESS;
+    const enqueued_product made = {
+        *description,          *a_layout,           *b_layout, *c_layout, *d_layout, a, b, c, d,
+        *(const float *)alpha, *(const float *)beta};
+    return gpu_emulation_enqueue(stream, multiply, &made, sizeof made) == cudaSuccess
+               ? CUBLAS_STATUS_SUCCESS
+               : CUBLAS_STATUS_EXECUTION_FAILED;
 }

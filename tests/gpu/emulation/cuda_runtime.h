@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda_runtime_api.h"
+#include "emulation.h"
 #include "lanes.h"
 
 #include <algorithm>
@@ -97,11 +98,14 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
     };
     const call made = {kernel, std::tuple<Parameters...>(arguments...)};
     const lanes_index grid = {config->gridDim.x, config->gridDim.y, config->gridDim.z};
-    lanes_run(
-        grid, config->blockDim.x, config->dynamicSmemBytes,
-        [](const void *of) {
-            std::apply(((const call *)of)->kernel, ((const call *)of)->arguments);
-        },
-        &made);
-    return cudaSuccess;
+    const unsigned lane_count = config->blockDim.x;
+    const size_t shared_bytes = config->dynamicSmemBytes;
+    return gpu::enqueue_work(config->stream, [=] {
+        lanes_run(
+            grid, lane_count, shared_bytes,
+            [](const void *of) {
+                std::apply(((const call *)of)->kernel, ((const call *)of)->arguments);
+            },
+            &made);
+    });
 }

@@ -25,11 +25,14 @@ static struct {
     unsigned char *stacks;   // [LANES_MAX][STACK_BYTES]
     bool has_ended[LANES_MAX];
     unsigned running_count;
+    uint64_t event_count; // lanes that have ended, or come to where they wait for others
     unsigned barrier_count, barrier_round;
     bool barrier_value, barrier_result;
     warp_meeting warp[LANES_MAX / WARP];
     unsigned char *shared;
     size_t shared_capacity;
+    unsigned order[LANES_MAX]; // in which lanes take turns
+    uint64_t random;
     void (*body)(const void *argument);
     const void *argument;
 } machine;
@@ -37,6 +40,7 @@ static struct {
 /// Kernels of several stages take turns: there is one machine.
 static pthread_mutex_t machine_lock = PTHREAD_MUTEX_INITIALIZER;
 lanes_index threadIdx, blockIdx, blockDim, gridDim;
+unsigned lanes_block_number;
 
 static void fail(const char *what)
 {
@@ -67,6 +71,7 @@ static void lane_main(void)
         machine.body(machine.argument);
         machine.has_ended[threadIdx.x] = true;
         machine.running_count--;
+        machine.event_count++;
         settle_barrier();
         yield();
     }
@@ -98,6 +103,7 @@ bool lanes_barrier(bool value)
     const unsigned round = machine.barrier_round;
     machine.barrier_value |= value;
     machine.barrier_count++;
+    machine.event_count++;
     settle_barrier();
     while (machine.barrier_round == round) {
         yield();
@@ -115,6 +121,7 @@ void lanes_together(lanes_operation *what, const void *in, void *out)
     warp->in[threadIdx.x % WARP] = in;
     warp->out[threadIdx.x % WARP] = out;
     const unsigned round = warp->round;
+    machine.event_count++;
     if (++warp->come_count == WARP) {
         what(warp->in, warp->out);
         warp->come_count = 0;
@@ -130,8 +137,21 @@ void *lanes_shared(void)
     return machine.shared;
 }
 
+static void shuffle_lanes(void)
+{
+    for (unsigned at = 0; at < blockDim.x; at++) {
+        machine.random =
+            machine.random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const unsigned other = (unsigned)(machine.random >> 33) % (at + 1);
+        machine.order[at] = machine.order[other];
+        machine.order[other] = at;
+    }
+}
+
 static void begin_block(void)
 {
+    lanes_block_number++;
+    shuffle_lanes();
     memset(machine.has_ended, 0, sizeof machine.has_ended);
     memset(machine.warp, 0, sizeof machine.warp);
     machine.running_count = blockDim.x;
@@ -142,26 +162,15 @@ static void begin_block(void)
     }
 }
 
-/// What moves when a lane gets on: if a round of all lanes leaves it as it is, they wait for ever.
-static unsigned progress(void)
-{
-    unsigned sum = machine.barrier_round + machine.barrier_count + machine.running_count;
-    for (int warp = 0; warp < LANES_MAX / WARP; warp++) {
-        sum += machine.warp[warp].round * WARP + (unsigned)machine.warp[warp].come_count;
-    }
-    return sum;
-}
-
 static void run_block(void)
 {
     begin_block();
     while (machine.running_count > 0) {
-        const unsigned before = progress() + machine.running_count;
-        for (unsigned lane = 0; lane < blockDim.x; lane++) {
-            if (machine.has_ended[lane]) continue;
-            resume(lane);
+        const uint64_t before = machine.event_count;
+        for (unsigned turn = 0; turn < blockDim.x; turn++) {
+            if (!machine.has_ended[machine.order[turn]]) resume(machine.order[turn]);
         }
-        if (progress() + machine.running_count == before) fail("lanes wait for ever");
+        if (machine.event_count == before) fail("lanes wait for ever");
     }
 }
 

@@ -1,9 +1,9 @@
 /// Runs the lanes of a CUDA kernel on the host, one after another, as fibers: it shows that a
 /// kernel computes what it should, with its barriers, shuffles and matrix instructions, and nothing
-/// about how fast a GPU would be or how lanes that forget a barrier would race.
+/// about how fast a GPU would be.
 ///
-/// Blocks run one after another. A lane runs until it waits for others: at a barrier of its block
-/// or at an operation of its warp. The operation is done once, by the last lane of the warp to
+/// Blocks run one after another, the lanes of each in an order drawn anew. A lane runs until it
+/// waits for others: at a barrier of its block or at an operation of its warp. The operation is done once, by the last lane of the warp to
 /// come. An operation that not all lanes of a warp come to, or that they come to at different
 /// places, ends the program with a message.
 #pragma once
@@ -26,6 +26,9 @@ extern lanes_index threadIdx, blockIdx, blockDim, gridDim;
 /// Runs body(argument) for every lane of every block of the grid.
 void lanes_run(lanes_index block_count, unsigned lane_count, size_t shared_bytes,
                void (*body)(const void *argument), const void *argument);
+
+/// Blocks begun so far.
+extern unsigned lanes_block_number;
 
 /// The block's shared memory of shared_bytes, filled with a pattern when a block begins.
 void *lanes_shared(void);

@@ -1,8 +1,11 @@
-/// The part of NCCL that the transport uses, between threads of one process: sends are buffered,
-/// receives wait.
+/// The part of NCCL that the transport uses, between threads of one process: see nccl.cpp.
 #pragma once
 
 #include "cuda_runtime_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef enum ncclResult_t {
     ncclSuccess = 0,
@@ -43,3 +46,7 @@ ncclResult_t ncclSend(const void *memory, size_t count, ncclDataType_t type, int
 ncclResult_t ncclRecv(void *memory, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t communicator, cudaStream_t stream);
 const char *ncclGetErrorString(ncclResult_t result);
+
+#ifdef __cplusplus
+}
+#endif

@@ -5,24 +5,53 @@
 #include "cuda_bf16.h"
 #include "lanes.h"
 
+#include <deque>
+
 template <typename Element> inline Element *launch_shared()
 {
     return (Element *)lanes_shared();
 }
 
-/// Copies at once: the group need not be waited for, so a missing wait does not show here.
+/// A lane's copies that it has not waited for.
+struct lane_copies {
+    struct copy {
+        void *shared;
+        const void *global;
+        int group;
+    };
+    std::deque<copy> begun;
+    int closed_count; // groups of this block
+    unsigned block_number;
+};
+
+inline lane_copies &own_copies()
+{
+    static lane_copies of_lane[1024];
+    lane_copies &own = of_lane[threadIdx.x];
+    if (own.block_number != lanes_block_number) own = {{}, 0, lanes_block_number};
+    return own;
+}
+
+/// Leaves NaN until the copy is waited for, and reads its source only then.
 inline void copy_16_behind(void *shared, const void *global)
 {
     if ((uintptr_t)shared % 16 != 0 || (uintptr_t)global % 16 != 0) abort();
-    memcpy(shared, global, 16);
+    memset(shared, 0xff, 16);
+    own_copies().begun.push_back({shared, global, own_copies().closed_count});
 }
 
 inline void close_copies()
 {
+    own_copies().closed_count++;
 }
 
 template <int OPEN> inline void wait_for_copies()
 {
+    lane_copies &own = own_copies();
+    while (!own.begun.empty() && own.begun.front().group < own.closed_count - OPEN) {
+        memcpy(own.begun.front().shared, own.begun.front().global, 16);
+        own.begun.pop_front();
+    }
 }
 
 inline uint16_t matrix_value(const void *const row[32], int matrix, int at_row, int at_column)

@@ -1,0 +1,189 @@
+/// In place of the kernels' files where only streams are tested, thousands of runs of them:
+/// operations of the plain C backend, at the time at which a GPU would run them. Their bits are
+/// that backend's.
+
+#include "emulation.h"
+
+extern "C" {
+#include "exec/cuda/kernels_cuda.h"
+}
+
+#include <string.h>
+#include <vector>
+
+static exec_kernels *cpu()
+{
+    static exec_kernels *const opened = [] {
+        exec_kernels *kernels = nullptr;
+        if (exec_kernels_cpu_open(&kernels) != STATUS_OK) abort();
+        return kernels;
+    }();
+    return opened;
+}
+
+static void later(exec_kernels *kernels, std::function<void()> operation)
+{
+    const cudaStream_t stream = (cudaStream_t)((const exec_cuda_queue *)kernels)->stream;
+    exec_cuda_note(kernels, (int)gpu::enqueue_work(stream, std::move(operation)), "an operation");
+}
+
+template <auto ROW> struct quick;
+
+/// A row of the table whose arguments are numbers and device memory.
+template <typename... Arguments, void (*exec_kernel_table::*ROW)(exec_kernels *, Arguments...)>
+struct quick<ROW> {
+    static void enqueue(exec_kernels *kernels, Arguments... arguments)
+    {
+        later(kernels, [=] { (cpu()->table->*ROW)(cpu(), arguments...); });
+    }
+};
+
+static void enqueue_adamw(exec_kernels *kernels, const exec_adamw *options, float *master,
+                          float *moment1, float *moment2, const float *gradient,
+                          const uint8_t *keep, void *weights, size_t count)
+{
+    later(kernels, [=, kept = *options] {
+        cpu()->table->adamw(cpu(), &kept, master, moment1, moment2, gradient, keep, weights, count);
+    });
+}
+
+void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
+                            double *partial)
+{
+    later(kernels, [=] {
+        memset(partial, 0, EXEC_CUDA_SQUARE_PARTS * sizeof *partial);
+        partial[0] = cpu()->table->sum_of_squares(cpu(), values, count);
+    });
+}
+
+/// A shape of attention, whose arrays the caller may change after the call.
+struct kept_attention {
+    exec_attention shape;
+    std::vector<int> first_row, first_entry, key_block;
+    exec_cuda_lists lists;
+
+    explicit kept_attention(const exec_attention &asked) : shape(asked), lists()
+    {
+        first_row.assign(asked.first_row, asked.first_row + asked.sequence_count + 1);
+        if (asked.first_entry == nullptr) return;
+        first_entry.assign(asked.first_entry, asked.first_entry + asked.block_count + 1);
+        key_block.assign(asked.key_block, asked.key_block + first_entry.back());
+    }
+
+    exec_attention attention() const
+    {
+        exec_attention made = shape;
+        made.first_row = first_row.data();
+        made.first_entry = first_entry.empty() ? nullptr : first_entry.data();
+        made.key_block = key_block.data();
+        return made;
+    }
+
+    /// Whether the device's lists are those of the shape, when they are used.
+    bool are_there() const
+    {
+        for (int query = 0; query + 1 < (int)first_entry.size(); query++) {
+            const exec_cuda_block &block = lists.block[query];
+            const int *keys = key_block.data() + first_entry[(size_t)query];
+            const int count = first_entry[(size_t)query + 1] - first_entry[(size_t)query];
+            if (block.key_block_count != count) return false;
+            if (memcmp(lists.key_block + block.first_key_block, keys,
+                       (size_t)count * sizeof *keys) != 0) {
+                return false;
+            }
+        }
+        return lists.block_count == 0 || lists.block[0].first_row == first_row[0];
+    }
+};
+
+static void enqueue_attention(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
+                              void *output, float *log_sum)
+{
+    kept_attention kept(*shape);
+    if (!exec_cuda_find_lists(kernels, shape, &kept.lists)) return;
+    later(kernels, [=] {
+        const exec_attention attention = kept.attention();
+        if (kept.are_there()) cpu()->table->attention(cpu(), &attention, qkv, output, log_sum);
+    });
+}
+
+static void enqueue_attention_input(exec_kernels *kernels, const exec_attention *shape,
+                                    const void *qkv, const void *output, const float *log_sum,
+                                    const void *output_gradient, void *qkv_gradient)
+{
+    kept_attention kept(*shape);
+    const size_t pairs = (size_t)shape->first_row[shape->sequence_count] * shape->head_count;
+    if (!exec_cuda_find_lists(kernels, shape, &kept.lists)) return;
+    float *row_dot = (float *)exec_cuda_scratch(kernels, pairs * sizeof *row_dot);
+    later(kernels, [=] { memset(row_dot, 0xff, pairs * sizeof *row_dot); });
+    later(kernels, [=] {
+        const exec_attention attention = kept.attention();
+        if (!kept.are_there()) return;
+        cpu()->table->attention_input(cpu(), &attention, qkv, output, log_sum, output_gradient,
+                                      qkv_gradient);
+    });
+}
+
+void exec_cuda_fill_elements(exec_kernel_table *table)
+{
+    table->copy = quick<&exec_kernel_table::copy>::enqueue;
+    table->to_values = quick<&exec_kernel_table::to_values>::enqueue;
+    table->to_floats = quick<&exec_kernel_table::to_floats>::enqueue;
+    table->add = quick<&exec_kernel_table::add>::enqueue;
+    table->add_floats = quick<&exec_kernel_table::add_floats>::enqueue;
+    table->gelu = quick<&exec_kernel_table::gelu>::enqueue;
+    table->gelu_input = quick<&exec_kernel_table::gelu_input>::enqueue;
+    table->adamw = enqueue_adamw;
+    table->mask = quick<&exec_kernel_table::mask>::enqueue;
+}
+
+void exec_cuda_fill_heads(exec_kernel_table *table)
+{
+    table->swiglu = quick<&exec_kernel_table::swiglu>::enqueue;
+    table->swiglu_input = quick<&exec_kernel_table::swiglu_input>::enqueue;
+    table->spread_heads = [](exec_kernels *kernels, const exec_heads *heads, const void *from,
+                             int rows, void *qkv) {
+        later(kernels,
+              [=, kept = *heads] { cpu()->table->spread_heads(cpu(), &kept, from, rows, qkv); });
+    };
+    table->spread_heads_input = [](exec_kernels *kernels, const exec_heads *heads,
+                                   const void *qkv_gradient, int rows, void *gradient) {
+        later(kernels, [=, kept = *heads] {
+            cpu()->table->spread_heads_input(cpu(), &kept, qkv_gradient, rows, gradient);
+        });
+    };
+}
+
+void exec_cuda_fill_rows(exec_kernel_table *table)
+{
+    table->add_bias = quick<&exec_kernel_table::add_bias>::enqueue;
+    table->layer_norm = quick<&exec_kernel_table::layer_norm>::enqueue;
+    table->layer_norm_input = quick<&exec_kernel_table::layer_norm_input>::enqueue;
+    table->cross_entropy = quick<&exec_kernel_table::cross_entropy>::enqueue;
+    table->embed = quick<&exec_kernel_table::embed>::enqueue;
+    table->gather_rows = quick<&exec_kernel_table::gather_rows>::enqueue;
+    table->scatter_rows = quick<&exec_kernel_table::scatter_rows>::enqueue;
+    table->combine_rows = quick<&exec_kernel_table::combine_rows>::enqueue;
+    table->scale_rows = quick<&exec_kernel_table::scale_rows>::enqueue;
+    table->row_dots = quick<&exec_kernel_table::row_dots>::enqueue;
+}
+
+/// The sums ask for scratch memory as the kernels do.
+void exec_cuda_fill_columns(exec_kernel_table *table)
+{
+    table->column_sums = [](exec_kernels *kernels, const void *values, int rows, int columns,
+                            float *sum) {
+        const size_t bytes = (size_t)rows * (size_t)columns * sizeof *sum;
+        void *scratch = exec_cuda_scratch(kernels, bytes);
+        later(kernels, [=] { memset(scratch, 0xff, bytes); });
+        quick<&exec_kernel_table::column_sums>::enqueue(kernels, values, rows, columns, sum);
+    };
+    table->layer_norm_weight = quick<&exec_kernel_table::layer_norm_weight>::enqueue;
+    table->embed_weight = quick<&exec_kernel_table::embed_weight>::enqueue;
+}
+
+void exec_cuda_fill_attention(exec_kernel_table *table)
+{
+    table->attention = enqueue_attention;
+    table->attention_input = enqueue_attention_input;
+}

@@ -1,0 +1,331 @@
+/// Training over emulated GPUs that do things as late, and in as strange an order, as they may:
+/// runs drawn from seeds, over parts of one GPU and over NCCL, learn bit by bit what one rank of
+/// plain C learns; and where a kernel fails, all ranks end soon, with one message that names a
+/// rank.
+///
+/// usage: gpu_test_streams [COUNT [FIRST_SEED]]
+#include "tests/gpu/emulation/emulation.h"
+
+#include "base/rng.h"
+#include "exec/cuda/kernels_cuda_open.h"
+#include "exec/model/training_device.h"
+#include "exec/run/execution.h"
+#include "exec/transport/transport_nccl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    RANKS_MAX = 8,
+    STAGES_MAX = 2 * RANKS_MAX,
+    LAYERS = STAGES_MAX + 2,
+    ITERATIONS = 4,
+    PLANS_MAX = 3,
+    MICROBATCHES_MAX = 2 * RANKS_MAX,
+    FAILING_EVERY = 8, // seeds
+};
+static const double limit_s = 20;
+
+typedef struct drawn_plan {
+    int rank_count;
+    int first_layer[STAGES_MAX + 1];
+    int machine_rank[RANKS_MAX];
+} drawn_plan;
+
+typedef struct drawn_case {
+    exec_mechanism mechanism;
+    exec_backend backend;
+    bool is_over_nccl, runs_ahead;
+    const bal_schedule_family *family;
+    int rank_count, replica_count, chunk_count, microbatch_count;
+    drawn_plan plans[PLANS_MAX]; // in force from iterations 0, 1 and 2 on
+    int failing_task;            // 0: none
+} drawn_case;
+
+/// What a run has learnt.
+typedef struct learnt {
+    double loss[ITERATIONS], norm[ITERATIONS];
+    uint64_t state_hash;
+} learnt;
+
+typedef struct running {
+    const drawn_case *of;
+    exec_model model;
+    exec_training training;
+    arena *memory;
+    bal_training_result result;
+    learnt learnt;
+} running;
+
+static exec_training_text text;
+
+static int pick(rng *random, int count)
+{
+    return (int)rng_below(random, (uint64_t)count);
+}
+
+static void draw_plan(rng *random, const drawn_case *of, drawn_plan *plan)
+{
+    const int stages = plan->rank_count * of->chunk_count;
+    bool begins[LAYERS] = {true};
+    for (int stage = 1; stage < stages;) {
+        const int layer = pick(random, LAYERS);
+        stage += !begins[layer];
+        begins[layer] = true;
+    }
+    int stage = 0;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        if (begins[layer]) plan->first_layer[stage++] = layer;
+    }
+    plan->first_layer[stages] = LAYERS;
+    for (int rank = 0; rank < of->rank_count; rank++) {
+        const int other = pick(random, rank + 1);
+        plan->machine_rank[rank] = plan->machine_rank[other];
+        plan->machine_rank[other] = rank;
+    }
+}
+
+static drawn_case draw_case(uint64_t seed)
+{
+    rng random = rng_init(seed, 0);
+    int family_count = 0;
+    const bal_schedule_family *families = bal_schedule_families(&family_count);
+    drawn_case drawn = {.mechanism = (exec_mechanism)pick(&random, EXEC_MECHANISM_COUNT),
+                        .backend = EXEC_BACKEND_CUDA_FP32,
+                        .is_over_nccl = pick(&random, 3) > 0,
+                        .runs_ahead = pick(&random, 2) == 0,
+                        .rank_count = 2 + pick(&random, RANKS_MAX - 1),
+                        .replica_count = 1};
+    do {
+        drawn.family = &families[pick(&random, family_count)];
+        drawn.microbatch_count = drawn.rank_count * (1 + pick(&random, 2));
+    } while (drawn.family->placement == BAL_PLACEMENT_BIDIRECTIONAL ||
+             !bal_schedule_takes(drawn.family, drawn.rank_count, drawn.microbatch_count));
+    drawn.chunk_count = bal_schedule_chunk_count(drawn.family, 0);
+    if (drawn.rank_count <= RANKS_MAX / 2) drawn.replica_count += pick(&random, 2);
+    for (int index = 0; index < PLANS_MAX; index++) {
+        drawn_plan *plan = &drawn.plans[index];
+        do {
+            plan->rank_count = index == 0 ? drawn.rank_count : 1 + pick(&random, drawn.rank_count);
+        } while (!bal_schedule_takes(drawn.family, plan->rank_count, drawn.microbatch_count));
+        draw_plan(&random, &drawn, plan);
+    }
+    if (seed % FAILING_EVERY == 0) drawn.failing_task = 1 + pick(&random, 4000);
+    return drawn;
+}
+
+/// Small, and so that mechanisms act at once.
+static exec_model model_of(exec_mechanism mechanism)
+{
+    exec_model model = exec_model_default();
+    model.block_count = LAYERS - 2;
+    model.width = 8;
+    model.head_count = 2;
+    model.hidden_width = 16;
+    model.sequence_length = 32;
+    model.microbatch_size = 1;
+    model.seed = 11;
+    model.mechanism = mechanism;
+    model.moe.expert_count = 3;
+    model.mod.capacity_ratio = 0.25;
+    model.early_exit.threshold = 0.95;
+    model.early_exit.settle_iterations = 1;
+    model.pruning = (exec_pruning_options){.start_iteration = 0,
+                                           .end_iteration = 3,
+                                           .interval = 1,
+                                           .initial_sparsity = 0.2,
+                                           .final_sparsity = 0.8,
+                                           .compress_density = 0};
+    model.freezing =
+        (exec_freezing_options){.interval = 1, .tolerance = 1, .patience = 1, .largest_share = 0.7};
+    return model;
+}
+
+static status note_iteration(void *context, const exec_measured *measured, error_message *err)
+{
+    (void)err;
+    running *run = context;
+    run->learnt.loss[measured->record->iteration] = measured->loss;
+    run->learnt.norm[measured->record->iteration] = measured->gradient_norm;
+    run->learnt.state_hash = measured->state_hash;
+    return STATUS_OK;
+}
+
+static status make_device(void *context, int world_rank, exec_device **out, error_message *err)
+{
+    const running *run = context;
+    const drawn_case *of = run->of;
+    const int ranks = of->rank_count * of->replica_count;
+    const exec_training_device options = {.model = &run->model,
+                                          .text = &text,
+                                          .backend = of->backend,
+                                          .replica_rank_count = of->rank_count,
+                                          .hands_over_memory = true,
+                                          .runs_ahead = of->runs_ahead};
+    if (of->backend == EXEC_BACKEND_CPU) {
+        return exec_training_device_create(&options, world_rank, out, err);
+    }
+    exec_kernels *kernels = NULL;
+    TRY(exec_cuda_kernels_open(EXEC_CUDA_FP32, of->is_over_nccl ? 0 : world_rank,
+                               of->is_over_nccl ? 1 : ranks, &kernels, err));
+    return exec_training_device_create_over(&options, world_rank, kernels, out, err);
+}
+
+static status body(exec_endpoint *endpoint, void *context, error_message *err)
+{
+    running *run = context;
+    return exec_training_rank(endpoint, &run->training, run->memory, &run->result, err);
+}
+
+static status execute(const drawn_case *of, running *run, int *abandoned, error_message *err)
+{
+    const bal_placement placement = of->family->placement;
+    const exec_training_listener listener = {.context = run, .put = note_iteration};
+    const bal_training training = {
+        .data_parallel = of->replica_count,
+        .machine = {.rank_count = of->rank_count, .ranks_per_node = RANKS_MAX},
+        .iteration_count = ITERATIONS,
+        .microbatch_count = of->microbatch_count,
+        .chunk_count = of->chunk_count,
+        .schedule = of->family->name,
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("even")};
+    const bal_plan start = {.first_layer = of->plans[0].first_layer,
+                            .rank_count = of->plans[0].rank_count,
+                            .chunk_count = of->chunk_count,
+                            .placement = placement,
+                            .schedule = of->family->name,
+                            .microbatch_count = of->microbatch_count,
+                            .stage_ranks = of->plans[0].machine_rank,
+                            .data_parallel = of->replica_count,
+                            .embedding = true,
+                            .head = true};
+    exec_forced_plan forced[PLANS_MAX - 1];
+    for (int index = 1; index < PLANS_MAX; index++) {
+        const drawn_plan *plan = &of->plans[index];
+        forced[index - 1] = (exec_forced_plan){.after_iteration = index - 1,
+                                               .plan = {.first_layer = plan->first_layer,
+                                                        .rank_count = plan->rank_count,
+                                                        .chunk_count = of->chunk_count,
+                                                        .placement = placement,
+                                                        .machine_rank = plan->machine_rank}};
+    }
+    *run = (running){.of = of, .model = model_of(of->mechanism), .memory = arena_create(1 << 14)};
+    run->training = (exec_training){.training = &training,
+                                    .plan = &start,
+                                    .forced = forced,
+                                    .forced_count = of->rank_count > 1 ? PLANS_MAX - 1 : 0,
+                                    .layer_count = LAYERS,
+                                    .devices = {.context = run, .create = make_device},
+                                    .clock = EXEC_CLOCK_REAL,
+                                    .time_scale_ppb = 1000000000,
+                                    .listener = &listener};
+    exec_transport_options options = exec_transport_options_default();
+    options.rank_count = of->rank_count * of->replica_count;
+    options.watchdog_ns = (int64_t)(limit_s / 2 * 1e9);
+    options.abandoned_rank_count = abandoned;
+    const status result = of->is_over_nccl ? exec_nccl_run_over("local", &options, body, run, err)
+                                           : exec_transport_run("local", &options, body, run, err);
+    if (*abandoned == 0) arena_destroy(run->memory);
+    return result;
+}
+
+/// What one rank for each replica learns in plain C.
+static const learnt *expected_of(const drawn_case *of)
+{
+    static learnt kept[EXEC_MECHANISM_COUNT][3][MICROBATCHES_MAX + 1];
+    learnt *expected = &kept[of->mechanism][of->replica_count][of->microbatch_count];
+    drawn_case plain = *of;
+    running run;
+    int abandoned = 0;
+    error_message err = {.code = STATUS_OK};
+    if (expected->state_hash != 0) return expected;
+    plain.backend = EXEC_BACKEND_CPU;
+    plain.is_over_nccl = plain.runs_ahead = false;
+    plain.family = bal_schedule_family_find("1f1b");
+    plain.rank_count = plain.chunk_count = 1;
+    plain.plans[0] = (drawn_plan){.rank_count = 1, .first_layer = {0, LAYERS}};
+    if (execute(&plain, &run, &abandoned, &err) != STATUS_OK) {
+        printf("plain C: %s\n", err.message);
+        exit(1);
+    }
+    *expected = run.learnt;
+    return expected;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void describe(uint64_t seed, const drawn_case *of)
+{
+    printf("seed %llu: %s, %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s: ",
+           (unsigned long long)seed, exec_mechanism_names[of->mechanism], of->family->name,
+           of->is_over_nccl ? "nccl" : "parts", of->replica_count, of->rank_count,
+           of->plans[1].rank_count, of->plans[2].rank_count, of->microbatch_count,
+           of->runs_ahead ? ", ahead" : "", of->failing_task > 0 ? ", a kernel fails" : "");
+}
+
+/// One case; a rank that hangs keeps its thread, so that nothing can follow.
+static int try_seed(uint64_t seed)
+{
+    static const size_t eager_bytes[] = {0, 256, 1 << 20};
+    const drawn_case drawn = draw_case(seed);
+    const learnt *expected = expected_of(&drawn);
+    const gpu_emulation behaviour = {.seed = seed,
+                                     .device_count = drawn.is_over_nccl ? RANKS_MAX : 1,
+                                     .eagerness = (int)(seed % 4) * 20,
+                                     .eager_bytes = eager_bytes[seed % 3],
+                                     .failing_task = drawn.failing_task};
+    running run;
+    int abandoned = 0;
+    error_message err = {.code = STATUS_OK};
+    const double begin_s = seconds();
+    gpu_emulation_begin(&behaviour);
+    const status result = execute(&drawn, &run, &abandoned, &err);
+    const double lasted_s = seconds() - begin_s;
+    const bool has_failed =
+        drawn.failing_task > 0 && gpu_emulation_task_count() >= drawn.failing_task;
+    const char *wrong = NULL;
+    if (abandoned > 0) {
+        wrong = "ranks hang";
+    } else if (has_failed && (result == STATUS_OK || strncmp(err.message, "rank ", 5) != 0)) {
+        wrong = "a kernel that fails is not told";
+    } else if (!has_failed && result != STATUS_OK) {
+        wrong = "the run has failed";
+    } else if (!has_failed && memcmp(&run.learnt, expected, sizeof *expected) != 0) {
+        wrong = "other bits than on one rank";
+    } else if (lasted_s > limit_s) {
+        wrong = "it took too long";
+    }
+    if (wrong == NULL) return 0;
+    describe(seed, &drawn);
+    printf("%s (%s), %.1f s\n", wrong, err.message, lasted_s);
+    fflush(stdout);
+    if (abandoned > 0) _Exit(1);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    const int count = argc > 1 ? atoi(argv[1]) : 100;
+    const int first = argc > 2 ? atoi(argv[2]) : 1;
+    int failures = 0;
+    error_message err = {.code = STATUS_OK};
+    const exec_model model = model_of(EXEC_DENSE);
+    if (exec_training_text_read("../LICENSE", model.sequence_length, &text, &err) != STATUS_OK) {
+        printf("%s\n", err.message);
+        return 1;
+    }
+    for (int seed = first; seed < first + count; seed++) {
+        failures += try_seed((uint64_t)seed);
+    }
+    exec_training_text_free(&text);
+    printf("%d of %d seeds fail\n", failures, count);
+    return failures == 0 ? 0 : 1;
+}
