@@ -87,6 +87,9 @@ typedef struct exec_transport {
     /// A monotonic clock that ranks of one machine share.
     int64_t (*now_ns)(const exec_endpoint *endpoint);
 
+    /// Whether the run is known here to have failed. Any thread of the rank's process may ask.
+    bool (*has_failed)(const exec_endpoint *endpoint);
+
     /// Collective over the world. From now on only ranks with a place exchange messages of ops, and
     /// only within their line: line_ranks ranks of the world after each other, one pipeline. A
     /// transport with communicators splits the world's, never another. No message may be on its

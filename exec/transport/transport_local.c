@@ -211,6 +211,12 @@ static int64_t local_now_ns(const exec_endpoint *endpoint)
     return exec_monotonic_ns();
 }
 
+static bool local_has_failed(const exec_endpoint *endpoint)
+{
+    const local_rank *own = endpoint->state;
+    return atomic_load(&own->of->has_failed);
+}
+
 /// There is nothing to split. Ranks meet as they do where there is, so that one which does not come
 /// is missed here too.
 static status local_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
@@ -230,6 +236,7 @@ static const exec_transport transport_local = {
     .is_there = local_is_there,
     .sleep_until = local_sleep_until,
     .now_ns = local_now_ns,
+    .has_failed = local_has_failed,
     .regroup = local_regroup,
 };
 

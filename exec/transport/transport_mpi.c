@@ -250,6 +250,7 @@ static void fail(mpi_world *all, const failure_note *failed, bool tells)
     const exec_message head = {.key = note_key(NOTE_FAILURE), .payload_bytes = sizeof *failed};
     if (all->has_failed) return;
     all->has_failed = true;
+    atomic_store(&all->own->has_failed, true);
     all->failed = *failed;
     for (int rank = 0; tells && rank < all->endpoint->rank_count; rank++) {
         if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
@@ -414,6 +415,16 @@ static int64_t mpi_now_ns(const exec_endpoint *endpoint)
     return exec_monotonic_ns();
 }
 
+/// As far as ranks of this machine have heard of it.
+static bool mpi_has_failed(const exec_endpoint *endpoint)
+{
+    const mpi_world *all = endpoint->state;
+    for (int index = 0; index < all->watch.rank_count; index++) {
+        if (atomic_load(&all->node[index].has_failed)) return true;
+    }
+    return false;
+}
+
 /// All ranks come before the first blocks in MPI's collective, which does not see failures.
 static status mpi_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
                           error_message *err)
@@ -444,6 +455,7 @@ static const exec_transport transport_mpi = {
     .is_there = mpi_is_there,
     .sleep_until = mpi_sleep_until,
     .now_ns = mpi_now_ns,
+    .has_failed = mpi_has_failed,
     .regroup = mpi_regroup,
 };
 

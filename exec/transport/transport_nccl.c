@@ -4,16 +4,19 @@
 #include "exec/check.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
+#include "exec/monotonic_clock.h"
 #include "exec/transport/lane.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t nap_ns = 200000; // between looks at what NCCL does after the caller
+static const int64_t nap_ns = 200000;         // between looks at what NCCL does after the caller
+static const int64_t guard_nap_ns = 20000000; // between looks at whether the rank still gets on
 
 typedef struct lane {
     ncclComm_t communicator; // NULL: this rank has been released
@@ -34,6 +37,15 @@ typedef struct arrival {
 typedef struct nccl_world {
     const exec_transport *inner; // the transport below, and its state
     void *inner_state;
+    exec_endpoint *endpoint;
+    int64_t watchdog_ns;
+    pthread_mutex_t lock; // of calls of NCCL: communicators are the rank's, but the guard aborts
+    bool is_aborted;      // then there are none any more
+    error_message why;    // of the guard; code STATUS_OK: another rank has failed
+    pthread_t guard;
+    atomic_bool is_closing;
+    atomic_bool is_inside;         // the rank is in this transport, which the one below watches
+    _Atomic uint64_t inside_count; // how often it has been
     int rank_count;
     ncclComm_t communicator; // of the world
     int *active_rank;        // [rank_count] in the lanes' communicators; -1: released
@@ -53,15 +65,26 @@ typedef struct announcement {
     int64_t byte_count;
 } announcement;
 
+/// Calls NCCL for a `world`, unless its communicators have been aborted.
 #define TRY_NCCL(call)                                                                             \
     do {                                                                                           \
-        const ncclResult_t try_result = (call);                                                    \
+        pthread_mutex_lock(&world->lock);                                                          \
+        const bool try_is_over = world->is_aborted;                                                \
+        const ncclResult_t try_result = try_is_over ? ncclSuccess : (call);                        \
+        pthread_mutex_unlock(&world->lock);                                                        \
+        if (try_is_over) return tell_abort(world, err);                                            \
         if (try_result != ncclSuccess && try_result != ncclInProgress) {                           \
             return CHECK_FAILED(err, #call, ncclGetErrorString(try_result));                       \
         }                                                                                          \
     } while (0)
 
 static const exec_transport nccl_transport;
+
+static status tell_abort(const nccl_world *world, error_message *err)
+{
+    const bool is_own = world->why.code != STATUS_OK;
+    return error_set(err, STATUS_BACKEND, "%s", is_own ? world->why.message : "NCCL was aborted");
+}
 
 /// The endpoint is the inner transport's own, which others look at to see what this rank does. For
 /// inner calls it is given back what it was; then it is this transport's again.
@@ -70,6 +93,7 @@ static nccl_world *to_inner(exec_endpoint *endpoint)
     nccl_world *world = endpoint->state;
     endpoint->transport = world->inner;
     endpoint->state = world->inner_state;
+    atomic_store(&world->is_inside, true);
     return world;
 }
 
@@ -77,12 +101,14 @@ static void to_outer(exec_endpoint *endpoint, nccl_world *world)
 {
     endpoint->transport = &nccl_transport;
     endpoint->state = world;
+    atomic_fetch_add(&world->inside_count, 1);
+    atomic_store(&world->is_inside, false);
 }
 
 /// Waits until what NCCL does for a communicator after the caller is done: looks again and again at
 /// first, then between naps. A failure of another rank ends the wait, because it ends every nap.
 /// The endpoint is the inner one's.
-static status settle(const nccl_world *world, exec_endpoint *endpoint, ncclComm_t communicator,
+static status settle(nccl_world *world, exec_endpoint *endpoint, ncclComm_t communicator,
                      error_message *err)
 {
     const int64_t begin_ns = world->inner->now_ns(endpoint);
@@ -94,6 +120,10 @@ static status settle(const nccl_world *world, exec_endpoint *endpoint, ncclComm_
             return error_set(err, STATUS_BACKEND, "NCCL failed: %s", ncclGetErrorString(state));
         }
         const int64_t now_ns = world->inner->now_ns(endpoint);
+        if (now_ns - begin_ns > world->watchdog_ns) {
+            return error_set(err, STATUS_BACKEND, "NCCL has not begun what it was told for %.3g s",
+                             (double)world->watchdog_ns / 1e9);
+        }
         const int64_t wait_ns = now_ns - begin_ns < nap_ns ? 0 : nap_ns;
         TRY(world->inner->sleep_until(endpoint, now_ns + wait_ns, err));
     }
@@ -167,8 +197,11 @@ static status nccl_send(exec_endpoint *endpoint, int to, const exec_message *hea
     nccl_world *world = to_inner(endpoint);
     const bool has_memory = carries_device_memory(head->key) && to != endpoint->rank &&
                             exec_cuda_is_handover(payload, head->payload_bytes);
-    const status result = has_memory ? send_memory(world, endpoint, to, head, payload, err)
-                                     : world->inner->send(endpoint, to, head, payload, err);
+    status result = world->why.code != STATUS_OK ? tell_abort(world, err) : STATUS_OK;
+    if (result == STATUS_OK) {
+        result = has_memory ? send_memory(world, endpoint, to, head, payload, err)
+                            : world->inner->send(endpoint, to, head, payload, err);
+    }
     to_outer(endpoint, world);
     return result;
 }
@@ -233,8 +266,11 @@ static status nccl_receive(exec_endpoint *endpoint, int from, uint64_t key, exec
 {
     exec_message received = {0};
     nccl_world *world = to_inner(endpoint);
-    status result =
-        world->inner->receive(endpoint, from, key, &received, payload, capacity_bytes, err);
+    status result = world->why.code != STATUS_OK ? tell_abort(world, err) : STATUS_OK;
+    if (result == STATUS_OK) {
+        result =
+            world->inner->receive(endpoint, from, key, &received, payload, capacity_bytes, err);
+    }
     if (result == STATUS_OK && carries_device_memory(key) && from != endpoint->rank &&
         exec_cuda_is_handover(payload, received.payload_bytes)) {
         result = receive_memory(world, endpoint, from, payload, err);
@@ -242,6 +278,15 @@ static status nccl_receive(exec_endpoint *endpoint, int from, uint64_t key, exec
     to_outer(endpoint, world);
     if (result == STATUS_OK && head != NULL) *head = received;
     return result;
+}
+
+static bool nccl_has_failed(const exec_endpoint *endpoint)
+{
+    const nccl_world *world = endpoint->state;
+    exec_endpoint inner = *endpoint;
+    inner.transport = world->inner;
+    inner.state = world->inner_state;
+    return world->inner->has_failed(&inner);
 }
 
 static bool nccl_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
@@ -276,13 +321,15 @@ static void destroy_lanes(nccl_world *world)
     for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         if (way->stream != NULL) cudaStreamSynchronize(way->stream);
+        pthread_mutex_lock(&world->lock);
         if (way->communicator != NULL) ncclCommDestroy(way->communicator);
         way->communicator = NULL;
+        pthread_mutex_unlock(&world->lock);
     }
 }
 
 /// One byte from a place to another of this rank's line, where this rank is one of the two.
-static status exchange_byte(const nccl_world *world, const lane *way, int rank, int from, int to,
+static status exchange_byte(nccl_world *world, const lane *way, int rank, int from, int to,
                             error_message *err)
 {
     const int first = rank / world->line_ranks * world->line_ranks;
@@ -384,6 +431,8 @@ static status nccl_regroup(exec_endpoint *endpoint, const int *place, int line_r
 /// Ends all communicators without waiting for anybody: kernels that wait in them end as well.
 static void abort_all(nccl_world *world)
 {
+    pthread_mutex_lock(&world->lock);
+    world->is_aborted = true;
     for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         if (way->communicator != NULL) ncclCommAbort(way->communicator);
@@ -391,6 +440,42 @@ static void abort_all(nccl_world *world)
     }
     if (world->communicator != NULL) ncclCommAbort(world->communicator);
     world->communicator = NULL;
+    pthread_mutex_unlock(&world->lock);
+}
+
+/// A rank may wait on its GPU for a message that never comes, where it does not hear of failures.
+/// So a thread of its own looks after it: when another rank has failed, or when the rank has been
+/// outside of the transport for longer than the watchdog gives it, the communicators are aborted.
+/// Then the GPU goes on, and the rank's next call says what it was.
+static void *guard(void *argument)
+{
+    nccl_world *world = argument;
+    const exec_endpoint inner = {.transport = world->inner,
+                                 .rank = world->endpoint->rank,
+                                 .rank_count = world->rank_count,
+                                 .state = world->inner_state};
+    const struct timespec nap = {.tv_nsec = guard_nap_ns};
+    uint64_t seen_count = 0;
+    int64_t seen_ns = exec_monotonic_ns();
+    while (!atomic_load(&world->is_closing)) {
+        char text[EXEC_ACTIVITY_BYTES];
+        const uint64_t count = atomic_load(&world->inside_count);
+        if (count != seen_count || atomic_load(&world->is_inside)) seen_ns = exec_monotonic_ns();
+        seen_count = count;
+        const bool hangs = exec_monotonic_ns() - seen_ns > world->watchdog_ns;
+        if (hangs) {
+            const exec_activity *activity = &world->endpoint->activity;
+            error_set(&world->why, STATUS_BACKEND, "%s: waits on its GPU for longer than %.3g s",
+                      exec_activity_text(activity, inner.rank, text),
+                      (double)world->watchdog_ns / 1e9);
+        }
+        if (hangs || world->inner->has_failed(&inner)) {
+            abort_all(world);
+            return NULL;
+        }
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
 }
 
 static void nccl_abandon(exec_endpoint *endpoint)
@@ -407,6 +492,7 @@ static const exec_transport nccl_transport = {.name = "nccl",
                                               .is_there = nccl_is_there,
                                               .sleep_until = nccl_sleep_until,
                                               .now_ns = nccl_now_ns,
+                                              .has_failed = nccl_has_failed,
                                               .regroup = nccl_regroup,
                                               .abandon = nccl_abandon};
 
@@ -431,7 +517,7 @@ static status choose_gpu(int rank, error_message *err)
 }
 
 /// Rank 0 tells the others by which name they find each other.
-static status share_id(const nccl_world *world, exec_endpoint *endpoint, ncclUniqueId *id,
+static status share_id(nccl_world *world, exec_endpoint *endpoint, ncclUniqueId *id,
                        error_message *err)
 {
     const uint64_t key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_MAX, 0);
@@ -482,7 +568,7 @@ static void close_world(nccl_world *world, status result)
 {
     if (result == STATUS_OK) {
         destroy_lanes(world);
-        ncclCommDestroy(world->communicator);
+        if (world->communicator != NULL) ncclCommDestroy(world->communicator);
         exec_cuda_handovers_reset(&world->buffers);
     } else {
         abort_all(world);
@@ -508,24 +594,33 @@ static status nccl_body(exec_endpoint *endpoint, void *context, error_message *e
     const nccl_world *asked = context;
     nccl_world world = {.inner = endpoint->transport,
                         .inner_state = endpoint->state,
+                        .endpoint = endpoint,
+                        .watchdog_ns = asked->watchdog_ns,
                         .rank_count = endpoint->rank_count,
                         .body = asked->body,
                         .context = asked->context};
     arena *memory = arena_create(4096);
-    status result = open_world(&world, endpoint, memory, err);
+    pthread_mutex_init(&world.lock, NULL);
+    atomic_store(&world.is_inside, true);
+    const int started = pthread_create(&world.guard, NULL, guard, &world);
+    status result = started == 0 ? open_world(&world, endpoint, memory, err)
+                                 : error_set(err, STATUS_BACKEND, "no thread to guard NCCL");
     arena_destroy(memory);
     if (result == STATUS_OK) {
         to_outer(endpoint, &world);
         result = world.body(endpoint, world.context, err);
         to_inner(endpoint);
     }
+    atomic_store(&world.is_closing, true);
+    if (started == 0) pthread_join(world.guard, NULL);
     close_world(&world, result);
+    pthread_mutex_destroy(&world.lock);
     return result;
 }
 
 status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err)
 {
-    nccl_world asked = {.body = body, .context = context};
+    nccl_world asked = {.body = body, .context = context, .watchdog_ns = options->watchdog_ns};
     return exec_transport_run(inner, options, nccl_body, &asked, err);
 }

@@ -5,13 +5,16 @@
 /// the receiver gets a handover of its own.
 ///
 /// Operations of one communicator run one after another, and each waits for its partner, so one
-/// communicator for all would stand still where two ranks begin with different partners. There are
-/// four: upwards and downwards in rank order, between neighbours and between others. Waits within
-/// each run along a line and never in a circle, where plans send to neighbours, or also from the
-/// last rank to the first.
+/// communicator for all would stand still where two ranks begin with different partners: see
+/// lane.h.
 ///
-/// All are split from the world's communicator, at the beginning and at each regrouping; released
-/// ranks have no part in them. No function of NCCL is used that came after 2.18 (ncclCommSplit).
+/// A rank that waits on its GPU does not hear of failures. A thread beside it aborts its
+/// communicators when another rank has failed, or when it has been there for longer than the
+/// watchdog gives it; the rank's next call then says what it was.
+///
+/// All communicators are split from the world's communicator, at the beginning and at each
+/// regrouping; released ranks have no part in them. No function of NCCL is used that came
+/// after 2.18 (ncclCommSplit).
 #pragma once
 
 #include "exec/transport/transport.h"

@@ -18,7 +18,8 @@ typedef struct exec_watched {
     _Atomic int64_t sleep_until_ns; // 0: it does not sleep
     _Atomic int waits_for;          // rank of the world + 1, or 0
     _Atomic bool has_ended;
-    _Atomic uint32_t bell; // messages that were sent to it so far; also a futex
+    _Atomic bool has_failed; // or knows that another has
+    _Atomic uint32_t bell;   // messages that were sent to it so far; also a futex
     _Atomic uint32_t is_asleep;
 } exec_watched;
 

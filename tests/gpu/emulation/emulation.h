@@ -53,6 +53,9 @@ void push(cudaStream_t stream, task next);
 /// A kernel or a copy: what may fail, and is not run on a device that has failed.
 cudaError_t enqueue_work(cudaStream_t stream, std::function<void()> work);
 
+/// Whether the stream's device has failed. With the lock held.
+bool has_failed(cudaStream_t stream);
+
 /// Runs heads of streams until something holds, which is asked with the lock held.
 void drive_until(const std::function<bool()> &holds);
 /// Runs some heads of streams, if there are any that can.

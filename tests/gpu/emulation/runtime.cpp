@@ -112,6 +112,11 @@ void push(cudaStream_t stream, task next)
     if ((int)draw(100) < behaviour.eagerness) advance_at_random();
 }
 
+bool has_failed(cudaStream_t stream)
+{
+    return failure[stream->device] != cudaSuccess;
+}
+
 cudaError_t enqueue_work(cudaStream_t stream, std::function<void()> work)
 {
     const int device = stream->device;

@@ -110,7 +110,8 @@ ncclResult_t ncclCommSplit(ncclComm_t communicator, int colour, int key, ncclCom
         std::vector<int> &colours = parent->colours[number];
         if (colours.empty()) colours.assign((size_t)parent->rank_count, -2);
         colours[(size_t)rank] = colour;
-        ncclComm_t made = colour != NCCL_SPLIT_NOCOLOR ? new ncclComm{nullptr, 0, false, {}} : nullptr;
+        ncclComm_t made =
+            colour != NCCL_SPLIT_NOCOLOR ? new ncclComm{nullptr, 0, false, {}} : nullptr;
         *split = made;
         const std::string name = std::to_string((size_t)parent.get()) + " split " +
                                  std::to_string(number) + " colour " + std::to_string(colour);
@@ -225,7 +226,7 @@ static void launch(ncclComm_t communicator, cudaStream_t stream, std::vector<mes
 {
     communicator->jobs.push_back([=] {
         if (!are_connected(*communicator->shared, messages)) return false;
-        gpu::push(stream, [=] { return run(communicator, messages); });
+        gpu::push(stream, [=] { return gpu::has_failed(stream) || run(communicator, messages); });
         return true;
     });
 }
