@@ -37,7 +37,7 @@ typedef struct drawn_plan {
 typedef struct drawn_case {
     exec_mechanism mechanism;
     exec_backend backend;
-    bool is_over_nccl, runs_ahead;
+    bool is_llama, is_over_nccl, runs_ahead;
     const bal_schedule_family *family;
     int rank_count, replica_count, chunk_count, microbatch_count;
     drawn_plan plans[PLANS_MAX]; // in force from iterations 0, 1 and 2 on
@@ -94,6 +94,7 @@ static drawn_case draw_case(uint64_t seed)
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     drawn_case drawn = {.mechanism = (exec_mechanism)pick(&random, EXEC_MECHANISM_COUNT),
                         .backend = EXEC_BACKEND_CUDA_FP32,
+                        .is_llama = pick(&random, 2) == 0,
                         .is_over_nccl = pick(&random, 3) > 0,
                         .runs_ahead = pick(&random, 2) == 0,
                         .rank_count = 2 + pick(&random, RANKS_MAX - 1),
@@ -117,7 +118,7 @@ static drawn_case draw_case(uint64_t seed)
 }
 
 /// Small, and so that mechanisms act at once.
-static exec_model model_of(exec_mechanism mechanism)
+static exec_model model_of(exec_mechanism mechanism, bool is_llama)
 {
     exec_model model = exec_model_default();
     model.block_count = LAYERS - 2;
@@ -127,6 +128,11 @@ static exec_model model_of(exec_mechanism mechanism)
     model.sequence_length = 32;
     model.microbatch_size = 1;
     model.seed = 11;
+    if (is_llama) {
+        model.kv_head_count = 1;
+        model.rotary_base = 10000;
+        model.has_rms_norm = model.is_gated = true;
+    }
     model.mechanism = mechanism;
     model.moe.expert_count = 3;
     model.mod.capacity_ratio = 0.25;
@@ -212,7 +218,8 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
                                                         .placement = placement,
                                                         .machine_rank = plan->machine_rank}};
     }
-    *run = (running){.of = of, .model = model_of(of->mechanism), .memory = arena_create(1 << 14)};
+    *run = (running){
+        .of = of, .model = model_of(of->mechanism, of->is_llama), .memory = arena_create(1 << 14)};
     run->training = (exec_training){.training = &training,
                                     .plan = &start,
                                     .forced = forced,
@@ -235,8 +242,8 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
 /// What one rank for each replica learns in plain C.
 static const learnt *expected_of(const drawn_case *of)
 {
-    static learnt kept[EXEC_MECHANISM_COUNT][3][MICROBATCHES_MAX + 1];
-    learnt *expected = &kept[of->mechanism][of->replica_count][of->microbatch_count];
+    static learnt kept[EXEC_MECHANISM_COUNT][2][3][MICROBATCHES_MAX + 1];
+    learnt *expected = &kept[of->mechanism][of->is_llama][of->replica_count][of->microbatch_count];
     drawn_case plain = *of;
     running run;
     int abandoned = 0;
@@ -317,8 +324,8 @@ int main(int argc, char **argv)
     const int first = argc > 2 ? atoi(argv[2]) : 1;
     int failures = 0;
     error_message err = {.code = STATUS_OK};
-    const exec_model model = model_of(EXEC_DENSE);
-    if (exec_training_text_read("../LICENSE", model.sequence_length, &text, &err) != STATUS_OK) {
+    const exec_model model = model_of(EXEC_DENSE, false);
+    if (exec_training_text_read("../LICENSE", &model, 1, &text, &err) != STATUS_OK) {
         printf("%s\n", err.message);
         return 1;
     }
