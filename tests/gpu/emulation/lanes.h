@@ -3,9 +3,9 @@
 /// about how fast a GPU would be.
 ///
 /// Blocks run one after another, the lanes of each in an order drawn anew. A lane runs until it
-/// waits for others: at a barrier of its block or at an operation of its warp. The operation is done once, by the last lane of the warp to
-/// come. An operation that not all lanes of a warp come to, or that they come to at different
-/// places, ends the program with a message.
+/// waits for others: at a barrier of its block or at an operation of its warp. The operation is
+/// done once, by the last lane of the warp to come. An operation that not all lanes of a warp come
+/// to, or that they come to at different places, ends the program with a message.
 #pragma once
 
 #include <stdbool.h>
