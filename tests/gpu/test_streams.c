@@ -131,7 +131,8 @@ static exec_model model_of(exec_mechanism mechanism, bool is_llama)
     if (is_llama) {
         model.kv_head_count = 1;
         model.rotary_base = 10000;
-        model.has_rms_norm = model.is_gated = model.recomputes = true;
+        model.has_rms_norm = model.is_gated = true;
+        model.recomputes = mechanism != EXEC_EARLY_EXIT;
     }
     model.mechanism = mechanism;
     model.moe.expert_count = 3;
