@@ -125,7 +125,9 @@ bool exec_cuda_is_handover(const void *bytes, int64_t byte_count)
 void exec_cuda_handovers_reset(exec_cuda_handovers *handovers)
 {
     for (int index = 0; index < handovers->gift_count; index++) {
-        destroy_gift(handovers->gifts[index]);
+        const int state =
+            atomic_load_explicit(&handovers->gifts[index]->state, memory_order_acquire);
+        if (state != GIFT_OFFERED) destroy_gift(handovers->gifts[index]);
     }
     free(handovers->gifts);
     *handovers = (exec_cuda_handovers){0};

@@ -31,5 +31,6 @@ status exec_cuda_take_end(void *stream, const exec_handover *described, error_me
 /// Whether bytes begin with a handover.
 bool exec_cuda_is_handover(const void *bytes, int64_t byte_count);
 
-/// Frees the buffers. Every offer must have been taken, or never will be; the device is idle.
+/// Frees the buffers, but for those that are offered: where this rank has failed, another may be
+/// about to take them.
 void exec_cuda_handovers_reset(exec_cuda_handovers *handovers);
