@@ -15,26 +15,29 @@ static const double related_share = 0.6;
 /// around the layers in Megatron-LM are its.
 static const double embedding_share = 0.25;
 
+/// Of speed: what the cost model says of an A100, with and without recomputation, and as far to
+/// both sides. The bytes of scores, activations and logits are those that are kept; kernels read
+/// and write them several times.
 const ana_term_info ana_terms[ANA_TERM_COUNT] = {
     [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0.1, 5,
                         ANA_TERM_OF_LAUNCHES},
-    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 3, 10,
+    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 2.5, 10,
                            ANA_TERM_OF_SPEED},
-    [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 3, 30, ANA_TERM_OF_SPEED},
-    [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0.1, 4,
+    [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 3, 12, ANA_TERM_OF_SPEED},
+    [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0.5, 8,
                          ANA_TERM_OF_SPEED},
-    [ANA_TERM_ACTIVATIONS] = {"activations", "ms per GB", ANA_PART_LAYERS, 0.5, 8,
+    [ANA_TERM_ACTIVATIONS] = {"activations", "ms per GB", ANA_PART_LAYERS, 0.7, 4,
                               ANA_TERM_OF_SPEED},
-    [ANA_TERM_TENSOR_MESSAGES] = {"tensor messages", "ms per all-reduce", ANA_PART_LAYERS, 0.005,
-                                  0.2, ANA_TERM_OF_LAUNCHES},
+    [ANA_TERM_TENSOR_MESSAGES] = {"tensor messages", "ms per ring step", ANA_PART_LAYERS, 0.003,
+                                  0.05, ANA_TERM_OF_LAUNCHES},
     [ANA_TERM_TENSOR_BYTES] = {"tensor bytes", "ms per GB", ANA_PART_LAYERS, 1.5, 50,
                                ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_TENSOR_NODES] = {"tensor bytes between nodes", "ms per GB", ANA_PART_LAYERS, 10, 400,
                                ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_MICROBATCH] = {"microbatch", "ms per microbatch", ANA_PART_HEAD, 0.1, 5,
                              ANA_TERM_OF_LAUNCHES},
-    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 3, 15, ANA_TERM_OF_SPEED},
-    [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 0.5, 20, ANA_TERM_OF_SPEED},
+    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 2, 10, ANA_TERM_OF_SPEED},
+    [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 1, 12, ANA_TERM_OF_SPEED},
     [ANA_TERM_ITERATION] = {"iteration", "ms", ANA_PART_UPDATE, 0.3, 50, ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_UPDATE] = {"update", "ms per 1e9 parameters", ANA_PART_UPDATE, 5, 100,
                          ANA_TERM_OF_ITS_OWN},
@@ -88,7 +91,8 @@ static void layer_quantities(const ana_run_shape *shape, int gpus_per_node, doub
         passes * 5e-9 * tokens * sequence * (double)shape->head_count / tensor;
     quantities[ANA_TERM_ACTIVATIONS] = passes * 1e-9 * tokens * hidden * (10 + 24 / tensor);
     if (shape->tensor_degree == 1) return;
-    quantities[ANA_TERM_TENSOR_MESSAGES] = passes * 4;
+    quantities[ANA_TERM_TENSOR_MESSAGES] =
+        passes * 4 * 2 * (tensor - 1); // rings of 2 (t - 1) steps
     const double bytes = passes * 8e-9 * (tensor - 1) / tensor * 2 * tokens * hidden;
     quantities[ANA_TERM_TENSOR_BYTES] = bytes;
     if (leaves) quantities[ANA_TERM_TENSOR_NODES] = bytes / gpus_per_node;

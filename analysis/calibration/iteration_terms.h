@@ -12,7 +12,7 @@ typedef enum ana_term {
     ANA_TERM_ATTENTION,       ///< TFLOP of queries times keys, and of scores times values
     ANA_TERM_SCORES,          ///< GB of attention scores read and written
     ANA_TERM_ACTIVATIONS,     ///< GB of activations read and written
-    ANA_TERM_TENSOR_MESSAGES, ///< all-reduces between tensor-parallel ranks
+    ANA_TERM_TENSOR_MESSAGES, ///< ring steps of all-reduces between tensor-parallel ranks
     ANA_TERM_TENSOR_BYTES,    ///< GB over their links inside a node
     ANA_TERM_TENSOR_NODES,    ///< GB over each link between nodes
     ANA_TERM_MICROBATCH,      ///< microbatches: launches of embedding, head and loss
