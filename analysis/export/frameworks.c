@@ -76,6 +76,21 @@ static bool has_own_ranks(const bal_plan *plan)
     return false;
 }
 
+/// Whether the framework, which runs one schedule alone, would run another order than the plan's.
+///
+/// @param runs the framework's schedule
+static status check_order(const bal_plan *plan, const char *framework, const char *runs,
+                          const ana_export_how *how, error_message *err)
+{
+    const bool is_its_own = plan->order == NULL && strcmp(plan->schedule, runs) == 0;
+    if (is_its_own || how->is_split_only) return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "%s%s: %s runs %s alone; plan for that (--schedule %s), or give --split-only "
+                     "for the layers of the stages alone",
+                     plan->order != NULL ? "an order of its own, schedule " : "schedule ",
+                     plan->schedule, framework, runs, runs);
+}
+
 /// Comment lines that say what the plan is, and what of it the file cannot say.
 ///
 /// @param runs the schedule that the framework runs with this file; NULL: the plan's own
@@ -122,8 +137,9 @@ static bool is_flat_between(const exported_stage *stages, int stage_count)
     return true;
 }
 
-static void write_megatron(const bal_plan *plan, const exported_stage *stages, int block_count,
-                           const char *layout, text_buffer *out)
+static status write_megatron(const bal_plan *plan, const exported_stage *stages, int block_count,
+                             const char *layout, const ana_launch *launch, text_buffer *out,
+                             error_message *err)
 {
     const int stage_count = plan->rank_count * plan->chunk_count;
     text_append(out, "# Options of Megatron-LM, for bash: \"${PIPELINE_ARGS[@]}\" after the "
@@ -134,14 +150,18 @@ static void write_megatron(const bal_plan *plan, const exported_stage *stages, i
                 "PIPELINE_ARGS=(\n"
                 "    --num-layers %d\n"
                 "    --pipeline-model-parallel-size %d\n"
-                "    --pipeline-model-parallel-layout '%s'\n"
-                ")\n",
+                "    --pipeline-model-parallel-layout '%s'\n",
                 plan->microbatch_count, block_count, plan->rank_count, layout);
-    if (plan->chunk_count > 1 || stage_count == 1 || !is_flat_between(stages, stage_count)) return;
+    if (launch != NULL) TRY(ana_launch_megatron(launch, out, err));
+    text_append(out, ")\n");
+    if (plan->chunk_count > 1 || stage_count == 1 || !is_flat_between(stages, stage_count)) {
+        return STATUS_OK;
+    }
     text_format(out,
                 "# Before core 0.13, in place of the layout: "
                 "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
                 stages[0].block_count, stages[stage_count - 1].block_count);
+    return STATUS_OK;
 }
 
 static void write_megatron_json(const bal_plan *plan, int block_count, const char *layout,
@@ -162,27 +182,60 @@ static void write_megatron_json(const bal_plan *plan, int block_count, const cha
     text_append(out, "\n");
 }
 
-status ana_export_megatron(const bal_plan *plan, bool as_json, arena *memory, text_buffer *out,
-                           error_message *err)
+/// What both forms of Megatron's options need.
+///
+/// @param layout text of the caller, appended to
+static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *memory,
+                      exported_stage **stages, int *block_count, text_buffer *layout,
+                      error_message *err)
 {
-    exported_stage *stages = NULL;
-    int block_count = 0;
-    text_buffer layout = {0};
     if (plan->chunk_count > 1 && plan->placement != BAL_PLACEMENT_LOOP) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "placement %s: a layout of Megatron places chunks interleaved only: stage "
                          "i on rank i mod %d",
                          bal_placement_name(plan->placement), plan->rank_count);
     }
-    TRY(find_stages(plan, memory, &stages, &block_count, err));
-    append_layout(stages, plan->rank_count * plan->chunk_count, &layout);
-    if (as_json) {
+    TRY(check_order(plan, "Megatron", plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", how,
+                    err));
+    TRY(find_stages(plan, memory, stages, block_count, err));
+    append_layout(*stages, plan->rank_count * plan->chunk_count, layout);
+    return STATUS_OK;
+}
+
+status ana_export_megatron(const bal_plan *plan, const ana_export_how *how, arena *memory,
+                           text_buffer *out, error_message *err)
+{
+    exported_stage *stages = NULL;
+    int block_count = 0;
+    text_buffer layout = {0};
+    status result = lay_out(plan, how, memory, &stages, &block_count, &layout, err);
+    if (result == STATUS_OK && how->as_json) {
         write_megatron_json(plan, block_count, layout.bytes, out);
-    } else {
-        write_megatron(plan, stages, block_count, layout.bytes, out);
+    } else if (result == STATUS_OK) {
+        result = write_megatron(plan, stages, block_count, layout.bytes, how->launch, out, err);
     }
     text_free(&layout);
-    return STATUS_OK;
+    return result;
+}
+
+status ana_export_bridge(const bal_plan *plan, const ana_export_how *how, arena *memory,
+                         text_buffer *out, error_message *err)
+{
+    exported_stage *stages = NULL;
+    int block_count = 0;
+    text_buffer layout = {0};
+    status result = lay_out(plan, how, memory, &stages, &block_count, &layout, err);
+    if (result == STATUS_OK) {
+        text_format(out, "model.num_layers=%d\nmodel.pipeline_model_parallel_size=%d\n",
+                    block_count, plan->rank_count);
+        if (plan->chunk_count > 1) {
+            text_format(out, "model.virtual_pipeline_model_parallel_size=%d\n", plan->chunk_count);
+        }
+        text_format(out, "model.pipeline_model_parallel_layout=\"%s\"\n", layout.bytes);
+        if (how->launch != NULL) result = ana_launch_bridge(how->launch, out, err);
+    }
+    text_free(&layout);
+    return result;
 }
 
 static const char deepspeed_class[] =
@@ -225,7 +278,7 @@ static void write_deepspeed_json(const int *parts, int stage_count, text_buffer 
     text_append(out, "\n");
 }
 
-status ana_export_deepspeed(const bal_plan *plan, int before, int after, bool as_json,
+status ana_export_deepspeed(const bal_plan *plan, int before, int after, const ana_export_how *how,
                             arena *memory, text_buffer *out, error_message *err)
 {
     const int stage_count = plan->rank_count;
@@ -233,6 +286,7 @@ status ana_export_deepspeed(const bal_plan *plan, int before, int after, bool as
         return error_set(err, STATUS_UNSUPPORTED, "chunks %d: DeepSpeed has one stage per rank",
                          plan->chunk_count);
     }
+    TRY(check_order(plan, "DeepSpeed", "1f1b", how, err));
     const int64_t total = (int64_t)before + plan->first_layer[stage_count] + after;
     if (total > INT_MAX) {
         return error_set(err, STATUS_INVALID, "%" PRId64 " LayerSpecs exceed %d", total, INT_MAX);
@@ -248,12 +302,14 @@ status ana_export_deepspeed(const bal_plan *plan, int before, int after, bool as
                          "stage %d owns no layer: DeepSpeed trains no stage without parameters",
                          stage);
     }
-    if (as_json) {
+    if (how->as_json) {
         write_deepspeed_json(parts, stage_count, out);
-    } else {
-        write_deepspeed(plan, parts, out);
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    write_deepspeed(plan, parts, out);
+    return how->launch == NULL
+               ? STATUS_OK
+               : ana_launch_deepspeed(how->launch, plan->microbatch_count, out, err);
 }
 
 enum { MODULE_BYTES = 256 };
@@ -317,8 +373,9 @@ static const char *torchtitan_schedule(const bal_plan *plan)
     return plan->placement == BAL_PLACEMENT_V ? "ZBVZeroBubble" : "Interleaved1F1B";
 }
 
-static void write_torchtitan(const bal_plan *plan, const exported_stage *stages,
-                             const ana_torchtitan_names *names, text_buffer *out)
+static status write_torchtitan(const bal_plan *plan, const exported_stage *stages,
+                               const ana_torchtitan_names *names, const ana_launch *launch,
+                               text_buffer *out, error_message *err)
 {
     char scratch[MODULE_BYTES];
     text_append(out, "# Settings of torchtitan's ParallelismConfig.\n");
@@ -330,10 +387,11 @@ static void write_torchtitan(const bal_plan *plan, const exported_stage *stages,
                 "parallelism = dict(\n"
                 "    pipeline_parallel_degree=%d,\n"
                 "    pipeline_parallel_schedule=\"%s\",\n"
-                "    pipeline_parallel_schedule_csv=\"%s\",\n"
-                "    module_fqns_per_model_part=[\n",
+                "    pipeline_parallel_schedule_csv=\"%s\",\n",
                 plan->microbatch_count, plan->rank_count, torchtitan_schedule(plan),
                 names->schedule_csv);
+    if (launch != NULL) TRY(ana_launch_torchtitan(launch, out, err));
+    text_append(out, "    module_fqns_per_model_part=[\n");
     for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
         text_append(out, "        [");
         const char *module = NULL;
@@ -344,6 +402,7 @@ static void write_torchtitan(const bal_plan *plan, const exported_stage *stages,
         text_append(out, "],\n");
     }
     text_append(out, "    ],\n)\n");
+    return STATUS_OK;
 }
 
 static void write_torchtitan_json(const bal_plan *plan, const exported_stage *stages,
@@ -370,8 +429,9 @@ static void write_torchtitan_json(const bal_plan *plan, const exported_stage *st
     text_append(out, "\n");
 }
 
-status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names, bool as_json,
-                             arena *memory, text_buffer *out, error_message *err)
+status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names,
+                             const ana_export_how *how, arena *memory, text_buffer *out,
+                             error_message *err)
 {
     char scratch[MODULE_BYTES];
     exported_stage *stages = NULL;
@@ -390,15 +450,19 @@ status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *n
                          "parameters",
                          stage);
     }
-    if (as_json) {
-        write_torchtitan_json(plan, stages, names, out);
-    } else {
-        write_torchtitan(plan, stages, names, out);
-    }
+    if (!how->as_json) return write_torchtitan(plan, stages, names, how->launch, out, err);
+    write_torchtitan_json(plan, stages, names, out);
     return STATUS_OK;
 }
 
-static void write_op(const bal_schedule *schedule, int rank, bal_op op, text_buffer *out)
+/// Whether PyTorch does the whole backward of this op's stage at once.
+static bool is_first_stage(const bal_schedule *schedule, int rank, bal_op op)
+{
+    return bal_schedule_stage(schedule, rank, op.chunk) == 0;
+}
+
+static void write_op(const bal_schedule *schedule, int rank, bal_op op, bool is_exact,
+                     text_buffer *out)
 {
     static const char *const letters[OP_KIND_COUNT] = {
         [OP_FORWARD] = "F",
@@ -406,27 +470,36 @@ static void write_op(const bal_schedule *schedule, int rank, bal_op op, text_buf
         [OP_BACKWARD_WEIGHT] = "W",
         [OP_BACKWARD] = "B",
     };
+    if (!is_exact && op.kind == OP_BACKWARD_INPUT && is_first_stage(schedule, rank, op)) {
+        op.kind = OP_BACKWARD;
+    }
     text_format(out, "%d%s%d", bal_schedule_stage(schedule, rank, op.chunk), letters[op.kind],
                 (int)op.microbatch);
 }
 
-static void write_rank(const bal_schedule *schedule, int rank, text_buffer *out)
+static void write_rank(const bal_schedule *schedule, int rank, bool is_exact, text_buffer *out)
 {
     const int end = schedule->first_op[rank + 1];
+    const char *comma = "";
     for (int op = schedule->first_op[rank]; op < end; op++) {
-        const bool is_pair = schedule->ops[op].overlaps_next != 0;
-        if (op > schedule->first_op[rank]) text_append(out, ",");
+        const bal_op next = schedule->ops[op];
+        const bool is_pair = next.overlaps_next != 0;
+        const bool is_weight = next.kind == OP_BACKWARD_WEIGHT;
+        if (!is_exact && is_weight && is_first_stage(schedule, rank, next)) continue;
+        text_append(out, comma);
+        comma = ",";
         if (is_pair) text_append(out, "(");
-        write_op(schedule, rank, schedule->ops[op], out);
+        write_op(schedule, rank, next, is_exact, out);
         if (!is_pair) continue;
         text_append(out, ";");
-        write_op(schedule, rank, schedule->ops[++op], out);
+        write_op(schedule, rank, schedule->ops[++op], is_exact, out);
         text_append(out, ")OVERLAP_F_B");
     }
     text_append(out, "\n");
 }
 
-status ana_export_pytorch(const bal_schedule *schedule, text_buffer *out, error_message *err)
+status ana_export_pytorch(const bal_schedule *schedule, bool is_exact, text_buffer *out,
+                          error_message *err)
 {
     if (schedule->placement != BAL_PLACEMENT_LOOP && schedule->placement != BAL_PLACEMENT_V) {
         return error_set(err, STATUS_UNSUPPORTED,
@@ -434,7 +507,7 @@ status ana_export_pytorch(const bal_schedule *schedule, text_buffer *out, error_
                          schedule->name);
     }
     for (int rank = 0; rank < schedule->rank_count; rank++) {
-        write_rank(schedule, rank, out);
+        write_rank(schedule, rank, is_exact, out);
     }
     return STATUS_OK;
 }

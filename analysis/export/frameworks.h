@@ -4,6 +4,7 @@
 /// Every writer appends a file, or with as_json an object. On failure out is untouched.
 #pragma once
 
+#include "analysis/export/launch.h"
 #include "balance/plan.h"
 #include "balance/schedule/schedule.h"
 #include "base/arena.h"
@@ -12,28 +13,41 @@
 
 #include <stdbool.h>
 
+typedef struct ana_export_how {
+    bool as_json;
+    bool is_split_only;       // frameworks that choose the order: whatever the plan's is
+    const ana_launch *launch; // of a point of a study; NULL: not known
+} ana_export_how;
+
 /// The options of Megatron-LM, as an array of bash: PIPELINE_ARGS=(...).
 ///
 /// A layout has a part per stage, separated by '|', in model order: E for the embedding, t*<n> for
 /// n transformer layers, L for the loss; a stage may be empty. Stage i is virtual rank i / PP of
 /// pipeline rank i mod PP: Megatron places chunks interleaved and in no other way. It runs 1F1B, or
-/// interleaved 1F1B with chunks, whatever the plan's schedule. Where the stages between the first
+/// interleaved 1F1B with chunks, and takes no order. Where the stages between the first
 /// and the last are equal, the options of releases before core 0.13 stand in a comment.
 /// Source: megatron/core/transformer/pipeline_parallel_layer_layout.py (since core 0.13).
 ///
-/// @return STATUS_UNSUPPORTED: another placement, or the embedding or the head on a stage of the
-///         middle; STATUS_INVALID: no block
-status ana_export_megatron(const bal_plan *plan, bool as_json, arena *memory, text_buffer *out,
-                           error_message *err);
+/// @param how .is_split_only: of a plan of another schedule, or with an order, writes the split
+/// @return STATUS_UNSUPPORTED: another placement, another schedule or order, or the embedding or
+/// the
+///         head on a stage of the middle; STATUS_INVALID: no block
+status ana_export_megatron(const bal_plan *plan, const ana_export_how *how, arena *memory,
+                           text_buffer *out, error_message *err);
+
+/// The same as overrides of a recipe of Megatron-Bridge: a line each.
+status ana_export_bridge(const bal_plan *plan, const ana_export_how *how, arena *memory,
+                         text_buffer *out, error_message *err);
 
 /// A subclass of DeepSpeed's PipelineModule, in Python: there is no option for given bounds. parts
 /// counts LayerSpecs, whatever they are, and has an entry per stage and one more.
 /// Source: deepspeed/runtime/pipe/module.py, PipelineModule._partition_layers.
 ///
 /// @param before LayerSpecs in front of those that are the plan's layers, and after them
-/// @return STATUS_UNSUPPORTED: several chunks per rank; a stage without any LayerSpec, which
+/// @return STATUS_UNSUPPORTED: several chunks per rank; a schedule that is not 1f1b; a stage
+/// without any LayerSpec, which
 ///         DeepSpeed's engine cannot train. STATUS_INVALID: more than INT_MAX LayerSpecs
-status ana_export_deepspeed(const bal_plan *plan, int before, int after, bool as_json,
+status ana_export_deepspeed(const bal_plan *plan, int before, int after, const ana_export_how *how,
                             arena *memory, text_buffer *out, error_message *err);
 
 /// What the modules of the model are called, and where the schedule is.
@@ -54,8 +68,9 @@ typedef struct ana_torchtitan_names {
 /// @return STATUS_INVALID: block has not exactly one "{}", or a name holds a quote, a backslash or
 ///         a control character. STATUS_UNSUPPORTED: a placement with two copies of a stage; a stage
 ///         without any module
-status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names, bool as_json,
-                             arena *memory, text_buffer *out, error_message *err);
+status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names,
+                             const ana_export_how *how, arena *memory, text_buffer *out,
+                             error_message *err);
 
 /// The order of a schedule as the CSV that _PipelineScheduleRuntime loads ("compute_only"): a row
 /// per rank, a cell per op: the stage in model order, then F, I (the gradient of the input, B
@@ -63,6 +78,12 @@ status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *n
 /// "(0F7;7B3)OVERLAP_F_B". These are the letters of torch since 2.6.
 /// Source: torch/distributed/pipelining/schedules.py, _Action and _load_csv.
 ///
+/// PyTorch skips I on the first stage, which has nobody to send a gradient to, and does the whole
+/// backward in W. So there B is written in place of I, and no W; that takes less time, and the
+/// order that is read back is the one that PyTorch plays.
+///
 /// @param schedule one that bal_schedule_check accepts
+/// @param is_exact writes I and W of the first stage, too
 /// @return STATUS_UNSUPPORTED for a placement with two copies of a stage
-status ana_export_pytorch(const bal_schedule *schedule, text_buffer *out, error_message *err);
+status ana_export_pytorch(const bal_schedule *schedule, bool is_exact, text_buffer *out,
+                          error_message *err);

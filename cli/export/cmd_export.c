@@ -1,6 +1,7 @@
 /// `dynmo export`: plans, orders of ops, timelines and recorded runs for other programs.
 #include "cli/commands.h"
 #include "cli/export/exported_order.h"
+#include "cli/export/exported_plan.h"
 #include "cli/export/recorded_plans.h"
 
 #include "analysis/export/frameworks.h"
@@ -11,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SPECS_MAX = 1 << 20, EMBEDDINGS_MAX = 16, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 8 };
+enum { SPECS_MAX = 1 << 20, EMBEDDINGS_MAX = 16, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 12 };
 
 /// Appends what the file of the format holds.
 typedef status (*exporter)(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -22,14 +23,14 @@ static const char *path_of(const cli_arguments *arguments)
     return cli_operand(arguments, 1);
 }
 
-static status read_plan(const cli_arguments *arguments, arena *memory, bal_plan *plan,
-                        error_message *err)
+static status read_plan(const cli_arguments *arguments, arena *memory, cli_exported_plan *exported,
+                        ana_export_how *how, error_message *err)
 {
-    json_document *document = NULL;
-    TRY(json_open(path_of(arguments), &document, err));
-    const status result = bal_plan_read(json_root(document), memory, plan, err);
-    json_close(document);
-    return result;
+    TRY(cli_exported_plan_read(arguments, path_of(arguments), false, memory, exported, err));
+    *how = (ana_export_how){.as_json = cli_has(arguments, "--json"),
+                            .is_split_only = cli_has(arguments, "--split-only"),
+                            .launch = exported->launch.is_known ? &exported->launch : NULL};
+    return STATUS_OK;
 }
 
 /// What is refused in a plan is refused with its path in front.
@@ -42,18 +43,26 @@ static status export_pytorch(const cli_arguments *arguments, arena *memory, text
                              error_message *err)
 {
     bal_schedule schedule;
-    TRY(cli_exported_order_read(path_of(arguments), cli_value(arguments, "--costs"), memory,
-                                &schedule, err));
-    return ana_export_pytorch(&schedule, out, err);
+    TRY(cli_exported_order_read(arguments, path_of(arguments), memory, &schedule, err));
+    return ana_export_pytorch(&schedule, cli_has(arguments, "--exact"), out, err);
 }
 
 static status export_megatron(const cli_arguments *arguments, arena *memory, text_buffer *out,
                               error_message *err)
 {
-    bal_plan plan;
-    TRY(read_plan(arguments, memory, &plan, err));
-    const bool as_json = cli_has(arguments, "--json");
-    return in_plan(arguments, ana_export_megatron(&plan, as_json, memory, out, err), err);
+    cli_exported_plan exported;
+    ana_export_how how;
+    TRY(read_plan(arguments, memory, &exported, &how, err));
+    return in_plan(arguments, ana_export_megatron(&exported.plan, &how, memory, out, err), err);
+}
+
+static status export_bridge(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                            error_message *err)
+{
+    cli_exported_plan exported;
+    ana_export_how how;
+    TRY(read_plan(arguments, memory, &exported, &how, err));
+    return in_plan(arguments, ana_export_bridge(&exported.plan, &how, memory, out, err), err);
 }
 
 static status export_deepspeed(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -61,12 +70,13 @@ static status export_deepspeed(const cli_arguments *arguments, arena *memory, te
 {
     int before = 0;
     int after = 0;
-    bal_plan plan;
+    cli_exported_plan exported;
+    ana_export_how how;
     TRY(cli_int(arguments, "--specs-before", 0, SPECS_MAX, 0, &before, err));
     TRY(cli_int(arguments, "--specs-behind", 0, SPECS_MAX, 0, &after, err));
-    TRY(read_plan(arguments, memory, &plan, err));
-    const bool as_json = cli_has(arguments, "--json");
-    return in_plan(arguments, ana_export_deepspeed(&plan, before, after, as_json, memory, out, err),
+    TRY(read_plan(arguments, memory, &exported, &how, err));
+    return in_plan(arguments,
+                   ana_export_deepspeed(&exported.plan, before, after, &how, memory, out, err),
                    err);
 }
 
@@ -80,7 +90,8 @@ static status export_torchtitan(const cli_arguments *arguments, arena *memory, t
 {
     const char *embeddings[EMBEDDINGS_MAX];
     const char *name = NULL;
-    bal_plan plan;
+    cli_exported_plan exported;
+    ana_export_how how;
     ana_torchtitan_names names = {
         .embeddings = embeddings,
         .block = value_or(arguments, "--fqn-block", "layers.{}"),
@@ -95,9 +106,9 @@ static status export_torchtitan(const cli_arguments *arguments, arena *memory, t
         embeddings[names.embedding_count++] = name;
     }
     if (names.embedding_count == 0) embeddings[names.embedding_count++] = "tok_embeddings";
-    TRY(read_plan(arguments, memory, &plan, err));
-    const bool as_json = cli_has(arguments, "--json");
-    return in_plan(arguments, ana_export_torchtitan(&plan, &names, as_json, memory, out, err), err);
+    TRY(read_plan(arguments, memory, &exported, &how, err));
+    return in_plan(arguments, ana_export_torchtitan(&exported.plan, &names, &how, memory, out, err),
+                   err);
 }
 
 /// The rows that the options name; else before and after.
@@ -170,18 +181,25 @@ static status export_slurm_shrink(const cli_arguments *arguments, arena *memory,
     return result;
 }
 
+/// Of a plan that is in a run store or a study.
+#define PLAN_OPTIONS "--run", "--row", "--iteration", "--point"
+
 static const struct {
     const char *name;
     exporter write;
     const char *options[FORMAT_OPTIONS_MAX]; // that it takes besides --output
 } formats[] = {
     {"perfetto", export_perfetto, {"--run", "--row", "--iteration"}},
-    {"pytorch", export_pytorch, {"--costs"}},
-    {"megatron", export_megatron, {"--json"}},
-    {"deepspeed", export_deepspeed, {"--specs-before", "--specs-behind", "--json"}},
+    {"pytorch", export_pytorch, {"--costs", "--exact", PLAN_OPTIONS}},
+    {"megatron", export_megatron, {"--json", "--split-only", PLAN_OPTIONS}},
+    {"megatron-bridge", export_bridge, {"--split-only", PLAN_OPTIONS}},
+    {"deepspeed",
+     export_deepspeed,
+     {"--specs-before", "--specs-behind", "--json", "--split-only", PLAN_OPTIONS}},
     {"torchtitan",
      export_torchtitan,
-     {"--csv", "--fqn-embedding", "--fqn-block", "--fqn-norm", "--fqn-head", "--json"}},
+     {"--csv", "--fqn-embedding", "--fqn-block", "--fqn-norm", "--fqn-head", "--json",
+      PLAN_OPTIONS}},
     {"slurm-shrink", export_slurm_shrink, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
 };
 enum { FORMAT_COUNT = (int)(sizeof formats / sizeof formats[0]) };
@@ -235,14 +253,19 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_export = {
     .name = "export",
-    .synopsis = "FORMAT PLAN.json|ORDER|RUN.db [OPTION]... [-o FILE]",
+    .synopsis = "FORMAT PLAN.json|STUDY.json|RUN.db|ORDER [OPTION]... [-o FILE]",
     .summary = "writes plans, schedules and recorded runs for other programs",
     .description =
         "megatron: --num-layers, --pipeline-model-parallel-size and "
         "--pipeline-model-parallel-layout (Megatron core since 0.13) of a plan, as an array of "
         "bash: E is the embedding, t*<n> are n transformer layers, L is the loss, | stands between "
-        "stages, which are in model order. Megatron runs 1f1b, with chunks interleaved-1f1b, "
-        "whatever the plan's schedule, and places chunks interleaved: placement v is refused."
+        "stages, which are in model order. Megatron runs 1f1b, with chunks interleaved-1f1b, and "
+        "places chunks interleaved: another schedule, an order and placement v are refused, the "
+        "first two but for --split-only. megatron-bridge: the same as overrides of a recipe."
+        "\n\n"
+        "These, deepspeed, torchtitan and pytorch take a plan, a row of a recorded run with the "
+        "plan that it ended with, or a point of a study: what its balancer decides, and with it "
+        "degrees, batch, precision and recomputation."
         "\n\n"
         "deepspeed: a subclass of deepspeed.pipe.PipelineModule with the plan's stages, to be "
         "imported in its place. DeepSpeed counts every LayerSpec, also those that are no layer of "
@@ -277,6 +300,15 @@ const cli_command cli_command_export = {
         {
             {.name = "--json",
              .help = "megatron, deepspeed, torchtitan: writes the settings as an object instead."},
+            {.name = "--split-only",
+             .help = "megatron, megatron-bridge, deepspeed: the layers of the stages of a plan "
+                     "whose schedule or order the framework does not run."},
+            {.name = "--point",
+             .argument = "N",
+             .help = "Of a study: the point, as `dynmo study` numbers it. Default: the only one."},
+            {.name = "--exact",
+             .help = "pytorch: writes I and W of the first stage as they are. PyTorch skips I "
+                     "there and does the whole backward in W; by default B stands in I's place."},
             {.name = "--costs",
              .argument = "FILE",
              .help = "pytorch: costs as of `dynmo schedule`, for a plan with a searched schedule "
@@ -310,17 +342,17 @@ const cli_command cli_command_export = {
                      "output until April 2026."},
             {.name = "--run",
              .argument = "NAME",
-             .help = "perfetto, slurm-shrink: the run by its name or number. Default: the newest "
-                     "complete one."},
+             .help = "Of a run store: the run by its name or number. Default: the newest complete "
+                     "one."},
             {.name = "--row",
              .argument = "LABEL",
-             .help = "A row of the comparison. perfetto: may be given several times; default: "
-                     "'even' and the fastest. slurm-shrink: default: the only one that releases "
-                     "ranks.",
+             .help = "A row of the comparison. Default: the only one. perfetto: may be given "
+                     "several times; default: 'even' and the fastest. slurm-shrink: default: the "
+                     "only one that releases ranks.",
              .may_repeat = true},
             {.name = "--iteration",
              .argument = "N",
-             .help = "perfetto: the iteration. Default: the last recorded."},
+             .help = "Of a run store: the iteration. Default: the last."},
             {.name = "--gpus-per-node",
              .argument = "N",
              .help = "slurm-shrink: GPUs of a node. Default: as the run was simulated."},

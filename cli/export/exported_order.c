@@ -1,5 +1,7 @@
 #include "cli/export/exported_order.h"
 
+#include "cli/export/exported_plan.h"
+
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/schedule/schedule_costs.h"
@@ -7,8 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { ORDER_BYTES_MAX = 256 << 20 };
 
 /// Reads the costs that a searched schedule of the plan is searched on.
 static status read_costs(const bal_plan *plan, const char *path, arena *memory,
@@ -50,56 +50,21 @@ static status order_of_plan(const bal_plan *plan, const char *costs_path, arena 
     return bal_schedule_build(&request, memory, schedule, err);
 }
 
-/// Whether a document is a plan; an order has no schema.
-static bool is_plan(json_value root)
-{
-    return json_is_object(root) && !json_is_missing(json_member(root, "schema"));
-}
-
-/// Reads a plan, if that is what the bytes are.
-///
-/// @param found out
-static status parse_plan(const char *path, const char *bytes, size_t length, arena *memory,
-                         bal_plan *plan, bool *found, error_message *err)
-{
-    json_document *document = NULL;
-    *found = false;
-    if (!cli_schedule_order_is_json(bytes, length)) return STATUS_OK;
-    TRY(json_open_bytes(path, bytes, length, &document, err));
-    const json_value root = json_root(document);
-    *found = is_plan(root);
-    const status result = *found ? bal_plan_read(root, memory, plan, err) : STATUS_OK;
-    json_close(document);
-    return result;
-}
-
-static status parse_order(const char *path, const char *bytes, size_t length,
-                          const char *costs_path, arena *memory, bal_schedule *schedule,
-                          error_message *err)
-{
-    bal_plan plan;
-    bool has_plan = false;
-    TRY(parse_plan(path, bytes, length, memory, &plan, &has_plan, err));
-    if (!has_plan && costs_path != NULL) {
-        return error_set(err, STATUS_INVALID, "--costs: %s is an order", path);
-    }
-    status result = STATUS_OK;
-    if (has_plan) {
-        result = order_of_plan(&plan, costs_path, memory, schedule, err);
-    } else {
-        TRY(cli_schedule_order_parse(path, bytes, length, memory, schedule, err));
-        result = bal_schedule_check(schedule, NULL, err);
-    }
-    return result == STATUS_OK ? STATUS_OK : error_prefix(err, result, "%s", path);
-}
-
-status cli_exported_order_read(const char *path, const char *costs_path, arena *memory,
+status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
                                bal_schedule *schedule, error_message *err)
 {
-    char *bytes = NULL;
-    size_t length = 0;
-    TRY(file_read(path, ORDER_BYTES_MAX, &bytes, &length, err));
-    const status result = parse_order(path, bytes, length, costs_path, memory, schedule, err);
-    free(bytes);
-    return result;
+    const char *costs_path = cli_value(arguments, "--costs");
+    cli_exported_plan exported;
+    status result = STATUS_OK;
+    TRY(cli_exported_plan_read(arguments, path, true, memory, &exported, err));
+    if (exported.is_order && costs_path != NULL) {
+        return error_set(err, STATUS_INVALID, "--costs: %s is an order", path);
+    }
+    if (exported.is_order) {
+        *schedule = exported.order;
+        result = bal_schedule_check(schedule, NULL, err);
+    } else {
+        result = order_of_plan(&exported.plan, costs_path, memory, schedule, err);
+    }
+    return result == STATUS_OK ? STATUS_OK : error_prefix(err, result, "%s", path);
 }

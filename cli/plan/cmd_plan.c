@@ -9,9 +9,11 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/option_values.h"
 #include "cli/plan/plan_joint.h"
 #include "cli/plan/plan_loads.h"
 #include "sim/pipeline.h"
+#include "traces/store/writer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +25,8 @@ enum { ARENA_BLOCK_BYTES = 1 << 20, PPB = 1000000000 };
 typedef struct plan_run {
     const bal_balancer *balancer;
     const char *schedule; // NULL if not given
+    const char *trace;    // NULL: the loads are of a file
+    int sample_count;     // of the trace
     cli_plan_loads loads;
     bool is_joint;   // --schedule any
     int chunk_count; // 0 if not given
@@ -87,10 +91,32 @@ static status find_shape(const cli_arguments *arguments, plan_run *run, cli_plan
     return STATUS_OK;
 }
 
+static status read_loads(const cli_arguments *arguments, cli_plan_shape shape, arena *memory,
+                         plan_run *run, error_message *err)
+{
+    int first = 0;
+    int last = TRACE_ITERATIONS_MAX;
+    const char *range = cli_value(arguments, "--iterations");
+    run->trace = cli_value(arguments, "--trace");
+    if ((run->trace != NULL) == cli_has(arguments, "--loads")) {
+        return error_set(err, STATUS_INVALID, "give one of --loads and --trace");
+    }
+    if (range != NULL && run->trace == NULL) {
+        return error_set(err, STATUS_INVALID, "--iterations are of a --trace");
+    }
+    if (run->trace == NULL) {
+        return cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->loads,
+                                   err);
+    }
+    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
+    return cli_plan_loads_of_trace(run->trace, first, last, shape, memory, &run->loads,
+                                   &run->sample_count, err);
+}
+
 static status read_options(const cli_arguments *arguments, arena *memory, plan_run *run,
                            error_message *err)
 {
-    static const char *const required[] = {"--loads", "--stages", "--balancer"};
+    static const char *const required[] = {"--stages", "--balancer"};
     for (size_t index = 0; index < sizeof required / sizeof required[0]; index++) {
         TRY(cli_require(arguments, required[index], err));
     }
@@ -107,7 +133,7 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     run->schedule = cli_value(arguments, "--schedule");
     run->is_joint = run->schedule != NULL && strcmp(run->schedule, any_schedule) == 0;
     TRY(find_shape(arguments, run, &shape, err));
-    TRY(cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->loads, err));
+    TRY(read_loads(arguments, shape, memory, run, err));
     bal_problem *problem = &run->loads.problem;
     problem->weight = (bal_weight)weight;
     problem->objective = (bal_objective)objective;
@@ -322,6 +348,7 @@ static void write_json(const plan_run *run, text_buffer *out)
     }
     json_end_array(&writer);
     if (answer->iteration_ns >= 0) json_put_int64(&writer, "makespan_ns", answer->iteration_ns);
+    if (run->trace != NULL) json_put_int64(&writer, "trace_samples", run->sample_count);
     json_put_bool(&writer, "optimal", answer->optimal);
     json_put_bool(&writer, "executable", answer->executable);
     json_end_object(&writer);
@@ -372,6 +399,10 @@ static void write_text(const plan_run *run, text_buffer *out)
     char value[32];
     char bound[32];
     const bool has_chunks = problem->chunk_count > 1;
+    if (run->trace != NULL) {
+        text_format(out, "mean of %d sampled iteration%s of %s\n", run->sample_count,
+                    run->sample_count == 1 ? "" : "s", run->trace);
+    }
     text_format(out, "%s by %s, %d layers on %d ", run->balancer->name,
                 bal_weight_names[problem->weight], problem->layers.layer_count, answer->rank_count);
     if (has_chunks) {
@@ -406,8 +437,9 @@ static void write_text(const plan_run *run, text_buffer *out)
     }
     if (problem->current_first_layer != NULL) {
         text_size(answer->moved_bytes, value);
-        text_format(out, "%-18s %12s   %d layers change their %s\n", "moved", value,
-                    run->migration.layer_count, has_chunks ? "rank" : "stage");
+        text_format(out, "%-18s %12s   %d layer%s %s\n", "moved", value, run->migration.layer_count,
+                    run->migration.layer_count == 1 ? " changes its" : "s change their",
+                    has_chunks ? "rank" : "stage");
     }
     if (!answer->executable) {
         text_append(out, "\nLayers leave the model order: loads only, not executable.\n");
@@ -499,7 +531,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_plan = {
     .name = "plan",
-    .synopsis = "--loads FILE.json --stages P --balancer NAME [OPTION]...",
+    .synopsis = "--loads FILE.json|--trace RUN.db --stages P --balancer NAME [OPTION]...",
     .summary = "decides once which stage owns which layers",
     .description =
         "Reads what layers cost, asks one balancer, and prints the stages, the value of the "
@@ -541,6 +573,13 @@ const cli_command cli_command_plan = {
              .argument = "FILE.json",
              .help = "What layers and stages cost, or the output of dynmo model --json; - is "
                      "standard input."},
+            {.name = "--trace",
+             .argument = "RUN.db",
+             .help = "What the layers of a recorded trace cost: means over its samples, gaps of "
+                     "the host included as replays charge them."},
+            {.name = "--iterations",
+             .argument = "A:B",
+             .help = "The iterations of --trace, both included. Default: all."},
             {.name = "--stages",
              .argument = "P",
              .help = "Number of stages; with several chunks per rank, of ranks."},

@@ -227,8 +227,9 @@ static void write_text(const joint_run *run, text_buffer *out)
     text_format(out, "%-18s %12.4f\n", "bubble ratio", run->metrics.bubble_ratio);
     if (run->problem->current_first_layer != NULL) {
         text_size(run->migration.bytes, value);
-        text_format(out, "%-18s %12s   %d layers change their rank\n", "moved", value,
-                    run->migration.layer_count);
+        text_format(out, "%-18s %12s   %d layer%s rank\n", "moved", value,
+                    run->migration.layer_count,
+                    run->migration.layer_count == 1 ? " changes its" : "s change their");
     }
     text_format(out, "%-18s %12s\n\n", "found by", answer->source);
     text_format(out, "%-18s %12s   %s\n", "orders of", "plays", "best makespan");

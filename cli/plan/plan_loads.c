@@ -1,6 +1,8 @@
 #include "cli/plan/plan_loads.h"
 
 #include "balance/partition/chain.h"
+#include "traces/store/catalog.h"
+#include "traces/store/reader.h"
 
 #include <math.h>
 
@@ -176,5 +178,93 @@ status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory
     TRY(json_open(path, &document, err));
     const status result = cli_plan_loads_of(loads_in(document), shape, memory, loads, err);
     json_close(document);
+    return result;
+}
+
+/// Sums over samples, and room for their means.
+typedef struct trace_sums {
+    bal_wide *sum; // [BAL_COST_TIMES_COUNT][layer_count]
+    int sample_count;
+} trace_sums;
+
+static void add_sample(trace_sums *sums, bal_layer_costs *costs)
+{
+    const int64_t **times[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(costs, times);
+    for (int kind = 0; kind < BAL_COST_TIMES_COUNT; kind++) {
+        for (int layer = 0; layer < costs->layer_count; layer++) {
+            sums->sum[kind * costs->layer_count + layer] += (*times[kind])[layer];
+        }
+    }
+    sums->sample_count++;
+}
+
+/// A copy of the last sample's costs with the means as times.
+static void take_means(const trace_sums *sums, arena *memory, bal_layer_costs *costs)
+{
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    bal_layer_costs_list(costs, arrays);
+    for (int kind = 0; kind < BAL_COST_ARRAY_COUNT; kind++) {
+        if (*arrays[kind] == NULL) continue;
+        int64_t *kept = arena_array(memory, (size_t)costs->layer_count, sizeof *kept);
+        for (int layer = 0; layer < costs->layer_count; layer++) {
+            const int count = sums->sample_count;
+            kept[layer] =
+                kind >= BAL_COST_TIMES_COUNT
+                    ? (*arrays[kind])[layer]
+                    : (int64_t)((sums->sum[kind * costs->layer_count + layer] + count / 2) / count);
+        }
+        *arrays[kind] = kept;
+    }
+}
+
+static status sum_samples(trace_reader *reader, int first, int last, arena *memory,
+                          bal_layer_costs *costs, trace_sums *sums, error_message *err)
+{
+    int sample = -1;
+    bool is_changed = false;
+    TRY(trace_reader_next_sample(reader, first - 1, &sample, err));
+    while (sample >= 0 && sample <= last) {
+        TRY(trace_reader_costs_at(reader, sample, costs, &is_changed, err));
+        if (sums->sum == NULL) {
+            sums->sum = arena_array(memory, BAL_COST_TIMES_COUNT * (size_t)costs->layer_count,
+                                    sizeof *sums->sum);
+        }
+        add_sample(sums, costs);
+        TRY(trace_reader_next_sample(reader, sample, &sample, err));
+    }
+    if (sums->sample_count > 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "no iteration in [%d, %d] was sampled", first, last);
+}
+
+static status mean_costs(trace_store *store, int first, int last, arena *memory,
+                         bal_layer_costs *costs, int *sample_count, error_message *err)
+{
+    trace_info info;
+    trace_reader *reader = NULL;
+    trace_sums sums = {0};
+    TRY(trace_find(store, NULL, memory, &info, err));
+    TRY(trace_reader_open(store, info.trace_id, TRACE_COLUMNS_MEAN, &reader, err));
+    status result = sum_samples(reader, first, last, memory, costs, &sums, err);
+    if (result == STATUS_OK) take_means(&sums, memory, costs);
+    *sample_count = sums.sample_count;
+    trace_reader_close(reader);
+    if (result == STATUS_INVALID) error_prefix(err, result, "%s", trace_store_path(store));
+    return result;
+}
+
+status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_shape shape,
+                               arena *memory, cli_plan_loads *loads, int *sample_count,
+                               error_message *err)
+{
+    trace_store *store = NULL;
+    cli_plan_loads made = {.problem = {.stage_count = shape.rank_count * shape.chunk_count,
+                                       .chunk_count = shape.chunk_count,
+                                       .placement = shape.placement}};
+    TRY(trace_store_open(path, TRACE_READ, &store, err));
+    const status result =
+        mean_costs(store, first, last, memory, &made.problem.layers, sample_count, err);
+    trace_store_close(store);
+    if (result == STATUS_OK) *loads = made;
     return result;
 }

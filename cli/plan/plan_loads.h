@@ -37,6 +37,17 @@ typedef struct cli_plan_loads {
 status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
                            cli_plan_loads *loads, error_message *err);
 
+/// The same of a recorded trace: what its layers were charged, as replays take it, means over the
+/// samples of a range of iterations; memory as in the last of them. Nothing is known of stages.
+///
+/// @param path        a run store; its only complete trace, or the one that was begun last
+/// @param first, last iterations as recorded, both included
+/// @param sample_count out
+/// @return as the store's readers; STATUS_INVALID where no iteration of the range was sampled
+status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_shape shape,
+                               arena *memory, cli_plan_loads *loads, int *sample_count,
+                               error_message *err);
+
 /// The same from an object that is open already.
 status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
                          cli_plan_loads *loads, error_message *err);

@@ -61,14 +61,10 @@ static status begin_rank(reading *order, error_message *err)
     return STATUS_OK;
 }
 
-/// Whether a PyTorch name is of a message or of sharding.
-static bool is_communication(const char *letters)
+/// Whether a PyTorch name is one of these, with or without a microbatch.
+static bool is_one_of(const char *letters, const char *const *names, size_t name_count)
 {
-    static const char *const names[] = {
-        "UNSHARD", "RESHARD", "REDUCE_GRAD", "SEND_F",      "RECV_F",
-        "SEND_B",  "RECV_B",  "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD",
-    };
-    for (size_t name = 0; name < sizeof names / sizeof names[0]; name++) {
+    for (size_t name = 0; name < name_count; name++) {
         const size_t length = strlen(names[name]);
         if (strncmp(letters, names[name], length) != 0) continue;
         if (letters[length + strspn(letters + length, "0123456789")] == '\0') return true;
@@ -83,9 +79,18 @@ static status append_pytorch_op(reading *order, const char *name, error_message 
         char letter;
         char ours[3];
     } kinds[] = {{'F', "F"}, {'I', "B"}, {'W', "W"}, {'B', "BW"}};
+    static const char *const sharding[] = {"UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_REDUCE_GRAD"};
+    static const char *const messages[] = {"SEND_F", "RECV_F",      "SEND_B",
+                                           "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B"};
     char *letters = NULL;
     const unsigned long stage = strtoul(name, &letters, 10);
-    if (is_communication(letters)) return STATUS_OK;
+    if (is_one_of(letters, sharding, sizeof sharding / sizeof sharding[0])) return STATUS_OK;
+    if (is_one_of(letters, messages, sizeof messages / sizeof messages[0])) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "'%s' is a message, whose place PyTorch keeps to and no player here does: "
+                         "write the order as compute_only",
+                         name);
+    }
     for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
         if (letters[0] != kinds[kind].letter || !isdigit((unsigned char)letters[1])) continue;
         if (stage >= (unsigned long)BAL_RANKS_MAX * BAL_CHUNKS_MAX) break;

@@ -13,6 +13,8 @@
 
 enum { STAGES_MAX = 12, CASES = 400 };
 
+static const ana_export_how as_text = {.is_split_only = true};
+static const ana_export_how as_json = {.as_json = true, .is_split_only = true};
 static const int own_ranks[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
 typedef struct parsed_stage {
@@ -94,7 +96,7 @@ static void a_layout_gives_every_stage_the_blocks_of_the_plan(void **state)
         const bal_plan plan = drawn_plan(&random, first_layer);
         const int stage_count = plan.rank_count * plan.chunk_count;
 
-        if (ana_export_megatron(&plan, true, memory, &out, &err) != STATUS_OK) {
+        if (ana_export_megatron(&plan, &as_json, memory, &out, &err) != STATUS_OK) {
             fail_msg("case %d: %s", number, err.message);
         }
 
@@ -141,7 +143,7 @@ static void options_of_older_megatron_are_given_where_the_middle_is_even(void **
                                .stage_ranks = own_ranks,
                                .data_parallel = 1};
 
-        assert_ok(ana_export_megatron(&plan, false, memory, &out, NULL));
+        assert_ok(ana_export_megatron(&plan, &as_text, memory, &out, NULL));
 
         snprintf(wanted, sizeof wanted,
                  "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
@@ -167,7 +169,7 @@ static void more_specs_than_an_index_holds_are_refused(void **state)
                            .stage_ranks = own_ranks,
                            .data_parallel = 1};
 
-    assert_int_equal(ana_export_deepspeed(&plan, 1000, 0, false, memory, &out, &err),
+    assert_int_equal(ana_export_deepspeed(&plan, 1000, 0, &as_text, memory, &out, &err),
                      STATUS_INVALID);
 
     assert_string_equal(err.message, "2147484000 LayerSpecs exceed 2147483647");
@@ -195,9 +197,9 @@ static void an_order_names_stages_in_model_order(void **state)
     text_buffer as_v = {0};
     text_buffer as_loop = {0};
 
-    assert_ok(ana_export_pytorch(&schedule, &as_v, NULL));
+    assert_ok(ana_export_pytorch(&schedule, true, &as_v, NULL));
     schedule.placement = BAL_PLACEMENT_LOOP;
-    assert_ok(ana_export_pytorch(&schedule, &as_loop, NULL));
+    assert_ok(ana_export_pytorch(&schedule, true, &as_loop, NULL));
 
     assert_string_equal(as_v.bytes, "(0F0;3B12)OVERLAP_F_B,3I0\n1W3\n");
     assert_string_equal(as_loop.bytes, "(0F0;2B12)OVERLAP_F_B,2I0\n1W3\n");

@@ -24,6 +24,8 @@ plan '[0,4,8]' 1 interleaved zb-auto 2 '[0,1]' true true >searched.json
 refuse 2 'searched.json: schedule zb-auto is searched on costs, and the plan has no order: give --costs, or what `dynmo schedule --json` printed' \
     searched.json
 prints '0F0,0F1,0I0,0W0,0I1,0W1
+1F0,1I0,1F1,1I1,1W0,1W1' searched.json --costs costs.json --exact
+prints '0F0,0F1,0B0,0B1
 1F0,1I0,1F1,1I1,1W0,1W1' searched.json --costs costs.json
 refuse 2 'p.json: --costs: the order of the plan is known without' p.json --costs costs.json
 echo '{"order":[["F0","BW0"]]}' >order.json
@@ -44,8 +46,14 @@ for schedule in gpipe 1f1b 'interleaved-1f1b --chunks 2' 'interleaved-1f1b --chu
         # shellcheck disable=SC2086 # a name and an option
         "$dynmo" schedule --schedule $schedule --stages $ranks --microbatches $((3 * ranks)) --json >o.json ||
             fail "$schedule on $ranks"
-        "$dynmo" export pytorch o.json -o o.csv || fail "export of $schedule on $ranks"
+        "$dynmo" export pytorch o.json --exact -o o.csv || fail "export of $schedule on $ranks"
         "$dynmo" schedule --order o.csv --json | cmp -s - o.json || fail "$schedule on $ranks read back differs"
+        # Without --exact the first stage has whole backwards, as PyTorch runs it, where it had two parts.
+        "$dynmo" export pytorch o.json -o p.csv || fail "export of $schedule on $ranks for PyTorch"
+        tr ',' '\n' <p.csv | grep -q '^(*0[IW]' && fail "$schedule on $ranks: parts of the first stage's backward"
+        tr ',' '\n' <o.csv | grep -v '^0W' | sed 's/^0I/0B/' | cmp -s - "$(tr ',' '\n' <p.csv >p.cells; echo p.cells)" ||
+            fail "$schedule on $ranks: another order for PyTorch"
+        "$dynmo" schedule --order p.csv --json >/dev/null || fail "$schedule on $ranks for PyTorch cannot be played"
     done
 done
 
@@ -71,7 +79,12 @@ PIPELINE_ARGS=(
     --num-layers 4
     --pipeline-model-parallel-size 3
     --pipeline-model-parallel-layout '"'Et*2||t*2L'"'
-)' empty.json
+)' empty.json --split-only
+refuse 2 'empty.json: schedule zb-h1: Megatron runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
+    empty.json
+printf '%s' '{"schema":"dynmo-plan/1","first_layer":[0,4,8],"chunks":1,"placement":"interleaved","schedule":"1f1b","microbatches":2,"stage_ranks":[0,1],"data_parallel":1,"embedding":true,"head":true,"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >ordered.json
+refuse 2 'ordered.json: an order of its own, schedule 1f1b: Megatron runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
+    ordered.json
 refuse 2 'v.json: placement v: a layout of Megatron places chunks interleaved only: stage i on rank i mod 2' v.json
 plan '[0,0,8]' 1 interleaved 1f1b 4 '[0,1]' true true >late.json
 refuse 2 'late.json: stage 0 is empty: frameworks keep the embedding, layer 0, on the first stage' late.json
@@ -106,10 +119,12 @@ class PlannedPipelineModule(PipelineModule):
             raise ValueError(f"{self.num_stages} stages, the plan has {len(self.PARTS) - 1}")
         self.parts = list(self.PARTS)
         stage = self._topo.get_coord(self.global_rank).pipe
-        self._set_bounds(start=self.parts[stage], stop=self.parts[stage + 1])' bare.json
-prints '{"num_stages":3,"parts":[0,3,4,7]}' bare.json --specs-before 1 --specs-behind 2 --json
+        self._set_bounds(start=self.parts[stage], stop=self.parts[stage + 1])' bare.json --split-only
+prints '{"num_stages":3,"parts":[0,3,4,7]}' bare.json --specs-before 1 --specs-behind 2 --json --split-only
 prints '{"num_stages":3,"parts":[0,3,5,8]}' p.json --json
-refuse 2 'empty.json: stage 1 owns no layer: DeepSpeed trains no stage without parameters' empty.json
+refuse 2 'empty.json: stage 1 owns no layer: DeepSpeed trains no stage without parameters' empty.json --split-only
+refuse 2 'bare.json: schedule zb-h1: DeepSpeed runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
+    bare.json
 refuse 2 'chunks.json: chunks 2: DeepSpeed has one stage per rank' chunks.json
 refuse 2 '--specs-before: -1 is outside [0, 1048576]' p.json --specs-before -1
 
@@ -138,8 +153,73 @@ refuse 2 "p.json: head 'a\"b' has a quote, a backslash or a control character" p
 refuse 2 "empty.json: stage 1 owns no module: torchtitan's optimizer takes no part without parameters" empty.json
 if command -v python3 >/dev/null; then
     for what in deepspeed torchtitan; do
-        "$dynmo" export $what bare.json -o out.py || fail "$what to a file"
+        "$dynmo" export $what p.json -o out.py || fail "$what to a file"
         python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' out.py || fail "$what is no Python"
     done
 fi
+# Plans of a recorded run, and of the points of a study.
+cat >study.json <<'END'
+{"schema":"dynmo-study/1","model":"llama-3-8b","hardware":"h100-sxm","cluster":{"gpus_per_node":8},
+ "training":{"iterations":1,"microbatches":8,"sequence_length":4096,"microbatch_size":2,"dtype":"float8",
+             "tensor_parallel":2,"context_parallel":2,"data_parallel":2,"recompute":"selective","sharding":"optimizer"},
+ "pipeline":{"stages":4,"schedule":"1f1b"},
+ "balancing":[{"balancer":"even"},{"balancer":"partition","label":"cut"}]}
+END
+"$dynmo" simulate study.json --store run.db >/dev/null || fail 'a recorded run'
+subject='export megatron'
+refuse 2 "run.db: choose --row of 'even', 'cut'" run.db
+refuse 2 "run.db: no plan of row 'other'; there are 'even', 'cut'" run.db --row other
+refuse 2 "study.json: choose --point of 0 to 1" study.json
+refuse 2 "--point 2: study.json has points 0 to 1" study.json --point 2
+"$dynmo" export megatron run.db --row cut -o recorded.sh || fail 'a recorded row'
+"$dynmo" export megatron study.json --point 1 -o point.sh || fail 'a point'
+grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' point.sh | cmp -s - recorded.sh ||
+    fail 'a point and a recorded row have other plans'
+"$dynmo" export pytorch run.db --row cut >order.csv || fail 'the order of a recorded row'
+"$dynmo" export pytorch study.json --point 1 | cmp -s - order.csv || fail 'the order of a point'
+[ "$(sed -n '/layout/,/^)/p' point.sh)" = "    --pipeline-model-parallel-layout 'Et*8|t*9|t*9|t*6L'
+    --tensor-model-parallel-size 2
+    --context-parallel-size 2
+    --seq-length 4096
+    --micro-batch-size 2
+    --global-batch-size 32
+    --recompute-granularity selective
+    --use-distributed-optimizer
+    --use-tp-pp-dp-mapping
+    --bf16 --fp8-format hybrid --fp8-recipe tensorwise
+)" ] || fail "options of a point: $(cat point.sh)"
+subject='export megatron-bridge'
+prints 'model.num_layers=32
+model.pipeline_model_parallel_size=4
+model.pipeline_model_parallel_layout="Et*8|t*9|t*9|t*6L"
+model.tensor_model_parallel_size=2
+model.sequence_parallel=false
+model.context_parallel_size=2
+model.expert_tensor_parallel_size=2
+model.seq_length=4096
+train.micro_batch_size=2
+train.global_batch_size=32
+model.recompute_granularity=selective
+ddp.use_distributed_optimizer=true
+dist.use_tp_pp_dp_mapping=true
+mixed_precision=bf16_with_fp8_current_scaling_mixed' study.json --point 1
+subject='export torchtitan'
+"$dynmo" export torchtitan study.json --point 1 -o point.py || fail 'a point for torchtitan'
+for line in 'data_parallel_replicate_degree=2' 'data_parallel_shard_degree=1' 'tensor_parallel_degree=2' \
+    'context_parallel_degree=2' 'pipeline_parallel_microbatch_size=2'; do
+    grep -q "^    $line,$" point.py || fail "torchtitan: no $line in $(cat point.py)"
+done
+subject='export deepspeed'
+refuse 2 "study.json: tensor 2, context 2, expert 1, sharding optimizer: DeepSpeed's pipeline takes replicas alone, and shards no more than the optimizer" \
+    study.json --point 1
+sed 's/"tensor_parallel":2,"context_parallel":2,//; s/float8/bfloat16/' study.json >plain.json
+"$dynmo" export deepspeed plain.json --point 1 -o point.py || fail 'a point for DeepSpeed'
+[ "$(tail -n 6 point.py)" = 'CONFIG = {
+    "train_micro_batch_size_per_gpu": 2,
+    "gradient_accumulation_steps": 8,
+    "zero_optimization": {"stage": 1},
+    "bf16": {"enabled": True},
+}' ] || fail "a configuration of DeepSpeed: $(tail -n 6 point.py)"
+sed 's/"stages":4/"stages":64/' study.json >many.json
+refuse 3 'many.json: more stages than layers: pipeline.stages: 64 stages of 1 chunks need at least 64 layers, there are 34' many.json --point 0
 exit "$failed"

@@ -49,7 +49,7 @@ expect 0 'diffusion-coded by time, 6 layers on 4 stages, minimising bottleneck
 bottleneck              3.00 us   no plan is below 3.00 us; this one is optimal
 imbalance ratio           1.200   largest load / mean
 load spread ratio         0.400   (largest - smallest) / mean
-moved                      10 B   1 layers change their stage
+moved                      10 B   1 layer changes its stage
 
 Layers leave the model order: loads only, not executable.' '' \
     --loads loads.json --stages 4 --balancer diffusion-coded
@@ -132,7 +132,7 @@ makespan                 145 us   no partition and no order is below 66.0 us
 gap                    120.00 %   above that bound; no order of this partition is below 66.0 us
 span                     145 us
 bubble ratio             0.6143
-moved                      30 B   1 layers change their rank
+moved                      30 B   1 layer changes its rank
 found by               dispatch
 
 orders of                 plays   best makespan
@@ -216,7 +216,9 @@ expect 0 '{"first_layer":[0,2,4,5,6],"owner":null,"bottleneck_ns":7900,"bottlene
 refuse 2 'current_first_layer has 4 stages, no multiple of 3 chunks' --loads loads.json --stages 2 --chunks 3 --balancer even
 
 # Options that are wrong, missing or do not go together.
-refuse 2 'dynmo plan: --loads is needed' --stages 2 --balancer partition
+refuse 2 'give one of --loads and --trace' --stages 2 --balancer partition
+refuse 2 'give one of --loads and --trace' --loads loads.json --trace t.db --stages 2 --balancer partition
+refuse 2 '--iterations are of a --trace' --loads loads.json --iterations 1 --stages 2 --balancer partition
 refuse 2 'dynmo plan: --stages is needed' --loads loads.json --balancer partition
 refuse 2 'dynmo plan: --balancer is needed' --loads loads.json --stages 2
 refuse 2 "--balancer: unknown 'partitio'; did you mean 'partition'?" --loads loads.json --stages 2 --balancer partitio
@@ -250,6 +252,22 @@ refuse 2 'the objective moved-bytes needs state_bytes' --loads bare.json --stage
 "$dynmo" model --model gpt2 --hardware h100.json --json >model.json
 "$dynmo" plan --loads model.json --stages 4 --balancer partition --json |
     grep -q '"first_layer":\[0,5,9,13,14\]' || fail 'dynmo plan of the output of dynmo model'
+
+# A recorded trace: means over the iterations that are asked for. Layers of 10, 20 and 30 ns in the
+# first, of 40, 10 and 11 in the second.
+printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n3,0,F,10\n3,1,F,20\n3,2,F,30\n4,0,F,40\n4,1,F,10\n4,2,F,11\n' >t.csv
+"$dynmo" import csv t.csv -o t.db >/dev/null || fail 'import of a trace'
+recorded() { # recorded ITERATIONS FIRST_LAYER BOTTLENECK SAMPLES
+    "$dynmo" plan --trace t.db --iterations "$1" --stages 2 --balancer partition --json >o.json
+    grep -q "^{\"first_layer\":\[$2\],.*\"bottleneck_ns\":$3,.*\"trace_samples\":$4," o.json ||
+        fail "a plan of iterations $1: $(cat o.json)"
+}
+recorded 3 0,2,3 30 1
+recorded 4:9 0,1,3 40 1
+recorded 0:4 0,1,3 36 2
+refuse 2 't.db: no iteration in [5, 9] was sampled' --trace t.db --iterations 5:9 --stages 2 --balancer partition
+refuse 1 'absent.db: No such file or directory' --trace absent.db --stages 2 --balancer partition
+refuse 2 'loads.json: not a SQLite file' --trace loads.json --stages 2 --balancer partition
 
 # Files that are not what they should be.
 refuse 1 'absent.json: No such file or directory' --loads absent.json --stages 2 --balancer partition

@@ -242,7 +242,7 @@ expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bub
     --order order.json --json
 "$dynmo" schedule --schedule zb-h2 --stages 3 --microbatches 6 --json >written.json
 expect 0 "$(cat written.json)" '' --order written.json --json
-printf '0F0,0F1,,0I0,0W0,0B1\r\n,1F0,1RECV_F1,1B0,1F1,1B1\r\n' >pytorch.csv
+printf '0F0,0F1,,0I0,0W0,0B1\r\n,1F0,1UNSHARD,1B0,1F1,1B1\r\n' >pytorch.csv
 expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","B0","W0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --order pytorch.csv --json
 printf '0F0,3F0,(3B0;0F1)OVERLAP_F_B,0B0,3F1,3B1,0B1\n1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1\n' >v.csv
@@ -274,7 +274,9 @@ bad_csv 'rank 0: BW1 is missing' '0F0,0F1,0B0\n1F0,1B0,1F1,1B1\n'
 bad_csv 'rank 1: BW0 is too early: F0 is not before it' '0F0,0B0\n1B0,1F0\n'
 bad_csv 'cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 waits for rank 0 BW0' \
     '0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n'
-printf '0F0,0B0,0WAIT_REDUCE_GRAD\n1F0,1SEND_B0,1WAIT_SEND_B0,1B0\n' >waits.csv
+bad_csv "row 2 (rank 1), cell 1: '1RECV_F0' is a message, whose place PyTorch keeps to and no player here does: write the order as compute_only" \
+    '0F0,0B0\n1RECV_F0,1F0,1B0\n'
+printf '0F0,0B0,0WAIT_REDUCE_GRAD\n1F0,1UNSHARD,1REDUCE_GRAD0,1B0\n' >waits.csv
 "$dynmo" schedule --order waits.csv --json | grep -q '"order":\[\["F0","BW0"\],\["F0","BW0"\]\]' || fail 'waits.csv'
 : >empty.csv
 refuse 2 'empty.csv: holds no op' --order empty.csv

@@ -1,0 +1,170 @@
+#include "analysis/export/launch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+ana_launch ana_launch_of(const ana_setup *setup)
+{
+    const ana_study *study = setup->study;
+    const model_parallel parallel = model_parallel_filled(study->parallel);
+    const bool has_model = setup->model_costs.shape.sequence_length > 0;
+    const int size = has_model ? setup->model_costs.shape.microbatch_size : study->microbatch_size;
+    return (ana_launch){
+        .is_known = true,
+        .parallel = parallel,
+        .dtype = has_model ? setup->model_costs.shape.dtype : study->dtype,
+        .microbatch_size = size,
+        .sequence_length =
+            has_model ? setup->model_costs.shape.sequence_length : study->sequence_length,
+        .global_batch = (int64_t)size * setup->microbatch_count * parallel.data *
+                        (study->round_count > 0 ? study->round_count : 1),
+    };
+}
+
+/// What a framework calls each dtype; NULL: it has no word.
+typedef struct dtype_words {
+    const char *of[MODEL_DTYPE_COUNT];
+} dtype_words;
+
+static status append_dtype(const ana_launch *launch, const dtype_words *words,
+                           const char *framework, text_buffer *out, error_message *err)
+{
+    if (launch->dtype == MODEL_DTYPE_UNKNOWN) return STATUS_OK;
+    if (words->of[launch->dtype] == NULL) {
+        return error_set(err, STATUS_UNSUPPORTED, "dtype %s: no option of %s is known for it",
+                         model_dtype_name(launch->dtype), framework);
+    }
+    text_append(out, words->of[launch->dtype]);
+    return STATUS_OK;
+}
+
+/// "    --name value", or "name=value" for a member.
+static void append_degree(text_buffer *out, const char *form, const char *name, int64_t value,
+                          int64_t silent)
+{
+    if (value != silent) text_format(out, form, name, value);
+}
+
+status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_message *err)
+{
+    static const dtype_words dtypes = {{
+        [MODEL_DTYPE_BFLOAT16] = "    --bf16\n",
+        [MODEL_DTYPE_FLOAT16] = "    --fp16\n",
+        [MODEL_DTYPE_FLOAT32] = "",
+        [MODEL_DTYPE_FLOAT8] = "    --bf16 --fp8-format hybrid --fp8-recipe tensorwise\n",
+        [MODEL_DTYPE_MXFLOAT8] = "    --bf16 --fp8-format e4m3 --fp8-recipe mxfp8\n",
+        [MODEL_DTYPE_NVFLOAT4] = "    --bf16 --fp4-format e2m1 --fp4-recipe nvfp4\n",
+    }};
+    static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
+        "", "    --recompute-granularity selective\n",
+        "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n"};
+    static const char *const sharding[MODEL_SHARDING_COUNT] = {
+        "", "    --use-distributed-optimizer\n",
+        "    --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads\n",
+        "    --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params\n"};
+    const char *form = "    --%s %" PRId64 "\n";
+    const model_parallel *parallel = &launch->parallel;
+    if (!launch->is_known) return STATUS_OK;
+    append_degree(out, form, "tensor-model-parallel-size", parallel->tensor, 1);
+    if (parallel->sequence) text_append(out, "    --sequence-parallel\n");
+    append_degree(out, form, "context-parallel-size", parallel->context, 1);
+    append_degree(out, form, "expert-model-parallel-size", parallel->expert, 1);
+    if (parallel->expert > 1) {
+        append_degree(out, form, "expert-tensor-parallel-size", parallel->expert_tensor, 0);
+    }
+    append_degree(out, form, "seq-length", launch->sequence_length, 0);
+    append_degree(out, form, "micro-batch-size", launch->microbatch_size, 0);
+    append_degree(out, form, "global-batch-size", launch->global_batch, 0);
+    text_append(out, recompute[parallel->recompute]);
+    text_append(out, sharding[parallel->sharding]);
+    if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
+        text_append(out, "    --use-tp-pp-dp-mapping\n");
+    }
+    return append_dtype(launch, &dtypes, "Megatron-LM", out, err);
+}
+
+status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_message *err)
+{
+    static const dtype_words dtypes = {{
+        [MODEL_DTYPE_BFLOAT16] = "mixed_precision=bf16_mixed\n",
+        [MODEL_DTYPE_FLOAT16] = "mixed_precision=fp16_mixed\n",
+        [MODEL_DTYPE_FLOAT8] = "mixed_precision=bf16_with_fp8_current_scaling_mixed\n",
+        [MODEL_DTYPE_MXFLOAT8] = "mixed_precision=bf16_with_mxfp8_mixed\n",
+        [MODEL_DTYPE_NVFLOAT4] = "mixed_precision=bf16_with_nvfp4_mixed\n",
+    }};
+    static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
+        "", "model.recompute_granularity=selective\n",
+        "model.recompute_granularity=full\nmodel.recompute_method=uniform\n"
+        "model.recompute_num_layers=1\n"};
+    static const char *const sharding[MODEL_SHARDING_COUNT] = {
+        "ddp.use_distributed_optimizer=false\n", "ddp.use_distributed_optimizer=true\n",
+        "ddp.use_megatron_fsdp=true\nddp.data_parallel_sharding_strategy=optim_grads\n",
+        "ddp.use_megatron_fsdp=true\nddp.data_parallel_sharding_strategy=optim_grads_params\n"};
+    const char *form = "%s=%" PRId64 "\n";
+    const model_parallel *parallel = &launch->parallel;
+    if (!launch->is_known) return STATUS_OK;
+    append_degree(out, form, "model.tensor_model_parallel_size", parallel->tensor, 0);
+    text_format(out, "model.sequence_parallel=%s\n", parallel->sequence ? "true" : "false");
+    append_degree(out, form, "model.context_parallel_size", parallel->context, 0);
+    append_degree(out, form, "model.expert_model_parallel_size", parallel->expert, 1);
+    append_degree(out, form, "model.expert_tensor_parallel_size", parallel->expert_tensor, 0);
+    append_degree(out, form, "model.seq_length", launch->sequence_length, 0);
+    append_degree(out, form, "train.micro_batch_size", launch->microbatch_size, 0);
+    append_degree(out, form, "train.global_batch_size", launch->global_batch, 0);
+    text_append(out, recompute[parallel->recompute]);
+    text_append(out, sharding[parallel->sharding]);
+    if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
+        text_append(out, "dist.use_tp_pp_dp_mapping=true\n");
+    }
+    return append_dtype(launch, &dtypes, "Megatron-Bridge", out, err);
+}
+
+status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_message *err)
+{
+    const char *form = "    %s=%" PRId64 ",\n";
+    const model_parallel *parallel = &launch->parallel;
+    if (!launch->is_known) return STATUS_OK;
+    if (parallel->expert > 1 && parallel->expert_tensor > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "expert_tensor %d: torchtitan does not divide experts by tensors",
+                         parallel->expert_tensor);
+    }
+    const bool shards = parallel->sharding == MODEL_SHARDING_PARAMETERS;
+    text_format(out, form, shards ? "data_parallel_shard_degree" : "data_parallel_replicate_degree",
+                (int64_t)parallel->data);
+    if (!shards) append_degree(out, form, "data_parallel_shard_degree", 1, 0);
+    append_degree(out, form, "tensor_parallel_degree", parallel->tensor, 1);
+    append_degree(out, form, "context_parallel_degree", parallel->context, 1);
+    append_degree(out, form, "expert_parallel_degree", parallel->expert, 1);
+    append_degree(out, form, "pipeline_parallel_microbatch_size", launch->microbatch_size, 0);
+    return STATUS_OK;
+}
+
+status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text_buffer *out,
+                            error_message *err)
+{
+    static const dtype_words dtypes = {{
+        [MODEL_DTYPE_BFLOAT16] = "    \"bf16\": {\"enabled\": True},\n",
+        [MODEL_DTYPE_FLOAT16] = "    \"fp16\": {\"enabled\": True},\n",
+        [MODEL_DTYPE_FLOAT32] = "",
+    }};
+    const model_parallel *parallel = &launch->parallel;
+    if (!launch->is_known) return STATUS_OK;
+    if (parallel->tensor > 1 || parallel->context > 1 || parallel->expert > 1 ||
+        parallel->sharding > MODEL_SHARDING_OPTIMIZER) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "tensor %d, context %d, expert %d, sharding %s: DeepSpeed's pipeline "
+                         "takes replicas alone, and shards no more than the optimizer",
+                         parallel->tensor, parallel->context, parallel->expert,
+                         model_sharding_names[parallel->sharding]);
+    }
+    text_format(out,
+                "\n\nCONFIG = {\n"
+                "    \"train_micro_batch_size_per_gpu\": %d,\n"
+                "    \"gradient_accumulation_steps\": %d,\n"
+                "    \"zero_optimization\": {\"stage\": %d},\n",
+                launch->microbatch_size, microbatch_count, (int)parallel->sharding);
+    TRY(append_dtype(launch, &dtypes, "DeepSpeed", out, err));
+    text_append(out, "}\n");
+    return STATUS_OK;
+}

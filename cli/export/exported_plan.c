@@ -1,0 +1,237 @@
+#include "cli/export/exported_plan.h"
+
+#include "analysis/whatif/matrix.h"
+#include "analysis/whatif/point.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/schedule/schedule_order.h"
+#include "traces/store/runs.h"
+#include "traces/store/store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX = 256 << 20, MAGIC_BYTES = 15 };
+static const char store_magic[MAGIC_BYTES + 1] = "SQLite format 3";
+
+static status read_magic(const char *path, bool *is_store, error_message *err)
+{
+    char first[MAGIC_BYTES];
+    FILE *file = NULL;
+    *is_store = false;
+    if (strcmp(path, "-") == 0) return STATUS_OK;
+    TRY(file_open(path, &file, err));
+    const size_t count = fread(first, 1, sizeof first, file);
+    *is_store = count == sizeof first && memcmp(first, store_magic, sizeof first) == 0;
+    fclose(file);
+    return STATUS_OK;
+}
+
+// Plans of a recorded run.
+
+/// Names the rows of plans, each once.
+static const char *name_rows(const trace_run_plan *plans, int count, arena *memory)
+{
+    text_buffer names = {0};
+    for (int plan = 0; plan < count; plan++) {
+        if (plan > 0 && strcmp(plans[plan].series, plans[plan - 1].series) == 0) continue;
+        text_format(&names, "%s'%.60s'", names.length > 0 ? ", " : "", plans[plan].series);
+    }
+    const char *kept = arena_string(memory, names.length > 0 ? names.bytes : "none");
+    text_free(&names);
+    return kept;
+}
+
+/// The last plan of a row that is in force at an iteration.
+static status choose_plan(const cli_arguments *arguments, const char *path,
+                          const trace_run_plan *plans, int count, arena *memory,
+                          const trace_run_plan **chosen, error_message *err)
+{
+    int iteration = 0;
+    const char *row = cli_value(arguments, "--row");
+    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, INT32_MAX, &iteration, err));
+    const bool has_one_row = count > 0 && strcmp(plans[0].series, plans[count - 1].series) == 0;
+    if (row == NULL && has_one_row) row = plans[0].series;
+    *chosen = NULL;
+    for (int plan = 0; plan < count && row != NULL; plan++) {
+        if (strcmp(plans[plan].series, row) == 0 && plans[plan].from_iteration <= iteration) {
+            *chosen = &plans[plan];
+        }
+    }
+    if (*chosen != NULL) return STATUS_OK;
+    if (row == NULL) {
+        return error_set(err, STATUS_INVALID, "%s: choose --row of %s", path,
+                         name_rows(plans, count, memory));
+    }
+    return error_set(err, STATUS_INVALID, "%s: no plan of row '%.60s'; there are %s", path, row,
+                     name_rows(plans, count, memory));
+}
+
+static status read_recorded(const cli_arguments *arguments, trace_store *store, arena *memory,
+                            bal_plan *plan, error_message *err)
+{
+    trace_run_info run = {0};
+    trace_run_plan *plans = NULL;
+    int count = 0;
+    const trace_run_plan *chosen = NULL;
+    json_document *document = NULL;
+    TRY(trace_run_find(store, cli_value(arguments, "--run"), memory, &run, err));
+    TRY(trace_run_plans(store, run.run_id, memory, &plans, &count, err));
+    TRY(choose_plan(arguments, trace_store_path(store), plans, count, memory, &chosen, err));
+    TRY(json_open_bytes("plan", chosen->plan_json, strlen(chosen->plan_json), &document, err));
+    const status read = bal_plan_read(json_root(document), memory, plan, err);
+    json_close(document);
+    return read;
+}
+
+// The plan of a point of a study.
+
+/// Keeps the plan of the last iteration.
+typedef struct last_plan {
+    const ana_point_worker *worker;
+    bool is_there; // false: of a balancer without stages
+    bal_plan plan;
+    int *first_layer, *ranks; // room for any
+} last_plan;
+
+static status keep_plan(void *context, const bal_training_iteration *iteration, error_message *err)
+{
+    last_plan *last = context;
+    const ana_setup *setup = ana_point_worker_setup(last->worker);
+    (void)err;
+    last->is_there = iteration->first_layer != NULL;
+    if (!last->is_there) return STATUS_OK;
+    const int chunks = setup->stage_count / setup->machine.rank_count;
+    const size_t bounds = (size_t)iteration->rank_count * (size_t)chunks + 1;
+    memcpy(last->first_layer, iteration->first_layer, bounds * sizeof *last->first_layer);
+    memcpy(last->ranks, iteration->machine_rank,
+           (size_t)iteration->rank_count * sizeof *last->ranks);
+    last->plan = (bal_plan){
+        .first_layer = last->first_layer,
+        .rank_count = iteration->rank_count,
+        .chunk_count = chunks,
+        .placement = bal_schedule_family_find(setup->study->schedule)->placement,
+        .schedule = bal_schedule_family_find(setup->study->schedule)->name,
+        .microbatch_count = iteration->microbatch_count,
+        .stage_ranks = last->ranks,
+        .data_parallel = iteration->replica_count,
+        .embedding = setup->embedding,
+        .head = setup->head,
+    };
+    return STATUS_OK;
+}
+
+/// Number of the point that --point names, or of the only one.
+static status find_point(const cli_arguments *arguments, const ana_matrix *matrix, int64_t *point,
+                         error_message *err)
+{
+    int asked = -1;
+    TRY(cli_int(arguments, "--point", 0, ANA_POINTS_MAX, -1, &asked, err));
+    *point = asked >= 0 ? asked : 0;
+    if (asked < 0 && matrix->full_count > 1) {
+        return error_set(err, STATUS_INVALID, "%s: choose --point of 0 to %" PRId64, matrix->name,
+                         matrix->full_count - 1);
+    }
+    if (*point < matrix->full_count) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--point %d: %s has points 0 to %" PRId64, asked,
+                     matrix->name, matrix->full_count - 1);
+}
+
+/// What the point's balancer decides: the plan at the end of its run.
+static status play_point(ana_point_worker *worker, const char *path, const char *text,
+                         arena *memory, cli_exported_plan *exported, error_message *err)
+{
+    ana_point point;
+    last_plan last = {.worker = worker,
+                      .first_layer = arena_array(memory, BAL_LAYERS_MAX + 1, sizeof(int)),
+                      .ranks = arena_array(memory, BAL_RANKS_MAX, sizeof(int))};
+    const bal_record_sink sink = {.context = &last, .put = keep_plan};
+    TRY(ana_point_check(worker, path, text, err));
+    TRY(ana_point_evaluate(worker, path, text, &sink, &point, err));
+    if (point.refusal != ANA_REFUSAL_NONE) {
+        return error_set(err, STATUS_INFEASIBLE, "%s: %s%s%s", path,
+                         ana_refusal_names[point.refusal], point.message != NULL ? ": " : "",
+                         point.message != NULL ? point.message : "");
+    }
+    if (!last.is_there) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: the balancer gives layers to ranks in any order; nothing plays that",
+                         path);
+    }
+    exported->plan = last.plan;
+    exported->launch = ana_launch_of(ana_point_worker_setup(worker));
+    return STATUS_OK;
+}
+
+static status read_point(const cli_arguments *arguments, const char *path, const char *text,
+                         arena *memory, cli_exported_plan *exported, error_message *err)
+{
+    ana_matrix matrix;
+    int64_t number = 0;
+    text_buffer study = {0};
+    const ana_sampling all = {.count = 0};
+    TRY(ana_matrix_open(path, text, &all, memory, &matrix, err));
+    TRY(find_point(arguments, &matrix, &number, err));
+    int *value = arena_array(memory, (size_t)matrix.axis_count + 1, sizeof *value);
+    ana_matrix_values(&matrix, number, value);
+    ana_point_worker *worker = ana_point_worker_create();
+    status result = ana_matrix_text(&matrix, value, NULL, &study, err);
+    if (result == STATUS_OK) {
+        result = play_point(worker, path, study.bytes, memory, exported, err);
+    }
+    ana_point_worker_destroy(worker);
+    text_free(&study);
+    return result;
+}
+
+/// A plan or a study; with takes_orders whatever has no schema is an order.
+static status read_text(const cli_arguments *arguments, const char *path, const char *bytes,
+                        size_t length, bool takes_orders, arena *memory,
+                        cli_exported_plan *exported, error_message *err)
+{
+    json_document *document = NULL;
+    const char *schema = "";
+    exported->is_order = takes_orders && !cli_schedule_order_is_json(bytes, length);
+    if (exported->is_order) {
+        return cli_schedule_order_parse(path, bytes, length, memory, &exported->order, err);
+    }
+    TRY(json_open_bytes(path, bytes, length, &document, err));
+    const json_value root = json_root(document);
+    const json_value named = json_member(root, "schema");
+    if (json_is_string(named)) json_string(named, &schema, NULL);
+    status result = STATUS_OK;
+    if (takes_orders && json_is_missing(named)) {
+        exported->is_order = true;
+        result = cli_schedule_order_parse(path, bytes, length, memory, &exported->order, err);
+    } else if (strncmp(schema, "dynmo-study/", strlen("dynmo-study/")) == 0) {
+        result = read_point(arguments, path, bytes, memory, exported, err);
+    } else {
+        result = bal_plan_read(root, memory, &exported->plan, err);
+    }
+    json_close(document);
+    return result;
+}
+
+status cli_exported_plan_read(const cli_arguments *arguments, const char *path, bool takes_orders,
+                              arena *memory, cli_exported_plan *exported, error_message *err)
+{
+    bool is_store = false;
+    trace_store *store = NULL;
+    char *bytes = NULL;
+    size_t length = 0;
+    status result = STATUS_OK;
+    *exported = (cli_exported_plan){.is_order = false};
+    TRY(read_magic(path, &is_store, err));
+    if (is_store) {
+        TRY(trace_store_open(path, TRACE_READ, &store, err));
+        result = read_recorded(arguments, store, memory, &exported->plan, err);
+        trace_store_close(store);
+        return result;
+    }
+    TRY(file_read(path, FILE_MAX, &bytes, &length, err));
+    result = read_text(arguments, path, bytes, length, takes_orders, memory, exported, err);
+    free(bytes);
+    return result;
+}

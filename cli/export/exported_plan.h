@@ -1,0 +1,30 @@
+/// The plan that `dynmo export` writes for a framework: of a plan file, of a recorded run, or of a
+/// point of a study.
+#pragma once
+
+#include "analysis/export/launch.h"
+#include "balance/plan.h"
+#include "base/arena.h"
+#include "base/status.h"
+#include "cli/command.h"
+
+typedef struct cli_exported_plan {
+    bal_plan plan;
+    ana_launch launch;  // of a point of a study; is_known false: of a plan alone
+    bool is_order;      // then there is only this:
+    bal_schedule order; // as it was written, not checked
+} cli_exported_plan;
+
+/// Reads the plan that the file holds, or is asked for with it:
+/// - a plan file: that plan;
+/// - a run store: the plan of --row in the newest complete run, or the run that --run names, at its
+///   end, or at --iteration;
+/// - a study: what its balancer decides for --point, at the end of the run.
+///
+/// @param takes_orders what has no schema is an order, as cli_schedule_order_read reads it
+/// @param exported     carved from memory
+/// @return STATUS_IO, STATUS_FORMAT; STATUS_INVALID naming the rows or points there are where none
+///         or another is asked for; STATUS_UNSUPPORTED for a row whose layers leave the model
+///         order; STATUS_INFEASIBLE for a point that cannot be, with the reason
+status cli_exported_plan_read(const cli_arguments *arguments, const char *path, bool takes_orders,
+                              arena *memory, cli_exported_plan *exported, error_message *err);
