@@ -94,8 +94,7 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     }};
     static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
         "", "model.recompute_granularity=selective\n",
-        "model.recompute_granularity=full\nmodel.recompute_method=uniform\n"
-        "model.recompute_num_layers=1\n"};
+        "model.recompute_granularity=full\nmodel.recompute_num_layers=1\n"};
     static const char *const sharding[MODEL_SHARDING_COUNT] = {
         "ddp.use_distributed_optimizer=false\n", "ddp.use_distributed_optimizer=true\n",
         "ddp.use_megatron_fsdp=true\nddp.data_parallel_sharding_strategy=optim_grads\n",
@@ -112,6 +111,9 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "train.micro_batch_size", launch->microbatch_size, 0);
     append_degree(out, form, "train.global_batch_size", launch->global_batch, 0);
     text_append(out, recompute[parallel->recompute]);
+    if (parallel->recompute == MODEL_RECOMPUTE_FULL) {
+        text_append(out, "model.recompute_method=uniform\n");
+    }
     text_append(out, sharding[parallel->sharding]);
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "dist.use_tp_pp_dp_mapping=true\n");
