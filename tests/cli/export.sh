@@ -177,7 +177,7 @@ grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' 
     fail 'a point and a recorded row have other plans'
 "$dynmo" export pytorch run.db --row cut >order.csv || fail 'the order of a recorded row'
 "$dynmo" export pytorch study.json --point 1 | cmp -s - order.csv || fail 'the order of a point'
-[ "$(sed -n '/layout/,/^)/p' point.sh)" = "    --pipeline-model-parallel-layout 'Et*8|t*9|t*9|t*6L'
+[ "$(sed -n '/parallel-layout/,/^)/p' point.sh)" = "    --pipeline-model-parallel-layout 'Et*8|t*9|t*9|t*6L'
     --tensor-model-parallel-size 2
     --context-parallel-size 2
     --seq-length 4096
