@@ -19,6 +19,9 @@ typedef struct bal_metrics {
     double zb_bubble_rate;        // 1 - work_max / span
     double imbalance_ratio;       // max / mean of the ranks' work, >= 1
     double load_spread_ratio;     // (max - min) / mean of the ranks' work: the paper's Delta L
+    // Of an iteration of a run: bal_published_eq1_of its costs; else 0.
+    double published_eq1_ratio;
+    double published_eq1_unequal_ratio;
 } bal_metrics;
 
 /// Derives all metrics from begin and end of the ops. Ratios of an empty timeline are 0

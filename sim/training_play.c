@@ -230,7 +230,7 @@ status sim_play_replicas(const sim_play_request *request, arena *memory, sim_pla
     for (int replica = 0; replica < request->replica_count; replica++) {
         TRY(play_replica(request, &played, replica, memory, stages, &scratch, &made, err));
     }
-    bal_iteration_finish(&played, &made.times);
+    bal_iteration_finish(&played, memory, &made.times);
     made.networks = scratch.networks;
     if (scratch.networks == NULL && request->post_validation && request->validation != NULL &&
         request->validation->plays_chain) {
@@ -302,7 +302,7 @@ status sim_plan_replay_play(const bal_machine *machine, const bal_played_plan *p
         TRY(bal_iteration_add_timeline(&complete, replica, &timelines[replica], memory, &times,
                                        err));
     }
-    bal_iteration_finish(&complete, &times);
+    bal_iteration_finish(&complete, memory, &times);
     *replay = (sim_plan_replay){.times = times, .timelines = timelines, .stages = stages};
     return STATUS_OK;
 }

@@ -1,6 +1,7 @@
 /// The table of columns, and how each kind of value is written and printed.
 #include "analysis/compare/columns.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,17 @@ static const column columns[] = {
     {ANA_COLUMNS_BUBBLE, "last.bubble_ratio", "bubble last", "last", 6, KIND_RATIO,
      RESULT(last.bubble_ratio)},
     {ANA_COLUMNS_BUBBLE, "bubble_ratio", NULL, "mean", 6, KIND_RATIO, RESULT(bubble_ratio)},
+
+    {ANA_COLUMNS_EQ1, NULL, NULL, "simulated", 9, KIND_RATIO, RESULT(first.bubble_ratio)},
+    {ANA_COLUMNS_EQ1, "first.published_eq1_ratio", "Eq. 1 first", "as printed", 10, KIND_RATIO,
+     RESULT(first.published_eq1_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, NULL, "unequal", 9, KIND_RATIO,
+     RESULT(first.published_eq1_unequal_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, NULL, "simulated", 11, KIND_RATIO, RESULT(last.bubble_ratio)},
+    {ANA_COLUMNS_EQ1, "last.published_eq1_ratio", "Eq. 1 last", "as printed", 10, KIND_RATIO,
+     RESULT(last.published_eq1_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, NULL, "unequal", 9, KIND_RATIO,
+     RESULT(last.published_eq1_unequal_ratio)},
 
     {ANA_COLUMNS_LOADS, "imbalance_ratio", "imbalance", "imbalance", 9, KIND_RATIO,
      RESULT(imbalance_ratio)},
@@ -137,7 +149,7 @@ static void cell_text(const column *from, double value, char out[32])
         text_size((int64_t)value, out);
         break;
     case KIND_RATIO:
-        snprintf(out, 32, "%.3f", value);
+        snprintf(out, 32, isnan(value) ? "-" : "%.3f", value);
         break;
     case KIND_RANKS:
         snprintf(out, 32, "%.2f", value);
@@ -191,7 +203,7 @@ void ana_columns_page(ana_column_group group, json_value row, text_buffer *out)
     for (int index = 0; index < COLUMN_COUNT; index++) {
         const column *each = &columns[index];
         char text[32];
-        double value = 0;
+        double value = (double)NAN;
         if (each->group != group || each->page == NULL) continue;
         const char *dot = strchr(each->key, '.');
         char around[16] = "";

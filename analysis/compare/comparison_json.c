@@ -1,5 +1,7 @@
 #include "analysis/compare/columns.h"
 
+enum { DIGITS = 9 };
+
 static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
 {
     json_put_object(writer, key);
@@ -9,6 +11,9 @@ static void write_metrics(json_writer *writer, const char *key, const bal_metric
     json_put_double(writer, "zb_bubble_rate", metrics->zb_bubble_rate);
     json_put_double(writer, "imbalance_ratio", metrics->imbalance_ratio);
     json_put_double(writer, "load_spread_ratio", metrics->load_spread_ratio);
+    json_put_rounded(writer, "published_eq1_ratio", metrics->published_eq1_ratio, DIGITS);
+    json_put_rounded(writer, "published_eq1_unequal_ratio", metrics->published_eq1_unequal_ratio,
+                     DIGITS);
     json_end_object(writer);
 }
 

@@ -12,21 +12,31 @@ enum {
     SECTION_WIDTH = 29, // of the longest title of a section
 };
 
-/// How long iterations are, where something disturbs them, and steps that were taken back.
-static void print_spread(const ana_comparison *comparison, int label_width, text_buffer *out)
+/// A group of columns of every row that has times, under its title.
+static void print_section(const ana_comparison *comparison, const char *title,
+                          ana_column_group group, int label_width, text_buffer *out)
 {
     const ana_study *study = comparison->setup->study;
-    if (!ana_study_is_disturbed(study)) return;
-    text_format(out, "\n%-*s", label_width, "Spread of iterations");
-    ana_columns_title(ANA_COLUMNS_SPREAD, out);
+    text_format(out, "\n%-*s", label_width, title);
+    ana_columns_title(group, out);
     text_append(out, "\n");
     for (int index = 0; index < study->balancing_count; index++) {
         const ana_row *row = &comparison->rows[index];
         if (row->outcome != STATUS_OK || !row->result.executable) continue;
         text_format(out, "%-*s", label_width, row->balancing->label);
-        ana_columns_print(ANA_COLUMNS_SPREAD, row, out);
+        ana_columns_print(group, row, out);
         text_append(out, "\n");
     }
+}
+
+/// The paper's formula beside what was played, in the first iteration and in the last.
+static void print_equation_1(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    text_format(out, "\n%-*s %30s %32s", label_width, "", "first iteration", "last iteration");
+    print_section(comparison, "Bubble beside Equation 1", ANA_COLUMNS_EQ1, label_width, out);
+    text_append(out, "Equation 1 of the DynMo paper is Chimera's bubble at as many microbatches as "
+                     "ranks, messages free.\nas printed: from mean loads of the ranks; unequal: "
+                     "its path at the largest F and B, its work as it is.\n");
 }
 
 static int asked_count(const ana_row *row)
@@ -92,15 +102,24 @@ static void print_decision_row(const ana_row *row, int label_width, int reasons_
     const ana_course *course = &row->course;
     char reasons[160];
     char moves[96];
+    char profiling[32];
     char decisions[32];
     char migration[32];
+    const bal_training_result *result = &row->result;
+    const double overhead =
+        (double)(result->profile_ns + course->decision_ns + course->migration_ns);
     reasons_text(course, reasons, sizeof reasons);
     moves_text(course, moves, sizeof moves);
     text_duration(course->decision_ns, decisions);
     text_duration(course->migration_ns, migration);
-    text_format(out, "%-*s %6d %6d %10s %10s  %-*s  %s\n", label_width, row->balancing->label,
-                asked_count(row), course->acted_count, decisions, migration, reasons_width, reasons,
-                moves[0] != '\0' ? moves : "-");
+    text_duration(result->profile_ns, profiling);
+    char share[16] = "-";
+    if (result->executable) {
+        snprintf(share, sizeof share, "%.2f%%", 100 * overhead / (double)result->total_ns);
+    }
+    text_format(out, "%-*s %6d %6d %10s %10s %10s %7s  %-*s  %s\n", label_width,
+                row->balancing->label, asked_count(row), course->acted_count, profiling, decisions,
+                migration, share, reasons_width, reasons, moves[0] != '\0' ? moves : "-");
 }
 
 /// Columns that the longest text of reasons takes.
@@ -122,8 +141,9 @@ static void print_decisions(const ana_comparison *comparison, int label_width, t
     const int row_count = comparison->setup->study->balancing_count;
     const int reasons_width = reasons_width_of(comparison);
     if (!has_decisions(comparison)) return;
-    text_format(out, "\n%-*s %6s %6s %10s %10s  %-*s  %s\n", label_width, "Decisions", "asked",
-                "moved", "deciding", "migrating", reasons_width, "why", "moved after iterations");
+    text_format(out, "\n%-*s %6s %6s %10s %10s %10s %7s  %-*s  %s\n", label_width, "Decisions",
+                "asked", "moved", "profiling", "deciding", "migrating", "of run", reasons_width,
+                "why", "moved after iterations");
     for (int index = 0; index < row_count; index++) {
         const ana_row *row = &comparison->rows[index];
         if (was_played(row)) print_decision_row(row, label_width, reasons_width, out);
@@ -380,7 +400,10 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
                 "rank.\n");
     print_stillness(comparison, out);
     const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
-    print_spread(comparison, section_width, out);
+    if (ana_study_is_disturbed(study)) {
+        print_section(comparison, "Spread of iterations", ANA_COLUMNS_SPREAD, section_width, out);
+    }
+    print_equation_1(comparison, section_width, out);
     print_decisions(comparison, section_width, out);
     print_knowing_ahead(comparison, section_width, out);
     print_gpus(comparison, section_width, out);

@@ -75,6 +75,7 @@ static void append_row_times(text_buffer *out, json_value row)
     text_format(out, "<td>%.*f</td>", rate >= 100 ? 0 : 2, rate);
     ana_columns_page(ANA_COLUMNS_TIMES, row, out);
     ana_columns_page(ANA_COLUMNS_BUBBLE, row, out);
+    ana_columns_page(ANA_COLUMNS_EQ1, row, out);
     if (json_is_bool(fits)) (void)json_bool(fits, &is_enough, NULL);
     text_format(out, "<td>%s%s</td>", memory,
                 !is_enough           ? " (too much)"
@@ -89,7 +90,7 @@ static void append_row(text_buffer *out, json_value row, bool is_best)
     text_append(out, "</td>");
     const json_value infeasible = json_member(row, "infeasible");
     if (!json_is_missing(infeasible)) {
-        text_append(out, "<td class=\"text\" colspan=\"11\">infeasible: ");
+        text_append(out, "<td class=\"text\" colspan=\"13\">infeasible: ");
         text_append_escaped(out, ana_json_string_or(infeasible, ""));
         text_append(out, "</td></tr>\n");
         return;
@@ -97,7 +98,7 @@ static void append_row(text_buffer *out, json_value row, bool is_best)
     if (ana_row_has_times(row)) {
         append_row_times(out, row);
     } else {
-        text_append(out, "<td class=\"text\" colspan=\"7\">loads only, not executable</td>");
+        text_append(out, "<td class=\"text\" colspan=\"9\">loads only, not executable</td>");
     }
     ana_columns_page(ANA_COLUMNS_LOADS, row, out);
     text_append(out, "</tr>\n");
@@ -112,6 +113,7 @@ static void append_table(text_buffer *out, json_value rows, json_value best)
                 ana_rate_unit(ana_rate_key(first)));
     ana_columns_page_title(ANA_COLUMNS_TIMES, out);
     ana_columns_page_title(ANA_COLUMNS_BUBBLE, out);
+    ana_columns_page_title(ANA_COLUMNS_EQ1, out);
     text_append(out, "<th>peak memory</th>");
     ana_columns_page_title(ANA_COLUMNS_LOADS, out);
     text_append(out, "</tr></thead><tbody>\n");
@@ -120,7 +122,9 @@ static void append_table(text_buffer *out, json_value rows, json_value best)
     }
     text_append(out,
                 "</tbody></table></div>\n<p>iteration: mean over the run, decisions and migration "
-                "included. bubble: bubble_ratio = idle / total time of all ranks. imbalance: "
+                "included. bubble: bubble_ratio = idle / total time of all ranks. Eq. 1: "
+                "what the DynMo paper's Equation 1 says of the mean loads of the ranks; it is "
+                "Chimera's bubble at as many microbatches as ranks, messages free. imbalance: "
                 "max / mean load of the ranks, mean over the run.</p>\n");
 }
 

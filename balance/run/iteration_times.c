@@ -1,6 +1,7 @@
 #include "balance/run/iteration_times.h"
 
 #include "balance/repack/repack.h"
+#include "balance/schedule/closed_form.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -363,8 +364,45 @@ static int64_t reduced_ns(const bal_played_plan *played, const bal_iteration_tim
     return longest;
 }
 
-void bal_iteration_finish(const bal_played_plan *played, bal_iteration_times *times)
+static double mean_of(const int64_t *layer_ns, int column_count)
 {
+    double sum = 0;
+    for (int column = 0; column < column_count; column++) {
+        sum += (double)layer_ns[column];
+    }
+    return sum / column_count;
+}
+
+/// Equation 1 knows a rank's forward and its backward only.
+static void note_published_eq1(const bal_played_plan *played, arena *memory,
+                               bal_iteration_times *times)
+{
+    const bal_placed_partition *plan = played->plan;
+    const bal_layer_costs *costs = &played->replicas[times->slowest];
+    const int columns = costs->microbatch_count;
+    double *forward_ns = arena_array(memory, (size_t)plan->rank_count, sizeof *forward_ns);
+    double *backward_ns = arena_array(memory, (size_t)plan->rank_count, sizeof *backward_ns);
+    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
+        const int place = bal_placed_place(plan, stage);
+        const double factor = played->rank_time_factor == NULL
+                                  ? 1
+                                  : played->rank_time_factor[bal_placed_machine_rank(plan, stage)];
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
+            const int64_t at = (int64_t)layer * columns;
+            forward_ns[place] += factor * mean_of(costs->forward_ns + at, columns);
+            backward_ns[place] += factor * (mean_of(costs->backward_input_ns + at, columns) +
+                                            mean_of(costs->backward_weight_ns + at, columns));
+        }
+    }
+    const bal_published_eq1 ratios =
+        bal_published_eq1_of(forward_ns, backward_ns, plan->rank_count);
+    times->metrics.published_eq1_ratio = ratios.printed_ratio;
+    times->metrics.published_eq1_unequal_ratio = ratios.unequal_ratio;
+}
+
+void bal_iteration_finish(const bal_played_plan *played, arena *memory, bal_iteration_times *times)
+{
+    note_published_eq1(played, memory, times);
     times->pipeline_ns = pipeline_ns(played, times);
     times->reduction_ns = 0;
     if (times->layer_ns == NULL) return;

@@ -120,5 +120,8 @@ status bal_iteration_add_timeline(const bal_played_plan *played, int replica,
                                   const bal_timeline *timeline, arena *memory,
                                   bal_iteration_times *times, error_message *err);
 
-/// Computes pipeline_ns and reduction_ns, when all replicas have been added.
-void bal_iteration_finish(const bal_played_plan *played, bal_iteration_times *times);
+/// Computes pipeline_ns, reduction_ns and what Equation 1 says of the costs of the slowest replica,
+/// the mean over its microbatches, when all replicas have been added.
+///
+/// @param memory for scratch
+void bal_iteration_finish(const bal_played_plan *played, arena *memory, bal_iteration_times *times);

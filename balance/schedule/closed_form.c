@@ -276,3 +276,25 @@ double bal_published_eq1_ratio(int rank_count, int64_t forward_ns, int64_t backw
         (1.5 * p * p + 2 * p - 6) * (double)send_ns + (p * p - 2 * p) * (double)backward_ns;
     return idle / total;
 }
+
+bal_published_eq1 bal_published_eq1_of(const double *forward_ns, const double *backward_ns,
+                                       int rank_count)
+{
+    const double p = rank_count;
+    double work = 0;
+    double backward = 0;
+    double forward_max = 0;
+    double backward_max = 0;
+    for (int rank = 0; rank < rank_count; rank++) {
+        work += forward_ns[rank] + backward_ns[rank];
+        backward += backward_ns[rank];
+        forward_max = fmax(forward_max, forward_ns[rank]);
+        backward_max = fmax(backward_max, backward_ns[rank]);
+    }
+    bal_published_eq1 ratios = {NAN, NAN};
+    if (rank_count < 2 || rank_count % 2 != 0 || work <= 0) return ratios;
+    const double idle = (1 - 2 / p) * backward;
+    ratios.printed_ratio = idle / (work + idle);
+    ratios.unequal_ratio = 1 - work / (p * forward_max + (2 * p - 2) * backward_max);
+    return ratios;
+}

@@ -68,3 +68,16 @@ bal_closed_form bal_closed_form_of(const char *schedule, const bal_equal_stages 
 ///         paper's counts are no integers, and where all times are 0
 double bal_published_eq1_ratio(int rank_count, int64_t forward_ns, int64_t backward_ns,
                                int64_t send_ns);
+
+/// Equation 1 of ranks whose loads are given, messages free of charge.
+typedef struct bal_published_eq1 {
+    double printed_ratio; // with the mean rank's F and B, as the paper defines them
+    double unequal_ratio; // what it becomes where ranks differ: the path at the largest F and the
+                          // largest B, the work as it is; NaN where printed_ratio is
+} bal_published_eq1;
+
+/// 1 - (sum F + sum B) / (P max F + (2 P - 2) max B): of equal ranks the printed formula.
+///
+/// @param forward_ns, backward_ns [rank_count] of one microbatch; backward in full
+bal_published_eq1 bal_published_eq1_of(const double *forward_ns, const double *backward_ns,
+                                       int rank_count);

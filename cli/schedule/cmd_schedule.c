@@ -22,7 +22,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { PRINTED_RANKS_MAX = 32 };
+enum { PRINTED_RANKS_MAX = 32, DIGITS = 9 };
 
 /// What is played, and what came out.
 typedef struct schedule_run {
@@ -31,6 +31,7 @@ typedef struct schedule_run {
     cli_schedule_costs costs;
     bal_timeline timeline; // of the ops as they ran
     bal_metrics metrics;
+    bal_published_eq1 published_eq1;
     int64_t *peak; // [rank_count] activations of one chunk
     cli_schedule_step step;
     cli_schedule_path path;
@@ -154,6 +155,32 @@ static status check_memory(const schedule_run *run, error_message *err)
     return STATUS_OK;
 }
 
+/// Equation 1 of the mean F and B of every rank; of equal ranks with their messages. It knows of no
+/// schedule.
+static bal_published_eq1 published_eq1_of(const schedule_run *run, arena *memory)
+{
+    const bal_schedule *schedule = run->timeline.schedule;
+    const bal_equal_stages *equal = &run->costs.equal;
+    const double microbatches = bal_iteration_microbatch_count(schedule);
+    double *forward_ns = arena_array(memory, (size_t)schedule->rank_count, sizeof *forward_ns);
+    double *backward_ns = arena_array(memory, (size_t)schedule->rank_count, sizeof *backward_ns);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            const bool is_forward = schedule->ops[op].kind == OP_FORWARD;
+            *(is_forward ? &forward_ns[rank] : &backward_ns[rank]) +=
+                (double)(run->timeline.end_ns[op] - run->timeline.begin_ns[op]) / microbatches;
+        }
+    }
+    bal_published_eq1 ratios = bal_published_eq1_of(forward_ns, backward_ns, schedule->rank_count);
+    if (run->costs.is_equal &&
+        (schedule->chunk_count == 1 || schedule->placement == BAL_PLACEMENT_BIDIRECTIONAL)) {
+        ratios.printed_ratio = bal_published_eq1_ratio(
+            equal->rank_count, equal->forward_ns,
+            equal->backward_input_ns + equal->backward_weight_ns, equal->send_ns);
+    }
+    return ratios;
+}
+
 static status play(arena *memory, schedule_run *run, error_message *err)
 {
     TRY(sim_costs_check(&run->schedule, &run->costs.stages, err));
@@ -168,6 +195,7 @@ static status play(arena *memory, schedule_run *run, error_message *err)
         bal_memory_peak(run->timeline.schedule, &run->costs.stages, run->peak);
     }
     run->metrics = bal_metrics_of(&run->timeline);
+    run->published_eq1 = published_eq1_of(run, memory);
     return STATUS_OK;
 }
 
@@ -196,6 +224,9 @@ static void write_json(const schedule_run *run, text_buffer *out)
     }
     json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
     json_put_double(&writer, "zb_bubble_rate", run->metrics.zb_bubble_rate);
+    json_put_rounded(&writer, "published_eq1_ratio", run->published_eq1.printed_ratio, DIGITS);
+    json_put_rounded(&writer, "published_eq1_unequal_ratio", run->published_eq1.unequal_ratio,
+                     DIGITS);
     json_write_key(&writer, "peak_memory");
     json_write_int64_array(&writer, run->peak, ran->rank_count);
     json_write_key(&writer, "order");
@@ -232,16 +263,13 @@ static bal_closed_form closed_form_of(const schedule_run *run)
 
 static void write_published_eq1(const schedule_run *run, text_buffer *out)
 {
-    const bal_equal_stages *equal = &run->costs.equal;
-    const bool is_chimera = run->schedule.placement == BAL_PLACEMENT_BIDIRECTIONAL;
-    const bool is_zero_bubble = run->schedule.has_split && run->schedule.chunk_count == 1;
-    if (!run->costs.is_equal || (!is_chimera && !is_zero_bubble)) return;
-    const double ratio = bal_published_eq1_ratio(
-        equal->rank_count, equal->forward_ns, equal->backward_input_ns + equal->backward_weight_ns,
-        equal->send_ns);
-    if (isnan(ratio)) return;
+    const bal_published_eq1 *ratios = &run->published_eq1;
+    if (isnan(ratios->printed_ratio)) return;
     text_format(out, "%-18s %14.6f      the DynMo paper's Equation 1: Chimera's at M = P\n",
-                "published-eq1", ratio);
+                "published-eq1", ratios->printed_ratio);
+    if (run->costs.is_equal) return;
+    text_format(out, "%-18s %14.6f      the same path at the largest F and B, messages free\n",
+                "  unequal stages", ratios->unequal_ratio);
 }
 
 static void write_memory(const schedule_run *run, text_buffer *out)

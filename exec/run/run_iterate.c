@@ -245,7 +245,7 @@ static status time_iteration(exec_leader *leader, error_message *err)
         TRY(bal_iteration_add_timeline(played, replica, &leader->reports.timelines[replica],
                                        leader->iteration_memory, times, err));
     }
-    bal_iteration_finish(played, times);
+    bal_iteration_finish(played, leader->iteration_memory, times);
     if (leader->learns) times->reduction_ns = leader->reports.reduced_ns;
     for (int rank = 0; rank < training->machine.rank_count; rank++) {
         const int place = exec_run_place_of(&plan->placed, rank);

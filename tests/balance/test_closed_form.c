@@ -4,6 +4,7 @@
 #include "balance/metrics.h"
 #include "balance/schedule/closed_form.h"
 #include "base/rng.h"
+#include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
 #include "tests/test_memory.h"
 
@@ -330,6 +331,12 @@ static void equation_1_has_the_values_of_the_paper(void **state)
         const double ratio = bal_published_eq1_ratio(8, 100, 200, (int64_t)messages[index][0]);
         assert_true(fabs(ratio - messages[index][1]) <= 0.00005);
     }
+    const double forward_ns[] = {10, 20, 10, 10};
+    const double backward_ns[] = {20, 40, 20, 20};
+    const bal_published_eq1 unequal = bal_published_eq1_of(forward_ns, backward_ns, 4);
+    assert_close(unequal.printed_ratio, 0.25, 1e-12);
+    assert_close(unequal.unequal_ratio, 1 - 150.0 / (4 * 20 + 6 * 40), 1e-12);
+    assert_true(isnan(bal_published_eq1_of(forward_ns, backward_ns, 3).printed_ratio));
     assert_true(isnan(bal_published_eq1_ratio(3, 1, 2, 0)));
     assert_true(isnan(bal_published_eq1_ratio(1, 1, 2, 0)));
     assert_true(isnan(bal_published_eq1_ratio(4, 0, 0, 0)));

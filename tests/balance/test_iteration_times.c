@@ -71,7 +71,7 @@ static bal_iteration_times times_of(played_case *at)
         assert_ok(
             bal_iteration_add_timeline(&at->played, replica, &timeline, at->memory, &times, &err));
     }
-    bal_iteration_finish(&at->played, &times);
+    bal_iteration_finish(&at->played, at->memory, &times);
     return times;
 }
 

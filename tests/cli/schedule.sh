@@ -4,7 +4,7 @@
 subject=schedule
 
 # What other programs rely on.
-expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --schedule 1f1b --stages 2 --microbatches 2 --json
 
 cat >costs.json <<'EOF'
@@ -29,6 +29,7 @@ makespan                       15 ns   by formula: 15 ns
 span                           15 ns   by formula: 15 ns
 bubble ratio             0.200000      idle over all time of all ranks
 zb bubble rate           0.200000      1 - work of the busiest rank / span
+published-eq1            0.000000      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
 imbalance ratio          1.000000      work of the busiest rank / mean
 peak memory        4 3   by rank, in activations of one chunk
 
@@ -43,15 +44,16 @@ makespan                       25 ns   by formula: 25 ns
 span                           25 ns   by formula: 25 ns
 bubble ratio             0.040000      idle over all time of all ranks
 zb bubble rate           0.040000      1 - work of the busiest rank / span
+published-eq1            0.000000      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
 imbalance ratio          1.000000      work of the busiest rank / mean
 peak memory        4 4   by rank, in activations of one chunk
 
 rank 0    |F0=F1=F2=F==B==W==F==   B0=B==W==F==W0=F3=B1=B==W==F==B==B2=W==B3=W1=W2=W3=|
 rank 1    |   F0=F==F1=F==B==W==B0=W0=F2=F==B==B1=W==F3=W1=F==B==B2=B==B3=W==W==W2=W3=|' '' \
     --schedule v-half --stages 2 --microbatches 4
-expect 0 '{"makespan_ns":15,"span_ns":15,"bubble_ratio":0.2,"zb_bubble_rate":0.2,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:B0","1:W0","B0","W0","1:F1","1:B1","1:W1","B1","W1"],["F0","1:F0","1:B0","B0","F1","1:F1","1:W0","W0","1:B1","B1","1:W1","W1"]],"placement":"v"}' '' \
+expect 0 '{"makespan_ns":15,"span_ns":15,"bubble_ratio":0.2,"zb_bubble_rate":0.2,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:B0","1:W0","B0","W0","1:F1","1:B1","1:W1","B1","W1"],["F0","1:F0","1:B0","B0","F1","1:F1","1:W0","W0","1:B1","B1","1:W1","W1"]],"placement":"v"}' '' \
     --schedule v-min --stages 2 --microbatches 2 --json
-expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.25,"zb_bubble_rate":0.25,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:BW0","1:F1","1:BW1","BW0","BW1"],["F0","1:F0","F1","1:F1","1:BW0","BW0","1:BW1","BW1"]],"placement":"v"}' '' \
+expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.25,"zb_bubble_rate":0.25,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[3,4],"order":[["F0","F1","1:F0","1:BW0","1:F1","1:BW1","BW0","BW1"],["F0","1:F0","F1","1:F1","1:BW0","BW0","1:BW1","BW1"]],"placement":"v"}' '' \
     --schedule 1f1b-v --stages 2 --microbatches 2 --json
 cat >thin.json <<'EOF'
 {"forward_ns":[2,2,2],"backward_input_ns":[2,2,2],"backward_weight_ns":[2,2,2],"memory_limit":4}
@@ -91,7 +93,7 @@ rank 1    |   F0=F==F1=F==   1:BW0=BW0===1:BW1=BW1===      |
 rank 2    |   F==F0=F==F1=   BW0===1:BW0=BW1===1:BW1=      |
 rank 3    |F==F==   F0=BW0===F1=BW1===   1:BW0=      1:BW1=|' '' \
     --schedule chimera --stages 4 --microbatches 4 --costs twice.json
-expect 0 '{"makespan_ns":6,"span_ns":6,"bubble_ratio":0,"zb_bubble_rate":0,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0"],["1:F0","F0","BW0","1:BW0"]],"placement":"bidirectional"}' '' \
+expect 0 '{"makespan_ns":6,"span_ns":6,"bubble_ratio":0,"zb_bubble_rate":0,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0"],["1:F0","F0","BW0","1:BW0"]],"placement":"bidirectional"}' '' \
     --schedule chimera --stages 2 --microbatches 2 --json
 "$dynmo" schedule --schedule chimera --stages 4 --microbatches 6 --json >both.json
 expect 0 "$(cat both.json)" '' --order both.json --microbatches 6 --json
@@ -99,7 +101,7 @@ refuse 2 'both.json: --microbatches is 3, the order has 6' --order both.json --m
 cat >halves.json <<'EOF'
 {"forward_ns":[[1,2,3,4],[10,20,30,40]],"backward_input_ns":[1,1],"backward_weight_ns":[0,0]}
 EOF
-expect 0 '{"makespan_ns":81,"span_ns":81,"bubble_ratio":0.2716049382716049,"zb_bubble_rate":0.04938271604938271,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"],["1:F0","F0","BW0","1:BW0","1:F1","F1","BW1","1:BW1"]],"placement":"bidirectional"}' '' \
+expect 0 '{"makespan_ns":81,"span_ns":81,"bubble_ratio":0.2716049382716049,"zb_bubble_rate":0.04938271604938271,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0.233766234,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"],["1:F0","F0","BW0","1:BW0","1:F1","F1","BW1","1:BW1"]],"placement":"bidirectional"}' '' \
     --schedule chimera --stages 2 --microbatches 4 --costs halves.json --json
 refuse 2 'rank_count 3: schedule chimera needs an even number of ranks' \
     --schedule chimera --stages 3 --microbatches 4
@@ -113,7 +115,7 @@ cat >vary.json <<'EOF'
 {"forward_ns":[[1,2],[3,4]],"backward_input_ns":[1,1],"backward_weight_ns":[1,1],
  "send_ns":0,"memory_fbw":[2,-1,-1],"memory_limit":2}
 EOF
-expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.4375,"zb_bubble_rate":0.3125,"peak_memory":[2,2],"order":[["F0","B0","W0","F1","B1","W1"],["F0","B0","W0","F1","B1","W1"]]}' '' \
+expect 0 '{"makespan_ns":16,"span_ns":16,"bubble_ratio":0.4375,"zb_bubble_rate":0.3125,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0.181818182,"peak_memory":[2,2],"order":[["F0","B0","W0","F1","B1","W1"],["F0","B0","W0","F1","B1","W1"]]}' '' \
     --schedule zb-auto --stages 2 --microbatches 2 --costs vary.json --json
 refuse 3 'schedule 1f1b: peak memory 4 of rank 0 exceeds memory_limit 2' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs vary.json
@@ -127,20 +129,20 @@ refuse 3 'rank 0 needs memory 1 for one microbatch; its limit is 0' \
     --schedule zb-auto --stages 2 --microbatches 2 --costs tight.json
 refuse 3 'rank 0 needs memory 2 for one microbatch; its limit is 0' \
     --schedule zb-v --stages 2 --microbatches 2 --costs halves.json
-expect 0 '{"makespan_ns":25,"span_ns":24,"bubble_ratio":0.04,"zb_bubble_rate":0,"peak_memory":[4,4],"order":[["F0","F1","F2","1:F0","1:B0","1:W0","1:F1","1:B1","1:W1","F3","B0","W0","1:F2","1:B2","1:W2","B1","W1","1:F3","1:B3","1:W3","B2","W2","B3","W3"],["F0","1:F0","F1","1:F1","1:B0","1:W0","F2","B0","W0","1:F2","1:B1","1:W1","F3","B1","W1","1:F3","1:B2","1:W2","B2","1:B3","B3","W2","1:W3","W3"]],"placement":"v"}' '' \
+expect 0 '{"makespan_ns":25,"span_ns":24,"bubble_ratio":0.04,"zb_bubble_rate":0,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[4,4],"order":[["F0","F1","F2","1:F0","1:B0","1:W0","1:F1","1:B1","1:W1","F3","B0","W0","1:F2","1:B2","1:W2","B1","W1","1:F3","1:B3","1:W3","B2","W2","B3","W3"],["F0","1:F0","F1","1:F1","1:B0","1:W0","F2","B0","W0","1:F2","1:B1","1:W1","F3","B1","W1","1:F3","1:B2","1:W2","B2","1:B3","B3","W2","1:W3","W3"]],"placement":"v"}' '' \
     --schedule zb-v --stages 2 --microbatches 4 --json
 refuse 3 'rank 0 needs memory of 2 under policy floating-w; its limit is 0' \
     --schedule zb-h1 --stages 2 --microbatches 2 --costs tight.json --policy floating-w
 
 # Policies decide while they play, and the order printed is the one that ran.
-expect 0 '{"makespan_ns":7,"span_ns":7,"bubble_ratio":0.14285714285714285,"zb_bubble_rate":0.14285714285714285,"peak_memory":[2,2],"order":[["F0","F1","B0","W0","B1","W1"],["F0","B0","F1","B1","W0","W1"]]}' '' \
+expect 0 '{"makespan_ns":7,"span_ns":7,"bubble_ratio":0.14285714285714285,"zb_bubble_rate":0.14285714285714285,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,2],"order":[["F0","F1","B0","W0","B1","W1"],["F0","B0","F1","B1","W0","W1"]]}' '' \
     --schedule zb-h1 --stages 2 --microbatches 2 --policy greedy --json
 
 # Networks that resist: senders that wait, and links that are shared.
 cat >slow.json <<'EOF'
 {"forward_ns":[10,10],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":3}
 EOF
-expect 0 '{"makespan_ns":66,"span_ns":66,"bubble_ratio":0.3939393939393939,"zb_bubble_rate":0.3939393939393939,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+expect 0 '{"makespan_ns":66,"span_ns":66,"bubble_ratio":0.3939393939393939,"zb_bubble_rate":0.3939393939393939,"published_eq1_ratio":0.115384615,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs slow.json --json
 expect 0 '1f1b: 2 ranks, 2 microbatches, 1 chunk per rank, policy static, sends rendezvous
 
@@ -148,6 +150,7 @@ makespan                       69 ns   by formula: no formula is known on this n
 span                           69 ns   by formula: no formula is known on this network
 bubble ratio             0.420290      idle over all time of all ranks
 zb bubble rate           0.420290      1 - work of the busiest rank / span
+published-eq1            0.115385      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
 imbalance ratio          1.000000      work of the busiest rank / mean
 peak memory        2 1   by rank, in activations of one chunk
 
@@ -158,7 +161,7 @@ cat >links.json <<'EOF'
 {"forward_ns":[10,10],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":30,
  "links":[{"pairs":[[0,1],[1,0]],"occupancy_ns":28}]}
 EOF
-expect 0 '{"makespan_ns":134,"span_ns":134,"bubble_ratio":0.7014925373134329,"zb_bubble_rate":0.7014925373134329,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+expect 0 '{"makespan_ns":134,"span_ns":134,"bubble_ratio":0.7014925373134329,"zb_bubble_rate":0.7014925373134329,"published_eq1_ratio":0.375,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs links.json --json
 echo '{"order":[["F0","F1","BW0","BW1"],["F0","F1","BW1","BW0"]]}' >crossed.json
 refuse 2 'rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0' \
@@ -238,15 +241,15 @@ bad_links "links[0]: unknown key 'pair'; did you mean 'pairs'?" '[{"pair":[[0,1]
 
 # Orders from elsewhere.
 echo '{"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >order.json
-expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --order order.json --json
 "$dynmo" schedule --schedule zb-h2 --stages 3 --microbatches 6 --json >written.json
 expect 0 "$(cat written.json)" '' --order written.json --json
 printf '0F0,0F1,,0I0,0W0,0B1\r\n,1F0,1UNSHARD,1B0,1F1,1B1\r\n' >pytorch.csv
-expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"peak_memory":[2,1],"order":[["F0","F1","B0","W0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
+expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","B0","W0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
     --order pytorch.csv --json
 printf '0F0,3F0,(3B0;0F1)OVERLAP_F_B,0B0,3F1,3B1,0B1\n1F0,2F0,2B0,1B0,1F1,2F1,2B1,1B1\n' >v.csv
-expect 0 '{"makespan_ns":22,"span_ns":22,"bubble_ratio":0.45454545454545453,"zb_bubble_rate":0.45454545454545453,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0&F1","BW0","1:F1","1:BW1","BW1"],["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"]],"placement":"v"}' '' \
+expect 0 '{"makespan_ns":22,"span_ns":22,"bubble_ratio":0.45454545454545453,"zb_bubble_rate":0.45454545454545453,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0&F1","BW0","1:F1","1:BW1","BW1"],["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"]],"placement":"v"}' '' \
     --order v.csv --json
 echo '{"order":[["F0","BW0","F1","BW1"],["F0","F1","BW0","BW1"]]}' >cycle.json
 refuse 2 'cycle.json: cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 waits for rank 0 BW0' \
@@ -333,6 +336,8 @@ makespan                      830 ns   by formula: none, as stages or microbatch
 span                          830 ns   by formula: none, as stages or microbatches differ
 bubble ratio             0.439759      idle over all time of all ranks
 zb bubble rate           0.421687      1 - work of the busiest rank / span
+published-eq1            0.000000      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
+  unequal stages         0.031250      the same path at the largest F and B, messages free
 imbalance ratio          1.032258      work of the busiest rank / mean
 peak memory        3 3   by rank, in activations of one chunk
 

@@ -35,6 +35,23 @@ done || failed=1
 "$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --json >one.json
 "$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --json | cmp -s - one.json ||
     fail 'two runs differ'
+# Equation 1 of the recorded loads of the first iteration, by its definition.
+"$dynmo" show t.db --loads --iterations 10:10 --json >loads.json || fail 'loads'
+python3 - <<'END' || fail 'Equation 1 is not that of the loads'
+import json
+layers = json.load(open('loads.json'))['layers']
+for row in json.load(open('one.json'))['rows']:
+    if not row['executable']: continue
+    cuts = row['start_first_layer']
+    stages = [layers[begin:end] for begin, end in zip(cuts, cuts[1:])]
+    forward = [sum(layer['forward_ns'] for layer in stage) for stage in stages]
+    backward = [sum(layer['backward_input_ns'] + layer['backward_weight_ns'] for layer in stage) for stage in stages]
+    p, f, b = len(stages), sum(forward) / len(stages), sum(backward) / len(stages)
+    printed = (p * p - 2 * p) * b / (p * (p * f + (2 * p - 2) * b))
+    unequal = 1 - (f + b) * p / (p * max(forward) + (2 * p - 2) * max(backward))
+    assert abs(row['first']['published_eq1_ratio'] - printed) < 1e-8, row['label']
+    assert abs(row['first']['published_eq1_unequal_ratio'] - unequal) < 1e-8, row['label']
+END
 grep -q '"schema":"dynmo-simulation/1"' one.json || fail 'JSON without its schema'
 
 # Every key of a study with its default, which is the one that a result lists as assumed.
