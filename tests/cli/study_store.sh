@@ -52,7 +52,7 @@ same 'answered from run 2 of full.db, begun %T; --again does it anew' --store fu
 
 # An interruption ends it with 130, whenever it comes, and costs nothing that was kept.
 study large.json 4096
-"$dynmo" study large.json --store large.db --json --draws 0 >out 2>err &
+"$dynmo" study large.json --store large.db --json --draws 0 --threads 1 >out 2>err &
 child=$!
 while [ ! -s large.db ] && kill -0 $child 2>/dev/null; do sleep 0.05; done
 kill -INT $child
