@@ -3,6 +3,7 @@
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/probe/probe.h"
+#include "cli/progress.h"
 
 #include "base/file.h"
 #include "models/cost/layer_work.h"
@@ -163,6 +164,37 @@ static void find_memory(const probe_request *request, exec_kernels *kernels,
     if (report->preset != NULL) report->rank_capacity = report->preset->gpus_per_node;
 }
 
+/// Operands are made on the host, whatever the device.
+static status check_host_memory(const probe_request *request, const cli_probe_shapes *shapes,
+                                error_message *err)
+{
+    const double half = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2;
+    for (int index = 0; index < shapes->count; index++) {
+        const exec_matmul *shape = &shapes->products[index].shape;
+        const double values = (double)shape->rows * shape->inner +
+                              (double)shape->inner * shape->columns +
+                              (double)shape->rows * shape->columns;
+        const double bytes = values * 2 * sizeof(float); // on the host and on the device
+        if (bytes <= half) continue;
+        return error_set(err, STATUS_INVALID,
+                         "--tokens %d: product '%s' takes %.0f GB, half of this machine's memory "
+                         "is %.0f GB",
+                         request->tokens, shapes->products[index].name, bytes / 1e9, half / 1e9);
+    }
+    return STATUS_OK;
+}
+
+static status measure_products(exec_kernels *kernels, const exec_probe_options *options,
+                               exec_probe_product *products, int count, cli_progress *progress,
+                               error_message *err)
+{
+    for (int index = 0; index < count; index++) {
+        TRY(exec_probe_products(kernels, options, &products[index], 1, err));
+        cli_progress_step(progress);
+    }
+    return STATUS_OK;
+}
+
 static status measure_with(const probe_request *request, exec_kernels *kernels,
                            exec_probe_product *large, cli_probe_report *report, error_message *err)
 {
@@ -171,8 +203,16 @@ static status measure_with(const probe_request *request, exec_kernels *kernels,
     options.stream_bytes = request->bytes;
     report->backend = kernels->table->name;
     report->memory.value_count = report->shapes.value_count;
-    TRY(exec_probe_products(kernels, &options, large, report->large_count, err));
-    TRY(exec_probe_products(kernels, &options, report->shapes.products, report->shapes.count, err));
+    const int count = report->shapes.count;
+    cli_progress progress = cli_progress_begin("products", report->large_count + count);
+    status measured =
+        measure_products(kernels, &options, large, report->large_count, &progress, err);
+    if (measured == STATUS_OK) {
+        measured =
+            measure_products(kernels, &options, report->shapes.products, count, &progress, err);
+    }
+    cli_progress_end(&progress);
+    TRY(measured);
     TRY(exec_probe_attention_measure(kernels, &options, &report->shapes.attention, err));
     TRY(exec_probe_memory_measure(kernels, &options, &report->memory, err));
     find_memory(request, kernels, report);
@@ -201,6 +241,7 @@ static status measure_device(const probe_request *request, arena *memory, cli_pr
     exec_probe_product *large = arena_array(memory, LARGE_MAX, sizeof *large);
     TRY(model_config_open(request->model, memory, &config, err));
     TRY(cli_probe_shapes_of(&config, request->tokens, memory, &report->shapes, err));
+    TRY(check_host_memory(request, &report->shapes, err));
     count_attention(&config, report);
     report->large = large;
     report->large_count = list_large(request, large);

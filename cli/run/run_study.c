@@ -117,12 +117,14 @@ static status read_text(const cli_run_request *request, const char *bytes, size_
     return result;
 }
 
-/// What is executed is a study of this row alone.
+/// What is executed is a study of this row alone, each iteration of which has a time of its own: the
+/// period of post-validation is one of iterations played back to back.
 static void take_row(cli_run_study *opened)
 {
     ana_study *study = &opened->study;
     study->balancings[0] = *opened->row;
     study->balancing_count = 1;
+    study->validation.plays_chain = false;
     opened->row = &study->balancings[0];
 }
 
@@ -266,6 +268,13 @@ static status refuse_unplayed(const cli_run_request *request, const cli_run_stud
         TRY(refuse_told(request, opened, err));
     } else {
         TRY(ana_study_check_player(study, ANA_KEY_SIMULATED, err));
+    }
+    const bal_repack_options *repack = &opened->row->repack.options;
+    if (opened->row->balancer->owns_freely) {
+        return refuse(study, "balancing.balancer", "its plans have no stages to execute", err);
+    }
+    if (repack->kind != BAL_REPACK_NONE && repack->use == BAL_RELEASED_REPLICATE) {
+        return refuse(study, "repack.use replicate", "devices release or lend ranks", err);
     }
     const bool is_nominal = !request->learns && request->clock == EXEC_CLOCK_NOMINAL;
     if (opened->row->migration.overlaps && !is_nominal) {
