@@ -117,8 +117,8 @@ static status read_text(const cli_run_request *request, const char *bytes, size_
     return result;
 }
 
-/// What is executed is a study of this row alone, each iteration of which has a time of its own: the
-/// period of post-validation is one of iterations played back to back.
+/// What is executed is a study of this row alone, each iteration of which has a time of its own:
+/// the period of post-validation is one of iterations played back to back.
 static void take_row(cli_run_study *opened)
 {
     ana_study *study = &opened->study;

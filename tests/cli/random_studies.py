@@ -1,13 +1,13 @@
-"""Random studies over all keys of the table that `dynmo simulate --keys` prints: whatever is played is
-played alike, however it is asked for.
+"""Random studies over all keys of the table that `dynmo simulate --keys` prints: whatever is
+played is played alike, however it is asked for.
 
 usage: random_studies.py DYNMO COUNT [SEED], in tests/
 
-Of each study equal are: simulate once more, from the same JSON written otherwise; both engines, where
-the links of nodes are shared and never busy; run under the nominal clock; simulate from what run has
-recorded; the points of a study over it and simulate at each; that study in shards, and interrupted
-and gone on with. A refusal is the same line each time. Seeds are printed; what fails is made smaller
-by leaving keys out.
+Of each study equal are: simulate once more, from the same JSON written otherwise; both engines,
+where the links of nodes are shared and never busy; run under the nominal clock; simulate from what
+run has recorded; the points of a study over it and simulate at each; that study in shards, and
+interrupted and gone on with. A refusal is one line that names the file, the same each time. Seeds
+are printed; what fails is made smaller by leaving keys out.
 """
 import concurrent.futures
 import copy
@@ -23,10 +23,11 @@ import tempfile
 
 from study_keys import BESIDE, DYNMO, IS_SANITIZED, put
 
-SCHEDULES = ("gpipe 1f1b interleaved-1f1b zb-h1 zb-h2 zb-auto zb-v interleaved-zb zb-v-hand 1f1b-v "
-             "v-half v-min dualpipe-v v-adaptive").split()
+SCHEDULES = ("gpipe 1f1b interleaved-1f1b zb-h1 zb-h2 zb-auto zb-v interleaved-zb zb-v-hand "
+             "1f1b-v v-half v-min dualpipe-v v-adaptive").split()
 BALANCERS = ("even parameters parameters-legacy tuned partition diffusion-published "
-             "diffusion-coded diffusion diffusion makespan partition partition makespan v-partition interleaved-partition").split()
+             "diffusion-coded diffusion diffusion partition partition makespan makespan "
+             "v-partition interleaved-partition").split()
 POLICIES = ("on-change", "every:2", "every-iteration", "threshold:0.05", "shadow")
 CASES = {
     "lengths": {"mean_tokens": [64, 200], "packing": ["sorted", "tokens", "cost"],
@@ -195,7 +196,7 @@ def turned(value):
 
 
 def check_engines(asked, study):
-    """Messages that share a link which is free whenever one comes are those of a link of their own."""
+    """Messages on a shared link that is free whenever one comes are as on a link of their own."""
     other = copy.deepcopy(study)
     cluster = other.setdefault("cluster", {})
     disturbed = {"messages", "links"} & set(other.get("disturbance", {}))
@@ -317,7 +318,7 @@ def failures(study, seed, trace):
 
 
 def drawn(seed, keys, trace):
-    """The first study of a seed that is played, or the last that is drawn; what fails; its checks."""
+    """The first study of a seed that is played, or the last; what fails; its comparisons."""
     draw = random.Random(seed)
     for _ in range(DRAWS_MAX):
         study = study_of(draw, keys)
