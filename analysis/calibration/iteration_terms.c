@@ -21,7 +21,7 @@ static const double embedding_share = 0.25;
 const ana_term_info ana_terms[ANA_TERM_COUNT] = {
     [ANA_TERM_LAYER] = {"layer", "ms per layer and microbatch", ANA_PART_LAYERS, 0.1, 5,
                         ANA_TERM_OF_LAUNCHES},
-    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 2.5, 10,
+    [ANA_TERM_PRODUCTS] = {"matrix products", "ms per TFLOP", ANA_PART_LAYERS, 2.7, 10,
                            ANA_TERM_OF_SPEED},
     [ANA_TERM_ATTENTION] = {"attention", "ms per TFLOP", ANA_PART_LAYERS, 3, 12, ANA_TERM_OF_SPEED},
     [ANA_TERM_SCORES] = {"attention scores", "ms per GB", ANA_PART_LAYERS, 0.5, 8,
@@ -36,7 +36,7 @@ const ana_term_info ana_terms[ANA_TERM_COUNT] = {
                                ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_MICROBATCH] = {"microbatch", "ms per microbatch", ANA_PART_HEAD, 0.1, 5,
                              ANA_TERM_OF_LAUNCHES},
-    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 2, 10, ANA_TERM_OF_SPEED},
+    [ANA_TERM_HEAD] = {"head", "ms per TFLOP", ANA_PART_HEAD, 2.5, 15, ANA_TERM_OF_SPEED},
     [ANA_TERM_LOGITS] = {"logits", "ms per GB", ANA_PART_HEAD, 1, 12, ANA_TERM_OF_SPEED},
     [ANA_TERM_ITERATION] = {"iteration", "ms", ANA_PART_UPDATE, 0.3, 50, ANA_TERM_OF_ITS_OWN},
     [ANA_TERM_UPDATE] = {"update", "ms per 1e9 parameters", ANA_PART_UPDATE, 5, 100,

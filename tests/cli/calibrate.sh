@@ -20,18 +20,18 @@ expect 0 '108 rows fitted, 108 predicted
 no column vocabulary: 51200 assumed
 
 terms of an iteration       value     within
-  layer                        0.716 x/ 1.22    ms per layer and microbatch  fitted
-  matrix products               4.66 x/ 1.61    ms per TFLOP                 fitted
-  attention                     6.22 x/ 2.13    ms per TFLOP                 fitted
-  attention scores              1.71 x/ 3.15    ms per GB                    fitted
-  activations                   1.63 x/ 2.48    ms per GB                    fitted
-  tensor messages            0.00474 x/ 2.85    ms per ring step             fitted
-  tensor bytes                  3.74 x/ 2.81    ms per GB                    fitted
+  layer                        0.719 x/ 1.22    ms per layer and microbatch  fitted
+  matrix products               4.73 x/ 1.58    ms per TFLOP                 fitted
+  attention                     5.74 x/ 2.14    ms per TFLOP                 fitted
+  attention scores              1.73 x/ 3.11    ms per GB                    fitted
+  activations                   1.52 x/ 2.49    ms per GB                    fitted
+  tensor messages             0.0047 x/ 2.86    ms per ring step             fitted
+  tensor bytes                  3.78 x/ 2.78    ms per GB                    fitted
   tensor bytes between nodes    63.2 x/ 6.32    ms per GB                    not measured
-  microbatch                     2.4 x/ 1.27    ms per microbatch            fitted
-  head                          6.22 x/ 1.73    ms per TFLOP                 fitted
-  logits                        5.21 x/ 2.65    ms per GB                    fitted
-  iteration                    0.931 x/ 3.13    ms                           fitted
+  microbatch                    2.39 x/ 1.27    ms per microbatch            fitted
+  head                          7.23 x/ 1.55    ms per TFLOP                 fitted
+  logits                        3.83 x/ 3.12    ms per GB                    fitted
+  iteration                    0.929 x/ 3.13    ms                           fitted
   update                        25.1 x/ 1.42    ms per 1e9 parameters        fitted
   reduction steps             0.0203 x/ 4.33    ms per ring step             fitted
   reduction bytes               7.73 x/ 1.25    ms per GB                    fitted
@@ -43,7 +43,7 @@ deviation between shapes  layers 8.0 %, head 12.0 %, update 12.0 %, reduction 15
 residual of a run         0.80 %, 111.0 degrees of freedom
 
 beyond what was fitted    pipeline parallelism (108 rows)
-error                     mean 0.86 %, median 0.70 %, 90th percentile 1.82 %, worst 3.03 %, signed -0.83 %
+error                     mean 0.84 %, median 0.68 %, 90th percentile 1.77 %, worst 2.99 %, signed -0.80 %
 error of fitted rows      mean 0.37 %
 90 % intervals            cover 100.0 %, mean width 8.38 % of the time
 choice among predicted    best picked in 100.0 % of 22 groups; regret mean 0.00 %, worst 0.00 %; at random 14.5 %
