@@ -74,15 +74,28 @@ add_gpu_test(training)
 
 # Runs drawn from seeds, of a program that takes their number and the first.
 if(TARGET gpu_quick_emulation)
-  add_executable(gpu_test_streams gpu/test_streams.c ${CMAKE_SOURCE_DIR}/exec/transport/transport_nccl.c
-    $<TARGET_OBJECTS:gpu_emulated_nccl>)
-  target_include_directories(gpu_test_streams BEFORE PRIVATE
-    ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)
-  target_link_libraries(gpu_test_streams PRIVATE gpu_quick_emulation)
-  set_target_properties(gpu_test_streams PROPERTIES LINKER_LANGUAGE CXX)
-  add_test(NAME gpu/emulation/test_streams COMMAND gpu_test_streams 200
-           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(gpu/emulation/test_streams PROPERTIES LABELS "exec;gpu-emulation" TIMEOUT 600)
+  # add_streams_test(<name> <includes>...): what the includes hold is taken before the project's.
+  function(add_streams_test name)
+    add_executable(gpu_${name} gpu/test_streams.c
+      ${CMAKE_SOURCE_DIR}/exec/transport/transport_nccl.c $<TARGET_OBJECTS:gpu_emulated_nccl>)
+    target_include_directories(gpu_${name} BEFORE PRIVATE ${ARGN}
+      ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)
+    target_link_libraries(gpu_${name} PRIVATE gpu_quick_emulation)
+    set_target_properties(gpu_${name} PROPERTIES LINKER_LANGUAGE CXX)
+  endfunction()
+  # add_seeds(<name> <program> <count> <first>)
+  function(add_seeds name program count first)
+    add_test(NAME gpu/emulation/${name} COMMAND gpu_${program} ${count} ${first}
+             WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+    set_tests_properties(gpu/emulation/${name} PROPERTIES LABELS "exec;gpu-emulation" TIMEOUT 600)
+  endfunction()
+  add_streams_test(test_streams)
+  add_seeds(test_streams test_streams 250 1)
+  add_seeds(test_streams_more test_streams 250 251)
+  # One lane for each direction, as it once was: it must be found to stand still.
+  add_streams_test(test_shared_lanes ${CMAKE_CURRENT_SOURCE_DIR}/gpu/shared_lanes)
+  add_seeds(test_shared_lanes test_shared_lanes 9 10)
+  set_tests_properties(gpu/emulation/test_shared_lanes PROPERTIES WILL_FAIL ON)
 endif()
 
 # What tests/gpu/run_all.sh measures with.

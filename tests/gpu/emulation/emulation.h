@@ -30,8 +30,8 @@ int gpu_emulation_task_count(void);
 /// Enqueues work(argument) with a copy of the argument.
 cudaError_t gpu_emulation_enqueue(cudaStream_t stream, void (*work)(const void *argument),
                                   const void *argument, size_t bytes);
-/// Frees that had to wait for work of their device since then.
-int gpu_emulation_waiting_frees(void);
+/// What all streams have still to do.
+int gpu_emulation_queued_count(void);
 
 #ifdef __cplusplus
 }

@@ -38,7 +38,7 @@ static std::condition_variable moved;
 static std::vector<CUstream_st *> streams;
 static std::map<const void *, size_t> sizes; // of device memory
 static uint64_t random_state = 1;
-static int task_count, waiting_frees;
+static int task_count;
 static cudaError_t failure[DEVICES_MAX];
 static thread_local int current_device;
 static thread_local bool has_context;
@@ -142,7 +142,7 @@ void gpu_emulation_begin(const gpu_emulation *behaviour)
     change([&] {
         gpu::behaviour = *behaviour;
         random_state = behaviour->seed * 2 + 1;
-        task_count = waiting_frees = 0;
+        task_count = 0;
         memset(failure, 0, sizeof failure);
     });
 }
@@ -159,9 +159,14 @@ cudaError_t gpu_emulation_enqueue(cudaStream_t stream, void (*work)(const void *
     return gpu::enqueue_work(stream, [=] { work(kept.data()); });
 }
 
-int gpu_emulation_waiting_frees(void)
+int gpu_emulation_queued_count(void)
 {
-    return waiting_frees;
+    std::lock_guard<std::mutex> held(lock);
+    size_t count = 0;
+    for (const CUstream_st *stream : streams) {
+        count += stream->queue.size();
+    }
+    return (int)count;
 }
 
 static cudaError_t failure_now()
@@ -202,7 +207,6 @@ cudaError_t cudaFree(void *memory)
 {
     has_context = true;
     if (memory == NULL) return failure_now();
-    change([] { waiting_frees += !device_is_idle(); });
     drive_until(device_is_idle);
     change([&] {
         poison(memory, sizes.at(memory));
