@@ -11,7 +11,7 @@
 static const char *library_of(const char *name)
 {
     static const char *const names[][2] = {
-        {"mpi", "MPI"}, {"blas", "BLAS"}, {"cuda", "CUDA"}, {"nccl", "NCCL"}, {"spread", "MPI"}};
+        {"mpi", "MPI"}, {"cuda", "CUDA"}, {"nccl", "NCCL"}, {"spread", "MPI"}};
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         if (strcmp(names[index][0], name) == 0) return names[index][1];
     }

@@ -1,5 +1,5 @@
 /// Loadable modules: code that needs a library which the program itself can do without, so that the
-/// program starts without MPI, CUDA, NCCL and BLAS, and runs where they are not installed.
+/// program starts without MPI, CUDA and NCCL, and runs where they are not installed.
 ///
 /// A module dynmo_<name>.so is built only where its library is found, and opened only when a
 /// command asks for it. It links what it needs of the static libraries itself: program and module
@@ -15,7 +15,7 @@ enum { LOADABLE_INTERFACE = 2 };
 /// What a module hands over. Static storage of the module.
 typedef struct loadable {
     int interface;     // LOADABLE_INTERFACE when the module was compiled. Stays the first member
-    const char *name;  // "mpi", "blas", "cuda", "nccl", "spread"
+    const char *name;  // "mpi", "cuda", "nccl", "spread"
     const void *table; // its functions: exec_transport_module of mpi and nccl, exec_blas_module,
                        // exec_cuda_module, ana_carrier_module of spread
 } loadable;

@@ -23,7 +23,6 @@ typedef struct probe_request {
     const char *model;
     const char *output; // or NULL
     const char *name;
-    bool uses_blas;
     bool is_bf16;
     int rank_count;
     int tokens;
@@ -95,9 +94,6 @@ static status read_request(const cli_arguments *arguments, probe_request *reques
     if (!is_cuda && cli_has(arguments, "--precision")) {
         return error_set(err, STATUS_INVALID, "--precision: device cpu computes in fp32");
     }
-    if (is_cuda && cli_has(arguments, "--blas")) {
-        return error_set(err, STATUS_INVALID, "--blas: of device cpu only");
-    }
     if (is_cuda && !cli_has(arguments, "--hardware")) {
         return error_set(err, STATUS_INVALID,
                          "--hardware is needed on cuda: efficiency is told as a share of its dense "
@@ -105,7 +101,6 @@ static status read_request(const cli_arguments *arguments, probe_request *reques
     }
     TRY(check_transport(request, err));
     request->is_bf16 = is_cuda && strcmp(precision, "bf16") == 0;
-    request->uses_blas = cli_has(arguments, "--blas");
     request->model = cli_has(arguments, "--model") ? cli_value(arguments, "--model")
                      : is_cuda                     ? "llama-2-7b"
                                                    : "gpt2";
@@ -120,8 +115,7 @@ static status open_backend(const probe_request *request, exec_kernels **kernels,
         return exec_kernels_cuda_open(request->is_bf16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32, 0, 1,
                                       kernels, err);
     }
-    return request->uses_blas ? exec_kernels_blas_open(kernels, err)
-                              : exec_kernels_cpu_open(kernels);
+    return exec_kernels_cpu_open(kernels);
 }
 
 /// Square products for the peak, with sides that the device fills.
@@ -379,7 +373,6 @@ const cli_command cli_command_probe = {
             {.name = "--device",
              .argument = "D",
              .help = "cpu: one core in fp32; cuda: the first GPU. Default: cpu."},
-            {.name = "--blas", .help = "On cpu: products by BLAS instead of plain C."},
             {.name = "--precision",
              .argument = "P",
              .help = "On cuda: bf16 or fp32. Default: bf16."},

@@ -33,7 +33,7 @@ status cli_probe_shapes_of(const model_config *config, int tokens, arena *memory
 typedef struct cli_probe_report {
     const char *name; // of the hardware
     const char *device;
-    const char *backend;   // "cpu with BLAS", ...
+    const char *backend;   // "cpu", "cuda bf16"
     const char *transport; // NULL: links were not measured
     const char *command;   // the whole command line
     const char *model;

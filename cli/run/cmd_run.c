@@ -56,8 +56,8 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
 static status check_device(const cli_arguments *arguments, const cli_run_request *request,
                            error_message *err)
 {
-    static const char *const learning[] = {"--text",    "--counts", "--checkpoint",
-                                           "--restart", "--blas",   "--checkpoint-every"};
+    static const char *const learning[] = {"--text", "--counts", "--checkpoint", "--restart",
+                                           "--checkpoint-every"};
     for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
         if (request->learns || !cli_has(arguments, learning[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
@@ -205,7 +205,6 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     *request = (cli_run_request){
         .path = cli_operand(arguments, 0),
         .command_line = cli_command_line(arguments),
-        .uses_blas = cli_has(arguments, "--blas"),
         .row = cli_value(arguments, "--row"),
         .trace = cli_value(arguments, "--trace"),
         .model = cli_value(arguments, "--model"),
@@ -285,7 +284,7 @@ static exec_backend backend_of(const cli_run_request *request)
     if (strcmp(request->device, "cuda") == 0) {
         return request->is_bf16 ? EXEC_BACKEND_CUDA_BF16 : EXEC_BACKEND_CUDA_FP32;
     }
-    return request->uses_blas ? EXEC_BACKEND_CPU_BLAS : EXEC_BACKEND_CPU;
+    return EXEC_BACKEND_CPU;
 }
 
 /// Reads what devices that train share in this process: model and text.
@@ -556,7 +555,6 @@ const cli_command cli_command_run = {
                      "(timed, cpu); may be given several times",
              .may_repeat = true},
             {.name = "--precision", .argument = "P", .help = "fp32 or bf16 (cuda); default fp32"},
-            {.name = "--blas", .help = "products of matrices by OpenBLAS (cpu)"},
             {.name = "--record",
              .argument = "TRACE.db",
              .help = "records what layers took, as a trace that simulate reads"},

@@ -27,9 +27,8 @@ typedef struct cli_run_request {
     const char *device;       // "timed", "cpu", "cuda"
     const char *transport;    // "local", "mpi", "nccl"
     exec_clock clock;
-    bool learns;    // the device trains: not timed
-    bool uses_blas; // cpu: products by OpenBLAS
-    bool is_bf16;   // cuda
+    bool learns;  // the device trains: not timed
+    bool is_bf16; // cuda
     const char *row;
     const char *trace;
     const char *model;

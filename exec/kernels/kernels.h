@@ -1,5 +1,5 @@
-/// The operations that training is made of, as one table per backend: plain C, the same with BLAS
-/// for its products, CUDA. What computes a layer is written once, over this table.
+/// The operations that training is made of, as one table per backend: plain C, CUDA. What computes
+/// a layer is written once, over this table.
 ///
 /// Memory is the backend's ("device memory"; host memory on the cpu). Operations are enqueued in
 /// order and never fail visibly: finish waits and returns the first failure. Every operation gives
@@ -93,7 +93,7 @@ typedef struct exec_handover {
 } exec_handover;
 
 typedef struct exec_kernel_table {
-    const char *name; // "cpu", "cpu with BLAS", "cuda fp32", "cuda bf16"
+    const char *name; // "cpu", "cuda fp32", "cuda bf16"
     int value_bytes;
     bool has_host_memory; // device memory can be read and written by the host, after finish
 
@@ -267,10 +267,6 @@ struct exec_kernels {
 
 /// Plain C, one thread. Bits do not depend on the vector width of the machine.
 status exec_kernels_cpu_open(exec_kernels **kernels);
-
-/// The same, with products of matrices by the BLAS that the module dynmo_blas links, one thread.
-/// @return STATUS_UNSUPPORTED where the module is missing or does not load, saying why
-status exec_kernels_blas_open(exec_kernels **kernels, error_message *err);
 
 /// What the values of a CUDA backend are.
 typedef enum exec_cuda_kind { EXEC_CUDA_FP32, EXEC_CUDA_BF16 } exec_cuda_kind;

@@ -1,5 +1,4 @@
-/// The plain C backend's parts, one source file per noun. Internal to kernels_cpu*.c and
-/// kernels_blas.c.
+/// The plain C backend's parts, one source file per noun. Internal to kernels_cpu*.c.
 ///
 /// Every sum has an order of its own, which no compiler may change (-ffp-contract=off, no
 /// -ffast-math): products of matrices add their terms one by one in ascending order; sums over a
@@ -33,9 +32,7 @@ typedef struct exec_cpu {
     bool is_widest;       // and those marked EXEC_CPU_WIDEST
     float *scratch;       // [scratch_count]
     size_t scratch_count;
-    error_message failure;               // the first since finish; code STATUS_OK: none
-    const struct exec_blas_module *blas; // kernels_blas.c, with the table that uses it
-    exec_kernel_table blas_table;
+    error_message failure; // the first since finish; code STATUS_OK: none
     _Alignas(64) float panel[EXEC_CPU_PANEL_INNER * EXEC_CPU_PANEL_COLUMNS];
 } exec_cpu;
 

@@ -53,20 +53,6 @@ int64_t *exec_layer_meter_loads(const exec_layer_meter *meter, int row, int micr
     return &meter->load_count[cell * meter->load_columns];
 }
 
-void exec_layer_meter_spread(const exec_layer_meter *meter)
-{
-    int64_t *const times[] = {meter->forward_ns, meter->backward_ns, meter->weight_ns};
-    for (int kind = 0; kind < 3; kind++) {
-        int64_t *cell = times[kind];
-        for (int row = 0; row < meter->layer_count; row++) {
-            for (int microbatch = 1; microbatch < meter->microbatch_count; microbatch++) {
-                cell[microbatch] = cell[0];
-            }
-            cell += meter->microbatch_count;
-        }
-    }
-}
-
 void exec_layer_meter_report(const exec_layer_meter *meter, bool has_times,
                              exec_layer_report *report)
 {

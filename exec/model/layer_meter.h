@@ -42,9 +42,6 @@ int64_t *exec_layer_meter_cell(const exec_layer_meter *meter, bal_op_kind kind, 
 /// Where the loads of a row and microbatch belong. [load_columns]
 int64_t *exec_layer_meter_loads(const exec_layer_meter *meter, int row, int microbatch);
 
-/// Gives all microbatches the times of microbatch 0.
-void exec_layer_meter_spread(const exec_layer_meter *meter);
-
 /// @param has_times false: the report has none
 void exec_layer_meter_report(const exec_layer_meter *meter, bool has_times,
                              exec_layer_report *report);

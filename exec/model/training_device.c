@@ -167,7 +167,6 @@ static void report(const exec_device *device, exec_layer_report *report)
         meter->state_bytes[row] = state_bytes_of(learner, layer);
         meter->message_bytes[row] = layer->kind == EXEC_LAYER_HEAD ? 0 : message_bytes;
     }
-    if (learner->samples_layers) exec_layer_meter_spread(meter);
     exec_layer_meter_report(meter, learner->is_profiled, report);
 }
 
@@ -249,7 +248,6 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .mechanism = exec_mechanism_find(options->model->mechanism),
         .kernels = kernels,
         .clock = options->counts_cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
-        .samples_layers = options->samples_layers,
         .hands_over_memory = options->hands_over_memory && kernels->table->offer != NULL,
         .replica = options->replica_rank_count > 0 ? world_rank / options->replica_rank_count : 0,
         .layer_count = exec_model_layer_count(options->model),
@@ -271,8 +269,6 @@ static status open_kernels(const exec_training_device *options, int world_rank,
     switch (options->backend) {
     case EXEC_BACKEND_CPU:
         return exec_kernels_cpu_open(kernels);
-    case EXEC_BACKEND_CPU_BLAS:
-        return exec_kernels_blas_open(kernels, err);
     case EXEC_BACKEND_CUDA_FP32:
     case EXEC_BACKEND_CUDA_BF16:
         return exec_kernels_cuda_open(kind, world_rank % place_count, place_count, kernels, err);

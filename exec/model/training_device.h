@@ -19,7 +19,6 @@
 
 typedef enum exec_backend {
     EXEC_BACKEND_CPU,       ///< plain C
-    EXEC_BACKEND_CPU_BLAS,  ///< products by the module dynmo_blas, which must load
     EXEC_BACKEND_CUDA_FP32, ///< values in fp32
     EXEC_BACKEND_CUDA_BF16, ///< values in bf16, sums and state in fp32
 } exec_backend;
@@ -38,8 +37,6 @@ typedef struct exec_training_device {
                             // take these; host memory is copied all the same
     bool runs_ahead;        // cuda: play returns before its op has run, and times come with the
                             // iteration's end; not with EXEC_CLOCK_NOMINAL
-    bool samples_layers;    // a profiled iteration times layers in microbatch 0 alone, which then
-                            // stands for all; else in every microbatch
     bool counts_cpu_time;   // cpu: an op takes the time that its thread computes, not the time that
                           // passes. So ranks that outnumber the cores do not count in each other's
                           // ops; for EXEC_CLOCK_NOMINAL

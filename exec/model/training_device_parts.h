@@ -26,7 +26,6 @@ typedef struct exec_learner {
     exec_kernels *kernels; // owned
     exec_buffers *buffers; // of the layers' microbatches
     clockid_t clock;
-    bool samples_layers;
     bool hands_over_memory;
     int replica;           // that the rank belongs to
     int layer_count;       // of the model

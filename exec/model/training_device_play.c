@@ -65,17 +65,12 @@ int64_t exec_learner_input_place(exec_device *device, const exec_step *step, voi
     return exec_flow_pool_packed_bytes(&learner->flows, step->op.kind != OP_FORWARD);
 }
 
-/// Whether the layers of an op are timed one by one; else a lap is as long as the op.
-static bool times_layers(const exec_learner *learner, int microbatch)
-{
-    return learner->is_profiled && (microbatch == 0 || !learner->samples_layers);
-}
-
-/// The part of an op that is a layer's has ended.
+/// The part of an op that is a layer's has ended; where layers are not timed a lap is as long as
+/// the op.
 static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *layer, int microbatch,
                   error_message *err)
 {
-    if (!times_layers(learner, microbatch)) return STATUS_OK;
+    if (!learner->is_profiled) return STATUS_OK;
     int64_t *cell =
         exec_layer_meter_cell(&learner->meter, kind, learner->held[layer->index].row, microbatch);
     return exec_stopwatch_lap(&learner->watch, cell, err);

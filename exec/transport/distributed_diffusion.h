@@ -1,16 +1,7 @@
-/// The balancer `diffusion` as it is meant to run: every rank knows the costs of its own layers,
-/// and speaks to its neighbours in the pipeline only. The result is that of the core's balancer.
-///
-/// Messages go in waves along the chain of ranks, from the first to the last and back:
-///
-///   ->  sums of weights in front of each rank            <-  the total, and the level of the flow
-///   ->  costs of layers whose stage is further back    <-  of those in front, and the cuts
-///   ->  costs that the rules have left to a later stage  (<- whether all fits, if there are caps)
-///   ->  <-  the local search, once per sweep until nothing moves
-///
-/// So a rank sends at most two messages per pair of waves, of sizes that follow how many layers
-/// change their stage. Where memory caps forbid the rounded cuts, the costs of all layers go along
-/// the chain to the first rank, which takes the core's way, and the cuts come back.
+/// The balancer `diffusion` without a leader: every rank knows the costs of its own layers, and
+/// speaks to its neighbours in the pipeline only. Costs go in two waves along the chain of ranks,
+/// to the last and to the first; then each takes the core's steps and keeps the cuts of its stage.
+/// So a rank sends two messages, and the result is that of the core's balancer.
 #pragma once
 
 #include "base/arena.h"
@@ -47,19 +38,13 @@ typedef struct exec_diffusion_layers {
 typedef struct exec_diffusion_answer {
     int first_layer; // of the caller's stage
     int end_layer;
-    int sweep_count;       // of the local search
-    int64_t message_count; // sent by the caller
-    int64_t message_bytes; // of their payloads
-    bool was_gathered;     // caps have forbidden the rounded cuts
 } exec_diffusion_answer;
 
 /// Collective over the group.
 ///
 /// @param memory for the arrays of the call, of the size of the chain
-/// @return STATUS_INFEASIBLE on the first rank, where the core's balancer returns it;
+/// @return on all ranks alike: STATUS_INFEASIBLE, where the core's balancer returns it;
 ///         STATUS_INVALID for weights that are negative or do not fit 64 bits
-///
-/// Time O(rank_count) messages one after the other per wave.
 status exec_distributed_diffusion(const exec_group *group, const exec_diffusion_rules *rules,
                                   const exec_diffusion_layers *own, arena *memory,
                                   exec_diffusion_answer *answer, error_message *err);

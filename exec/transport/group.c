@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Arrays below this size are summed by the root, which takes fewer messages.
-enum { SMALL_SUM_BYTES = 4096 };
-
 /// Trees and sums tell their messages apart by a part.
 enum { PART_UP, PART_DOWN, PART_SIZE, PART_BYTES };
 
@@ -205,100 +202,26 @@ static void add_int64s(void *restrict to, const void *restrict other, int64_t co
     }
 }
 
-/// A sum on its way: part p of the array belongs to rank p. A short array has one part only, that
-/// of the root.
-typedef struct partial_sum {
-    const exec_group *group;
-    const element *of;
-    int sequence;
-    char *values; // [count] of elements
-    int64_t count;
-    int part_count;
-    char *scratch; // two parts
-} partial_sum;
-
-static int64_t part_begin(const partial_sum *sum, int part)
-{
-    return sum->count / sum->part_count * part +
-           (part < sum->count % sum->part_count ? part : sum->count % sum->part_count);
-}
-
-static char *part_values(const partial_sum *sum, int part, int64_t *count, int64_t *byte_count)
-{
-    const int64_t begin = part_begin(sum, part);
-    *count = part_begin(sum, part + 1) - begin;
-    *byte_count = *count * (int64_t)sum->of->bytes;
-    return sum->values + begin * (int64_t)sum->of->bytes;
-}
-
-/// Adds the caller's part over the ranks, in their order, and puts it into the array.
-static status add_own_part(const partial_sum *sum, error_message *err)
-{
-    const exec_group *group = sum->group;
-    int64_t count;
-    int64_t byte_count;
-    char *own = part_values(sum, group->self, &count, &byte_count);
-    char *received = sum->scratch;
-    char *total = sum->scratch + byte_count;
-    for (int rank = 0; rank < group->rank_count; rank++) {
-        if (rank != group->self) {
-            TRY(receive_bytes(group, rank, key_of(group, sum->sequence, PART_UP), received,
-                              byte_count, err));
-        }
-        const char *values = rank == group->self ? own : received;
-        if (rank == 0) {
-            memcpy(total, values, (size_t)byte_count);
-        } else {
-            sum->of->add(total, values, count);
-        }
-    }
-    memcpy(own, total, (size_t)byte_count);
-    return STATUS_OK;
-}
-
-/// Sends every part to the rank that adds it, adds the own one, and exchanges the sums.
-static status exchange_parts(const partial_sum *sum, error_message *err)
-{
-    const exec_group *group = sum->group;
-    int64_t count;
-    int64_t byte_count;
-    for (int part = 0; part < sum->part_count; part++) {
-        const char *values = part_values(sum, part, &count, &byte_count);
-        if (part == group->self) continue;
-        TRY(send_bytes(group, part, key_of(group, sum->sequence, PART_UP), values, byte_count,
-                       err));
-    }
-    if (group->self < sum->part_count) TRY(add_own_part(sum, err));
-    if (sum->part_count == 1) {
-        return broadcast(group, sum->sequence, sum->values, sum->count * (int64_t)sum->of->bytes,
-                         err);
-    }
-    const char *own = part_values(sum, group->self, &count, &byte_count);
-    for (int rank = 0; rank < group->rank_count; rank++) {
-        if (rank == group->self) continue;
-        TRY(send_bytes(group, rank, key_of(group, sum->sequence, PART_DOWN), own, byte_count, err));
-    }
-    for (int part = 0; part < sum->part_count; part++) {
-        char *values = part_values(sum, part, &count, &byte_count);
-        if (part == group->self) continue;
-        TRY(receive_bytes(group, part, key_of(group, sum->sequence, PART_DOWN), values, byte_count,
-                          err));
-    }
-    return STATUS_OK;
-}
-
+/// The root adds the arrays of the others to its own, in the order of ranks, and tells the result.
 static status sum_elements(const exec_group *group, const element *of, void *values, int64_t count,
                            error_message *err)
 {
-    partial_sum sum = {.group = group, .of = of, .values = values, .count = count};
-    sum.sequence = next_sequence(group);
+    const int sequence = next_sequence(group);
+    const int64_t byte_count = count * (int64_t)of->bytes;
+    status result = STATUS_OK;
     if (group->rank_count == 1 || count == 0) return STATUS_OK;
-    const bool is_small = count * (int64_t)of->bytes < SMALL_SUM_BYTES;
-    sum.part_count = is_small ? 1 : group->rank_count;
-    sum.scratch = memory_array(1, 2 * (size_t)part_begin(&sum, 1) * of->bytes);
-    const status done = exchange_parts(&sum, err);
-    free(sum.scratch);
-    return done;
+    if (group->self > 0) {
+        TRY(send_bytes(group, 0, key_of(group, sequence, PART_UP), values, byte_count, err));
+        return broadcast(group, sequence, values, byte_count, err);
+    }
+    void *received = memory_array((size_t)count, of->bytes);
+    for (int rank = 1; rank < group->rank_count && result == STATUS_OK; rank++) {
+        result =
+            receive_bytes(group, rank, key_of(group, sequence, PART_UP), received, byte_count, err);
+        if (result == STATUS_OK) of->add(values, received, count);
+    }
+    free(received);
+    return result == STATUS_OK ? broadcast(group, sequence, values, byte_count, err) : result;
 }
 
 status exec_group_sum_float(const exec_group *group, float *values, int64_t count,

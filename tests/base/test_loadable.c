@@ -33,10 +33,10 @@ static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **sta
 
     assert_int_equal(loadable_open_beside(MODULES "/good/tests/program", "mpi", &module, NULL),
                      STATUS_OK);
-    assert_int_equal(loadable_open_beside(MODULES "/installed/bin/program", "blas", &module, NULL),
+    assert_int_equal(loadable_open_beside(MODULES "/installed/bin/program", "nccl", &module, NULL),
                      STATUS_OK);
 
-    assert_string_equal(module->name, "blas");
+    assert_string_equal(module->name, "nccl");
 }
 
 static void assert_refused(const char *program, const char *name, const char *message)
@@ -73,13 +73,13 @@ static void a_module_of_another_interface_is_refused(void **state)
 static void a_module_under_another_name_is_refused(void **state)
 {
     (void)state;
-    assert_refused(MODULES "/renamed/program", "cuda", "dynmo_cuda.so' is the module for BLAS");
+    assert_refused(MODULES "/renamed/program", "cuda", "dynmo_cuda.so' is the module for NCCL");
 }
 
 static void a_library_that_is_no_module_is_refused(void **state)
 {
     (void)state;
-    assert_refused(MODULES "/foreign/program", "blas", "dynmo_blas.so' is no module of dynmo");
+    assert_refused(MODULES "/foreign/program", "nccl", "dynmo_nccl.so' is no module of dynmo");
 }
 
 static void a_file_that_is_no_library_is_refused_with_the_loaders_words(void **state)

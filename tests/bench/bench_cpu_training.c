@@ -1,6 +1,5 @@
 /// Training on one core: tokens/s of whole iterations of dense models, and GFLOP/s of the products
-/// of matrices in them, by plain C and by BLAS where the module is. bench_cpu_training.py measures
-/// the same models with PyTorch.
+/// of matrices in them. bench_cpu_training.py measures the same models with PyTorch.
 #include "base/arena.h"
 #include "exec/model/layer.h"
 #include "tests/bench/bench.h"
@@ -185,10 +184,5 @@ int main(int argc, char **argv)
     exec_kernels *kernels = NULL;
     bench_require(exec_kernels_cpu_open(&kernels), &err);
     measure(smoke, kernels);
-    if (exec_kernels_blas_open(&kernels, &err) == STATUS_OK) {
-        measure(smoke, kernels);
-    } else {
-        fprintf(stderr, "bench_cpu_training: %s\n", err.message);
-    }
     return 0;
 }

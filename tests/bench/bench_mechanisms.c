@@ -426,7 +426,6 @@ int main(int argc, char **argv)
     error_message err = {0};
     bench_require(exec_kernels_cpu_open(&kernels), &err);
     measure_backend(kernels, smoke);
-    if (exec_kernels_blas_open(&kernels, &err) == STATUS_OK) measure_backend(kernels, smoke);
     if (exec_kernels_cuda_open(EXEC_CUDA_BF16, 0, 1, &kernels, &err) == STATUS_OK) {
         measure_backend(kernels, smoke);
     }

@@ -1,5 +1,5 @@
 /// What it costs to time the layers of an iteration on device `cpu`: an iteration of one rank
-/// without it, with one microbatch timed layer by layer, and with all of them. The difference is
+/// without it, and with all microbatches timed layer by layer. The difference is
 /// the profile_ns of a study.
 #include "exec/device/program.h"
 #include "exec/model/training_device.h"
@@ -81,21 +81,15 @@ static void compare(bool smoke, const exec_training_text *text, bool counts_cpu_
                                   .text = text,
                                   .backend = EXEC_BACKEND_CPU,
                                   .counts_cpu_time = counts_cpu_time};
-    exec_training_device one = every;
-    one.samples_layers = true;
     double off_ns = INFINITY;
-    double one_ns = INFINITY;
     double every_ns = INFINITY;
     for (int round = 0; round < (smoke ? 1 : 5); round++) {
         off_ns = fmin(off_ns, measure(smoke, &every, false));
-        one_ns = fmin(one_ns, measure(smoke, &one, true));
         every_ns = fmin(every_ns, measure(smoke, &every, true));
     }
     const char *setting = "cpu, 1 rank, zb-h1, layers=%d M=%d, %s clock";
     const char *clock = counts_cpu_time ? "thread" : "monotonic";
     const int layers = exec_model_layer_count(&model);
-    bench_print("profiling_by_layer_ns", one_ns - off_ns, "ns", setting, layers, MICROBATCHES,
-                clock);
     bench_print("profiling_by_microbatch_ns", every_ns - off_ns, "ns", setting, layers,
                 MICROBATCHES, clock);
 }

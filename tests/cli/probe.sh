@@ -57,7 +57,6 @@ refuse 2 "--device: unknown 'x'; known: cpu, cuda" --device x
 refuse 2 "--transport: unknown 'tcp'; known: local, mpi, nccl" --transport tcp
 refuse 2 '--precision: device cpu computes in fp32' --precision fp32
 refuse 2 '--transport nccl: moves the memory of GPUs; device cpu has none' --transport nccl
-refuse 2 '--blas: of device cpu only' --device cuda --blas --hardware h100-sxm
 refuse 2 '--hardware is needed on cuda: efficiency is told as a share of its dense peak, which no product reaches' \
     --device cuda
 refuse 2 '--ranks: 65 is outside [1, 64]' --ranks 65

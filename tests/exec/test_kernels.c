@@ -1,5 +1,5 @@
-/// The operations of the plain C backend and of the one with BLAS against their definitions
-/// (kernel_cases.h); widths of vectors; the memory that ranks keep for their layers.
+/// The operations of the plain C backend against their definitions (kernel_cases.h); widths of
+/// vectors; the memory that ranks keep for their layers.
 #include "base/arena.h"
 #include "exec/buffers.h"
 #include "exec/kernels/kernels_cpu.h"
@@ -27,24 +27,6 @@ static void plain_c_computes_what_operations_are_defined_as(void **state)
     assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
 
     assert_string_equal(kernels->table->name, "cpu");
-    check_all(kernels, 1e-5);
-
-    kernels->table->close(kernels);
-}
-
-static void products_by_blas_are_the_same_but_for_rounding(void **state)
-{
-    (void)state;
-    exec_kernels *kernels = NULL;
-    error_message err = {0};
-    const status result = exec_kernels_blas_open(&kernels, &err);
-    if (result == STATUS_UNSUPPORTED) {
-        print_message("%s\n", err.message);
-        skip();
-    }
-    assert_int_equal(result, STATUS_OK);
-
-    assert_string_equal(kernels->table->name, "cpu with BLAS");
     check_all(kernels, 1e-5);
 
     kernels->table->close(kernels);
@@ -166,7 +148,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_c_computes_what_operations_are_defined_as),
-        cmocka_unit_test(products_by_blas_are_the_same_but_for_rounding),
         cmocka_unit_test(wide_and_narrow_vectors_give_the_same_bits),
         cmocka_unit_test(regions_are_taken_again_and_counted),
         cmocka_unit_test(regions_that_a_failed_op_left_are_released_at_the_end),
