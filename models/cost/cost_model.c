@@ -98,8 +98,12 @@ static void assume_links(const model_hardware *hardware, const model_parallel *p
     }
 }
 
+enum { COST_ARRAYS = (2 + MODEL_COST_PART_COUNT) * MODEL_PASS_COUNT + 6 };
+
 /// The arrays of the costs, writable while they are filled.
 typedef struct cost_arrays {
+    int64_t *all; // [COST_ARRAYS][row_count]: those below
+    size_t row_count;
     int64_t *pass_ns[MODEL_PASS_COUNT];   // [row_count]
     int64_t *pass_flop[MODEL_PASS_COUNT]; // [row_count]
     int64_t *part_ns[MODEL_PASS_COUNT][MODEL_COST_PART_COUNT];
@@ -113,9 +117,10 @@ typedef struct cost_arrays {
 
 static void carve(int row_count, arena *memory, cost_arrays *arrays)
 {
-    enum { ARRAYS = (2 + MODEL_COST_PART_COUNT) * MODEL_PASS_COUNT + 6 };
     const size_t rows = (size_t)row_count;
-    int64_t *all = arena_array(memory, rows * ARRAYS, sizeof *all);
+    int64_t *all = arena_array(memory, rows * COST_ARRAYS, sizeof *all);
+    arrays->all = all;
+    arrays->row_count = rows;
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         arrays->pass_ns[pass] = all;
         arrays->pass_flop[pass] = all + rows;
@@ -412,17 +417,55 @@ static bal_layer_costs layer_costs_of(const cost_arrays *arrays, int row_count)
     };
 }
 
+/// What the costs of a layer's row follow from, besides model and shape.
+static unsigned kind_of_row(const model_costs *costs, int row)
+{
+    const model_config *config = &costs->config;
+    const int layer = row - 1;
+    const unsigned parts = config->layer_parts != NULL ? config->layer_parts[layer] : 0;
+    const unsigned remakes =
+        model_layer_remakes(&costs->shape.parallel, layer, config->layer_count);
+    return remakes << 9 | parts << 1 | config->is_moe[layer];
+}
+
+/// The last layer in front of a row that costs the same, among the few nearest; 0: none.
+static int like_row(const model_costs *costs, int row)
+{
+    enum { NEAREST = 8 };
+    if (row < 2 || is_head(costs, row)) return 0;
+    for (int other = row - 1; other >= 1 && other >= row - NEAREST; other--) {
+        if (kind_of_row(costs, other) == kind_of_row(costs, row)) return other;
+    }
+    return 0;
+}
+
+static void copy_row(const cost_arrays *arrays, int from, int row)
+{
+    for (size_t array = 0; array < COST_ARRAYS; array++) {
+        arrays->all[array * arrays->row_count + (size_t)row] =
+            arrays->all[array * arrays->row_count + (size_t)from];
+    }
+}
+
 /// Computes all rows once shape and state bytes are chosen.
 static status fill_costs(model_costs *costs, arena *memory, error_message *err)
 {
     const int row_count = costs->config.layer_count + 2;
     cost_arrays arrays = {0};
     carve(row_count, memory, &arrays);
+    int64_t *update_ns = arena_array(memory, (size_t)row_count, sizeof *update_ns);
     for (int row = 0; row < row_count; row++) {
+        const int like = like_row(costs, row);
+        if (like > 0) {
+            copy_row(&arrays, like, row);
+            update_ns[row] = update_ns[like];
+            costs->update_ns = sum_ns(costs->update_ns, update_ns[row]);
+            continue;
+        }
         fill_row(costs, row, &arrays);
         TRY(check_row(&arrays, row, err));
-        costs->update_ns =
-            sum_ns(costs->update_ns, update_of_row(costs, parameters_of_row(costs, row)));
+        update_ns[row] = update_of_row(costs, parameters_of_row(costs, row));
+        costs->update_ns = sum_ns(costs->update_ns, update_ns[row]);
         const int64_t working = working_of_row(costs, row);
         if (working > costs->working_bytes) costs->working_bytes = working;
     }
