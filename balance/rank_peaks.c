@@ -188,6 +188,45 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
     return found;
 }
 
+status bal_peak_book_find(bal_peak_book *book, const char *schedule, int rank_count,
+                          int chunk_count, int microbatch_count, arena *memory,
+                          bal_rank_peaks *peaks, error_message *err)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(schedule);
+    if (book == NULL || family == NULL) {
+        return bal_rank_peaks_of(schedule, rank_count, chunk_count, microbatch_count, memory, peaks,
+                                 err);
+    }
+    if (book->memory == NULL) book->memory = arena_create(1 << 16);
+    for (int entry = 0; entry < book->count; entry++) {
+        if (book->entries[entry].schedule != family->name ||
+            book->entries[entry].peaks.rank_count != rank_count ||
+            book->entries[entry].chunk_count != chunk_count ||
+            book->entries[entry].microbatch_count != microbatch_count) {
+            continue;
+        }
+        copy_peaks(&book->entries[entry].peaks, memory, peaks);
+        return STATUS_OK;
+    }
+    if (book->count == BAL_PEAKS_KEPT) {
+        arena_reset(book->memory);
+        book->count = 0;
+    }
+    TRY(bal_rank_peaks_of(schedule, rank_count, chunk_count, microbatch_count, memory, peaks, err));
+    book->entries[book->count].schedule = family->name;
+    book->entries[book->count].chunk_count = chunk_count;
+    book->entries[book->count].microbatch_count = microbatch_count;
+    copy_peaks(peaks, book->memory, &book->entries[book->count].peaks);
+    book->count++;
+    return STATUS_OK;
+}
+
+void bal_peak_book_free(bal_peak_book *book)
+{
+    arena_destroy(book->memory);
+    *book = (bal_peak_book){0};
+}
+
 void bal_stage_inflight_of(const bal_rank_peaks *peaks, bal_placement placement, int64_t *inflight)
 {
     for (int rank = 0; rank < peaks->rank_count; rank++) {

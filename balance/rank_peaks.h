@@ -49,6 +49,29 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
                          int microbatch_count, arena *memory, bal_rank_peaks *peaks,
                          error_message *err);
 
+enum { BAL_PEAKS_KEPT = 64 };
+
+/// Keeps peaks for who asks for the same ones again and again. Zero-initialise; release with
+/// bal_peak_book_free.
+typedef struct bal_peak_book {
+    arena *memory; // of all entries; NULL: none yet
+    int count;
+    struct {
+        const char *schedule; // static storage
+        int chunk_count, microbatch_count;
+        bal_rank_peaks peaks;
+    } entries[BAL_PEAKS_KEPT];
+} bal_peak_book;
+
+/// bal_rank_peaks_of, looked up in a book that is begun anew when it is full.
+///
+/// @param book used by nobody else meanwhile; NULL: nothing is kept
+status bal_peak_book_find(bal_peak_book *book, const char *schedule, int rank_count,
+                          int chunk_count, int microbatch_count, arena *memory,
+                          bal_rank_peaks *peaks, error_message *err);
+
+void bal_peak_book_free(bal_peak_book *book);
+
 /// The largest number of microbatches that each stage holds at any of its rank's peaks.
 ///
 /// @param inflight [rank_count * chunk_count] out

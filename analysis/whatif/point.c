@@ -176,6 +176,7 @@ struct ana_point_worker {
     arena *memory; // of one evaluation
     ana_trace_cache *cache;
     sim_order_book orders; // of all evaluations: points share schedules
+    bal_peak_book peaks;   // likewise
     ana_study study;
     ana_setup setup;
     bool has_study;
@@ -206,6 +207,7 @@ void ana_point_worker_destroy(ana_point_worker *worker)
     clear(worker);
     ana_trace_cache_destroy(worker->cache);
     sim_order_book_free(&worker->orders);
+    bal_peak_book_free(&worker->peaks);
     arena_destroy(worker->memory);
     free(worker);
 }
@@ -325,6 +327,7 @@ static status explain_memory(ana_point_worker *worker, const error_message *inne
     bal_training_result result;
     error_message unlimited = {0};
     training.machine.rank_memory_bytes = 0;
+    training.peak_book = &worker->peaks;
     TRY(refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, inner, point, err));
     if (setup->machine.rank_memory_bytes == 0) return STATUS_OK;
     if (sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &unlimited) ==
@@ -389,6 +392,7 @@ static status play_bounded(ana_point_worker *worker, const bal_record_sink *sink
     error_message inner = {0};
     int64_t bound_ns = 0;
     training.sources = bound->sources;
+    training.peak_book = &worker->peaks;
     const status played =
         sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &inner);
     if (played == STATUS_INFEASIBLE) return explain_memory(worker, &inner, point, err);

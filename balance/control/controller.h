@@ -12,6 +12,7 @@
 #include "balance/migration/migration.h"
 #include "balance/migration/migration_plan.h"
 #include "balance/partition/balancer.h"
+#include "balance/rank_peaks.h"
 #include "balance/repack/repack.h"
 #include "base/status.h"
 
@@ -37,6 +38,7 @@ typedef struct bal_controller_options {
     const bal_diffuser *diffuser;   // of `diffusion`; NULL: the core decides
     bal_migration_options migration;
     bal_repack_options repack;
+    bal_peak_book *peak_book; // of several controllers, one after the other; NULL: none
 } bal_controller_options;
 
 /// What a player measured of an iteration. Borrowed for the call.

@@ -100,8 +100,9 @@ status bal_controller_count_peaks(bal_controller *controller, int rank_count, in
                                   error_message *err)
 {
     arena_reset(controller->peak_memory);
-    TRY(bal_rank_peaks_of(controller->options.schedule, rank_count, controller->chunk_count,
-                          microbatch_count, controller->peak_memory, &controller->peaks, err));
+    TRY(bal_peak_book_find(controller->options.peak_book, controller->options.schedule, rank_count,
+                           controller->chunk_count, microbatch_count, controller->peak_memory,
+                           &controller->peaks, err));
     bal_stage_inflight_of(&controller->peaks, controller->family->placement, controller->inflight);
     return STATUS_OK;
 }

@@ -99,6 +99,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .diffuser = training->diffuser,
         .migration = training->migration,
         .repack = training->repack,
+        .peak_book = training->peak_book,
     };
     return bal_controller_create(&options, out, err);
 }

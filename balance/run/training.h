@@ -147,6 +147,7 @@ typedef struct bal_training {
     const bal_diffuser *diffuser; // ranks that decide for the balancer `diffusion`, or NULL
     bal_migration_options migration;
     bal_repack_options repack;
+    bal_peak_book *peak_book;
     const bal_slow_rank *slow_ranks; // [slow_rank_count]
     int slow_rank_count;
     bal_record_sink sink; // put may be NULL
