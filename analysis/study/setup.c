@@ -80,8 +80,9 @@ static status open_hardware(ana_setup *setup, arena *memory, error_message *err)
     const status checked = model_parallel_check_degrees(&study->parallel, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", study->path);
     setup->hardware_is_named = study->hardware != NULL;
-    TRY(model_hardware_open_changed(setup->hardware_is_named ? study->hardware : "h100-sxm",
-                                    study->hardware_changes, memory, hardware, err));
+    TRY(ana_trace_cache_hardware(setup->cache,
+                                 setup->hardware_is_named ? study->hardware : "h100-sxm",
+                                 study->hardware_changes, memory, hardware, err));
     if (study->gpus_per_node > 0) {
         hardware->gpus_per_node = study->gpus_per_node;
     } else if (!setup->hardware_is_named) {

@@ -38,7 +38,8 @@ static status open_model(ana_setup *setup, arena *memory, error_message *err)
     };
     model_costs *costs = &setup->model_costs;
     model_config config;
-    TRY(model_config_open_changed(study->model, study->model_changes, memory, &config, err));
+    TRY(ana_trace_cache_config(setup->cache, study->model, study->model_changes, memory, &config,
+                               err));
     const status built = model_costs_build(&config, &setup->hardware, &training, study->model,
                                            study->hardware, memory, costs, err);
     if (built != STATUS_OK) return error_prefix(err, built, "%s", study->path);

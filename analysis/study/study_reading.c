@@ -11,11 +11,12 @@ enum { WORDS_BYTES_MAX = 100, CHILDREN_MAX = 48, PATH_BYTES = 160 };
 /// The name of a key that is directly below section; NULL if it is not.
 static const char *name_below(const ana_study_key *key, const char *section)
 {
-    const size_t length = strlen(section);
     const char *name = key->path;
     if (key->type == ANA_KEY_FOREIGN) return NULL;
-    if (length > 0) {
-        if (strncmp(key->path, section, length) != 0 || key->path[length] != '.') return NULL;
+    if (section[0] != '\0') {
+        if (section[0] != name[0]) return NULL;
+        const size_t length = strlen(section);
+        if (strncmp(name, section, length) != 0 || name[length] != '.') return NULL;
         name += length + 1;
     }
     return strchr(name, '.') == NULL ? name : NULL;
