@@ -2,9 +2,12 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "traces/store/blocks.h"
+#include "traces/store/op_table.h"
 #include "traces/store/sql.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,33 +74,38 @@ static void read_info(sqlite3_stmt *row, arena *memory, void *item)
     };
 }
 
-/// Hops from iteration to iteration over the primary key instead of reading every row.
+/// Whether the rows of a trace are means, as the first of them says.
+static status read_columns(trace_store *store, trace_info *info, error_message *err)
+{
+    trace_rows *rows = NULL;
+    trace_load load = {0};
+    bool is_end = false;
+    const int first = (int)info->first_iteration;
+    TRY(trace_rows_open(store, info->trace_id, first, first, &rows, err));
+    const status result = trace_rows_next(rows, &load, &is_end, err);
+    trace_rows_close(rows);
+    info->microbatch_columns = load.microbatch == TRACE_MEAN ? 1 : info->microbatch_count;
+    return result;
+}
+
 static status read_samples(trace_store *store, trace_info *info, error_message *err)
 {
     sqlite3_stmt *statement = NULL;
     bool has_row = false;
-    TRY(sql_prepare(
-        store,
-        "WITH RECURSIVE sample(iteration) AS ("
-        " SELECT min(iteration) FROM load WHERE trace_id=?1 UNION ALL SELECT"
-        " (SELECT min(iteration) FROM load WHERE trace_id=?1 AND iteration>sample.iteration"
-        // Again by the value: an index out of order would go round for ever.
-        " AND +iteration>sample.iteration)"
-        " FROM sample WHERE sample.iteration IS NOT NULL)"
-        " SELECT count(iteration), min(iteration) AS iteration, max(iteration) AS iteration,"
-        " (SELECT microbatch FROM load WHERE trace_id=?1 LIMIT 1) AS microbatch FROM sample",
-        &statement, err));
-    status result = sql_bind(store, statement, err, "i", info->trace_id);
-    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    TRY(sql_query(store,
+                  "SELECT count(*), min(iteration) AS iteration, max(iteration) AS iteration"
+                  " FROM loads WHERE trace_id=?",
+                  info->trace_id, &statement, err));
+    const status result = sql_step(store, statement, &has_row, err);
     if (result == STATUS_OK) {
         info->iteration_count = sqlite3_column_int64(statement, 0);
         info->first_iteration = sql_int64(statement, 1);
         info->last_iteration = sql_int64(statement, 2);
-        const bool is_mean = sqlite3_column_int(statement, 3) == TRACE_MEAN;
-        info->microbatch_columns = is_mean ? 1 : info->microbatch_count;
+        info->microbatch_columns = info->microbatch_count;
     }
     sqlite3_finalize(statement);
-    return result;
+    TRY(result);
+    return info->iteration_count > 0 ? read_columns(store, info, err) : STATUS_OK;
 }
 
 /// Time outside ops: what the simulator has no op for.
@@ -263,46 +271,71 @@ status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_c
     return sql_rows(store, &select, memory, clocks, count, err, "i", trace_id);
 }
 
-static const char *op_name(int index)
+/// Adds what is wanted of a block to ops[*count]. @param iteration negative: all
+static void add_ops(const trace_op *block, int block_count, int iteration, trace_op **ops,
+                    int *count, int *capacity)
 {
-    return trace_op_kind_name((trace_op_kind)index);
+    for (int op = 0; op < block_count; op++) {
+        if (iteration >= 0 && block[op].iteration != iteration) continue;
+        if (*count == *capacity) {
+            *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
+            *ops = memory_resize(*ops, (size_t)*capacity, sizeof **ops);
+        }
+        (*ops)[(*count)++] = block[op];
+    }
 }
 
-static void read_op(sqlite3_stmt *row, arena *memory, void *item)
+static status read_op_blocks(trace_store *store, sqlite3_stmt *blocks, int iteration,
+                             trace_op **ops, int *count, error_message *err)
 {
-    (void)memory;
-    *(trace_op *)item = (trace_op){
-        .rank = sqlite3_column_int(row, 0),
-        .iteration = sqlite3_column_int(row, 8),
-        .kind = (trace_op_kind)word_index(row, 1, TRACE_OP_COUNT, op_name),
-        .stage = (int)sql_int64(row, 2),
-        .layer = (int)sql_int64(row, 3),
-        .microbatch = (int)sql_int64(row, 4),
-        .begin_ns = sqlite3_column_int64(row, 5),
-        .end_ns = sqlite3_column_int64(row, 6),
-        .busy_ns = sql_int64(row, 7),
-        .replica = sqlite3_column_int(row, 9),
-        .chunk = sqlite3_column_int(row, 10),
-        .name = sqlite3_column_int(row, 11),
-    };
+    int capacity = 0;
+    for (;;) {
+        trace_op *block = NULL;
+        int block_count = 0;
+        bool has_row = false;
+        TRY(sql_step(store, blocks, &has_row, err));
+        if (!has_row) return STATUS_OK;
+        TRY(block_read_ops(store, blocks, &block, &block_count, err));
+        const bool fits = block_count <= INT_MAX / 2 - *count;
+        if (fits) add_ops(block, block_count, iteration, ops, count, &capacity);
+        free(block);
+        if (!fits) return error_set(err, STATUS_FORMAT, "%s: too many ops", store->path);
+    }
 }
 
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
                  int *count, error_message *err)
 {
-    static const sql_select select = {
-        "SELECT rank, kind, stage, layer, microbatch, begin_ns, end_ns, busy_ns, iteration,"
-        " replica, chunk, name AS name_index FROM op WHERE trace_id=? AND iteration BETWEEN ? AND ?"
-        " ORDER BY iteration, rank, begin_ns, place",
-        read_op, sizeof(trace_op)};
     const int64_t first = iteration < 0 ? 0 : iteration;
     const int64_t last = iteration < 0 ? TRACE_ITERATIONS_MAX : iteration;
-    return sql_rows(store, &select, memory, ops, count, err, "iii", trace_id, first, last);
+    sqlite3_stmt *blocks = NULL;
+    trace_op *found = NULL;
+    int found_count = 0;
+    TRY(sql_prepare(store,
+                    "SELECT first_iteration, last_iteration, row_count, ops FROM ops"
+                    " WHERE trace_id=? AND first_iteration<=? AND last_iteration>=? ORDER BY block",
+                    &blocks, err));
+    status result = sql_bind(store, blocks, err, "iii", trace_id, last, first);
+    if (result == STATUS_OK) {
+        result = read_op_blocks(store, blocks, iteration, &found, &found_count, err);
+    }
+    sqlite3_finalize(blocks);
+    if (result == STATUS_OK) {
+        trace_op_table_sort(found, found_count);
+        *ops = arena_array(memory, (size_t)found_count, sizeof **ops);
+        if (found_count > 0) memcpy(*ops, found, (size_t)found_count * sizeof **ops);
+        *count = found_count;
+    }
+    free(found);
+    return result;
 }
 
 struct trace_rows {
     trace_store *store;
     sqlite3_stmt *statement;
+    trace_load *loads; // [count] of the iteration that is being read
+    int count;
+    int next;
 };
 
 status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
@@ -311,13 +344,8 @@ status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last
     trace_rows *opened = memory_array(1, sizeof *opened);
     opened->store = store;
     status result = sql_prepare(store,
-                                "SELECT iteration, layer, microbatch, forward_ns, backward_ns,"
-                                " backward_input_ns, backward_weight_ns, recompute_ns,"
-                                " communication_ns, span_ns, activation_bytes, forward_charge_ns,"
-                                " backward_charge_ns, backward_input_charge_ns,"
-                                " backward_weight_charge_ns, recompute_charge_ns FROM load"
-                                " WHERE trace_id=? AND iteration BETWEEN ? AND ?"
-                                " ORDER BY iteration, layer, microbatch",
+                                "SELECT iteration, row_count, loads FROM loads WHERE trace_id=?"
+                                " AND iteration BETWEEN ? AND ? ORDER BY iteration",
                                 &opened->statement, err);
     if (result == STATUS_OK) {
         result =
@@ -333,35 +361,25 @@ status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last
 
 status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err)
 {
-    sqlite3_stmt *row = rows->statement;
-    bool has_row = false;
-    TRY(sql_step(rows->store, row, &has_row, err));
-    *is_end = !has_row;
-    if (!has_row) return STATUS_OK;
-    *load = (trace_load){
-        .iteration = sqlite3_column_int(row, 0),
-        .layer = sqlite3_column_int(row, 1),
-        .microbatch = sqlite3_column_int(row, 2),
-        .forward_ns = sql_int64(row, 3),
-        .backward_ns = sql_int64(row, 4),
-        .backward_input_ns = sql_int64(row, 5),
-        .backward_weight_ns = sql_int64(row, 6),
-        .recompute_ns = sql_int64(row, 7),
-        .communication_ns = sql_int64(row, 8),
-        .span_ns = sql_int64(row, 9),
-        .activation_bytes = sql_int64(row, 10),
-        .forward_charge_ns = sql_int64(row, 11),
-        .backward_charge_ns = sql_int64(row, 12),
-        .backward_input_charge_ns = sql_int64(row, 13),
-        .backward_weight_charge_ns = sql_int64(row, 14),
-        .recompute_charge_ns = sql_int64(row, 15),
-    };
+    if (rows->next == rows->count) {
+        bool has_row = false;
+        free(rows->loads);
+        rows->loads = NULL;
+        rows->next = rows->count = 0;
+        TRY(sql_step(rows->store, rows->statement, &has_row, err));
+        *is_end = !has_row;
+        if (!has_row) return STATUS_OK;
+        TRY(block_read_loads(rows->store, rows->statement, &rows->loads, &rows->count, err));
+    }
+    *is_end = false;
+    *load = rows->loads[rows->next++];
     return STATUS_OK;
 }
 
 void trace_rows_close(trace_rows *rows)
 {
     if (rows == NULL) return;
+    free(rows->loads);
     sqlite3_finalize(rows->statement);
     free(rows);
 }

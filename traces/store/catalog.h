@@ -39,8 +39,8 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
 status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_clock **clocks,
                     int *count, error_message *err);
 
-/// The ops of one iteration, or of all where it is TRACE_NOT_RECORDED, by iteration, rank, then
-/// begin, then in the order in which they were put.
+/// The ops of one iteration, or of all where it is TRACE_NOT_RECORDED, by iteration, rank,
+/// begin, end, then in the order in which they were put.
 ///
 /// @param ops [*count] carved from memory
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,

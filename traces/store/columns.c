@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef enum column_kind {
@@ -40,6 +41,7 @@ static const trace_column columns[] = {
     {"backward_weight_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
     {"backward_weight_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
     {"begin_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
+    {"block", NUMBER, false, 0, INT_MAX},
     {"boot", TEXT, false, 0, 0},
     {"bubble_ratio", RATIO, false, -1, 1},
     {"busy_ns", NUMBER, true, 0, INT64_MAX},
@@ -57,6 +59,7 @@ static const trace_column columns[] = {
     {"embedding", NUMBER, false, 0, 1},
     {"end_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
     {"finished_at", TEXT, true, 0, 0},
+    {"first_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
     {"forward_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
     {"forward_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
     {"from_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
@@ -73,8 +76,10 @@ static const trace_column columns[] = {
     {"key", NAME, false, 0, 0},
     {"kind", NAME, false, 0, 0},
     {"label", NAME, false, 0, 0},
+    {"last_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
     {"layer", NUMBER, true, 0, TRACE_LAYERS_MAX},
     {"layer_count", NUMBER, false, 0, TRACE_LAYERS_MAX},
+    {"loads", BYTES, false, 0, 0},
     {"makespan_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
     {"median_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
     {"message", TEXT, true, 0, 0},
@@ -89,6 +94,8 @@ static const trace_column columns[] = {
     {"name_index", NUMBER, false, 0, INT_MAX}, // op.name
     {"offset_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
     {"op_count", NUMBER, false, 0, INT_MAX},
+    {"op_kind", NUMBER, false, 0, TRACE_OP_COUNT - 1}, // of a block of ops
+    {"ops", BYTES, false, 0, 0},
     {"outside_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
     {"parameters", NUMBER, true, 0, TRACE_VALUE_MAX},
     {"parameters_known", NAME, false, 0, 0}, // trace.parameters
@@ -113,6 +120,7 @@ static const trace_column columns[] = {
     {"result", BYTES, false, 0, 0},
     {"result_id", NUMBER, false, 0, INT64_MAX},
     {"result_json", TEXT, false, 0, 0},
+    {"row_count", NUMBER, false, 1, INT_MAX},
     {"run_id", NUMBER, true, 0, INT64_MAX}, // the newest of none
     {"seed", NUMBER, false, INT64_MIN, INT64_MAX},
     {"series", NAME, false, 0, 0},
@@ -134,7 +142,7 @@ static const trace_column columns[] = {
     {"work_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
 };
 
-static const trace_column *find(const char *name)
+const trace_column *columns_find(const char *name)
 {
     int low = 0;
     int high = (int)(sizeof columns / sizeof columns[0]) - 1;
@@ -148,9 +156,26 @@ static const trace_column *find(const char *name)
     return NULL;
 }
 
-bool columns_know(const char *name)
+bool columns_hold(const trace_column *column, int64_t value)
 {
-    return find(name) != NULL;
+    return (value >= column->min && value <= column->max) ||
+           (value == TRACE_NOT_RECORDED && column->may_be_null);
+}
+
+static status refuse_number(const trace_store *store, const trace_column *column, const char *value,
+                            error_message *err)
+{
+    return error_set(err, STATUS_FORMAT,
+                     "%.150s: column %s holds %.40s, not a number in [%" PRId64 ", %" PRId64 "]",
+                     store->path, column->name, value, column->min, column->max);
+}
+
+status columns_refuse(const trace_store *store, const trace_column *column, int64_t value,
+                      error_message *err)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return refuse_number(store, column, text, err);
 }
 
 /// Looks the columns up once for all rows of a statement.
@@ -160,7 +185,7 @@ static void look_up(trace_store *store, sqlite3_stmt *statement)
     assert(count <= SQL_COLUMNS_MAX);
     for (int column = 0; column < count; column++) {
         const char *name = sqlite3_column_name(statement, column);
-        store->columns[column] = name != NULL ? find(name) : NULL;
+        store->columns[column] = name != NULL ? columns_find(name) : NULL;
     }
     store->column_count = count;
     store->checked = statement;
@@ -172,10 +197,7 @@ static status refuse(const trace_store *store, sqlite3_stmt *statement, int plac
     const trace_column *column = store->columns[place];
     const char *text = (const char *)sqlite3_column_text(statement, place);
     if (column->kind == NUMBER || column->kind == RATIO) {
-        return error_set(
-            err, STATUS_FORMAT,
-            "%.150s: column %s holds %.40s, not a number in [%" PRId64 ", %" PRId64 "]",
-            store->path, column->name, text != NULL ? text : "nothing", column->min, column->max);
+        return refuse_number(store, column, text != NULL ? text : "nothing", err);
     }
     return error_set(err, STATUS_FORMAT, "%.150s: column %s holds '%.40s', not %s", store->path,
                      column->name, text != NULL ? text : "nothing",

@@ -11,5 +11,12 @@
 /// @return STATUS_FORMAT naming file, column, value and limits
 status columns_check_row(trace_store *store, sqlite3_stmt *statement, error_message *err);
 
-/// Whether the table has a column of this name.
-bool columns_know(const char *name);
+/// What a column of this name may hold; NULL: no table has one.
+const trace_column *columns_find(const char *name);
+
+/// Whether a number may stand in a column; TRACE_NOT_RECORDED stands for NULL.
+bool columns_hold(const trace_column *column, int64_t value);
+
+/// STATUS_FORMAT naming file, column, value and limits.
+status columns_refuse(const trace_store *store, const trace_column *column, int64_t value,
+                      error_message *err);

@@ -26,8 +26,19 @@ static int compare_placed(const void *a, const void *b)
     return (left->place > right->place) - (left->place < right->place);
 }
 
+static bool is_sorted(const trace_op *ops, int64_t op_count)
+{
+    for (int64_t op = 1; op < op_count; op++) {
+        const placed before = {ops[op - 1], 0};
+        const placed after = {ops[op], 1};
+        if (compare_placed(&before, &after) > 0) return false;
+    }
+    return true;
+}
+
 void trace_op_table_sort(trace_op *ops, int64_t op_count)
 {
+    if (is_sorted(ops, op_count)) return;
     placed *sorted = memory_array((size_t)op_count + 1, sizeof *sorted);
     for (int64_t op = 0; op < op_count; op++) {
         sorted[op] = (placed){ops[op], op};

@@ -73,10 +73,10 @@ static status prepare_reader(trace_reader *reader, error_message *err)
 {
     trace_store *store = reader->store;
     TRY(sql_prepare(
-        store, "SELECT max(iteration) AS iteration FROM load WHERE trace_id=? AND iteration<=?",
+        store, "SELECT max(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration<=?",
         &reader->select_sample, err));
     return sql_prepare(
-        store, "SELECT min(iteration) AS iteration FROM load WHERE trace_id=? AND iteration>?",
+        store, "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
         &reader->select_next, err);
 }
 
@@ -84,23 +84,20 @@ static status prepare_reader(trace_reader *reader, error_message *err)
 static status count_rows(trace_reader *reader, error_message *err)
 {
     trace_info *info = &reader->info;
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
-    TRY(sql_query(reader->store,
-                  "SELECT max(layer)+1 AS layer_count, max(microbatch)+1 AS microbatch_count,"
-                  " count(backward_ns) FROM load"
-                  " WHERE trace_id=?",
-                  info->trace_id, &statement, err));
-    const status result = sql_step(reader->store, statement, &has_row, err);
-    if (result == STATUS_OK) {
-        const int layers = sqlite3_column_int(statement, 0);
-        const int microbatches = sqlite3_column_int(statement, 1);
-        if (layers > info->layer_count) info->layer_count = layers;
-        if (microbatches > info->microbatch_count) info->microbatch_count = microbatches;
-        if (info->microbatch_columns != 1) info->microbatch_columns = info->microbatch_count;
-        info->has_split = sqlite3_column_int64(statement, 2) == 0;
+    trace_rows *rows = NULL;
+    trace_load load;
+    bool is_end = false;
+    TRY(trace_rows_open(reader->store, info->trace_id, 0, TRACE_ITERATIONS_MAX, &rows, err));
+    info->has_split = true;
+    status result = trace_rows_next(rows, &load, &is_end, err);
+    while (result == STATUS_OK && !is_end) {
+        if (load.layer >= info->layer_count) info->layer_count = load.layer + 1;
+        if (load.microbatch >= info->microbatch_count) info->microbatch_count = load.microbatch + 1;
+        if (load.backward_ns >= 0) info->has_split = false;
+        result = trace_rows_next(rows, &load, &is_end, err);
     }
-    sqlite3_finalize(statement);
+    trace_rows_close(rows);
+    if (info->microbatch_columns != 1) info->microbatch_columns = info->microbatch_count;
     return result;
 }
 

@@ -1,5 +1,7 @@
 #include "traces/store/schema.h"
 
+#include "traces/store/old_rows.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,7 +154,21 @@ static const char *const steps[] = {
     "ALTER TABLE op ADD COLUMN replica INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE op ADD COLUMN chunk INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE op ADD COLUMN name INTEGER NOT NULL DEFAULT 0;", // 0: its kind says it all
+
+    // Loads of an iteration, and ops, as one value (blocks.h): a row each took most of the time.
+    "CREATE TABLE loads("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, row_count INTEGER NOT NULL, loads BLOB NOT NULL,"
+    " UNIQUE(trace_id, iteration)) STRICT;"
+    "CREATE TABLE ops("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " block INTEGER NOT NULL, first_iteration INTEGER NOT NULL, last_iteration INTEGER NOT NULL,"
+    " row_count INTEGER NOT NULL, ops BLOB NOT NULL, UNIQUE(trace_id, block)) STRICT;",
+
+    // After old_rows.h.
+    "DROP TABLE load; DROP TABLE op;",
 };
+enum { SCHEMA_BLOCKS = 8 }; // the version in which rows stand in both forms
 _Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
 
 static status query_int64(trace_store *store, const char *text, int64_t *value, error_message *err)
@@ -285,6 +301,7 @@ static status migrate_locked(trace_store *store, error_message *err)
     TRY(check_schema(store, version, err));
     for (; version < SCHEMA_VERSION; version++) {
         TRY(sql_run(store, steps[version], err));
+        if (version + 1 == SCHEMA_BLOCKS) TRY(old_rows_convert(store, err));
     }
     char pragmas[96];
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%d;PRAGMA user_version=%d;",

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "traces/store/sql.h"
 
-enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 7 }; // the id reads "DYNM"
+enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 9 }; // the id reads "DYNM"
 
 /// Checks that the file is a store that this program knows, with nothing but the tables of its
 /// version, and brings it up to date. An empty file

@@ -100,6 +100,10 @@ static int bind_all(sqlite3_stmt *statement, const char *types, va_list values)
             const char *text = va_arg(values, const char *);
             code = text != NULL ? sqlite3_bind_text(statement, at + 1, text, -1, SQLITE_STATIC)
                                 : sqlite3_bind_null(statement, at + 1);
+        } else if (types[at] == 'v') {
+            const void *bytes = va_arg(values, const void *);
+            const size_t length = va_arg(values, size_t);
+            code = sqlite3_bind_blob64(statement, at + 1, bytes, length, SQLITE_STATIC);
         } else if (types[at] == 'd') {
             code = sqlite3_bind_double(statement, at + 1, va_arg(values, double));
         } else if (types[at] == 'b') {
@@ -171,30 +175,32 @@ status sql_batch_commit(trace_store *store, error_message *err)
     return result;
 }
 
-/// True if the batch, which has just got a row, shall be committed: others wait for it.
-static bool is_due(trace_store *store)
+bool sql_is_due(trace_store *store, int row_max)
 {
     const int64_t batch_ns_max = 1000000000;
     const int64_t pause_ns = 100000000; // after one, the next may be as long
     const int64_t now_ns = monotonic_ns();
     const bool paused = now_ns - store->last_write_ns >= pause_ns;
     store->last_write_ns = now_ns;
-    return paused || ++store->batch_rows >= SQL_BATCH_ROWS ||
+    return paused || ++store->batch_rows >= row_max ||
            now_ns - store->batch_begin_ns >= batch_ns_max;
 }
 
-status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err)
+status sql_batch_put(trace_store *store, sqlite3_stmt *statement, error_message *err)
 {
     TRY(sql_batch_begin(store, err));
     bool has_row = false;
     const status result = sql_step(store, statement, &has_row, err);
-    if (result != STATUS_OK) {
-        // A full disk rolls the whole transaction back.
-        store->in_batch = sqlite3_get_autocommit(store->db) == 0;
-        return result;
-    }
-    assert(!has_row);
-    return is_due(store) ? sql_batch_commit(store, err) : STATUS_OK;
+    // A full disk rolls the whole transaction back.
+    if (result != STATUS_OK) store->in_batch = sqlite3_get_autocommit(store->db) == 0;
+    assert(result != STATUS_OK || !has_row);
+    return result;
+}
+
+status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err)
+{
+    TRY(sql_batch_put(store, statement, err));
+    return sql_is_due(store, SQL_BATCH_ROWS) ? sql_batch_commit(store, err) : STATUS_OK;
 }
 
 status sql_write_once(trace_store *store, error_message *err, const char *text, const char *types,

@@ -43,8 +43,8 @@ status sql_prepare(trace_store *store, const char *text, sqlite3_stmt **statemen
                    error_message *err);
 
 /// Binds all parameters from the first. types has one letter each: i int64_t; n int64_t, stored as
-/// NULL if it is negative; t const char *, stored as NULL if it is one; d double; b int (bool).
-/// Texts are borrowed until the statement is reset.
+/// NULL if it is negative; t const char *, stored as NULL if it is one; d double; b int (bool); v
+/// bytes: const void * and size_t. Texts and bytes are borrowed until the statement is reset.
 status sql_bind(trace_store *store, sqlite3_stmt *statement, error_message *err, const char *types,
                 ...);
 
@@ -60,7 +60,14 @@ status sql_step(trace_store *store, sqlite3_stmt *statement, bool *has_row, erro
 status sql_batch_begin(trace_store *store, error_message *err);
 status sql_batch_commit(trace_store *store, error_message *err);
 
-/// Executes a bound statement inside a batch, and commits the batch when it is due.
+/// Executes a bound statement inside a batch.
+status sql_batch_put(trace_store *store, sqlite3_stmt *statement, error_message *err);
+
+/// True if the batch, which has just got a row, shall be committed: others wait for it, or it has
+/// row_max rows.
+bool sql_is_due(trace_store *store, int row_max);
+
+/// The same, and commits the batch when it is due.
 status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err);
 
 /// Prepares, binds, writes and finalizes.

@@ -1,6 +1,7 @@
 #include "traces/store/writer.h"
 
 #include "base/arena.h"
+#include "traces/store/blocks.h"
 #include "traces/store/sql.h"
 
 #include <assert.h>
@@ -8,6 +9,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/// Rows that a writer holds, which then go into the store at once. An iteration is one value there:
+/// one that comes again is read, completed and replaced.
+enum { HELD_ROWS_MAX = 1 << 15 };
+
+/// The loads of an iteration.
+typedef struct held_loads {
+    int iteration;
+    int count;
+    int capacity;
+    bool is_new;       // the store lacks some of it
+    trace_load *loads; // [count] by layer, then microbatch
+} held_loads;
 
 struct trace_writer {
     trace_store *store;
@@ -19,11 +33,18 @@ struct trace_writer {
     bool has_microbatches;
     bool has_full_backward;
     int64_t load_count;
-    int64_t op_count;
     int input_count;
-    sqlite3_stmt *insert_load;
-    sqlite3_stmt *select_load;
-    sqlite3_stmt *insert_op; // NULL until the first op
+    held_loads *held; // [held_count] by iteration
+    int held_count;
+    int held_capacity;
+    int current;        // of held: what was put last
+    int iteration_last; // largest in the store; -1: none
+    trace_op *ops;      // [op_count] held
+    int op_count;
+    int op_capacity;
+    int64_t op_block_count; // in the store
+    sqlite3_stmt *insert_loads;
+    sqlite3_stmt *select_loads;
 };
 
 const char *trace_source_kind_name(trace_source_kind kind)
@@ -171,40 +192,6 @@ static status insert_trace(trace_writer *writer, const trace_info *info, error_m
     return sql_batch_commit(store, err);
 }
 
-/// A row that is there already is completed, unless both have what may be there only once. Then
-/// nothing changes, which put_load sees.
-static const char insert_load[] =
-    "INSERT INTO load VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-    " ON CONFLICT DO UPDATE SET"
-    " forward_ns=coalesce(forward_ns, excluded.forward_ns),"
-    " backward_ns=coalesce(backward_ns, excluded.backward_ns),"
-    " backward_input_ns=coalesce(backward_input_ns, excluded.backward_input_ns),"
-    " backward_weight_ns=coalesce(backward_weight_ns, excluded.backward_weight_ns),"
-    " recompute_ns=coalesce(recompute_ns, excluded.recompute_ns),"
-    " communication_ns=coalesce(communication_ns+excluded.communication_ns,"
-    "communication_ns, excluded.communication_ns),"
-    " span_ns=coalesce(span_ns+excluded.span_ns, span_ns, excluded.span_ns),"
-    " activation_bytes=coalesce(activation_bytes, excluded.activation_bytes),"
-    " forward_charge_ns=coalesce(forward_charge_ns, excluded.forward_charge_ns),"
-    " backward_charge_ns=coalesce(backward_charge_ns, excluded.backward_charge_ns),"
-    " backward_input_charge_ns="
-    "coalesce(backward_input_charge_ns, excluded.backward_input_charge_ns),"
-    " backward_weight_charge_ns="
-    "coalesce(backward_weight_charge_ns, excluded.backward_weight_charge_ns),"
-    " recompute_charge_ns=coalesce(recompute_charge_ns, excluded.recompute_charge_ns)"
-    " WHERE (forward_ns IS NULL OR excluded.forward_ns IS NULL)"
-    " AND (backward_ns IS NULL OR coalesce(excluded.backward_ns, excluded.backward_input_ns,"
-    " excluded.backward_weight_ns) IS NULL)"
-    " AND (backward_input_ns IS NULL OR coalesce(excluded.backward_input_ns,"
-    " excluded.backward_ns) IS NULL)"
-    " AND (backward_weight_ns IS NULL OR coalesce(excluded.backward_weight_ns,"
-    " excluded.backward_ns) IS NULL)"
-    " AND (recompute_ns IS NULL OR excluded.recompute_ns IS NULL)"
-    " AND (activation_bytes IS NULL OR excluded.activation_bytes IS NULL)"
-    " AND coalesce(communication_ns, 0)+coalesce(excluded.communication_ns, 0)<=1<<53"
-    " AND coalesce(span_ns, 0)+coalesce(excluded.span_ns, 0)<=1<<53";
-_Static_assert(TRACE_VALUE_MAX == INT64_C(1) << 53, "the limit of the sums in insert_load");
-
 /// Names stand in tables and messages, on one line.
 static status check_name(const char *name, error_message *err)
 {
@@ -234,8 +221,20 @@ status trace_writer_begin(trace_store *store, const trace_info *info, trace_writ
     begun->store = store;
     begun->layer_last = -1;
     begun->microbatch_last = -1;
+    begun->iteration_last = -1;
     status result = insert_trace(begun, info, err);
-    if (result == STATUS_OK) result = sql_prepare(store, insert_load, &begun->insert_load, err);
+    if (result == STATUS_OK) {
+        result = sql_prepare(store,
+                             "INSERT INTO loads VALUES(?,?,?,?) ON CONFLICT DO UPDATE SET"
+                             " row_count=excluded.row_count, loads=excluded.loads",
+                             &begun->insert_loads, err);
+    }
+    if (result == STATUS_OK) {
+        result = sql_prepare(store,
+                             "SELECT iteration, row_count, loads FROM loads"
+                             " WHERE trace_id=? AND iteration=?",
+                             &begun->select_loads, err);
+    }
     if (result != STATUS_OK) {
         trace_writer_abort(begun);
         return result;
@@ -304,7 +303,9 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
 }
 
 /// Writes why load cannot complete the row that is there.
-static void write_conflict(const trace_load *there, const trace_load *load, char reason[64])
+///
+/// @return false if it can
+static bool find_conflict(const trace_load *there, const trace_load *load, char reason[64])
 {
     const struct {
         const char *name;
@@ -321,46 +322,22 @@ static void write_conflict(const trace_load *there, const trace_load *load, char
     for (size_t single = 0; single < sizeof singles / sizeof singles[0]; single++) {
         if (singles[single].there < 0 || singles[single].given < 0) continue;
         snprintf(reason, 64, "%s is given twice", singles[single].name);
-        return;
+        return true;
     }
     const bool is_full = there->backward_ns >= 0 || load->backward_ns >= 0;
     const bool is_split = there->backward_input_ns >= 0 || there->backward_weight_ns >= 0 ||
                           load->backward_input_ns >= 0 || load->backward_weight_ns >= 0;
+    const bool fits = there->communication_ns + load->communication_ns <= TRACE_VALUE_MAX &&
+                      there->span_ns + load->span_ns <= TRACE_VALUE_MAX;
+    if (fits && !(is_full && is_split)) return false;
     snprintf(reason, 64, "%s",
              is_full && is_split ? "a full backward (BW) beside B or W"
                                  : "the sum of communication_ns or span_ns exceeds 2^53");
+    return true;
 }
 
-/// Says why a row could not be completed.
-static status refuse_load(trace_writer *writer, const trace_load *load, error_message *err)
+static status refuse_load(const trace_load *load, const char *reason, error_message *err)
 {
-    trace_store *store = writer->store;
-    bool has_row = false;
-    if (writer->select_load == NULL) {
-        TRY(sql_prepare(store,
-                        "SELECT forward_ns, backward_ns, backward_input_ns, backward_weight_ns,"
-                        " recompute_ns, activation_bytes FROM load"
-                        " WHERE trace_id=? AND iteration=? AND layer=? AND microbatch=?",
-                        &writer->select_load, err));
-    }
-    TRY(sql_bind(store, writer->select_load, err, "iiii", writer->trace_id,
-                 (int64_t)load->iteration, (int64_t)load->layer, (int64_t)load->microbatch));
-    TRY(sql_step(store, writer->select_load, &has_row, err));
-    if (!has_row) {
-        return error_set(err, STATUS_FORMAT, "%s: corrupt: a load is there and is not found",
-                         store->path);
-    }
-    const trace_load there = {
-        .forward_ns = sql_int64(writer->select_load, 0),
-        .backward_ns = sql_int64(writer->select_load, 1),
-        .backward_input_ns = sql_int64(writer->select_load, 2),
-        .backward_weight_ns = sql_int64(writer->select_load, 3),
-        .recompute_ns = sql_int64(writer->select_load, 4),
-        .activation_bytes = sql_int64(writer->select_load, 5),
-    };
-    sqlite3_reset(writer->select_load);
-    char reason[64];
-    write_conflict(&there, load, reason);
     if (load->microbatch == TRACE_MEAN) {
         return error_set(err, STATUS_INVALID, "iteration %d layer %d: %s", load->iteration,
                          load->layer, reason);
@@ -369,28 +346,207 @@ static status refuse_load(trace_writer *writer, const trace_load *load, error_me
                      load->iteration, load->microbatch, load->layer, reason);
 }
 
+static void take_missing(int64_t *there, int64_t given)
+{
+    if (*there < 0) *there = given;
+}
+
+static void add_recorded(int64_t *sum, int64_t value)
+{
+    if (value >= 0) *sum = *sum >= 0 ? *sum + value : value;
+}
+
+/// Completes a row by another that does not contradict it.
+static void complete_load(trace_load *there, const trace_load *load)
+{
+    trace_load given = *load;
+    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
+        take_missing(trace_load_time(there, phase), *trace_load_time(&given, phase));
+        take_missing(trace_load_charge(there, phase), *trace_load_charge(&given, phase));
+    }
+    take_missing(&there->activation_bytes, given.activation_bytes);
+    add_recorded(&there->communication_ns, given.communication_ns);
+    add_recorded(&there->span_ns, given.span_ns);
+}
+
+/// Whether a stands before the place of b in an iteration.
+static bool is_before(const trace_load *a, const trace_load *b)
+{
+    return a->layer != b->layer ? a->layer < b->layer : a->microbatch < b->microbatch;
+}
+
+/// The place of the first held row that does not stand before load.
+static int find_row(const held_loads *held, const trace_load *load)
+{
+    int low = 0;
+    int high = held->count;
+    if (high > 0 && is_before(&held->loads[high - 1], load)) return high;
+    if (high > 0 && !is_before(load, &held->loads[high - 1])) return high - 1;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (is_before(&held->loads[middle], load)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static status put_row(held_loads *held, const trace_load *load, error_message *err)
+{
+    char reason[64];
+    const int place = find_row(held, load);
+    if (place < held->count && !is_before(load, &held->loads[place])) {
+        if (find_conflict(&held->loads[place], load, reason)) return refuse_load(load, reason, err);
+        complete_load(&held->loads[place], load);
+    } else {
+        if (held->count == held->capacity) {
+            held->capacity = held->capacity == 0 ? 16 : 2 * held->capacity;
+            held->loads = memory_resize(held->loads, (size_t)held->capacity, sizeof *held->loads);
+        }
+        memmove(&held->loads[place + 1], &held->loads[place],
+                (size_t)(held->count - place) * sizeof *held->loads);
+        held->loads[place] = *load;
+        held->count++;
+    }
+    held->is_new = true;
+    return STATUS_OK;
+}
+
+/// What the store has of an iteration already.
+static status read_held(trace_writer *writer, held_loads *held, error_message *err)
+{
+    bool has_row = false;
+    TRY(sql_bind(writer->store, writer->select_loads, err, "ii", writer->trace_id,
+                 (int64_t)held->iteration));
+    TRY(sql_step(writer->store, writer->select_loads, &has_row, err));
+    if (!has_row) return STATUS_OK;
+    const status result =
+        block_read_loads(writer->store, writer->select_loads, &held->loads, &held->count, err);
+    held->capacity = held->count;
+    sqlite3_reset(writer->select_loads);
+    return result;
+}
+
+/// Makes an iteration the current one.
+static status hold_iteration(trace_writer *writer, int iteration, error_message *err)
+{
+    int low = 0;
+    int high = writer->held_count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (writer->held[middle].iteration < iteration) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low < writer->held_count && writer->held[low].iteration == iteration) {
+        writer->current = low;
+        return STATUS_OK;
+    }
+    held_loads fresh = {.iteration = iteration};
+    if (iteration <= writer->iteration_last) TRY(read_held(writer, &fresh, err));
+    if (writer->held_count == writer->held_capacity) {
+        writer->held_capacity = writer->held_capacity == 0 ? 16 : 2 * writer->held_capacity;
+        writer->held =
+            memory_resize(writer->held, (size_t)writer->held_capacity, sizeof *writer->held);
+    }
+    memmove(&writer->held[low + 1], &writer->held[low],
+            (size_t)(writer->held_count - low) * sizeof *writer->held);
+    writer->held[low] = fresh;
+    writer->held_count++;
+    writer->current = low;
+    return STATUS_OK;
+}
+
+static status flush_iteration(trace_writer *writer, held_loads *held, error_message *err)
+{
+    size_t length = 0;
+    unsigned char *block = block_of_loads(held->loads, held->count, &length);
+    status result = sql_bind(writer->store, writer->insert_loads, err, "iiiv", writer->trace_id,
+                             (int64_t)held->iteration, (int64_t)held->count, block, length);
+    if (result == STATUS_OK) result = sql_batch_put(writer->store, writer->insert_loads, err);
+    sqlite3_clear_bindings(writer->insert_loads);
+    free(block);
+    TRY(result);
+    held->is_new = false;
+    if (held->iteration > writer->iteration_last) writer->iteration_last = held->iteration;
+    return STATUS_OK;
+}
+
+static status flush_ops(trace_writer *writer, error_message *err)
+{
+    size_t length = 0;
+    int first = TRACE_ITERATIONS_MAX;
+    int last = 0;
+    if (writer->op_count == 0) return STATUS_OK;
+    for (int op = 0; op < writer->op_count; op++) {
+        if (writer->ops[op].iteration < first) first = writer->ops[op].iteration;
+        if (writer->ops[op].iteration > last) last = writer->ops[op].iteration;
+    }
+    unsigned char *block = block_of_ops(writer->ops, writer->op_count, &length);
+    const status result =
+        sql_write_once(writer->store, err, "INSERT INTO ops VALUES(?,?,?,?,?,?)", "iiiiiv",
+                       writer->trace_id, writer->op_block_count++, (int64_t)first, (int64_t)last,
+                       (int64_t)writer->op_count, block, length);
+    free(block);
+    return result;
+}
+
+/// Forgets what is held, but for the current iteration where that is kept.
+static void drop_held(trace_writer *writer, bool keeps_current)
+{
+    int kept = 0;
+    for (int each = 0; each < writer->held_count; each++) {
+        if (keeps_current && each == writer->current) {
+            writer->held[kept++] = writer->held[each];
+        } else {
+            free(writer->held[each].loads);
+        }
+    }
+    writer->held_count = kept;
+    writer->op_count = 0;
+    writer->current = 0;
+}
+
+/// Puts all that is held into the store. What cannot be put is forgotten.
+static status flush(trace_writer *writer, error_message *err)
+{
+    status result = STATUS_OK;
+    for (int each = 0; each < writer->held_count && result == STATUS_OK; each++) {
+        held_loads *held = &writer->held[each];
+        if (held->is_new) result = flush_iteration(writer, held, err);
+    }
+    if (result == STATUS_OK) result = flush_ops(writer, err);
+    drop_held(writer, result == STATUS_OK);
+    return result;
+}
+
+/// After a row: all that is held is committed when it is due.
+static status settle(trace_writer *writer, error_message *err)
+{
+    if (!sql_is_due(writer->store, HELD_ROWS_MAX)) return STATUS_OK;
+    TRY(flush(writer, err));
+    return sql_batch_commit(writer->store, err);
+}
+
 status trace_writer_put_load(trace_writer *writer, const trace_load *load, error_message *err)
 {
     TRY(check_load(writer, load, err));
-    trace_store *store = writer->store;
-    TRY(sql_bind(store, writer->insert_load, err, "iiiinnnnnnnnnnnnn", writer->trace_id,
-                 (int64_t)load->iteration, (int64_t)load->layer, (int64_t)load->microbatch,
-                 load->forward_ns, load->backward_ns, load->backward_input_ns,
-                 load->backward_weight_ns, load->recompute_ns, load->communication_ns,
-                 load->span_ns, load->activation_bytes, load->forward_charge_ns,
-                 load->backward_charge_ns, load->backward_input_charge_ns,
-                 load->backward_weight_charge_ns, load->recompute_charge_ns));
-    TRY(sql_batch_begin(store, err));
-    const int64_t before = sqlite3_total_changes64(store->db);
-    TRY(sql_write(store, writer->insert_load, err));
-    if (sqlite3_total_changes64(store->db) == before) return refuse_load(writer, load, err);
+    TRY(sql_batch_begin(writer->store, err));
+    if (writer->held_count == 0 || writer->held[writer->current].iteration != load->iteration) {
+        TRY(hold_iteration(writer, load->iteration, err));
+    }
+    TRY(put_row(&writer->held[writer->current], load, err));
     if (load->layer > writer->layer_last) writer->layer_last = load->layer;
     if (load->microbatch > writer->microbatch_last) writer->microbatch_last = load->microbatch;
     if (load->microbatch == TRACE_MEAN) writer->has_means = true;
     if (load->microbatch != TRACE_MEAN) writer->has_microbatches = true;
     if (load->backward_ns >= 0) writer->has_full_backward = true;
     writer->load_count++;
-    return STATUS_OK;
+    return settle(writer, err);
 }
 
 status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, error_message *err)
@@ -416,7 +572,6 @@ status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, er
 
 status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_message *err)
 {
-    trace_store *store = writer->store;
     TRY(check_number("rank", op->rank, 0, TRACE_RANKS_MAX - 1, err));
     TRY(check_number("iteration", op->iteration, 0, TRACE_ITERATIONS_MAX, err));
     if (op->end_ns < op->begin_ns) {
@@ -425,17 +580,13 @@ status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_messa
             "rank %d iteration %d %s: ends at %" PRId64 " before it begins at %" PRId64, op->rank,
             op->iteration, trace_op_kind_name(op->kind), op->end_ns, op->begin_ns);
     }
-    if (writer->insert_op == NULL) {
-        TRY(sql_prepare(store, "INSERT INTO op VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                        &writer->insert_op, err));
+    TRY(sql_batch_begin(writer->store, err));
+    if (writer->op_count == writer->op_capacity) {
+        writer->op_capacity = writer->op_capacity == 0 ? 256 : 2 * writer->op_capacity;
+        writer->ops = memory_resize(writer->ops, (size_t)writer->op_capacity, sizeof *writer->ops);
     }
-    TRY(sql_bind(store, writer->insert_op, err, "iiiitnnniiniii", writer->trace_id,
-                 (int64_t)op->iteration, writer->op_count, (int64_t)op->rank,
-                 trace_op_kind_name(op->kind), (int64_t)op->stage, (int64_t)op->layer,
-                 (int64_t)op->microbatch, op->begin_ns, op->end_ns, op->busy_ns,
-                 (int64_t)op->replica, (int64_t)op->chunk, (int64_t)op->name));
-    writer->op_count++;
-    return sql_write(store, writer->insert_op, err);
+    writer->ops[writer->op_count++] = *op;
+    return settle(writer, err);
 }
 
 status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, error_message *err)
@@ -550,6 +701,7 @@ static status complete(trace_writer *writer, error_message *err)
     const int layer_count = layer_count_of(writer);
     const int microbatch_count = microbatch_count_of(writer);
     TRY(check_counts(writer, layer_count, microbatch_count, err));
+    TRY(flush(writer, err));
     TRY(complete_layers(writer, layer_count, err));
     TRY(sql_write_once(writer->store, err,
                        "UPDATE trace SET status='complete', layer_count=?, microbatch_count=?,"
@@ -561,9 +713,11 @@ static status complete(trace_writer *writer, error_message *err)
 
 static void release(trace_writer *writer)
 {
-    sqlite3_finalize(writer->insert_load);
-    sqlite3_finalize(writer->select_load);
-    sqlite3_finalize(writer->insert_op);
+    drop_held(writer, false);
+    free(writer->held);
+    free(writer->ops);
+    sqlite3_finalize(writer->insert_loads);
+    sqlite3_finalize(writer->select_loads);
     free(writer);
 }
 
@@ -598,13 +752,11 @@ static status drop_part_of_iteration(trace_writer *writer, bool *has_rows, error
 {
     const int64_t columns = writer->has_microbatches ? microbatch_count_of(writer) : 1;
     TRY(sql_write_once(writer->store, err,
-                       "DELETE FROM load WHERE trace_id=?1"
-                       " AND iteration=(SELECT max(iteration) FROM load WHERE trace_id=?1)"
-                       " AND ?2>(SELECT count(*) FROM load WHERE trace_id=?1"
-                       " AND iteration=(SELECT max(iteration) FROM load WHERE trace_id=?1))",
+                       "DELETE FROM loads WHERE trace_id=?1 AND row_count<?2"
+                       " AND iteration=(SELECT max(iteration) FROM loads WHERE trace_id=?1)",
                        "ii", writer->trace_id, layer_count_of(writer) * columns));
     sqlite3_stmt *statement = NULL;
-    TRY(sql_query(writer->store, "SELECT 1 FROM load WHERE trace_id=? LIMIT 1", writer->trace_id,
+    TRY(sql_query(writer->store, "SELECT 1 FROM loads WHERE trace_id=? LIMIT 1", writer->trace_id,
                   &statement, err));
     const status result = sql_step(writer->store, statement, has_rows, err);
     sqlite3_finalize(statement);
@@ -614,6 +766,7 @@ static status drop_part_of_iteration(trace_writer *writer, bool *has_rows, error
 status trace_writer_keep(trace_writer *writer, error_message *err)
 {
     bool has_rows = true;
+    flush(writer, NULL); // a full disk may be why it ends
     status result = drop_part_of_iteration(writer, &has_rows, err);
     if (result == STATUS_OK && !has_rows) {
         trace_writer_abort(writer);
