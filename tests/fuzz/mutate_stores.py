@@ -94,6 +94,18 @@ def change_bytes(path, draw):
             file.truncate(draw.randrange(size))
 
 
+def change_block(store, table, draw):
+    """Puts other bytes into a block, most of them where a column says its width and smallest."""
+    rowid, block = draw.choice(store.execute(f"SELECT rowid, {table} FROM {table}").fetchall())
+    block = bytearray(block)
+    for _ in range(draw.choice([1, 1, 2, 8])):
+        block[draw.randrange(min(len(block), draw.choice([2, 20, 200, 10**6])))] = draw.choice(
+            [0, 1, 2, 8, 9, 127, 128, 255])
+    if draw.random() < 0.1:
+        block = block[:draw.randrange(len(block))]
+    store.execute(f"UPDATE {table} SET {table}=? WHERE rowid=?", (bytes(block), rowid))
+
+
 def change_values(path, draw):
     """Puts values into columns, whatever their types and constraints; the schema is put back."""
     store = sqlite3.connect(path, isolation_level=None)
@@ -115,6 +127,9 @@ def change_values(path, draw):
         table = draw.choice(filled)[1]
         column = draw.choice(store.execute(f"PRAGMA table_info({table})").fetchall())[1]
         where = draw.choice(["", f" WHERE rowid%{draw.randrange(1, 9)}=0"])
+        if table in ("loads", "ops") and draw.random() < 0.7:
+            change_block(store, table, draw)
+            continue
         try:
             store.execute(f"UPDATE OR REPLACE {table} SET {column}=?{where}",
                           (draw.choice(VALUES),))

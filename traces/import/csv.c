@@ -68,23 +68,17 @@ struct trace_csv {
     layer_seen *layers;      // [layer_count]
 };
 
-/// Rows of one load, one behind the other, that are put at once.
-typedef struct csv_pending {
-    bool is_there;
-    int64_t line; // of the last row
-    trace_load load;
-} csv_pending;
-
 /// A file that is being read.
 typedef struct csv_file {
     trace_stream *stream;
     const char *path;
     int64_t line;
-    csv_pending pending;
     bool at_end;
     bool known[KEY_COUNT]; // given by this file
     int cell_count;
     column columns[COLUMN_COUNT]; // [cell_count] what stands in which place
+    int64_t max[COLUMN_COUNT];    // [cell_count] of its numbers; -1: it has none
+    const char *line_end;         // of the line that was read last
     size_t begin;
     size_t end;
     char bytes[LINE_BYTES_MAX + 1]; // lines not read yet: bytes[begin, end)
@@ -162,8 +156,8 @@ static status next_line(csv_file *file, char **line, error_message *err)
             if (feed > begin && feed[-1] == '\r') feed--;
             *feed = '\0';
             *line = begin;
-            if (strlen(begin) == (size_t)(feed - begin)) return STATUS_OK;
-            return line_error(file, err, "holds a zero byte");
+            file->line_end = feed;
+            return STATUS_OK;
         }
         searched = length;
         if (file->at_end && length == 0) {
@@ -180,12 +174,28 @@ static status next_line(csv_file *file, char **line, error_message *err)
     }
 }
 
+/// Reads digits up to the end of a cell. @return false for anything else, or more than max
+static bool read_number(const char *text, const char *end, int64_t max, int64_t *value)
+{
+    int64_t number = 0;
+    if (text == end || end - text > 18) return false;
+    for (; text < end; text++) {
+        const unsigned digit = (unsigned)*text - '0';
+        if (digit > 9) return false;
+        number = number * 10 + (int64_t)digit;
+    }
+    if (number > max) return false;
+    *value = number;
+    return true;
+}
+
 /// A strict integer in [0, max]: digits only.
 static status parse_number(const csv_file *file, const char *what, const char *text, int64_t max,
                            int64_t *value, error_message *err)
 {
     int64_t number = 0;
     bool fits = true;
+    if (read_number(text, text + strlen(text), max, value)) return STATUS_OK;
     for (const char *at = text; *at != '\0' || at == text; at++) {
         const bool negative = at == text && text[0] == '-' && text[1] >= '0' && text[1] <= '9';
         if (negative) {
@@ -292,6 +302,27 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     return trace_writer_put_note(csv->writer, numbered, value, err);
 }
 
+/// Of the numbers of a column; -1: it has none.
+static int64_t column_max(column index)
+{
+    switch (index) {
+    case COLUMN_PHASE:
+        return -1;
+    case COLUMN_ITERATION:
+        return TRACE_ITERATIONS_MAX;
+    case COLUMN_LAYER:
+        return TRACE_LAYERS_MAX - 1;
+    case COLUMN_MICROBATCH:
+        return TRACE_MICROBATCHES_MAX - 1;
+    case COLUMN_RANK:
+        return TRACE_RANKS_MAX - 1;
+    case COLUMN_START:
+        return INT64_MAX - TRACE_VALUE_MAX; // its end still fits
+    default:
+        return TRACE_VALUE_MAX;
+    }
+}
+
 static status name_column(csv_file *file, const char *name, error_message *err)
 {
     for (int index = 0; index < COLUMN_COUNT; index++) {
@@ -301,6 +332,7 @@ static status name_column(csv_file *file, const char *name, error_message *err)
                 return line_error(file, err, "column %s is named twice", name);
             }
         }
+        file->max[file->cell_count] = column_max((column)index);
         file->columns[file->cell_count++] = (column)index;
         return STATUS_OK;
     }
@@ -347,6 +379,9 @@ static status read_head(trace_csv *csv, csv_file *file, error_message *err)
         if (line == NULL) {
             return line_error(file, err, "ends before the row that names the columns");
         }
+        if (line + strlen(line) != file->line_end) {
+            return line_error(file, err, "holds a zero byte");
+        }
         if (line[0] != '#') break;
         TRY(read_metadata(csv, file, line, err));
     }
@@ -357,30 +392,44 @@ static status read_head(trace_csv *csv, csv_file *file, error_message *err)
 static status parse_phase(const csv_file *file, const char *text, trace_op_kind *phase,
                           error_message *err)
 {
-    for (int kind = TRACE_OP_FORWARD; kind <= TRACE_OP_RECOMPUTE; kind++) {
-        if (strcmp(text, trace_op_kind_name((trace_op_kind)kind)) != 0) continue;
-        *phase = (trace_op_kind)kind;
+    const bool is_both = text[0] == 'B' && text[1] == 'W';
+    switch (text[is_both ? 2 : text[0] != '\0'] == '\0' ? text[0] : '\0') {
+    case 'F':
+        *phase = TRACE_OP_FORWARD;
         return STATUS_OK;
+    case 'B':
+        *phase = is_both ? TRACE_OP_BACKWARD : TRACE_OP_BACKWARD_INPUT;
+        return STATUS_OK;
+    case 'W':
+        *phase = TRACE_OP_BACKWARD_WEIGHT;
+        return STATUS_OK;
+    case 'R':
+        *phase = TRACE_OP_RECOMPUTE;
+        return STATUS_OK;
+    default:
+        break;
     }
     return line_error(file, err, "phase: '%.60s' is none of F, B, W, BW, R", text);
 }
 
-static int64_t column_max(column index)
+/// A cell that is no number within its limits, if it may be anything else.
+static status parse_other(const csv_file *file, int cell, char *text, char *end, csv_row *row,
+                          error_message *err)
 {
-    switch (index) {
-    case COLUMN_ITERATION:
-        return TRACE_ITERATIONS_MAX;
-    case COLUMN_LAYER:
-        return TRACE_LAYERS_MAX - 1;
-    case COLUMN_MICROBATCH:
-        return TRACE_MICROBATCHES_MAX - 1;
-    case COLUMN_RANK:
-        return TRACE_RANKS_MAX - 1;
-    case COLUMN_START:
-        return INT64_MAX - TRACE_VALUE_MAX; // its end still fits
-    default:
-        return TRACE_VALUE_MAX;
+    const column index = file->columns[cell];
+    const char after = *end;
+    *end = '\0';
+    status result = STATUS_OK;
+    if (text[0] == '\0' && index < COLUMN_OPTIONAL) {
+        result = line_error(file, err, "%s is empty", column_names[index]);
+    } else if (index == COLUMN_PHASE) {
+        result = parse_phase(file, text, &row->phase, err);
+    } else if (text[0] != '\0') {
+        result = parse_number(file, column_names[index], text, file->max[cell],
+                              &row->numbers[index], err);
     }
+    *end = after;
+    return result;
 }
 
 static status parse_row(const csv_file *file, char *line, csv_row *row, error_message *err)
@@ -389,21 +438,18 @@ static status parse_row(const csv_file *file, char *line, csv_row *row, error_me
     for (int index = 0; index < COLUMN_COUNT; index++) {
         row->numbers[index] = TRACE_NOT_RECORDED;
     }
-    for (; line != NULL; cell++) {
-        const char *text = next_cell(&line);
+    char *end = line;
+    for (char *text = line; text != NULL; cell++, text = *end == ',' ? end + 1 : NULL) {
+        for (end = text; *end != ',' && *end != '\0';) {
+            end++;
+        }
         if (cell >= file->cell_count) continue;
         const column index = file->columns[cell];
-        if (text[0] == '\0') {
-            if (index >= COLUMN_OPTIONAL) continue;
-            return line_error(file, err, "%s is empty", column_names[index]);
-        }
-        if (index == COLUMN_PHASE) {
-            TRY(parse_phase(file, text, &row->phase, err));
-        } else {
-            TRY(parse_number(file, column_names[index], text, column_max(index),
-                             &row->numbers[index], err));
+        if (!read_number(text, end, file->max[cell], &row->numbers[index])) {
+            TRY(parse_other(file, cell, text, end, row, err));
         }
     }
+    if (end != file->line_end) return line_error(file, err, "holds a zero byte");
     if (cell == file->cell_count) return STATUS_OK;
     return line_error(file, err, "has %d cells, the header names %d columns", cell,
                       file->cell_count);
@@ -445,51 +491,7 @@ static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *ro
                          &csv->layers[layer].message_bytes, err);
 }
 
-static status put_pending(trace_csv *csv, csv_file *file, error_message *err)
-{
-    if (!file->pending.is_there) return STATUS_OK;
-    const int64_t line = file->line;
-    file->pending.is_there = false;
-    file->line = file->pending.line;
-    TRY(refused_here(file, trace_writer_put_load(csv->writer, &file->pending.load, err), err));
-    file->line = line;
-    return STATUS_OK;
-}
-
-static void add_recorded(int64_t *sum, int64_t value)
-{
-    if (value >= 0) *sum = *sum >= 0 ? *sum + value : value;
-}
-
-/// Adds a row of one phase to the load that is pending. @return false if only the writer can tell
-/// whether they go together
-static bool join_pending(csv_pending *pending, trace_load *row, trace_op_kind phase)
-{
-    trace_load *load = &pending->load;
-    if (!pending->is_there || load->iteration != row->iteration || load->layer != row->layer) {
-        return false;
-    }
-    if (load->microbatch != row->microbatch || *trace_load_time(load, (int)phase) >= 0)
-        return false;
-    const bool is_full = phase == TRACE_OP_BACKWARD || load->backward_ns >= 0;
-    const bool is_split = phase == TRACE_OP_BACKWARD_INPUT || phase == TRACE_OP_BACKWARD_WEIGHT ||
-                          load->backward_input_ns >= 0 || load->backward_weight_ns >= 0;
-    if ((is_full && is_split) || (load->activation_bytes >= 0 && row->activation_bytes >= 0)) {
-        return false;
-    }
-    if (load->span_ns + row->span_ns > TRACE_VALUE_MAX ||
-        load->communication_ns + row->communication_ns > TRACE_VALUE_MAX) {
-        return false;
-    }
-    *trace_load_time(load, (int)phase) = *trace_load_time(row, (int)phase);
-    *trace_load_charge(load, (int)phase) = *trace_load_charge(row, (int)phase);
-    add_recorded(&load->communication_ns, row->communication_ns);
-    add_recorded(&load->span_ns, row->span_ns);
-    if (row->activation_bytes >= 0) load->activation_bytes = row->activation_bytes;
-    return true;
-}
-
-static status put_load(trace_csv *csv, csv_file *file, const csv_row *row, error_message *err)
+static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
 {
     const int64_t *numbers = row->numbers;
     trace_load load = trace_load_init(
@@ -505,12 +507,7 @@ static status put_load(trace_csv *csv, csv_file *file, const csv_row *row, error
     load.communication_ns = numbers[COLUMN_COMMUNICATION];
     load.span_ns = numbers[COLUMN_SPAN];
     load.activation_bytes = numbers[COLUMN_ACTIVATION];
-    if (!join_pending(&file->pending, &load, row->phase)) {
-        TRY(put_pending(csv, file, err));
-        file->pending = (csv_pending){.is_there = true, .load = load};
-    }
-    file->pending.line = file->line;
-    return STATUS_OK;
+    return trace_writer_put_load(csv->writer, &load, err);
 }
 
 static status put_op(trace_csv *csv, const csv_row *row, error_message *err)
@@ -539,10 +536,10 @@ static status read_rows(trace_csv *csv, csv_file *file, error_message *err)
         char *line = NULL;
         csv_row row;
         TRY(next_line(file, &line, err));
-        if (line == NULL) return put_pending(csv, file, err);
+        if (line == NULL) return STATUS_OK;
         TRY(parse_row(file, line, &row, err));
         TRY(keep_layer(csv, file, &row, err));
-        TRY(put_load(csv, file, &row, err));
+        TRY(refused_here(file, put_load(csv, &row, err), err));
         TRY(refused_here(file, put_op(csv, &row, err), err));
         for (int index = 0; index < COLUMN_COUNT; index++) {
             csv->seen[index] = csv->seen[index] || row.numbers[index] >= 0;
