@@ -36,9 +36,10 @@ const char *trace_status_name(trace_status value);
 /// the same name that share a store would each take the other's writers for dead.
 ///
 /// Many readers and one writer at a time work together. Writers commit by themselves: after 4096
-/// rows (32,768 loads and ops), at the first row a second after the batch began, and at a row that comes 0.1 s or more
-/// after the one before; until then other writers wait. The journal is a write-ahead log; where
-/// that cannot work (NFS, Lustre, GPFS and others, or where SQLite says so) a rollback journal.
+/// rows (32,768 loads and ops), at the first row a second after the batch began, and at a row that
+/// comes 0.1 s or more after the one before; until then other writers wait. The journal is a
+/// write-ahead log; where that cannot work (NFS, Lustre, GPFS and others, or where SQLite says so)
+/// a rollback journal.
 ///
 /// @param store owned by the caller, release with trace_store_close
 /// @return STATUS_IO naming path and reason: missing, not permitted, locked for 5 s, disk full;
