@@ -266,6 +266,11 @@ static int64_t cuda_mark_ns(exec_kernels *kernels, int number)
     return llround((double)elapsed_ms * 1e6);
 }
 
+static void *cuda_stream(exec_kernels *kernels)
+{
+    return of(kernels)->part.stream;
+}
+
 static status cuda_offer(exec_kernels *kernels, const void *memory, size_t bytes,
                          exec_handover *described, error_message *err)
 {
@@ -303,6 +308,7 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .sum_of_squares = cuda_sum_of_squares,
                                  .mark = cuda_mark,
                                  .mark_ns = cuda_mark_ns,
+                                 .stream = cuda_stream,
                                  .offer = cuda_offer,
                                  .take = cuda_take};
     exec_cuda_fill_elements(table);

@@ -249,6 +249,10 @@ typedef struct exec_kernel_table {
     /// From mark 0 to this one, ns; after finish.
     int64_t (*mark_ns)(exec_kernels *kernels, int number);
 
+    /// Where operations are enqueued (cudaStream_t), for transports that carry device memory; NULL:
+    /// nowhere.
+    void *(*stream)(exec_kernels *kernels);
+
     // Memory from stage to stage of one process; both NULL where the host can copy it itself.
 
     /// Describes memory as it will be when all that is enqueued has run. It is copied into a buffer

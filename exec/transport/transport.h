@@ -51,6 +51,14 @@ uint64_t exec_message_key(exec_message_kind kind, int sequence, int stage, int m
 
 typedef struct exec_endpoint exec_endpoint;
 
+/// Device memory that goes to another rank, or comes from it.
+typedef struct exec_transfer {
+    int rank; // of the world
+    bool is_send;
+    void *memory;
+    int64_t byte_count;
+} exec_transfer;
+
 /// The functions of a transport. One table per transport, static storage.
 typedef struct exec_transport {
     const char *name;
@@ -99,6 +107,12 @@ typedef struct exec_transport {
     ///              all ranks
     status (*regroup)(exec_endpoint *endpoint, const int *place, int line_ranks,
                       error_message *err);
+
+    /// Enqueues transfers of device memory on a stream of the backend (kernels.h), all at once.
+    /// Each wants its counterpart at the other rank; transfers between two ranks keep their order.
+    /// NULL: memory of devices travels as handovers only.
+    status (*exchange)(exec_endpoint *endpoint, void *stream, const exec_transfer *transfers,
+                       int count, error_message *err);
 
     /// This rank has failed: ends what the transport still does with device memory, so that a
     /// device can be closed without waiting for messages that never come. Nothing may follow but

@@ -428,6 +428,32 @@ static status nccl_regroup(exec_endpoint *endpoint, const int *place, int line_r
     return result;
 }
 
+/// By the world's communicator, which nothing else sends on.
+static status exchange_all(nccl_world *world, exec_endpoint *endpoint, void *stream,
+                           const exec_transfer *transfers, int count, error_message *err)
+{
+    TRY_NCCL(ncclGroupStart());
+    for (int index = 0; index < count; index++) {
+        const exec_transfer *one = &transfers[index];
+        const size_t bytes = (size_t)one->byte_count;
+        TRY_NCCL(
+            one->is_send
+                ? ncclSend(one->memory, bytes, ncclChar, one->rank, world->communicator, stream)
+                : ncclRecv(one->memory, bytes, ncclChar, one->rank, world->communicator, stream));
+    }
+    TRY_NCCL(ncclGroupEnd());
+    return settle(world, endpoint, world->communicator, err);
+}
+
+static status nccl_exchange(exec_endpoint *endpoint, void *stream, const exec_transfer *transfers,
+                            int count, error_message *err)
+{
+    nccl_world *world = to_inner(endpoint);
+    const status result = exchange_all(world, endpoint, stream, transfers, count, err);
+    to_outer(endpoint, world);
+    return result;
+}
+
 /// Ends all communicators without waiting for anybody: kernels that wait in them end as well.
 static void abort_all(nccl_world *world)
 {
@@ -494,6 +520,7 @@ static const exec_transport nccl_transport = {.name = "nccl",
                                               .now_ns = nccl_now_ns,
                                               .has_failed = nccl_has_failed,
                                               .regroup = nccl_regroup,
+                                              .exchange = nccl_exchange,
                                               .abandon = nccl_abandon};
 
 /// The rank's number on its machine, by the launcher.

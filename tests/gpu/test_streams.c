@@ -105,7 +105,7 @@ static drawn_case draw_case(uint64_t seed)
     } while (drawn.family->placement == BAL_PLACEMENT_BIDIRECTIONAL ||
              !bal_schedule_takes(drawn.family, drawn.rank_count, drawn.microbatch_count));
     drawn.chunk_count = bal_schedule_chunk_count(drawn.family, 0);
-    if (drawn.rank_count <= RANKS_MAX / 2) drawn.replica_count += pick(&random, 2);
+    drawn.replica_count += pick(&random, RANKS_MAX / drawn.rank_count);
     for (int index = 0; index < PLANS_MAX; index++) {
         drawn_plan *plan = &drawn.plans[index];
         do {
@@ -243,7 +243,7 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
 /// What one rank for each replica learns in plain C.
 static const learnt *expected_of(const drawn_case *of)
 {
-    static learnt kept[EXEC_MECHANISM_COUNT][2][3][MICROBATCHES_MAX + 1];
+    static learnt kept[EXEC_MECHANISM_COUNT][2][RANKS_MAX + 1][MICROBATCHES_MAX + 1];
     learnt *expected = &kept[of->mechanism][of->is_llama][of->replica_count][of->microbatch_count];
     drawn_case plain = *of;
     running run;

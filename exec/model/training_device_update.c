@@ -1,0 +1,241 @@
+/// What a device that learns does with its gradients: sums over replicas, norm, update.
+#include "exec/model/training_device_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/// Sums one layer's gradient, through host memory where it is not such.
+static status reduce_layer(exec_layer *layer, float *staging, const exec_group *replicas,
+                           error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const size_t bytes = layer->parameter_count * sizeof(float);
+    float *gradient = staging != NULL ? staging : layer->gradient;
+    if (staging != NULL) kernels->table->to_host(kernels, staging, layer->gradient, bytes);
+    TRY(exec_group_sum_float(replicas, gradient, (int64_t)layer->parameter_count, err));
+    if (staging != NULL) kernels->table->to_device(kernels, layer->gradient, staging, bytes);
+    return kernels->table->finish(kernels, err);
+}
+
+/// A part of a layer's gradient, as large as any.
+typedef struct gradient_part {
+    float *values;
+    size_t count;
+} gradient_part;
+
+static gradient_part part_of(const exec_layer *layer, int part, int part_count)
+{
+    const size_t largest = (layer->parameter_count + (size_t)part_count - 1) / (size_t)part_count;
+    const size_t begin = largest * (size_t)part;
+    if (begin >= layer->parameter_count) return (gradient_part){layer->gradient, 0};
+    const size_t rest = layer->parameter_count - begin;
+    return (gradient_part){layer->gradient + begin, rest < largest ? rest : largest};
+}
+
+/// Sends part `to` of the gradient, or its own, to each other replica, and receives into memory of
+/// as many parts, or in place.
+static status exchange_parts(const exec_layer *layer, const exec_group *replicas, float *received,
+                             exec_transfer *transfers, error_message *err)
+{
+    const int parts = replicas->rank_count, self = replicas->self;
+    const gradient_part own = part_of(layer, self, parts);
+    int count = 0;
+    for (int other = 0; other < parts; other++) {
+        const gradient_part part = part_of(layer, other, parts);
+        const gradient_part sent = received != NULL ? part : own;
+        const gradient_part taken =
+            received != NULL
+                ? (gradient_part){received + (size_t)other * part_of(layer, 0, parts).count,
+                                  own.count}
+                : part;
+        const int rank = replicas->rank[other];
+        if (other == self) continue;
+        if (sent.count > 0) {
+            transfers[count++] =
+                (exec_transfer){rank, true, sent.values, (int64_t)(sent.count * sizeof(float))};
+        }
+        if (taken.count > 0) {
+            transfers[count++] =
+                (exec_transfer){rank, false, taken.values, (int64_t)(taken.count * sizeof(float))};
+        }
+    }
+    exec_endpoint *endpoint = replicas->endpoint;
+    return endpoint->transport->exchange(endpoint, layer->kernels->table->stream(layer->kernels),
+                                         transfers, count, err);
+}
+
+/// Sums one layer's gradient from device to device: every replica adds a part of it over the
+/// replicas, in their order as the host would, and gives it to the others.
+static status exchange_layer(exec_layer *layer, const exec_group *replicas,
+                             exec_transfer *transfers, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const int parts = replicas->rank_count;
+    const size_t room = part_of(layer, 0, parts).count;
+    const gradient_part own = part_of(layer, replicas->self, parts);
+    void *taken = NULL;
+    TRY(exec_buffers_take(layer->buffers, room * (size_t)parts * sizeof(float), &taken, err));
+    float *received = taken;
+    status result = exchange_parts(layer, replicas, received, transfers, err);
+    const size_t bytes = own.count * sizeof(float);
+    float *own_copy = received + room * (size_t)replicas->self;
+    if (own.count > 0) kernels->table->copy(kernels, own_copy, own.values, bytes);
+    for (int other = 1; other < parts && own.count > 0; other++) {
+        kernels->table->add_floats(kernels, received, received + room * (size_t)other, own.count);
+    }
+    if (own.count > 0) kernels->table->copy(kernels, own.values, received, bytes);
+    if (result == STATUS_OK) result = exchange_parts(layer, replicas, NULL, transfers, err);
+    exec_buffers_give(layer->buffers, taken);
+    return result;
+}
+
+static status exchange_gradients(exec_learner *learner, const exec_group *replicas,
+                                 error_message *err)
+{
+    exec_transfer *transfers = memory_array(2 * (size_t)replicas->rank_count, sizeof *transfers);
+    status result = STATUS_OK;
+    for (int row = 0; row < learner->meter.layer_count && result == STATUS_OK; row++) {
+        exec_layer *layer = learner->layers[row];
+        if (!layer->is_frozen) result = exchange_layer(layer, replicas, transfers, err);
+    }
+    free(transfers);
+    if (result != STATUS_OK) return result;
+    return learner->kernels->table->finish(learner->kernels, err);
+}
+
+static size_t largest_parameter_count(const exec_learner *learner)
+{
+    size_t largest = 0;
+    for (int row = 0; row < learner->meter.layer_count; row++) {
+        const size_t count = learner->layers[row]->parameter_count;
+        if (count > largest) largest = count;
+    }
+    return largest;
+}
+
+int64_t exec_learner_now_ns(const exec_device *device)
+{
+    const exec_learner *learner = (const exec_learner *)device;
+    struct timespec time;
+    clock_gettime(learner->kernels->table->mark == NULL ? learner->clock : CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+status exec_learner_reduce(exec_device *device, const exec_group *replicas, error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    learner->replica_count = replicas->rank_count;
+    if (learner->kernels->table->stream != NULL &&
+        replicas->endpoint->transport->exchange != NULL) {
+        return exchange_gradients(learner, replicas, err);
+    }
+    float *staging = NULL;
+    if (!learner->kernels->table->has_host_memory) {
+        const size_t count = largest_parameter_count(learner);
+        staging = memory_array(count, sizeof *staging);
+    }
+    status result = STATUS_OK;
+    for (int row = 0; row < learner->meter.layer_count && result == STATUS_OK; row++) {
+        exec_layer *layer = learner->layers[row];
+        if (!layer->is_frozen) result = reduce_layer(layer, staging, replicas, err);
+    }
+    free(staging);
+    return result;
+}
+
+/// The gradients are sums over microbatches of all replicas; this makes them means.
+static double mean_scale(const exec_learner *learner)
+{
+    return 1.0 / ((double)learner->microbatch_count * learner->replica_count);
+}
+
+/// One number per layer, each from the rank that has the layer, added in model order: the same bits
+/// however the layers lie on ranks.
+static status gradient_norm(exec_learner *learner, const exec_group *pipeline, double *norm,
+                            error_message *err)
+{
+    double *square_sum = learner->square_sum;
+    memset(square_sum, 0, (size_t)learner->layer_count * sizeof *square_sum);
+    for (int row = 0; row < learner->meter.layer_count; row++) {
+        exec_layer *layer = learner->layers[row];
+        square_sum[layer->index] = exec_layer_square_norm(layer);
+    }
+    TRY(exec_group_sum_double(pipeline, square_sum, learner->layer_count, err));
+    double sum = 0;
+    for (int layer = 0; layer < learner->layer_count; layer++) {
+        sum += square_sum[layer];
+    }
+    *norm = sqrt(sum) * mean_scale(learner);
+    return STATUS_OK;
+}
+
+static const uint8_t *keep_of(const exec_learner *learner, const exec_layer *layer)
+{
+    return learner->mechanism->keep != NULL ? learner->mechanism->keep(layer) : NULL;
+}
+
+/// Pruned weights have no gradient, also where their layer is computed with as if they were there:
+/// the norm, and so clipping, does not depend on how.
+static void mask_gradients(const exec_learner *learner)
+{
+    exec_kernels *kernels = learner->kernels;
+    for (int row = 0; row < learner->meter.layer_count; row++) {
+        exec_layer *layer = learner->layers[row];
+        const uint8_t *keep = keep_of(learner, layer);
+        if (keep == NULL) continue;
+        kernels->table->mask(kernels, layer->gradient, keep, layer->parameter_count);
+    }
+}
+
+status exec_learner_step(exec_device *device, const exec_group *pipeline, double *norm,
+                         error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    mask_gradients(learner);
+    TRY(gradient_norm(learner, pipeline, norm, err));
+    const double limit = learner->model.clip_norm;
+    const double clipping = limit > 0 && *norm > limit ? limit / *norm : 1;
+    const float scale = (float)(mean_scale(learner) * clipping);
+    for (int row = 0; row < learner->meter.layer_count; row++) {
+        exec_layer *layer = learner->layers[row];
+        exec_layer_update(layer, scale, keep_of(learner, layer));
+    }
+    return learner->kernels->table->finish(learner->kernels, err);
+}
+
+status exec_learner_adapt(exec_device *device, int iteration, const exec_group *pipeline,
+                          bool *changed, error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    *changed = false;
+    if (learner->mechanism->adapt == NULL) return STATUS_OK;
+    const exec_layer_set set = {.model = &learner->model,
+                                .layers = learner->layers,
+                                .layer_count = learner->meter.layer_count,
+                                .model_layer_count = learner->layer_count};
+    TRY(learner->mechanism->adapt(&set, iteration, pipeline, changed, err));
+    return learner->kernels->table->finish(learner->kernels, err);
+}
+
+bool exec_learner_loss(const exec_device *device, double *loss)
+{
+    const exec_learner *learner = (const exec_learner *)device;
+    const int head = learner->layer_count - 1;
+    if (learner->held[head].layer == NULL) return false;
+    const int rows = exec_learner_row_count(learner);
+    double sum = 0;
+    // The only time that an iteration waits for its losses.
+    learner->kernels->table->to_host(learner->kernels, learner->read_loss, learner->loss,
+                                     (size_t)rows * (size_t)learner->microbatch_count *
+                                         sizeof *learner->loss);
+    for (int microbatch = 0; microbatch < learner->microbatch_count; microbatch++) {
+        double of_rows = 0;
+        for (int row = 0; row < rows; row++) {
+            of_rows += (double)learner->read_loss[microbatch * rows + row];
+        }
+        sum += of_rows / rows;
+    }
+    *loss = sum / learner->microbatch_count;
+    return true;
+}
