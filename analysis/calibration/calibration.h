@@ -32,6 +32,8 @@ typedef struct ana_calibration {
     int64_t vocabulary_size; // that rows were given where they had none; 0: all had one
     int gpus_per_node;
     int run_count;
+    const ana_run_shape *runs;        // [run_count] that were fitted
+    const double *iteration_ms;       // [run_count]
     bool is_measured[ANA_TERM_COUNT]; // some run has the term
     int coefficient_count;            // ANA_TERM_COUNT + part_shape_count
     double *logs;                     // [coefficient_count] of terms, then of factors
@@ -54,8 +56,8 @@ typedef struct ana_calibration_settings {
 
 /// Fits to runs (calibration_fit.c).
 ///
-/// @param shapes       [run_count]
-/// @param iteration_ms [run_count] > 0
+/// @param shapes       [run_count] borrowed as long as the calibration is used
+/// @param iteration_ms [run_count] > 0, the same
 /// @return STATUS_INVALID if there are fewer than ANA_CALIBRATION_RUNS_MIN runs or more than
 ///         ANA_CALIBRATION_SHAPES_MAX shapes of parts (time grows with their cube)
 status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_ms, int run_count,
@@ -111,7 +113,7 @@ double ana_calibration_quantile(const ana_calibration *calibration, double level
 /// The lower factor of the covariance, from which draws are made.
 ///
 /// @param factor [coefficient_count^2] out
-/// @return STATUS_INVALID if the covariance is none (a file that was changed by hand)
+/// @return STATUS_INVALID if the covariance is none
 status ana_calibration_factorise(const ana_calibration *calibration, double *factor,
                                  error_message *err);
 
@@ -135,9 +137,10 @@ double ana_calibration_factor(const ana_calibration *calibration, const double *
 /// Fields in which a shape lies outside of what was fitted, as a bit mask by field.
 unsigned ana_calibration_beyond(const ana_calibration *calibration, const ana_run_shape *shape);
 
-/// Reads a "dynmo-calibration/2" file; everything is carved from memory.
+/// Reads a "dynmo-calibration/3" file and fits its runs; everything is carved from memory.
 ///
-/// @return STATUS_IO; STATUS_FORMAT naming path and key for anything that is not as written
+/// @return STATUS_IO; STATUS_FORMAT naming path and key for anything that is not as written; as
+///         ana_calibration_fit
 status ana_calibration_open(const char *path, arena *memory, ana_calibration *out,
                             error_message *err);
 

@@ -335,6 +335,8 @@ status ana_calibration_fit(const ana_run_shape *shapes, const double *iteration_
         .gpus_per_node =
             settings->gpus_per_node > 0 ? settings->gpus_per_node : GPUS_PER_NODE_DEFAULT,
         .run_count = run_count,
+        .runs = shapes,
+        .iteration_ms = iteration_ms,
         .degrees = run_count + 3, // beside the runs: what is likely of spreads beforehand
         .part_shapes = arena_array(memory, ANA_CALIBRATION_SHAPES_MAX, sizeof *made.part_shapes),
     };

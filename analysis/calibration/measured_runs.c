@@ -5,6 +5,7 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,9 +34,6 @@ static const run_column columns[ANA_SHAPE_FIELDS] = {
     {"pipeline parallelism", {"pp", "pipeline"}, offsetof(ana_run_shape, pipeline_degree), true},
 };
 static const run_column time_column = {"iteration time (ms)", {"time", "iteration_ms"}, 0, true};
-
-static const double field_max = 1e7;
-static const double time_max_ms = 1e9;
 
 status ana_measured_table_open(const char *path, arena *memory, table *out, error_message *err)
 {
@@ -78,7 +76,7 @@ const char *ana_run_field_name(int field)
     return columns[field].name;
 }
 
-static int64_t *field_of(ana_run_shape *shape, int field)
+int64_t *ana_run_field_place(ana_run_shape *shape, int field)
 {
     return (int64_t *)(void *)((char *)shape + columns[field].offset);
 }
@@ -101,7 +99,7 @@ static status require(const table *from, const run_column *column, int *index, e
 static status read_field(const table *from, int row, int index, int64_t *value, error_message *err)
 {
     double number = 0;
-    TRY(table_number(from, row, index, 1, field_max, &number, err));
+    TRY(table_number(from, row, index, 1, ANA_RUN_FIELD_MAX, &number, err));
     const int64_t whole = (int64_t)number;
     if ((double)whole != number) {
         return error_set(err, STATUS_FORMAT, "%s:%d: %s: %g is not a whole number", from->path,
@@ -111,31 +109,26 @@ static status read_field(const table *from, int row, int index, int64_t *value, 
     return STATUS_OK;
 }
 
-/// What the numbers of one run owe each other.
-static status check_shape(const table *from, int row, const ana_run_shape *shape,
-                          error_message *err)
+status ana_run_shape_check(const ana_run_shape *shape, error_message *err)
 {
-    const int line = from->lines[row];
-    const int64_t product = shape->tensor_degree * shape->data_degree * shape->pipeline_degree;
+    const double product = (double)shape->tensor_degree * (double)shape->data_degree *
+                           (double)shape->pipeline_degree; // may be above whole numbers
     const int64_t pass = shape->microbatch_size * shape->data_degree;
-    if (shape->gpu_count != product) {
+    if (fabs((double)shape->gpu_count - product) > 0) {
         return error_set(err, STATUS_FORMAT,
-                         "%s:%d: %" PRId64 " GPUs are not tensor * data * pipeline parallelism, "
-                         "%" PRId64,
-                         from->path, line, shape->gpu_count, product);
+                         "%" PRId64 " GPUs are not tensor * data * pipeline parallelism, %.0f",
+                         shape->gpu_count, product);
     }
     if (shape->global_batch_count % pass != 0) {
         return error_set(err, STATUS_FORMAT,
-                         "%s:%d: global batch %" PRId64 " is no multiple of micro batch * data "
+                         "global batch %" PRId64 " is no multiple of micro batch * data "
                          "parallelism, %" PRId64,
-                         from->path, line, shape->global_batch_count, pass);
+                         shape->global_batch_count, pass);
     }
-    if (shape->layer_count < shape->pipeline_degree) {
-        return error_set(err, STATUS_FORMAT,
-                         "%s:%d: %" PRId64 " layers are fewer than pipeline parallelism %" PRId64,
-                         from->path, line, shape->layer_count, shape->pipeline_degree);
-    }
-    return STATUS_OK;
+    if (shape->layer_count >= shape->pipeline_degree) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT,
+                     "%" PRId64 " layers are fewer than pipeline parallelism %" PRId64,
+                     shape->layer_count, shape->pipeline_degree);
 }
 
 static status read_run(const table *from, int row, const int index[ANA_SHAPE_FIELDS],
@@ -143,14 +136,17 @@ static status read_run(const table *from, int row, const int index[ANA_SHAPE_FIE
 {
     for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
         if (index[field] < 0) continue;
-        TRY(read_field(from, row, index[field], field_of(shape, field), err));
+        TRY(read_field(from, row, index[field], ana_run_field_place(shape, field), err));
     }
     if (shape->vocabulary_size == 0) shape->vocabulary_size = vocabulary_size;
     if (shape->head_count == 0) shape->head_count = (shape->hidden_size + 63) / 64;
     if (shape->gpu_count == 0) {
-        shape->gpu_count = shape->tensor_degree * shape->data_degree * shape->pipeline_degree;
+        shape->gpu_count = shape->tensor_degree * shape->data_degree; // at most 1e14
+        if (shape->gpu_count <= ANA_RUN_FIELD_MAX) shape->gpu_count *= shape->pipeline_degree;
     }
-    return check_shape(from, row, shape, err);
+    const status checked = ana_run_shape_check(shape, err);
+    if (checked == STATUS_OK) return STATUS_OK;
+    return error_prefix(err, checked, "%s:%d", from->path, from->lines[row]);
 }
 
 status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena *memory,
@@ -168,7 +164,8 @@ status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena 
     runs.vocabulary_is_given = find_column(from, &columns[7]) >= 0;
     for (int row = 0; row < from->row_count; row++) {
         TRY(read_run(from, row, index, vocabulary_size, &runs.shapes[row], err));
-        TRY(table_number(from, row, time_index, 1e-6, time_max_ms, &runs.iteration_ms[row], err));
+        TRY(table_number(from, row, time_index, ANA_RUN_MS_MIN, ANA_RUN_MS_MAX,
+                         &runs.iteration_ms[row], err));
     }
     *out = runs;
     return STATUS_OK;

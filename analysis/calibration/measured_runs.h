@@ -47,6 +47,14 @@ static inline int64_t ana_run_microbatches(const ana_run_shape *shape)
 /// Name of the nth field of ana_run_shape, as the column is called, and its value.
 const char *ana_run_field_name(int field);
 int64_t ana_run_field(const ana_run_shape *shape, int field);
+int64_t *ana_run_field_place(ana_run_shape *shape, int field);
+
+#define ANA_RUN_FIELD_MAX 10000000
+#define ANA_RUN_MS_MIN 1e-6
+#define ANA_RUN_MS_MAX 1e9
+
+/// What the numbers of one run owe each other. @return STATUS_FORMAT naming them
+status ana_run_shape_check(const ana_run_shape *shape, error_message *err);
 
 /// Tables of measured runs that are part of the binary.
 extern const embedded_file ana_measured_tables[];

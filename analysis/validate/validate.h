@@ -13,7 +13,7 @@
 
 typedef struct ana_validation_settings {
     int draw_count;          // of what is uncertain, in each row; 0: no error bars
-    const char *calibration; // absolute path of a "dynmo-calibration/1"; NULL: none
+    const char *calibration; // absolute path of a "dynmo-calibration/3"; NULL: none
 } ana_validation_settings;
 
 /// One row.

@@ -164,7 +164,7 @@ const cli_command cli_command_calibrate = {
              .is_output = true,
              .letter = 'o',
              .argument = "FILE.json",
-             .help = "Write the calibration, \"dynmo-calibration/1\"."},
+             .help = "Write the calibration, \"dynmo-calibration/3\"."},
             {.name = "--json", .help = "Print JSON instead of tables; errors are fractions."},
         },
     .operand_min = 1,

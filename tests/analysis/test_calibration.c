@@ -416,7 +416,28 @@ static void a_changed_file_is_refused(void **state)
         STATUS_FORMAT);
 
     assert_string_equal(err.message,
-                        "c.json: schema: is 'dynmo-calibration/1', not 'dynmo-calibration/2'");
+                        "c.json: schema: is 'dynmo-calibration/1', not 'dynmo-calibration/3': "
+                        "calibrate again");
+    static const char broken[] =
+        "{\"schema\":\"dynmo-calibration/3\",\"source\":\"\",\"vocabulary_size\":1,"
+        "\"gpus_per_node\":8,\"columns\":[],\"runs\":[%s]}";
+    static const char *const runs[][2] = {
+        {"[8,4,1,64,1,4,64,9,1,1]", "c.json: runs[0]: is no array of 12 numbers"},
+        {"[8,4,1,64,1,4,64,9,1,1,4,2]",
+         "c.json: runs[0]: 8 GPUs are not tensor * data * pipeline parallelism, 4"},
+        {"[8,4,1,64,1,4,64,9,10000000,10000000,10000000,2]",
+         "c.json: runs[0]: 8 GPUs are not tensor * data * pipeline parallelism, "
+         "1000000000000000000000"},
+        {"[4,4,1,64,1,4,64,9,1,1,4,2]", ""}};
+    for (int row = 0; row < 4; row++) {
+        char file[400];
+        const int length = snprintf(file, sizeof file, broken, runs[row][0]);
+        assert_int_not_equal(
+            ana_calibration_open_bytes("c.json", file, (size_t)length, memory, &read, &err),
+            STATUS_OK);
+        if (row < 3) assert_string_equal(err.message, runs[row][1]);
+    }
+    assert_string_equal(err.message, "1 run to fit: at least 4 are needed");
 }
 
 /// The example's origin is what its first line says.

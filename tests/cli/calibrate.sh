@@ -53,7 +53,7 @@ choice with fitted        best picked in 94.1 % of 34 groups; regret mean 0.02 %
 "$dynmo" calibrate "$example" --fit pp=1 --predict pp=2 -o one.json >/dev/null || fail 'first -o'
 "$dynmo" calibrate "$example" --fit pp=1 --predict pp=4 -o two.json >/dev/null || fail 'second -o'
 cmp -s one.json two.json || fail 'the file depends on what is predicted'
-grep -q '^{"schema":"dynmo-calibration/2",' one.json || fail 'schema'
+grep -q '^{"schema":"dynmo-calibration/3",' one.json || fail 'schema'
 
 # The fit alone, for the file.
 "$dynmo" calibrate "$example" --fit pp=1 -o alone.json >alone || fail 'a fit alone'
