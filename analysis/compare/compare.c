@@ -24,17 +24,17 @@ bool ana_balancing_is_dynamic(const ana_balancing *balancing)
     return balancing->policy.kind != BAL_POLICY_NEVER;
 }
 
-/// Told what an iteration did: the course of a row, the listener, or only who counts.
+/// Told what an iteration did: a row, the listener, or only who counts.
 typedef struct player {
     const ana_listener *listener;
-    ana_course *course; // NULL: not a row of the study
+    ana_row *row; // NULL: not a row of the study
 } player;
 
 static bool wants_timeline(void *context, int iteration)
 {
     const player *playing = context;
     const bal_record_sink *sink = &playing->listener->sink;
-    return playing->course != NULL && sink->wants_timeline != NULL &&
+    return playing->row != NULL && sink->wants_timeline != NULL &&
            sink->wants_timeline(sink->context, iteration);
 }
 
@@ -44,8 +44,9 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     const player *playing = context;
     const ana_listener *listener = playing->listener;
     if (listener->step != NULL) listener->step(listener->step_context);
-    if (playing->course == NULL) return STATUS_OK;
-    TRY(ana_course_add(playing->course, iteration));
+    if (playing->row == NULL) return STATUS_OK;
+    TRY(ana_course_add(&playing->row->course, iteration));
+    ana_splits_add(&playing->row->splits, iteration);
     if (listener->sink.put == NULL) return STATUS_OK;
     return listener->sink.put(listener->sink.context, iteration, err);
 }
@@ -101,7 +102,8 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
                        ana_row *row, error_message *err)
 {
     ana_course_init(&row->course, memory);
-    player playing = {.listener = listener, .course = &row->course};
+    ana_splits_init(&row->splits, setup->stage_count / setup->machine.rank_count, memory);
+    player playing = {.listener = listener, .row = row};
     const bal_training training =
         ana_setup_training(setup, row->balancing, iteration_sink(&playing));
     if (listener->begin_row != NULL) {

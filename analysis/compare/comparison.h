@@ -3,6 +3,7 @@
 
 #include "analysis/compare/course.h"
 #include "analysis/compare/factors.h"
+#include "analysis/compare/splits.h"
 #include "analysis/study/setup.h"
 #include "balance/run/training.h"
 #include "base/status.h"
@@ -23,6 +24,7 @@ typedef struct ana_row {
     char message[256];
     bal_training_result result; // if outcome is STATUS_OK
     ana_course course;
+    ana_splits splits;
     int64_t iteration_quantile_ns[ANA_QUANTILE_COUNT]; // of lengths of iterations
     int64_t iteration_mean_ns;                         // total / iterations
     double per_second;       // tokens (or microbatches) per second, all replicas

@@ -153,6 +153,8 @@ static void write_row(const ana_setup *setup, const ana_row *row, json_writer *w
     json_put_bool(writer, "executable", result->executable);
     if (result->executable) write_times(setup, row, writer);
     ana_columns_write(ANA_COLUMNS_LOADS, row, writer);
+    const ana_iteration_names names = {.offset = setup->first_iteration};
+    ana_splits_write(&row->splits, names, writer);
     if (ana_balancing_is_dynamic(row->balancing)) write_dynamics(row, writer);
     json_end_object(writer);
 }

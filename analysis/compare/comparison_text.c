@@ -373,6 +373,25 @@ static void print_stillness(const ana_comparison *comparison, text_buffer *out)
                 model_dynamism_name(setup->dynamism), setup->iteration_count);
 }
 
+/// What is to be set, and when.
+static void print_splits(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    const ana_iteration_names names = {.offset = setup->first_iteration};
+    text_append(out, "\nSplits: layers per stage, from the iteration on that is named\n");
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        const ana_row *each = &comparison->rows[row];
+        if (each->outcome != STATUS_OK) continue;
+        ana_splits_print(&each->splits, "", each->balancing->label, label_width, names, out);
+    }
+    text_append(out, "Recorded with --store RUN.db: dynmo export megatron RUN.db --row LABEL");
+    if (setup->first_iteration > 0) {
+        text_format(out, " --iteration (N - %d)\n", setup->first_iteration);
+    } else {
+        text_append(out, " --iteration N\n");
+    }
+}
+
 void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
 {
     const ana_setup *setup = comparison->setup;
@@ -408,6 +427,7 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
     print_knowing_ahead(comparison, section_width, out);
     print_gpus(comparison, section_width, out);
     print_factors(comparison, section_width, out);
+    print_splits(comparison, section_width, out);
     text_append(out, "\n");
     ana_inputs_print(&study->inputs, out);
 }

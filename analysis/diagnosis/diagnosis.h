@@ -72,5 +72,7 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
                     ana_diagnosis *diagnosis, error_message *err);
 
 /// Appends the page for people, or one JSON object ("dynmo-diagnosis/1").
-void ana_diagnosis_print(const ana_diagnosis *diagnosis, text_buffer *out);
+///
+/// @param trace_path of the store as the reader calls it, for commands; NULL: of counts
+void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path, text_buffer *out);
 void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out);

@@ -234,8 +234,9 @@ static void print_row(const ana_diagnosis *of, const ana_row_gain *gain, text_bu
     }
     text_duration(gain->overhead_ns / of->series->count, overhead);
     if (ana_balancing_is_dynamic(balancing)) {
-        snprintf(remark, sizeof remark, "%d moves, %s per iteration",
-                 gain->row->result.rebalance_count, overhead);
+        snprintf(remark, sizeof remark, "%d move%s, %s per iteration",
+                 gain->row->result.rebalance_count,
+                 gain->row->result.rebalance_count == 1 ? "" : "s", overhead);
     }
     print_gain(balancing->label, &gain->interval, remark, out);
 }
@@ -304,6 +305,40 @@ static void print_split(const ana_diagnosis *of, text_buffer *out)
     print_share(of, "mean over the stages", split->level_ns[ANA_LEVEL_DIVISIBLE], "", out);
 }
 
+/// Iterations as the trace calls them.
+static ana_iteration_names names_of(const ana_diagnosis *of)
+{
+    return (ana_iteration_names){.number = of->series->iteration,
+                                 .offset = of->setup->first_iteration};
+}
+
+/// The splits behind the gains: what is set now, what is to be set, and when.
+static void print_splits(const ana_diagnosis *of, const char *trace_path, text_buffer *out)
+{
+    ana_split_step kept = {.stage_count = of->split.stage_count,
+                           .first_layer = (int *)of->split.static_first_layer};
+    const ana_splits best_kept = {.steps = &kept, .step_count = 1};
+    text_append(out, "\nSplits: layers per stage, from the iteration on that is named\n");
+    for (int row = 0; row < of->setup->study->balancing_count; row++) {
+        const ana_row *each = of->rows[row].row;
+        const bool is_kept = !ana_balancing_is_dynamic(each->balancing);
+        if (each->outcome != STATUS_OK || (!is_kept && row != of->best)) continue;
+        ana_splits_print(&each->splits, "  ", each->balancing->label, LABEL_WIDTH, names_of(of),
+                         out);
+    }
+    ana_splits_print(&best_kept, "  ", "best kept split of the run", LABEL_WIDTH, names_of(of),
+                     out);
+    if (trace_path == NULL) return;
+    text_format(out,
+                "  Decided from what was recorded, and into a framework:\n"
+                "  dynmo plan --trace %s --iterations %d:%d --stages %d --balancer partition "
+                "--schedule %s --microbatches %d -o plan.json\n"
+                "  dynmo export megatron plan.json\n",
+                trace_path, of->series->first + of->setup->first_iteration,
+                of->series->last + of->setup->first_iteration, of->split.stage_count,
+                of->setup->study->schedule, of->setup->microbatch_count);
+}
+
 static void print_caveat(const char *words, text_buffer *out)
 {
     text_buffer line = {0};
@@ -365,12 +400,13 @@ static void print_caveats(const ana_diagnosis *of, text_buffer *out)
     if (!of->evidence.best.is_short) print_caveat(words, out);
 }
 
-void ana_diagnosis_print(const ana_diagnosis *diagnosis, text_buffer *out)
+void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path, text_buffer *out)
 {
     print_head(diagnosis, out);
     print_verdict(diagnosis, out);
     print_gains(diagnosis, out);
     print_split(diagnosis, out);
+    print_splits(diagnosis, trace_path, out);
     print_caveats(diagnosis, out);
     text_append(out, "\n");
     ana_inputs_print(&diagnosis->setup->study->inputs, out);
@@ -442,7 +478,7 @@ static void write_split(json_writer *writer, const ana_diagnosis *of)
     json_end_object(writer);
 }
 
-static void write_row(json_writer *writer, const ana_row_gain *gain)
+static void write_row(json_writer *writer, const ana_row_gain *gain, ana_iteration_names names)
 {
     json_begin_object(writer);
     json_put_string(writer, "label", gain->row->balancing->label);
@@ -455,6 +491,7 @@ static void write_row(json_writer *writer, const ana_row_gain *gain)
         json_put_int64(writer, "moved_layers", gain->row->result.moved_layer_count);
         json_put_int64(writer, "moved_bytes", gain->row->result.moved_bytes);
         write_interval(writer, "over_baseline", &gain->interval);
+        ana_splits_write(&gain->row->splits, names, writer);
     }
     json_end_object(writer);
 }
@@ -465,7 +502,7 @@ static void write_gains(json_writer *writer, const ana_diagnosis *of)
     list_gains(of, gains);
     json_put_array(writer, "rows");
     for (int row = 0; row < of->setup->study->balancing_count; row++) {
-        write_row(writer, &of->rows[row]);
+        write_row(writer, &of->rows[row], names_of(of));
     }
     json_end_array(writer);
     json_put_string(writer, "baseline", of->rows[of->baseline].row->balancing->label);

@@ -250,8 +250,8 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
     return STATUS_OK;
 }
 
-static status diagnose_setup(const cli_arguments *arguments, ana_setup *setup, arena *memory,
-                             text_buffer *out, error_message *err)
+static status diagnose_setup(const cli_arguments *arguments, const char *trace_path,
+                             ana_setup *setup, arena *memory, text_buffer *out, error_message *err)
 {
     ana_diagnosis_options options;
     ana_diagnosis diagnosis;
@@ -264,20 +264,20 @@ static status diagnose_setup(const cli_arguments *arguments, ana_setup *setup, a
     if (cli_has(arguments, "--json")) {
         ana_diagnosis_write(&diagnosis, out);
     } else {
-        ana_diagnosis_print(&diagnosis, out);
+        ana_diagnosis_print(&diagnosis, trace_path, out);
     }
     return STATUS_OK;
 }
 
-static status diagnose_study(const cli_arguments *arguments, const char *text, arena *memory,
-                             text_buffer *out, error_message *err)
+static status diagnose_study(const cli_arguments *arguments, const char *trace_path,
+                             const char *text, arena *memory, text_buffer *out, error_message *err)
 {
     ana_study study;
     ana_setup setup;
     TRY(ana_study_open_text("diagnose", text, memory, &study, err));
     status result = ana_setup_open(&study, memory, &setup, err);
     if (result == STATUS_OK) {
-        result = diagnose_setup(arguments, &setup, memory, out, err);
+        result = diagnose_setup(arguments, trace_path, &setup, memory, out, err);
         ana_setup_close(&setup);
     }
     ana_study_close(&study);
@@ -300,7 +300,10 @@ static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_
     }
     TRY(read_request(arguments, input, memory, &request, err));
     write_study(&request, &study);
-    const status result = diagnose_study(arguments, study.bytes, memory, out, err);
+    const char *trace_path = input->is_counts           ? NULL
+                             : input->folder[0] == '\0' ? input->store_path
+                                                        : "RUN.db";
+    const status result = diagnose_study(arguments, trace_path, study.bytes, memory, out, err);
     text_free(&study);
     return result;
 }

@@ -168,7 +168,7 @@ static void the_same_run_gives_the_same_bytes(void **state)
 
     for (int round = 0; round < 2; round++) {
         fixture *given = diagnose(loads, 1, 1000000, 4, "1f1b");
-        ana_diagnosis_print(&given->diagnosis, &out[round]);
+        ana_diagnosis_print(&given->diagnosis, NULL, &out[round]);
         ana_diagnosis_write(&given->diagnosis, &out[2 + round]);
         close_fixture(given);
     }

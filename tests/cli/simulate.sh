@@ -26,6 +26,11 @@ sed '/^Inputs$/,$d; /^iteration: /d; /^imbalance: /d' dynamic | while IFS= read 
     grep -qhxF -- "$line" "$root/README.md" "$root/analysis/SIMULATING.md" || { echo "no page shows: $line"; exit 1; }
 done || failed=1
 
+# A split that the answer names is the one that is exported: iteration 32 of the trace is 22 of the run.
+grep -A 1 '^partition on-change  *from 10: ' answer | grep -q ' from 32: 5 3 3 5$' || fail 'no split from 32'
+expect 0 '{"num_stages":4,"parts":[0,5,8,11,16]}' '' \
+    export deepspeed t.db --row 'partition on-change' --iteration 22 --json --split-only
+
 # The trace's own store is a plain file again, which a read-only folder lets one read.
 [ "$(od -An -tu1 -j18 -N1 t.db | tr -d ' ')" = 1 ] || fail 'a store that is left in WAL mode'
 
