@@ -438,19 +438,24 @@ static void begin_changes(const ana_drawn_point *point, text_buffer *out, json_w
     text_append(out, point->preamble);
 }
 
-/// The point's study with one input at a value of its range.
-static status try_value(const ana_draws *draws, ana_point_worker *worker, const char *name,
-                        const char *text, int point, int input, double drawn, error_message *err)
+/// What a point's input becomes by a draw.
+static double drawn_value(const ana_draws *draws, int point, int input, double drawn)
 {
     const ana_uncertain *uncertain = &draws->inputs[input];
     const double nominal = draws->points[point].nominal[input];
+    return cut(uncertain, uncertain->range.is_factor ? drawn * nominal : drawn);
+}
+
+/// The point's study with one input at a value.
+static status try_value(const ana_draws *draws, ana_point_worker *worker, const char *name,
+                        const char *text, int point, int input, double value, error_message *err)
+{
     text_buffer changes = {0};
     text_buffer changed = {0};
     error_message inner = {0};
     json_writer writer;
     begin_changes(&draws->points[point], &changes, &writer);
-    put_value(&writer, uncertain,
-              cut(uncertain, uncertain->range.is_factor ? drawn * nominal : drawn));
+    put_value(&writer, &draws->inputs[input], value);
     json_end_object(&writer);
     status result = STATUS_OK;
     if (result == STATUS_OK) result = json_change(name, text, changes.bytes, &changed, &inner);
@@ -458,7 +463,7 @@ static status try_value(const ana_draws *draws, ana_point_worker *worker, const 
     text_free(&changes);
     text_free(&changed);
     if (result == STATUS_OK) return STATUS_OK;
-    return json_error(draws->uncertainty->ranges[input].place, result, err, "%.9g: %.180s", drawn,
+    return json_error(draws->uncertainty->ranges[input].place, result, err, "%.9g: %.180s", value,
                       inner.message);
 }
 
@@ -474,16 +479,24 @@ static status check_range(ana_draws *draws, ana_point_worker *worker, const char
                           const char *text, int point, int input, error_message *err)
 {
     ana_uncertain *uncertain = &draws->inputs[input];
-    const double middle = broken_middle(&uncertain->range);
-    double low = 0;
-    double high = 0;
-    ana_range_ends(&uncertain->range, &low, &high);
+    const ana_range *range = &uncertain->range;
+    const double middle = drawn_value(draws, point, input, broken_middle(range));
+    double ends[2];
+    ana_range_ends(range, &ends[0], &ends[1]);
     if (!uncertain->is_integer &&
         try_value(draws, worker, name, text, point, input, middle, NULL) != STATUS_OK) {
         uncertain->is_integer = true; // and if it is not, the ends are refused
     }
-    TRY(try_value(draws, worker, name, text, point, input, low, err));
-    return try_value(draws, worker, name, text, point, input, high, err);
+    const double given[2] = {range->low, range->high};
+    for (int end = 0; end < 2; end++) {
+        // Draws are cut to what an input may be; what is written is not.
+        if (!range->is_factor) {
+            TRY(try_value(draws, worker, name, text, point, input, given[end], err));
+        }
+        TRY(try_value(draws, worker, name, text, point, input,
+                      drawn_value(draws, point, input, ends[end]), err));
+    }
+    return STATUS_OK;
 }
 
 status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *name,

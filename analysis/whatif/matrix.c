@@ -173,11 +173,21 @@ static status base_has(json_value base, const ana_axis_value *value, bool *has, 
     return STATUS_OK;
 }
 
+/// Whether the base has a value at each path of an axis.
+static bool base_has_paths(json_value base, const ana_axis *axis)
+{
+    for (int path = 0; path < axis->path_count; path++) {
+        if (json_is_missing(value_at(base, axis->paths[path]))) return false;
+    }
+    return true;
+}
+
 static status find_base_values(json_value base, const ana_matrix *matrix, int *base_value,
                                error_message *err)
 {
     for (int axis = 0; axis < matrix->axis_count; axis++) {
-        base_value[axis] = -1;
+        base_value[axis] =
+            base_has_paths(base, &matrix->axes[axis]) ? ANA_BASE_OTHER : ANA_BASE_NONE;
         for (int value = 0; value < matrix->axes[axis].value_count && base_value[axis] < 0;
              value++) {
             bool has = false;
@@ -268,6 +278,7 @@ status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *m
     text_buffer changed = {0};
     text_append(&changes, "{");
     for (int axis = 0; axis < matrix->axis_count && value != NULL; axis++) {
+        if (value[axis] < 0) continue;
         append_members(&changes, matrix->axes[axis].values[value[axis]].changes);
     }
     text_append(&changes, "}");

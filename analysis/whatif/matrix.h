@@ -35,6 +35,9 @@ typedef struct ana_axis {
     const char **paths; // [path_count] that its values set
 } ana_axis;
 
+/// Of the study as written on an axis: a value that the axis has not, or none.
+enum { ANA_BASE_OTHER = -1, ANA_BASE_NONE = -2 };
+
 /// Which points of a matrix are taken.
 typedef struct ana_sampling {
     int64_t count; // 0: all
@@ -49,7 +52,7 @@ typedef struct ana_matrix {
     int axis_count;
     int64_t full_count;     // points of the whole matrix
     int64_t point_count;    // of those that are taken
-    const int *base_value;  // [axis_count] index of the value that the base has; -1: none
+    const int *base_value;  // [axis_count] index of the value that the base has; or one of these
     const int64_t *sampled; // [point_count] numbers of the points, ascending; NULL: all of them
 } ana_matrix;
 
@@ -91,7 +94,7 @@ bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
 /// Appends the study of a point.
 ///
 /// @param more  further changes, as json_change takes them, after those of the values; NULL: none
-/// @param value [axis_count], or NULL: the study as written
+/// @param value [axis_count], negative: what the study has there; or NULL: the study as written
 /// @return STATUS_FORMAT if a change leads through a value that is no object
 status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *more,
                        text_buffer *out, error_message *err);

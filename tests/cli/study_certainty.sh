@@ -115,6 +115,8 @@ refuse_study "refused.json: uncertainty.ranges.training.microbatch_size: the axi
     '' '' ',"uncertainty":{"ranges":{"training.microbatch_size":[1,2]}}'
 refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: low 0.8 is above high 0.6' \
     '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[0.8,0.6]}}'
+refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: -3: h100.json: efficiency.gemm: -3 is outside [1e-06, 1]' \
+    '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[-3,-1]}}'
 refuse_study "refused.json: uncertainty.ranges.hardware.efficency.gemm: 'hardware.efficency.gemm' names nothing in a study; did you mean 'hardware.efficiency.gemm'?" \
     '' '' ',"uncertainty":{"ranges":{"hardware.efficency.gemm":[0.5,0.6]}}'
 refuse_study 'refused.json: uncertainty.ranges.training.checkpoint_s: the study has no number there that a factor could be of' \
