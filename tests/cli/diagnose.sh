@@ -97,7 +97,7 @@ grep -q '^Dynamic balancing: worthwhile$' page || fail 'page without its verdict
 grep -q "^  Run '[a-z]* [a-z0-9:.-]*': its gain over \`" page || fail 'page without its advice'
 grep -q '^  drift: following it saves ' page || fail 'page without the split'
 [ "$(grep -c '^  even  *from 0: 4 4 4 4$' page)" = 1 ] || fail 'page without the split that is set now'
-"$dynmo" diagnose steps.db --stages 4 | sed -n '/^  dynmo plan /{s/^  dynmo//p;}' >command
+"$dynmo" diagnose steps.db --stages 4 | sed -n '/^  dynmo plan /{s/^  dynmo//p;}' >./command
 sh -c "\"$dynmo\" $(cat command)" >planned || fail "$(cat command)"
 "$dynmo" export megatron plan.json | grep -q -- '--num-layers 16' || fail 'the plan that the page names'
 "$dynmo" diagnose "$root/traces/recorded/cpu-early-exit.db.gz" >page_of_nothing || fail 'early exit'
