@@ -1,6 +1,7 @@
 /// Plays the experiments of experiments.json: each row says which numbers it is made of.
 #include "analysis/paper/published.h"
 #include "analysis/paper/rows.h"
+#include "models/dynamism/pruning.h"
 
 #include <assert.h>
 #include <math.h>
@@ -320,11 +321,15 @@ static status make_repacking(playing *at, error_message *err)
     return STATUS_OK;
 }
 
-/// Time of a row without what its decisions and migrations cost, as the paper's scaling excludes
-/// them.
+static int64_t overhead_ns(const ana_trial_row *row)
+{
+    return row->profile_ns + row->decision_ns + row->migration_ns;
+}
+
+/// Time of a row without its overheads, as the paper's scaling excludes them.
 static double bare_ns(const ana_trial_row *row)
 {
-    return (double)(row->total_ns - row->overhead_ns);
+    return (double)(row->total_ns - overhead_ns(row));
 }
 
 /// Partition by time over `even`.
@@ -378,20 +383,98 @@ static status make_change(playing *at, error_message *err)
     return STATUS_OK;
 }
 
+/// The overhead in its three parts, as the paper's Figure 4 has it, and in all.
 static status make_overhead(playing *at, error_message *err)
 {
+    enum { PARTS = 4 };
+    static const char *const parts[PARTS] = {"profiling", "algorithm", "migration", "overhead"};
     const char *label = text_of(at->row, "row");
-    ana_interval share = {0};
+    ana_interval share[PARTS] = {{0}};
     for (int range = 0; range < at->range_count; range++) {
         ana_trial trial;
         TRY(play(at, range, NULL, &trial, err));
         const ana_trial_row *row = ana_trial_find(&trial, label);
         if (row == NULL) return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
-        ana_interval_add(&share, (double)row->overhead_ns / (double)row->total_ns);
+        const int64_t spent_ns[PARTS] = {row->profile_ns, row->decision_ns, row->migration_ns,
+                                         overhead_ns(row)};
+        for (int part = 0; part < PARTS; part++) {
+            ana_interval_add(&share[part], (double)spent_ns[part] / (double)row->total_ns);
+        }
     }
-    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &share, NAN,
-                        ANA_AGREEMENT_PREDICTED,
-                        ana_rows_text(at->rows, "%s, share of the time", label), "");
+    for (int part = 0; part < PARTS; part++) {
+        ana_rows_add_number(
+            at->rows, ana_rows_text(at->rows, "%s, %s", text_of(at->row, "quantity"), parts[part]),
+            &share[part], NAN, ANA_AGREEMENT_PREDICTED,
+            ana_rows_text(at->rows, "%s, share of the time", label), "");
+    }
+    return STATUS_OK;
+}
+
+/// Throughput per GPU of the model as it is at the end, on fewer stages over that on all.
+static status make_per_gpu(playing *at, error_message *err)
+{
+    const double gpus = number_of(at->row, "gpus");
+    const double of = number_of(at->row, "of");
+    const char *label = text_of(at->row, "row");
+    const char *fewer = ana_rows_text(at->rows, "{\"pipeline.stages\":%.0f}", gpus);
+    ana_interval ratio = {0};
+    bool fits = true;
+    for (int range = 0; range < at->range_count; range++) {
+        ana_trial all;
+        ana_trial few;
+        TRY(play(at, range, NULL, &all, err));
+        TRY(play(at, range, fewer, &few, err));
+        const ana_trial_row *before = ana_trial_find(&all, label);
+        const ana_trial_row *after = ana_trial_find(&few, label);
+        if (before == NULL || after == NULL) {
+            return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
+        }
+        if (range == 0) fits = after->fits;
+        ana_interval_add(&ratio, speed(before->last_ns, after->last_ns) * of / gpus);
+    }
+    add_number(at, &ratio, NAN);
+    if (!fits) {
+        at->rows->rows[at->rows->count - 1].note =
+            "Out of memory before it is pruned: reached only by re-packing.";
+    }
+    return STATUS_OK;
+}
+
+/// The measured curve of a sparse kernel: its time over the dense one's at a sparsity; or without
+/// one the sparsity from which it is faster, between the two points that were measured around it.
+static status make_kernel(playing *at, error_message *err)
+{
+    (void)err;
+    const model_kernel_speed *speeds = &model_kernel_speed_sputnik_a100;
+    ana_interval value =
+        ana_interval_of(model_kernel_speed_at(speeds, 1 - number_of(at->row, "sparsity")));
+    if (json_is_missing(json_member(at->row, "sparsity"))) {
+        int above = 1;
+        while (above < speeds->count - 1 && speeds->ratio[above] < 1) {
+            above++;
+        }
+        const double below = speeds->ratio[above - 1];
+        const double share = (1 - below) / (speeds->ratio[above] - below);
+        const double step = speeds->density[above] - speeds->density[above - 1];
+        value = (ana_interval){.value = 1 - speeds->density[above - 1] - share * step,
+                               .low = 1 - speeds->density[above],
+                               .high = 1 - speeds->density[above - 1]};
+    }
+    add_number(at, &value, NAN);
+    return STATUS_OK;
+}
+
+/// The speed-up played last over another system, which is a factor on the static split.
+static status make_over_factor(playing *at, error_message *err)
+{
+    (void)err;
+    const double factor = number_of(at->row, "factor");
+    const ana_interval *total = &at->speed_up.total;
+    const ana_interval over = {.value = total->value / factor,
+                               .low = total->low / factor,
+                               .high = total->high / factor,
+                               .count = total->count};
+    add_number(at, &over, NAN);
     return STATUS_OK;
 }
 
@@ -468,6 +551,9 @@ static const struct {
     {"most", make_most},
     {"change", make_change},
     {"overhead", make_overhead},
+    {"per-gpu", make_per_gpu},
+    {"kernel", make_kernel},
+    {"over-factor", make_over_factor},
     {"chosen-loads", make_chosen_loads},
     {"row-over", make_row_over},
     {"table1", make_table1},
@@ -502,7 +588,8 @@ static status make_row(playing *at, json_value experiment, error_message *err)
     const char *study = text_of(at->row, "study");
     at->study = study[0] != '\0' ? study : text_of(experiment, "study");
     at->change = change_of(at->rows, json_member(at->row, "change"));
-    choose_ranges(at, json_member(experiment, "ranges"));
+    const json_value own = json_member(at->row, "ranges");
+    choose_ranges(at, json_is_missing(own) ? json_member(experiment, "ranges") : own);
     for (size_t maker = 0; maker < sizeof makers / sizeof makers[0]; maker++) {
         if (strcmp(makers[maker].name, made) == 0) return makers[maker].make(at, err);
     }

@@ -11,8 +11,7 @@ extern const embedded_file ana_paper_experiments[];
 static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {"predicted", "consistent",
                                                                  "calibrated", "unreachable"};
 
-/// Whether the published number, printed to two decimals, lies within what was simulated.
-static const char *outcome_of(const ana_reproduced *row)
+const char *ana_reproduced_outcome(const ana_reproduced *row)
 {
     const double rounding = 0.005;
     if (isnan(row->published) || isnan(row->simulated)) return "open";
@@ -142,8 +141,8 @@ static void print_row(const ana_reproduced *row, int width, text_buffer *out)
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
                 number_text(row->published, published), number_text(row->simulated, simulated),
                 number_text(row->low, low), number_text(row->high, high),
-                number_text(row->bound, bound), agreement_names[row->agreement], outcome_of(row),
-                row->baseline);
+                number_text(row->bound, bound), agreement_names[row->agreement],
+                ana_reproduced_outcome(row), row->baseline);
     if (row->factors.total > 0) print_factors(row, out);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }
@@ -186,6 +185,11 @@ static void print_experiment(const ana_reproduction *reproduction, json_value ex
     for (int row = 0; row < reproduction->row_count; row++) {
         const ana_reproduced *entry = &reproduction->rows[row];
         if (strcmp(entry->experiment, name) == 0) print_row(entry, width, out);
+    }
+    const char *because = text_of(json_member(experiment, "because"));
+    if (because[0] != '\0') {
+        text_append(out, "  where it disagrees\n");
+        text_append_wrapped(out, because, 4, LINE_COLUMNS);
     }
     print_inputs(experiment, out);
     text_append(out, "\n");
@@ -235,7 +239,25 @@ static void write_factors(json_writer *writer, const ana_reproduced *row)
     json_end_object(writer);
 }
 
-static void write_row(json_writer *writer, const ana_reproduced *row)
+/// The note, which of a row that disagrees ends in why it does.
+static void write_note(json_writer *writer, const ana_reproduction *reproduction,
+                       const ana_reproduced *row)
+{
+    text_buffer note = {0};
+    text_append(&note, row->note);
+    for (int index = 0; index < reproduction->experiment_count; index++) {
+        const json_value experiment = reproduction->experiments[index];
+        if (strcmp(text_of(json_member(experiment, "name")), row->experiment) != 0) continue;
+        const char *because = text_of(json_member(experiment, "because"));
+        if (strcmp(ana_reproduced_outcome(row), "disagrees") != 0) continue;
+        text_format(&note, "%s%s", note.length > 0 ? " " : "", because);
+    }
+    json_put_string(writer, "note", note.length > 0 ? note.bytes : "");
+    text_free(&note);
+}
+
+static void write_row(json_writer *writer, const ana_reproduction *reproduction,
+                      const ana_reproduced *row)
 {
     json_begin_object(writer);
     json_put_string(writer, "experiment", row->experiment);
@@ -246,10 +268,10 @@ static void write_row(json_writer *writer, const ana_reproduced *row)
     put_number(writer, "high", row->high);
     put_number(writer, "bound", row->bound);
     json_put_string(writer, "agreement", agreement_names[row->agreement]);
-    json_put_string(writer, "outcome", outcome_of(row));
+    json_put_string(writer, "outcome", ana_reproduced_outcome(row));
     if (row->factors.total > 0) write_factors(writer, row);
     json_put_string(writer, "baseline", row->baseline);
-    json_put_string(writer, "note", row->note);
+    write_note(writer, reproduction, row);
     json_end_object(writer);
 }
 
@@ -258,7 +280,7 @@ void ana_reproduction_write(const ana_reproduction *reproduction, text_buffer *o
     json_writer writer = json_writer_init(out);
     json_begin_array(&writer);
     for (int row = 0; row < reproduction->row_count; row++) {
-        write_row(&writer, &reproduction->rows[row]);
+        write_row(&writer, reproduction, &reproduction->rows[row]);
     }
     json_end_array(&writer);
     text_append(out, "\n");

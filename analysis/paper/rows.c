@@ -101,7 +101,6 @@ static void add_trial(const ana_trial *trial, const ana_speed_up_case *what, ana
     ana_interval_add(&out->before, still->bubble_ratio);
     ana_interval_add(&out->after, dynamic->bubble_ratio);
     ana_interval_add(&out->after_bound, 1 - (double)trial->work_ns / (double)trial->bound_ns);
-    ana_interval_add(&out->overhead, (double)dynamic->overhead_ns / (double)dynamic->total_ns);
 }
 
 status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error_message *err)

@@ -63,7 +63,6 @@ typedef struct ana_speed_up {
                               // `even`
     ana_interval after;       // bubble_ratio of the fastest dynamic row
     ana_interval after_bound; // no contiguous plan has a smaller bubble_ratio
-    ana_interval overhead;    // share of profiling, decisions and migration in the dynamic row
     ana_factors factors;      // of the first trial, and all below
     ana_over_statics over;
     char still[ANA_TRIAL_LABEL_BYTES];   // label of the static split

@@ -86,7 +86,10 @@ static void keep_row(const ana_row *row, ana_trial_row *kept)
     kept->fits = result->fits;
     kept->total_ns = result->total_ns;
     kept->unpacked_ns = row->unpacked_ns;
-    kept->overhead_ns = result->profile_ns + result->decision_ns + result->migration_ns;
+    kept->profile_ns = result->profile_ns;
+    kept->decision_ns = result->decision_ns;
+    kept->migration_ns = result->migration_ns;
+    kept->last_ns = result->last.makespan_ns;
     kept->rank_count_mean = result->rank_count_mean;
     kept->bubble_ratio = result->bubble_ratio;
     kept->first_bubble_ratio = result->first.bubble_ratio;

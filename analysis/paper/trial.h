@@ -17,7 +17,10 @@ typedef struct ana_trial_row {
     bool fits;                 // the memory of every rank
     int64_t total_ns;          // of the run, overheads included
     int64_t unpacked_ns;       // the same without re-packing; 0: it does not re-pack
-    int64_t overhead_ns;       // of total_ns: profiling, decisions and migration
+    int64_t profile_ns;        // of total_ns
+    int64_t decision_ns;       // of total_ns
+    int64_t migration_ns;      // of total_ns
+    int64_t last_ns;           // the pipeline of the last iteration
     double rank_count_mean;    // of the pipeline, over time
     double bubble_ratio;       // idle over total, over the run
     double first_bubble_ratio; // of the first and the last iteration
