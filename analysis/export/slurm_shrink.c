@@ -87,7 +87,7 @@ static void forget_ranks(const node_use *use, int *new_rank)
     }
 }
 
-/// Finds how long every node is needed. The batch script needs node 0 until the end.
+/// Finds how long every node is needed. Slurm's batch script needs node 0 until the end.
 static void find_last_steps(node_use *use, int *new_rank)
 {
     for (int step = 0; step < use->shrink->step_count; step++) {
@@ -98,7 +98,9 @@ static void find_last_steps(node_use *use, int *new_rank)
             if (use->used_gpus[node] > 0) use->last_step[node] = step;
         }
     }
-    use->last_step[0] = use->shrink->step_count - 1;
+    if (strcmp(use->shrink->manager, "slurm-shrink") == 0) {
+        use->last_step[0] = use->shrink->step_count - 1;
+    }
 }
 
 static void allocate(const ana_slurm_shrink *shrink, arena *memory, node_use *use, int **new_rank)
@@ -140,13 +142,12 @@ static status check_nodes(const node_use *use, error_message *err)
     }
     if (use->node_count == 1) {
         return error_set(err, STATUS_INVALID,
-                         "%.120s is on one node of %d GPUs, which runs the batch script: Slurm "
-                         "cannot take it back",
+                         "%.120s is on one node of %d GPUs, which is needed until the end",
                          shrink->origin, shrink->gpus_per_node);
     }
     return error_set(err, STATUS_INVALID,
-                     "%.120s releases ranks, but of its %d nodes of %d GPUs none for good: Slurm "
-                     "takes whole nodes only; \"repack\": {\"unit\": \"node\"} releases such",
+                     "%.120s releases ranks, but of its %d nodes of %d GPUs none for good: "
+                     "only whole nodes go back; \"repack\": {\"unit\": \"node\"} releases such",
                      shrink->origin, use->node_count, shrink->gpus_per_node);
 }
 
@@ -261,7 +262,7 @@ static void append_template(const node_use *use, text_buffer *out)
 {
     static const char *const names[] = {"@NODES@", "@GPUS@"};
     const int values[] = {use->node_count, use->shrink->gpus_per_node};
-    const char *rest = embedded_find(ana_export_templates, "slurm-shrink");
+    const char *rest = embedded_find(ana_export_templates, use->shrink->manager);
     for (const char *at = rest; (at = strchr(at, '@')) != NULL; at++) {
         for (int name = 0; name < 2; name++) {
             const size_t length = strlen(names[name]);
@@ -276,16 +277,24 @@ static void append_template(const node_use *use, text_buffer *out)
     text_append(out, rest);
 }
 
+static const char *given_back(const char *manager)
+{
+    if (strcmp(manager, "mig") == 0) return "MIG instances, which are its nodes,";
+    return strcmp(manager, "slurm-shrink") == 0 ? "nodes of a running Slurm job"
+                                                : "nodes of a Kubernetes cluster";
+}
+
 static void append_head(const node_use *use, int *new_rank, text_buffer *out)
 {
     const ana_slurm_shrink *shrink = use->shrink;
     text_format(out,
                 "#!/usr/bin/env bash\n"
-                "# Gives nodes of a running Slurm job back when re-packing needs them no more.\n"
+                "# Gives %s back when re-packing needs them no more.\n"
                 "# Of %s: %d x %d ranks of %d GPU%s on %d nodes of %d.\n"
                 "#\n",
-                shrink->origin, use->replica_count, use->rank_count, shrink->gpus_per_rank,
-                shrink->gpus_per_rank == 1 ? "" : "s", use->node_count, shrink->gpus_per_node);
+                given_back(shrink->manager), shrink->origin, use->replica_count, use->rank_count,
+                shrink->gpus_per_rank, shrink->gpus_per_rank == 1 ? "" : "s", use->node_count,
+                shrink->gpus_per_node);
     append_table(use, new_rank, out);
     append_template(use, out);
 }

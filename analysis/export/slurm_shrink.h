@@ -1,5 +1,6 @@
-/// A recipe for giving nodes of a running Slurm job back when re-packing needs them no more: a
-/// shell script made from the plans of a run.
+/// A recipe for giving nodes of a running job back when re-packing needs them no more: a shell
+/// script made from the plans of a run, for Slurm, for Kubernetes (a Job per size) or for the MIG
+/// instances of one node, each of which then counts as a node of one GPU.
 ///
 /// Slurm makes a running job smaller by whole nodes and never larger, keeps the node that runs the
 /// batch script, and ends every job step that runs on a node which it takes back. So a node is
@@ -21,6 +22,7 @@ typedef struct ana_plan_step {
 
 /// What a recipe is made from. Borrowed for the call.
 typedef struct ana_slurm_shrink {
+    const char *manager;        // "slurm-shrink", "kubernetes-jobs" or "mig": the template
     const char *origin;         // names run and row, for the recipe's head and for messages
     const ana_plan_step *steps; // [step_count] iterations ascend from 0; the plan of the start is
                                 // on all ranks

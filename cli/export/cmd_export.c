@@ -171,8 +171,8 @@ static status export_perfetto(const cli_arguments *arguments, arena *memory, tex
     return result;
 }
 
-static status export_slurm_shrink(const cli_arguments *arguments, arena *memory, text_buffer *out,
-                                  error_message *err)
+static status export_recipe(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                            error_message *err)
 {
     trace_store *store = NULL;
     status result = trace_store_open(path_of(arguments), TRACE_READ, &store, err);
@@ -200,7 +200,9 @@ static const struct {
      export_torchtitan,
      {"--csv", "--fqn-embedding", "--fqn-block", "--fqn-norm", "--fqn-head", "--json",
       PLAN_OPTIONS}},
-    {"slurm-shrink", export_slurm_shrink, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
+    {"slurm-shrink", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
+    {"kubernetes-jobs", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
+    {"mig", export_recipe, {"--run", "--row"}},
 };
 enum { FORMAT_COUNT = (int)(sizeof formats / sizeof formats[0]) };
 
@@ -295,7 +297,13 @@ const cli_command cli_command_export = {
         "COMMAND [ARGUMENT]... The command finds the iterations that it trains in "
         "DYNMO_FIRST_ITERATION and DYNMO_END_ITERATION (the first that it does not) and the plan "
         "to begin with in the file that DYNMO_PLAN names. A study whose re-packing has \"unit\": "
-        "\"node\" releases whole nodes.",
+        "\"node\" releases whole nodes.\n\n"
+        "kubernetes-jobs: the same for Kubernetes, as one Indexed Job per size, with a pod per "
+        "node "
+        "and the plan in a ConfigMap: bash RECIPE.sh NAME IMAGE COMMAND [ARGUMENT]... mig: the "
+        "same "
+        "on one node whose ranks are MIG instances, which are destroyed when no later plan has "
+        "their rank.",
     .options =
         {
             {.name = "--json",
@@ -347,7 +355,7 @@ const cli_command cli_command_export = {
             {.name = "--row",
              .argument = "LABEL",
              .help = "A row of the comparison. Default: the only one. perfetto: may be given "
-                     "several times; default: 'even' and the fastest. slurm-shrink: default: the "
+                     "several times; default: 'even' and the fastest. recipes: default: the "
                      "only one that releases ranks.",
              .may_repeat = true},
             {.name = "--iteration",
@@ -355,10 +363,12 @@ const cli_command cli_command_export = {
              .help = "Of a run store: the iteration. Default: the last."},
             {.name = "--gpus-per-node",
              .argument = "N",
-             .help = "slurm-shrink: GPUs of a node. Default: as the run was simulated."},
+             .help = "slurm-shrink, kubernetes-jobs: GPUs of a node. Default: as the run was "
+                     "simulated."},
             {.name = "--gpus-per-rank",
              .argument = "G",
-             .help = "slurm-shrink: GPUs of a rank of the pipeline. Default: as the run was "
+             .help = "slurm-shrink, kubernetes-jobs: GPUs of a rank of the pipeline. Default: as "
+                     "the run was "
                      "simulated, else 1."},
             {.name = "--output",
              .is_output = true,

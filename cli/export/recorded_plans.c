@@ -162,6 +162,7 @@ static status fill_layout(const cli_arguments *arguments, trace_store *store, in
                 err));
     TRY(cli_int(arguments, "--gpus-per-node", 1, 1 << 16, shrink->gpus_per_node,
                 &shrink->gpus_per_node, err));
+    if (strcmp(shrink->manager, "mig") == 0) shrink->gpus_per_node = shrink->gpus_per_rank;
     if (shrink->gpus_per_node > 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "run %" PRId64 " does not say how many GPUs a node has: give --gpus-per-node",
@@ -179,6 +180,7 @@ status cli_write_recipe(const cli_arguments *arguments, trace_store *store, aren
     ana_plan_step *steps = arena_array(memory, (size_t)found.plan_count, sizeof *steps);
     TRY(choose_row(arguments, &found, memory, steps, &row, &shrink.step_count, err));
     TRY(count_iterations(store, found.info.run_id, row, memory, &shrink.end_iteration, err));
+    shrink.manager = cli_operand(arguments, 0);
     TRY(fill_layout(arguments, store, found.info.run_id, memory, &shrink, err));
     snprintf(origin, sizeof origin, "row '%.80s' of run %" PRId64, row, found.info.run_id);
     shrink.origin = origin;

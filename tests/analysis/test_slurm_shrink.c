@@ -25,7 +25,8 @@ static ana_plan_step step_of(int from_iteration, const int *ranks, int rank_coun
 
 static ana_slurm_shrink pairs(const ana_plan_step *steps, int step_count)
 {
-    return (ana_slurm_shrink){.origin = "the row",
+    return (ana_slurm_shrink){.manager = "slurm-shrink",
+                              .origin = "the row",
                               .steps = steps,
                               .step_count = step_count,
                               .end_iteration = 100,
@@ -145,15 +146,13 @@ static void what_slurm_cannot_take_is_refused(void **state)
                    "the row releases no ranks: there is nothing to give back");
 
     steps[1] = step_of(40, without_last, 3);
-    assert_refused(
-        &shrink, STATUS_INVALID,
-        "the row releases ranks, but of its 2 nodes of 2 GPUs none for good: Slurm takes "
-        "whole nodes only; \"repack\": {\"unit\": \"node\"} releases such");
+    assert_refused(&shrink, STATUS_INVALID,
+                   "the row releases ranks, but of its 2 nodes of 2 GPUs none for good: only "
+                   "whole nodes go back; \"repack\": {\"unit\": \"node\"} releases such");
 
     shrink.gpus_per_node = 4;
     assert_refused(&shrink, STATUS_INVALID,
-                   "the row is on one node of 4 GPUs, which runs the batch script: Slurm cannot "
-                   "take it back");
+                   "the row is on one node of 4 GPUs, which is needed until the end");
 
     shrink.gpus_per_node = 2;
     steps[1] = step_of(40, all_ranks, 1);

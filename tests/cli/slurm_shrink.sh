@@ -97,18 +97,97 @@ END
     if bash recipe.sh 2>err; then fail 'a recipe without a command'; fi
 fi
 
+# The same run for Kubernetes, with a kubectl that keeps what it is given, and for MIG instances.
+"$dynmo" export kubernetes-jobs r.db --run nodes -o kubernetes.sh || fail 'the recipe for Kubernetes'
+head -n 3 kubernetes.sh | grep -q 'nodes of a Kubernetes cluster' || fail 'the head of the recipe for Kubernetes'
+"$dynmo" export mig r.db --run nodes -o mig.sh || fail 'the recipe for MIG'
+if command -v shellcheck >/dev/null; then shellcheck kubernetes.sh mig.sh || fail 'shellcheck'; fi
+cat >bin/kubectl <<'END'
+#! /bin/sh
+case "$*" in
+    *--dry-run*) printf 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n' "$3" ;;
+    apply*) cat; echo --- ;;
+    *) echo "# $*" ;;
+esac >>applied
+case "$*" in *--dry-run*) tail -n 4 applied ;; esac
+END
+cat >bin/nvidia-smi <<'END'
+#! /bin/sh
+case "$*" in
+    -L) for gpu in 0 1; do
+            echo "GPU $gpu: NVIDIA H100 (UUID: GPU-$gpu)"
+            for device in 0 1; do echo "  MIG 3g.40gb     Device  $device: (UUID: MIG-$gpu$device)"; done
+        done ;;
+    -q) for instance in 1 2 1 2; do echo "        GPU Instance ID                   : $instance"; done ;;
+    *) echo "nvidia-smi $*" >>calls ;;
+esac
+END
+cat >train.sh <<'END'
+#! /bin/sh
+echo "task $DYNMO_RANK of $DYNMO_TASKS sees $CUDA_VISIBLE_DEVICES: $DYNMO_FIRST_ITERATION to $DYNMO_END_ITERATION" >>calls
+END
+chmod +x bin/kubectl bin/nvidia-smi train.sh
+if command -v bash >/dev/null; then
+    rm -f applied calls
+    PATH="$work/bin:$PATH" bash kubernetes.sh gpt registry/image ./train.sh 'a "b"' >out || fail 'running the recipe for Kubernetes'
+    python3 - <<'END' || fail 'manifests of Kubernetes'
+import sys
+try:
+    import yaml
+except ImportError:
+    sys.exit(0)
+jobs = [d for d in yaml.safe_load_all(open('applied')) if d and d['kind'] == 'Job']
+assert [job['metadata']['name'] for job in jobs] == ['gpt-0', 'gpt-4'], jobs
+# The part of batch/v1 that the template uses: other keys would be refused or, worse, ignored.
+for job, nodes in zip(jobs, (2, 1)):
+    assert set(job) == {'apiVersion', 'kind', 'metadata', 'spec'} and job['apiVersion'] == 'batch/v1'
+    spec = job['spec']
+    assert set(spec) == {'completionMode', 'parallelism', 'completions', 'backoffLimit', 'template'}
+    assert spec['completionMode'] == 'Indexed' and spec['parallelism'] == spec['completions'] == nodes
+    pod = spec['template']['spec']
+    assert set(pod) == {'subdomain', 'restartPolicy', 'containers', 'volumes'} and pod['restartPolicy'] == 'Never'
+    container = pod['containers'][0]
+    assert set(container) == {'name', 'image', 'command', 'env', 'resources', 'volumeMounts'}
+    assert container['command'] == ['./train.sh', 'a "b"']
+    assert container['resources'] == {'limits': {'nvidia.com/gpu': 2}}
+    assert all(set(one) == {'name', 'value'} and isinstance(one['value'], str) for one in container['env'])
+    assert {v['name'] for v in pod['volumes']} == {m['name'] for m in container['volumeMounts']}
+try:
+    import kubernetes_validate
+except ImportError:
+    sys.exit(0)
+for document in yaml.safe_load_all(open('applied')):
+    if document: kubernetes_validate.validate(document, '1.30', strict=True)
+END
+    PATH="$work/bin:$PATH" bash mig.sh ./train.sh || fail 'running the recipe for MIG'
+    sort calls >found
+    cat >wanted <<'END'
+nvidia-smi mig -dci -i 1 -gi 1
+nvidia-smi mig -dci -i 1 -gi 2
+nvidia-smi mig -dgi -i 1 -gi 1
+nvidia-smi mig -dgi -i 1 -gi 2
+task 0 of 2 sees MIG-00: 4 to 6
+task 0 of 4 sees MIG-00: 0 to 4
+task 1 of 2 sees MIG-01: 4 to 6
+task 1 of 4 sees MIG-01: 0 to 4
+task 2 of 4 sees MIG-10: 0 to 4
+task 3 of 4 sees MIG-11: 0 to 4
+END
+    diff wanted found || fail 'what the recipe for MIG calls'
+fi
+
 # Nothing to give back.
 subject='export slurm-shrink'
 refuse 2 "row 'even' of run 1 releases no ranks: there is nothing to give back" r.db --row even
 refuse 2 "run 1 has no row 'odd'; rows that release ranks: 'by node'" r.db --row odd
-refuse 2 "row 'by node' of run 1 is on one node of 4 GPUs, which runs the batch script: Slurm cannot take it back" \
+refuse 2 "row 'by node' of run 1 is on one node of 4 GPUs, which is needed until the end" \
     r.db --gpus-per-node 4
 study still 2 "$even,{\"balancer\":\"partition\",\"policy\":\"on-change\"}"
 refuse 2 'no row of run 2 (still) releases ranks: there is nothing to give back' r.db
 study several 2 "$(row 'one' ',"unit":"node"'),$(row 'two' ',"unit":"node"')"
 refuse 2 "several rows release ranks: choose --row of 'one', 'two'" r.db
 study partly 2 "$(row 'by rank' ',"min_ranks":3')"
-refuse 2 "row 'by rank' of run 4 releases ranks, but of its 2 nodes of 2 GPUs none for good: Slurm takes whole nodes only; \"repack\": {\"unit\": \"node\"} releases such" r.db
+refuse 2 "row 'by rank' of run 4 releases ranks, but of its 2 nodes of 2 GPUs none for good: only whole nodes go back; \"repack\": {\"unit\": \"node\"} releases such" r.db
 refuse 2 "r.db: no run '9'" r.db --run 9
 refuse 2 "t.db: holds no complete run with plans; record one with \`dynmo simulate --store\`" t.db
 exit $failed
