@@ -98,6 +98,12 @@ if(TARGET gpu_quick_emulation)
   set_tests_properties(gpu/emulation/test_shared_lanes PROPERTIES WILL_FAIL ON)
 endif()
 
+if(TARGET dynmo_cuda)
+  add_test(NAME gpu/machine_code COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/gpu/machine_code.py
+           $<TARGET_FILE:dynmo_cuda> sm_90)
+  set_tests_properties(gpu/machine_code PROPERTIES LABELS exec SKIP_RETURN_CODE 77 TIMEOUT 300)
+endif()
+
 # What tests/gpu/run_all.sh measures with.
 add_executable(gpu_measure_kernels gpu/measure_kernels.c gpu/gpu_backend.c)
 target_link_libraries(gpu_measure_kernels PRIVATE exec bench m)
