@@ -199,9 +199,11 @@ static status find_dtype(const ana_real_runs *runs, int row, model_dtype *out, e
 
 /// PyTorch multiplies float32 as such unless TF32 is allowed, which containers of the vendor do by
 /// default, and tables do not say. Both ends are possible: the middle of their rates is taken, and
-/// all between them is drawn.
+/// all between them is drawn, and a little beyond, so that 9 of 10 draws have both.
+static const double end_reach = 1.2;
+
 static status write_hardware(const ana_real_runs *runs, int row, arena *memory, json_writer *writer,
-                             error_message *err)
+                             ana_real_measured *measured, error_message *err)
 {
     const char *said = ana_real_text(runs, row, ANA_REAL_HARDWARE);
     const char *name =
@@ -224,13 +226,17 @@ static status write_hardware(const ana_real_runs *runs, int row, arena *memory, 
         json_end_object(writer);
     }
     json_end_object(writer);
-    if (!(most > least && least > 0)) return STATUS_OK;
+    measured->is_ambiguous = most > least && least > 0;
+    if (!measured->is_ambiguous) return STATUS_OK;
     json_put_object(writer, "uncertainty");
     json_put_object(writer, "ranges");
-    json_put_array(writer, "hardware.flop_per_s.float32");
-    json_write_double(writer, least);
-    json_write_double(writer, most);
+    json_put_object(writer, "hardware.flop_per_s.float32");
+    json_put_string(writer, "distribution", "log-uniform");
+    json_put_array(writer, "range");
+    json_write_double(writer, least / end_reach);
+    json_write_double(writer, most * end_reach);
     json_end_array(writer);
+    json_end_object(writer);
     json_end_object(writer);
     json_end_object(writer);
     return STATUS_OK;
@@ -359,7 +365,7 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
     json_begin_object(&writer);
     json_put_string(&writer, "schema", "dynmo-study/1");
     TRY(write_model(runs, row, &sizes, &writer, err));
-    TRY(write_hardware(runs, row, memory, &writer, err));
+    TRY(write_hardware(runs, row, memory, &writer, measured, err));
     TRY(write_cluster(runs, row, &sizes, &writer, err));
     TRY(write_training(runs, row, &sizes, recompute, &writer, err));
     write_pipeline(runs, row, &sizes, &writer);

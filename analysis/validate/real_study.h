@@ -8,6 +8,7 @@ typedef struct ana_real_measured {
     double iteration_ns;
     double peak_bytes; // of the fullest GPU; 0: not measured
     bool is_allocated; // peak_bytes is of the framework's allocator alone
+    bool is_ambiguous; // float32, and not said whether products are of TF32
     double tokens;     // of an iteration, all replicas
     int gpu_count;
 } ana_real_measured;

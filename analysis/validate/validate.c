@@ -110,6 +110,7 @@ static status play_row(const ana_validation *validation, int row, row_worker *wo
             ana_real_study_write(runs, row, run->recompute, worker->memory, &text, measured, err);
         if (played == STATUS_OK) {
             run->is_allocated = measured->is_allocated;
+            run->is_ambiguous = measured->is_ambiguous;
             played = play_point(validation, text.bytes, worker, run, &study, &inner);
             run->fits = run->fits || is_last || played != STATUS_OK;
             if (played == STATUS_OK && run->fits && validation->settings.draw_count > 0) {

@@ -23,6 +23,7 @@ typedef struct ana_validated_run {
     const char *recompute; // what fits; static storage, or of the table
     bool fits;             // the GPU's memory, with that
     bool is_allocated;     // peaks are of the framework's allocator alone, else of the device
+    bool is_ambiguous;     // fp32: predicted between its two meanings
     bool has_bar;
     double predicted_ns; // with a calibration: its median
     double low_ns;       // 9 of 10 draws are between
@@ -37,6 +38,7 @@ typedef struct ana_validated_run {
 typedef struct ana_validation_summary {
     int row_count; // that were predicted
     int refused_count;
+    int ambiguous_count; // rows that say fp32
     double error_mean;
     double error_median;
     double error_p90;

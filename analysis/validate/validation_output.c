@@ -24,6 +24,7 @@ static void write_row(const ana_validation *validation, int row, json_writer *wr
         json_end_object(writer);
         return;
     }
+    json_put_string(writer, "recompute", run->recompute);
     put_ns(writer, "predicted_ns", run->predicted_ns);
     json_put_double(writer, "ratio", text_rounded(run->predicted_ns / run->measured_ns, 6));
     if (run->has_bar) {
@@ -100,6 +101,7 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
     for (int figure = 0; figure < FIGURES; figure++) {
         json_put_double(&writer, figures[figure].key, text_rounded(figures[figure].value, 6));
     }
+    json_put_int64(&writer, "ambiguous", summary->ambiguous_count);
     json_end_object(&writer);
     json_end_object(&writer);
     text_append(out, "\n");
@@ -147,6 +149,12 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
     const ana_validation_summary *summary = &validation->summary;
     summary_figure figures[FIGURES];
     text_buffer defaults = {0};
+    if (summary->ambiguous_count > 0) {
+        text_format(out,
+                    "%d rows say fp32, which is multiplied as such or as TF32: times are predicted "
+                    "between, the bars hold both\n\n",
+                    summary->ambiguous_count);
+    }
     if (with_rows) print_rows(validation, out);
     text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
     if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);

@@ -25,6 +25,7 @@ static void score_times(ana_validation *validation, double *errors, double *scra
         }
         const double error = error_of(run);
         errors[summary->row_count++] = fabs(error);
+        summary->ambiguous_count += run->is_ambiguous;
         summary->error_mean += fabs(error);
         summary->signed_mean += error;
         summary->error_max = fmax(summary->error_max, fabs(error));

@@ -30,7 +30,32 @@ echo 'seen,n
 "$dynmo" validate named.csv --columns measured_ms=seen,layers=n \
     --set hidden_size=1024,gbs=8,hardware=a100-sxm-80gb,attention=unfused --draws 0 --json >named ||
     fail 'named columns'
-grep -q '"measured_ns":12000000,"predicted_ns":' named || fail 'named columns: a prediction'
+grep -q '"measured_ns":12000000,"recompute":"none","predicted_ns":' named || fail 'named columns: a prediction'
+
+# fp32 is multiplied as such or as TF32: between both, the bar holds both, and the first line says so.
+sed 's/gbs/precision,gbs/; s/H100,8,/H100,8,fp32,/; /no-such/d' runs.csv >fp32.csv
+"$dynmo" validate fp32.csv --draws 64 --json --set sharding=none >between || fail 'fp32'
+grep -q '"ambiguous":2}' between || fail 'fp32 is not said'
+"$dynmo" validate fp32.csv --draws 0 | head -n 1 | grep -q '^2 rows say fp32' || fail 'fp32: the first line'
+# time FILE ROW: predicted, ns
+time_of() { grep -o '"predicted_ns":[0-9]*' "$1" | sed -n "$2s/.*://p"; }
+sed 's/,fp32,/,tf32,/' fp32.csv >tf32.csv
+"$dynmo" validate tf32.csv --draws 0 --json --set sharding=none >quick || fail 'tf32'
+low=$(grep -o '"low_ns":[0-9]*' between | sed -n 's/.*://p' | head -n 1)
+[ "$(time_of quick 1)" -lt "$(time_of between 1)" ] || fail 'fp32 is not between'
+[ "$low" -le "$(time_of quick 1)" ] || fail 'the bar of fp32 does not hold TF32'
+
+# A run was measured, so it fitted: with the least recomputation that fits.
+echo 'model,hardware,gpus,gbs,mbs,seq,tp,measured_ms
+llama-3-8b,H100,8,32,1,4096,4,900
+llama-3-8b,H100,8,32,1,4096,1,900
+llama-3-8b,H100,8,32,2,8192,1,900' >full.csv
+"$dynmo" validate full.csv --draws 0 --json >fitted || fail 'full.csv'
+grep -o '"recompute":"[a-z]*"' fitted | tr -d '\n' >chosen
+grep -q '"none""recompute":"[nalm][a-z]*""recompute":"full"' chosen || fail "recomputation: $(cat chosen)"
+"$dynmo" validate full.csv --draws 0 --json --set recompute=none >unfitted || fail 'recompute=none'
+grep -q '"recompute":"[almf]' unfitted && fail 'what a table says is not kept'
+[ "$(time_of unfitted 3)" -lt "$(time_of fitted 3)" ] || fail 'recomputation takes no time'
 
 # Tables that are part of the program, read as anybody reads them.
 for table in megatron-2022 megatron-bridge simumax-b200; do
