@@ -3,7 +3,6 @@
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/schedule/timeline_causes.h"
-#include "cli/trace/show_imbalance.h"
 
 #include "base/arena.h"
 #include "base/json.h"
@@ -364,34 +363,17 @@ static status show_timeline(shown *show, const cli_arguments *arguments, error_m
     return result;
 }
 
-/// @param views how many of --loads, --timeline and --imbalance are given
-static status check_options(const cli_arguments *arguments, int views, bool imbalance,
-                            error_message *err)
+static status check_options(const cli_arguments *arguments, error_message *err)
 {
     static const char *const of_views[] = {"--trace", "--iterations"};
-    static const char *const of_imbalance[] = {"--stages", "--row", "--run", "--experts"};
+    const int views = cli_has(arguments, "--loads") + cli_has(arguments, "--timeline");
     if (views > 1) {
-        return error_set(err, STATUS_INVALID,
-                         "dynmo show: one of --loads, --timeline and --imbalance, not several");
+        return error_set(err, STATUS_INVALID, "dynmo show: --loads or --timeline, not both");
     }
     for (int option = 0; option < 2 && views == 0; option++) {
         if (!cli_has(arguments, of_views[option])) continue;
-        return error_set(err, STATUS_INVALID,
-                         "dynmo show: %s needs --loads, --timeline or --imbalance",
+        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads or --timeline",
                          of_views[option]);
-    }
-    for (int option = 0; option < 4 && !imbalance; option++) {
-        if (!cli_has(arguments, of_imbalance[option])) continue;
-        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --imbalance",
-                         of_imbalance[option]);
-    }
-    if (cli_has(arguments, "--run") && !cli_has(arguments, "--row")) {
-        return error_set(err, STATUS_INVALID, "dynmo show: --run needs --row, a row of the run");
-    }
-    if (cli_has(arguments, "--row") && cli_has(arguments, "--stages")) {
-        return error_set(
-            err, STATUS_INVALID,
-            "dynmo show: --row or --stages, not both: a row has the stages of its run");
     }
     return STATUS_OK;
 }
@@ -399,16 +381,12 @@ static status check_options(const cli_arguments *arguments, int views, bool imba
 static status run(const cli_arguments *arguments, error_message *err)
 {
     shown show = {.json = cli_has(arguments, "--json")};
-    const bool loads = cli_has(arguments, "--loads");
-    const bool timeline = cli_has(arguments, "--timeline");
-    const bool imbalance = cli_has(arguments, "--imbalance");
-    TRY(check_options(arguments, loads + timeline + imbalance, imbalance, err));
-    if (imbalance) return cli_show_imbalance(arguments, err);
+    TRY(check_options(arguments, err));
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
     show.memory = arena_create(1 << 16);
-    status result = loads      ? show_loads(&show, arguments, err)
-                    : timeline ? show_timeline(&show, arguments, err)
-                               : show_contents(&show, err);
+    status result = cli_has(arguments, "--loads")      ? show_loads(&show, arguments, err)
+                    : cli_has(arguments, "--timeline") ? show_timeline(&show, arguments, err)
+                                                       : show_contents(&show, err);
     if (result == STATUS_OK) result = cli_print(&show.out, err);
     text_free(&show.out);
     arena_destroy(show.memory);
@@ -418,45 +396,19 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_show = {
     .name = "show",
-    .synopsis = "FILE [--loads|--timeline|--imbalance [--trace NAME] [--iterations A:B] [--stages "
-                "P|--row LABEL [--run NAME]] [--experts FILE]] [--json]",
-    .summary = "shows what is in a store, and how uneven loads are",
+    .synopsis = "FILE [--loads|--timeline [--trace NAME] [--iterations A:B]] [--json]",
+    .summary = "shows what is in a store",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
         "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
         "each layer's load between the first and the last of them.\n\n"
         "With --timeline, why the ranks of an imported profiler trace were idle: how long they "
         "worked, waited for input or gradient of another rank, for a message, or otherwise.\n\n"
-        "With --imbalance, how uneven the load is in every iteration, in the quantities of the "
-        "DynMo paper: c_l of each layer (F + B + W of one microbatch), their sum C, the load L_j "
-        "of "
-        "each worker, and dL = (max - min) / mean of the workers. FILE is a store, whose trace is "
-        "split evenly over --stages, or whose recorded --row shows the ranks as they worked; or a "
-        "study (a name that ends in .json), whose case of dynamism gives the paper's c_l, and with "
-        "experts dL over the experts of each layer, apart. Of a single iteration every c_l and L_j "
-        "is shown.\n\n"
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {
             {.name = "--loads", .help = "Shows the loads of a trace's layers."},
             {.name = "--timeline", .help = "Shows why the ranks were idle."},
-            {.name = "--imbalance",
-             .help = "Shows how uneven the loads of workers and experts are."},
-            {.name = "--stages",
-             .argument = "P",
-             .help = "Workers of the even split. A study has its own number."},
-            {.name = "--experts",
-             .argument = "FILE",
-             .help = "Tokens per expert that were counted, in place of those that the study's case "
-                     "draws: a CSV, or Megatron-LM's tokens_per_expert .jsonl of each rank that "
-                     "shares experts, one option each.",
-             .may_repeat = true},
-            {.name = "--row",
-             .argument = "LABEL",
-             .help = "The row of a recorded run whose ranks are shown."},
-            {.name = "--run",
-             .argument = "NAME",
-             .help = "The run by its name or number. Default: the newest complete one."},
             {.name = "--trace",
              .argument = "NAME",
              .help = "The trace by its name or number. Default: the newest complete one."},

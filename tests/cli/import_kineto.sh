@@ -76,4 +76,20 @@ refuses 2 "--backward-split: 1.5 is outside [0, 1]" \
 echo '{"schema":"dynmo-phase-map/1","annotations":[{"match":"(","phase":"F","layer":0}]}' >map.json
 refuses 2 "map.json: annotations[0].match: '(' is no regular expression: Unmatched ( or \\(" \
     import kineto "$traces/gpu.json" --phase-map map.json
+# What is made to fill memory, or the folder for temporary files, is refused before it does.
+bomb='gzip data inflates to more than 64 times its length, which no recording does; gunzip it first if it is one'
+{
+    printf '{"traceEvents":[\n'
+    yes '{"ph":"X","name":"dynmo it=0 mb=0 layer=0 F","pid":1,"tid":1,"ts":1,"dur":1},' | head -c 100000000
+} | gzip -1 >bomb.json.gz
+refuse 2 "bomb.json.gz: $bomb" import kineto bomb.json.gz -o bomb.db
+refuse 2 "bomb.json.gz: $bomb" import ops bomb.json.gz -o bomb.db
+{
+    printf 'SQLite format 3\0'
+    head -c 100000000 /dev/zero
+} | gzip -1 >bomb.db.gz
+mkdir temporary
+export TMPDIR="$work/temporary"
+refuse 2 "bomb.db.gz: $bomb" diagnose bomb.db.gz
+[ -z "$(ls temporary)" ] || fail 'a bomb stays in the folder for temporary files'
 exit "$failed"

@@ -89,7 +89,7 @@ static uint64_t hash_of(const bal_layer_costs *costs)
     return hash;
 }
 
-/// What `show --imbalance` asks.
+/// What else is asked of a case.
 static void look(model_dynamism *dynamism, int layer_count)
 {
     int64_t *load_ns = memory_array((size_t)layer_count, sizeof *load_ns);

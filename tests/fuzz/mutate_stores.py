@@ -27,11 +27,11 @@ SHRINK = '''{"balancer":"partition","policy":"on-change",
  "repack":{"kind":"throughput","tolerance":1}}'''
 READERS = {
     "trace.db ops.db record.db": [
-        "show S --loads --json", "show S --timeline", "show S --imbalance --stages 2 --json",
+        "show S --loads --json", "show S --timeline",
         "diagnose S", "diagnose S --json", "simulate trace.json --json",
         "run trace.json --row even --json", "study trace.json --json", "import csv t.csv -o S"],
     "runs.db": [
-        "show S --imbalance --row even", "report S -o out.html",
+        "report S -o out.html",
         "report S --figure timeline -o a.svg",
         "export perfetto S -o out.json", "export pytorch S -o out.csv",
         "export slurm-shrink S --row partition", "export slurm-shrink S",

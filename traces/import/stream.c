@@ -13,6 +13,10 @@
 
 enum { BLOCK_BYTES = 1 << 16 };
 
+/// What gzip makes of recordings is 5 to 30 times as long. More than this is made to fill a
+/// machine.
+enum { INFLATED_RATIO_MAX = 64, INFLATED_FREE_BYTES = 1 << 26 };
+
 typedef enum stream_kind { STREAM_UNDECIDED, STREAM_PLAIN, STREAM_GZIP } stream_kind;
 
 struct trace_stream {
@@ -27,6 +31,7 @@ struct trace_stream {
     bool at_end;       // of the raw bytes
     z_stream inflater;
     int64_t raw_bytes;
+    int64_t inflated_bytes;
     uint64_t raw_hash;
     size_t block_begin; // raw bytes not yet used: block[block_begin, block_end)
     size_t block_end;
@@ -165,6 +170,14 @@ static status inflate_some(trace_stream *stream, void *bytes, size_t capacity, s
     const int code = inflate(inflater, Z_NO_FLUSH);
     stream->block_begin += left - inflater->avail_in;
     *count = capacity - inflater->avail_out;
+    stream->inflated_bytes += (int64_t)*count;
+    if (stream->inflated_bytes > INFLATED_FREE_BYTES &&
+        stream->inflated_bytes / INFLATED_RATIO_MAX > stream->raw_bytes) {
+        return error_set(err, STATUS_FORMAT,
+                         "%s: gzip data inflates to more than %d times its length, which no "
+                         "recording does; gunzip it first if it is one",
+                         stream->name, INFLATED_RATIO_MAX);
+    }
     if (code == Z_MEM_ERROR) return no_memory(stream->name, err);
     if (code == Z_STREAM_END) {
         stream->in_member = false;

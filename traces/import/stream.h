@@ -23,7 +23,8 @@ status trace_stream_open_bytes(const char *name, const void *bytes, size_t lengt
 /// Reads up to capacity bytes.
 ///
 /// @param count out: at least 1, or 0 at the end
-/// @return STATUS_IO; STATUS_FORMAT: the gzip data is corrupt or ends early
+/// @return STATUS_IO; STATUS_FORMAT: the gzip data is corrupt, ends early, or inflates
+///         beyond 64 MiB to more than 64 times its length
 status trace_stream_read(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
                          error_message *err);
 

@@ -8,28 +8,6 @@
 
 enum { OPS_MAX = 1 << 15 };
 
-static trace_load load_of(sqlite3_stmt *row)
-{
-    return (trace_load){
-        .iteration = sqlite3_column_int(row, 1),
-        .layer = sqlite3_column_int(row, 2),
-        .microbatch = sqlite3_column_int(row, 3),
-        .forward_ns = sql_int64(row, 4),
-        .backward_ns = sql_int64(row, 5),
-        .backward_input_ns = sql_int64(row, 6),
-        .backward_weight_ns = sql_int64(row, 7),
-        .recompute_ns = sql_int64(row, 8),
-        .communication_ns = sql_int64(row, 9),
-        .span_ns = sql_int64(row, 10),
-        .activation_bytes = sql_int64(row, 11),
-        .forward_charge_ns = sql_int64(row, 12),
-        .backward_charge_ns = sql_int64(row, 13),
-        .backward_input_charge_ns = sql_int64(row, 14),
-        .backward_weight_charge_ns = sql_int64(row, 15),
-        .recompute_charge_ns = sql_int64(row, 16),
-    };
-}
-
 static trace_op_kind kind_of(sqlite3_stmt *row, int column)
 {
     const char *word = (const char *)sqlite3_column_text(row, column);
@@ -37,24 +15,6 @@ static trace_op_kind kind_of(sqlite3_stmt *row, int column)
         if (strcmp(word, trace_op_kind_name((trace_op_kind)kind)) == 0) return (trace_op_kind)kind;
     }
     return TRACE_OP_FORWARD;
-}
-
-static trace_op op_of(sqlite3_stmt *row)
-{
-    return (trace_op){
-        .iteration = sqlite3_column_int(row, 1),
-        .rank = sqlite3_column_int(row, 2),
-        .kind = kind_of(row, 3),
-        .stage = (int)sql_int64(row, 4),
-        .layer = (int)sql_int64(row, 5),
-        .microbatch = (int)sql_int64(row, 6),
-        .begin_ns = sqlite3_column_int64(row, 7),
-        .end_ns = sqlite3_column_int64(row, 8),
-        .busy_ns = sql_int64(row, 9),
-        .replica = sqlite3_column_int(row, 10),
-        .chunk = sqlite3_column_int(row, 11),
-        .name = sqlite3_column_int(row, 12),
-    };
 }
 
 /// Rows on their way into a block.
@@ -112,7 +72,8 @@ static status gather_loads(gathering *held, sqlite3_stmt *rows, error_message *e
         TRY(sql_step(held->store, rows, &has_row, err));
         if (!has_row) return put_loads(held, err);
         const int64_t trace_id = sqlite3_column_int64(rows, 0);
-        const trace_load load = load_of(rows);
+        trace_load load = {.iteration = sqlite3_column_int(rows, 1)};
+        block_row_of_load(rows, 2, &load);
         if (held->count > 0 &&
             (trace_id != held->trace_id || load.iteration != held->loads[0].iteration)) {
             TRY(put_loads(held, err));
@@ -138,7 +99,8 @@ static status gather_ops(gathering *held, sqlite3_stmt *rows, error_message *err
         if (is_other || held->count == OPS_MAX) TRY(put_ops(held, err));
         if (is_other) held->block = 0;
         held->trace_id = trace_id;
-        held->ops[held->count++] = op_of(rows);
+        block_row_of_op(rows, 1, &held->ops[held->count]);
+        held->ops[held->count++].kind = kind_of(rows, 13);
     }
 }
 
@@ -167,9 +129,10 @@ status old_rows_convert(trace_store *store, error_message *err)
                 " backward_input_charge_ns, backward_weight_charge_ns, recompute_charge_ns"
                 " FROM load ORDER BY trace_id, iteration, layer, microbatch",
                 "INSERT INTO loads VALUES(?,?,?,?)", gather_loads, err));
-    return convert(store,
-                   "SELECT trace_id, iteration, rank, kind, stage, layer, microbatch, begin_ns,"
-                   " end_ns, busy_ns, replica, chunk, name AS name_index FROM op"
-                   " ORDER BY trace_id, iteration, place",
-                   "INSERT INTO ops VALUES(?,?,?,?,?,?)", gather_ops, err);
+    return convert(
+        store,
+        "SELECT trace_id, iteration, rank, 0 AS op_kind, stage, layer, microbatch, begin_ns,"
+        " end_ns, busy_ns, replica, chunk, name AS name_index, kind FROM op"
+        " ORDER BY trace_id, iteration, place",
+        "INSERT INTO ops VALUES(?,?,?,?,?,?)", gather_ops, err);
 }
