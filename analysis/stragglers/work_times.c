@@ -233,13 +233,51 @@ double ana_work_expected_ns(const ana_work_times *times, int step, int op)
     return *mean_of(times, each) * times->factor[each->rank] * times->steps[step].length[group];
 }
 
-bool ana_work_is_held_up(const ana_work_times *times, int step, int op)
+/// Whether an op took more than the limit of the rest.
+static bool is_over_limit(const ana_work_times *times, int step, int op)
 {
     const int kind = ana_work_kind(&times->run->steps[step].ops[op]);
-    if (kind < 0) return false;
     const double expected_ns = ana_work_expected_ns(times, step, op);
     const double own_ns = (double)times->run->steps[step].own_ns[op];
     return expected_ns > 0 && own_ns > expected_ns * (1 + times->rest_limit[kind]);
+}
+
+/// The cell of a step, kind and part of the model.
+static size_t cell_of(const ana_work_times *times, int step, const trace_op *op)
+{
+    const size_t row = (size_t)step * ANA_WORK_KINDS + (size_t)ana_work_kind(op);
+    return row * (size_t)times->part_count + (size_t)op->layer;
+}
+
+/// A pause holds up single ops. Where most ops of a part are over the limit in a step, the part had
+/// more to do in it than in others: layers were frozen, tokens left early.
+static void find_changes(ana_work_times *times, arena *memory)
+{
+    enum { OPS_MIN = 4 };
+    const ana_op_run *run = times->run;
+    const size_t cells = (size_t)run->step_count * ANA_WORK_KINDS * (size_t)times->part_count;
+    int *counts = memory_array(cells * 2, sizeof *counts); // of all, of those over the limit
+    times->is_changed = arena_array(memory, cells, sizeof *times->is_changed);
+    for (int step = 0; step < run->step_count; step++) {
+        for (int each = 0; each < times->steps[step].count; each++) {
+            const int op = times->steps[step].ops[each];
+            int *count = &counts[2 * cell_of(times, step, &run->steps[step].ops[op])];
+            count[0]++;
+            count[1] += is_over_limit(times, step, op);
+        }
+    }
+    for (size_t cell = 0; cell < cells; cell++) {
+        const int *count = &counts[2 * cell];
+        times->is_changed[cell] = count[0] >= OPS_MIN && 2 * count[1] > count[0];
+    }
+    free(counts);
+}
+
+bool ana_work_is_held_up(const ana_work_times *times, int step, int op)
+{
+    const trace_op *each = &times->run->steps[step].ops[op];
+    return ana_work_kind(each) >= 0 && !times->is_changed[cell_of(times, step, each)] &&
+           is_over_limit(times, step, op);
 }
 
 /// Scatter of the rest of all ops but those held up, which its median does not see.
@@ -347,5 +385,6 @@ void ana_work_times_of(const ana_op_run *run, arena *memory, ana_work_times *tim
     }
     find_lengths(times);
     find_limits(times, memory);
+    find_changes(times, memory);
     times->correlation = correlate(times);
 }

@@ -26,8 +26,10 @@ typedef struct ana_work_times {
     double *usual_length; // [step_count][ANA_WORK_KINDS] mean of the lengths
     double *rest_limit;   // [ANA_WORK_KINDS] above which an op was held up: 8 times the scatter of
                           // the rest (from its median deviation), at least 15 %
-    double correlation;   // of F on the first and backward on the last part of the model, less
-                          // the means of step and worker; 0 where there are too few
+    bool *is_changed;   // [step_count][ANA_WORK_KINDS][part_count] most of at least 4 ops are above
+                        // that: the part changed, nothing held it up
+    double correlation; // of F on the first and backward on the last part of the model, less
+                        // the means of step and worker; 0 where there are too few
 } ana_work_times;
 
 /// The kind of an F or backward, in [0, ANA_WORK_KINDS); -1 for any other op.
@@ -39,7 +41,8 @@ void ana_work_times_of(const ana_op_run *run, arena *memory, ana_work_times *tim
 /// What an op of a step would have taken with nothing but its part, worker and microbatch, ns.
 double ana_work_expected_ns(const ana_work_times *times, int step, int op);
 
-/// Whether an op took more than the limit of the rest; an op that is no work did not.
+/// Whether an op took more than the limit of the rest, unlike most of its part in that step; an op
+/// that is no work did not.
 bool ana_work_is_held_up(const ana_work_times *times, int step, int op);
 
 /// The lower median of values[count], which are reordered; 0 of none.
