@@ -265,6 +265,44 @@ static double first_over_next(const ana_series *series)
     return median > 0 ? first / median : 1;
 }
 
+const char *const ana_mend_names[ANA_MEND_COUNT] = {"nothing", "data", "layers"};
+
+/// What microbatches that are alike would gain.
+static status weigh_microbatches(const played *of, arena *memory, ana_diagnosis *made,
+                                 error_message *err)
+{
+    const ana_splits *baseline = &made->rows[made->baseline].row->splits;
+    const ana_known_lengths *lengths = &made->options.lengths;
+    if (lengths->is_known) {
+        made->data = (ana_data_imbalance){.is_known = true, .correlation = lengths->correlation};
+        made->alike =
+            (ana_gain_interval){.gain = lengths->gain, .low = lengths->low, .high = lengths->high};
+        return STATUS_OK;
+    }
+    made->data = ana_data_imbalance_of(made->series);
+    if (!made->data.is_known) return STATUS_OK;
+    int64_t *taken = arena_array(memory, (size_t)of->count, sizeof *taken);
+    TRY(ana_alike_take(made->setup, made->series, baseline->steps[0].first_layer, memory, taken,
+                       err));
+    made->alike = gain_over(made, row_ns(of, made->baseline), taken, of->count,
+                            made->options.tail_probability, memory);
+    return STATUS_OK;
+}
+
+/// Which is to be mended first, data or layers.
+static void choose_mend(ana_diagnosis *made)
+{
+    const double best = made->best >= 0 ? made->evidence.best.gain : 0;
+    const double split = best > made->kept.gain ? best : made->kept.gain;
+    const double layers = made->evidence.is_of_stages ? made->options.lengths.stages_gain : split;
+    const bool is_data = made->data.correlation >= ana_data_correlation_min;
+    const double data = is_data ? made->alike.gain : 0;
+    if (data < made->options.threshold_ratio && layers < made->options.threshold_ratio) {
+        return;
+    }
+    made->mend = data >= layers ? ANA_MEND_DATA : ANA_MEND_LAYERS;
+}
+
 static status check_setup(const ana_setup *setup, error_message *err)
 {
     if (setup->source_count > 1) {
@@ -331,6 +369,8 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
     weigh_rows(&of, memory, &made);
     TRY(weigh_plans(&of, memory, &made, err));
     TRY(weigh_hindsight(&of, memory, &made, err));
+    TRY(weigh_microbatches(&of, memory, &made, err));
+    choose_mend(&made);
     made.judgement = ana_judge(&made.evidence);
     *diagnosis = made;
     return STATUS_OK;

@@ -3,6 +3,7 @@
 
 #include "analysis/compare/compare.h"
 #include "analysis/compare/comparison.h"
+#include "analysis/diagnosis/data_imbalance.h"
 #include "analysis/diagnosis/imbalance_split.h"
 #include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/verdict.h"
@@ -20,6 +21,7 @@ typedef struct ana_diagnosis_options {
     uint64_t seed;             // of the bootstrap
     int64_t layer_state_bytes; // of every layer where the trace does not say; 0: not given
     ana_series_limits limits;
+    ana_known_lengths lengths; // where ops say more of microbatches than costs of layers do
 } ana_diagnosis_options;
 
 /// 1 %, 95 % of both sides, seed 1, no bytes.
@@ -33,6 +35,17 @@ typedef struct ana_row_gain {
     int64_t overhead_ns;        // of it, these three
     ana_gain_interval interval; // of its gain over the baseline; all 0 where it was not played
 } ana_row_gain;
+
+/// What is to be mended first.
+typedef enum ana_mend {
+    ANA_MEND_NOTHING, ///< neither gains the threshold, or it is not known
+    ANA_MEND_DATA,    ///< microbatches of unlike length
+    ANA_MEND_LAYERS,  ///< the split, or when it changes
+    ANA_MEND_COUNT
+} ana_mend;
+
+/// "nothing", "data", "layers".
+extern const char *const ana_mend_names[ANA_MEND_COUNT];
 
 typedef struct ana_diagnosis {
     const ana_setup *setup; // of the series
@@ -52,6 +65,9 @@ typedef struct ana_diagnosis {
     ana_evidence evidence;
     ana_gain_interval kept;      // of the best kept split of the run, known beforehand
     ana_gain_interval any_owner; // proven: layers on any ranks, no pipeline at all
+    ana_data_imbalance data;
+    ana_gain_interval alike; // of microbatches that all cost the same, under the baseline's plan
+    ana_mend mend;           // the larger gain
     ana_judgement judgement;
 } ana_diagnosis;
 

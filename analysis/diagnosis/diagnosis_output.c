@@ -305,6 +305,37 @@ static void print_split(const ana_diagnosis *of, text_buffer *out)
     print_share(of, "mean over the stages", split->level_ns[ANA_LEVEL_DIVISIBLE], "", out);
 }
 
+static void print_data(const ana_diagnosis *of, text_buffer *out)
+{
+    static const char *const advice[ANA_MEND_COUNT] = {
+        [ANA_MEND_NOTHING] = "nothing: neither is seen to gain the threshold",
+        [ANA_MEND_DATA] =
+            "the data: microbatches of like cost (`lengths` of a study plays packings)",
+        [ANA_MEND_LAYERS] = "the layers: the split, or when it changes",
+    };
+    char remark[96];
+    if (!of->data.is_known) return;
+    text_append(out, "\nData or layers\n");
+    if (of->options.lengths.is_known) {
+        snprintf(remark, sizeof remark, "of all replicas, as `dynmo stragglers` replays them");
+    } else {
+        snprintf(remark, sizeof remark,
+                 "microbatches scatter by %.0f %%, the longest %.2f times the mean",
+                 100 * of->data.scatter_ratio, of->data.largest_over_mean);
+    }
+    print_gain("microbatches alike, at most", &of->alike, remark, out);
+    text_format(out, "  %-*s  %-26.2f  %s\n", LABEL_WIDTH, "F and backward of a microbatch",
+                of->data.correlation,
+                of->data.correlation >= ana_data_correlation_min
+                    ? "correlate: what differs is length"
+                    : "hardly correlate: noise of ops, not length");
+    if (of->evidence.is_of_stages && of->options.lengths.is_known) {
+        text_format(out, "  %-*s  %+.2f %%\n", LABEL_WIDTH, "stages equally long, at most",
+                    percent_of(of->options.lengths.stages_gain));
+    }
+    text_format(out, "  %-*s  %s\n", LABEL_WIDTH, "mend first", advice[of->mend]);
+}
+
 /// Iterations as the trace calls them.
 static ana_iteration_names names_of(const ana_diagnosis *of)
 {
@@ -406,6 +437,7 @@ void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path,
     print_verdict(diagnosis, out);
     print_gains(diagnosis, out);
     print_split(diagnosis, out);
+    print_data(diagnosis, out);
     print_splits(diagnosis, trace_path, out);
     print_caveats(diagnosis, out);
     text_append(out, "\n");
@@ -515,6 +547,19 @@ static void write_gains(json_writer *writer, const ana_diagnosis *of)
     }
 }
 
+static void write_data(json_writer *writer, const ana_diagnosis *of)
+{
+    if (!of->data.is_known) return;
+    json_put_object(writer, "data");
+    put_ratio(writer, "correlation", of->data.correlation);
+    const bool of_ops = of->options.lengths.is_known;
+    put_ratio(writer, "scatter_ratio", of_ops ? (double)NAN : of->data.scatter_ratio);
+    put_ratio(writer, "largest_over_mean", of_ops ? (double)NAN : of->data.largest_over_mean);
+    write_interval(writer, "microbatches_alike", &of->alike);
+    json_put_string(writer, "mend_first", ana_mend_names[of->mend]);
+    json_end_object(writer);
+}
+
 void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
 {
     json_writer writer = json_writer_init(out);
@@ -526,6 +571,7 @@ void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
     write_run(&writer, diagnosis);
     write_gains(&writer, diagnosis);
     write_split(&writer, diagnosis);
+    write_data(&writer, diagnosis);
     json_write_key(&writer, "inputs");
     ana_inputs_write(&diagnosis->setup->study->inputs, &writer);
     json_end_object(&writer);

@@ -7,9 +7,11 @@
 
 #include "analysis/diagnosis/counts_run.h"
 #include "analysis/diagnosis/diagnosis.h"
+#include "analysis/stragglers/causes.h"
 #include "base/json.h"
 #include "models/cost/config.h"
 #include "traces/store/catalog.h"
+#include "traces/store/op_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +22,7 @@ enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
 typedef struct diagnose_request {
     const char *name;       // of the run
     const char *store_path; // of a trace, or NULL: counts over a model
+    const char *shown_path; // of it, as it may be named in commands
     const char *trace_name; // in the store; NULL: the only or the newest
     int first_iteration;    // -1: the trace's first
 
@@ -250,12 +253,51 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
     return STATUS_OK;
 }
 
-static status diagnose_setup(const cli_arguments *arguments, const char *trace_path,
+/// Of steps whose ops are recorded at least so many say what microbatches are like.
+enum { LENGTH_STEPS_MIN = 8 };
+
+/// What the ops of the trace say of the lengths of microbatches, if there are enough of them.
+static status find_lengths(const char *path, const char *name, arena *memory,
+                           ana_known_lengths *lengths, error_message *err)
+{
+    trace_store *store = NULL;
+    trace_info info;
+    trace_op_table table;
+    ana_op_run run;
+    ana_slowdowns slowdowns;
+    ana_causes causes;
+    TRY(trace_store_open(path, TRACE_READ, &store, err));
+    status result = trace_find(store, name, memory, &info, err);
+    if (result == STATUS_OK) result = trace_op_table_get(store, &info, memory, &table, err);
+    trace_store_close(store);
+    if (result == STATUS_INVALID) return STATUS_OK; // it has no ops
+    TRY(result);
+    if (ana_op_run_make(&table, memory, &run, NULL) != STATUS_OK) return STATUS_OK;
+    if (run.step_count < LENGTH_STEPS_MIN) return STATUS_OK;
+    ana_slowdowns_of(&run, memory, &slowdowns);
+    ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
+    lengths->is_known = true;
+    lengths->correlation = causes.correlation;
+    for (int cause = 0; cause < ANA_CAUSE_COUNT; cause++) {
+        const ana_cause *found = &causes.all[cause];
+        if (found->kind == ANA_CAUSE_STAGE) lengths->stages_gain = found->gain;
+        if (found->kind != ANA_CAUSE_LENGTHS) continue;
+        lengths->gain = found->gain;
+        lengths->low = found->low;
+        lengths->high = found->high;
+    }
+    return STATUS_OK;
+}
+
+static status diagnose_setup(const cli_arguments *arguments, const diagnose_request *request,
                              ana_setup *setup, arena *memory, text_buffer *out, error_message *err)
 {
     ana_diagnosis_options options;
     ana_diagnosis diagnosis;
     TRY(read_options(arguments, &options, err));
+    if (request->store_path != NULL) {
+        TRY(find_lengths(request->store_path, request->trace_name, memory, &options.lengths, err));
+    }
     cli_progress progress = cli_progress_begin("iterations", ana_compare_iteration_count(setup));
     const status result =
         ana_diagnose(setup, &options, show_step, &progress, memory, &diagnosis, err);
@@ -264,12 +306,12 @@ static status diagnose_setup(const cli_arguments *arguments, const char *trace_p
     if (cli_has(arguments, "--json")) {
         ana_diagnosis_write(&diagnosis, out);
     } else {
-        ana_diagnosis_print(&diagnosis, trace_path, out);
+        ana_diagnosis_print(&diagnosis, request->shown_path, out);
     }
     return STATUS_OK;
 }
 
-static status diagnose_study(const cli_arguments *arguments, const char *trace_path,
+static status diagnose_study(const cli_arguments *arguments, const diagnose_request *request,
                              const char *text, arena *memory, text_buffer *out, error_message *err)
 {
     ana_study study;
@@ -277,7 +319,7 @@ static status diagnose_study(const cli_arguments *arguments, const char *trace_p
     TRY(ana_study_open_text("diagnose", text, memory, &study, err));
     status result = ana_setup_open(&study, memory, &setup, err);
     if (result == STATUS_OK) {
-        result = diagnose_setup(arguments, trace_path, &setup, memory, out, err);
+        result = diagnose_setup(arguments, request, &setup, memory, out, err);
         ana_setup_close(&setup);
     }
     ana_study_close(&study);
@@ -300,10 +342,10 @@ static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_
     }
     TRY(read_request(arguments, input, memory, &request, err));
     write_study(&request, &study);
-    const char *trace_path = input->is_counts           ? NULL
-                             : input->folder[0] == '\0' ? input->store_path
-                                                        : "RUN.db";
-    const status result = diagnose_study(arguments, trace_path, study.bytes, memory, out, err);
+    if (!input->is_counts) {
+        request.shown_path = input->folder[0] == '\0' ? input->store_path : "RUN.db";
+    }
+    const status result = diagnose_study(arguments, &request, study.bytes, memory, out, err);
     text_free(&study);
     return result;
 }
@@ -339,7 +381,9 @@ const cli_command cli_command_diagnose = {
         "static split of the first iteration) of policies that are replayed with their migrations "
         "paid, with intervals that hold together at 95 %; what hindsight would gain, and what is "
         "proven to be the most; and the time of the slowest stage as an exact sum of what better "
-        "static splits, following the drift, hindsight and divisible layers would save."
+        "static splits, following the drift, hindsight and divisible layers would "
+        "save; what microbatches that are alike would gain, and which to mend first, data or "
+        "layers; and the splits, with the commands that set one."
         "\n\n"
         "Worthwhile: the low end of the best policy's interval exceeds --worthwhile. Not "
         "worthwhile: the high end of what hindsight gains, or of the proven bound, is below it; or "

@@ -62,6 +62,33 @@ answers 'not worthwhile, proven' steps.csv --stages 4 --worthwhile 1000%
 answers 'not worthwhile, proven' steps.csv --stages 1
 
 
+# Data or layers: microbatches of drawn length, ops of drawn noise, or a first stage that is too long.
+microbatches() { # microbatches FILE TIME: an op's time in l, the microbatch's length s and a noise n() of its own
+    awk 'function n() { x = (x * 16807) % 2147483647; return x / 2147483647 }
+        BEGIN {
+            x = 4711
+            print "# dynmo-trace/1\n# microbatches=8\niteration,layer,microbatch,phase,busy_ns,parameters"
+            for (i = 0; i < 40; i++) for (m = 0; m < 8; m++) {
+                s = 0.5 + n()
+                for (l = 0; l < 8; l++) {
+                    print i "," l "," m ",F," int(1000000 * ('"$2"')) ",1000"
+                    print i "," l "," m ",BW," int(2000000 * ('"$2"')) ",1000"
+                }
+            }
+        }' >"$1"
+}
+mends() { # mends WANTED FILE
+    found=$("$dynmo" diagnose "$2" --stages 4 --json | sed 's/.*"mend_first":"\([a-z]*\)".*/\1/')
+    [ "$found" = "$1" ] || fail "diagnose $2 mends $found, expected $1"
+}
+microbatches lengths.csv 's + 0.02 * n()'
+microbatches ops.csv '0.5 + n()'
+microbatches both.csv '(l < 2 ? 3 * (i % 20 < 10) + 1 : 3 * (i % 20 >= 10) + 1) * (1 + 0.02 * s)'
+mends data lengths.csv
+mends nothing ops.csv
+mends layers both.csv
+"$dynmo" diagnose lengths.csv --stages 4 --json | grep -q '"correlation":0\.99' || fail 'lengths hardly correlate'
+
 # Nothing at all, and next to nothing.
 run nothing.csv 0
 run once.csv '1000000 * (1 + l)' 1
