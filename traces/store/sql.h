@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 5000, SQL_COLUMNS_MAX = 32 };
+enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 60000, SQL_COLUMNS_MAX = 32 };
 
 typedef struct trace_column trace_column;
 

@@ -59,7 +59,7 @@ status trace_store_open_memory(trace_store **store, error_message *err);
 /// and that holds neither trace nor run is removed again, so that a failed import leaves none.
 void trace_store_close(trace_store *store);
 
-/// How long a statement waits for a lock of another process; 5000 ms unless told.
+/// How long a statement waits for a lock of another process; 60000 ms unless told.
 void trace_store_set_patience(trace_store *store, int patience_ms);
 
 /// "wal", "truncate", "memory", ...: the journal in use. Borrowed until close.
