@@ -18,18 +18,6 @@ static double deviation_of(const ana_calibration *calibration, int coefficient)
     return sqrt(calibration->covariance[at * (size_t)calibration->coefficient_count + at]);
 }
 
-static void put_choice(json_writer *writer, const char *key, const ana_choice *choice)
-{
-    json_put_object(writer, key);
-    json_put_int64(writer, "groups", choice->group_count);
-    json_put_int64(writer, "runs", choice->run_count);
-    json_put_rounded(writer, "best_share", choice->best_share, DIGITS);
-    json_put_rounded(writer, "mean", choice->regret_mean, DIGITS);
-    json_put_rounded(writer, "max", choice->regret_max, DIGITS);
-    json_put_rounded(writer, "at_random", choice->blind_mean, DIGITS);
-    json_end_object(writer);
-}
-
 static void put_errors(json_writer *writer, const ana_calibration_score *score)
 {
     json_put_rounded(writer, "mape", score->error_mean, DIGITS);
@@ -51,8 +39,6 @@ static void put_reach(json_writer *writer, const ana_calibration_score *score)
         json_put_int64(writer, ana_run_field_name(field), score->beyond_count[field]);
     }
     json_end_object(writer);
-    put_choice(writer, "regret", &score->predicted_choice);
-    put_choice(writer, "regret_with_fitted", &score->all_choice);
 }
 
 static void put_score(json_writer *writer, const ana_calibration_score *score)
@@ -152,21 +138,6 @@ static void write_beyond(text_buffer *out, const ana_calibration_score *score)
     if (any) text_append(out, "\n");
 }
 
-static void write_choice(text_buffer *out, const char *where, const ana_choice *choice)
-{
-    if (choice->group_count == 0) {
-        text_format(out,
-                    "choice %-18s no two rows train the same model and batch on as many GPUs\n",
-                    where);
-        return;
-    }
-    text_format(out,
-                "choice %-18s best picked in %.1f %% of %d groups; regret mean %.2f %%, worst "
-                "%.2f %%; at random %.1f %%\n",
-                where, 100 * choice->best_share, choice->group_count, 100 * choice->regret_mean,
-                100 * choice->regret_max, 100 * choice->blind_mean);
-}
-
 static void write_runs(text_buffer *out, const ana_calibration_shown *shown)
 {
     text_format(out, "\n%6s  %12s  %12s  %8s  %12s  %12s\n", "line", "measured", "predicted",
@@ -216,7 +187,5 @@ void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer 
     text_format(out, "%.0f %% intervals            cover %.1f %%, mean width %.2f %% of the time\n",
                 100 * score->level, 100 * score->interval_coverage,
                 100 * score->interval_width_mean);
-    write_choice(out, "among predicted", &score->predicted_choice);
-    write_choice(out, "with fitted", &score->all_choice);
     if (shown->with_runs) write_runs(out, shown);
 }

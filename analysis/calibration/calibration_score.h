@@ -1,30 +1,8 @@
-/// How well a calibration predicts runs that were measured, and what a choice costs that follows
-/// it: for people and for programs.
+/// How well a calibration predicts runs that were measured: for people and for programs.
 #pragma once
 
 #include "analysis/calibration/calibration.h"
 #include "base/text.h"
-
-/// What following predictions costs: of the runs that train the same model with the same global
-/// batch on as many GPUs, the one predicted fastest, against the one measured fastest. Regret is
-/// the measured time of the choice over the best measured time, less 1. Groups with one run have
-/// nothing to choose and do not count; all numbers are 0 where there is no other.
-typedef struct ana_choice {
-    int group_count;
-    int run_count;      // in these groups
-    double best_share;  // of groups where the choice was the best
-    double regret_mean; // over groups
-    double regret_max;
-    double blind_mean; // regret of a choice at random, mean over groups
-} ana_choice;
-
-/// Scores the choices among some rows.
-///
-/// @param rows         [count] of runs
-/// @param predicted_ms [count]; of equal ones the first is chosen
-/// Time O(count * log(count)).
-void ana_choice_score(const ana_measured_runs *runs, const int *rows, const double *predicted_ms,
-                      int count, arena *memory, ana_choice *out);
 
 /// One predicted run.
 typedef struct ana_scored_run {
@@ -48,8 +26,6 @@ typedef struct ana_calibration_score {
     double interval_coverage;           // share of runs whose measured time is within
     double interval_width_mean;         // over the predicted time
     double fitted_error_mean;           // of the rows that were fitted
-    ana_choice predicted_choice;        // among predicted runs
-    ana_choice all_choice;              // among fitted and predicted runs
     int beyond_count[ANA_SHAPE_FIELDS]; // predicted runs outside of what was fitted, by field
     ana_scored_run *runs;               // [predicted_count]
 } ana_calibration_score;

@@ -123,10 +123,9 @@ const cli_command cli_command_calibrate = {
     .summary = "fits the cost model to measured runs and predicts others",
     .description =
         "Fits what an iteration of a dense transformer is made of (layers, head, update, "
-        "reduction, messages, and the pipeline's fill and drain) to measured iteration times, "
-        "predicts other rows with intervals, and scores both the times and the choice that follows "
-        "from them: how much longer than the fastest measured configuration of the same model, "
-        "batch and GPUs the recommended one takes."
+        "reduction, messages, and the pipeline's fill and drain) to measured iteration times, and "
+        "predicts other rows with intervals. What choosing by a calibration costs `dynmo validate "
+        "--calibration` says."
         "\n\n"
         "Columns, with the shorter names that may stand for them: # GPUs (gpus), global batch "
         "(gbs), micro batch (mbs), hidden size (hidden), attention heads (heads), # layers "

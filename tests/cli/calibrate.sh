@@ -45,9 +45,7 @@ residual of a run         0.80 %, 111.0 degrees of freedom
 beyond what was fitted    pipeline parallelism (108 rows)
 error                     mean 0.84 %, median 0.68 %, 90th percentile 1.77 %, worst 2.99 %, signed -0.80 %
 error of fitted rows      mean 0.37 %
-90 % intervals            cover 100.0 %, mean width 8.38 % of the time
-choice among predicted    best picked in 100.0 % of 22 groups; regret mean 0.00 %, worst 0.00 %; at random 14.5 %
-choice with fitted        best picked in 94.1 % of 34 groups; regret mean 0.02 %, worst 0.38 %; at random 18.9 %' '' "$example" --fit pp=1 --predict pp=2,4
+90 % intervals            cover 100.0 %, mean width 8.38 % of the time' '' "$example" --fit pp=1 --predict pp=2,4
 
 # What is written can be read, and is the same each time.
 "$dynmo" calibrate "$example" --fit pp=1 --predict pp=2 -o one.json >/dev/null || fail 'first -o'
