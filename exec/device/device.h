@@ -110,6 +110,15 @@ typedef struct exec_device_table {
     status (*unpack)(exec_device *device, int layer, const void *bytes, int64_t byte_count,
                      error_message *err);
 
+    /// Where the transport carries device memory: sends the arrays of a layer's state to another
+    /// rank, or receives them for a later unpack or sending, while leaves_out_arrays. NULL: packed
+    /// state is all there is.
+    ///
+    /// @param byte_count what shipped_bytes is at the sender
+    status (*ship)(exec_device *device, exec_endpoint *endpoint, int layer, int rank, bool is_send,
+                   int64_t byte_count, error_message *err);
+    int64_t (*shipped_bytes)(const exec_device *device, int layer);
+
     void (*destroy)(exec_device *device);
 
     // The rest only where the device learns; else NULL.
@@ -148,6 +157,7 @@ typedef struct exec_device_table {
 /// The first member of every device.
 struct exec_device {
     const exec_device_table *table;
+    bool leaves_out_arrays; // packed state is without what ship carries; set by the run
 };
 
 /// Makes the device that only takes time: every op what its layers cost.

@@ -347,14 +347,20 @@ static size_t float_bytes(const exec_layer *layer, bool is_frozen)
     return (is_frozen ? 1 : 3) * layer->parameter_count * sizeof(float);
 }
 
-int64_t exec_layer_state_bytes(const exec_layer *layer)
+int64_t exec_layer_array_bytes(const exec_layer *layer)
 {
-    return (int64_t)(sizeof(state_head) + float_bytes(layer, layer->is_frozen)) +
+    return (int64_t)float_bytes(layer, layer->is_frozen);
+}
+
+int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
+{
+    return (int64_t)sizeof(state_head) + (has_arrays ? exec_layer_array_bytes(layer) : 0) +
            mechanism_bytes(layer);
 }
 
-void exec_layer_state_pack(const exec_layer *layer, void *bytes)
+void exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes)
 {
+    const size_t arrays = has_arrays ? float_bytes(layer, layer->is_frozen) : 0;
     const state_head head = {.magic = state_magic,
                              .kind = (int32_t)layer->kind,
                              .index = layer->index,
@@ -367,14 +373,14 @@ void exec_layer_state_pack(const exec_layer *layer, void *bytes)
     char *at = bytes;
     memcpy(at, &head, sizeof head);
     at += sizeof head;
-    layer->kernels->table->to_host(layer->kernels, at, layer->master,
-                                   float_bytes(layer, layer->is_frozen));
+    if (has_arrays) layer->kernels->table->to_host(layer->kernels, at, layer->master, arrays);
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    if (mechanism->pack != NULL) mechanism->pack(layer, at + float_bytes(layer, layer->is_frozen));
+    if (mechanism->pack != NULL) mechanism->pack(layer, at + arrays);
 }
 
+/// @param packed_bytes of the arrays among the bytes
 static status check_head(const exec_layer *layer, const state_head *head, int64_t byte_count,
-                         error_message *err)
+                         int64_t packed_bytes, error_message *err)
 {
     if (head->magic != state_magic) {
         return error_set(err, STATUS_FORMAT, "layer %d: not the state of a layer", layer->index);
@@ -394,7 +400,7 @@ static status check_head(const exec_layer *layer, const state_head *head, int64_
                          "layer %d: the state has %" PRId64 " parameters, the model %zu",
                          layer->index, head->parameter_count, layer->parameter_count);
     }
-    const int64_t arrays = (int64_t)(sizeof *head + float_bytes(layer, head->is_frozen != 0));
+    const int64_t arrays = (int64_t)sizeof *head + packed_bytes;
     if (head->step < 0 || head->mechanism_bytes < 0 ||
         head->mechanism_bytes != byte_count - arrays) {
         return error_set(err, STATUS_FORMAT,
@@ -406,7 +412,7 @@ static status check_head(const exec_layer *layer, const state_head *head, int64_
 }
 
 status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byte_count,
-                               error_message *err)
+                               const void *arrays, error_message *err)
 {
     state_head head;
     if (byte_count < (int64_t)sizeof head) {
@@ -414,16 +420,20 @@ status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byt
                          layer->index, byte_count);
     }
     memcpy(&head, bytes, sizeof head);
-    TRY(check_head(layer, &head, byte_count, err));
+    const size_t array_bytes = float_bytes(layer, head.is_frozen != 0);
+    const size_t packed_bytes = arrays == NULL ? array_bytes : 0;
+    TRY(check_head(layer, &head, byte_count, (int64_t)packed_bytes, err));
     const char *at = (const char *)bytes + sizeof head;
     TRY(exec_layer_set_frozen(layer, head.is_frozen != 0, err));
-    layer->kernels->table->to_device(layer->kernels, layer->master, at,
-                                     float_bytes(layer, layer->is_frozen));
+    if (arrays != NULL) {
+        layer->kernels->table->copy(layer->kernels, layer->master, arrays, array_bytes);
+    } else {
+        layer->kernels->table->to_device(layer->kernels, layer->master, at, array_bytes);
+    }
     exec_layer_refresh(layer);
     layer->step = head.step;
     layer->passes_no_gradient = head.passes_no_gradient != 0;
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     if (mechanism->unpack == NULL) return STATUS_OK;
-    return mechanism->unpack(layer, at + float_bytes(layer, layer->is_frozen), head.mechanism_bytes,
-                             err);
+    return mechanism->unpack(layer, at + packed_bytes, head.mechanism_bytes, err);
 }

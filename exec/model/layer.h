@@ -138,15 +138,19 @@ void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *k
 // and moments in fp32, flags, and what the mechanism keeps. Gradients, which are nothing between
 // two iterations, stay behind.
 
-/// Bytes of the packed state.
-int64_t exec_layer_state_bytes(const exec_layer *layer);
+/// Bytes of the arrays: parameters and moments, from master on in device memory.
+int64_t exec_layer_array_bytes(const exec_layer *layer);
+
+/// Bytes of the packed state, with its arrays or without.
+int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays);
 
 /// @param bytes [exec_layer_state_bytes] out
-void exec_layer_state_pack(const exec_layer *layer, void *bytes);
+void exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes);
 
 /// Fills a layer of the same model. The bits are those of the layer that was packed.
 ///
+/// @param arrays device memory with the arrays, which were not packed then; NULL: they were
 /// @return STATUS_FORMAT if the bytes are cut off, or of another layer or model, naming both;
 ///         nothing has been changed then, unless it was the mechanism that refused its part
 status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byte_count,
-                               error_message *err);
+                               const void *arrays, error_message *err);

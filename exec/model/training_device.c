@@ -178,7 +178,7 @@ static exec_held_layer *held_layer(const exec_device *device, int layer)
 
 static int64_t packed_bytes(const exec_device *device, int layer)
 {
-    return exec_layer_state_bytes(held_layer(device, layer)->layer);
+    return exec_layer_state_bytes(held_layer(device, layer)->layer, !device->leaves_out_arrays);
 }
 
 static status pack(exec_device *device, int layer, void *bytes, error_message *err)
@@ -187,8 +187,37 @@ static status pack(exec_device *device, int layer, void *bytes, error_message *e
     if (!held->is_filled) {
         return error_set(err, STATUS_INVALID, "layer %d has no parameters yet", layer);
     }
-    exec_layer_state_pack(held->layer, bytes);
+    exec_layer_state_pack(held->layer, !device->leaves_out_arrays, bytes);
     return held->layer->kernels->table->finish(held->layer->kernels, err);
+}
+
+static void give_arrived(exec_device *device, exec_held_layer *held)
+{
+    exec_buffers_give(((exec_learner *)device)->buffers, held->arrived);
+    held->arrived = NULL;
+}
+
+static int64_t shipped_bytes(const exec_device *device, int layer)
+{
+    const exec_held_layer *held = &((const exec_learner *)device)->held[layer];
+    return held->arrived != NULL ? held->arrived_bytes : exec_layer_array_bytes(held->layer);
+}
+
+static status ship(exec_device *device, exec_endpoint *endpoint, int layer, int rank, bool is_send,
+                   int64_t byte_count, error_message *err)
+{
+    exec_learner *learner = (exec_learner *)device;
+    exec_held_layer *held = &learner->held[layer];
+    if (!is_send) {
+        TRY(exec_buffers_take(learner->buffers, (size_t)byte_count, &held->arrived, err));
+        held->arrived_bytes = byte_count;
+    }
+    void *memory = held->arrived != NULL ? held->arrived : held->layer->master;
+    const exec_transfer one = {rank, is_send, memory, byte_count};
+    TRY(endpoint->transport->exchange(endpoint, learner->kernels->table->stream(learner->kernels),
+                                      &one, 1, err));
+    if (is_send) give_arrived(device, held);
+    return STATUS_OK;
 }
 
 static status unpack(exec_device *device, int layer, const void *bytes, int64_t byte_count,
@@ -196,7 +225,8 @@ static status unpack(exec_device *device, int layer, const void *bytes, int64_t 
 {
     exec_held_layer *held = held_layer(device, layer);
     held->is_filled = false;
-    TRY(exec_layer_state_unpack(held->layer, bytes, byte_count, err));
+    TRY(exec_layer_state_unpack(held->layer, bytes, byte_count, held->arrived, err));
+    give_arrived(device, held);
     held->is_filled = true;
     return held->layer->kernels->table->finish(held->layer->kernels, err);
 }
@@ -213,19 +243,20 @@ static status initialise(exec_device *device, int layer, error_message *err)
     return learner->kernels->table->finish(learner->kernels, err);
 }
 
-#define TRAINING_DEVICE_TABLE(device_name, runs_ahead)                                             \
+#define TRAINING_DEVICE_TABLE(device_name, runs_ahead, ships)                                      \
     {                                                                                              \
         .name = device_name, .is_asynchronous = runs_ahead, .learns = true, .hold = hold,          \
         .begin = exec_learner_begin, .input_place = exec_learner_input_place,                      \
         .play = exec_learner_play, .finish = exec_learner_finish, .report = report,                \
-        .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .destroy = destroy,          \
-        .now_ns = exec_learner_now_ns, .initialise = initialise, .reduce = exec_learner_reduce,    \
-        .step = exec_learner_step, .adapt = exec_learner_adapt, .loss = exec_learner_loss,         \
+        .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .ship = ships,               \
+        .shipped_bytes = shipped_bytes, .destroy = destroy, .now_ns = exec_learner_now_ns,         \
+        .initialise = initialise, .reduce = exec_learner_reduce, .step = exec_learner_step,        \
+        .adapt = exec_learner_adapt, .loss = exec_learner_loss,                                    \
     }
 
-static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false);
-static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda", false);
-static const exec_device_table cuda_ahead_table = TRAINING_DEVICE_TABLE("cuda", true);
+static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false, NULL);
+static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda", false, ship);
+static const exec_device_table cuda_ahead_table = TRAINING_DEVICE_TABLE("cuda", true, ship);
 
 static const exec_device_table *table_of(const exec_training_device *options)
 {

@@ -13,7 +13,9 @@
 typedef struct exec_held_layer {
     exec_layer *layer; // NULL: another rank's
     bool is_filled;    // has parameters
-    int row;           // of the meter
+    void *arrived;     // arrays of its state from another rank, until unpacked or sent on; or NULL
+    int64_t arrived_bytes;
+    int row; // of the meter
     exec_slot_pool slots;
 } exec_held_layer;
 

@@ -158,6 +158,7 @@ typedef struct exec_command {
 typedef struct exec_layer_head {
     int64_t end_ns; // of the transfer
     int64_t byte_count;
+    int64_t shipped_bytes; // that follow from device to device
 } exec_layer_head;
 
 /// Packs a layer of the device into a packet, after what is in it.

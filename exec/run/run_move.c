@@ -67,6 +67,7 @@ static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_packet *
     exec_device *device = at->run->device;
     exec_packet *passing = &at->layers[layer];
     exec_layer_head head = {.end_ns = end_ns};
+    if (device->leaves_out_arrays) head.shipped_bytes = device->table->shipped_bytes(device, layer);
     if (passing->bytes == NULL) {
         head.byte_count = device->table->packed_bytes(device, layer);
         exec_packet_put(packet, &head, (int64_t)sizeof head);
@@ -96,6 +97,11 @@ static status send_leg(mover *at, int leg)
     if (sent == STATUS_OK) {
         sent = exec_packet_send(endpoint, to, EXEC_MESSAGE_MIGRATE, leg, &packet, at->err);
     }
+    exec_device *device = at->run->device;
+    if (sent == STATUS_OK && device->leaves_out_arrays) {
+        sent = device->table->ship(device, endpoint, way->layer, to, true,
+                                   device->table->shipped_bytes(device, way->layer), at->err);
+    }
     exec_packet_free(&packet);
     return sent;
 }
@@ -111,8 +117,11 @@ static status receive_leg(mover *at, int leg)
     TRY(exec_packet_receive(endpoint, from, EXEC_MESSAGE_MIGRATE, leg, packet, at->err));
     const exec_layer_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
     at->free_ns = head->end_ns;
-    at->answer.bytes += head->byte_count;
-    return STATUS_OK;
+    at->answer.bytes += head->byte_count + head->shipped_bytes;
+    if (head->shipped_bytes == 0) return STATUS_OK;
+    exec_device *device = at->run->device;
+    return device->table->ship(device, endpoint, way->layer, from, false, head->shipped_bytes,
+                               at->err);
 }
 
 /// Sends and receives the layers that change their rank and that this rank has a part in; every
@@ -177,6 +186,8 @@ static status move(mover *at)
     const int64_t *release_ns =
         exec_packet_take(&run->command, run->ranks.rank_count * (int64_t)sizeof *release_ns);
     at->free_ns = release_ns[run->ranks.machine_rank];
+    run->device->leaves_out_arrays =
+        run->device->table->ship != NULL && run->endpoint->transport->exchange != NULL;
     TRY(migrate(at));
     if (at->command->origin == EXEC_ORIGIN_LEADER) TRY(load(at, plan));
     run->plan_index = 1 - run->plan_index;
@@ -185,6 +196,7 @@ static status move(mover *at)
     TRY(run->device->table->hold(run->device, &plan->placed, plan->place,
                                  plan->schedule.microbatch_count, at->err));
     TRY(fill_layers(at, plan));
+    run->device->leaves_out_arrays = false;
     exec_packet_put(&run->answer, &at->answer, (int64_t)sizeof at->answer);
     return STATUS_OK;
 }

@@ -127,7 +127,7 @@ static void a_frozen_block_passes_the_gradient_on(void **state)
     run_backward(&fixture, live);
     require(exec_layer_backward_weight(fixture.layer, fixture.slot, &err), &err);
     const int64_t live_bytes = fixture.slot->activation_bytes;
-    const int64_t live_state_bytes = exec_layer_state_bytes(fixture.layer);
+    const int64_t live_state_bytes = exec_layer_state_bytes(fixture.layer, true);
 
     require(exec_layer_set_frozen(fixture.layer, true, &err), &err);
     run_backward(&fixture, frozen);
@@ -137,7 +137,8 @@ static void a_frozen_block_passes_the_gradient_on(void **state)
     assert_null(fixture.layer->gradient);
     // Its state is parameters alone; before, moments and the reference travelled too.
     const int64_t parameters = (int64_t)fixture.layer->parameter_count;
-    assert_int_equal(live_state_bytes - exec_layer_state_bytes(fixture.layer), 3 * 4 * parameters);
+    assert_int_equal(live_state_bytes - exec_layer_state_bytes(fixture.layer, true),
+                     3 * 4 * parameters);
     close_block(&fixture);
 }
 
@@ -172,16 +173,16 @@ static void the_state_of_a_frozen_layer_freezes_another(void **state)
         require(exec_layer_set_frozen(frozen == 1 ? from.layer : to.layer, true, &err), &err);
         fill(from.layer->master, from.layer->parameter_count, 1, 9);
         exec_layer_refresh(from.layer);
-        const int64_t byte_count = exec_layer_state_bytes(from.layer);
+        const int64_t byte_count = exec_layer_state_bytes(from.layer, true);
         void *bytes = memory_array(2, (size_t)byte_count);
         assert_non_null(bytes);
 
-        exec_layer_state_pack(from.layer, bytes);
-        require(exec_layer_state_unpack(to.layer, bytes, byte_count, &err), &err);
+        exec_layer_state_pack(from.layer, true, bytes);
+        require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err), &err);
 
         assert_int_equal(to.layer->is_frozen, frozen);
-        assert_int_equal(exec_layer_state_bytes(to.layer), byte_count);
-        exec_layer_state_pack(to.layer, (char *)bytes + byte_count);
+        assert_int_equal(exec_layer_state_bytes(to.layer, true), byte_count);
+        exec_layer_state_pack(to.layer, true, (char *)bytes + byte_count);
         assert_memory_equal(bytes, (char *)bytes + byte_count, (size_t)byte_count);
         free(bytes);
         close_block(&to);
