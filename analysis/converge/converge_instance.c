@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK_MAX = 4096, BLOCKS_PER_DOUBLING = 16 };
-
 /// The purposes that random numbers of one seed have; instances count up from each.
 #define PURPOSE_LOADS (UINT64_C(1) << 62)
 
@@ -31,7 +29,6 @@ status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
     const size_t nodes = (size_t)graph->node_count;
     TRY(ana_scheme_open(scheme, graph, options, memory, &player->run, err));
     player->load = arena_array(memory, nodes, sizeof *player->load);
-    player->saved = arena_array(memory, nodes, sizeof *player->saved);
     player->sort = arena_array(memory, nodes, sizeof *player->sort);
     return STATUS_OK;
 }
@@ -63,36 +60,7 @@ static void count_drop(walk *at, double drop, double spread)
     counts->sixteenth_round_count += share >= 1.0 / 16;
 }
 
-/// What a round of gaps dropped, from the loads themselves.
-static void measure_drop(walk *at)
-{
-    const double *before = at->run->before;
-    const double drop = potential_of(at, before) - potential_of(at, at->run->load);
-    count_drop(at, drop, ana_loads_spread(before, at->run->graph->node_count));
-}
-
-/// The spread never rises, so that at the begin of a block is at least what it is now: with gaps
-/// that suffice for it nothing need be measured.
-static void count_by_gaps(walk *at, double gaps, double spread_at_most)
-{
-    if (gaps > 0 && gaps < spread_at_most / 16) {
-        measure_drop(at);
-    } else {
-        count_drop(at, gaps, spread_at_most);
-    }
-}
-
-/// Over so many rounds, gaps in sum.
-static void check_drop(walk *at, double drop, double gaps, double potential_before, int64_t rounds)
-{
-    const double nodes = at->run->graph->node_count;
-    const double slack =
-        rounding * potential_before + rounding_per_round * nodes * nodes * (double)rounds;
-    at->counts.drop_check_count++;
-    if (drop < gaps - slack) at->counts.drop_violation_count++;
-}
-
-static void play_observed(walk *at)
+static void play_round(walk *at)
 {
     const double potential = at->potential;
     const double spread = at->spread;
@@ -100,21 +68,10 @@ static void play_observed(walk *at)
     look(at);
     count_drop(at, potential - at->potential, spread);
     if (!at->run->scheme->is_matching) return;
-    check_drop(at, potential - at->potential, gaps, potential, 1);
-}
-
-static void play_block(walk *at, int64_t length)
-{
-    const double potential = at->potential;
-    const double spread = at->spread;
-    double gaps = 0;
-    for (int64_t round = 0; round < length; round++) {
-        const double here = ana_scheme_play(at->run);
-        gaps += here;
-        count_by_gaps(at, here, spread);
-    }
-    look(at);
-    check_drop(at, potential - at->potential, gaps, potential, length);
+    const double nodes = at->run->graph->node_count;
+    const double slack = rounding * potential + rounding_per_round * nodes * nodes;
+    at->counts.drop_check_count++;
+    if (potential - at->potential < gaps - slack) at->counts.drop_violation_count++;
 }
 
 static status check_limit(const walk *at, double limit, error_message *err)
@@ -130,45 +87,6 @@ static status check_limit(const walk *at, double limit, error_message *err)
                      at->run->graph->node_count, ana_stop_names[at->question->stop],
                      at->question->stop == ANA_STOP_PHI ? at->potential : at->spread,
                      (long long)at->run->round, at->question->gamma);
-}
-
-static status walk_observed(walk *at, double limit, error_message *err)
-{
-    while (!has_stopped(at)) {
-        TRY(check_limit(at, limit, err));
-        play_observed(at);
-    }
-    return STATUS_OK;
-}
-
-/// Rounds in blocks that grow with the run. The block in which the stop came is played again from
-/// its begin, in halves, until the round is found: neither potential nor spread rises, and coins
-/// are a function of the round.
-static status walk_in_blocks(walk *at, double limit, error_message *err)
-{
-    const size_t bytes = (size_t)at->run->graph->node_count * sizeof(double);
-    const ana_coins coins = at->run->coins;
-    int64_t halved = 0; // length of the next block once the stop is near
-    while (!has_stopped(at)) {
-        TRY(check_limit(at, limit, err));
-        const walk saved = *at;
-        const int64_t round = at->run->round;
-        const int64_t grown = round / BLOCKS_PER_DOUBLING;
-        const int64_t length = halved > 0          ? halved
-                               : grown < 1         ? 1
-                               : grown < BLOCK_MAX ? grown
-                                                   : BLOCK_MAX;
-        memcpy(at->player->saved, at->run->load, bytes);
-        play_block(at, length);
-        if (has_stopped(at) && length > 1) {
-            *at = saved;
-            ana_scheme_begin(at->run, at->player->saved, &coins, round);
-            halved = (length + 1) / 2;
-            continue;
-        }
-        if (halved > 0) halved = (halved + 1) / 2;
-    }
-    return STATUS_OK;
 }
 
 static void begin(walk *at, int64_t instance)
@@ -196,9 +114,10 @@ status ana_instance_play(ana_player *player, const ana_instance_question *questi
     begin(&at, instance);
     const double folds = log(at.potential / question->gamma) + 40;
     const double limit = 400 * nodes * nodes * folds;
-    const bool in_blocks = run->scheme->is_matching && run->scheme->is_monotone &&
-                           !question->every_round && nodes > ANA_EVERY_ROUND_NODES_MAX;
-    TRY(in_blocks ? walk_in_blocks(&at, limit, err) : walk_observed(&at, limit, err));
+    while (!has_stopped(&at)) {
+        TRY(check_limit(&at, limit, err));
+        play_round(&at);
+    }
     at.counts.round_count = run->round;
     at.counts.potential_last = at.potential;
     *result = at.counts;

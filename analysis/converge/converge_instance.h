@@ -7,16 +7,11 @@
 
 #include <stdatomic.h>
 
-/// Up to so many nodes every round is looked at; above, rounds of schemes that match and never rise
-/// are looked at in blocks.
-enum { ANA_EVERY_ROUND_NODES_MAX = 128 };
-
 typedef struct ana_instance_question {
     ana_initial initial;
     ana_stop stop;
     double gamma;
     uint64_t seed;
-    bool every_round;             // look at every round, whatever the number of nodes
     const atomic_bool *interrupt; // set: give up; NULL: never
 } ana_instance_question;
 
@@ -25,7 +20,7 @@ typedef struct ana_instance {
     int64_t round_count;           // the first round after which the stop holds; 0: from the start
     int64_t good_round_count;      // drop of the potential >= spread * ana_good_round_share
     int64_t sixteenth_round_count; // drop >= spread / 16
-    int64_t drop_check_count;      // rounds, or blocks of them, in which drop >= gaps was checked
+    int64_t drop_check_count;      // rounds in which drop >= gaps was checked
     int64_t drop_violation_count;  // of them those in which it was not so
     double potential_first;
     double potential_last;
@@ -35,9 +30,8 @@ typedef struct ana_instance {
 /// A scheme at work, with what its instances need; one per thread.
 typedef struct ana_player {
     ana_scheme_run run;
-    double *load;  // [node_count] at the start
-    double *saved; // [node_count] at the begin of the block
-    double *sort;  // [node_count]
+    double *load; // [node_count] at the start
+    double *sort; // [node_count]
 } ana_player;
 
 /// @return as ana_scheme_open
@@ -46,8 +40,7 @@ status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
                        error_message *err);
 
 /// Plays instance number `instance` of a seed: its coins and, with ANA_INITIAL_RANDOM, its loads
-/// depend on these two alone. That a round is good is taken from the sum of gaps where that
-/// suffices (the potential drops by at least it, which is checked), else from the potential itself.
+/// depend on these two alone.
 ///
 /// @return STATUS_BACKEND "interrupted"; STATUS_INFEASIBLE if gamma is not reached in
 ///         400 N^2 (ln(potential / gamma) + 40) rounds, many times what any scheme here takes where

@@ -28,7 +28,6 @@ status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph,
     TRY(ana_scheme_check(scheme, graph, options, err));
     ana_scheme_run made = {.scheme = scheme, .graph = graph, .options = *options};
     made.load = arena_array(memory, (size_t)graph->node_count, sizeof *made.load);
-    made.before = arena_array(memory, (size_t)graph->node_count, sizeof *made.before);
     TRY(scheme->prepare(&made, memory, err));
     *run = made;
     return STATUS_OK;

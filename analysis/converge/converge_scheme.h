@@ -39,21 +39,19 @@ typedef struct ana_scheme_run {
     const ana_graph *graph;
     ana_scheme_options options;
     ana_coins coins;
-    int64_t round;  // rounds played
-    double *load;   // [node_count] now; a round may move it elsewhere
-    double *before; // [node_count] before the last round, of schemes that match
-    void *state;    // the scheme's own
+    int64_t round; // rounds played
+    double *load;  // [node_count] now; a round may move it elsewhere
+    void *state;   // the scheme's own
 } ana_scheme_run;
 
 typedef struct ana_scheme {
     const char *name;
     bool is_random;   // coins are thrown
     bool is_matching; // in every round disjoint pairs of neighbours average
-    bool is_monotone; // the potential and the spread never rise
     /// NULL: it goes with every graph.
     /// @return STATUS_INVALID or STATUS_UNSUPPORTED if it means nothing on this graph
     status (*check)(const ana_graph *graph, const ana_scheme_options *options, error_message *err);
-    /// Makes its state; run->load and run->before are there.
+    /// Makes its state; run->load is there.
     status (*prepare)(ana_scheme_run *run, arena *memory, error_message *err);
     void (*begin)(ana_scheme_run *run); // from load; round may be any; NULL: nothing to do
     /// Plays round number run->round. @return sum of the gaps of the pairs that averaged

@@ -175,7 +175,6 @@ static double play_chebyshev(ana_scheme_run *run)
 
 const ana_scheme ana_scheme_first_order = {
     .name = "first-order",
-    .is_monotone = true,
     .check = check_alpha,
     .prepare = prepare,
     .play = play_first_order,

@@ -167,7 +167,6 @@ static double play_fold(ana_scheme_run *run, exchange_state *state)
 static double play_odd_even(ana_scheme_run *run)
 {
     exchange_state *state = run->state;
-    memcpy(run->before, run->load, (size_t)run->graph->node_count * sizeof *run->load);
     if (run->graph->kind == ANA_GRAPH_COMPLETE) return play_fold(run, state);
     if (!alternates(run->graph)) return play_greedy(run, state);
     const int64_t turn = run->round + state->first_colour;
@@ -177,7 +176,6 @@ static double play_odd_even(ana_scheme_run *run)
 const ana_scheme ana_scheme_odd_even = {
     .name = "odd-even",
     .is_matching = true,
-    .is_monotone = true,
     .prepare = prepare_odd_even,
     .begin = begin_odd_even,
     .play = play_odd_even,
@@ -230,7 +228,6 @@ static double play_colour(ana_scheme_run *run)
 
 const ana_scheme ana_scheme_dimension_exchange = {
     .name = "dimension-exchange",
-    .is_monotone = true,
     .check = check_share,
     .prepare = prepare_colours,
     .play = play_colour,

@@ -196,7 +196,6 @@ static double play(ana_scheme_run *run)
 {
     link_player *player = run->state;
     const int nodes = run->graph->node_count;
-    memcpy(run->before, run->load, (size_t)nodes * sizeof *run->load);
     throw_coins(run, player);
     if (run->graph->kind == ANA_GRAPH_COMPLETE) gather_extremes(run, player);
     for (int word = 0; word * 64 < nodes; word++) {
@@ -212,7 +211,6 @@ const ana_scheme ana_scheme_max_neighbor = {
     .name = "max-neighbor",
     .is_random = true,
     .is_matching = true,
-    .is_monotone = true,
     .prepare = prepare,
     .play = play,
 };

@@ -64,7 +64,6 @@ static double play(ana_scheme_run *run)
 
 const ana_scheme ana_scheme_scan = {
     .name = "scan",
-    .is_monotone = true,
     .check = check,
     .prepare = prepare,
     .begin = begin,

@@ -196,8 +196,8 @@ static void write_drops(const ana_sweep_answer *answer, text_buffer *out)
         "load "
         "minus the\nsmallest, and in the instance with the fewest; mean drop: share of phi per "
         "round; within: instances that\nkeep the repaired bound, proven for variant Q of "
-        "max-neighbor; violations: rounds, or blocks of them, in\nwhich phi dropped by less than "
-        "the gaps that were averaged\n");
+        "max-neighbor; violations: rounds in which phi dropped by\nless than the gaps that were "
+        "averaged\n");
 }
 
 static void write_line(text_buffer *out, const char *what, const ana_estimate *estimate,

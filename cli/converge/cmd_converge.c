@@ -12,14 +12,14 @@ static const struct {
     bool of_rounds;
     bool of_paper;
     bool of_verdict;
-} owned[] = {{"--graph", true, false, false},       {"--scheme", true, false, false},
-             {"--nodes", true, true, false},        {"--initial", true, false, false},
-             {"--stop", true, false, false},        {"--gamma", true, false, false},
-             {"--variant", true, false, false},     {"--exchange", true, false, false},
-             {"--alpha", true, false, false},       {"--delta", true, true, false},
-             {"--every-round", true, false, false}, {"--store", true, false, false},
-             {"--again", true, false, false},       {"--shard", true, false, false},
-             {"--csv", false, true, false},         {"--claim", false, false, true}};
+} owned[] = {{"--graph", true, false, false},   {"--scheme", true, false, false},
+             {"--nodes", true, true, false},    {"--initial", true, false, false},
+             {"--stop", true, false, false},    {"--gamma", true, false, false},
+             {"--variant", true, false, false}, {"--exchange", true, false, false},
+             {"--alpha", true, false, false},   {"--delta", true, true, false},
+             {"--store", true, false, false},   {"--again", true, false, false},
+             {"--shard", true, false, false},   {"--csv", false, true, false},
+             {"--claim", false, false, true}};
 
 static status check_question(const cli_arguments *arguments, error_message *err)
 {
@@ -149,9 +149,6 @@ const cli_command cli_command_converge = {
             {.name = "--delta",
              .argument = "D",
              .help = "Chance with which the repaired bound may fail. Default: 0.01."},
-            {.name = "--every-round",
-             .help = "Look at phi in every round also above 128 nodes, where else blocks of rounds "
-                     "are checked."},
             {.name = "--verdict", .help = "Say what holds of what is claimed, and what does not."},
             {.name = "--claim",
              .argument = "NAME",

@@ -128,7 +128,6 @@ static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, e
     sweep->instance = (ana_instance_question){.initial = (ana_initial)initial,
                                               .stop = (ana_stop)stop,
                                               .seed = seed,
-                                              .every_round = cli_has(arguments, "--every-round"),
                                               .interrupt = cli_interrupt_catch()};
     return STATUS_OK;
 }
@@ -177,7 +176,6 @@ static void describe(const ana_sweep *sweep, text_buffer *out)
     json_put_double(&writer, "alpha", sweep->options.alpha);
     json_put_string(&writer, "initial", ana_initial_names[sweep->instance.initial]);
     json_put_string(&writer, "stop", ana_stop_names[sweep->instance.stop]);
-    json_put_bool(&writer, "every_round", sweep->instance.every_round);
     json_put_int64(&writer, "instances", sweep->instance_count);
     json_write_key(&writer, "nodes");
     json_write_int_array(&writer, sweep->nodes, sweep->nodes_count);

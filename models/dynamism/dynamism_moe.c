@@ -127,7 +127,9 @@ static status read_groups(const model_case_setup *setup, model_expert_load *moe,
 static status read_skew(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    if (moe->router != MODEL_ROUTER_TOKEN_CHOICE) {
+    const bool leaves_rest = moe->router == MODEL_ROUTER_S_BASE &&
+                             !json_is_missing(json_member(parameters->object, "spread_ratio"));
+    if (moe->router != MODEL_ROUTER_TOKEN_CHOICE && !leaves_rest) {
         static const char *const of_skew[] = {"spread_ratio",           "skew_layers",
                                               "persistent_ratio",       "drift_iterations",
                                               "microbatch_noise_ratio", "token_correlation"};
@@ -157,6 +159,8 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
                                "chance (Jiang et al., Mixtral of Experts, section 5)")},
     };
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
+    // What a balanced assignment leaves is spread as tokens that chose are, only less.
+    moe->router = MODEL_ROUTER_TOKEN_CHOICE;
     const int samples = model_parallel_expert_span(&setup->base->parallel).replica_count;
     moe->routing.noise = noise / sqrt(samples);
     moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);

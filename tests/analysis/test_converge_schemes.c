@@ -174,40 +174,6 @@ static void a_scan_is_exact_in_twice_the_binary_logarithm(void **state)
     }
 }
 
-/// What is counted over blocks of rounds must be what is counted round by round.
-static void blocks_find_what_single_rounds_find(void **state)
-{
-    (void)state;
-    const ana_graph_kind kinds[] = {ANA_GRAPH_PATH, ANA_GRAPH_TORUS, ANA_GRAPH_STAR,
-                                    ANA_GRAPH_COMPLETE};
-    for (int kind = 0; kind < 4; kind++) {
-        for (int stop = 0; stop < ANA_STOP_COUNT; stop++) {
-            for (uint64_t seed = 1; seed <= 3; seed++) {
-                setting at = {.graph = kinds[kind],
-                              .scheme = &ana_scheme_max_neighbor,
-                              .nodes = 132,
-                              .initial = kind == 0 ? ANA_INITIAL_STEP : ANA_INITIAL_RANDOM,
-                              .more = {.stop = (ana_stop)stop, .gamma = stop == 0 ? 100 : 0.4},
-                              .seed = seed};
-                const ana_instance blocks = play(&at);
-                at.more.every_round = true;
-                const ana_instance rounds = play(&at);
-
-                assert_int_equal(blocks.round_count, rounds.round_count);
-                assert_int_equal(blocks.good_round_count, rounds.good_round_count);
-                assert_int_equal(blocks.sixteenth_round_count, rounds.sixteenth_round_count);
-                assert_true(blocks.smallest_drop_share <= rounds.smallest_drop_share * (1 + 1e-9));
-                assert_true(blocks.potential_last == rounds.potential_last);
-                assert_int_equal(rounds.drop_check_count, rounds.round_count);
-                if (rounds.round_count > 200) {
-                    assert_true(blocks.drop_check_count < rounds.round_count);
-                }
-                assert_int_equal(blocks.drop_violation_count + rounds.drop_violation_count, 0);
-            }
-        }
-    }
-}
-
 static void combinations_that_mean_nothing_are_refused(void **state)
 {
     (void)state;
@@ -263,7 +229,6 @@ int main(void)
         cmocka_unit_test(schemes_take_the_rounds_of_the_prototypes),
         cmocka_unit_test(the_fold_halves_the_squares_in_every_round),
         cmocka_unit_test(a_scan_is_exact_in_twice_the_binary_logarithm),
-        cmocka_unit_test(blocks_find_what_single_rounds_find),
         cmocka_unit_test(combinations_that_mean_nothing_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

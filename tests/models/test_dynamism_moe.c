@@ -106,6 +106,23 @@ static void every_token_of_a_group_is_counted(void **state)
     }
 }
 
+static void what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    const model_expert_tokens chosen = tokens_of(
+        fixture_open(fixture, "{'case':'moe','spread_ratio':0.7," TRACE_EXPERTS "}"), 17, 0);
+    int64_t wanted[4 * FIXTURE_LAYERS];
+    memcpy(wanted, chosen.tokens, sizeof wanted);
+    const model_expert_tokens left = tokens_of(
+        fixture_open(fixture,
+                     "{'case':'moe','routing':'s-base','spread_ratio':0.7," TRACE_EXPERTS "}"),
+        17, 0);
+
+    assert_memory_equal(left.tokens, wanted, sizeof wanted);
+    assert_true(wanted[4] != wanted[5]);
+}
+
 /// Tokens of all experts of a layer in an iteration.
 static int64_t group_tokens(dynamism_fixture *fixture, int *source_count)
 {
@@ -492,7 +509,8 @@ static void what_is_wrong_is_named(void **state)
                     STATUS_FORMAT,
                     "study.json: routing: unknown routing 'token-choise'; did you mean "
                     "'token-choice'?");
-    fixture_refused(fixture, "{'case':'moe','routing':'s-base','spread_ratio':1," TRACE_EXPERTS "}",
+    fixture_refused(fixture,
+                    "{'case':'moe','routing':'expert-choice','spread_ratio':1," TRACE_EXPERTS "}",
                     STATUS_INVALID,
                     "study.json: spread_ratio: this routing gives every expert as many tokens as "
                     "the others");
@@ -534,6 +552,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(the_mlp_waits_for_the_busiest_rank),
         CASE(every_token_of_a_group_is_counted),
+        CASE(what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are),
         CASE(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas),
         CASE(without_expert_parallelism_layers_stay_alike),
         CASE(balanced_routing_changes_nothing_under_expert_parallelism),
