@@ -40,6 +40,8 @@ struct bal_problem {
     bal_weight weight;
     bal_objective objective;
     bool allow_empty_stages;
+    int diffusion_iteration_max;       // diffusion-published only: the paper's max_iters; 0: until
+                                       // nothing moves
     int microbatch_count;              // M of the 1f1b bound and of the evaluator
     const int64_t *transfer_ns;        // [layer_count] or NULL: time of layer l's output to l + 1
                                        // on another rank; needed by BAL_WEIGHT_TIME_TRANSFER

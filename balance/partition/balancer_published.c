@@ -206,8 +206,8 @@ static bool iterate_published(diffusion *at)
 /// Every overloaded rank in turn offers its lightest layer to the least loaded rank, and the move
 /// is made if it lowers the variance of the loads.
 ///
-/// The paper leaves the number of iterations to the user; here it runs until an iteration moves
-/// nothing, or until 16 moves per layer have been made, which is never seen on real loads.
+/// The paper leaves the number of iterations to the user; without one it runs until an iteration
+/// moves nothing, or until 16 moves per layer have been made, which is never seen on real loads.
 status bal_balance_diffusion_published(const bal_problem *problem, const bal_chain *chain,
                                        arena *memory, bal_answer *answer, error_message *err)
 {
@@ -216,7 +216,8 @@ status bal_balance_diffusion_published(const bal_problem *problem, const bal_cha
     TRY(diffusion_init(problem, chain, MOVES_PER_LAYER_MAX * chain->layer_count, memory, owner, &at,
                        err));
     answer->iteration_count = 1;
-    while (iterate_published(&at) && at.transfer_count < at.transfer_max) {
+    while (iterate_published(&at) && at.transfer_count < at.transfer_max &&
+           answer->iteration_count != problem->diffusion_iteration_max) {
         answer->iteration_count++;
     }
     answer_owners(&at, owner, answer);

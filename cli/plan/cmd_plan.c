@@ -139,6 +139,8 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     problem->objective = (bal_objective)objective;
     problem->microbatch_count = microbatches;
     problem->allow_empty_stages = cli_has(arguments, "--allow-empty-stages");
+    TRY(cli_int(arguments, "--max-iterations", 1, INT32_MAX, 0, &problem->diffusion_iteration_max,
+                err));
     return STATUS_OK;
 }
 
@@ -152,6 +154,12 @@ static status check_options(const cli_arguments *arguments, const plan_run *run,
     if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES && !run->loads.has_load_cap) {
         return error_set(err, STATUS_INVALID, "%s: --objective moved-bytes needs load_cap_ns",
                          cli_value(arguments, "--loads"));
+    }
+    if (problem->diffusion_iteration_max > 0 &&
+        strcmp(run->balancer->name, "diffusion-published") != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--max-iterations belongs to --balancer diffusion-published, not to %s",
+                         run->balancer->name);
     }
     const bool plays = run->balancer->evaluates;
     const char *path = cli_value(arguments, "--output");
@@ -611,6 +619,9 @@ const cli_command cli_command_plan = {
                      "order has more than 20000 ops."},
             {.name = "--seed", .argument = "S", .help = "Seed of --schedule any. Default: 1."},
             {.name = "--allow-empty-stages", .help = "Lets stages own no layer."},
+            {.name = "--max-iterations",
+             .argument = "N",
+             .help = "diffusion-published: the paper's max_iters. Default: until nothing moves."},
             {.name = "--output",
              .is_output = true,
              .letter = 'o',

@@ -3,6 +3,7 @@
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/schedule/timeline_causes.h"
+#include "cli/trace/show_study.h"
 
 #include "base/arena.h"
 #include "base/json.h"
@@ -378,8 +379,15 @@ static status check_options(const cli_arguments *arguments, error_message *err)
     return STATUS_OK;
 }
 
+static bool is_study(const char *path)
+{
+    const size_t length = strlen(path);
+    return length > 5 && strcmp(path + length - 5, ".json") == 0;
+}
+
 static status run(const cli_arguments *arguments, error_message *err)
 {
+    if (is_study(cli_operand(arguments, 0))) return cli_run_printer(arguments, cli_show_study, err);
     shown show = {.json = cli_has(arguments, "--json")};
     TRY(check_options(arguments, err));
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
@@ -404,6 +412,11 @@ const cli_command cli_command_show = {
         "each layer's load between the first and the last of them.\n\n"
         "With --timeline, why the ranks of an imported profiler trace were idle: how long they "
         "worked, waited for input or gradient of another rank, for a message, or otherwise.\n\n"
+        "Of a study (a name that ends in .json) the paper's c_l is shown: F + B + W of every layer "
+        "at "
+        "an iteration (--iterations N, 0 if it is not given) as its case of dynamism makes it, "
+        "what "
+        "it would be without, and the factor between them.\n\n"
         "A trace or run that is marked running although its process is gone shows as interrupted.",
     .options =
         {

@@ -291,4 +291,14 @@ file ': current_first_layer[2]: 3 is outside [0, 2]' '{"forward_ns":[1,1],"curre
 refuse 2 'current_first_layer falls from 2 to 1 after stage 1' --loads - --stages 2 --balancer partition <<'EOF'
 {"forward_ns":[1,1],"current_first_layer":[0,2,1]}
 EOF
+# The paper's max_iters: an iteration moves one layer of each overloaded stage.
+echo '{"forward_ns":[1,1,1,1,1,1,1,1],"current_first_layer":[0,8,8]}' >pile.json
+for count in 1 2 3 4 9; do
+    moved=$("$dynmo" plan --loads pile.json --stages 2 --balancer diffusion-published --allow-empty-stages \
+        --max-iterations $count --json | grep -o '"from"' | wc -l)
+    [ "$moved" -eq $((count > 4 ? 4 : count)) ] || fail "max-iterations $count: $moved layers move"
+done
+subject=plan
+refuse 2 '--max-iterations belongs to --balancer diffusion-published, not to diffusion' \
+    --loads pile.json --stages 2 --balancer diffusion --allow-empty-stages --max-iterations 2
 exit "$failed"

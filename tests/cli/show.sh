@@ -1,5 +1,6 @@
 # show: what is in a store, and the loads of a trace in the form that other programs read.
 # Usage: show.sh DYNMO
+studies=$(cd ../models/studies && pwd)
 . cli/expect.sh
 
 # Two samples of two microbatches. Layer 1 loses its W and half of its F.
@@ -74,4 +75,19 @@ refuse 2 "--iterations: 'x' is not an integer" show s.db --loads --iterations x
 refuse 2 "dynmo show: --trace needs --loads or --timeline" show s.db --trace split
 refuse 1 "absent.db: No such file or directory" show absent.db
 refuse 2 "split.csv: not a SQLite file" show split.csv
+# What a case multiplies c_l by: nothing of frozen layers is left in the paper's model.
+"$dynmo" show "$studies/paper/freezing.json" --json >static.json &&
+    "$dynmo" show "$studies/paper/freezing.json" --iterations 5000 --json >frozen.json || fail 'c_l of a study'
+python3 - <<'END' || fail 'c_l over static'
+import json
+static, frozen = (json.load(open(name)) for name in ('static.json', 'frozen.json'))
+factors = frozen['factor']
+assert set(static['factor']) == {1} and set(factors) == {0, 1} and factors == sorted(factors)
+assert all(now == factor * before for now, factor, before in zip(frozen['c_l_ns'], factors, static['c_l_ns']))
+END
+"$dynmo" show "$studies/paper/freezing.json" | grep -qx '       0     .*  1.000' || fail 'c_l for people'
+printf '{"schema":"dynmo-study/1","name":"two","trace":{"store":"s.db","name":"split"},"pipeline":{"stages":2},"balancing":[{"balancer":"even"}]}' >two.json
+refuse 2 'two.json: has no case of dynamism, whose c_l is shown' show two.json
+refuse 2 '--iterations: 10000 is outside [0, 9999]' show "$studies/paper/freezing.json" --iterations 10000
+refuse 2 'dynmo show: --loads needs a store, not a study' show "$studies/paper/freezing.json" --loads
 exit "$failed"
