@@ -80,7 +80,7 @@ refuses 2 "map.json: annotations[0].match: '(' is no regular expression: Unmatch
 bomb='gzip data inflates to more than 64 times its length, which no recording does; gunzip it first if it is one'
 {
     printf '{"traceEvents":[\n'
-    yes '{"ph":"X","name":"dynmo it=0 mb=0 layer=0 F","pid":1,"tid":1,"ts":1,"dur":1},' | head -c 100000000
+    yes '{"ph":"X","cat":"user_annotation","name":"dynmo it=0 mb=0 L=0 F","pid":1,"tid":1,"ts":1,"dur":1},' | head -c 100000000
 } | gzip -1 >bomb.json.gz
 refuse 2 "bomb.json.gz: $bomb" import kineto bomb.json.gz -o bomb.db
 refuse 2 "bomb.json.gz: $bomb" import ops bomb.json.gz -o bomb.db

@@ -142,7 +142,6 @@ static void the_newest_run_of_an_identity_is_found(void **state)
     trace_store *store = open_store();
     trace_run_info info;
     int64_t run_id = -1;
-    const char *identity = NULL;
     ok(trace_items_finish(begin(store, "a"), NULL, &err));
     ok(trace_items_finish(begin(store, "a"), &(error_message){STATUS_BACKEND, "interrupted"},
                           &err));
@@ -156,8 +155,6 @@ static void the_newest_run_of_an_identity_is_found(void **state)
     ok(trace_items_find(store, "b", memory, &run_id, &info, &err));
     assert_int_equal(run_id, 3);
     assert_int_equal(info.status, TRACE_COMPLETE);
-    ok(trace_items_identity(store, 3, memory, &identity, &err));
-    assert_string_equal(identity, "b");
     ok(trace_items_find(store, "c", memory, &run_id, &info, &err));
     assert_int_equal(run_id, 0);
     trace_store_close(store);

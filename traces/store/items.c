@@ -43,20 +43,6 @@ status trace_items_find(trace_store *store, const char *identity, arena *memory,
     return STATUS_OK;
 }
 
-status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
-                            const char **identity, error_message *err)
-{
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
-    TRY(sql_query(store, "SELECT identity FROM item_run WHERE run_id=?", run_id, &statement, err));
-    const status result = sql_step(store, statement, &has_row, err);
-    if (result == STATUS_OK) {
-        *identity = has_row ? sql_text(statement, 0, memory) : NULL;
-    }
-    sqlite3_finalize(statement);
-    return result;
-}
-
 static void read_name(sqlite3_stmt *row, arena *memory, void *item)
 {
     trace_items_name *name = item;

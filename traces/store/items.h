@@ -24,11 +24,6 @@ typedef struct trace_items trace_items;
 status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
                         trace_run_info *info, error_message *err);
 
-/// The identity of a run and the JSON of its settings; NULL if the run has no items. @param
-/// identity carved from memory
-status trace_items_identity(trace_store *store, int64_t run_id, arena *memory,
-                            const char **identity, error_message *err);
-
 /// A run by its identity.
 typedef struct trace_items_name {
     int64_t run_id;
