@@ -73,23 +73,87 @@ static status count_microbatches(ana_setup *setup, arena *memory, error_message 
     return STATUS_OK;
 }
 
+static void append_link(text_buffer *key, bal_link link)
+{
+    text_append_bytes(key, (const char *)&link, sizeof link);
+}
+
+static void append_word(text_buffer *key, const char *word)
+{
+    text_append_bytes(key, word != NULL ? word : "\x01", word != NULL ? strlen(word) + 1 : 2);
+}
+
+/// All that the costs of a model depend on.
+static void write_inputs_key(const ana_study *study, text_buffer *key)
+{
+    const int numbers[] = {
+        study->gpus_per_node,
+        study->sequence_length,
+        study->microbatch_size,
+        (int)study->dtype,
+        study->state_bytes_per_parameter,
+        study->gradient_bytes_per_parameter,
+        study->transformer_layer_count,
+    };
+    text_append_bytes(key, (const char *)numbers, sizeof numbers);
+    text_append_bytes(key, (const char *)&study->parallel, sizeof study->parallel);
+    append_link(key, study->intra_node);
+    append_link(key, study->inter_node);
+    append_word(key, study->hardware);
+    append_word(key, study->hardware_changes);
+    append_word(key, study->model);
+    append_word(key, study->model_changes);
+    append_word(key, study->attention);
+}
+
+/// Finds what an earlier setup had of the same, or makes room for it.
+static ana_model_inputs *find_inputs(ana_setup *setup, arena *memory)
+{
+    text_buffer key = {0};
+    ana_memo_entry own = {NULL, memory};
+    ana_memo_entry *entry = &own;
+    if (setup->cache != NULL) {
+        write_inputs_key(setup->study, &key);
+        if (key.length <= ANA_MEMO_KEY_BYTES_MAX) {
+            entry = ana_memo_find(setup->cache->costs, key.bytes, key.length);
+        }
+        text_free(&key);
+    }
+    setup->inputs_memory = entry->memory;
+    if (entry->value == NULL) {
+        entry->value = arena_array(entry->memory, 1, sizeof(ana_model_inputs));
+    }
+    return entry->value;
+}
+
+static status read_hardware(ana_setup *setup, error_message *err)
+{
+    const ana_study *study = setup->study;
+    arena *memory = setup->inputs_memory;
+    model_hardware hardware;
+    TRY(model_hardware_open_changed(
+        arena_string(memory, setup->hardware_is_named ? study->hardware : "h100-sxm"),
+        study->hardware_changes, memory, &hardware, err));
+    if (study->gpus_per_node > 0) {
+        hardware.gpus_per_node = study->gpus_per_node;
+    } else if (!setup->hardware_is_named) {
+        hardware.gpus_per_node = GPUS_PER_NODE_DEFAULT;
+    }
+    if (study->intra_node.latency_ns >= 0) hardware.intra_node = study->intra_node;
+    if (study->inter_node.latency_ns >= 0) hardware.inter_node = study->inter_node;
+    setup->inputs->hardware = hardware;
+    return STATUS_OK;
+}
+
 static status open_hardware(ana_setup *setup, arena *memory, error_message *err)
 {
     const ana_study *study = setup->study;
-    model_hardware *hardware = &setup->hardware;
     const status checked = model_parallel_check_degrees(&study->parallel, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", study->path);
     setup->hardware_is_named = study->hardware != NULL;
-    TRY(ana_trace_cache_hardware(setup->cache,
-                                 setup->hardware_is_named ? study->hardware : "h100-sxm",
-                                 study->hardware_changes, memory, hardware, err));
-    if (study->gpus_per_node > 0) {
-        hardware->gpus_per_node = study->gpus_per_node;
-    } else if (!setup->hardware_is_named) {
-        hardware->gpus_per_node = GPUS_PER_NODE_DEFAULT;
-    }
-    if (study->intra_node.latency_ns >= 0) hardware->intra_node = study->intra_node;
-    if (study->inter_node.latency_ns >= 0) hardware->inter_node = study->inter_node;
+    setup->inputs = find_inputs(setup, memory);
+    if (setup->inputs->hardware.name == NULL) TRY(read_hardware(setup, err));
+    setup->hardware = setup->inputs->hardware;
     return STATUS_OK;
 }
 
@@ -385,7 +449,7 @@ status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_m
     return ana_setup_open_cached(study, NULL, memory, setup, err);
 }
 
-status ana_setup_open_cached(ana_study *study, ana_trace_cache *cache, arena *memory,
+status ana_setup_open_cached(ana_study *study, const ana_setup_cache *cache, arena *memory,
                              ana_setup *setup, error_message *err)
 {
     *setup = (ana_setup){.study = study, .cache = cache};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analysis/study/completion.h"
+#include "analysis/study/memo.h"
 #include "analysis/study/study.h"
 #include "analysis/study/trace_cache.h"
 #include "balance/costs/machine.h"
@@ -34,6 +35,20 @@ typedef enum ana_setup_step {
     ANA_SETUP_OPEN ///< nothing is left
 } ana_setup_step;
 
+/// What setups one after the other need not find again. Each thread has its own.
+typedef struct ana_setup_cache {
+    ana_trace_cache *traces;
+    ana_memo *costs;  // of models on hardware
+    ana_memo *bounds; // of costs, see run_bound.h
+} ana_setup_cache;
+
+/// A GPU and what a model costs on it.
+typedef struct ana_model_inputs {
+    model_hardware hardware; // with the study's links and GPUs per node
+    model_costs costs;       // where there is a model
+    bool has_costs;
+} ana_model_inputs;
+
 typedef struct ana_setup {
     ana_study *study;
     ana_setup_step step;
@@ -59,7 +74,9 @@ typedef struct ana_setup {
     ana_completion completion;
     trace_store *store; // of the trace; NULL: from a model, or from the cache
     trace_reader *reader;
-    ana_trace_cache *cache;    // where the trace is kept open; NULL: nowhere
+    const ana_setup_cache *cache; // NULL: nothing is kept
+    ana_model_inputs *inputs;
+    arena *inputs_memory;      // of what it points to
     model_costs model_costs;   // of the study's model, or of the one that was traced
     model_source model;        // from a model
     model_layer_shares shares; // with model_costs and a case
@@ -88,10 +105,10 @@ typedef struct ana_setup {
 ///         batch is not divisible, or memory cannot be enough. setup->step then says where.
 status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
 
-/// The same for who opens many setups, one after the other: traces stay open in the cache.
+/// The same for who opens many setups, one after the other: traces and costs stay in the cache.
 ///
 /// @param cache borrowed until setup is closed; NULL: as ana_setup_open
-status ana_setup_open_cached(ana_study *study, ana_trace_cache *cache, arena *memory,
+status ana_setup_open_cached(ana_study *study, const ana_setup_cache *cache, arena *memory,
                              ana_setup *setup, error_message *err);
 
 void ana_setup_close(ana_setup *setup);

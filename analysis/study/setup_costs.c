@@ -23,26 +23,40 @@ static void add_model_inputs(const ana_setup *setup, const model_costs *costs, a
     }
 }
 
-static status open_model(ana_setup *setup, arena *memory, error_message *err)
+/// Reads the model and computes its costs, unless an earlier setup has.
+static status find_costs(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
+    ana_model_inputs *inputs = setup->inputs;
+    arena *memory = setup->inputs_memory;
+    if (inputs->has_costs) return STATUS_OK;
     const model_training training = {
         .sequence_length = study->sequence_length,
         .microbatch_size = study->microbatch_size,
         .dtype = study->dtype,
-        .attention = study->attention,
+        .attention = study->attention != NULL ? arena_string(memory, study->attention) : NULL,
         .state_bytes_per_parameter = study->state_bytes_per_parameter,
         .gradient_bytes_per_parameter = study->gradient_bytes_per_parameter,
         .layer_count = study->transformer_layer_count,
         .parallel = study->parallel,
     };
-    model_costs *costs = &setup->model_costs;
+    const char *name = arena_string(memory, study->model);
     model_config config;
-    TRY(ana_trace_cache_config(setup->cache, study->model, study->model_changes, memory, &config,
-                               err));
-    const status built = model_costs_build(&config, &setup->hardware, &training, study->model,
-                                           study->hardware, memory, costs, err);
+    TRY(model_config_open_changed(name, study->model_changes, memory, &config, err));
+    const status built =
+        model_costs_build(&config, &setup->hardware, &training, name,
+                          arena_string(memory, study->hardware), memory, &inputs->costs, err);
     if (built != STATUS_OK) return error_prefix(err, built, "%s", study->path);
+    inputs->has_costs = true;
+    return STATUS_OK;
+}
+
+static status open_model(ana_setup *setup, arena *memory, error_message *err)
+{
+    const ana_study *study = setup->study;
+    model_costs *costs = &setup->model_costs;
+    TRY(find_costs(setup, err));
+    *costs = setup->inputs->costs;
     setup->base = model_source_init(&setup->model, costs);
     setup->embedding = costs->layers.embedding;
     setup->head = costs->layers.head;
@@ -151,8 +165,8 @@ static status open_source(ana_setup *setup, arena *memory, const trace_info **in
 {
     const ana_study *study = setup->study;
     if (setup->cache != NULL) {
-        return ana_trace_cache_find(setup->cache, study->trace_path, study->trace_name, memory,
-                                    info, &setup->base, err);
+        return ana_trace_cache_find(setup->cache->traces, study->trace_path, study->trace_name,
+                                    memory, info, &setup->base, err);
     }
     trace_info *found = arena_array(memory, 1, sizeof *found);
     TRY(trace_store_open(study->trace_path, TRACE_READ, &setup->store, err));

@@ -26,22 +26,8 @@ typedef struct cached_trace {
     int64_t last_use;
 } cached_trace;
 
-/// A file of a model or a hardware, with the changes that a study made to it.
-typedef struct kept_file {
-    bool is_hardware;
-    const char *name;
-    const char *changes; // NULL: none
-    union {
-        model_hardware hardware;
-        model_config config;
-    } is;
-} kept_file;
-
 struct ana_trace_cache {
     cached_trace traces[ANA_CACHED_TRACES_MAX];
-    arena *file_memory; // of all files
-    kept_file files[ANA_CACHED_FILES_MAX];
-    int file_count;
     int64_t use_count;
 };
 
@@ -73,71 +59,7 @@ void ana_trace_cache_destroy(ana_trace_cache *cache)
     for (int place = 0; place < ANA_CACHED_TRACES_MAX; place++) {
         forget(&cache->traces[place]);
     }
-    arena_destroy(cache->file_memory);
     free(cache);
-}
-
-static kept_file *find_file(ana_trace_cache *cache, bool is_hardware, const char *name,
-                            const char *changes)
-{
-    for (int place = 0; place < cache->file_count; place++) {
-        kept_file *file = &cache->files[place];
-        const bool is_changed_alike = file->changes == NULL || changes == NULL
-                                          ? file->changes == changes
-                                          : strcmp(file->changes, changes) == 0;
-        if (file->is_hardware == is_hardware && is_changed_alike && strcmp(file->name, name) == 0) {
-            return file;
-        }
-    }
-    return NULL;
-}
-
-/// A free place with its key; NULL: nothing more is kept.
-static kept_file *begin_file(ana_trace_cache *cache, bool is_hardware, const char *name,
-                             const char *changes)
-{
-    if (cache == NULL || cache->file_count == ANA_CACHED_FILES_MAX) return NULL;
-    if (cache->file_memory == NULL) cache->file_memory = arena_create(1 << 16);
-    kept_file *file = &cache->files[cache->file_count];
-    *file =
-        (kept_file){.is_hardware = is_hardware,
-                    .name = arena_string(cache->file_memory, name),
-                    .changes = changes != NULL ? arena_string(cache->file_memory, changes) : NULL};
-    return file;
-}
-
-status ana_trace_cache_hardware(ana_trace_cache *cache, const char *name, const char *changes,
-                                arena *memory, model_hardware *hardware, error_message *err)
-{
-    kept_file *file = cache != NULL ? find_file(cache, true, name, changes) : NULL;
-    if (file != NULL) {
-        *hardware = file->is.hardware;
-        return STATUS_OK;
-    }
-    file = begin_file(cache, true, name, changes);
-    TRY(model_hardware_open_changed(name, changes, file != NULL ? cache->file_memory : memory,
-                                    hardware, err));
-    if (file == NULL) return STATUS_OK;
-    file->is.hardware = *hardware;
-    cache->file_count++;
-    return STATUS_OK;
-}
-
-status ana_trace_cache_config(ana_trace_cache *cache, const char *name, const char *changes,
-                              arena *memory, model_config *config, error_message *err)
-{
-    kept_file *file = cache != NULL ? find_file(cache, false, name, changes) : NULL;
-    if (file != NULL) {
-        *config = file->is.config;
-        return STATUS_OK;
-    }
-    file = begin_file(cache, false, name, changes);
-    TRY(model_config_open_changed(name, changes, file != NULL ? cache->file_memory : memory, config,
-                                  err));
-    if (file == NULL) return STATUS_OK;
-    file->is.config = *config;
-    cache->file_count++;
-    return STATUS_OK;
 }
 
 static bool is_named(const cached_trace *trace, const char *path, const char *name)

@@ -1,15 +1,13 @@
-/// Traces that stay open from one setup to the next, their costs kept in memory as they are read,
-/// and files of models and hardware: for who opens many studies of few of them.
+/// Traces that stay open from one setup to the next, their costs kept in memory as they are read:
+/// for who opens many studies of few traces.
 #pragma once
 
 #include "balance/ports.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "models/cost/config.h"
-#include "models/cost/hardware.h"
 #include "traces/store/catalog.h"
 
-enum { ANA_CACHED_TRACES_MAX = 16, ANA_CACHED_FILES_MAX = 64 };
+enum { ANA_CACHED_TRACES_MAX = 16 };
 
 /// Costs beyond this are read again whenever they are asked for.
 #define ANA_CACHED_BYTES_MAX (INT64_C(256) << 20)
@@ -20,16 +18,6 @@ typedef struct ana_trace_cache ana_trace_cache;
 /// @param out owned by the caller; release with ana_trace_cache_destroy
 status ana_trace_cache_create(ana_trace_cache **out);
 void ana_trace_cache_destroy(ana_trace_cache *cache);
-
-/// As model_hardware_open_changed and model_config_open_changed, of files that are taken to stay as
-/// they are.
-///
-/// @param cache  NULL, or with ANA_CACHED_FILES_MAX files already: nothing is kept
-/// @param memory of what is not kept; the rest lives as long as the cache
-status ana_trace_cache_hardware(ana_trace_cache *cache, const char *name, const char *changes,
-                                arena *memory, model_hardware *hardware, error_message *err);
-status ana_trace_cache_config(ana_trace_cache *cache, const char *name, const char *changes,
-                              arena *memory, model_config *config, error_message *err);
 
 /// Finds a trace, or opens it. What has been opened is taken to stay as it is in its store. The
 /// trace that was used longest ago goes where there is no room: what was found of it before is then

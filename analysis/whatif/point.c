@@ -174,7 +174,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 
 struct ana_point_worker {
     arena *memory; // of one evaluation
-    ana_trace_cache *cache;
+    ana_setup_cache cache;
     sim_order_book orders; // of all evaluations: points share schedules
     bal_peak_book peaks;   // likewise
     ana_study study;
@@ -187,7 +187,8 @@ ana_point_worker *ana_point_worker_create(void)
 {
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     worker->memory = arena_create(WORKER_BLOCK_BYTES);
-    (void)ana_trace_cache_create(&worker->cache);
+    worker->cache = (ana_setup_cache){.costs = ana_memo_create(), .bounds = ana_memo_create()};
+    (void)ana_trace_cache_create(&worker->cache.traces);
     return worker;
 }
 
@@ -205,7 +206,9 @@ void ana_point_worker_destroy(ana_point_worker *worker)
 {
     if (worker == NULL) return;
     clear(worker);
-    ana_trace_cache_destroy(worker->cache);
+    ana_trace_cache_destroy(worker->cache.traces);
+    ana_memo_destroy(worker->cache.costs);
+    ana_memo_destroy(worker->cache.bounds);
     sim_order_book_free(&worker->orders);
     bal_peak_book_free(&worker->peaks);
     arena_destroy(worker->memory);
@@ -271,7 +274,7 @@ static status open_point(ana_point_worker *worker, const char *name, const char 
         return refuse(worker, name, ANA_REFUSAL_VALUES, &inner, point, err);
     }
     worker->has_study = true;
-    if (ana_setup_open_cached(&worker->study, worker->cache, worker->memory, &worker->setup,
+    if (ana_setup_open_cached(&worker->study, &worker->cache, worker->memory, &worker->setup,
                               &inner) != STATUS_OK) {
         const ana_refusal refusal =
             inner.code == STATUS_FORMAT ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step);
@@ -439,7 +442,7 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
     status result = ana_study_open_text(name, text, worker->memory, &worker->study, &inner);
     worker->has_study = result == STATUS_OK;
     if (result == STATUS_OK) {
-        result = ana_setup_open_cached(&worker->study, worker->cache, worker->memory,
+        result = ana_setup_open_cached(&worker->study, &worker->cache, worker->memory,
                                        &worker->setup, &inner);
         worker->has_setup = result == STATUS_OK;
     }

@@ -2,6 +2,9 @@
 
 #include "analysis/compare/contiguous_bound.h"
 #include "balance/schedule/schedule.h"
+#include "base/text.h"
+
+#include <string.h>
 
 /// Whether the bounds below hold for the run.
 static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
@@ -66,6 +69,43 @@ static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *
     return sum / setup->machine.rank_count;
 }
 
+static status bound_makespan(ana_run_bound *bound, const bal_layer_costs *costs, int microbatches,
+                             int64_t *makespan_ns, error_message *err)
+{
+    ana_contiguous_bound contiguous = {0, 0};
+    arena_reset(bound->memory);
+    TRY(ana_bound_contiguous(costs, bound->setup->machine.rank_count, microbatches, bound->memory,
+                             &contiguous, err));
+    *makespan_ns = contiguous.makespan_ns;
+    return STATUS_OK;
+}
+
+/// The same where another point has asked for it, which it costs more to find than to look up.
+static status find_makespan(ana_run_bound *bound, const bal_layer_costs *costs, int microbatches,
+                            int64_t *makespan_ns, error_message *err)
+{
+    const ana_setup_cache *cache = bound->setup->cache;
+    const int counts[] = {bound->setup->machine.rank_count, microbatches, costs->microbatch_count};
+    const size_t bytes = (size_t)costs->layer_count * (size_t)costs->microbatch_count * 8;
+    if (cache == NULL || 3 * bytes + sizeof counts > ANA_MEMO_KEY_BYTES_MAX) {
+        return bound_makespan(bound, costs, microbatches, makespan_ns, err);
+    }
+    text_buffer key = {0};
+    text_append_bytes(&key, (const char *)counts, sizeof counts);
+    text_append_bytes(&key, (const char *)costs->forward_ns, bytes);
+    text_append_bytes(&key, (const char *)costs->backward_input_ns, bytes);
+    text_append_bytes(&key, (const char *)costs->backward_weight_ns, bytes);
+    ana_memo_entry *entry = ana_memo_find(cache->bounds, key.bytes, key.length);
+    text_free(&key);
+    if (entry->value == NULL) {
+        TRY(bound_makespan(bound, costs, microbatches, makespan_ns, err));
+        entry->value = memcpy(arena_array(entry->memory, 1, sizeof *makespan_ns), makespan_ns,
+                              sizeof *makespan_ns);
+    }
+    *makespan_ns = *(const int64_t *)entry->value;
+    return STATUS_OK;
+}
+
 /// Bounds an iteration of these costs.
 static status bound_iteration(ana_run_bound *bound, const bal_layer_costs *costs,
                               error_message *err)
@@ -74,11 +114,8 @@ static status bound_iteration(ana_run_bound *bound, const bal_layer_costs *costs
     const int ranks = setup->machine.rank_count;
     // Passes one after the other are one order of the microbatches of all.
     const int microbatches = setup->microbatch_count * setup->study->round_count;
-    ana_contiguous_bound contiguous = {0, 0};
     if (setup->stage_count == ranks && !setup->study->post_validation) {
-        arena_reset(bound->memory);
-        TRY(ana_bound_contiguous(costs, ranks, microbatches, bound->memory, &contiguous, err));
-        bound->iteration_ns = contiguous.makespan_ns;
+        TRY(find_makespan(bound, costs, microbatches, &bound->iteration_ns, err));
     } else {
         bound->iteration_ns = share_bound_ns(costs, ranks, microbatches);
     }
