@@ -122,14 +122,20 @@ int64_t bal_memory_change(const bal_stage_costs *costs, int stage, bal_op_kind k
 
 void bal_memory_peak(const bal_schedule *schedule, const bal_stage_costs *costs, int64_t *peak)
 {
+    int64_t change[BAL_CHUNKS_MAX][OP_KIND_COUNT];
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         int64_t held = 0;
         int64_t largest = 0;
+        for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
+            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
+                                           schedule->chunk_count, rank, chunk);
+            for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+                change[chunk][kind] = bal_memory_change(costs, stage, (bal_op_kind)kind);
+            }
+        }
         for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
             const bal_op op = schedule->ops[index];
-            const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                           schedule->chunk_count, rank, op.chunk);
-            held += bal_memory_change(costs, stage, (bal_op_kind)op.kind);
+            held += change[op.chunk][op.kind];
             if (held > largest) largest = held;
         }
         peak[rank] = largest;

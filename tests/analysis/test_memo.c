@@ -48,8 +48,7 @@ static const char *write_study(int variant, text_buffer *out)
         ",\"training\":{\"tensor_parallel\":2}",
         ",\"training\":{\"recompute\":\"full\"}",
         ",\"cluster\":{\"gpus_per_node\":2},\"training\":{\"tensor_parallel\":4}",
-        ",\"cluster\":{\"links\":{\"intra\":{\"latency_ns\":99999,\"bytes_per_s\":1000000000}}},"
-        "\"training\":{\"tensor_parallel\":2}",
+        ",\"cluster\":{\"links\":{\"intra\":{\"latency_ns\":9,\"bytes_per_s\":99}}}",
     };
     text_clear(out);
     text_format(out,
