@@ -523,6 +523,15 @@ static const char *overlapping(const ana_axis *axis, const char *path)
     return NULL;
 }
 
+bool ana_matrix_varies(const ana_matrix *matrix, const char *path)
+{
+    int axis = 0;
+    while (axis < matrix->axis_count && overlapping(&matrix->axes[axis], path) == NULL) {
+        axis++;
+    }
+    return axis < matrix->axis_count;
+}
+
 /// Refuses two axes that set the same value: one would undo the other.
 static status check_paths(const axes_reading *reading)
 {

@@ -91,6 +91,9 @@ void ana_matrix_values(const ana_matrix *matrix, int64_t number, int *value);
 /// @param number out: of the point in the whole matrix; untouched if there is none
 bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
 
+/// Whether an axis sets this path, something below it or what is around it.
+bool ana_matrix_varies(const ana_matrix *matrix, const char *path);
+
 /// Appends the study of a point.
 ///
 /// @param more  further changes, as json_change takes them, after those of the values; NULL: none

@@ -373,12 +373,33 @@ static void fill_times(const ana_setup *setup, const bal_training_result *result
     point->cost = price < 0 ? -1 : point->gpu_hours * price;
 }
 
+/// What the model computes of a step, three times its forward, over the GPUs that work.
+static void fill_flop(const ana_setup *setup, ana_point *point)
+{
+    const ana_study *study = setup->study;
+    const model_costs *costs = &setup->model_costs;
+    if (study->trace_path != NULL || !json_is_missing(study->dynamism)) return;
+    double forward = 0;
+    for (int row = 0; row < costs->layers.layer_count; row++) {
+        forward += (double)costs->forward_flop[row];
+    }
+    const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
+    point->flop_per_s = 3 * forward * setup->microbatch_count * study->round_count * 1e9 /
+                        (point->iteration_ns * study->stage_count);
+    point->flop_share = rate > 0 ? point->flop_per_s / rate : 0;
+}
+
 static void fill(const ana_setup *setup, const bal_training_result *result, int64_t bound_ns,
                  ana_point *point)
 {
     fill_times(setup, result, point);
     point->rank = fullest_rank(result, setup->machine.rank_count);
     point->peak_memory_bytes = result->peak_memory_bytes[point->rank] + working_bytes(setup);
+    point->free_bytes =
+        setup->machine.rank_memory_bytes > 0
+            ? setup->machine.rank_memory_bytes - result->peak_memory_bytes[point->rank]
+            : -1;
+    fill_flop(setup, point);
     point->reserve_bytes = setup->study->trace_path == NULL ? setup->model_costs.reserve_bytes : 0;
     point->bubble_ratio = result->bubble_ratio;
     point->imbalance_ratio = result->imbalance_ratio;
@@ -457,6 +478,8 @@ void ana_point_scale(ana_point *point, double factor)
     point->iteration_ns *= factor;
     point->bound_ns *= factor;
     point->per_second /= factor;
+    point->flop_per_s /= factor;
+    point->flop_share /= factor;
     point->train_ns *= factor;
     point->gpu_hours *= factor;
     if (point->cost > 0) point->cost *= factor;

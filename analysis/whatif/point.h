@@ -79,6 +79,10 @@ typedef struct ana_point {
     int64_t peak_memory_bytes; // of the fullest rank, in one GPU, what is held for a while and the
                                // reserve included
     int64_t reserve_bytes;     // of it, what no tensor has
+    int64_t free_bytes;        // that it leaves of the limit; -1: there is none
+    double flop_per_s;         // of the model on each GPU that works, without what is recomputed;
+                               // 0: not known (of a trace, or under a case of dynamism)
+    double flop_share;         // the same of the GPU's rate for dense products (MFU)
     double bubble_ratio;       // idle over total of the pipelines, over the run
     double imbalance_ratio;    // mean over the iterations
     double bound_ns;           // proven: no mean iteration is shorter; 0: nothing is proven

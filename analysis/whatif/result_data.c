@@ -6,6 +6,7 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 static void write_axes(const ana_whatif *study, json_writer *writer)
@@ -33,13 +34,67 @@ static void write_values(const ana_whatif *study, int64_t number, json_writer *w
     json_write_int_array(writer, value, study->matrix.axis_count);
 }
 
-static void put_known(json_writer *writer, const char *key, double value, bool is_known)
+/// A figure of a point that was played. What is not known is null, or an empty field.
+typedef struct figure {
+    const char *key;   // in JSON; NULL: that of the rate
+    const char *title; // of the column of CSV
+    size_t place;      // in ana_point
+    double unit;       // that it is divided by
+    bool is_whole;     // int64_t in ana_point, else double
+    enum { ALWAYS, WITH_TOKENS, WITH_PRICE, ABOVE_ZERO, NOT_BELOW_ZERO } known;
+} figure;
+
+#define AT(member) offsetof(ana_point, member)
+static const figure figures[] = {
+    {"iteration_ns", "iteration_ns", AT(iteration_ns), 1, false, ALWAYS},
+    {NULL, "per_s", AT(per_second), 1, false, ALWAYS}, // its key says of what
+    {"gpu_count", "gpu_count", AT(gpu_count), 1, false, ALWAYS},
+    {"train_s", "train_s", AT(train_ns), 1e9, false, WITH_TOKENS},
+    {"gpu_hours", "gpu_hours", AT(gpu_hours), 1, false, WITH_TOKENS},
+    {"cost", "cost", AT(cost), 1, false, WITH_PRICE},
+    {"flop_per_s_per_gpu", "flop_per_s_per_gpu", AT(flop_per_s), 1, false, ABOVE_ZERO},
+    {"mfu", "mfu", AT(flop_share), 1, false, ABOVE_ZERO},
+    {"peak_memory_bytes", "peak_memory_bytes", AT(peak_memory_bytes), 1, true, ALWAYS},
+    {"free_memory_bytes", "free_memory_bytes", AT(free_bytes), 1, true, NOT_BELOW_ZERO},
+    {"bubble_ratio", "bubble_ratio", AT(bubble_ratio), 1, false, ALWAYS},
+    {"imbalance_ratio", "imbalance_ratio", AT(imbalance_ratio), 1, false, ALWAYS},
+    {"bound_ns", "bound_ns", AT(bound_ns), 1, false, ABOVE_ZERO},
+};
+#undef AT
+
+enum { FIGURE_COUNT = sizeof figures / sizeof figures[0] };
+
+static bool is_known(const figure *said, const ana_point *point, double value)
 {
-    json_write_key(writer, key);
-    if (is_known) {
-        json_write_double(writer, value);
-    } else {
+    switch (said->known) {
+    case WITH_TOKENS:
+        return point->train_ns > 0;
+    case WITH_PRICE:
+        return point->train_ns > 0 && value >= 0;
+    case ABOVE_ZERO:
+        return value > 0;
+    case NOT_BELOW_ZERO:
+        return value >= 0;
+    default:
+        return true;
+    }
+}
+
+static double value_of(const figure *said, const ana_point *point)
+{
+    const char *place = (const char *)point + said->place;
+    return said->is_whole ? (double)*(const int64_t *)place : *(const double *)place / said->unit;
+}
+
+static void write_figure(const figure *said, const ana_point *point, json_writer *writer)
+{
+    const double value = value_of(said, point);
+    if (!is_known(said, point, value)) {
         json_write_null(writer);
+    } else if (said->is_whole) {
+        json_write_int64(writer, (int64_t)value);
+    } else {
+        json_write_double(writer, value);
     }
 }
 
@@ -47,18 +102,12 @@ static void write_figures(const ana_whatif *study, int64_t item, json_writer *wr
 {
     const ana_point *point = &study->points[item];
     const ana_learning learning = ana_learning_beside(&study->learning, &point->learning);
-    const bool has_tokens = point->train_ns > 0;
-    json_put_double(writer, "iteration_ns", point->iteration_ns);
-    json_put_double(writer, has_tokens ? "tokens_per_s" : "microbatches_per_s", point->per_second);
-    json_put_double(writer, "gpu_count", point->gpu_count);
-    put_known(writer, "train_s", point->train_ns / 1e9, has_tokens);
-    put_known(writer, "gpu_hours", point->gpu_hours, has_tokens);
-    put_known(writer, "cost", point->cost, point->cost >= 0 && has_tokens);
-    json_put_int64(writer, "peak_memory_bytes", point->peak_memory_bytes);
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        const char *rate = point->train_ns > 0 ? "tokens_per_s" : "microbatches_per_s";
+        json_write_key(writer, figures[each].key != NULL ? figures[each].key : rate);
+        write_figure(&figures[each], point, writer);
+    }
     json_put_int64(writer, "peak_rank", point->rank);
-    json_put_double(writer, "bubble_ratio", point->bubble_ratio);
-    json_put_double(writer, "imbalance_ratio", point->imbalance_ratio);
-    put_known(writer, "bound_ns", point->bound_ns, point->bound_ns > 0);
     json_put_string(writer, "learning", ana_learning_names[learning]);
     json_put_bool(writer, "pareto", study->standing.is_pareto[item]);
 }
@@ -185,20 +234,11 @@ static void put_field(text_buffer *out, const char *text)
     text_append(out, "\"");
 }
 
-static void put_number(text_buffer *out, double value, bool is_known)
-{
-    text_append(out, ",");
-    if (!is_known) return;
-    json_writer writer = json_writer_init(out);
-    json_write_double(&writer, value);
-}
-
 static void write_csv_row(const ana_whatif *study, int64_t item, text_buffer *out)
 {
     const ana_point *point = &study->points[item];
     const int64_t number = ana_whatif_number(study, item);
     const bool is_played = point->refusal == ANA_REFUSAL_NONE;
-    const bool has_tokens = is_played && point->train_ns > 0;
     int value[ANA_AXES_MAX];
     if (number >= 0) {
         text_format(out, "%" PRId64, number);
@@ -208,16 +248,13 @@ static void write_csv_row(const ana_whatif *study, int64_t item, text_buffer *ou
         put_field(out, number >= 0 ? study->matrix.axes[axis].values[value[axis]].label : "");
     }
     put_field(out, is_played ? "" : ana_refusal_names[point->refusal]);
-    put_number(out, point->iteration_ns, is_played);
-    put_number(out, point->per_second, is_played);
-    put_number(out, point->gpu_count, is_played);
-    put_number(out, point->train_ns / 1e9, has_tokens);
-    put_number(out, point->gpu_hours, has_tokens);
-    put_number(out, point->cost, has_tokens && point->cost >= 0);
-    put_number(out, (double)point->peak_memory_bytes, is_played);
-    put_number(out, point->bubble_ratio, is_played);
-    put_number(out, point->imbalance_ratio, is_played);
-    put_number(out, point->bound_ns, is_played && point->bound_ns > 0);
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        text_append(out, ",");
+        const double known = value_of(&figures[each], point);
+        if (!is_played || !is_known(&figures[each], point, known)) continue;
+        json_writer writer = json_writer_init(out);
+        write_figure(&figures[each], point, &writer);
+    }
     put_field(out, is_played
                        ? ana_learning_names[ana_learning_beside(&study->learning, &point->learning)]
                        : "");
@@ -230,8 +267,11 @@ void ana_result_write_csv(const ana_whatif *study, text_buffer *out)
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         put_field(out, study->matrix.axes[axis].name);
     }
-    text_append(out, ",infeasible,iteration_ns,per_s,gpu_count,train_s,gpu_hours,cost,"
-                     "peak_memory_bytes,bubble_ratio,imbalance_ratio,bound_ns,learning,pareto\n");
+    text_append(out, ",infeasible");
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        put_field(out, figures[each].title);
+    }
+    text_append(out, ",learning,pareto\n");
     for (int64_t item = 0; item < study->item_count; item++) {
         write_csv_row(study, item, out);
     }

@@ -19,9 +19,10 @@ static bool has_price(const ana_whatif *study)
 
 static void put_head(const ana_whatif *study, ana_table *filled)
 {
-    static const char *const figures[] = {"tokens/s",  "/GPU",     "train", "GPUs",
-                                          "GPU-hours", "cost",     "peak",  "idle",
+    static const char *const figures[] = {"tokens/s",  "/GPU",     "MFU",  "train", "GPUs",
+                                          "GPU-hours", "cost",     "peak", "free",  "idle",
                                           "> bound",   "learning", ""};
+    enum { IDLE = 9, LEARNING = 11 };
     int column = 0;
     ana_table_put(filled, 0, &column, "rank");
     ana_table_put(filled, 0, &column, "point");
@@ -32,7 +33,7 @@ static void put_head(const ana_whatif *study, ana_table *filled)
         ana_table_put(filled, 0, &column, name != NULL ? name + 1 : study->matrix.axes[axis].name);
     }
     for (size_t figure = 0; figure < sizeof figures / sizeof figures[0]; figure++) {
-        filled->is_left[column] = figure == 7 || figure >= 9;
+        filled->is_left[column] = figure == IDLE || figure >= LEARNING;
         ana_table_put(filled, 0, &column, figures[figure]);
     }
     filled->column_count = column;
@@ -78,6 +79,8 @@ static void put_figures(const ana_whatif *study, const ana_closer_look *look, in
     ana_table_put(filled, row, column, cell);
     ana_short_number(point->per_second / point->gpu_count, cell);
     ana_table_put(filled, row, column, cell);
+    snprintf(cell, sizeof cell, "%.1f %%", 100 * point->flop_share);
+    ana_table_put(filled, row, column, point->flop_share > 0 ? cell : "-");
     if (point->train_ns > 0) ana_long_time(point->train_ns, cell);
     ana_table_put(filled, row, column, point->train_ns > 0 ? cell : "-");
     snprintf(cell, sizeof cell, "%.4g", point->gpu_count);
@@ -88,6 +91,8 @@ static void put_figures(const ana_whatif *study, const ana_closer_look *look, in
     ana_table_put(filled, row, column, point->cost >= 0 && point->train_ns > 0 ? cell : "-");
     text_size(point->peak_memory_bytes, cell);
     ana_table_put(filled, row, column, cell);
+    if (point->free_bytes >= 0) text_size(point->free_bytes, cell);
+    ana_table_put(filled, row, column, point->free_bytes >= 0 ? cell : "-");
     if (causes != NULL) idle_cell(causes, cell);
     ana_table_put(filled, row, column, causes != NULL ? cell : "-");
     snprintf(cell, sizeof cell, "%.1f %%", 100 * (point->iteration_ns / point->bound_ns - 1));
@@ -175,7 +180,12 @@ static void say_figures(const ana_whatif *study, const ana_point *point, text_bu
     if (point->used_gpu_count < point->gpu_count) {
         text_format(out, ", of which %.4g have work", point->used_gpu_count);
     }
-    text_format(out, ": %s tokens/s, %s GPU-hours", rate, hours);
+    text_format(out, ": %s tokens/s, ", rate);
+    if (point->flop_share > 0) {
+        text_format(out, "%.0f TFLOP/s of the model a GPU (MFU %.1f %%), ",
+                    point->flop_per_s / 1e12, 100 * point->flop_share);
+    }
+    text_format(out, "%s GPU-hours", hours);
     if (point->cost >= 0) text_format(out, ", %s %s", cost, study->currency);
 }
 
@@ -200,7 +210,48 @@ static int64_t cheapest(const ana_whatif *study)
     return best;
 }
 
-static void print_answer(const ana_whatif *study, text_buffer *out)
+/// Points that draws cannot tell from the best one, where it leads them.
+static int tied_count(const ana_whatif *study, const ana_certainty *certainty)
+{
+    int best = 0;
+    int tied = 0;
+    if (certainty == NULL) return 0;
+    while (best < certainty->point_count &&
+           certainty->points[best].item != study->standing.order[0]) {
+        best++;
+    }
+    for (int point = 0; best < certainty->point_count && point < certainty->point_count; point++) {
+        tied += point != best &&
+                certainty->points[point].ranked.group == certainty->points[best].ranked.group;
+    }
+    return tied;
+}
+
+/// What a study of a model holds as it is: further layouts are in no axis.
+static void print_unsearched(const ana_whatif *study, text_buffer *out)
+{
+    static const char *const paths[] = {
+        "training.tensor_parallel",  "training.expert_parallel", "training.expert_tensor_parallel",
+        "training.context_parallel", "training.microbatch_size", "training.recompute",
+        "training.sharding",         "training.dtype",           "pipeline.stages",
+        "pipeline.chunks",           "pipeline.schedule",        "balancing.balancer",
+    };
+    text_buffer words = {0};
+    for (size_t path = 0; path < sizeof paths / sizeof paths[0] && study->is_modelled; path++) {
+        const bool is_of_experts = strstr(paths[path], ".expert_") != NULL;
+        if (is_of_experts && !study->has_experts) continue;
+        if (ana_matrix_varies(&study->matrix, paths[path])) continue;
+        text_format(&words, "%s%s", words.length > 0 ? ", " : "Held as written, not searched: ",
+                    strchr(paths[path], '.') + 1);
+    }
+    if (words.length > 0) {
+        text_append(&words, ".");
+        text_append_wrapped(out, words.bytes, 0, 100);
+    }
+    text_free(&words);
+}
+
+static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
 {
     static const char *const bests[ANA_OBJECTIVE_COUNT] = {"Fastest", "Fewest GPU-hours",
                                                            "Cheapest", "Least memory"};
@@ -216,9 +267,16 @@ static void print_answer(const ana_whatif *study, text_buffer *out)
                     100 * (point->iteration_ns / point->bound_ns - 1));
     }
     text_append(&words, ". ");
+    const int tied = tied_count(study, certainty);
+    if (tied > 0) {
+        text_format(&words,
+                    "%d other%s cannot be told from it: its group below is the answer, not it "
+                    "alone. ",
+                    tied, plural(tied));
+    }
     const int64_t least = cheapest(study);
     if (study->points[best].train_ns > 0 && least == best) {
-        text_format(&words, "No other point needs %s.",
+        text_format(&words, "None of the points played needs %s.",
                     has_price(study) ? "less money" : "fewer GPU-hours");
     } else if (study->points[best].train_ns > 0) {
         text_format(&words, "%s: ", has_price(study) ? "Cheapest" : "Fewest GPU-hours");
@@ -305,7 +363,8 @@ status ana_result_print(const ana_whatif *study, const ana_closer_look *look,
         text_format(out, "; beyond what was validated: %s", study->beyond);
     }
     text_append(out, "\n\n");
-    print_answer(study, out);
+    print_answer(study, certainty, out);
+    print_unsearched(study, out);
     text_append(out, "\n");
     print_ranks(study, look, 0, standing->comparable_count, row_count, out);
     if (standing->feasible_count > standing->comparable_count) {

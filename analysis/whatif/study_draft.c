@@ -12,6 +12,9 @@
 enum {
     STAGES_MOST = 64,
     DEGREE_MOST = 8,
+    EXPERTS_MOST = 1024,
+    CONTEXT_MOST = 8,
+    SEQUENCE_LONG = 16384, // from which on tokens of a sequence are divided among GPUs
     SEQUENCE_MOST = 8192,
     SEQUENCE_UNKNOWN = 4096,
     BATCH_TOKENS = 1 << 22
@@ -43,6 +46,21 @@ static bool divides_experts(const draft *drafted, int expert)
     return drafted->config.expert_count % expert == 0 && expert <= drafted->options->gpu_count;
 }
 
+static int sequence_length(const draft *drafted)
+{
+    const int longest = drafted->config.position_count;
+    if (drafted->options->sequence_length > 0) return drafted->options->sequence_length;
+    if (longest == 0) return SEQUENCE_UNKNOWN;
+    return longest < SEQUENCE_MOST ? longest : SEQUENCE_MOST;
+}
+
+static bool divides_sequence(const draft *drafted, int context)
+{
+    return context == 1 ||
+           (sequence_length(drafted) % (2 * context) == 0 &&
+            sequence_length(drafted) >= SEQUENCE_LONG && context <= drafted->options->gpu_count);
+}
+
 static bool is_stage_count(const draft *drafted, int stages)
 {
     return stages <= drafted->config.layer_count + 2 && stages <= drafted->options->gpu_count;
@@ -60,14 +78,6 @@ static void put_powers(const draft *drafted, const char *path, int most,
         is_first = false;
     }
     text_append(drafted->out, "],\n");
-}
-
-static int sequence_length(const draft *drafted)
-{
-    const int longest = drafted->config.position_count;
-    if (drafted->options->sequence_length > 0) return drafted->options->sequence_length;
-    if (longest == 0) return SEQUENCE_UNKNOWN;
-    return longest < SEQUENCE_MOST ? longest : SEQUENCE_MOST;
 }
 
 /// The odd part of the GPUs times the largest power of two with which the sequences are no more
@@ -137,19 +147,49 @@ static void put_training(const draft *drafted)
                      "  },\n");
 }
 
+/// Schedules, those that take any number of chunks with several; matrices of experts whole, or
+/// divided as those of attention are.
+static void put_alternatives(const draft *drafted)
+{
+    static const int chunks[] = {2, 3, 4, 6, 8};
+    text_buffer *out = drafted->out;
+    text_append(out, "  \"alternatives\": {\n");
+    if (drafted->config.expert_count > 0) {
+        text_append(out,
+                    "    \"expert_tensor\": {\n"
+                    "      \"1\": {\"training.expert_tensor_parallel\": 1},\n"
+                    "      \"as tensor\": {\"training.expert_tensor_parallel\": null}\n    },\n");
+    }
+    text_append(out, "    \"schedule\": {\n"
+                     "      \"1f1b\": {\"pipeline.schedule\": \"1f1b\"},\n"
+                     "      \"zb-h1\": {\"pipeline.schedule\": \"zb-h1\"},\n"
+                     "      \"zb-v\": {\"pipeline.schedule\": \"zb-v\"}");
+    for (size_t each = 0; each < sizeof chunks / sizeof chunks[0]; each++) {
+        text_format(out,
+                    ",\n      \"interleaved x%d\": {\"pipeline.schedule\": \"interleaved-1f1b\", "
+                    "\"pipeline.chunks\": %d}",
+                    chunks[each], chunks[each]);
+    }
+    text_append(out, "\n    }\n  }\n");
+}
+
 static void put_axes(const draft *drafted)
 {
     text_buffer *out = drafted->out;
     text_append(out, "  \"vary\": {\n");
     put_powers(drafted, "training.tensor_parallel", DEGREE_MOST, divides_model);
     if (drafted->config.expert_count > 0) {
-        put_powers(drafted, "training.expert_parallel", DEGREE_MOST, divides_experts);
+        put_powers(drafted, "training.expert_parallel", EXPERTS_MOST, divides_experts);
+    }
+    if (divides_sequence(drafted, 2)) {
+        put_powers(drafted, "training.context_parallel", CONTEXT_MOST, divides_sequence);
     }
     put_powers(drafted, "pipeline.stages", STAGES_MOST, is_stage_count);
     text_append(out, "    \"training.microbatch_size\": [1, 2, 4],\n"
-                     "    \"training.recompute\": [\"none\", \"full\"],\n"
-                     "    \"pipeline.schedule\": [\"1f1b\", \"interleaved-1f1b\", \"zb-h1\"]\n"
-                     "  }\n");
+                     "    \"training.recompute\": [\"none\", \"selective\", \"full\"],\n"
+                     "    \"training.sharding\": [\"optimizer\", \"parameters\"]\n"
+                     "  },\n");
+    put_alternatives(drafted);
 }
 
 static void put_study(const draft *drafted)

@@ -151,6 +151,8 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     study->token_count = opened != NULL ? opened->token_count : 0;
     study->iteration_count = setup != NULL ? setup->iteration_count : 1;
     study->beyond = beyond_validated(setup, study->memory);
+    study->is_modelled = setup != NULL && opened->trace_path == NULL;
+    study->has_experts = study->is_modelled && setup->model_costs.config.expert_count > 0;
     return study->title != NULL && STATUS_OK;
 }
 

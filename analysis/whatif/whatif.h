@@ -40,6 +40,8 @@ typedef struct ana_whatif {
     bool is_written;      // the reference is the study as written
     int64_t token_count;  // of the study as written
     int iteration_count;  // that are played of it
+    bool is_modelled;     // its costs are a model's, not a trace's
+    bool has_experts;     // that model
     const char *currency; // of its prices
     const char
         *beyond;       // in what it leaves the runs that the cost model was held to; "": in nothing
