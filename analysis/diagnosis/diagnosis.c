@@ -369,6 +369,8 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
     weigh_rows(&of, memory, &made);
     TRY(weigh_plans(&of, memory, &made, err));
     TRY(weigh_hindsight(&of, memory, &made, err));
+    TRY(ana_expert_imbalance_of(setup->dynamism, made.series, setup->study->parallel.expert, memory,
+                                &made.experts, err));
     TRY(weigh_microbatches(&of, memory, &made, err));
     choose_mend(&made);
     made.judgement = ana_judge(&made.evidence);

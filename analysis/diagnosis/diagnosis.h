@@ -4,6 +4,7 @@
 #include "analysis/compare/compare.h"
 #include "analysis/compare/comparison.h"
 #include "analysis/diagnosis/data_imbalance.h"
+#include "analysis/diagnosis/expert_imbalance.h"
 #include "analysis/diagnosis/imbalance_split.h"
 #include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/verdict.h"
@@ -63,8 +64,9 @@ typedef struct ana_diagnosis {
     int best;                 // row that gains most, of those whose plan may change; -1: none fits
     int clairvoyant_count;    // iterations on which clairvoyant was measured, evenly spread
     ana_evidence evidence;
-    ana_gain_interval kept;      // of the best kept split of the run, known beforehand
-    ana_gain_interval any_owner; // proven: layers on any ranks, no pipeline at all
+    ana_gain_interval kept;       // of the best kept split of the run, known beforehand
+    ana_gain_interval any_owner;  // proven: layers on any ranks, no pipeline at all
+    ana_expert_imbalance experts; // of a run whose tokens were counted
     ana_data_imbalance data;
     ana_gain_interval alike; // of microbatches that all cost the same, under the baseline's plan
     ana_mend mend;           // the larger gain

@@ -438,6 +438,7 @@ void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path,
     print_gains(diagnosis, out);
     print_split(diagnosis, out);
     print_data(diagnosis, out);
+    ana_expert_imbalance_print(&diagnosis->experts, out);
     print_splits(diagnosis, trace_path, out);
     print_caveats(diagnosis, out);
     text_append(out, "\n");
@@ -572,6 +573,7 @@ void ana_diagnosis_write(const ana_diagnosis *diagnosis, text_buffer *out)
     write_gains(&writer, diagnosis);
     write_split(&writer, diagnosis);
     write_data(&writer, diagnosis);
+    ana_expert_imbalance_write(&diagnosis->experts, &writer);
     json_write_key(&writer, "inputs");
     ana_inputs_write(&diagnosis->setup->study->inputs, &writer);
     json_end_object(&writer);

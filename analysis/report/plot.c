@@ -131,15 +131,6 @@ static status run(const text_buffer *settings, const char *commands, text_buffer
     return result;
 }
 
-status ana_plot_check(error_message *err)
-{
-    const text_buffer nothing = {.bytes = ""};
-    text_buffer silence = {0};
-    const status result = run(&nothing, "exit\n", &silence, err);
-    text_free(&silence);
-    return result;
-}
-
 status ana_plot(const char *script, const text_buffer *settings, text_buffer *svg,
                 error_message *err)
 {

@@ -9,12 +9,6 @@
 /// says at its head what must be set before it.
 extern const embedded_file ana_plot_scripts[];
 
-/// Whether pictures can be drawn, to be asked before long work for one.
-///
-/// @return STATUS_UNSUPPORTED if there is no gnuplot on PATH; what ana_plot returns if it does not
-///         even start
-status ana_plot_check(error_message *err);
-
 /// Runs gnuplot on settings followed by the script of a name.
 ///
 /// @param settings gnuplot commands and data blocks that the script asks for

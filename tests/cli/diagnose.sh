@@ -172,6 +172,12 @@ answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --t
 } >counts.csv
 answers 'not worthwhile, noise' counts.csv --model moe.json --stages 4 --expert-parallel 4 --hardware h100.json
 
+# Of half the samples expert 0, on rank 0, has 20 of 23 parts of a layer's tokens, else a fourth: the rank has
+# (21 / 11.5 + 1) / 2 = 1.413 times the mean, the expert (4 * 20 / 23 + 1) / 2 = 2.239 times.
+"$dynmo" diagnose run --model moe.json --stages 4 --trace-stages 2 | grep -A 2 '^Experts: 4 of a layer on 2 ranks' >experts
+grep -q '^  the busiest rank has 1\.41 times the mean, over 16 layers' experts || fail "experts: $(cat experts)"
+grep -q ': rank 0 of 2 has 1\.41 times the mean; hot experts 0 (2\.2[34] times)$' experts || fail "experts: $(cat experts)"
+
 # Wrong questions.
 refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.csv
 refuse 2 "diagnose: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16" \
@@ -185,6 +191,9 @@ refuse 2 "--first: counts of tokens are not in a store" run --model moe.json --s
 refuse 2 '--model: gpt2 has no experts' run --model gpt2 --stages 4
 refuse 2 '--trace-stages: 3 stages do not divide the model'"'"'s 16 layers' \
     run --model moe.json --stages 4 --trace-stages 3
+sed 's/"num_local_experts":4/"num_local_experts":3/' moe.json >moe3.json
+refuse 2 "run/tokens_per_expert: 2 experts of a rank do not divide the model's 3" \
+    run --model moe3.json --stages 4 --trace-stages 2
 refuse 2 "--expert-parallel: 4 ranks, but the files' ranks hold 2 of 4 experts" \
     run --model moe.json --stages 4 --trace-stages 2 --expert-parallel 4
 refuse 2 '--expert-parallel is needed: counts.csv does not say how many ranks share the experts of a layer' \
