@@ -1,8 +1,8 @@
 /// The transport of ranks that have a GPU each, in the module dynmo_nccl.so.
 ///
-/// It stands on another transport, which carries everything but the device memory of ops: heads,
-/// control, migration, sums. What a handover (kernels.h) describes goes from GPU to GPU by NCCL;
-/// the receiver gets a handover of its own.
+/// It stands on another transport, which carries everything but device memory: heads, control,
+/// small sums. What a handover (kernels.h) describes goes from GPU to GPU by NCCL; the receiver
+/// gets a handover of its own.
 ///
 /// Operations of one communicator run one after another, and each waits for its partner, so one
 /// communicator for all would stand still where two ranks begin with different partners: see
