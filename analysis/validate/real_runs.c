@@ -46,11 +46,6 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_GROUP] = {"group"},
 };
 
-const char *ana_real_column_name(ana_real_column column)
-{
-    return spellings[column][0];
-}
-
 /// The column that a word names, or ANA_REAL_COLUMN_COUNT.
 static int column_of(const char *word)
 {

@@ -59,9 +59,6 @@ typedef struct ana_real_runs {
     const char *ignored;                         // names of the source's other columns, with commas
 } ana_real_runs;
 
-/// "model", "layers", ... Static storage.
-const char *ana_real_column_name(ana_real_column column);
-
 /// Finds the columns of a table.
 ///
 /// @param renamed   "COLUMN=NAME,...": the column of ours that stands in the file as NAME; ""
