@@ -142,17 +142,15 @@ static void the_search_shows_every_instance_once(void **state)
                                         .layer_max = 2,
                                         .weight_min = 1,
                                         .weight_max = 3,
-                                        .is_sorted = true,
                                         .has_memory = true,
                                         .bytes_max = 2,
                                         .cap_max = 5};
     shown = 0;
     ana_search_begin(&search, &with_memory);
     while (ana_search_next(&search)) {
-        assert_true(search.weight[0] <= search.weight[1]);
         shown++;
     }
-    assert_int_equal(shown, 6 * 4 * 5); // pairs in order, bytes, caps
+    assert_int_equal(shown, 9 * 4 * 5); // pairs, bytes, caps
 }
 
 /// Whether the plans of three stages with the smallest difference all miss the smallest maximum,
@@ -246,7 +244,6 @@ static void every_claim_has_the_answer_that_theory_gives(void **state)
         {"lemma-2-rounds", ANA_ANSWER_CONDITIONS}, {"termination", ANA_ANSWER_HOLDS},
         {"guarantee", ANA_ANSWER_CONDITIONS},      {"released-code", ANA_ANSWER_FAILS},
         {"cut-diffusion", ANA_ANSWER_CONDITIONS},  {"theorem-r", ANA_ANSWER_HOLDS},
-        {"fold-matching", ANA_ANSWER_HOLDS},       {"whole-tokens", ANA_ANSWER_CONDITIONS},
     };
     const ana_verdict_options options = {.seed = 2, .instance_count = 3000};
     for (size_t index = 0; index < sizeof expected / sizeof expected[0]; index++) {

@@ -435,7 +435,7 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                   {"layers without weight", of_best, .box = {2, 3, 1, 5, 0, 3, .has_starts = true},
                    .test = test_guarantee},
                   {"memory caps", of_best,
-                   .box = {2, 3, 1, 5, 1, 2, true, false, true, .bytes_max = 2, .cap_max = 4},
+                   .box = {2, 3, 1, 5, 1, 2, true, true, .bytes_max = 2, .cap_max = 4},
                    .test = test_guarantee}},
         .growth = {.family = "largest load / best assignment, with weights > 0 of [P P | 1 x P | "
                              "...]; with [0, 1 x P | | ...]; with caps of 3 bytes and [1:2, 2:0 x "

@@ -1,6 +1,5 @@
-/// Claims about loads that pairs of nodes exchange: the model that the DynMo paper's proof is about
-/// (divisible load, coins, pairs that average; derivation in the folder's pages), sorted folding on
-/// the complete graph, and whole tokens on a path.
+/// The claim about loads that pairs of nodes exchange: the model that the DynMo paper's proof is
+/// about (divisible load, coins, pairs that average; derivation in the folder's pages).
 #include "analysis/converge/converge_bounds.h"
 #include "analysis/converge/converge_loads.h"
 #include "analysis/converge/converge_scheme.h"
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES_MAX = 5, TOKENS_PURPOSE = 105, TOKEN_NODES_MAX = 64 };
+enum { NODES_MAX = 5 };
 
 /// A small graph: edge_mask has a bit per pair, in the order (0,1), (0,2), (1,2), (0,3), ...
 typedef struct small_graph {
@@ -205,163 +204,8 @@ static status grow_graphs(ana_trying *at, int row, double *value)
     return STATUS_OK;
 }
 
-/// count times the sum of squared deviations from the mean.
-static bal_wide deviation(const int64_t *load, int count)
-{
-    bal_wide sum = 0;
-    bal_wide squares = 0;
-    for (int node = 0; node < count; node++) {
-        sum += load[node];
-        squares += (bal_wide)load[node] * load[node];
-    }
-    return squares * count - sum * sum;
-}
-
-/// Writes twice the loads after the k-th lightest has averaged with the k-th heaviest.
-static void fold_doubled(const int64_t *sorted, int count, int64_t *doubled)
-{
-    for (int node = 0; node < count; node++) {
-        doubled[node] = sorted[node] + sorted[count - 1 - node];
-    }
-}
-
-static status test_fold(ana_trying *at, const ana_layer_instance *instance)
-{
-    int64_t doubled[ANA_DRAWN_LAYERS_MAX];
-    const int count = instance->layer_count;
-    fold_doubled(instance->weight, count, doubled);
-    const bal_wide before = deviation(instance->weight, count);
-    const bal_wide after = deviation(doubled, count); // of doubled loads: four times too large
-    const double ratio = before > 0 ? (double)after / (4.0 * (double)before) : 0;
-    ana_case_measure(at->tried, ratio);
-    if (after > 2 * before) {
-        ana_case_violate(at, NULL, "%d nodes, Phi2 falls to %.4g of it only", count, ratio);
-    }
-    return STATUS_OK;
-}
-
-static void draw_nodes(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn)
-{
-    (void)first;
-    drawn->layer_count = (int)rng_between(random, 2, ANA_DRAWN_LAYERS_MAX);
-    for (int node = 0; node < drawn->layer_count; node++) {
-        weight[node] = rng_between(random, 0, INT64_C(1) << 30);
-    }
-    ana_sort_loads(weight, (size_t)drawn->layer_count);
-}
-
-/// Rounds of folding until (max - min) / mean is at most 0.1 %, from a load that one node has.
-static status grow_fold(ana_trying *at, int row, double *value)
-{
-    static const int sizes[] = {8, 64, 256, 1024};
-    double load[ANA_DRAWN_LAYERS_MAX] = {0};
-    double folded[ANA_DRAWN_LAYERS_MAX];
-    (void)at;
-    const int count = sizes[row];
-    load[count - 1] = count; // the mean is 1
-    value[0] = count;
-    for (value[1] = 0; load[count - 1] - load[0] > 1e-3; value[1]++) {
-        for (int node = 0; node < count; node++) {
-            folded[node] = (load[node] + load[count - 1 - node]) / 2;
-        }
-        ana_loads_sort(folded, count);
-        memcpy(load, folded, (size_t)count * sizeof *load);
-    }
-    return STATUS_OK;
-}
-
-/// One round of whole tokens over alternate edges of a path: a pair shares evenly; the odd token
-/// stays where it is, or with a generator goes to either with probability 1/2. True if any moved.
-static bool exchange_tokens(int64_t *load, int count, int parity, rng *generator)
-{
-    bool moved = false;
-    for (int node = parity; node + 1 < count; node += 2) {
-        const int64_t sum = load[node] + load[node + 1];
-        const int64_t before = load[node];
-        int64_t share = sum / 2;
-        if (generator != NULL) {
-            if (sum % 2 != 0 && rng_below(generator, 2) == 1) share++;
-        } else if (sum % 2 != 0 && load[node] > load[node + 1]) {
-            share++; // floor of half the difference moves
-        }
-        load[node] = share;
-        load[node + 1] = sum - share;
-        moved = moved || share != before;
-    }
-    return moved;
-}
-
-/// Rounds of floor exchange until two in a row move nothing.
-static int settle_tokens(int64_t *load, int count)
-{
-    int rounds = 0;
-    for (int still = 0; still < 2; rounds++) {
-        still = exchange_tokens(load, count, rounds % 2, NULL) ? 0 : still + 1;
-    }
-    return rounds - 2;
-}
-
-static status test_tokens(ana_trying *at, const ana_layer_instance *instance)
-{
-    int64_t load[ANA_SEARCH_LAYERS_MAX];
-    const int nodes = instance->layer_count;
-    memcpy(load, instance->weight, (size_t)nodes * sizeof *load);
-    const int rounds = settle_tokens(load, nodes);
-    const int64_t left = ana_verdict_spread(load, nodes);
-    ana_case_measure(at->tried, (double)left);
-    if (left <= 1) return STATUS_OK;
-    text_buffer start = {0};
-    for (int node = 0; node < nodes; node++) {
-        text_format(&start, "%s%" PRId64, node > 0 ? " " : "", instance->weight[node]);
-    }
-    ana_case_violate(at, NULL, "tokens (%s) freeze after %d rounds with max - min %" PRId64,
-                     start.bytes, rounds, left);
-    text_free(&start);
-    return STATUS_OK;
-}
-
-/// Rounds of random rounding until max - min <= 3, the median of some runs, and what is left after
-/// as many rounds again.
-static void measure_rounding(const ana_trying *at, int nodes, int64_t tokens, double *rounds_median,
-                             double *left)
-{
-    enum { RUNS = 9 };
-    int64_t rounds[RUNS];
-    *left = 0;
-    for (int run = 0; run < RUNS; run++) {
-        int64_t load[TOKEN_NODES_MAX] = {tokens};
-        rng random = rng_init(at->options.seed, TOKENS_PURPOSE + ((uint64_t)run << 32));
-        int64_t round = 0;
-        while (ana_verdict_spread(load, nodes) > 3) {
-            exchange_tokens(load, nodes, (int)(round % 2), &random);
-            round++;
-        }
-        rounds[run] = round;
-        for (int64_t more = 0; more < 4 * round; more++) {
-            exchange_tokens(load, nodes, (int)((round + more) % 2), &random);
-        }
-        *left = fmax(*left, (double)ana_verdict_spread(load, nodes));
-    }
-    ana_sort_loads(rounds, RUNS);
-    *rounds_median = (double)rounds[RUNS / 2];
-}
-
-static status grow_tokens(ana_trying *at, int row, double *value)
-{
-    const int nodes = 8 << row;
-    const int64_t tokens = 16 * nodes;
-    int64_t load[TOKEN_NODES_MAX] = {tokens};
-    value[0] = nodes;
-    value[1] = settle_tokens(load, nodes);
-    value[2] = (double)ana_verdict_spread(load, nodes);
-    measure_rounding(at, nodes, tokens, &value[3], &value[4]);
-    return STATUS_OK;
-}
-
 static const char every_role[] = "every connected graph on 2 to 5 nodes, every load of 0 to 4 (5 "
                                  "nodes: 0 to 2), every role of every node";
-static const char of_squares[] = "Phi2 after / before";
-static const char of_end[] = "max - min at the end";
 
 const ana_claim ana_pair_claims[ANA_PAIR_CLAIMS] = {
     {
@@ -384,45 +228,5 @@ const ana_claim ana_pair_claims[ANA_PAIR_CLAIMS] = {
                    .column = {"nodes", "path", "ring", "star", "complete", "adversary"},
                    .row_count = 3,
                    .measure = grow_graphs},
-    },
-    {
-        .name = "fold-matching",
-        .claim = "Where any rank may exchange with any, and load is divisible, pairing the k-th "
-                 "heaviest with the k-th lightest halves Phi2 = sum of (load - mean)^2 in every "
-                 "round.",
-        .source = "derived here; Algorithm 3 has this graph",
-        .reason = "The pairs are nested: Phi2 is at most the sum of the squared differences of "
-                  "the pairs, and a round takes half of that sum away.",
-        .cases = {{"small loads", of_squares,
-                   "2 to 8 nodes with every load of 0 to 8, in whole numbers",
-                   .box = {1, 1, 2, 8, 0, 8, .is_sorted = true}, .test = test_fold},
-                  {"random loads", of_squares, "2 to 1,024 nodes with loads of 0 to 2^30",
-                   .draw = draw_nodes, .purpose = 104, .test = test_fold}},
-        .growth = {.family = "all load on one node, until (max - min) / mean <= 0.1 %:",
-                   .column = {"nodes", "rounds"},
-                   .row_count = 4,
-                   .measure = grow_fold},
-    },
-    {
-        .name = "whole-tokens",
-        .claim = "Neighbours on a path who share whole tokens, half of the difference rounded "
-                 "down, come to max - min <= 1.",
-        .source = "what averaging would give if load were divisible",
-        .reason = "Half of a difference of 1, rounded down, is nothing: a staircase of N - 1 steps "
-                  "moves no more. The odd token to either side by chance ends that; layers are no "
-                  "unit tokens, their floor is about the largest layer.",
-        .cases = {{"2 nodes", of_end, "every load of 0 to 12 tokens",
-                   .box = {1, 1, 2, 2, 0, 12, .has_starts = false}, .test = test_tokens},
-                  {"3 nodes", of_end, "every load of 0 to 12 tokens",
-                   .box = {1, 1, 3, 3, 0, 12, .has_starts = false}, .test = test_tokens},
-                  {"5 nodes", of_end, "every load of 0 to 6 tokens",
-                   .box = {1, 1, 5, 5, 0, 6, .has_starts = false}, .test = test_tokens}},
-        .growth = {.family = "16 tokens per node, all on node 0 of a path; left: max - min where "
-                             "it freezes; with the odd token to either side by chance: rounds to "
-                             "max - min <= 3 (median of 9), and max - min after four times as many "
-                             "more (worst of 9):",
-                   .column = {"nodes", "rounds", "left", "random: rounds", "random: left"},
-                   .row_count = 4,
-                   .measure = grow_tokens},
     },
 };

@@ -144,15 +144,15 @@ void ana_instance_write(const ana_layer_instance *instance, json_writer *writer)
     json_end_object(writer);
 }
 
-/// The next tuple in dictionary order of digits in [low, high], of ascending tuples alone where
-/// is_sorted; false after the last, digits then all low.
-static bool advance(int64_t *digit, int count, int64_t low, int64_t high, bool is_sorted)
+/// The next tuple in dictionary order of digits in [low, high]; false after the last, digits then
+/// all low.
+static bool advance(int64_t *digit, int count, int64_t low, int64_t high)
 {
     for (int place = count - 1; place >= 0; place--) {
         if (digit[place] >= high) continue;
         digit[place]++;
         for (int after = place + 1; after < count; after++) {
-            digit[after] = is_sorted ? digit[place] : low;
+            digit[after] = low;
         }
         return true;
     }
@@ -175,8 +175,7 @@ static bool next_weights(ana_search *search)
 {
     const int count = search->instance.layer_count;
     do {
-        if (!advance(search->weight, count, search->box.weight_min, search->weight_top,
-                     search->box.is_sorted)) {
+        if (!advance(search->weight, count, search->box.weight_min, search->weight_top)) {
             return false;
         }
     } while (!has_weight(search, search->weight_top));
@@ -244,7 +243,7 @@ static bool next_memory(ana_search *search)
         return true;
     }
     set_cap(search, 1);
-    return advance(search->bytes, search->instance.layer_count, 1, search->box.bytes_max, false);
+    return advance(search->bytes, search->instance.layer_count, 1, search->box.bytes_max);
 }
 
 /// The next layers or stages, smallest first.

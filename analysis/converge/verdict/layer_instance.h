@@ -67,7 +67,6 @@ typedef struct ana_search_box {
     int weight_min;
     int weight_max;
     bool has_starts; // every contiguous start, stages may be empty; false: one start, even
-    bool is_sorted;  // weights ascending only, for what does not look at their order
     bool has_memory; // bytes in [1, bytes_max] and one cap of all ranks in [1, cap_max]
     int bytes_max;
     int cap_max;

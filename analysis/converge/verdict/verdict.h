@@ -117,7 +117,7 @@ void ana_case_violate(ana_trying *at, const ana_layer_instance *instance, const 
 /// Largest minus smallest of load[count], count >= 1.
 int64_t ana_verdict_spread(const int64_t *load, int count);
 
-/// The claims about whole layers, and those about divisible loads and tokens.
-enum { ANA_LAYER_CLAIMS = 7, ANA_PAIR_CLAIMS = 3 };
+/// The claims about whole layers, and that about divisible loads.
+enum { ANA_LAYER_CLAIMS = 7, ANA_PAIR_CLAIMS = 1 };
 extern const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS];
 extern const ana_claim ana_pair_claims[ANA_PAIR_CLAIMS];
