@@ -4,6 +4,7 @@
 #include "analysis/compare/factors.h"
 #include "analysis/report/html.h"
 
+#include <limits.h>
 #include <string.h>
 
 static json_value best_row(json_value rows)
@@ -153,6 +154,43 @@ static void append_factors(text_buffer *out, json_value rows)
     if (has_header) text_append(out, "</tbody></table></div>\n");
 }
 
+/// "12: 4 4 3 3": the iteration, and the layers of each stage; nothing of what is none.
+static void append_split(text_buffer *out, json_value split)
+{
+    int from = 0;
+    int before = 0;
+    if (json_int(json_member(split, "from_iteration"), 0, INT_MAX, &from, NULL) != STATUS_OK)
+        return;
+    text_format(out, "<div>%d:", from);
+    json_value bound = json_element(json_member(split, "first_layer"), 0);
+    for (bound = json_next(bound); !json_is_missing(bound); bound = json_next(bound)) {
+        int layer = 0;
+        if (json_int(bound, before, INT_MAX, &layer, NULL) != STATUS_OK) break;
+        text_format(out, " %d", layer - before);
+        before = layer;
+    }
+    text_append(out, "</div>");
+}
+
+/// What is to be set, and when.
+static void append_splits(text_buffer *out, json_value rows)
+{
+    text_append(out, "<h2>Splits</h2>\n<p>Layers per stage, from the iteration on that stands in "
+                     "front.</p>\n<table><tbody>\n");
+    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
+        json_value split = json_element(json_member(row, "splits"), 0);
+        if (json_is_missing(split)) continue;
+        text_append(out, "<tr><td>");
+        text_append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
+        text_append(out, "</td><td class=\"text\">");
+        for (; !json_is_missing(split); split = json_next(split)) {
+            append_split(out, split);
+        }
+        text_append(out, "</td></tr>\n");
+    }
+    text_append(out, "</tbody></table>\n");
+}
+
 static void append_inputs(text_buffer *out, json_value inputs)
 {
     text_append(out, "<h2>Inputs and where they come from</h2>\n<table><thead><tr><th>input</th>"
@@ -222,6 +260,7 @@ status ana_report_write(const ana_report *report, text_buffer *out, error_messag
     TRY(append_figures(report, out, err));
     append_table(out, rows, best);
     append_factors(out, rows);
+    append_splits(out, rows);
     append_inputs(out, json_member(root, "inputs"));
     ana_html_provenance(out, report->provenance, report->provenance_count);
     text_append(out, "</body></html>\n");

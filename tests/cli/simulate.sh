@@ -69,6 +69,7 @@ grep -qx 'dynamism.change_ratio: number in \[0.001, 1000\]; default 0.25' keys |
 grep -q '<h1>freezing GPT, 4 stages</h1>' report.html || fail 'report without its title'
 grep -q '<h2>Where the speed-up comes from</h2>' report.html || fail 'report without the factors'
 grep -q 'makespan on-change' report.html || fail 'report without its rows'
+grep -q '<div>32: 5 3 3 5</div><div>33: 4 4 4 4</div>' report.html || fail 'report without its splits'
 if grep -qE 'src=|href="http' report.html; then fail 'the report refers to something outside'; fi
 "$dynmo" export perfetto t.db --row even --iteration 0 -o trace.json || fail 'export perfetto'
 [ "$(grep -c '"ph":"X"' trace.json)" -eq $((4 * 16 * 3)) ] || fail 'export: not every op'
