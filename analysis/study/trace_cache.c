@@ -97,14 +97,12 @@ static bal_layer_costs *keep(cached_trace *trace, const bal_layer_costs *costs)
     }
     if (trace->kept_bytes + bytes > ANA_CACHED_BYTES_MAX) return NULL;
     copy = arena_array(trace->memory, 1, sizeof *copy);
-    if (copy == NULL) return NULL;
     *copy = *costs;
     bal_layer_costs_list(copy, arrays);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
         const size_t array_bytes = bal_layer_costs_array_bytes(costs, array);
         int64_t *own = arena_array(trace->memory, array_bytes, 1);
-        if (own == NULL) return NULL;
         *arrays[array] = memcpy(own, *arrays[array], array_bytes);
     }
     trace->kept_bytes += bytes;

@@ -406,7 +406,7 @@ static status add_axis(const axes_reading *reading, json_value place, const char
     axis->paths = arena_array(reading->memory, (size_t)path_max, sizeof *axis->paths);
     axis->value_count = count;
     *out = axis;
-    return axis->name != NULL && axis->values != NULL && STATUS_OK;
+    return STATUS_OK;
 }
 
 /// Notes a path that the values of an axis set. The array has room for as many as it will be told.

@@ -1,6 +1,5 @@
 #include "analysis/whatif/result.h"
 
-#include "analysis/whatif/result.h"
 #include "base/json.h"
 #include "base/text.h"
 

@@ -153,7 +153,7 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     study->beyond = beyond_validated(setup, study->memory);
     study->is_modelled = setup != NULL && opened->trace_path == NULL;
     study->has_experts = study->is_modelled && setup->model_costs.config.expert_count > 0;
-    return study->title != NULL && STATUS_OK;
+    return STATUS_OK;
 }
 
 static status check_objective(const ana_whatif *study, price_known price, error_message *err)

@@ -1,5 +1,6 @@
 /// Results that are kept by what they depend on: found again, told apart, and let go in the order
-/// of their use; the costs of points do not depend on which points were played before.
+/// of their use; the costs of points do not depend on which points were played before, and their
+/// FLOP are those of the model.
 #include "analysis/study/memo.h"
 #include "analysis/whatif/point.h"
 #include "base/text.h"
@@ -9,6 +10,8 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+
+#include "tests/assert_close.h"
 
 static ana_memo_entry *find(ana_memo *memo, int key)
 {
@@ -92,11 +95,33 @@ static void points_cost_the_same_whatever_was_played_before(void **state)
     ana_point_worker_destroy(busy);
 }
 
+/// By the definition: six for each weight and token, and attention below its diagonal (of F and B,
+/// one product for scores and one for values), over the GPUs that work.
+static void flop_of_the_model_are_those_of_its_weights_and_attention(void **state)
+{
+    (void)state;
+    enum { LAYERS = 24, WIDTH = 1024, WORDS = 50257, TOKENS = 1024, GPUS = 4 };
+    ana_point point;
+    error_message err = {0};
+    text_buffer text = {0};
+    ana_point_worker *worker = ana_point_worker_create();
+    const char *study = write_study(0, &text);
+    assert_int_equal(ana_point_evaluate(worker, "s", study, NULL, &point, &err), STATUS_OK);
+
+    const double weights = 12.0 * LAYERS * WIDTH * WIDTH + (double)WIDTH * WORDS;
+    const double flop = 6 * weights + 6.0 * LAYERS * TOKENS * WIDTH;
+    assert_close(point.flop_per_s, flop * point.per_second / GPUS, 0.01);
+    assert_close(point.flop_share, point.flop_per_s / 989e12, 0.001);
+    text_free(&text);
+    ana_point_worker_destroy(worker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_is_found_by_its_bytes_until_others_take_its_place),
         cmocka_unit_test(points_cost_the_same_whatever_was_played_before),
+        cmocka_unit_test(flop_of_the_model_are_those_of_its_weights_and_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
