@@ -168,7 +168,7 @@ sed 's/"n_layer":4/"n_layer":6/' tiny.json >tall.json
 "$dynmo" run train.json --device cpu --model tall.json --hardware cpu-core --json >tall || fail 'six layers'
 [ "$(value changed state_hash)" = "$(value tall state_hash)" ] || fail 'a base is trained as it is'
 
-# What a study says is done, or refused by name. unplayed KEY: under the sed script and the options.
+# What a study says is done, or refused by name; of device timed see study_keys.py. unplayed KEY: under the sed script and the options.
 unplayed() {
     key=$1 script=$2
     shift 2
@@ -193,11 +193,6 @@ gradient_bytes_per_parameter 2
 step "post-validation"
 END
 unplayed training.dtype 's/"float32"/"bfloat16"/' --device cpu
-unplayed training.accumulation 's/"training":{/&"accumulation":2,/'
-unplayed training.step.norm_ns 's/"training":{/&"step":{"kind":"post-validation","norm_ns":5},/'
-unplayed cluster.send 's/"training":{/"cluster":{"send":"blocking"},&/'
-unplayed cluster.links.shared 's/"training":{/"cluster":{"links":{"shared":true}},&/'
-unplayed disturbance.op_sigma 's/"training":{/"disturbance":{"op_sigma":0.1},&/'
 unplayed balancing.information 's/"policy":"every:2"/&,"information":"foresight"/' --device cpu
 unplayed balancing.migration.overlap 's/"policy":"every:2"/&,"migration":{"overlap":true}/' --device cpu
 unplayed balancing.migration.overlap 's/"policy":"every:2"/&,"migration":{"overlap":true}/' --clock real

@@ -123,8 +123,6 @@ refuse 2 "s.json: axis 'training.data_parallel' at 'fill': s.json: training.data
     s.json
 study ',"cluster":{"price_per_gpu_hour":2}'
 refuse 2 "s.json: cluster.price_per_gpu_hour: needs 'price_date', the day on which it was asked for" s.json
-study ',"vary":{"pipeline.stages":[2,4]},"cluster":{"price_per_gpu_hour":2}'
-refuse 2 "s.json: cluster.price_per_gpu_hour: needs 'price_date', the day on which it was asked for" s.json
 study ',"vary":{"pipeline.stages":[2,4]}'
 refuse 2 's.json: an order by cost needs cluster.price_per_gpu_hour, which is missing' s.json --rank-by cost
 study ',"alternatives":{"cluster":{"ours":{"pipeline.stages":2,"cluster.price_per_gpu_hour":3,"cluster.price_date":"2026-11-22"},"theirs":{"cluster.price_per_gpu_hour":2,"cluster.price_date":"2026-11-22"}}}'
