@@ -24,7 +24,7 @@ STUDY = {"schema": "dynmo-study/1", "model": "gpt2", "hardware": "h100-sxm",
 # What writes files, and how what it has written is read.
 WRITERS = [
     ("import csv t.csv -o O", "show O --loads --json"),
-    ("simulate s.json --store O", "show O --imbalance --row even --json"),
+    ("simulate s.json --store O", "check --plan s.json --row even --measured O --json"),
     ("run s.json --row even --record O", "show O --loads --json"),
     ("study v.json --draws 20 --detail 2 --store O --json", None),
     ("study v.json --draws 20 --detail 2 --shard 0/2 --store O", None),
