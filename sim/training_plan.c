@@ -154,8 +154,6 @@ static status predict_of(void *context, const bal_layer_costs *layers,
         .replica_count = 1,
         .round_count = training->round_count,
         .post_validation = training->post_validation,
-        .validation = &training->validation,
-        .optimizer_step_ns = training->optimizer_step_ns,
         .reduction_overlap = training->reduction_overlap,
     };
     TRY(sim_play_replicas(&request, plan->trial_memory, &play, err));

@@ -2,7 +2,6 @@
 
 #include "balance/run/iteration_times.h"
 #include "sim/costs.h"
-#include "sim/iterations.h"
 #include "sim/network.h"
 #include "sim/perturbation.h"
 #include "sim/pipeline.h"
@@ -183,39 +182,6 @@ static status play_replica(const sim_play_request *request, const bal_played_pla
     return bal_iteration_add(played, replica, &times, &play->times, err);
 }
 
-/// Puts the period of post-validation in the place of the span: without the reduction, and what
-/// the reduction adds to it.
-static status find_period(const sim_play_request *request, const bal_played_plan *played,
-                          const bal_stage_costs *stages, arena *memory, sim_play *play,
-                          error_message *err)
-{
-    const bal_validation *validation = request->validation;
-    const int64_t step_ns = request->optimizer_step_ns + validation->norm_ns;
-    sim_period alone;
-    sim_period reduced;
-    sim_period_request asked = {.machine = request->machine,
-                                .played = played,
-                                .stages = stages,
-                                .round_count = round_count_of(request),
-                                .validation = validation,
-                                .optimizer_step_ns = request->optimizer_step_ns,
-                                .fails = request->validation_fails};
-    if (play->times.makespan_ns + play->times.reduction_ns > INT64_MAX / 256) {
-        return error_set(err, STATUS_INVALID,
-                         "an iteration of %lld ns is too long for iterations back to back",
-                         (long long)play->times.makespan_ns);
-    }
-    TRY(sim_validated_period(&asked, memory, &alone, err));
-    reduced = alone;
-    asked.reduction_ns = play->times.layer_ns;
-    if (asked.reduction_ns != NULL) TRY(sim_validated_period(&asked, memory, &reduced, err));
-    play->times.pipeline_ns = alone.period_ns - step_ns;
-    play->times.reduction_ns =
-        reduced.period_ns > alone.period_ns ? reduced.period_ns - alone.period_ns : 0;
-    play->validation_lost_ns = reduced.lost_ns;
-    return STATUS_OK;
-}
-
 status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,
                          error_message *err)
 {
@@ -232,10 +198,6 @@ status sim_play_replicas(const sim_play_request *request, arena *memory, sim_pla
     }
     bal_iteration_finish(&played, memory, &made.times);
     made.networks = scratch.networks;
-    if (scratch.networks == NULL && request->post_validation && request->validation != NULL &&
-        request->validation->plays_chain) {
-        TRY(find_period(request, &played, stages, memory, &made, err));
-    }
     *play = made;
     return STATUS_OK;
 }

@@ -29,10 +29,7 @@ typedef struct sim_play_request {
     int round_count;                    // of gradient accumulation; 0: 1
     const bal_disturbance *disturbance; // NULL: none
     int64_t iteration;                  // whose draws it takes
-    bool post_validation;               // the span counts, or the period of the iteration repeated
-    const bal_validation *validation;   // with post_validation; NULL: the span counts
-    int64_t optimizer_step_ns;          // the same
-    bool validation_fails;              // the same
+    bool post_validation;               // the span counts
     bal_reduction_overlap reduction_overlap;
     int reduction_from; // as in bal_reduction_merge
     int reduction_to;
@@ -40,9 +37,7 @@ typedef struct sim_play_request {
 
 /// What came of it. Arrays live until the next play in the same memory.
 typedef struct sim_play {
-    bal_iteration_times times; // where the chain is played, pipeline_ns and reduction_ns are of the
-                               // period: without the reduction, and what it adds
-    int64_t validation_lost_ns;    // by a failed one
+    bal_iteration_times times;
     const bal_stage_costs *stages; // [round_count][replica_count]
     const sim_network *networks;   // [replica_count]; NULL: messages are asynchronous and delay
                                    // nobody
@@ -57,12 +52,10 @@ status sim_play_timeline(const sim_play *play, int replica, sim_compiled_order *
                          arena *memory, bal_timeline *timeline, error_message *err);
 
 /// Plays one iteration. Where the machine's messages occupy ranks or share links, the event engine
-/// plays it (and where the chain of norms would be played, the span stands for it); else the static
-/// one.
+/// plays it, else the static one.
 ///
 /// @param memory of everything in play; nothing is taken back
-/// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check; or
-///         the order cannot validate after the step: see sim_iterations_check_validation
+/// @return STATUS_INVALID if times do not fit: see bal_stage_costs_from_layers, sim_costs_check
 ///
 /// Time O(replicas * (rounds * ops + layers * columns)).
 status sim_play_replicas(const sim_play_request *request, arena *memory, sim_play *play,

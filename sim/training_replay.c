@@ -30,11 +30,8 @@ typedef struct replay {
     int64_t *rank_end_ns;    // [machine.rank_count]
     int64_t *peak_memory;    // [machine.rank_count]
     bal_layer_costs *drawn;  // [data_parallel] costs of replicas that draw times of their own
-    int unclipped_count;  // iterations in a row up to this one whose norm was not above the limit
-    bool validates;       // the step of the iteration does not wait for the norm of all gradients
-    bool fails;           // and its norm is above the limit
-    bool is_played;       // play and profile belong to costs and plan as they are
-    bool is_memory_noted; // peak_memory has seen the bytes of the layers under this plan
+    bool is_played;          // play and profile belong to costs and plan as they are
+    bool is_memory_noted;    // peak_memory has seen the bytes of the layers under this plan
 
     bal_training_ledger ledger;
 } replay;
@@ -137,10 +134,7 @@ static status play_pipelines(replay *state)
         .round_count = training->round_count,
         .disturbance = &training->disturbance,
         .iteration = state->costs.iteration,
-        .post_validation = state->validates,
-        .validation = &training->validation,
-        .optimizer_step_ns = training->optimizer_step_ns,
-        .validation_fails = state->fails,
+        .post_validation = training->post_validation,
         .reduction_overlap = training->reduction_overlap,
         .reduction_from = training->data_parallel,
         .reduction_to = state->plan.gpus.replica_count,
@@ -187,8 +181,7 @@ static void fill_played(const replay *state, bool is_announced, bal_training_ite
     if (plan->owner != NULL) return;
     record->pipeline_ns = state->play.times.pipeline_ns;
     record->reduction_ns = state->play.times.reduction_ns;
-    record->validation_ns = state->play.validation_lost_ns;
-    record->validates_behind = state->validates;
+    record->validates_behind = training->post_validation;
     record->is_network_shared = !bal_machine_network_is_free(&training->machine);
     record->round_count = training->round_count > 0 ? training->round_count : 1;
     record->first_layer = plan->first_layer;
@@ -299,27 +292,10 @@ static status enact(replay *state, const bal_layer_costs *layers)
     return sim_training_plan_enact(&state->plan, &state->decision, layers, state->err);
 }
 
-/// Whether the norm of an iteration is waited for, and what becomes of it: after enough iterations
-/// whose norm was not above the limit, it no longer is.
-static void begin_validation(replay *state, int iteration)
-{
-    const bal_training *training = state->training;
-    const bal_validation *validation = &training->validation;
-    if (!training->post_validation) return;
-    const bool is_above = bal_validation_fails(validation, iteration);
-    const bool validates = state->unclipped_count >= validation->unclipped_count;
-    const bool fails = validates && is_above;
-    if (validates != state->validates || fails != state->fails) state->is_played = false;
-    state->validates = validates;
-    state->fails = fails;
-    state->unclipped_count = is_above ? 0 : state->unclipped_count + 1;
-}
-
 static status play_iteration(replay *state, int iteration)
 {
     const bal_training *training = state->training;
-    const int64_t step_ns =
-        state->plan.owner == NULL ? training->optimizer_step_ns + training->validation.norm_ns : 0;
+    const int64_t step_ns = state->plan.owner == NULL ? training->optimizer_step_ns : 0;
     bal_training_iteration record = {.iteration = iteration};
     bool is_new = false;
     bool is_announced = false;
@@ -329,7 +305,6 @@ static status play_iteration(replay *state, int iteration)
         bal_disturbance_changes_links(&training->disturbance, iteration)) {
         state->is_played = false;
     }
-    begin_validation(state, iteration);
     if (state->costs.has_new_bytes) state->is_memory_noted = false;
     TRY(play(state));
     fill_played(state, is_announced, &record);

@@ -83,9 +83,6 @@ static const column columns[] = {
     {ANA_COLUMNS_SPREAD, NULL, NULL, "P50", 10, KIND_NS, ROW(iteration_quantile_ns[1])},
     {ANA_COLUMNS_SPREAD, NULL, NULL, "P95", 10, KIND_NS, ROW(iteration_quantile_ns[2])},
     {ANA_COLUMNS_SPREAD, NULL, NULL, "longest", 10, KIND_NS, ROW(iteration_quantile_ns[3])},
-    {ANA_COLUMNS_SPREAD, "validation_failures", NULL, "taken back", 11, KIND_COUNT,
-     RESULT(validation_failure_count)},
-    {ANA_COLUMNS_SPREAD, "validation_ns", NULL, "lost", 10, KIND_NS, RESULT(validation_ns)},
 
     {ANA_COLUMNS_GPUS, "count", NULL, NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
     {ANA_COLUMNS_GPUS, "rank_count_mean", NULL, "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},

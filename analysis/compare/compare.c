@@ -84,11 +84,8 @@ const double ana_quantile_shares[ANA_QUANTILE_COUNT] = {0.05, 0.5, 0.95, 1};
 bool ana_study_is_disturbed(const ana_study *study)
 {
     const bal_disturbance *disturbance = &study->disturbance;
-    const bal_validation *validation = &study->validation;
     return bal_disturbance_is_drawn_per_op(disturbance) ||
-           bal_disturbance_has_rank_factors(disturbance) || disturbance->link_count > 0 ||
-           (study->post_validation &&
-            (validation->failure_probability > 0 || validation->failure_count > 0));
+           bal_disturbance_has_rank_factors(disturbance) || disturbance->link_count > 0;
 }
 
 void ana_row_rate(ana_row *row, const ana_setup *setup)

@@ -353,12 +353,7 @@ static void fill_training(ana_setup *setup, arena *memory)
     if (study->parallel.data > 1) {
         ana_study_list_default(setup->study, memory, "training.reduction_overlap");
     }
-    if (!ana_inputs_have(inputs, "training.step.kind")) {
-        ana_study_list_default(setup->study, memory, "training.step");
-    }
-    if (study->post_validation) {
-        ana_study_list_default(setup->study, memory, "training.step.unclipped");
-    }
+    ana_study_list_default(setup->study, memory, "training.step");
     add_row_defaults(setup, memory);
     if (!json_is_missing(json_member(study->execution, "mechanism"))) {
         ana_inputs_add(inputs, memory, "execution.mechanism", MODEL_ORIGIN_ASSUMED,
@@ -491,7 +486,6 @@ bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *bal
         .schedule = study->schedule,
         .round_count = study->round_count,
         .post_validation = study->post_validation,
-        .validation = study->validation,
         .disturbance = study->disturbance,
         .data_parallel = study->parallel.data,
         .gpus_per_rank = study->parallel.tensor * study->parallel.context,

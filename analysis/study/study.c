@@ -125,7 +125,6 @@ static status open_bytes(const char *path, const char *bytes, size_t length,
         .name = path,
         .text = arena_string(memory, bytes),
         .repack = {.options = bal_repack_options_default()},
-        .validation = {.plays_chain = true},
         .document = document,
     };
     ana_study_keys_init("", study);

@@ -23,7 +23,6 @@ enum {
     ANA_BALANCINGS_MAX = 64,
     ANA_SLOW_RANKS_MAX = 64,
     ANA_DISTURBED_LINKS_MAX = 64,
-    ANA_FAILURES_MAX = 256,
 };
 
 /// How a row re-packs: options.rank_unit is 1, or decided with the machine where whole nodes are
@@ -114,8 +113,6 @@ typedef struct ana_study {
     bal_reduction_overlap reduction_overlap;
     int round_count;      // passes of the pipeline per step of the optimizer
     bool post_validation; // step without the global barrier: an iteration lasts the span
-    bal_validation validation;
-    int failures[ANA_FAILURES_MAX];
 
     bal_disturbance disturbance;
     bal_disturbed_link disturbed_links[ANA_DISTURBED_LINKS_MAX];

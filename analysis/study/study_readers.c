@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BASE_CHANGES_MAX = 64, PATH_BYTES_MAX = 120, FAILURES_ITERATION_MAX = 100000000 };
+enum { BASE_CHANGES_MAX = 64, PATH_BYTES_MAX = 120 };
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -323,43 +323,6 @@ ANA_READER(ana_read_replicas)
     TRY(json_int(value, 1, MODEL_DEGREE_MAX, replicas, reading->err));
     snprintf(text, sizeof text, "%d replicas", *replicas);
     return ana_list_given(reading, path, text);
-}
-
-/// Iterations whose norm is above the limit.
-ANA_READER(ana_read_failures)
-{
-    ana_study *study = record;
-    const int count = json_count(value);
-    char list[64];
-    int64_t iterations[ANA_FAILURES_MAX];
-    if (!json_is_array(value) || count > ANA_FAILURES_MAX) {
-        return json_error(value, STATUS_FORMAT, reading->err, "needs an array of at most %d",
-                          ANA_FAILURES_MAX);
-    }
-    TRY(json_int64_array(value, count, 0, FAILURES_ITERATION_MAX, iterations, reading->err));
-    for (int failure = 0; failure < count; failure++) {
-        study->failures[failure] = (int)iterations[failure];
-    }
-    study->validation.failures = study->failures;
-    study->validation.failure_count = count;
-    snprintf(list, sizeof list, "%d iterations", count);
-    return ana_list_given(reading, path, list);
-}
-
-ANA_READER(ana_check_step)
-{
-    static const char *const of_validation[] = {"rollback_ns", "unclipped", "failure_probability",
-                                                "failures", "seed"};
-    (void)path;
-    const ana_study *study = record;
-    for (int key = 0; key < COUNT_OF(of_validation) && !study->post_validation; key++) {
-        const json_value member = json_member(value, of_validation[key]);
-        if (json_is_missing(member)) continue;
-        return json_error(
-            member, STATUS_FORMAT, reading->err,
-            "is of post-validation; with a barrier the norm is known before the step");
-    }
-    return STATUS_OK;
 }
 
 ANA_READER(ana_read_schedule)

@@ -40,8 +40,6 @@ ANA_READER(ana_read_measured);
 ANA_READER(ana_add_slow_rank);
 ANA_READER(ana_check_training);
 ANA_READER(ana_read_replicas);
-ANA_READER(ana_check_step);
-ANA_READER(ana_read_failures);
 ANA_READER(ana_check_pipeline);
 ANA_READER(ana_read_schedule);
 ANA_READER(ana_read_replay);

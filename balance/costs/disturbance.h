@@ -75,7 +75,6 @@ typedef enum bal_draw_purpose {
     BAL_DRAW_STRAGGLER,
     BAL_DRAW_OP,
     BAL_DRAW_MESSAGE,
-    BAL_DRAW_VALIDATION,
 } bal_draw_purpose;
 
 /// The stream of one thing in one iteration.

@@ -11,16 +11,6 @@ const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT] = {
     [BAL_REDUCTION_REGROUPED] = "regrouped",
 };
 
-bool bal_validation_fails(const bal_validation *validation, int iteration)
-{
-    for (int failure = 0; failure < validation->failure_count; failure++) {
-        if (validation->failures[failure] == iteration) return true;
-    }
-    if (validation->failure_probability <= 0) return false;
-    rng generator = bal_disturbance_stream(validation->seed, BAL_DRAW_VALIDATION, iteration, 0);
-    return rng_unit(&generator) < validation->failure_probability;
-}
-
 static status check_slow_ranks(const bal_training *training, error_message *err)
 {
     for (int slow = 0; slow < training->slow_rank_count; slow++) {

@@ -56,35 +56,15 @@ typedef struct bal_slow_rank {
     int end_iteration;
 } bal_slow_rank;
 
-/// The optimizer's step where nobody waits for the norm of all gradients (post-validation). See
-/// sim/iterations.h. Zero-initialised: free of charge, at once, and never failing.
-typedef struct bal_validation {
-    bool plays_chain;    // an iteration lasts its period, if it is repeated, norms travelling from
-                         // rank to rank; false: its span, which is what the players of single
-                         // iterations know
-    int64_t norm_ns;     // norm of a rank's gradients; with a barrier, too
-    int64_t rollback_ns; // undoing a step whose full norm turned out to be above the limit
-    int unclipped_count; // iterations in a row whose norm was not above the limit before steps no
-                         // longer wait for it
-    double failure_probability; // that an iteration's norm is above the limit, drawn for each
-    uint64_t seed;
-    const int *failures; // [failure_count] iterations whose norm is above the limit in any case
-    int failure_count;
-} bal_validation;
-
-/// Whether the norm of an iteration is above the limit at which gradients are clipped.
-bool bal_validation_fails(const bal_validation *validation, int iteration);
-
 /// One iteration as it was simulated or executed. Arrays are borrowed for the call.
 typedef struct bal_training_iteration {
     int iteration;
     int64_t iteration_ns;
-    int64_t pipeline_ns;   // of it: makespan or span
-    int64_t reduction_ns;  // of it: gradients, beyond the pipeline
-    int64_t profile_ns;    // of it
-    int64_t decision_ns;   // of it
-    int64_t migration_ns;  // of it
-    int64_t validation_ns; // of it: a step taken back, as its norm turned out to be above the limit
+    int64_t pipeline_ns;    // of it: makespan or span
+    int64_t reduction_ns;   // of it: gradients, beyond the pipeline
+    int64_t profile_ns;     // of it
+    int64_t decision_ns;    // of it
+    int64_t migration_ns;   // of it
     bool is_network_shared; // messages occupied ranks or links that others waited for
     bool validates_behind;  // its step did not wait for the norm of all gradients
     int round_count;        // of gradient accumulation; 0: 1. A timeline is of the first
@@ -130,7 +110,6 @@ typedef struct bal_training {
     int round_count;      // passes of the pipeline whose gradients are added up before they are
                           // reduced and the optimizer steps; 0: 1
     bool post_validation; // no global barrier at the step: the span counts
-    bal_validation validation;
     bal_disturbance disturbance;
     int data_parallel; // replicas D >= 1; their reduction is in the costs, as reduction_ns
     int gpus_per_rank; // of tensor and context parallelism, for the accounts; 0: 1
@@ -155,15 +134,13 @@ typedef struct bal_training {
 
 /// Sums over the run. first and last are iterations 0 and iteration_count - 1.
 typedef struct bal_training_result {
-    bool executable;              // false: loads only; no times but the imbalance
-    int64_t total_ns;             // sum of iteration_ns
-    int64_t pipeline_ns;          // of it: makespan or span
-    int64_t reduction_ns;         // of it: gradients, beyond the pipeline
-    int64_t profile_ns;           // of it: profiling
-    int64_t decision_ns;          // of it: decisions
-    int64_t migration_ns;         // of it: migration
-    int64_t validation_ns;        // of it: steps taken back
-    int validation_failure_count; // of them
+    bool executable;      // false: loads only; no times but the imbalance
+    int64_t total_ns;     // sum of iteration_ns
+    int64_t pipeline_ns;  // of it: makespan or span
+    int64_t reduction_ns; // of it: gradients, beyond the pipeline
+    int64_t profile_ns;   // of it: profiling
+    int64_t decision_ns;  // of it: decisions
+    int64_t migration_ns; // of it: migration
     bal_metrics first;
     bal_metrics last;
     double bubble_ratio;    // over the run and all replicas: 1 - sum of busy / (ranks * sum of the

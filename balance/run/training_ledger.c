@@ -19,10 +19,9 @@ static bool add_to(int64_t *sum, int64_t value)
 status bal_training_ledger_close(bal_training_iteration *iteration, int64_t optimizer_step_ns,
                                  error_message *err)
 {
-    const int64_t parts[] = {iteration->pipeline_ns,  iteration->reduction_ns,
-                             optimizer_step_ns,       iteration->profile_ns,
-                             iteration->decision_ns,  iteration->migration_ns,
-                             iteration->validation_ns};
+    const int64_t parts[] = {iteration->pipeline_ns, iteration->reduction_ns,
+                             optimizer_step_ns,      iteration->profile_ns,
+                             iteration->decision_ns, iteration->migration_ns};
     iteration->iteration_ns = 0;
     for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
         if (!add_to(&iteration->iteration_ns, parts[part])) {
@@ -82,8 +81,6 @@ status bal_training_ledger_add(bal_training_ledger *ledger, const bal_training_i
     result->profile_ns += iteration->profile_ns;
     result->decision_ns += iteration->decision_ns;
     result->migration_ns += iteration->migration_ns;
-    result->validation_ns += iteration->validation_ns;
-    result->validation_failure_count += iteration->validation_ns > 0;
     result->moved_layer_count += iteration->moved_layer_count;
     result->change_count += iteration->changed;
     result->decision_count += iteration->was_asked;

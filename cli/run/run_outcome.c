@@ -113,8 +113,7 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
     TRY(ana_agreement_add(&outcome->agreement, &executed, outcome->scratch, err));
     if (!cli_run_has_forecast(outcome->request)) return STATUS_OK;
     const int64_t step_ns = record->iteration_ns - record->pipeline_ns - record->reduction_ns -
-                            record->profile_ns - record->decision_ns - record->migration_ns -
-                            record->validation_ns;
+                            record->profile_ns - record->decision_ns - record->migration_ns;
     return ana_forecast_add(&outcome->forecast, &executed, record->changed, step_ns,
                             outcome->scratch, err);
 }

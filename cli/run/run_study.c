@@ -117,14 +117,12 @@ static status read_text(const cli_run_request *request, const char *bytes, size_
     return result;
 }
 
-/// What is executed is a study of this row alone, each iteration of which has a time of its own:
-/// the period of post-validation is one of iterations played back to back.
+/// What is executed is a study of this row alone.
 static void take_row(cli_run_study *opened)
 {
     ana_study *study = &opened->study;
     study->balancings[0] = *opened->row;
     study->balancing_count = 1;
-    study->validation.plays_chain = false;
     opened->row = &study->balancings[0];
 }
 

@@ -6,7 +6,6 @@
 #include "balance/metrics.h"
 #include "balance/plan.h"
 #include "balance/schedule/closed_form.h"
-#include "balance/schedule/overlap.h"
 #include "balance/schedule/schedule.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -15,7 +14,6 @@
 #include "cli/schedule/schedule_costs.h"
 #include "cli/schedule/schedule_order.h"
 #include "cli/schedule/schedule_path.h"
-#include "cli/schedule/schedule_step.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 
@@ -29,11 +27,11 @@ typedef struct schedule_run {
     sim_policy policy;
     bal_schedule schedule; // as built or imported
     cli_schedule_costs costs;
+    sim_network network;   // only its send: no link is shared
     bal_timeline timeline; // of the ops as they ran
     bal_metrics metrics;
     bal_published_eq1 published_eq1;
     int64_t *peak; // [rank_count] activations of one chunk
-    cli_schedule_step step;
     cli_schedule_path path;
 } schedule_run;
 
@@ -102,27 +100,6 @@ static status import(const cli_arguments *arguments, arena *memory, schedule_run
     return read_costs(arguments, &run->schedule, memory, &run->costs, err);
 }
 
-/// Shortens what overlaps by as much as the user says that it saves.
-static status overlap_costs(const cli_arguments *arguments, arena *memory, schedule_run *run,
-                            error_message *err)
-{
-    const char *text = cli_value(arguments, "--overlap-ratio");
-    if (text == NULL) return STATUS_OK;
-    if (!cli_has(arguments, "--costs")) {
-        return error_set(err, STATUS_INVALID,
-                         "--overlap-ratio needs --costs: ops of 1 ns get no shorter");
-    }
-    double ratio = 1;
-    TRY(text_parse_double(text, "--overlap-ratio", 0.01, 1, &ratio, err));
-    if (!bal_schedule_overlaps(&run->schedule)) {
-        return error_set(err, STATUS_INVALID, "--overlap-ratio: no ops of %s overlap",
-                         run->schedule.name);
-    }
-    run->costs.is_equal = run->costs.is_equal && ratio == 1;
-    const bal_stage_costs whole = run->costs.stages;
-    return bal_overlap_costs(&run->schedule, &whole, ratio, memory, &run->costs.stages, err);
-}
-
 static status play_static(arena *memory, schedule_run *run, error_message *err)
 {
     sim_order order;
@@ -136,8 +113,7 @@ static status play_static(arena *memory, schedule_run *run, error_message *err)
 static status play_events(arena *memory, schedule_run *run, error_message *err)
 {
     sim_dispatch *dispatch = NULL;
-    TRY(sim_dispatch_create(&run->schedule, run->policy, &run->costs.network, memory, &dispatch,
-                            err));
+    TRY(sim_dispatch_create(&run->schedule, run->policy, &run->network, memory, &dispatch, err));
     return sim_dispatch_play(dispatch, &run->costs.stages, run->costs.memory_limit, NULL,
                              &run->timeline, err);
 }
@@ -188,8 +164,8 @@ static status play(arena *memory, schedule_run *run, error_message *err)
     if (run->policy == SIM_STATIC) {
         bal_memory_peak(&run->schedule, &run->costs.stages, run->peak);
         TRY(check_memory(run, err));
-        TRY(sim_network_is_free(&run->costs.network) ? play_static(memory, run, err)
-                                                     : play_events(memory, run, err));
+        TRY(sim_network_is_free(&run->network) ? play_static(memory, run, err)
+                                               : play_events(memory, run, err));
     } else {
         TRY(play_events(memory, run, err));
         bal_memory_peak(run->timeline.schedule, &run->costs.stages, run->peak);
@@ -204,9 +180,8 @@ static status explain(const cli_arguments *arguments, arena *memory, schedule_ru
                       error_message *err)
 {
     if (!cli_has(arguments, "--explain")) return STATUS_OK;
-    if (!sim_network_is_free(&run->costs.network)) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "--explain goes with asynchronous messages that share no link");
+    if (!sim_network_is_free(&run->network)) {
+        return error_set(err, STATUS_UNSUPPORTED, "--explain goes with asynchronous messages");
     }
     run->path = cli_schedule_path_find(&run->timeline, &run->costs.stages, memory);
     return STATUS_OK;
@@ -219,9 +194,6 @@ static void write_json(const schedule_run *run, text_buffer *out)
     json_begin_object(&writer);
     json_put_int64(&writer, "makespan_ns", run->metrics.makespan_ns);
     json_put_int64(&writer, "span_ns", run->metrics.span_ns);
-    if (run->step.name != NULL) {
-        json_put_int64(&writer, "step_period_ns", run->step.period_ns);
-    }
     json_put_double(&writer, "bubble_ratio", run->metrics.bubble_ratio);
     json_put_double(&writer, "zb_bubble_rate", run->metrics.zb_bubble_rate);
     json_put_rounded(&writer, "published_eq1_ratio", run->published_eq1.printed_ratio, DIGITS);
@@ -254,7 +226,7 @@ static bal_closed_form closed_form_of(const schedule_run *run)
 {
     const char *because = NULL;
     if (run->policy != SIM_STATIC) because = "no formula is known under this policy";
-    if (!sim_network_is_free(&run->costs.network)) because = "no formula is known on this network";
+    if (!sim_network_is_free(&run->network)) because = "no formula is known on this network";
     if (!run->costs.is_equal) because = "none, as stages or microbatches differ";
     if (because == NULL) return bal_closed_form_of(run->schedule.name, &run->costs.equal);
     const bal_closed_ns none = {.ns = -1, .because = because};
@@ -288,10 +260,6 @@ static void write_network(const sim_network *network, text_buffer *out)
     if (network->send != BAL_SEND_ASYNC) {
         text_format(out, ", sends %s", bal_send_names[network->send]);
     }
-    if (network->link_count > 0) {
-        text_format(out, ", %d shared link%s", network->link_count,
-                    network->link_count > 1 ? "s" : "");
-    }
 }
 
 static void write_text(const schedule_run *run, text_buffer *out)
@@ -302,14 +270,10 @@ static void write_text(const schedule_run *run, text_buffer *out)
                 run->schedule.name, run->schedule.rank_count,
                 bal_iteration_microbatch_count(&run->schedule), run->schedule.chunk_count,
                 run->schedule.chunk_count > 1 ? "s" : "", sim_policy_name(run->policy));
-    write_network(&run->costs.network, out);
+    write_network(&run->network, out);
     text_append(out, "\n\n");
     write_length("makespan", metrics->makespan_ns, form.makespan, out);
     write_length("span", metrics->span_ns, form.span, out);
-    if (run->step.name != NULL) {
-        text_format(out, "%-18s %14" PRId64 " ns   until a rank begins anew, with %s\n", "period",
-                    run->step.period_ns, run->step.name);
-    }
     text_format(out, "%-18s %14.6f      idle over all time of all ranks\n", "bubble ratio",
                 metrics->bubble_ratio);
     text_format(out, "%-18s %14.6f      1 - work of the busiest rank / span\n", "zb bubble rate",
@@ -368,14 +332,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
         TRY(cli_require(arguments, "--schedule", err));
         TRY(build(arguments, memory, &run, err));
     }
-    run.costs.network.send = send;
-    TRY(overlap_costs(arguments, memory, &run, err));
+    run.network.send = send;
     TRY(play(memory, &run, err));
-    const cli_stepped_schedule stepped = {.schedule = &run.schedule,
-                                          .policy = run.policy,
-                                          .network = &run.costs.network,
-                                          .costs = &run.costs.stages};
-    TRY(cli_schedule_step_play(arguments, &stepped, memory, &run.step, err));
     TRY(explain(arguments, memory, &run, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
@@ -416,17 +374,13 @@ const cli_command cli_command_schedule = {
         "go "
         "down the ranks, \"F0\", half go up, \"1:F0\"; P and M even).\n\n"
         "The costs file: {\"forward_ns\":[P], \"backward_input_ns\":[P], "
-        "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n, "
-        "\"links\":[{\"pairs\":[[from,to],...], \"occupancy_ns\":n},...]}. "
+        "\"backward_weight_ns\":[P], \"send_ns\":n, \"memory_fbw\":[f,b,w], \"memory_limit\":n}. "
         "Times are of a rank and one microbatch, [P] or [P][M], in whole ns; a chunk takes 1/V of "
         "them, and under chimera, whose [P] are its stages and whose second half of [M] goes up, "
         "all. "
         "send_ns (0) is the time of a message between ranks. memory_fbw ([1,0,-1]) is the "
         "change of memory at F, B and W, and memory_limit (none) its limit on every rank, both in "
-        "activations of one chunk. links (none) are shared by all messages from rank to rank of "
-        "their pairs, which hold them one after the other for occupancy_ns (send_ns) of their "
-        "time; "
-        "the rest of it is latency. First come, first served; of several at once the lower rank's.",
+        "activations of one chunk.",
     .options =
         {
             {.name = "--schedule", .argument = "NAME", .help = "The schedule."},
@@ -459,22 +413,11 @@ const cli_command cli_command_schedule = {
                  "Plays an order from a file instead: JSON {\"order\":[[\"F0\",...],...]}, or CSV "
                  "with a row per rank, PyTorch's too. An order that cannot be played is refused, "
                  "naming the op or the cycle."},
-            {.name = "--overlap-ratio",
-             .argument = "X",
-             .help =
-                 "What an overlapped pair (dualpipe-v) takes of the time of its two ops, 0.01 to "
-                 "1. Default: 1, one after the other."},
-            {.name = "--step",
-             .argument = "NAME",
-             .help =
-                 "Also says how often an iteration can begin anew: with a barrier at the "
-                 "optimizer's step, or with post-validation, the norm of the gradients travelling "
-                 "from rank to rank as long as a message. The step itself takes no time."},
             {.name = "--explain",
              .help =
                  "Also says what the time of the iteration is spent for: the longest chain of ops "
                  "and messages that wait for each other, by kind of op, and the ranks that have "
-                 "most of it. Messages must be asynchronous and share no link."},
+                 "most of it. Messages must be asynchronous."},
             {.name = "--timeline",
              .is_output = true,
              .argument = "FILE",

@@ -5,7 +5,6 @@
 #include "balance/schedule/closed_form.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "sim/network.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +15,6 @@ typedef struct cli_schedule_costs {
     bool is_equal;          // every rank and microbatch costs the same: equal is filled
     bal_equal_stages equal; // times of a rank
     int64_t *memory_limit;  // [rank_count] in activations of one chunk, or NULL: none
-    sim_network network;    // shared links; its send is the caller's
 } cli_schedule_costs;
 
 /// Whose costs are read.
@@ -28,10 +26,9 @@ typedef struct cli_schedule_shape {
 } cli_schedule_shape;
 
 /// Reads {"forward_ns":[P],"backward_input_ns":[P],"backward_weight_ns":[P],"send_ns":n,
-/// "memory_fbw":[f,b,w],"memory_limit":n|null,"links":[...]}. Times are of a rank and one
-/// microbatch, [P] or [P][M]; a chunk takes 1 / chunk_count of them. The last four keys may be left
-/// out: 0, [1,0,-1], null, and no shared link. A link is
-/// {"pairs":[[from,to],...],"occupancy_ns":n}.
+/// "memory_fbw":[f,b,w],"memory_limit":n|null}. Times are of a rank and one
+/// microbatch, [P] or [P][M]; a chunk takes 1 / chunk_count of them. The last three keys may be
+/// left out: 0, [1,0,-1] and null.
 ///
 /// @param path  NULL: F, B and W of a chunk take 1 ns each, messages 0
 /// @param costs arrays are carved from memory

@@ -235,8 +235,7 @@ static status time_iteration(exec_leader *leader, error_message *err)
         .replicas = leader->replicas,
         .replica_count = replicas,
         .rank_time_factor = leader->learns ? NULL : leader->rank_time_factor,
-        .post_validation =
-            training->post_validation && leader->iteration >= training->validation.unclipped_count,
+        .post_validation = training->post_validation,
         .reduction_overlap = training->reduction_overlap,
         .reduction_from = replicas,
         .reduction_to = replicas,

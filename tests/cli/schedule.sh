@@ -138,7 +138,7 @@ refuse 3 'rank 0 needs memory of 2 under policy floating-w; its limit is 0' \
 expect 0 '{"makespan_ns":7,"span_ns":7,"bubble_ratio":0.14285714285714285,"zb_bubble_rate":0.14285714285714285,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,2],"order":[["F0","F1","B0","W0","B1","W1"],["F0","B0","F1","B1","W0","W1"]]}' '' \
     --schedule zb-h1 --stages 2 --microbatches 2 --policy greedy --json
 
-# Networks that resist: senders that wait, and links that are shared.
+# Networks that resist: senders that wait.
 cat >slow.json <<'EOF'
 {"forward_ns":[10,10],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":3}
 EOF
@@ -157,12 +157,6 @@ peak memory        2 1   by rank, in activations of one chunk
 rank 0    |F0========   F1========             BW0=======             BW1=======|
 rank 1    |             F0========BW0=======   F1========BW1=======             |' '' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs slow.json --send rendezvous
-cat >links.json <<'EOF'
-{"forward_ns":[10,10],"backward_input_ns":[5,5],"backward_weight_ns":[5,5],"send_ns":30,
- "links":[{"pairs":[[0,1],[1,0]],"occupancy_ns":28}]}
-EOF
-expect 0 '{"makespan_ns":134,"span_ns":134,"bubble_ratio":0.7014925373134329,"zb_bubble_rate":0.7014925373134329,"published_eq1_ratio":0.375,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
-    --schedule 1f1b --stages 2 --microbatches 2 --costs links.json --json
 echo '{"order":[["F0","F1","BW0","BW1"],["F0","F1","BW1","BW0"]]}' >crossed.json
 refuse 2 'rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0' \
     --order crossed.json --send rendezvous
@@ -227,18 +221,6 @@ bad_costs 2 'bad.json: forward_ns of rank 0: 3 ns does not divide into 2 chunks'
 refuse 1 'missing.json: No such file or directory' \
     --schedule 1f1b --stages 2 --microbatches 2 --costs missing.json
 
-bad_links() { # bad_links STDERR LINKS
-    bad_costs 2 "bad.json: $1" '{"forward_ns":[2,2],'"$rest"',"send_ns":5,"links":'"$2"'}'
-}
-bad_links 'links: needs an array of links' '{}'
-bad_links 'links[0].pairs: needs an array of pairs of ranks' '[{"pairs":[]}]'
-bad_links 'links[0].pairs[0]: has 1 entries, needs 2' '[{"pairs":[[0]]}]'
-bad_links 'links[0].pairs[0][1]: 2 is outside [0, 1]' '[{"pairs":[[0,2]]}]'
-bad_links 'links[0].pairs[0]: no message goes from rank 1 to rank 1' '[{"pairs":[[1,1]]}]'
-bad_links 'links[1].pairs[0]: is on link 0 too' '[{"pairs":[[0,1]]},{"pairs":[[0,1]]}]'
-bad_links 'links[0].occupancy_ns: 6 is outside [0, 5]' '[{"pairs":[[0,1]],"occupancy_ns":6}]'
-bad_links "links[0]: unknown key 'pair'; did you mean 'pairs'?" '[{"pair":[[0,1]]}]'
-
 # Orders from elsewhere.
 echo '{"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' >order.json
 expect 0 '{"makespan_ns":9,"span_ns":9,"bubble_ratio":0.3333333333333333,"zb_bubble_rate":0.3333333333333333,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[2,1],"order":[["F0","F1","BW0","BW1"],["F0","BW0","F1","BW1"]]}' '' \
@@ -299,56 +281,25 @@ refuse 1 'no/such/folder/trace.json: No such file or directory' \
 "$dynmo" schedule --schedule zb-auto --stages 6 --microbatches 20 --json >second
 cmp first second || fail 'two runs differ'
 
-# Overlapped pairs: read back as written; shorter where the user says by how much.
+# Overlapped pairs: read back as written.
 "$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --json >dual.json
 echo '{"forward_ns":[200,200],"backward_input_ns":[200,200],"backward_weight_ns":[200,200]}' >even.json
 "$dynmo" schedule --order dual.json --costs even.json --json >dual_played.json
 "$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --json >dual_built.json
 cmp dual_played.json dual_built.json || fail 'an order with pairs is another when read back'
 grep -q '"makespan_ns":2600,' dual_built.json || fail 'dualpipe-v takes another time'
-"$dynmo" schedule --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 0.5 --json >shorter.json
-grep -q '"makespan_ns":2100,' shorter.json || fail 'pairs of half the time take another time'
 refuse 2 'microbatch_count 7: schedule dualpipe-v needs at least one for each of the 8 stages' \
     --schedule dualpipe-v --stages 4 --microbatches 7
-refuse 2 '--overlap-ratio: no ops of zb-h1 overlap' \
-    --schedule zb-h1 --stages 2 --microbatches 2 --costs even.json --overlap-ratio 0.5
-refuse 2 '--overlap-ratio needs --costs: ops of 1 ns get no shorter' \
-    --schedule dualpipe-v --stages 2 --microbatches 4 --overlap-ratio 0.5
-refuse 2 '--overlap-ratio: 1.5 is outside [0.01, 1]' \
-    --schedule dualpipe-v --stages 2 --microbatches 4 --costs even.json --overlap-ratio 1.5
 
 echo '{"forward_ns":[5,6,7],"backward_input_ns":[6,6,6],"backward_weight_ns":[4,4,4],"send_ns":1}' >given.json
 # Whatever --json prints, --order reads the order of it.
 "$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --json >plain.json
-"$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --explain --step post-validation \
-    --json >full.json || fail 'all options'
-grep -q '"step_period_ns".*"critical_path"' full.json || fail 'keys of all options'
+"$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --explain --json >full.json || fail 'all options'
+grep -q '"critical_path"' full.json || fail 'keys of all options'
 "$dynmo" schedule --order full.json --costs given.json --json | cmp - plain.json || fail 'an order with all keys'
 
-# Messages that share links.
-cat >linked.json <<'EOF'
-{"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":80,
- "links":[{"pairs":[[0,1]]},{"pairs":[[1,0]],"occupancy_ns":30}]}
-EOF
-expect 0 'gpipe: 2 ranks, 3 microbatches, 1 chunk per rank, policy static, 2 shared links
-
-makespan                      830 ns   by formula: none, as stages or microbatches differ
-span                          830 ns   by formula: none, as stages or microbatches differ
-bubble ratio             0.439759      idle over all time of all ranks
-zb bubble rate           0.421687      1 - work of the busiest rank / span
-published-eq1            0.000000      the DynMo paper'\''s Equation 1: Chimera'\''s at M = P
-  unequal stages         0.031250      the same path at the largest F and B, messages free
-imbalance ratio          1.032258      work of the busiest rank / mean
-peak memory        3 3   by rank, in activations of one chunk
-
-rank 0    |F0===F1===F2===                                      BW0=======BW1=======BW2=======|
-rank 1    |             F0====  F1====  F2====BW0=======BW1=======BW2=======                  |' '' \
-    --schedule gpipe --stages 2 --microbatches 3 --costs linked.json --timeline linked_trace.json
-grep -q '"name":"activations, rank 1","pid":1,"ts":0.210,"args":{"activations":2}' linked_trace.json ||
-    fail 'memory over time'
-
+echo '{"forward_ns":[50,60],"backward_input_ns":[60,60],"backward_weight_ns":[40,40],"send_ns":80}' >free.json
 # What makes the iteration as long as it is; what is spent adds up to it.
-sed '/links/d; s/80,$/80}/' linked.json >free.json
 "$dynmo" schedule --schedule gpipe --stages 2 --microbatches 3 --costs free.json --explain --json >explained.json
 grep -q '],"critical_path":{"ops":8,"messages":2,"F_ns":\[50,180\],"B_ns":\[0,0\],"W_ns":\[0,0\],"BW_ns":\[300,100\],"forward_message_ns":80,"backward_message_ns":80}}$' explained.json ||
     fail 'critical path as JSON'
@@ -356,35 +307,12 @@ grep -q '],"critical_path":{"ops":8,"messages":2,"F_ns":\[50,180\],"B_ns":\[0,0\
 grep -q '^critical path      F [0-9]*, B [0-9]*, W [0-9]*, messages 0 ns   in 83 ops' explained || fail 'path of a policy'
 grep -q '^                   rank 11 72, rank 0 1, rank 1 1, rank 2 1 ns, and 8 more ranks$' explained ||
     fail 'ranks of a path'
-refuse 2 '--explain goes with asynchronous messages that share no link' \
+refuse 2 '--explain goes with asynchronous messages' \
     --schedule 1f1b --stages 2 --microbatches 2 --explain --send blocking
-refuse 2 '--explain goes with asynchronous messages that share no link' \
-    --schedule 1f1b --stages 2 --microbatches 2 --explain --costs linked.json
-
-# How often an iteration can begin anew: post-validation takes the bubble of zb-h2, is a barrier for
-# 1f1b, and costs interleaved-1f1b the way back of the norm.
-period() { # period NS SCHEDULE STEP
-    "$dynmo" schedule --schedule "$2" --stages 4 --microbatches 16 --step "$3" --json |
-        grep -q "\"step_period_ns\":$1," || fail "period of $2 with $3: not $1"
-}
-period 51 zb-h2 barrier
-period 48 zb-h2 post-validation
-period 57 1f1b post-validation
-period 105 interleaved-1f1b barrier
-period 108 interleaved-1f1b post-validation
-"$dynmo" schedule --schedule zb-h2 --stages 4 --microbatches 16 --step post-validation |
-    grep -q '^period                         48 ns   until a rank begins anew, with post-validation$' ||
-    fail 'period as text'
-refuse 2 "--step: 'late' is not one of barrier, post-validation" \
-    --schedule 1f1b --stages 2 --microbatches 2 --step late
-refuse 2 '--step goes with the static policy and asynchronous messages' \
-    --schedule zb-h1 --stages 2 --microbatches 2 --step barrier --policy greedy
-refuse 2 '--step goes with the static policy and asynchronous messages' \
-    --schedule zb-h1 --stages 2 --microbatches 2 --step barrier --send blocking
 
 # What is printed with all options is read back, and exported, as the same order.
 with_all() { # with_all WORD...
-    "$dynmo" schedule "$@" --costs even.json --step barrier --explain --json
+    "$dynmo" schedule "$@" --costs even.json --explain --json
 }
 for schedule in zb-h1 interleaved-1f1b zb-v-hand dualpipe-v chimera; do
     "$dynmo" schedule --schedule $schedule --stages 2 --microbatches 4 --json >alone.json || fail "$schedule"

@@ -38,7 +38,6 @@ BESIDE = {
     "disturbance.stragglers": {"disturbance.stragglers.probability": 0.5,
                                "disturbance.stragglers.factor": 2},
     "disturbance.messages": {"disturbance.messages.factor": 2},
-    "training.step": {"training.step.kind": "post-validation"},
     "repack": {"repack.kind": "throughput", "balancing.balancer": "partition",
                "balancing.policy": "on-change"},
     "balancing": {"balancing.balancer": "partition", "balancing.policy": "on-change"},

@@ -1,5 +1,5 @@
-/// Tests of the end of an iteration in a replayed run, and of what disturbs one: post-validation
-/// with its failures, gradient accumulation, regrouped reductions, drawn times. Expected values are
+/// Tests of the end of an iteration in a replayed run, and of what disturbs one: post-validation,
+/// gradient accumulation, regrouped reductions, drawn times. Expected values are
 /// worked out by hand or played op by op by the engine itself.
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
@@ -22,7 +22,7 @@ static bal_training training_of(const table_source *table, const char *schedule,
     return training;
 }
 
-static void the_chain_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **state)
+static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **state)
 {
     (void)state;
     static const struct {
@@ -34,16 +34,13 @@ static void the_chain_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **s
         kept all = {0};
         bal_training training = training_of(table, cases[each].schedule, 8, 32, 3, &all);
         training.post_validation = true;
-        training.validation.plays_chain = true;
         training.optimizer_step_ns = 50;
-        training.validation.norm_ns = 7;
 
         const bal_training_result result = replay(&training);
 
         assert_int_equal(result.pipeline_ns, 3 * cases[each].pipeline_ns);
-        assert_int_equal(result.total_ns, 3 * (cases[each].pipeline_ns + 57));
+        assert_int_equal(result.total_ns, 3 * (cases[each].pipeline_ns + 50));
         assert_int_equal(result.simulated_count, 1); // the others repeat it
-        assert_int_equal(result.validation_failure_count, 0);
         assert_true(all.iterations[0].validates_behind);
         free(table);
     }
@@ -60,7 +57,6 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
     bal_training training = training_of(table, "zb-h2", 2, 6, 2, &all);
     training.data_parallel = 2;
     training.post_validation = true;
-    training.validation.plays_chain = true;
 
     const bal_training_result chained = replay(&training);
     training.post_validation = false;
@@ -71,64 +67,6 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
     assert_int_equal(chained.reduction_ns, 2 * 5000);
     assert_int_equal(barrier.pipeline_ns, 2 * 19000);
     assert_int_equal(barrier.reduction_ns, 2 * 5000);
-    free(table);
-}
-
-/// As in test_iterations: P=2, M=2, zb-h1 of 10 ns each lasts 70, and a failure 27 with these.
-static void a_failure_costs_a_rollback_and_brings_the_barrier_back_for_a_while(void **state)
-{
-    (void)state;
-    table_source *table = new_table(2);
-    table_fill(table, 0, TABLE_ITERATIONS, 10, 10, 10);
-    kept all = {0};
-    const int failures[] = {1, 6, 8};
-    bal_training training = training_of(table, "zb-h1", 2, 2, 12, &all);
-    training.machine.intra_node = (bal_link){.latency_ns = 2};
-    training.post_validation = true;
-    training.optimizer_step_ns = 5;
-    training.validation = (bal_validation){.plays_chain = true,
-                                           .norm_ns = 1,
-                                           .rollback_ns = 4,
-                                           .unclipped_count = 3,
-                                           .failures = failures,
-                                           .failure_count = 3};
-
-    const bal_training_result result = replay(&training);
-
-    // The norm of iteration 1 is above the limit while all wait for it; those of 2 to 4 are not,
-    // so that 5 and 6 do not wait. 6 fails. 8, clipped after the barrier, puts the end off.
-    const bool behind[12] = {[5] = true, [6] = true};
-    for (int iteration = 0; iteration < 12; iteration++) {
-        const bal_training_iteration *one = &all.iterations[iteration];
-        assert_int_equal(one->validates_behind, behind[iteration]);
-        assert_int_equal(one->validation_ns > 0, iteration == 6);
-    }
-    assert_int_equal(result.validation_failure_count, 1);
-    assert_int_equal(result.validation_ns, all.iterations[6].validation_ns);
-    assert_int_equal(all.iterations[6].iteration_ns,
-                     all.iterations[5].iteration_ns + result.validation_ns);
-    // Rank 0 sees the norm behind F0 and F1, which it has begun 5 after its partial norm; then 4
-    // and 5. The last rank would have begun 2 later than rank 0, after its partial norm.
-    assert_int_equal(result.validation_ns, 20 + 4 + 5 - 2);
-    free(table);
-}
-
-static void a_clipped_iteration_behind_a_barrier_costs_nothing(void **state)
-{
-    (void)state;
-    table_source *table = new_table(2);
-    kept all = {0};
-    const int failures[] = {1};
-    bal_training training = training_of(table, "zb-h1", 2, 4, 4, &all);
-    const bal_training_result before = replay(&training);
-    all.count = 0;
-    training.validation.failures = failures;
-    training.validation.failure_count = 1;
-
-    const bal_training_result after = replay(&training);
-
-    assert_int_equal(before.total_ns, after.total_ns);
-    assert_int_equal(after.validation_failure_count, 0);
     free(table);
 }
 
@@ -314,21 +252,14 @@ static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
 
     assert_string_equal(err.message, "the ns of 1024 rounds do not fit 64 bits");
-    training.round_count = 1;
-    training.post_validation = true;
-    training.validation.plays_chain = true;
-    assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
-    assert_true(strstr(err.message, "is too long for iterations back to back") != NULL);
     free(table);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_chain_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan),
+        cmocka_unit_test(post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan),
         cmocka_unit_test(reductions_wait_per_stage_without_a_barrier),
-        cmocka_unit_test(a_failure_costs_a_rollback_and_brings_the_barrier_back_for_a_while),
-        cmocka_unit_test(a_clipped_iteration_behind_a_barrier_costs_nothing),
         cmocka_unit_test(rounds_follow_each_other_and_reduce_once),
         cmocka_unit_test(drawn_times_are_those_of_the_seed_and_every_replica_has_its_own),
         cmocka_unit_test(a_slow_link_is_slow_in_its_iterations_only),
