@@ -1,7 +1,6 @@
-/// Any bytes as the costs of a schedule: refused with a message, or costs and links that both
-/// engines accept.
+/// Any bytes as the costs of a schedule: refused with a message, or costs
+/// of every stage.
 #include "cli/schedule/schedule_costs.h"
-#include "sim/costs.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <assert.h>
@@ -21,13 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         error_message err = {0};
         arena *memory = arena_create(1 << 16);
         assert(memory != NULL);
-        const bal_schedule schedule = {.rank_count = shapes[shape].rank_count,
-                                       .microbatch_count = shapes[shape].microbatch_count,
-                                       .chunk_count = shapes[shape].chunk_count,
-                                       .placement = shapes[shape].placement};
         if (cli_schedule_costs_parse("input", (const char *)bytes, count, &shapes[shape], memory,
                                      &costs, &err) == STATUS_OK) {
-            assert(sim_network_check(&schedule, &costs.stages, &costs.network, &err) == STATUS_OK);
+            assert(costs.stages.stage_count ==
+                   shapes[shape].rank_count * shapes[shape].chunk_count);
         } else {
             assert(err.message[0] != '\0');
         }
