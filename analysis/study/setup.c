@@ -309,7 +309,7 @@ static void add_row_defaults(const ana_setup *setup, arena *memory)
     if (packs) {
         ana_inputs_add(&setup->study->inputs, memory, "repack", MODEL_ORIGIN_ASSUMED,
                        "tolerance %g, grow %g, threshold %g, target %d, min_ranks %d, unit rank, "
-                       "use %s, microbatches keep; where not given",
+                       "use %s; where not given",
                        repack.tolerance_ratio, repack.grow_ratio, repack.load_threshold_ratio,
                        repack.target_rank_count, repack.rank_count_min,
                        bal_released_names[repack.use]);

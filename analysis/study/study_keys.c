@@ -22,7 +22,6 @@ static const char *const fill_names[] = {"fill"};
 static const char *const attention_names[] = {"flash", "unfused"};
 static const char *const step_names[] = {"barrier", "post-validation"};
 static const char *const unit_names[] = {"rank", "node"};
-static const char *const microbatch_names[] = {"keep", "choose"};
 
 static const ana_study_key keys[] = {
     {"schema", ANA_KEY_KNOWN, "\"dynmo-study/1\"", .flags = ANA_KEY_FIXED},
@@ -284,10 +283,6 @@ static const ana_study_key keys[] = {
      NULL, 0, 10, -1, REPACK(options.grow_ratio)},
     {"repack.use", ANA_KEY_CHOICE, "of released ranks", NULL, 0, BAL_RELEASED_COUNT - 1,
      BAL_RELEASED_RELEASE, REPACK(options.use), .names = bal_released_names},
-    {"repack.microbatches", ANA_KEY_SWITCH, "keep their number, or choose it anew", NULL, 0, 1, 0,
-     REPACK(options.chooses_microbatches), .names = microbatch_names},
-    {"repack.op_fixed", ANA_KEY_DOUBLE, "share of an op's time that does not shrink with them",
-     NULL, 0, 1, -1, REPACK(options.op_fixed_ratio)},
 
     {"balancing", ANA_KEY_OWN, "a row, or an array of them", .read = ana_read_rows,
      .flags = ANA_KEY_ALWAYS},

@@ -134,8 +134,8 @@ static void write_rounding(const ana_setup *setup, const ana_balancing *row, tex
     text_format(out, "%d|", parallel.data > 2 ? (int)parallel.order : 0);
     text_format(out, "%d|%d|%s|", setup->microbatch_count * study->round_count,
                 microbatch_size(setup), text_or_none(study->attention));
-    text_format(out, "%d|%d|%s", packs && repack->use == BAL_RELEASED_REPLICATE,
-                packs && repack->chooses_microbatches, text_or_none(study->hardware));
+    text_format(out, "%d|%s", packs && repack->use == BAL_RELEASED_REPLICATE,
+                text_or_none(study->hardware));
 }
 
 void ana_learning_settings_of(const ana_setup *setup, const ana_balancing *row,

@@ -11,10 +11,7 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
 {
     const bal_repack_options *repack = &balancing->repack.options;
     if (balancing->balancer->owns_freely) return false;
-    if (repack->kind != BAL_REPACK_NONE &&
-        (repack->chooses_microbatches || repack->use == BAL_RELEASED_REPLICATE)) {
-        return false;
-    }
+    if (repack->kind != BAL_REPACK_NONE && repack->use == BAL_RELEASED_REPLICATE) return false;
     const bal_disturbance *disturbance = &setup->study->disturbance;
     if (disturbance->op_sigma > 0 || disturbance->iteration_sigma > 0 ||
         disturbance->rank_sigma > 0) {

@@ -307,8 +307,7 @@ static status repack(bal_controller *controller, const bal_profile *profile,
     controller->packed_load_ns = controller->sums.time_before[layers->layer_count];
     TRY(bal_repack_choose(&question, &options->repack, controller->decision_memory, &choice, err));
     note_bottleneck(controller, &choice.answer);
-    const bool stays = choice.rank_count == controller->rank_count &&
-                       choice.microbatch_count == controller->microbatch_count;
+    const bool stays = choice.rank_count == controller->rank_count;
     if (stays && options->policy.kind == BAL_POLICY_SHADOW) return STATUS_OK;
     const bal_controller_target target = {
         .problem = &choice.problem,

@@ -205,8 +205,7 @@ status bal_controller_move(bal_controller *controller, const bal_profile *profil
     TRY(find_plan(controller, target, &found, err));
     TRY(find_order(controller, profile, &problem->layers, &found, err));
     const int before = controller->rank_count;
-    const bool repacks = found.plan.rank_count != before ||
-                         problem->microbatch_count != controller->microbatch_count;
+    const bool repacks = found.plan.rank_count != before;
     const bool moves = !found.is_blocked && (found.migration.layer_count > 0 || repacks);
     if (moves) TRY(adopt(controller, &found.plan, problem->microbatch_count, err));
     *decision = bal_controller_as_is(controller);

@@ -30,7 +30,6 @@ bal_repack_options bal_repack_options_default(void)
         .rank_unit = 1,
         .target_rank_count = 1,
         .load_threshold_ratio = 1,
-        .op_fixed_ratio = 0.1,
     };
 }
 
@@ -80,7 +79,6 @@ status bal_repack_options_check(const bal_repack_options *options, const bal_mac
     TRY(check_ratio(options->tolerance_ratio, 1000, "tolerance_ratio", err));
     TRY(check_ratio(options->grow_ratio, 1000, "grow_ratio", err));
     TRY(check_ratio(options->load_threshold_ratio, 1000, "load_threshold_ratio", err));
-    TRY(check_ratio(options->op_fixed_ratio, 1, "op_fixed_ratio", err));
     TRY(check_range(options->rank_count_min, 0, ranks, "rank_count_min", err));
     TRY(check_range(options->target_rank_count, 0, ranks, "target_rank_count", err));
     TRY(check_count(unit, ranks, "rank_unit", err));
@@ -90,10 +88,6 @@ status bal_repack_options_check(const bal_repack_options *options, const bal_mac
     }
     if (options->target_rank_count > 1) {
         TRY(check_layout(options->target_rank_count, "target_rank_count", unit, ranks, err));
-    }
-    for (int index = 0; index < options->microbatch_choice_count; index++) {
-        TRY(check_count(options->microbatch_counts[index], BAL_MICROBATCHES_MAX,
-                        "a number of microbatches", err));
     }
     return STATUS_OK;
 }
@@ -163,113 +157,6 @@ status bal_replication_of(int rank_count, int kept_rank_count, int replica_count
         .microbatch_count = (int)(batch / replicas),
         .larger_replica_count = (int)(batch % replicas),
     };
-    return STATUS_OK;
-}
-
-enum { PPB = 1000000000 };
-
-/// What a cost of `from` columns becomes in column c of `to`: see bal_repack_scale_layers. Shares
-/// are counted in 1 / (from * to) of the batch.
-static status scale_cell(const int64_t *row, int columns, int from, int to, int column,
-                         int64_t fixed_ppb, int64_t *scaled, error_message *err)
-{
-    bal_wide sum = 0; // of cost * share
-    const int64_t begin = (int64_t)column * from;
-    const int64_t end = begin + from;
-    if (columns == 1) {
-        sum = (bal_wide)row[0] * from;
-    } else {
-        for (int64_t old = begin / to; old * to < end; old++) {
-            const int64_t share_begin = old * to > begin ? old * to : begin;
-            const int64_t share_end = (old + 1) * to < end ? (old + 1) * to : end;
-            sum += (bal_wide)row[old] * (share_end - share_begin);
-        }
-    }
-    // sum / to is the time if all of it scales, sum / from if none does.
-    const bal_wide weight = (bal_wide)(PPB - fixed_ppb) * from + (bal_wide)fixed_ppb * to;
-    const bal_wide divisor = (bal_wide)PPB * from * to;
-    const bal_wide whole = sum / divisor * weight;
-    const bal_wide rest = (sum % divisor * weight + divisor / 2) / divisor;
-    if (whole > INT64_MAX - rest) {
-        return error_set(err, STATUS_INVALID,
-                         "a cost of %d instead of %d microbatches does not fit "
-                         "64 bits",
-                         to, from);
-    }
-    *scaled = (int64_t)(whole + rest);
-    return STATUS_OK;
-}
-
-static status scale_times(const int64_t *times, const bal_layer_costs *layers, int from, int to,
-                          int64_t fixed_ppb, arena *memory, const int64_t **out, error_message *err)
-{
-    if (times == NULL) return STATUS_OK;
-    const int columns = layers->microbatch_count == 1 ? 1 : to;
-    int64_t *scaled =
-        arena_array(memory, (size_t)layers->layer_count * (size_t)columns, sizeof *scaled);
-    for (int layer = 0; layer < layers->layer_count; layer++) {
-        const int64_t *row = times + (int64_t)layer * layers->microbatch_count;
-        for (int column = 0; column < columns; column++) {
-            TRY(scale_cell(row, layers->microbatch_count, from, to, column, fixed_ppb,
-                           &scaled[(int64_t)layer * columns + column], err));
-        }
-    }
-    *out = scaled;
-    return STATUS_OK;
-}
-
-/// Bytes of one microbatch, rounded up.
-static status scale_bytes(const int64_t *bytes, int layer_count, int from, int to, arena *memory,
-                          const int64_t **out, error_message *err)
-{
-    if (bytes == NULL) return STATUS_OK;
-    int64_t *scaled = arena_array(memory, (size_t)layer_count, sizeof *scaled);
-    for (int layer = 0; layer < layer_count; layer++) {
-        const bal_wide value = ((bal_wide)bytes[layer] * from + to - 1) / to;
-        if (value > INT64_MAX) {
-            return error_set(err, STATUS_INVALID,
-                             "bytes of layer %d with %d instead of %d microbatches do not fit 64 "
-                             "bits",
-                             layer, to, from);
-        }
-        scaled[layer] = (int64_t)value;
-    }
-    *out = scaled;
-    return STATUS_OK;
-}
-
-status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, int to_count,
-                               double op_fixed_ratio, arena *memory, bal_layer_costs *scaled,
-                               error_message *err)
-{
-    if (from_count < 1 || from_count > BAL_MICROBATCHES_MAX || to_count < 1 ||
-        to_count > BAL_MICROBATCHES_MAX) {
-        return error_set(err, STATUS_INVALID, "%d and %d microbatches are not both in [1, %d]",
-                         from_count, to_count, BAL_MICROBATCHES_MAX);
-    }
-    if (layers->microbatch_count != 1 && layers->microbatch_count != from_count) {
-        return error_set(err, STATUS_INVALID, "the costs are of %d microbatches, not of %d",
-                         layers->microbatch_count, from_count);
-    }
-    if (!(op_fixed_ratio >= 0 && op_fixed_ratio <= 1)) {
-        return error_set(err, STATUS_INVALID, "op_fixed_ratio %g is outside [0, 1]",
-                         op_fixed_ratio);
-    }
-    const int64_t fixed_ppb = llround(op_fixed_ratio * PPB);
-    bal_layer_costs made = *layers;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&made, arrays);
-    for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
-        TRY(scale_times(*arrays[array], layers, from_count, to_count, fixed_ppb, memory,
-                        arrays[array], err));
-    }
-    const int64_t **bytes[] = {&made.activation_bytes, &made.gradient_bytes, &made.message_bytes};
-    for (int array = 0; array < 3; array++) {
-        TRY(scale_bytes(*bytes[array], layers->layer_count, from_count, to_count, memory,
-                        bytes[array], err));
-    }
-    if (layers->microbatch_count > 1) made.microbatch_count = to_count;
-    *scaled = made;
     return STATUS_OK;
 }
 

@@ -55,16 +55,9 @@ typedef struct bal_repack_options {
     double load_threshold_ratio; // historical ones: act only while the time of all layers is below
                                  // this share of the start's; the paper's tau
     bal_released_use use;
-    bool chooses_microbatches;    // M may be chosen anew, the global batch held; see below
-    const int *microbatch_counts; // [microbatch_choice_count] candidates beside the present M; each
-                                  // >= 1
-    int microbatch_choice_count;  // 0: the divisors of the present M
-    double op_fixed_ratio; // in [0, 1]: share of an op's time that does not depend on the size of
-                           // its microbatch (launches, loading weights)
 } bal_repack_options;
 
-/// none; tolerance 0.05, grow 0.05, at least 1 rank in units of 1, target 1, threshold 1, release,
-/// M held, op_fixed_ratio 0.1.
+/// none; tolerance 0.05, grow 0.05, at least 1 rank in units of 1, target 1, threshold 1, release.
 bal_repack_options bal_repack_options_default(void);
 
 /// @param machine tells which units and targets there can be
@@ -94,9 +87,8 @@ typedef struct bal_repack_question {
 /// Arrays are carved from the arena of the call.
 typedef struct bal_repack_choice {
     int rank_count;
-    int microbatch_count;
     int64_t iteration_ns;     // predicted, of the choice
-    int64_t reference_ns;     // of all ranks of the machine with the M in force
+    int64_t reference_ns;     // of all ranks of the machine
     bal_problem problem;      // as the balancer was asked for the choice: for bal_migration_plan
     bal_answer answer;        // its answer
     const bool *is_available; // [machine.rank_count] ranks that the choice may be on
@@ -124,30 +116,14 @@ typedef struct bal_repack_choice {
 /// layers is below load_threshold_ratio; the plan is the balancer's, in order: theirs would compute
 /// another network. If so few ranks have no plan, the next number that has one is taken.
 ///
-/// Choosing M anew (the paper's E.4): with M' instead of M microbatches of the same global batch, a
-/// microbatch is M / M' times as large; an op takes op_fixed_ratio of its time plus M / M' of the
-/// rest; activations, gradients and messages scale with M / M', rounded up; state does not. That
-/// layers stay as efficient beyond the fixed share is assumed.
-///
-/// @return STATUS_INVALID for options as above, a problem without evaluator, or another M where the
-///         evaluator plays one only; STATUS_INFEASIBLE if no number of ranks allowed
-///         has a plan; what balancer and evaluator return. choice is then
-///         untouched.
+/// @return STATUS_INVALID for options as above, a problem without evaluator, or replicas that
+///         share a batch where the evaluator plays one M only; STATUS_INFEASIBLE if no number of
+///         ranks allowed has a plan; what balancer and evaluator return. choice is then untouched.
 ///
 /// Time: one bisection per number of ranks, and the balancer and the evaluator for those that the
 /// bounds leave.
 status bal_repack_choose(const bal_repack_question *question, const bal_repack_options *options,
                          arena *memory, bal_repack_choice *choice, error_message *err);
-
-/// The costs that layers have with another number of microbatches of the same global batch, by the
-/// rules above. Column c of the new ones is the share [c / M', (c + 1) / M') of the batch.
-///
-/// @param layers           costs with from_count microbatches: as many columns, or 1
-/// @param scaled           out: its arrays are carved from memory or shared with layers
-/// @return STATUS_INVALID if a count is below 1 or a cost does not fit int64.
-status bal_repack_scale_layers(const bal_layer_costs *layers, int from_count, int to_count,
-                               double op_fixed_ratio, arena *memory, bal_layer_costs *scaled,
-                               error_message *err);
 
 /// What reducing gradients takes among another number of replicas: each sends (R - 1) / R of the
 /// bytes to its neighbour, twice. Its latency and the links that it crosses are taken to be the

@@ -1,4 +1,4 @@
-/// Tries numbers of ranks and of microbatches one by one, and chooses.
+/// Tries numbers of ranks one by one, and chooses.
 #include "balance/costs/layer_costs.h"
 #include "balance/partition/bounds.h"
 #include "balance/partition/partition.h"
@@ -11,10 +11,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/// A number of ranks and of microbatches.
+/// A number of ranks.
 typedef struct repack_trial {
     int rank_count;
-    int microbatch_count;
     int64_t iteration_ns;
     bool has_plan; // some cuts keep the rules, and the bounds did not rule it out
 } repack_trial;
@@ -113,11 +112,10 @@ static status fill_memory(const repack_search *at, arena *memory, bal_problem *p
 
 /// The replicas that there are if all keep so many ranks, and the microbatches of the one that has
 /// most of them.
-static void share_batch(const repack_search *at, int rank_count, int microbatch_count,
-                        int *replicas, int *played)
+static void share_batch(const repack_search *at, int rank_count, int *replicas, int *played)
 {
     const int64_t ranks = (int64_t)at->question->machine->rank_count * at->question->replica_count;
-    const int64_t batch = (int64_t)microbatch_count * at->question->replica_count;
+    const int64_t batch = (int64_t)at->asked.microbatch_count * at->question->replica_count;
     const int64_t most = ranks / rank_count < batch ? ranks / rank_count : batch;
     *replicas = (int)most;
     *played = (int)((batch + most - 1) / most);
@@ -136,20 +134,15 @@ static void scale_reductions(const repack_search *at, int replicas, arena *memor
     layers->reduction_ns = scaled;
 }
 
-/// The question that the balancer is asked for a number of ranks and microbatches, less the caps.
-static status make_problem(const repack_search *at, int rank_count, int microbatch_count,
-                           arena *memory, bal_problem *problem)
+/// The question that the balancer is asked for a number of ranks, less the caps.
+static void make_problem(const repack_search *at, int rank_count, arena *memory,
+                         bal_problem *problem)
 {
     const bal_placed_partition *before = at->question->before;
     bal_problem made = at->asked;
-    if (microbatch_count != made.microbatch_count) {
-        TRY(bal_repack_scale_layers(&made.layers, made.microbatch_count, microbatch_count,
-                                    at->options->op_fixed_ratio, memory, &made.layers, at->err));
-    }
-    made.microbatch_count = microbatch_count;
     if (at->replicates) {
         int replicas = 0;
-        share_batch(at, rank_count, microbatch_count, &replicas, &made.microbatch_count);
+        share_batch(at, rank_count, &replicas, &made.microbatch_count);
         scale_reductions(at, replicas, memory, &made.layers);
     }
     made.stage_count = rank_count * at->chunk_count;
@@ -165,7 +158,6 @@ static status make_problem(const repack_search *at, int rank_count, int microbat
     made.current_owner = NULL;
     tried_ranks(at, rank_count, memory, &made.machine_rank);
     *problem = made;
-    return STATUS_OK;
 }
 
 /// M times the smallest bottleneck: what the busiest rank alone takes. False if no cuts fit the
@@ -199,11 +191,11 @@ static status bound_of(const repack_search *at, const bal_problem *problem, int6
     return STATUS_OK;
 }
 
-/// The question that the balancer is asked for a number of ranks and microbatches, caps included.
-static status problem_of(const repack_search *at, int rank_count, int microbatch_count,
-                         arena *memory, bal_problem *problem)
+/// The question that the balancer is asked for a number of ranks, caps included.
+static status problem_of(const repack_search *at, int rank_count, arena *memory,
+                         bal_problem *problem)
 {
-    TRY(make_problem(at, rank_count, microbatch_count, memory, problem));
+    make_problem(at, rank_count, memory, problem);
     return fill_memory(at, memory, problem);
 }
 
@@ -229,62 +221,37 @@ static status play(const repack_search *at, const bal_problem *problem, repack_t
     return bal_problem_predict(problem, &plan, &out->iteration_ns, at->err);
 }
 
-/// Plays a trial unless its bound exceeds limit_ns, and keeps it if it is the best. What the
-/// schedule has no order for has no plan.
-static status try_trial(const repack_search *at, repack_trial tried, int64_t limit_ns,
-                        repack_trial *best)
+/// Plays a number of ranks unless its bound exceeds limit_ns. What the schedule has no order for
+/// has no plan.
+static status try_ranks(const repack_search *at, int rank_count, int64_t limit_ns,
+                        repack_trial *tried)
 {
     bal_problem problem;
     int64_t bound = 0;
     bool may_have_plan = false;
     const bal_schedule_family *family = bal_schedule_family_find(at->question->schedule);
-    int played = tried.microbatch_count;
+    int played = at->asked.microbatch_count;
     int replicas = 0;
-    if (at->replicates) share_batch(at, tried.rank_count, played, &replicas, &played);
-    if (family != NULL && !bal_schedule_takes(family, tried.rank_count, played)) return STATUS_OK;
+    *tried = (repack_trial){.rank_count = rank_count};
+    if (at->replicates) share_batch(at, rank_count, &replicas, &played);
+    if (family != NULL && !bal_schedule_takes(family, rank_count, played)) return STATUS_OK;
     arena_reset(at->scratch);
-    TRY(make_problem(at, tried.rank_count, tried.microbatch_count, at->scratch, &problem));
+    make_problem(at, rank_count, at->scratch, &problem);
     TRY(bound_of(at, &problem, &bound, &may_have_plan));
     if (may_have_plan && bound <= limit_ns) { // what stages hold takes a schedule to find out
         TRY(fill_memory(at, at->scratch, &problem));
         TRY(bound_of(at, &problem, &bound, &may_have_plan));
     }
-    if (!may_have_plan) return STATUS_OK;
-    if (bound > limit_ns) return STATUS_OK;
-    TRY(play(at, &problem, &tried));
-    if (!tried.has_plan) return STATUS_OK;
-    if (best->has_plan && tried.iteration_ns >= best->iteration_ns) return STATUS_OK;
-    *best = tried;
-    return STATUS_OK;
+    if (!may_have_plan || bound > limit_ns) return STATUS_OK;
+    return play(at, &problem, tried);
 }
 
-/// Tries a number of ranks with every number of microbatches that the options allow, which is held
-/// for the ranks in force.
-static status try_ranks(repack_search *at, int rank_count, int64_t limit_ns, repack_trial *best)
-{
-    const int held = at->question->problem->microbatch_count;
-    *best = (repack_trial){.rank_count = rank_count, .microbatch_count = held};
-    TRY(try_trial(at, *best, limit_ns, best));
-    if (!at->options->chooses_microbatches || rank_count == at->now) return STATUS_OK;
-    const int choices = at->options->microbatch_choice_count;
-    for (int index = 0; index < (choices > 0 ? choices : held - 1); index++) {
-        const int count = choices > 0 ? at->options->microbatch_counts[index] : index + 1;
-        const repack_trial tried = {.rank_count = rank_count, .microbatch_count = count};
-        if (count == held || (choices == 0 && held % count != 0)) continue;
-        TRY(try_trial(at, tried, limit_ns, best));
-    }
-    return STATUS_OK;
-}
-
-/// All ranks with the M in force, or as many as have a plan.
+/// All ranks, or as many as have a plan.
 static status find_reference(repack_search *at, repack_trial *reference)
 {
-    const int unit = at->unit;
-    const int held = at->question->problem->microbatch_count;
     reference->has_plan = false;
-    for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= unit) {
-        *reference = (repack_trial){.rank_count = ranks, .microbatch_count = held};
-        TRY(try_trial(at, *reference, INT64_MAX, reference));
+    for (int ranks = at->most; ranks >= at->least && !reference->has_plan; ranks -= at->unit) {
+        TRY(try_ranks(at, ranks, INT64_MAX, reference));
         at->most = ranks;
     }
     if (reference->has_plan) return STATUS_OK;
@@ -382,7 +349,7 @@ static status count_historical(repack_search *at, int64_t cap_bytes, int *rank_c
     bal_chain chain;
     *rank_count = at->now;
     arena_reset(at->scratch);
-    TRY(problem_of(at, at->now, question->problem->microbatch_count, at->scratch, &problem));
+    TRY(problem_of(at, at->now, at->scratch, &problem));
     problem.weight = BAL_WEIGHT_TIME;
     problem.transfer_ns = NULL;
     problem.current_first_layer = NULL;
@@ -444,11 +411,6 @@ static status check_question(const repack_search *at)
     if (question->balancer->owns_freely) {
         return error_set(at->err, STATUS_INVALID, "re-packing needs a balancer of stages, not %s",
                          question->balancer->name);
-    }
-    if (at->options->chooses_microbatches && evaluator->iteration_ns_of == NULL) {
-        return error_set(at->err, STATUS_INVALID,
-                         "the evaluator plays one number of microbatches only: it cannot be chosen "
-                         "anew");
     }
     TRY(bal_placed_check(question->before, question->problem->layers.layer_count,
                          question->machine->rank_count, "the plan in force", at->err));
@@ -518,15 +480,14 @@ static status finish(repack_search *at, const repack_trial *reference, const rep
 {
     const int ranks = at->question->machine->rank_count;
     bal_repack_choice made = {.rank_count = best->rank_count,
-                              .microbatch_count = best->microbatch_count,
                               .iteration_ns = best->iteration_ns,
                               .reference_ns = reference->iteration_ns};
     bool has_plan = false;
     arena_reset(at->scratch);
-    TRY(problem_of(at, best->rank_count, best->microbatch_count, at->memory, &made.problem));
+    TRY(problem_of(at, best->rank_count, at->memory, &made.problem));
     TRY(cut_layers(at, &made.problem, at->memory, &made.answer, &has_plan));
     assert(has_plan);
-    made.problem.microbatch_count = best->microbatch_count; // shared or not
+    made.problem.microbatch_count = at->asked.microbatch_count; // shared or not
     bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
     memset(is_available, true, (size_t)ranks * sizeof *is_available);
     made.is_available = is_available;

@@ -210,40 +210,24 @@ static void cycle_microbatches(bal_training_costs *costs, bal_layer_costs *layer
     layers->microbatch_count = wanted;
 }
 
-/// Makes of what a source has given what is played: microbatches of another size where the
-/// controller has chosen their number, and as many columns as are played.
-static status resize(bal_training_costs *costs, bal_layer_costs *layers, error_message *err)
-{
-    const int own = costs->training->microbatch_count;
-    const int chosen = costs->batch.microbatch_count;
-    if (chosen != own) {
-        cycle_microbatches(costs, layers, own);
-        TRY(bal_repack_scale_layers(layers, own, chosen, costs->training->repack.op_fixed_ratio,
-                                    costs->column_memory, layers, err));
-    }
-    cycle_microbatches(costs, layers, costs->batch.played_count);
-    return STATUS_OK;
-}
-
-/// Takes what a source has given; of costs that are not new, what was made of them is as good.
-static status take_layers(bal_training_costs *costs, int replica, bool is_new, error_message *err)
+/// Takes what a source has given, in as many columns as are played; of costs that are not new, the
+/// columns that were made of them are as good.
+static void take_layers(bal_training_costs *costs, int replica, bool is_new)
 {
     bal_layer_costs *layers = &costs->replicas[replica];
     const bal_layer_costs *given = &costs->fetched[replica];
-    const bool is_scaled = costs->batch.microbatch_count != costs->training->microbatch_count;
     const int columns = given->microbatch_count;
-    if (is_new || (!is_scaled && (columns == 1 || columns == costs->batch.played_count))) {
+    if (is_new || columns == 1 || columns == costs->batch.played_count) {
         *layers = *given;
-        return resize(costs, layers, err);
+        cycle_microbatches(costs, layers, costs->batch.played_count);
+        return;
     }
     layers->parameters = given->parameters;
     layers->state_bytes = given->state_bytes;
     layers->reduction_ns = given->reduction_ns;
-    if (is_scaled) return STATUS_OK;
     layers->activation_bytes = given->activation_bytes;
     layers->gradient_bytes = given->gradient_bytes;
     layers->message_bytes = given->message_bytes;
-    return STATUS_OK;
 }
 
 /// Keeps a copy of values, NULL as zeros. True if they differ from the copy before.
@@ -344,7 +328,7 @@ status bal_training_costs_fetch(bal_training_costs *costs, int iteration, bal_ba
         if (has_new_costs) arena_reset(costs->column_memory);
         for (int replica = 0; replica < costs->replica_count; replica++) {
             if (has_new_costs) TRY(check_layers(costs, &costs->fetched[replica], err));
-            TRY(take_layers(costs, replica, has_new_costs, err));
+            take_layers(costs, replica, has_new_costs);
             if (has_new_costs) note_bytes(costs, replica);
         }
         const bool has_new_speeds = update_speeds(costs);

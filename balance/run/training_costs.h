@@ -37,8 +37,7 @@ status bal_replica_costs_merge(const bal_replica_costs *costs, arena *memory,
 
 /// How the global batch is split.
 typedef struct bal_batch {
-    int microbatch_count; // of each of the D replicas of the start: the size of a microbatch
-                          // follows from it, as the controller has chosen
+    int microbatch_count; // of each of the D replicas of the start
     int played_count;     // of the replica with the most; fewer where there are further replicas
 } bal_batch;
 

@@ -38,18 +38,11 @@ static status check_executable(const bal_training *training, error_message *err)
 static status check_device(const exec_leader *leader, error_message *err)
 {
     const exec_device_table *table = leader->run.device->table;
-    const bal_repack_options *repack = &leader->training.repack;
     if (!table->learns && leader->execution->training->sources == NULL) {
         return error_set(err, STATUS_INVALID, "device %s takes times that no source gives",
                          table->name);
     }
-    if (!table->learns || repack->kind == BAL_REPACK_NONE || !repack->chooses_microbatches) {
-        return STATUS_OK;
-    }
-    return error_set(
-        err, STATUS_UNSUPPORTED,
-        "device %s has microbatches of one size: re-packing cannot choose their number",
-        table->name);
+    return STATUS_OK;
 }
 
 /// Checks that a plan is of the layers and the machine of the run.

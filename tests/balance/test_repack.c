@@ -360,46 +360,6 @@ static void whole_units_are_kept(void **state)
     assert_string_equal(err.message, "the plan in force has 3 ranks, no multiple of rank_unit 2");
 }
 
-static void microbatches_are_chosen_anew_for_fewer_ranks(void **state)
-{
-    arena *memory = *state;
-    pipeline at;
-    const int counts[] = {4, 16};
-    fill_pipeline(&at, 12, 6, 6);
-    bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT,
-                                  .tolerance_ratio = 0.4,
-                                  .chooses_microbatches = true,
-                                  .microbatch_counts = counts,
-                                  .microbatch_choice_count = 2,
-                                  .op_fixed_ratio = 0.25};
-    bal_repack_choice choice;
-    error_message err = {0};
-
-    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
-
-    // 6 ranks take 8 * 2000. With 4 microbatches of twice the size a layer takes 250 + 1500, and 4
-    // ranks of three layers 4 * 5250; with 8 they would take 24000, too long.
-    assert_int_equal(choice.reference_ns, 16000);
-    assert_int_equal(choice.rank_count, 4);
-    assert_int_equal(choice.microbatch_count, 4);
-    assert_int_equal(choice.iteration_ns, 21000);
-    assert_int_equal(choice.problem.microbatch_count, 4);
-    assert_int_equal(choice.problem.layers.activation_bytes[0], 20);
-    assert_int_equal(choice.problem.layers.state_bytes[0], 100);
-    const bal_evaluator rigid = {.iteration_ns = play_eight};
-    at.problem.evaluator = &rigid;
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
-                     STATUS_INVALID);
-    assert_string_equal(
-        err.message,
-        "the evaluator plays one number of microbatches only: it cannot be chosen anew");
-    at.problem.evaluator = NULL;
-    assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "re-packing needs an evaluator that plays plans of fewer ranks");
-}
-
 /// As play, with a fill and a drain of the other stages.
 static status play_with_bubble(void *context, const bal_layer_costs *layers,
                                const bal_placed_partition *plan, int microbatch_count,
@@ -456,43 +416,6 @@ static void released_ranks_that_replicate_shorten_the_iteration(void **state)
                         "ranks cannot share them");
 }
 
-static void costs_are_shared_among_other_microbatches(void **state)
-{
-    arena *memory = *state;
-    const int64_t forward[] = {10, 20, 30, 40};
-    const int64_t bytes[] = {7};
-    const bal_layer_costs costs = {
-        .layer_count = 1, .microbatch_count = 4, .forward_ns = forward, .activation_bytes = bytes};
-    bal_layer_costs scaled;
-    error_message err = {0};
-
-    assert_ok(bal_repack_scale_layers(&costs, 4, 2, 0, memory, &scaled, &err));
-    assert_int_equal(scaled.microbatch_count, 2);
-    assert_int_equal(scaled.forward_ns[0], 30);
-    assert_int_equal(scaled.forward_ns[1], 70);
-    assert_int_equal(scaled.activation_bytes[0], 14);
-    assert_ok(bal_repack_scale_layers(&costs, 4, 3, 0, memory, &scaled, &err));
-    assert_int_equal(scaled.forward_ns[0], 17); // 10 + 20 / 3
-    assert_int_equal(scaled.forward_ns[1], 33); // 40 / 3 + 60 / 3
-    assert_int_equal(scaled.forward_ns[2], 50);
-    assert_int_equal(scaled.activation_bytes[0], 10); // 28 / 3 rounded up
-    assert_ok(bal_repack_scale_layers(&costs, 4, 2, 1, memory, &scaled, &err));
-    assert_int_equal(scaled.forward_ns[0], 15); // all fixed: the mean
-    assert_int_equal(bal_repack_scale_layers(&costs, 3, 2, 0, memory, &scaled, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "the costs are of 4 microbatches, not of 3");
-    assert_int_equal(bal_repack_scale_layers(&costs, 4, 0, 0, memory, &scaled, &err),
-                     STATUS_INVALID);
-    assert_int_equal(bal_repack_scale_layers(&costs, 4, 2, 1.5, memory, &scaled, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "op_fixed_ratio 1.5 is outside [0, 1]");
-    const int64_t huge[] = {INT64_MAX / 2};
-    const bal_layer_costs heavy = {.layer_count = 1, .microbatch_count = 1, .forward_ns = huge};
-    assert_int_equal(bal_repack_scale_layers(&heavy, 4, 1, 0, memory, &scaled, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "a cost of 1 instead of 4 microbatches does not fit 64 bits");
-}
-
 static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **state)
 {
     arena *memory = *state;
@@ -546,9 +469,7 @@ int main(void)
         cmocka_unit_test(fewer_ranks_need_memory_for_what_their_stages_hold),
         cmocka_unit_test(ranks_are_taken_back_only_beyond_the_hysteresis),
         cmocka_unit_test(whole_units_are_kept),
-        cmocka_unit_test(microbatches_are_chosen_anew_for_fewer_ranks),
         cmocka_unit_test(released_ranks_that_replicate_shorten_the_iteration),
-        cmocka_unit_test(costs_are_shared_among_other_microbatches),
         cmocka_unit_test(historical_kinds_choose_the_number_and_the_balancer_cuts),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);

@@ -213,32 +213,6 @@ static void released_ranks_leave_the_learning_as_it_is(void **state)
     learning_assert_same(&alone, &run.learnt);
 }
 
-static void microbatches_of_a_model_have_one_size(void **state)
-{
-    (void)state;
-    const exec_model model = learning_model(EXEC_DENSE);
-    decided_run run = run_with(&model, "even", (bal_policy){0});
-    bal_training training = describe(&run);
-    exec_training_device device = {
-        .model = &model, .text = &learning_text, .backend = EXEC_BACKEND_CPU};
-    learning_context context = {
-        .training = {.training = &training,
-                     .layer_count = LEARNING_LAYERS,
-                     .devices = {.context = &device, .create = exec_training_device_make}},
-        .memory = arena_create(1 << 14)};
-    exec_transport_options options = exec_transport_options_default();
-    error_message err = {0};
-    options.rank_count = RANKS;
-    training.repack.kind = BAL_REPACK_THROUGHPUT;
-    training.repack.chooses_microbatches = true;
-
-    assert_int_equal(exec_transport_run("local", &options, learning_body, &context, &err),
-                     STATUS_UNSUPPORTED);
-
-    assert_non_null(strstr(err.message, "microbatches of one size"));
-    arena_destroy(context.memory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,7 +221,6 @@ int main(void)
         cmocka_unit_test(a_policy_that_never_asks_keeps_what_iteration_0_told),
         cmocka_unit_test(a_mechanism_announces_what_it_changes),
         cmocka_unit_test(released_ranks_leave_the_learning_as_it_is),
-        cmocka_unit_test(microbatches_of_a_model_have_one_size),
     };
     return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
 }

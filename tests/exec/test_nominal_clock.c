@@ -422,7 +422,6 @@ static void released_ranks_come_and_go_as_simulated(void **state)
         training->repack.tolerance_ratio = rng_unit(&generator);
         training->repack.use = pick(&generator, 2) == 0 ? BAL_RELEASED_RELEASE : BAL_RELEASED_LEND;
         training->repack.load_threshold_ratio = 1;
-        training->repack.chooses_microbatches = !has_chunks && pick(&generator, 2) == 0;
         training->repack.target_rank_count = 1;
         for (int source = 0; source < DRAWN_REPLICAS_MAX; source++) {
             run->sources[source].comes_back = true;

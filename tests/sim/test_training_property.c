@@ -143,7 +143,6 @@ static void draw_run(drawn_run *run, uint64_t seed)
     run->training.repack.tolerance_ratio = rng_unit(&generator);
     run->training.repack.target_rank_count = 1 + pick(&generator, ranks);
     run->training.repack.use = (bal_released_use)pick(&generator, BAL_RELEASED_COUNT);
-    run->training.repack.chooses_microbatches = !has_chunks && pick(&generator, 2) == 0;
     run->training.machine.rank_memory_bytes =
         pick(&generator, 2) == 0 ? 0 : rng_between(&generator, 5000, 60000);
     assert_ok(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL));
@@ -197,7 +196,6 @@ static void check_gpus(const drawn_run *run, const bal_training_iteration *itera
     if (training->repack.use != BAL_RELEASED_REPLICATE) {
         assert_int_equal(iteration->replica_count, training->data_parallel);
     }
-    if (training->repack.chooses_microbatches) return;
     const int64_t batch = (int64_t)training->data_parallel * training->microbatch_count;
     const int64_t replicas = iteration->replica_count;
     int played = (int)((batch + replicas - 1) / replicas);

@@ -190,30 +190,6 @@ static void further_replicas_reduce_gradients_for_longer(void **state)
     free(table);
 }
 
-static void microbatches_may_be_chosen_anew(void **state)
-{
-    arena *memory = *state;
-    table_source *table = lighter_for_a_while();
-    const int counts[] = {2, 8};
-    kept all = {0};
-    bal_training training = repacked(table, &all);
-    training.iteration_count = 5;
-    training.repack.chooses_microbatches = true;
-    training.repack.microbatch_counts = counts;
-    training.repack.microbatch_choice_count = 2;
-    training.repack.op_fixed_ratio = 0;
-
-    replay_in(&training, memory);
-
-    // Eight microbatches of half the size: stages of 200.
-    assert_int_equal(all.iterations[2].microbatch_count, 4);
-    assert_int_equal(all.iterations[3].microbatch_count, 8);
-    assert_int_equal(all.iterations[3].rank_count, 2);
-    assert_int_equal(all.iterations[3].pipeline_ns, 400 + 7 * 200);
-    assert_int_equal(all.iterations[4].pipeline_ns, 400 + 7 * 200);
-    free(table);
-}
-
 /// Layer 0 is W alone, on rank 0. From iteration 1 on layer 3 belongs on rank 1 instead of rank 2;
 /// both have ended at 400, rank 0 goes on until 600.
 static int64_t migration_ns(int64_t state_bytes, bool overlaps)
@@ -262,7 +238,6 @@ int main(void)
         cmocka_unit_test(a_run_that_ends_packed_says_so),
         cmocka_unit_test(released_ranks_make_further_replicas),
         cmocka_unit_test(further_replicas_reduce_gradients_for_longer),
-        cmocka_unit_test(microbatches_may_be_chosen_anew),
         cmocka_unit_test(migration_hides_behind_ranks_that_go_on),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
