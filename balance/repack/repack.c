@@ -4,7 +4,6 @@
 #include "base/text.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 const char *const bal_repack_names[BAL_REPACK_COUNT] = {
