@@ -58,7 +58,7 @@ struct bal_problem {
     int current_stage_count;              // of current_first_layer where it differs; 0: same
     const int *current_owner;             // [layer_count] or NULL: the plan in force where it has
                                           // owners instead; only diffusion-published and -coded
-    const bal_evaluator *evaluator;       // `makespan` and re-packing only
+    const bal_evaluator *evaluator;       // `makespan`, re-packing and, where there is one, `tuned`
     const bal_diffuser *diffuser;         // `diffusion` only; NULL: the core decides
 };
 

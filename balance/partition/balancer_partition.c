@@ -8,6 +8,8 @@
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 
+#include <string.h>
+
 /// The fewest bytes that change their rank within load_cap_ns.
 static status partition_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
                               int *first, error_message *err)
@@ -72,5 +74,28 @@ status bal_balance_even(const bal_problem *problem, const bal_chain *chain, aren
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
     bal_even_cuts(chain, first);
     answer->first_layer = first;
+    return STATUS_OK;
+}
+
+/// What somebody would set who tries both splits: of the optimum and the even one the faster.
+status bal_balance_tuned(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                         bal_answer *answer, error_message *err)
+{
+    TRY(bal_balance_partition(problem, chain, memory, answer, err));
+    if (problem->evaluator == NULL || problem->objective != BAL_OBJECTIVE_BOTTLENECK) {
+        return STATUS_OK;
+    }
+    int *even = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *even);
+    bal_even_cuts(chain, even);
+    const size_t bytes = ((size_t)chain->stage_count + 1) * sizeof *even;
+    if (memcmp(even, answer->first_layer, bytes) == 0) return STATUS_OK;
+    if (bal_chain_check(chain, even, NULL) != STATUS_OK) return STATUS_OK; // does not fit
+    int64_t even_ns = 0;
+    int64_t optimum_ns = 0;
+    const bal_placed_partition even_plan = bal_problem_placed(problem, even);
+    const bal_placed_partition optimum_plan = bal_problem_placed(problem, answer->first_layer);
+    TRY(bal_problem_predict(problem, &optimum_plan, &optimum_ns, err));
+    TRY(bal_problem_predict(problem, &even_plan, &even_ns, err));
+    if (even_ns < optimum_ns) answer->first_layer = even;
     return STATUS_OK;
 }

@@ -179,4 +179,18 @@ cat >money.json <<'END'
 END
 refuse 2 "money.json: axis 'offer' at 'b': cluster.price_currency: 'USD' here and 'EUR' at other values do not compare" \
     money.json
+# `tuned` is never slower than `even`, also where messages make the even split the faster one.
+cat >tuned.json <<'END'
+{"schema":"dynmo-study/1","model":"mixtral-8x22b","hardware":"h100-sxm","cluster":{"gpus_per_node":8,"memory_bytes":0},
+ "training":{"iterations":1,"sequence_length":4096,"microbatch_size":1,"dtype":"bfloat16","tensor_parallel":4},
+ "pipeline":{"stages":16,"schedule":"1f1b"},
+ "balancing":[{"balancer":"even"},{"balancer":"tuned"},{"balancer":"partition"}],
+ "vary":{"training.microbatches":[16,32],"pipeline.schedule":["1f1b","zb-h1","zb-h2"]}}
+END
+"$dynmo" study tuned.json --draws 0 --csv tuned.csv >/dev/null || fail 'a study of tuned and even'
+awk -F, 'NR == 1 { for (c = 1; c <= NF; c++) at[$c] = c; next }
+    $1 != "" { t[$at["training.microbatches"] " " $at["pipeline.schedule"], $at["balancing"]] = $at["iteration_ns"]
+      k[$at["training.microbatches"] " " $at["pipeline.schedule"]] }
+    END { for (x in k) { n++; worse += t[x, "partition"] > t[x, "even"]; slow += t[x, "tuned"] > t[x, "even"] }
+          exit !(n == 6 && worse > 0 && slow == 0) }' tuned.csv || fail 'tuned is slower than even'
 exit $failed
