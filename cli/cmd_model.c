@@ -441,8 +441,8 @@ const cli_command cli_command_model = {
                      "gradients (ZeRO-2), parameters (ZeRO-3)."},
             {.name = "--rank-order",
              .argument = "NAME",
-             .help = "What fills a node around tensor, context and expert groups: pipeline-first "
-                     "(default), or data-first."},
+             .help = "What fills a node around tensor, context and expert groups: data-first, as "
+                     "launchers do (default), or pipeline-first."},
             {.name = "--parts",
              .help = "Also prints what each pass is made of, and what replicas exchange at the "
                      "step."},

@@ -164,7 +164,7 @@ static const ana_study_key keys[] = {
      MODEL_SHARDING_COUNT - 1, MODEL_SHARDING_NONE, OFFSET(parallel.sharding),
      .names = model_sharding_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.rank_order", ANA_KEY_CHOICE, "which GPUs are neighbours", NULL, 0,
-     MODEL_RANK_ORDER_COUNT - 1, MODEL_RANK_ORDER_PIPELINE_FIRST, OFFSET(parallel.order),
+     MODEL_RANK_ORDER_COUNT - 1, MODEL_RANK_ORDER_DATA_FIRST, OFFSET(parallel.order),
      .names = model_rank_order_names},
     {"training.dtype", ANA_KEY_CHOICE, "of a model; else as its config says", NULL,
      MODEL_DTYPE_UNKNOWN + 1, MODEL_DTYPE_COUNT - 1, MODEL_DTYPE_UNKNOWN, OFFSET(dtype),

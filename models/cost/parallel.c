@@ -11,7 +11,7 @@ const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT] = {
     "none", "selective", "full", "norms", "activation", "latent", "mlp"};
 const char *const model_sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
                                                                 "parameters"};
-const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT] = {"pipeline-first", "data-first"};
+const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT] = {"data-first", "pipeline-first"};
 
 static int find_name(const char *const *names, int count, const char *name)
 {

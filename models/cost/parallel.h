@@ -50,15 +50,15 @@ typedef enum model_sharding {
 
 /// Which GPUs stand next to each other, from the innermost dimension outwards.
 typedef enum model_rank_order {
+    MODEL_RANK_ORDER_DATA_FIRST,     ///< tensor, context, expert, data, pipeline: replicas fill
+                                     ///< nodes (what launchers do; the default)
     MODEL_RANK_ORDER_PIPELINE_FIRST, ///< tensor, context, expert, pipeline, data: stages fill nodes
                                      ///< (Megatron's --use-tp-pp-dp-mapping)
-    MODEL_RANK_ORDER_DATA_FIRST,     ///< tensor, context, expert, data, pipeline: replicas fill
-                                     ///< nodes (Megatron's default)
     MODEL_RANK_ORDER_COUNT
 } model_rank_order;
 
 /// "none", "selective", "full", "norms", "activation", "latent", "mlp"; "none", "optimizer",
-/// "gradients", "parameters"; "pipeline-first", "data-first".
+/// "gradients", "parameters"; "data-first", "pipeline-first".
 extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
 extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];

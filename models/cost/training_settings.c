@@ -179,7 +179,7 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
     model_assume(list, "sharding", shards ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
                  shards ? "" : "default", "%s", model_sharding_names[parallel->sharding]);
     if (is_alone) return;
-    const bool is_default = parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST;
+    const bool is_default = parallel->order == MODEL_RANK_ORDER_DATA_FIRST;
     model_assume(list, "rank_order", is_default ? MODEL_ORIGIN_ASSUMED : MODEL_ORIGIN_GIVEN,
                  is_default ? "default" : "", "%s", model_rank_order_names[parallel->order]);
 }

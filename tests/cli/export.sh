@@ -161,7 +161,8 @@ fi
 cat >study.json <<'END'
 {"schema":"dynmo-study/1","model":"llama-3-8b","hardware":"h100-sxm","cluster":{"gpus_per_node":8},
  "training":{"iterations":1,"microbatches":8,"sequence_length":4096,"microbatch_size":2,"dtype":"float8",
-             "tensor_parallel":2,"context_parallel":2,"data_parallel":2,"recompute":"selective","sharding":"optimizer"},
+             "tensor_parallel":2,"context_parallel":2,"data_parallel":2,"rank_order":"pipeline-first","recompute":"selective",
+             "sharding":"optimizer"},
  "pipeline":{"stages":4,"schedule":"1f1b"},
  "balancing":[{"balancer":"even"},{"balancer":"partition","label":"cut"}]}
 END

@@ -93,7 +93,7 @@ given     gradient_bytes_per_parameter   2
 given     parallelism                    data 4, tensor 2 with sequence, context 2, expert 4
 given     recompute                      full
 given     sharding                       gradients
-given     rank_order                     data-first
+given     rank_order                     pipeline-first
 given     hardware                       toy (toy.json)
 given     flop_per_s                     1 TFLOP/s (toy.json)
 measured  efficiency.gemm                0.5 (on the bench)
@@ -105,7 +105,7 @@ given     links.inter                    1 GB/s, 5000 ns (toy.json)
 assumed   overhead                       0 ns (the hardware says none: small layers take longer than is said here)
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --tensor 2 --sequence-parallel --data 4 --expert 4 --context 2 \
-    --recompute full --sharding gradients --rank-order data-first \
+    --recompute full --sharding gradients --rank-order pipeline-first \
     --layers 1 --gradient-bytes-per-parameter 2 --parts
 
 # The model of the DynMo paper has the figures that it is published with.

@@ -403,7 +403,8 @@ static void sharded_weights_hide_behind_the_pass_they_are_for(void **state)
 {
     const fixture *with = *state;
     model_training training = {.sequence_length = 2048, .microbatch_size = 1};
-    training.parallel = (model_parallel){.data = 8, .sharding = MODEL_SHARDING_PARAMETERS};
+    training.parallel = (model_parallel){
+        .data = 8, .sharding = MODEL_SHARDING_PARAMETERS, .order = MODEL_RANK_ORDER_PIPELINE_FIRST};
     const model_costs exposed = build(with, &training);
     training.parallel.sharding = MODEL_SHARDING_NONE;
     const model_costs whole = build(with, &training);

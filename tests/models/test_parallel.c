@@ -190,10 +190,10 @@ static void assert_group(bal_group group, int rank_count, int node_rank_count)
     assert_int_equal(group.inter_node.latency_ns, 2);
 }
 
-static void pipelines_fill_nodes_unless_data_comes_first(void **state)
+static void replicas_fill_nodes_unless_the_pipeline_comes_first(void **state)
 {
     (void)state;
-    model_parallel parallel = {.data = 16, .tensor = 2};
+    model_parallel parallel = {.data = 16, .tensor = 2, .order = MODEL_RANK_ORDER_PIPELINE_FIRST};
 
     model_groups groups = model_parallel_groups(&parallel, &hardware);
     assert_group(groups.tensor, 2, 2);
@@ -219,7 +219,6 @@ static void experts_stand_inside_the_pipeline(void **state)
     assert_group(groups.expert_replicas, 4, 1);
     assert_int_equal(model_parallel_machine(&parallel, &hardware, 4).ranks_per_node, 1);
 
-    parallel.order = MODEL_RANK_ORDER_DATA_FIRST;
     parallel.tensor = 1;
     groups = model_parallel_groups(&parallel, &hardware);
     assert_group(groups.expert_replicas, 4, 2);
@@ -275,7 +274,7 @@ int main(void)
         cmocka_unit_test(more_tensor_ranks_than_key_value_heads_share_them),
         cmocka_unit_test(sequences_that_do_not_divide_are_refused),
         cmocka_unit_test(a_cluster_must_have_the_gpus),
-        cmocka_unit_test(pipelines_fill_nodes_unless_data_comes_first),
+        cmocka_unit_test(replicas_fill_nodes_unless_the_pipeline_comes_first),
         cmocka_unit_test(experts_stand_inside_the_pipeline),
         cmocka_unit_test(experts_fold_over_the_tensor_ranks),
         cmocka_unit_test(a_tensor_group_larger_than_a_node_crosses_nodes),
