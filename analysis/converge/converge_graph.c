@@ -9,7 +9,7 @@
 static const double pi = 3.14159265358979323846;
 
 const char *const ana_graph_names[ANA_GRAPH_COUNT] = {
-    "path", "ring", "torus", "star", "complete", "hypercube", "dumbbell", "dynamic",
+    "path", "ring", "torus", "star", "complete", "hypercube", "dynamic",
 };
 
 static int largest_divisor_up_to_root(int count)
@@ -50,10 +50,6 @@ status ana_graph_make(ana_graph_kind kind, int node_count, ana_graph *graph, err
     if (kind == ANA_GRAPH_HYPERCUBE && 1 << dimension != node_count) {
         return error_set(err, STATUS_INVALID, "%s: %d nodes are no power of two", name, node_count);
     }
-    if (kind == ANA_GRAPH_DUMBBELL && (node_count < 4 || node_count % 2 != 0)) {
-        return error_set(err, STATUS_INVALID, "%s: %d nodes; it needs two halves of at least 2",
-                         name, node_count);
-    }
     *graph = (ana_graph){.kind = kind,
                          .node_count = node_count,
                          .rows = rows,
@@ -88,8 +84,6 @@ int ana_graph_colour_count(const ana_graph *graph)
         return complete_colours(graph->node_count);
     case ANA_GRAPH_HYPERCUBE:
         return graph->dimension;
-    case ANA_GRAPH_DUMBBELL:
-        return complete_colours(graph->node_count / 2) + 1;
     case ANA_GRAPH_COUNT:
         break;
     }
@@ -139,17 +133,6 @@ static int torus_partner(const ana_graph *graph, int colour, int node)
     return other < 0 ? -1 : other * columns + column;
 }
 
-static int dumbbell_partner(const ana_graph *graph, int colour, int node)
-{
-    const int half = graph->node_count / 2;
-    if (colour == complete_colours(half)) {
-        return node == half - 1 ? half : node == half ? half - 1 : -1;
-    }
-    const int offset = node < half ? 0 : half;
-    const int other = complete_partner(half, colour, node - offset);
-    return other < 0 ? -1 : other + offset;
-}
-
 int ana_graph_partner(const ana_graph *graph, int colour, int node)
 {
     switch (graph->kind) {
@@ -166,8 +149,6 @@ int ana_graph_partner(const ana_graph *graph, int colour, int node)
         return complete_partner(graph->node_count, colour, node);
     case ANA_GRAPH_HYPERCUBE:
         return node ^ (1 << colour);
-    case ANA_GRAPH_DUMBBELL:
-        return dumbbell_partner(graph, colour, node);
     case ANA_GRAPH_COUNT:
         break;
     }
@@ -226,15 +207,6 @@ static ana_graph_spectrum ring_spectrum(int length)
                                 2 - 2 * cos(2 * pi * fastest / length)};
 }
 
-/// Antisymmetric vectors: the end of the bridge has b, its half's other nodes x:
-/// L(x, b) = (x - b, (half + 1) b - (half - 1) x).
-static ana_graph_spectrum dumbbell_spectrum(int half)
-{
-    const double sum = half + 2;
-    const double root = sqrt(sum * sum - 8);
-    return (ana_graph_spectrum){4 / (sum + root), (sum + root) / 2};
-}
-
 ana_graph_spectrum ana_graph_eigenvalues(const ana_graph *graph)
 {
     const double nodes = graph->node_count;
@@ -256,8 +228,6 @@ ana_graph_spectrum ana_graph_eigenvalues(const ana_graph *graph)
         return (ana_graph_spectrum){nodes, nodes};
     case ANA_GRAPH_HYPERCUBE:
         return (ana_graph_spectrum){2, 2.0 * graph->dimension};
-    case ANA_GRAPH_DUMBBELL:
-        return dumbbell_spectrum(graph->node_count / 2);
     case ANA_GRAPH_COUNT:
         break;
     }

@@ -17,7 +17,6 @@ typedef enum ana_graph_kind {
     ANA_GRAPH_STAR,      ///< node 0 is the hub
     ANA_GRAPH_COMPLETE,  ///< everybody beside everybody
     ANA_GRAPH_HYPERCUBE, ///< node_count is a power of two
-    ANA_GRAPH_DUMBBELL,  ///< two complete halves with one edge between them
     ANA_GRAPH_DYNAMIC,   ///< in every round the path through the nodes in order of load
     ANA_GRAPH_COUNT
 } ana_graph_kind;
@@ -34,7 +33,7 @@ typedef struct ana_graph {
 
 /// @param node_count in [2, ANA_NODES_MAX]
 /// @return STATUS_INVALID if the graph has no such size: a ring below 3 nodes, a torus of a
-///         prime, a hypercube beside the powers of two, a dumbbell that is odd or below 4.
+///         prime, a hypercube beside the powers of two.
 status ana_graph_make(ana_graph_kind kind, int node_count, ana_graph *graph, error_message *err);
 
 /// Colours of the edges. As few as there can be, but for rings of odd length in a torus.
@@ -60,5 +59,5 @@ typedef struct ana_graph_spectrum {
     double largest;
 } ana_graph_spectrum;
 
-/// Closed forms; torus: sums of those of two rings; dumbbell: of the quotient by its symmetry.
+/// Closed forms; torus: sums of those of two rings.
 ana_graph_spectrum ana_graph_eigenvalues(const ana_graph *graph);

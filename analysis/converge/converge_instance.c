@@ -22,12 +22,11 @@ typedef struct walk {
     double good_share;
 } walk;
 
-status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
-                       const ana_scheme_options *options, arena *memory, ana_player *player,
-                       error_message *err)
+status ana_player_open(const ana_scheme *scheme, const ana_graph *graph, arena *memory,
+                       ana_player *player, error_message *err)
 {
     const size_t nodes = (size_t)graph->node_count;
-    TRY(ana_scheme_open(scheme, graph, options, memory, &player->run, err));
+    TRY(ana_scheme_open(scheme, graph, memory, &player->run, err));
     player->load = arena_array(memory, nodes, sizeof *player->load);
     player->sort = arena_array(memory, nodes, sizeof *player->sort);
     return STATUS_OK;
@@ -96,7 +95,7 @@ static void begin(walk *at, int64_t instance)
     rng random = rng_init(at->question->seed, PURPOSE_LOADS + number);
     const ana_coins coins = ana_coins_make(at->question->seed, number);
     ana_loads_fill(at->question->initial, nodes, &random, at->player->load);
-    ana_scheme_begin(at->run, at->player->load, &coins, 0);
+    ana_scheme_begin(at->run, at->player->load, &coins);
     look(at);
     at->counts.potential_first = at->potential;
 }

@@ -35,9 +35,8 @@ typedef struct ana_player {
 } ana_player;
 
 /// @return as ana_scheme_open
-status ana_player_open(const ana_scheme *scheme, const ana_graph *graph,
-                       const ana_scheme_options *options, arena *memory, ana_player *player,
-                       error_message *err);
+status ana_player_open(const ana_scheme *scheme, const ana_graph *graph, arena *memory,
+                       ana_player *player, error_message *err);
 
 /// Plays instance number `instance` of a seed: its coins and, with ANA_INITIAL_RANDOM, its loads
 /// depend on these two alone.

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = 8 };
-
 const char *const ana_initial_names[ANA_INITIAL_COUNT] = {"step", "point", "ramp", "random"};
 
 static double initial_load(ana_initial initial, int node, int node_count, rng *random)
@@ -33,47 +31,26 @@ void ana_loads_fill(ana_initial initial, int node_count, rng *random, double *lo
     }
 }
 
-/// In lanes, so that the compiler can keep several at once.
 double ana_loads_spread(const double *load, int node_count)
 {
-    double low[LANES];
-    double high[LANES];
-    for (int lane = 0; lane < LANES; lane++) {
-        low[lane] = high[lane] = load[0];
+    double low = load[0];
+    double high = load[0];
+    for (int node = 1; node < node_count; node++) {
+        low = load[node] < low ? load[node] : low;
+        high = load[node] > high ? load[node] : high;
     }
-    for (int node = 0; node < node_count; node += LANES) {
-        const int count = node_count - node < LANES ? node_count - node : LANES;
-        for (int lane = 0; lane < count; lane++) {
-            const double value = load[node + lane];
-            low[lane] = value < low[lane] ? value : low[lane];
-            high[lane] = value > high[lane] ? value : high[lane];
-        }
-    }
-    for (int lane = 1; lane < LANES; lane++) {
-        low[0] = low[lane] < low[0] ? low[lane] : low[0];
-        high[0] = high[lane] > high[0] ? high[lane] : high[0];
-    }
-    return high[0] - low[0];
+    return high - low;
 }
 
 /// The pair sum of ascending values: the k-th smallest is subtracted node_count - 1 - k times and
 /// added k times. Values are taken relative to the smallest, so that nothing cancels but what must.
-/// Lanes are part of the definition: they fix the order of the additions.
 /// @param step 1; -1 for descending values
 static double pair_sum(const double *sorted, int node_count, int step)
 {
-    double lane_sum[LANES] = {0};
     const double *at = step > 0 ? sorted : sorted + node_count - 1;
-    for (int k = 0; k < node_count; k += LANES) {
-        const int count = node_count - k < LANES ? node_count - k : LANES;
-        for (int lane = 0; lane < count; lane++) {
-            const double weight = 2 * (k + lane) + 1 - node_count;
-            lane_sum[lane] += weight * (at[(k + lane) * step] - at[0]);
-        }
-    }
     double sum = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        sum += lane_sum[lane];
+    for (int k = 0; k < node_count; k++) {
+        sum += (2 * k + 1 - node_count) * (at[k * step] - at[0]);
     }
     return sum;
 }

@@ -54,7 +54,7 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
         points[point] = (ana_sweep_point){.gamma = sweep->gammas[point % sweep->gamma_count],
                                           .instances = all + (size_t)point * instances};
         TRY(ana_graph_make(sweep->graph, nodes, &points[point].graph, err));
-        TRY(ana_scheme_check(sweep->scheme, &points[point].graph, &sweep->options, err));
+        TRY(ana_scheme_check(sweep->scheme, &points[point].graph, err));
         TRY(check_gamma(sweep, nodes, points[point].gamma, err));
     }
     return STATUS_OK;
@@ -96,8 +96,8 @@ static status go_to_point(const batches *all, int point, sweep_worker *own, erro
     if (own->point == point) return STATUS_OK;
     own->point = -1;
     arena_reset(own->memory);
-    TRY(ana_player_open(all->sweep->scheme, &all->points[point].graph, &all->sweep->options,
-                        own->memory, &own->player, err));
+    TRY(ana_player_open(all->sweep->scheme, &all->points[point].graph, own->memory, &own->player,
+                        err));
     own->point = point;
     return STATUS_OK;
 }

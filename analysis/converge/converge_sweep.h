@@ -10,7 +10,6 @@ enum { ANA_SWEEP_POINTS_MAX = 64, ANA_INSTANCES_MAX = 1000000 };
 typedef struct ana_sweep {
     const ana_scheme *scheme;
     ana_graph_kind graph;
-    ana_scheme_options options;
     ana_instance_question instance; // gamma: that of the point
     int nodes[ANA_SWEEP_POINTS_MAX];
     int nodes_count;

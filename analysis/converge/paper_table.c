@@ -1,6 +1,7 @@
 #include "analysis/converge/paper_table.h"
 
 #include "analysis/converge/sweep_summary.h"
+#include "analysis/converge/verdict/verdict.h"
 #include "base/json.h"
 
 #include <assert.h>
@@ -53,19 +54,15 @@ static cell *add_row(table *made, const char *claim, const char *condition)
 }
 
 /// Rounds of one graph at every number of nodes. Gamma is S/N = 1.
-static status add_graph(const ana_paper_question *question, ana_graph_kind graph,
-                        ana_spread *spread, table *made, error_message *err)
+static status add_graph(const ana_sweep *question, ana_graph_kind graph, ana_spread *spread,
+                        table *made, error_message *err)
 {
-    ana_sweep sweep = {.scheme = &ana_scheme_max_neighbor,
-                       .graph = graph,
-                       .instance = {.seed = question->seed, .interrupt = question->interrupt},
-                       .gammas = {1},
-                       .gamma_count = 1,
-                       .nodes_count = question->nodes_count,
-                       .instance_count = question->instance_count,
-                       .delta = question->delta};
+    ana_sweep sweep = *question;
     ana_sweep_point points[ANA_SWEEP_POINTS_MAX];
-    memcpy(sweep.nodes, question->nodes, sizeof sweep.nodes);
+    sweep.scheme = &ana_scheme_max_neighbor;
+    sweep.graph = graph;
+    sweep.gammas[0] = 1;
+    sweep.gamma_count = 1;
     TRY(ana_sweep_prepare(&sweep, made->memory, points, err));
     TRY(ana_sweep_play(&sweep, spread, points, NULL, err));
     ana_sweep_answer *answer = arena_array(made->memory, 1, sizeof *answer);
@@ -76,45 +73,16 @@ static status add_graph(const ana_paper_question *question, ana_graph_kind graph
     for (int point = 0; point < sweep.nodes_count; point++) {
         const ana_point_summary *at = &answer->summaries[point];
         cell *row = add_row(made, "rounds of averaging", ana_graph_names[graph]);
-        const double printed = (double)at->bound_paper;
-        const double numbers[] = {sweep.nodes[point],
-                                  printed,
-                                  printed * sweep.nodes[point],
-                                  (double)at->bound_repaired,
-                                  (double)at->rounds_median,
-                                  (double)at->rounds_max,
-                                  sweep.instance_count,
-                                  round((1 - at->within_repaired_ratio) * sweep.instance_count)};
-        for (int column = 2; column < COLUMN_COUNT - 1; column++) {
-            row[column].number = numbers[column - 2];
-        }
+        row[2].number = sweep.nodes[point];
+        row[3].number = (double)at->bound_paper;
+        row[4].number = (double)at->bound_paper * sweep.nodes[point];
+        row[5].number = (double)at->bound_repaired;
+        row[6].number = (double)at->rounds_median;
+        row[7].number = (double)at->rounds_max;
+        row[8].number = sweep.instance_count;
+        row[9].number = round((1 - at->within_repaired_ratio) * sweep.instance_count);
     }
     return STATUS_OK;
-}
-
-static int growth_column(const ana_verdict *verdict, const char *name)
-{
-    for (int column = 0; column < verdict->column_count; column++) {
-        if (strcmp(verdict->claim->growth.column[column], name) == 0) return column;
-    }
-    return -1;
-}
-
-/// A family that was counted beside a bound of rounds.
-static void add_growth(const ana_verdict *verdict, table *made)
-{
-    const int bound = growth_column(verdict, "bound");
-    const int counted = growth_column(verdict, "iterations");
-    if (bound < 0 || counted < 0) return;
-    for (int index = 0; index < verdict->claim->growth.row_count; index++) {
-        const double *value = &verdict->growth[index * verdict->column_count];
-        cell *row = add_row(made, verdict->claim->name, verdict->claim->growth.family);
-        row[2].number = value[0];
-        row[3].number = value[bound];
-        row[7].number = value[counted];
-        row[8].number = 1;
-        row[9].number = value[counted] > value[bound] ? 1 : 0;
-    }
 }
 
 static const char *counterexample_of(const ana_verdict_case *tried, arena *memory)
@@ -130,10 +98,10 @@ static const char *counterexample_of(const ana_verdict_case *tried, arena *memor
     return kept;
 }
 
-static status add_claims(const ana_paper_question *question, table *made, error_message *err)
+static status add_claims(const ana_sweep *question, table *made, error_message *err)
 {
     ana_verdict_options options = ana_verdict_options_default();
-    options.seed = question->seed;
+    options.seed = question->instance.seed;
     for (int index = 0; ana_claim_at(index) != NULL; index++) {
         const ana_claim *claim = ana_claim_at(index);
         ana_verdict verdict;
@@ -145,49 +113,34 @@ static status add_claims(const ana_paper_question *question, table *made, error_
             row[9].number = (double)tried->violation_count;
             row[COLUMN_COUNT - 1].text = counterexample_of(tried, made->memory);
         }
-        add_growth(&verdict, made);
     }
     return STATUS_OK;
 }
 
-/// @param quoted what stands before characters that mean something in the format
-static void append_escaped(const char *text, const char *special, const char *quoted,
-                           text_buffer *out)
+/// Characters that mean something in the format; of LaTeX also comparisons and bars, which are
+/// mathematics in every font encoding.
+static void append_escaped(const char *text, bool is_csv, text_buffer *out)
 {
     for (; *text != '\0'; text++) {
-        if (strchr(special, *text) != NULL) text_append(out, quoted);
-        text_append_bytes(out, text, 1);
+        const bool is_relation = !is_csv && strchr("<>|", *text) != NULL;
+        if (strchr(is_csv ? "\"" : "&%$#_{}", *text) != NULL)
+            text_append(out, is_csv ? "\"" : "\\");
+        text_format(out, is_relation ? "$%c$" : "%c", *text);
     }
 }
 
-/// As LaTeX reads it; comparisons and bars are mathematics in every font encoding.
-static void append_latex(const char *text, text_buffer *out)
+static void append_cell(const cell *at, int column, bool is_csv, text_buffer *out)
 {
-    for (; *text != '\0'; text++) {
-        const char one[] = {*text, '\0'};
-        const bool is_relation = strchr("<>|", *text) != NULL;
-        if (is_relation) text_format(out, "$%s$", one);
-        if (!is_relation) append_escaped(one, "&%$#_{}", "\\", out);
-    }
+    if (column > 0) text_append(out, is_csv ? "," : " & ");
+    if (!isnan(at->number)) text_format(out, "%.0f", at->number);
+    if (at->text == NULL) return;
+    if (is_csv) text_append(out, "\"");
+    append_escaped(at->text, is_csv, out);
+    if (is_csv) text_append(out, "\"");
 }
 
-static void append_cell(const cell *at, int column, ana_paper_format format, text_buffer *out)
+static void append_table(const table *made, bool is_csv, text_buffer *out)
 {
-    if (column > 0) text_append(out, format == ANA_PAPER_CSV ? "," : " & ");
-    if (!columns[column].is_text) {
-        if (!isnan(at->number)) text_format(out, "%.0f", at->number);
-    } else if (at->text != NULL && format == ANA_PAPER_CSV) {
-        text_append(out, "\"");
-        append_escaped(at->text, "\"", "\"", out);
-        text_append(out, "\"");
-    } else if (at->text != NULL) {
-        append_latex(at->text, out);
-    }
-}
-
-static void append_table(const table *made, ana_paper_format format, text_buffer *out)
-{
-    const bool is_csv = format == ANA_PAPER_CSV;
     if (!is_csv) text_append(out, "\\begin{longtable}{llrrrrrrrrp{6cm}}\n\\hline\n");
     for (int column = 0; column < COLUMN_COUNT; column++) {
         text_format(out, "%s%s",
@@ -199,7 +152,7 @@ static void append_table(const table *made, ana_paper_format format, text_buffer
     text_append(out, is_csv ? "\n" : " \\\\\n\\hline\n\\endhead\n");
     for (int row = 0; row < made->row_count; row++) {
         for (int column = 0; column < COLUMN_COUNT; column++) {
-            append_cell(&made->rows[row][column], column, format, out);
+            append_cell(&made->rows[row][column], column, is_csv, out);
         }
         text_append(out, is_csv ? "\n" : " \\\\\n");
     }
@@ -231,9 +184,8 @@ static void write_table(const table *made, text_buffer *out)
     text_append(out, "\n");
 }
 
-status ana_paper_append(const ana_paper_question *question, ana_spread *spread,
-                        ana_paper_format format, arena *memory, text_buffer *out,
-                        error_message *err)
+status ana_paper_append(const ana_sweep *question, ana_spread *spread, ana_paper_format format,
+                        arena *memory, text_buffer *out, error_message *err)
 {
     static const ana_graph_kind graphs[] = {ANA_GRAPH_PATH, ANA_GRAPH_RING, ANA_GRAPH_STAR,
                                             ANA_GRAPH_COMPLETE, ANA_GRAPH_DYNAMIC};
@@ -246,7 +198,7 @@ status ana_paper_append(const ana_paper_question *question, ana_spread *spread,
     if (format == ANA_PAPER_JSON) {
         write_table(made, out);
     } else {
-        append_table(made, format, out);
+        append_table(made, format == ANA_PAPER_CSV, out);
     }
     return STATUS_OK;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/converge/converge_sweep.h"
-#include "analysis/converge/verdict/verdict.h"
+#include "base/text.h"
 
 typedef enum ana_paper_format {
     ANA_PAPER_LATEX, ///< a longtable, which needs no more than the package of that name
@@ -11,19 +11,10 @@ typedef enum ana_paper_format {
     ANA_PAPER_JSON,  ///< {"rows":[{...},...]}, null where a column does not apply
 } ana_paper_format;
 
-typedef struct ana_paper_question {
-    int nodes[ANA_SWEEP_POINTS_MAX];
-    int nodes_count;
-    int instance_count; // runs per graph and number of nodes
-    double delta;       // of the repaired bound
-    uint64_t seed;      // of the runs and of the claims
-    const atomic_bool *interrupt;
-} ana_paper_question;
-
-/// Plays max-neighbor (variant Q, from all load on half of the nodes to phi <= S/N) on path, ring,
-/// star, complete and dynamic graphs, tries every claim, and appends the table.
+/// Plays max-neighbor (from all load on half of the nodes to phi <= S/N) on path, ring, star,
+/// complete and dynamic graphs, tries every claim, and appends the table.
 ///
+/// @param question nodes, instances, delta, seed and interrupt; the rest is the table's own
 /// @return as ana_graph_make, ana_sweep_play and ana_claim_try
-status ana_paper_append(const ana_paper_question *question, ana_spread *spread,
-                        ana_paper_format format, arena *memory, text_buffer *out,
-                        error_message *err);
+status ana_paper_append(const ana_sweep *question, ana_spread *spread, ana_paper_format format,
+                        arena *memory, text_buffer *out, error_message *err);

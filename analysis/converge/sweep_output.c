@@ -1,5 +1,5 @@
-#include "analysis/converge/sweep_output.h"
-
+/// A sweep for programs and for people.
+#include "analysis/converge/sweep_summary.h"
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -34,9 +34,6 @@ static void write_question(const ana_sweep *sweep, const ana_sweep_point *point,
 {
     json_put_string(writer, "graph", ana_graph_names[sweep->graph]);
     json_put_string(writer, "scheme", sweep->scheme->name);
-    const bool has_variant = sweep->scheme == &ana_scheme_max_neighbor;
-    json_put_string(writer, "variant",
-                    has_variant ? ana_variant_names[sweep->options.variant] : NULL);
     json_put_string(writer, "initial", ana_initial_names[sweep->instance.initial]);
     json_put_string(writer, "stop", ana_stop_names[sweep->instance.stop]);
     json_put_int64(writer, "nodes", point->graph.node_count);
@@ -132,14 +129,7 @@ static const char *count_of(double value, char out[NUMBER_BYTES])
 static void write_heading(const ana_sweep_answer *answer, text_buffer *out)
 {
     const ana_sweep *sweep = answer->sweep;
-    text_format(out, "%s", sweep->scheme->name);
-    if (sweep->scheme == &ana_scheme_max_neighbor) {
-        text_format(out, " (variant %s)", ana_variant_names[sweep->options.variant]);
-    }
-    if (sweep->scheme == &ana_scheme_dimension_exchange) {
-        text_format(out, " (exchange %s)", ana_exchange_names[sweep->options.exchange]);
-    }
-    text_format(out, " on %s, from %s to %s at most gamma; total load N; ",
+    text_format(out, "%s on %s, from %s to %s at most gamma; total load N; ", sweep->scheme->name,
                 ana_graph_names[sweep->graph], ana_initial_names[sweep->instance.initial],
                 ana_stop_names[sweep->instance.stop]);
     if (ana_sweep_is_certain(sweep)) {
@@ -176,30 +166,6 @@ static void write_points(const ana_sweep_answer *answer, text_buffer *out)
                          : "from the eigenvalues of this scheme on this graph\n");
 }
 
-static void write_drops(const ana_sweep_answer *answer, text_buffer *out)
-{
-    text_format(out, "\n%6s %9s %9s %11s %12s %13s %15s %9s %10s\n", "nodes", "gamma", "good",
-                "good, least", "drop >= s/16", "mean drop", "smallest drop/s", "within",
-                "violations");
-    for (int point = 0; point < ana_sweep_point_count(answer->sweep); point++) {
-        const ana_point_summary *at = &answer->summaries[point];
-        if (at->rounds_max == 0) continue;
-        text_format(out, "%6d %9.3g %9.4f %11.4f %12.4f %13.4g %15.4g %9.4f %10" PRId64 "\n",
-                    answer->points[point].graph.node_count, answer->points[point].gamma,
-                    at->good_round_ratio, at->good_round_ratio_min, at->sixteenth_round_ratio,
-                    at->mean_drop_ratio, at->smallest_drop_share, at->within_repaired_ratio,
-                    at->drop_violation_count);
-    }
-    text_append(
-        out,
-        "\ngood: share of rounds in which phi dropped by at least s / (60 ln 2N), s the largest "
-        "load "
-        "minus the\nsmallest, and in the instance with the fewest; mean drop: share of phi per "
-        "round; within: instances that\nkeep the repaired bound, proven for variant Q of "
-        "max-neighbor; violations: rounds in which phi dropped by\nless than the gaps that were "
-        "averaged\n");
-}
-
 static void write_line(text_buffer *out, const char *what, const ana_estimate *estimate,
                        const char *unit)
 {
@@ -225,6 +191,5 @@ void ana_sweep_write_text(const ana_sweep_answer *answer, text_buffer *out)
 {
     write_heading(answer, out);
     write_points(answer, out);
-    write_drops(answer, out);
     write_text_fit(&answer->fit, out);
 }

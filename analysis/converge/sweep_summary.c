@@ -108,8 +108,8 @@ static void compare_with_bounds(const ana_sweep *sweep, const ana_sweep_point *p
     summary->within_repaired_ratio = (double)within / sweep->instance_count;
     summary->bound_paper = ana_bound_paper(&largest);
     summary->bound_repaired = ana_bound_repaired(&largest);
-    summary->rounds_spectral = ana_rounds_predicted(
-        &largest, ana_scheme_contraction(sweep->scheme, &point->graph, &sweep->options));
+    summary->rounds_spectral =
+        ana_rounds_predicted(&largest, ana_scheme_contraction(sweep->scheme, &point->graph));
 }
 
 /// Slope of y over x by least squares.

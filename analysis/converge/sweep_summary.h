@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analysis/converge/converge_sweep.h"
+#include "base/text.h"
 
 /// An estimate and the interval that holds it with 95 % (Student's t).
 typedef struct ana_estimate {
@@ -52,3 +53,11 @@ typedef struct ana_sweep_answer {
 
 /// Fills summaries and fit. @param scratch [instance_count]
 void ana_sweep_summarise(ana_sweep_answer *answer, double *scratch);
+
+// In sweep_output.c.
+
+/// Appends a line of JSON: the point if there is one, else {"points":[...],"fit":{...}}.
+void ana_sweep_write_json(const ana_sweep_answer *answer, text_buffer *out);
+
+/// Appends what was measured beside each bound.
+void ana_sweep_write_text(const ana_sweep_answer *answer, text_buffer *out);

@@ -12,14 +12,12 @@ static const struct {
     bool of_rounds;
     bool of_paper;
     bool of_verdict;
-} owned[] = {{"--graph", true, false, false},   {"--scheme", true, false, false},
-             {"--nodes", true, true, false},    {"--initial", true, false, false},
-             {"--stop", true, false, false},    {"--gamma", true, false, false},
-             {"--variant", true, false, false}, {"--exchange", true, false, false},
-             {"--alpha", true, false, false},   {"--delta", true, true, false},
-             {"--store", true, false, false},   {"--again", true, false, false},
-             {"--shard", true, false, false},   {"--csv", false, true, false},
-             {"--claim", false, false, true}};
+} owned[] = {{"--graph", true, false, false}, {"--scheme", true, false, false},
+             {"--nodes", true, true, false},  {"--initial", true, false, false},
+             {"--stop", true, false, false},  {"--gamma", true, false, false},
+             {"--delta", true, true, false},  {"--store", true, false, false},
+             {"--again", true, false, false}, {"--shard", true, false, false},
+             {"--csv", false, true, false},   {"--claim", false, false, true}};
 
 static status check_question(const cli_arguments *arguments, error_message *err)
 {
@@ -88,8 +86,9 @@ const cli_command cli_command_converge = {
         "reached, in many instances. Printed are the rounds beside the DynMo paper's bound, the "
         "repaired bound (README of analysis/converge) and what the graph's spectrum predicts; how "
         "often a round is good (the potential phi, the sum over all pairs of nodes of the "
-        "difference of their loads, drops by the largest difference / (60 ln 2N)); whether phi "
-        "dropped by at least the gaps that were averaged. The total load is N.\n\n"
+        "difference of their loads, drops by the largest difference / (60 ln 2N)) and whether phi "
+        "dropped by at least the gaps that were averaged stand in the JSON. The total load is "
+        "N.\n\n"
         "Schemes: max-neighbor (the paper's model: a coin makes each node sender or receiver, a "
         "sender proposes to the neighbour that differs most, a receiver accepts the proposal that "
         "differs most, both average), odd-even (pairs in turns on path, even ring and dynamic; "
@@ -97,7 +96,7 @@ const cli_command cli_command_converge = {
         "and chebyshev diffusion, dimension-exchange (the colours of a proper edge colouring take "
         "turns), scan (prefix sums on a path: exact; a round is one of messages).\n\n"
         "Graphs: path, ring, torus (as square as N allows), star (node 0 is the hub), complete, "
-        "hypercube, dumbbell (two complete halves and one edge), dynamic (in every round the path "
+        "hypercube, dynamic (in every round the path "
         "through the nodes in order of load). With several N or gammas, exponents, constant and "
         "rounds per decade are fitted by least squares, with intervals that hold 95 %. Quantiles "
         "are nearest ranks. Instance i of a seed is the same whatever else is asked.",
@@ -105,8 +104,8 @@ const cli_command cli_command_converge = {
         "With --verdict claims about balancing by diffusion are put to a search that is made then "
         "and there, exhaustive over small instances in a fixed order: Lemma 1 and 2 of the DynMo "
         "paper, that its Algorithm 3 ends and how good what it ends with is, what its released "
-        "code does, the repaired bound. Printed are the smallest counterexamples, how much was "
-        "searched, and how families of instances grow.\n\n"
+        "code does, the repaired bound. Printed are the smallest counterexamples and how much was "
+        "searched.\n\n"
         "With --paper rounds on five graphs and all claims stand in one table: the bound as "
         "printed (good rounds, and rounds where one in N is good, as the paper has it), as "
         "repaired, and as measured, with the smallest counterexamples; as LaTeX, or with --csv.",
@@ -135,17 +134,6 @@ const cli_command cli_command_converge = {
              .help = "Runs per point, default 20; with --verdict random instances per claim, "
                      "default 2000."},
             {.name = "--seed", .argument = "S", .help = "Seed of coins and loads. Default: 1."},
-            {.name = "--variant",
-             .argument = "V",
-             .help = "Of max-neighbor: Q, P (senders do not see roles) or Qr (receivers accept at "
-                     "random). Default: Q."},
-            {.name = "--exchange",
-             .argument = "X",
-             .help = "Of dimension-exchange: half (pairs average) or optimal. Default: half."},
-            {.name = "--alpha",
-             .argument = "A",
-             .help = "Of first-order: share of a difference that flows. Default: the best for the "
-                     "graph's spectrum."},
             {.name = "--delta",
              .argument = "D",
              .help = "Chance with which the repaired bound may fail. Default: 0.01."},

@@ -2,7 +2,7 @@
 #include "cli/converge/converge_modes.h"
 
 #include "analysis/converge/paper_table.h"
-#include "analysis/converge/sweep_output.h"
+#include "analysis/converge/sweep_summary.h"
 #include "base/json.h"
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
@@ -58,33 +58,7 @@ static status read_gammas(const cli_arguments *arguments, ana_sweep *sweep, erro
     return STATUS_OK;
 }
 
-/// Options that only one scheme has.
-static status check_scheme_options(const cli_arguments *arguments, const ana_scheme *scheme,
-                                   error_message *err)
-{
-    static const struct {
-        const char *option;
-        const ana_scheme *scheme;
-    } owners[] = {{"--variant", &ana_scheme_max_neighbor},
-                  {"--exchange", &ana_scheme_dimension_exchange},
-                  {"--alpha", &ana_scheme_first_order}};
-    for (size_t index = 0; index < sizeof owners / sizeof owners[0]; index++) {
-        if (!cli_has(arguments, owners[index].option) || scheme == owners[index].scheme) continue;
-        return error_set(err, STATUS_INVALID, "%s belongs to --scheme %s, not to %s",
-                         owners[index].option, owners[index].scheme->name, scheme->name);
-    }
-    return STATUS_OK;
-}
-
-static status read_number(const cli_arguments *arguments, const char *option, double min,
-                          double max, double *value, error_message *err)
-{
-    if (!cli_has(arguments, option)) return STATUS_OK;
-    return text_parse_double(cli_value(arguments, option), option, min, max, value, err);
-}
-
-static status choose_scheme(const cli_arguments *arguments, const ana_scheme **scheme,
-                            error_message *err)
+static status read_scheme(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
 {
     enum { NAMES_MAX = 32 };
     const char *names[NAMES_MAX];
@@ -94,23 +68,8 @@ static status choose_scheme(const cli_arguments *arguments, const ana_scheme **s
         names[count] = ana_schemes[count]->name;
     }
     TRY(cli_choice(arguments, "--scheme", names, count, 0, &chosen, err));
-    *scheme = ana_schemes[chosen];
+    sweep->scheme = ana_schemes[chosen];
     return STATUS_OK;
-}
-
-static status read_scheme(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
-{
-    int variant = 0;
-    int exchange = 0;
-    TRY(choose_scheme(arguments, &sweep->scheme, err));
-    TRY(check_scheme_options(arguments, sweep->scheme, err));
-    TRY(cli_choice(arguments, "--variant", ana_variant_names, ANA_VARIANT_COUNT, ANA_VARIANT_Q,
-                   &variant, err));
-    TRY(cli_choice(arguments, "--exchange", ana_exchange_names, ANA_EXCHANGE_COUNT,
-                   ANA_EXCHANGE_HALF, &exchange, err));
-    sweep->options.variant = (ana_variant)variant;
-    sweep->options.exchange = (ana_exchange)exchange;
-    return read_number(arguments, "--alpha", 1e-9, 1, &sweep->options.alpha, err);
 }
 
 static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, error_message *err)
@@ -124,7 +83,10 @@ static status read_instances(const cli_arguments *arguments, ana_sweep *sweep, e
                    &initial, err));
     TRY(cli_choice(arguments, "--stop", ana_stop_names, ANA_STOP_COUNT, ANA_STOP_PHI, &stop, err));
     TRY(cli_int(arguments, "--instances", 1, ANA_INSTANCES_MAX, 20, &sweep->instance_count, err));
-    TRY(read_number(arguments, "--delta", 1e-12, 0.5, &sweep->delta, err));
+    if (cli_has(arguments, "--delta")) {
+        TRY(text_parse_double(cli_value(arguments, "--delta"), "--delta", 1e-12, 0.5, &sweep->delta,
+                              err));
+    }
     sweep->instance = (ana_instance_question){.initial = (ana_initial)initial,
                                               .stop = (ana_stop)stop,
                                               .seed = seed,
@@ -171,9 +133,6 @@ static void describe(const ana_sweep *sweep, text_buffer *out)
     json_begin_object(&writer);
     json_put_string(&writer, "graph", ana_graph_names[sweep->graph]);
     json_put_string(&writer, "scheme", sweep->scheme->name);
-    json_put_string(&writer, "variant", ana_variant_names[sweep->options.variant]);
-    json_put_string(&writer, "exchange", ana_exchange_names[sweep->options.exchange]);
-    json_put_double(&writer, "alpha", sweep->options.alpha);
     json_put_string(&writer, "initial", ana_initial_names[sweep->instance.initial]);
     json_put_string(&writer, "stop", ana_stop_names[sweep->instance.stop]);
     json_put_int64(&writer, "instances", sweep->instance_count);
@@ -242,23 +201,17 @@ static const int paper_nodes[] = {8, 16, 32, 64};
 status cli_converge_paper(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                           text_buffer *out, error_message *err)
 {
-    ana_sweep read = {.nodes_count = (int)(sizeof paper_nodes / sizeof paper_nodes[0])};
+    ana_sweep question = {.nodes_count = (int)(sizeof paper_nodes / sizeof paper_nodes[0])};
     const bool is_csv = cli_has(arguments, "--csv");
     if (is_csv && cli_has(arguments, "--json")) {
         return error_set(err, STATUS_INVALID, "--csv and --json exclude each other");
     }
-    memcpy(read.nodes, paper_nodes, sizeof paper_nodes);
-    TRY(read_instances(arguments, &read, err));
+    memcpy(question.nodes, paper_nodes, sizeof paper_nodes);
+    TRY(read_instances(arguments, &question, err));
     if (cli_has(arguments, "--nodes")) {
-        read.nodes_count = 0;
-        TRY(read_nodes(arguments, &read, err));
+        question.nodes_count = 0;
+        TRY(read_nodes(arguments, &question, err));
     }
-    ana_paper_question question = {.nodes_count = read.nodes_count,
-                                   .instance_count = read.instance_count,
-                                   .delta = read.delta,
-                                   .seed = read.instance.seed,
-                                   .interrupt = read.instance.interrupt};
-    memcpy(question.nodes, read.nodes, sizeof question.nodes);
     const ana_paper_format format = is_csv                         ? ANA_PAPER_CSV
                                     : cli_has(arguments, "--json") ? ANA_PAPER_JSON
                                                                    : ANA_PAPER_LATEX;

@@ -77,7 +77,7 @@ static ana_layer_instance drawn(rng *generator, bool has_memory, int64_t *weight
 
 static void branch_and_bound_finds_what_trying_all_finds(void **state)
 {
-    arena *memory = *state;
+    (void)state;
     rng generator = rng_init(7, 0);
     int infeasible = 0;
     for (int index = 0; index < 3000; index++) {
@@ -86,21 +86,11 @@ static void branch_and_bound_finds_what_trying_all_finds(void **state)
         int64_t cap[MAX];
         const ana_layer_instance instance = drawn(&generator, index % 2 == 1, weight, bytes, cap);
         const int64_t expected = best_of_all(&instance);
-        ana_assignment_optimum optimum = {0};
-        ana_assignment_optimum cut = {0};
 
-        arena_reset(memory);
-        const status result = ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL);
-        const status cut_short = ana_assignment_search(&instance, 1, memory, &cut, NULL);
-
-        assert_int_equal(result, expected < 0 ? STATUS_INFEASIBLE : STATUS_OK);
-        infeasible += expected < 0 ? 1 : 0;
-        if (expected < 0) continue;
-        assert_true(optimum.is_exact);
-        assert_int_equal(optimum.low, expected);
-        assert_int_equal(optimum.high, expected);
-        if (cut_short != STATUS_OK) continue; // nothing found within the caps
-        assert_true(cut.low <= expected && expected <= cut.high);
+        assert_int_equal(ana_assignment_best(&instance, 1 << 20), expected);
+        infeasible += expected < 0;
+        const int64_t cut_short = ana_assignment_best(&instance, 1);
+        assert_true(cut_short == expected || cut_short == -1);
     }
     assert_true(infeasible > 10);
 }
@@ -202,14 +192,13 @@ static void lemma_1_breaks_first_where_a_plain_search_finds_it(void **state)
     assert_true(breaks_lemma_1(published, 5));
 }
 
+/// [P P | 1 x P | ... | 1 x P]: no transfer lowers the variance, though all loads could be P + 1.
 static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(void **state)
 {
-    (void)state;
-    for (int stages = 2; stages <= 64; stages++) {
-        arena *memory = arena_create(1 << 16);
+    for (int stages = 2; stages <= ANA_SEARCH_STAGES_MAX; stages++) {
+        int64_t weight[ANA_ASSIGNED_LAYERS_MAX];
+        int first[ANA_SEARCH_STAGES_MAX + 1] = {0};
         const int layers = 2 + stages * (stages - 1);
-        int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
-        int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
         for (int layer = 0; layer < layers; layer++) {
             weight[layer] = layer < 2 ? stages : 1;
         }
@@ -219,16 +208,13 @@ static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(vo
         const ana_layer_instance instance = {
             .layer_count = layers, .stage_count = stages, .weight = weight, .first_layer = first};
         bal_answer settled = {0};
-        ana_assignment_optimum optimum = {0};
-        assert_ok(ana_instance_balance("diffusion-published", &instance, memory, &settled, NULL));
-        assert_ok(ana_assignment_search(&instance, 1 << 20, memory, &optimum, NULL));
+        assert_ok(ana_instance_balance("diffusion-published", &instance, *state, &settled, NULL));
+        const int64_t best = ana_assignment_best(&instance, 1 << 20);
 
-        assert_true(optimum.is_exact);
-        assert_int_equal(optimum.low, stages + 1);
-        assert_int_equal(settled.bottleneck_ns * (stages + 1), optimum.low * 2 * stages);
+        assert_int_equal(best, stages + 1);
+        assert_int_equal(settled.bottleneck_ns * (stages + 1), best * 2 * stages);
         assert_int_equal(settled.transfer_count, 0);
         assert_int_equal((int64_t)ana_phi(settled.stage_load, stages), stages * (stages - 1));
-        arena_destroy(memory);
     }
 }
 
@@ -249,8 +235,7 @@ static void every_claim_has_the_answer_that_theory_gives(void **state)
     for (size_t index = 0; index < sizeof expected / sizeof expected[0]; index++) {
         arena *memory = arena_create(1 << 16);
         const ana_verdict verdict = verdict_of(expected[index].name, &options, memory);
-        assert_string_equal(ana_answer_name(ana_verdict_answer(&verdict)),
-                            ana_answer_name(expected[index].answer));
+        assert_int_equal(ana_verdict_answer(&verdict), expected[index].answer);
         for (int tried = 0; tried < verdict.case_count; tried++) {
             assert_true(verdict.cases[tried].examined > 0);
             assert_non_null(verdict.cases[tried].searched);
@@ -275,14 +260,6 @@ static void the_counterexamples_to_the_guarantee_break_it(void **state)
         const int64_t best = best_of_all(example);
         const int64_t stages = example->stage_count;
         assert_true(settled.bottleneck_ns * (stages + 1) > best * 2 * stages);
-    }
-    // Each family grows without a bound: as the number of stages without weight, as 0.98 of it
-    // under caps.
-    for (int row = 0; row < verdict.claim->growth.row_count; row++) {
-        const double *value = &verdict.growth[row * verdict.column_count];
-        assert_close(value[2], value[1], 1e-12);
-        assert_close(value[3], value[0], 1e-12);
-        assert_close(value[4], (64 * value[0] + 1) / 65, 1e-12);
     }
 }
 

@@ -23,14 +23,13 @@ static void play(void *context)
 static void measure(bool smoke, ana_graph_kind kind, const ana_scheme *scheme, int nodes,
                     ana_initial initial, double gamma)
 {
-    const ana_scheme_options options = {0};
     bench_instance at = {.question = {.initial = initial, .gamma = gamma, .seed = 1}};
     ana_graph graph;
     error_message err = {0};
     arena *memory = arena_create(1 << 20);
     bench_require(STATUS_OK, &err);
     bench_require(ana_graph_make(kind, nodes, &graph, &err), &err);
-    bench_require(ana_player_open(scheme, &graph, &options, memory, &at.player, &err), &err);
+    bench_require(ana_player_open(scheme, &graph, memory, &at.player, &err), &err);
 
     const bench_time time = bench_measure(smoke, play, &at);
     const double rounds = at.result.round_count > 0 ? (double)at.result.round_count : 1;

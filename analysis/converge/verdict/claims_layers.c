@@ -5,14 +5,10 @@
 #include "analysis/converge/verdict/verdict.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 enum { NODES_MAX = 200000 }; // of a search for the best assignment of one small instance
 
 static const char algorithm_3[] = "diffusion-published";
-static const int sizes[] = {2, 3, 4, 8, 16, 32, 64}; // stages of families that grow
-enum { SIZE_COUNT = sizeof sizes / sizeof sizes[0] };
-
 static int64_t total_of(const ana_layer_instance *instance)
 {
     int64_t total = 0;
@@ -32,53 +28,6 @@ static void draw_weights(rng *random, int layer_min, int layer_max, int stage_ma
     for (int layer = 0; layer < drawn->layer_count; layer++) {
         weight[layer] = rng_between(random, 1, range);
     }
-}
-
-/// A family of instances, one for each number of stages.
-typedef struct family {
-    int heavy_count; // layers of heavy_weight that start on rank 0
-    int64_t heavy_weight;
-    int light_count; // layers of weight 1 that start on each other rank
-    bool has_zero;   // a layer without weight in front, on rank 0
-    bool has_cap;    // every rank has a first layer of weight 1 and 2 bytes; caps are 3
-} family;
-
-static ana_layer_instance family_instance(const family *shape, int stages, arena *memory)
-{
-    const int fronts = (shape->has_zero ? 1 : 0) + (shape->has_cap ? 1 : 0);
-    const int others = shape->light_count + (shape->has_cap ? 1 : 0);
-    const int layers = fronts + shape->heavy_count + (stages - 1) * others;
-    int64_t *weight = arena_array(memory, (size_t)layers, sizeof *weight);
-    int64_t *bytes = arena_array(memory, (size_t)layers, sizeof *bytes);
-    int64_t *cap = arena_array(memory, (size_t)stages, sizeof *cap);
-    int *first = arena_array(memory, (size_t)stages + 1, sizeof *first);
-    int layer = 0;
-    for (int stage = 0; stage < stages; stage++) {
-        first[stage] = layer;
-        cap[stage] = 3;
-        if (stage == 0 && shape->has_zero) weight[layer++] = 0;
-        if (shape->has_cap) {
-            bytes[layer] = 2;
-            weight[layer++] = 1;
-        }
-        const int count = stage == 0 ? shape->heavy_count : shape->light_count;
-        for (int index = 0; index < count; index++) {
-            weight[layer++] = stage == 0 ? shape->heavy_weight : 1;
-        }
-    }
-    first[stages] = layers;
-    return (ana_layer_instance){.layer_count = layers,
-                                .stage_count = stages,
-                                .weight = weight,
-                                .bytes = shape->has_cap ? bytes : NULL,
-                                .cap_bytes = shape->has_cap ? cap : NULL,
-                                .first_layer = first};
-}
-
-/// [P P | 1 x P | ... | 1 x P]: no transfer lowers the variance.
-static family stuck_family(int stages)
-{
-    return (family){.heavy_count = 2, .heavy_weight = stages, .light_count = stages};
 }
 
 static status test_range(ana_trying *at, const ana_layer_instance *instance)
@@ -127,21 +76,6 @@ static status test_potential(ana_trying *at, const ana_layer_instance *instance)
     return STATUS_OK;
 }
 
-static status grow_potential(ana_trying *at, int row, double *value)
-{
-    bal_answer answer;
-    const family shape = stuck_family(sizes[row]);
-    const ana_layer_instance instance = family_instance(&shape, sizes[row], at->scratch);
-    TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
-    const double gamma = (double)total_of(&instance) / sizes[row];
-    value[0] = sizes[row];
-    value[1] = answer.transfer_count;
-    value[2] = ana_phi(answer.stage_load, sizes[row]);
-    value[3] = gamma;
-    value[4] = value[2] / gamma;
-    return STATUS_OK;
-}
-
 /// The fewest even layers with more iterations than the bound, which grows slower: found by
 /// bisection on n / 2, then measured.
 static int crossing(void)
@@ -160,23 +94,30 @@ static int crossing(void)
 }
 
 /// Iterations that moved something, of n unit layers on the first of two ranks, to phi <= 1.
-static status grow_rounds(ana_trying *at, int row, double *value)
+static status test_rounds(ana_trying *at)
 {
     const int least = crossing();
     const int counts[] = {10, 100, 1000, least - 2, least, 10000};
-    const family point = {.heavy_count = counts[row], .heavy_weight = 1};
-    const ana_layer_instance instance = family_instance(&point, 2, at->scratch);
-    bal_answer answer;
-    at->tried = &at->verdict->cases[counts[row] < least ? 0 : 1];
-    TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
-    value[0] = counts[row];
-    value[1] = answer.iteration_count - 1; // the last one moves nothing
-    value[2] = ana_paper_good_rounds(2, counts[row], 1);
-    value[3] = value[1] / value[2];
-    ana_case_measure(at->tried, value[3]);
-    if (value[1] <= value[2]) return STATUS_OK;
-    ana_case_violate(at, &instance, "%g iterations until phi <= 1, the bound is %g", value[1],
-                     value[2]);
+    for (size_t index = 0; index < sizeof counts / sizeof counts[0]; index++) {
+        const int count = counts[index];
+        const int first[] = {0, count, count};
+        bal_answer answer;
+        arena_reset(at->scratch);
+        int64_t *weight = arena_array(at->scratch, (size_t)count, sizeof *weight);
+        for (int layer = 0; layer < count; layer++) {
+            weight[layer] = 1;
+        }
+        const ana_layer_instance instance = {
+            .layer_count = count, .stage_count = 2, .weight = weight, .first_layer = first};
+        TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
+        const int played = answer.iteration_count - 1; // the last one moves nothing
+        const double bound = ana_paper_good_rounds(2, count, 1);
+        at->tried = &at->verdict->cases[count < least ? 0 : 1];
+        ana_case_measure(at->tried, played / bound);
+        if (played <= bound) continue;
+        ana_case_violate(at, &instance, "%d iterations until phi <= 1, the bound is %g", played,
+                         bound);
+    }
     return STATUS_OK;
 }
 
@@ -227,31 +168,22 @@ static double guarantee(int stages)
     return 2 - 2.0 / (stages + 1);
 }
 
-/// The best assignment in at->best, NaN if none keeps the caps or the search was too long.
-/// Algorithm 3 takes a layer only where memory stays below the cap: a byte of every cap is never
-/// used.
-static void find_best(ana_trying *at, const ana_layer_instance *instance, const int64_t *caps)
-{
-    ana_assignment_optimum optimum = {0};
-    ana_layer_instance usable = *instance;
-    if (instance->cap_bytes != NULL) usable.cap_bytes = caps;
-    const status found = ana_assignment_search(&usable, NODES_MAX, at->scratch, &optimum, NULL);
-    at->best = found == STATUS_OK && optimum.is_exact ? (double)optimum.low : (double)NAN;
-}
-
-/// Compares what Algorithm 3 ends with with the best assignment, from starts that keep the caps.
+/// Compares what Algorithm 3 ends with with the best assignment, from starts that keep the caps. It
+/// takes a layer only where memory stays below the cap: a byte of every cap is never used.
 static status test_guarantee(ana_trying *at, const ana_layer_instance *instance)
 {
     bal_answer answer;
     int64_t caps[ANA_SEARCH_STAGES_MAX];
     int64_t bytes[ANA_SEARCH_STAGES_MAX];
+    ana_layer_instance usable = *instance;
     const int stages = instance->stage_count;
     const bool has_caps = instance->cap_bytes != NULL;
     for (int stage = 0; stage < stages && has_caps; stage++) {
         caps[stage] = instance->cap_bytes[stage] - 1;
+        usable.cap_bytes = caps;
     }
-    if (at->is_new) find_best(at, instance, caps);
-    if (isnan(at->best)) return STATUS_OK;
+    if (at->is_new) at->best = (double)ana_assignment_best(&usable, NODES_MAX);
+    if (at->best < 0) return STATUS_OK;
     if (has_caps) ana_instance_sum(instance, instance->bytes, bytes);
     for (int stage = 0; stage < stages && has_caps; stage++) {
         if (bytes[stage] > caps[stage]) return STATUS_OK;
@@ -276,33 +208,6 @@ static void draw_starts(rng *random, int64_t *weight, int *first, ana_layer_inst
         first[stage] = (int)rng_between(random, first[stage - 1], drawn->layer_count);
     }
     first[drawn->stage_count] = drawn->layer_count;
-}
-
-/// Largest load over the best assignment's; without caps the best is known where longest processing
-/// time first reaches the lower bound, as it does for these families.
-static status measure_family(ana_trying *at, const family *shape, int stages, double *ratio)
-{
-    bal_answer answer;
-    ana_assignment_optimum optimum;
-    arena_reset(at->scratch);
-    const ana_layer_instance instance = family_instance(shape, stages, at->scratch);
-    TRY(ana_instance_balance(algorithm_3, &instance, at->scratch, &answer, at->err));
-    TRY(ana_assignment_search(&instance, NODES_MAX, at->scratch, &optimum, at->err));
-    *ratio = optimum.is_exact ? (double)answer.bottleneck_ns / (double)optimum.low : (double)NAN;
-    return STATUS_OK;
-}
-
-static status grow_guarantee(ana_trying *at, int row, double *value)
-{
-    const int stages = sizes[row];
-    const family stuck = stuck_family(stages);
-    const family zero = {.heavy_count = stages, .heavy_weight = 1, .has_zero = true};
-    const family capped = {.heavy_count = 32 * stages, .heavy_weight = 2, .has_cap = true};
-    value[0] = stages;
-    value[1] = guarantee(stages);
-    TRY(measure_family(at, &stuck, stages, &value[2]));
-    TRY(measure_family(at, &zero, stages, &value[3]));
-    return measure_family(at, &capped, stages, &value[4]);
 }
 
 static status test_released(ana_trying *at, const ana_layer_instance *instance)
@@ -380,10 +285,6 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                    .test = test_potential},
                   {"4 ranks", of_phi, .box = {4, 4, 1, 6, 1, 3, .has_starts = true},
                    .test = test_potential}},
-        .growth = {.family = "layers [P P | 1 x P | ... | 1 x P], gamma = S/P:",
-                   .column = {"stages", "transfers", "phi", "gamma", "phi / gamma"},
-                   .row_count = SIZE_COUNT,
-                   .measure = grow_potential},
     },
     {
         .name = "lemma-2-rounds",
@@ -398,10 +299,7 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                   {.condition = "from the crossing on",
                    .worst_name = "iterations / bound",
                    .searched = of_point}},
-        .growth = {.family = "n layers of weight 1 on rank 0 of 2, gamma = 1:",
-                   .column = {"n", "iterations", "bound", "iterations / bound"},
-                   .row_count = 6,
-                   .measure = grow_rounds},
+        .also = test_rounds,
     },
     {
         .name = "termination",
@@ -437,13 +335,6 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                   {"memory caps", of_best,
                    .box = {2, 3, 1, 5, 1, 2, true, true, .bytes_max = 2, .cap_max = 4},
                    .test = test_guarantee}},
-        .growth = {.family = "largest load / best assignment, with weights > 0 of [P P | 1 x P | "
-                             "...]; with [0, 1 x P | | ...]; with caps of 3 bytes and [1:2, 2:0 x "
-                             "32P | 1:2 | ...]:",
-                   .column = {"stages", "2 - 2/(P+1)", "weights > 0", "a zero weight",
-                              "memory caps"},
-                   .row_count = SIZE_COUNT,
-                   .measure = grow_guarantee},
     },
     {
         .name = "released-code",

@@ -302,23 +302,26 @@ bool ana_search_next(ana_search *search)
     return true;
 }
 
-static void append_range(text_buffer *out, int low, int high, const char *one, const char *many)
+/// "2 to 4 stages", "1 layer"
+static void append_range(text_buffer *out, int low, int high, const char *noun)
 {
-    if (low == high) {
-        text_format(out, "%d %s", low, low == 1 ? one : many);
-    } else {
-        text_format(out, "%d to %d %s", low, high, many);
-    }
+    text_format(out, "%d", low);
+    if (low < high) text_format(out, " to %d", high);
+    text_format(out, " %s%s", noun, high > 1 ? "s" : "");
 }
 
-void ana_search_append(const ana_search_box *box, text_buffer *out)
+const char *ana_search_words(const ana_search_box *box, arena *memory)
 {
-    append_range(out, box->stage_min, box->stage_max, "stage", "stages");
-    text_append(out, ", ");
-    append_range(out, box->layer_min, box->layer_max, "layer", "layers");
-    text_format(out, " of weight %d to %d", box->weight_min, box->weight_max);
+    text_buffer words = {0};
+    append_range(&words, box->stage_min, box->stage_max, "stage");
+    text_append(&words, ", ");
+    append_range(&words, box->layer_min, box->layer_max, "layer");
+    text_format(&words, " of weight %d to %d", box->weight_min, box->weight_max);
     if (box->has_memory) {
-        text_format(out, " and 1 to %d bytes, caps of 1 to %d", box->bytes_max, box->cap_max);
+        text_format(&words, " and 1 to %d bytes, caps of 1 to %d", box->bytes_max, box->cap_max);
     }
-    if (box->has_starts) text_append(out, ", every start");
+    if (box->has_starts) text_append(&words, ", every start");
+    const char *kept = arena_string(memory, words.bytes);
+    text_free(&words);
+    return kept;
 }

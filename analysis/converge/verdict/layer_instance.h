@@ -93,4 +93,4 @@ void ana_search_begin(ana_search *search, const ana_search_box *box);
 bool ana_search_next(ana_search *search);
 
 /// What was searched, in words: "2 to 4 stages, 1 to 6 layers of weight 1 to 4, every start".
-void ana_search_append(const ana_search_box *box, text_buffer *out);
+const char *ana_search_words(const ana_search_box *box, arena *memory);

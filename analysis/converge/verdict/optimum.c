@@ -9,175 +9,93 @@ enum { NO_RANK = -1 };
 typedef struct weighed_layer {
     int64_t weight;
     int64_t bytes;
-    int layer;
 } weighed_layer;
 
 typedef struct branching {
-    int layer_count;
-    int rank_count;
-    const int64_t *cap;   // [rank_count] or NULL
-    weighed_layer *layer; // [layer_count] heaviest first
-    int *rank;            // [layer_count] where it is now, or NO_RANK
-    int64_t *load;        // [rank_count]
-    int64_t *bytes;       // [rank_count]
-    int64_t low;
+    const ana_layer_instance *instance;
+    weighed_layer layer[ANA_ASSIGNED_LAYERS_MAX]; // heaviest first
+    int64_t load[ANA_SEARCH_STAGES_MAX];
+    int64_t bytes[ANA_SEARCH_STAGES_MAX];
+    int64_t low;  // no assignment has a smaller largest load
     int64_t best; // INT64_MAX: nothing found yet
     int64_t nodes_left;
 } branching;
 
-static int compare_layers(const void *left, const void *right)
+static int by_weight(const void *left, const void *right)
 {
     const weighed_layer *a = left;
     const weighed_layer *b = right;
-    if (a->weight != b->weight) return a->weight < b->weight ? 1 : -1;
-    return a->layer - b->layer;
+    return (a->weight < b->weight) - (a->weight > b->weight);
 }
 
-static void branching_init(const ana_layer_instance *instance, arena *memory, branching *out)
+static branching begin(const ana_layer_instance *instance, int64_t node_max)
 {
-    const size_t layers = (size_t)instance->layer_count;
-    const size_t ranks = (size_t)instance->stage_count;
+    branching made = {.instance = instance, .best = INT64_MAX, .nodes_left = node_max};
     int64_t total = 0;
-    branching made = {.layer_count = instance->layer_count,
-                      .rank_count = instance->stage_count,
-                      .cap = instance->cap_bytes,
-                      .best = INT64_MAX};
-    made.layer = arena_array(memory, layers, sizeof *made.layer);
-    made.rank = arena_array(memory, layers, sizeof *made.rank);
-    made.load = arena_array(memory, ranks, sizeof *made.load);
-    made.bytes = arena_array(memory, ranks, sizeof *made.bytes);
+    assert(instance->layer_count <= ANA_ASSIGNED_LAYERS_MAX);
+    assert(instance->stage_count <= ANA_SEARCH_STAGES_MAX);
     for (int layer = 0; layer < instance->layer_count; layer++) {
         const int64_t weight = instance->weight[layer];
-        const int64_t bytes = instance->bytes != NULL ? instance->bytes[layer] : 0;
-        made.layer[layer] = (weighed_layer){weight, bytes, layer};
-        made.rank[layer] = NO_RANK;
+        made.layer[layer] =
+            (weighed_layer){weight, instance->bytes != NULL ? instance->bytes[layer] : 0};
         total += weight;
         if (weight > made.low) made.low = weight;
     }
-    const int64_t mean = total / made.rank_count + (total % made.rank_count > 0);
+    const int64_t mean = total / instance->stage_count + (total % instance->stage_count > 0);
     if (mean > made.low) made.low = mean;
-    qsort(made.layer, layers, sizeof *made.layer, compare_layers);
-    *out = made;
+    qsort(made.layer, (size_t)instance->layer_count, sizeof *made.layer, by_weight);
+    return made;
 }
 
-static void put(branching *search, int depth, int rank)
+/// The least loaded rank with room for a layer that is not among those tried, a bit per rank.
+static int next_rank(const branching *search, int depth, unsigned tried)
 {
-    search->load[rank] += search->layer[depth].weight;
-    search->bytes[rank] += search->layer[depth].bytes;
-    search->rank[depth] = rank;
-}
-
-static void take(branching *search, int depth)
-{
-    const int rank = search->rank[depth];
-    search->load[rank] -= search->layer[depth].weight;
-    search->bytes[rank] -= search->layer[depth].bytes;
-    search->rank[depth] = NO_RANK;
-}
-
-static bool has_room(const branching *search, int depth, int rank)
-{
-    return search->cap == NULL ||
-           search->bytes[rank] + search->layer[depth].bytes <= search->cap[rank];
-}
-
-/// Longest processing time first: each layer to the least loaded rank that has room for it. What it
-/// finds is the best so far; where a layer finds no room, nothing is.
-static void find_greedy(branching *search)
-{
-    int64_t largest = 0;
-    int depth = 0;
-    for (; depth < search->layer_count; depth++) {
-        int least = NO_RANK;
-        for (int rank = 0; rank < search->rank_count; rank++) {
-            if (!has_room(search, depth, rank)) continue;
-            if (least == NO_RANK || search->load[rank] < search->load[least]) least = rank;
-        }
-        if (least == NO_RANK) break;
-        put(search, depth, least);
-        if (search->load[least] > largest) largest = search->load[least];
+    const int64_t *cap = search->instance->cap_bytes;
+    int least = NO_RANK;
+    for (int rank = 0; rank < search->instance->stage_count; rank++) {
+        if ((tried >> rank & 1) != 0) continue;
+        if (cap != NULL && search->bytes[rank] + search->layer[depth].bytes > cap[rank]) continue;
+        if (least == NO_RANK || search->load[rank] < search->load[least]) least = rank;
     }
-    if (depth == search->layer_count) search->best = largest;
-    while (depth > 0) {
-        take(search, --depth);
-    }
+    return least;
 }
 
-/// Whether a rank with a smaller number is in the same state, so that trying this one is vain.
-static bool is_twin(const branching *search, int rank)
-{
-    for (int before = 0; before < rank; before++) {
-        if (search->load[before] == search->load[rank] &&
-            search->bytes[before] == search->bytes[rank] &&
-            (search->cap == NULL || search->cap[before] == search->cap[rank])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/// The next rank after from that could take the layer and still beat the best, or NO_RANK.
-static int next_rank(const branching *search, int depth, int from)
+/// Places the layers from depth on in every way that can beat the best; largest: of the loads.
+static void branch(branching *search, int depth, int64_t largest)
 {
     const weighed_layer *layer = &search->layer[depth];
-    for (int rank = from; rank < search->rank_count; rank++) {
-        if (search->load[rank] + layer->weight >= search->best) continue;
-        if (has_room(search, depth, rank) && !is_twin(search, rank)) return rank;
+    unsigned tried = 0;
+    if (depth == search->instance->layer_count) {
+        search->best = largest;
+        return;
     }
-    return NO_RANK;
-}
-
-static int64_t largest_load(const branching *search)
-{
-    int64_t largest = 0;
-    for (int rank = 0; rank < search->rank_count; rank++) {
-        if (search->load[rank] > largest) largest = search->load[rank];
-    }
-    return largest;
-}
-
-/// Depth first, without recursion. @return whether all was searched
-static bool branch(branching *search)
-{
-    int depth = 0;
-    int from = 0;
-    while (depth >= 0 && search->best > search->low) {
-        if (search->nodes_left == 0) return false;
-        const int rank = depth < search->layer_count ? next_rank(search, depth, from) : NO_RANK;
-        if (rank != NO_RANK) {
-            search->nodes_left--;
-            put(search, depth, rank);
-            depth++;
-            from = 0;
-            continue;
+    for (;;) {
+        const int rank = next_rank(search, depth, tried);
+        if (rank == NO_RANK || search->load[rank] + layer->weight >= search->best) return;
+        if (search->best <= search->low || search->nodes_left == 0) return;
+        search->nodes_left--;
+        search->load[rank] += layer->weight;
+        search->bytes[rank] += layer->bytes;
+        branch(search, depth + 1, search->load[rank] > largest ? search->load[rank] : largest);
+        search->load[rank] -= layer->weight;
+        search->bytes[rank] -= layer->bytes;
+        for (int twin = 0; twin < search->instance->stage_count; twin++) {
+            const int64_t *cap = search->instance->cap_bytes;
+            if (search->load[twin] == search->load[rank] &&
+                search->bytes[twin] == search->bytes[rank] &&
+                (cap == NULL || cap[twin] == cap[rank])) {
+                tried |= 1U << twin; // in the same state: trying it is vain
+            }
         }
-        if (depth == search->layer_count) search->best = largest_load(search);
-        depth--;
-        if (depth < 0) break;
-        from = search->rank[depth] + 1;
-        take(search, depth);
     }
-    return true;
 }
 
-status ana_assignment_search(const ana_layer_instance *instance, int64_t node_max, arena *memory,
-                             ana_assignment_optimum *optimum, error_message *err)
+int64_t ana_assignment_best(const ana_layer_instance *instance, int64_t node_max)
 {
-    branching search = {0};
-    branching_init(instance, memory, &search);
-    search.nodes_left = node_max;
-    find_greedy(&search);
-    const bool is_complete = branch(&search);
-    if (search.best == INT64_MAX) {
-        return error_set(err, STATUS_INFEASIBLE, "no assignment of %d layers to %d ranks %s",
-                         instance->layer_count, instance->stage_count,
-                         is_complete ? "keeps the memory caps"
-                                     : "within the memory caps was found");
-    }
-    *optimum = (ana_assignment_optimum){.low = is_complete ? search.best : search.low,
-                                        .high = search.best,
-                                        .is_exact = is_complete || search.best == search.low};
-    return STATUS_OK;
+    branching search = begin(instance, node_max);
+    branch(&search, 0, 0);
+    const bool is_exact = search.nodes_left > 0 || search.best == search.low;
+    return is_exact && search.best < INT64_MAX ? search.best : -1;
 }
 
 double ana_assignment_phi_min(const ana_layer_instance *instance)
@@ -253,8 +171,8 @@ static bool take_plan(ana_range_plans *plans, int64_t range, int64_t load)
 ana_range_plans ana_range_enumerate(const int64_t *weight, int layer_count, int stage_count,
                                     int *first)
 {
-    int cuts[ANA_RANGE_STAGES_MAX + 1];
-    assert(stage_count >= 1 && stage_count <= layer_count && stage_count <= ANA_RANGE_STAGES_MAX);
+    int cuts[ANA_SEARCH_STAGES_MAX + 1];
+    assert(stage_count >= 1 && stage_count <= layer_count && stage_count <= ANA_SEARCH_STAGES_MAX);
     ana_range_plans plans = {.range = INT64_MAX, .optimum = INT64_MAX};
     for (int stage = 0; stage < stage_count; stage++) {
         cuts[stage] = stage;

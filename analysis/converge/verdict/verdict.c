@@ -1,28 +1,22 @@
 #include "analysis/converge/verdict/verdict.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 enum { DIGITS = 9, TEXT_BYTES = 512, SCRATCH_BYTES = 1 << 16 };
 
+const char *const ana_answer_names[] = {"holds", "holds under conditions", "fails"};
+
 const ana_claim *ana_claim_at(int index)
 {
     if (index < ANA_LAYER_CLAIMS) return &ana_layer_claims[index];
-    index -= ANA_LAYER_CLAIMS;
-    return index < ANA_PAIR_CLAIMS ? &ana_pair_claims[index] : NULL;
+    return index == ANA_LAYER_CLAIMS ? &ana_pair_claim : NULL;
 }
 
 ana_verdict_options ana_verdict_options_default(void)
 {
     return (ana_verdict_options){.seed = 1, .instance_count = 2000};
-}
-
-static status test(ana_trying *at, const ana_case_plan *plan, const ana_layer_instance *instance)
-{
-    arena_reset(at->scratch);
-    return plan->test(at, instance);
 }
 
 static status draw_case(ana_trying *at, const ana_case_plan *plan)
@@ -34,7 +28,8 @@ static status draw_case(ana_trying *at, const ana_case_plan *plan)
     for (int index = 0; index < at->options.instance_count; index++) {
         ana_layer_instance drawn = {.weight = weight, .first_layer = first};
         plan->draw(&random, weight, first, &drawn);
-        TRY(test(at, plan, &drawn));
+        arena_reset(at->scratch);
+        TRY(plan->test(at, &drawn));
     }
     return STATUS_OK;
 }
@@ -45,42 +40,19 @@ static status search_case(ana_trying *at, const ana_case_plan *plan)
     ana_search_begin(&search, &plan->box);
     while (ana_search_next(&search)) {
         at->is_new = search.is_new;
-        TRY(test(at, plan, &search.instance));
+        arena_reset(at->scratch);
+        TRY(plan->test(at, &search.instance));
     }
     return STATUS_OK;
-}
-
-static const char *words_of(const ana_search_box *box, arena *memory)
-{
-    text_buffer words = {0};
-    ana_search_append(box, &words);
-    const char *kept = arena_string(memory, words.bytes);
-    text_free(&words);
-    return kept;
 }
 
 static status try_case(ana_trying *at, const ana_case_plan *plan, ana_verdict_case *tried)
 {
-    tried->searched = plan->searched != NULL ? plan->searched : words_of(&plan->box, at->memory);
+    tried->searched =
+        plan->searched != NULL ? plan->searched : ana_search_words(&plan->box, at->memory);
     at->tried = tried;
     if (plan->test == NULL) return STATUS_OK;
     return plan->draw != NULL ? draw_case(at, plan) : search_case(at, plan);
-}
-
-static status grow(ana_trying *at, const ana_growth_plan *plan)
-{
-    ana_verdict *verdict = at->verdict;
-    while (verdict->column_count < ANA_GROWTH_COLUMNS_MAX &&
-           plan->column[verdict->column_count] != NULL) {
-        verdict->column_count++;
-    }
-    verdict->growth =
-        arena_array(at->memory, (size_t)(plan->row_count * verdict->column_count), sizeof(double));
-    for (int row = 0; row < plan->row_count; row++) {
-        arena_reset(at->scratch);
-        TRY(plan->measure(at, row, &verdict->growth[row * verdict->column_count]));
-    }
-    return STATUS_OK;
 }
 
 static status try_all(ana_trying *at, const ana_claim *claim)
@@ -91,8 +63,7 @@ static status try_all(ana_trying *at, const ana_claim *claim)
         verdict->case_count++;
         TRY(try_case(at, &claim->cases[index], &verdict->cases[index]));
     }
-    if (claim->also != NULL) TRY(claim->also(at));
-    return grow(at, &claim->growth);
+    return claim->also != NULL ? claim->also(at) : STATUS_OK;
 }
 
 status ana_claim_try(const ana_claim *claim, const ana_verdict_options *options, arena *memory,
@@ -121,12 +92,6 @@ ana_answer ana_verdict_answer(const ana_verdict *verdict)
     return broken == verdict->case_count ? ANA_ANSWER_FAILS : ANA_ANSWER_CONDITIONS;
 }
 
-const char *ana_answer_name(ana_answer answer)
-{
-    static const char *const names[] = {"holds", "holds under conditions", "fails"};
-    return names[answer];
-}
-
 void ana_case_measure(ana_verdict_case *tried, double value)
 {
     tried->examined++;
@@ -145,17 +110,6 @@ void ana_case_violate(ana_trying *at, const ana_layer_instance *instance, const 
     va_end(arguments);
     tried->first_violation = arena_string(at->memory, text);
     if (instance != NULL) tried->example = ana_instance_copy(instance, at->memory);
-}
-
-int64_t ana_verdict_spread(const int64_t *load, int count)
-{
-    int64_t least = load[0];
-    int64_t most = load[0];
-    for (int index = 1; index < count; index++) {
-        if (load[index] < least) least = load[index];
-        if (load[index] > most) most = load[index];
-    }
-    return most - least;
 }
 
 static void append_case(const ana_case_plan *plan, const ana_verdict_case *tried, text_buffer *out)
@@ -181,35 +135,15 @@ static void append_case(const ana_case_plan *plan, const ana_verdict_case *tried
     text_format(out, "%s\n", tried->first_violation);
 }
 
-static void append_growth(const ana_verdict *verdict, text_buffer *out)
-{
-    const ana_growth_plan *plan = &verdict->claim->growth;
-    const int columns = verdict->column_count;
-    if (plan->family == NULL) return;
-    text_format(out, "  %s\n", plan->family);
-    for (int column = 0; column < columns; column++) {
-        text_format(out, "%s%14s", column > 0 ? "  " : "    ", plan->column[column]);
-    }
-    text_append(out, "\n");
-    for (int row = 0; row < plan->row_count; row++) {
-        for (int column = 0; column < columns; column++) {
-            text_format(out, "%s%14.6g", column > 0 ? "  " : "    ",
-                        verdict->growth[row * columns + column]);
-        }
-        text_append(out, "\n");
-    }
-}
-
 void ana_verdict_append(const ana_verdict *verdict, text_buffer *out)
 {
     const ana_claim *claim = verdict->claim;
-    text_format(out, "%s: %s\n", claim->name, ana_answer_name(ana_verdict_answer(verdict)));
+    text_format(out, "%s: %s\n", claim->name, ana_answer_names[ana_verdict_answer(verdict)]);
     text_append_wrapped(out, claim->claim, 2, 100);
     text_format(out, "  says: %s\n", claim->source);
     for (int index = 0; index < verdict->case_count; index++) {
         append_case(&claim->cases[index], &verdict->cases[index], out);
     }
-    append_growth(verdict, out);
     text_append_wrapped(out, claim->reason, 2, 100);
 }
 
@@ -241,39 +175,6 @@ static void write_case(const ana_case_plan *plan, const ana_verdict_case *tried,
     json_end_object(writer);
 }
 
-/// A number of a table: counts without a fraction.
-static void put_number(json_writer *writer, const char *key, double value)
-{
-    if (value == floor(value) && fabs(value) < (double)JSON_INTEGER_MAX) {
-        json_put_int64(writer, key, (int64_t)value);
-    } else {
-        json_put_rounded(writer, key, value, DIGITS);
-    }
-}
-
-static void write_growth(const ana_verdict *verdict, json_writer *writer)
-{
-    const ana_growth_plan *plan = &verdict->claim->growth;
-    json_write_key(writer, "growth");
-    if (plan->family == NULL) {
-        json_write_null(writer);
-        return;
-    }
-    json_begin_object(writer);
-    json_put_string(writer, "family", plan->family);
-    json_put_array(writer, "rows");
-    for (int row = 0; row < plan->row_count; row++) {
-        json_begin_object(writer);
-        for (int column = 0; column < verdict->column_count; column++) {
-            put_number(writer, plan->column[column],
-                       verdict->growth[row * verdict->column_count + column]);
-        }
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-    json_end_object(writer);
-}
-
 void ana_verdict_write(const ana_verdict *verdict, json_writer *writer)
 {
     const ana_claim *claim = verdict->claim;
@@ -281,13 +182,12 @@ void ana_verdict_write(const ana_verdict *verdict, json_writer *writer)
     json_put_string(writer, "name", claim->name);
     json_put_string(writer, "claim", claim->claim);
     json_put_string(writer, "source", claim->source);
-    json_put_string(writer, "answer", ana_answer_name(ana_verdict_answer(verdict)));
+    json_put_string(writer, "answer", ana_answer_names[ana_verdict_answer(verdict)]);
     json_put_string(writer, "reason", claim->reason);
     json_put_array(writer, "cases");
     for (int index = 0; index < verdict->case_count; index++) {
         write_case(&claim->cases[index], &verdict->cases[index], writer);
     }
     json_end_array(writer);
-    write_growth(verdict, writer);
     json_end_object(writer);
 }

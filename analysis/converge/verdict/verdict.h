@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_GROWTH_COLUMNS_MAX = 6, ANA_VERDICT_CASES_MAX = 4, ANA_DRAWN_LAYERS_MAX = 1024 };
+enum { ANA_VERDICT_CASES_MAX = 4, ANA_DRAWN_LAYERS_MAX = 64 };
 
 /// What the cases together say.
 typedef enum ana_answer {
@@ -36,8 +36,6 @@ typedef struct ana_verdict {
     const struct ana_claim *claim;
     int case_count;
     ana_verdict_case cases[ANA_VERDICT_CASES_MAX];
-    int column_count;
-    double *growth; // [claim->growth.row_count][column_count]
 } ana_verdict;
 
 typedef struct ana_verdict_options {
@@ -49,7 +47,7 @@ typedef struct ana_verdict_options {
 typedef struct ana_trying {
     ana_verdict_options options;
     arena *memory;  // of the verdict
-    arena *scratch; // empty before every instance and every row
+    arena *scratch; // empty before every instance
     ana_verdict *verdict;
     ana_verdict_case *tried; // the case at hand
     bool is_new;             // layers, stages or memory differ from the instance before
@@ -66,17 +64,9 @@ typedef struct ana_case_plan {
     /// Draws an instance into arrays [ANA_DRAWN_LAYERS_MAX] and [ANA_SEARCH_STAGES_MAX + 1].
     void (*draw)(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn);
     uint64_t purpose; // of the random numbers
-    /// Measures an instance and says if it breaks the claim; NULL: `also` or the growth does.
+    /// Measures an instance and says if it breaks the claim; NULL: `also` does.
     status (*test)(ana_trying *at, const ana_layer_instance *instance);
 } ana_case_plan;
-
-/// How a family of instances behaves as it grows. Every number is measured on the instance.
-typedef struct ana_growth_plan {
-    const char *family;                         // what its instances are; NULL: there is none
-    const char *column[ANA_GROWTH_COLUMNS_MAX]; // the first is the size
-    int row_count;
-    status (*measure)(ana_trying *at, int row, double *value); // [column_count]
-} ana_growth_plan;
 
 typedef struct ana_claim {
     const char *name;                           // as --claim spells it
@@ -84,13 +74,13 @@ typedef struct ana_claim {
     const char *source;                         // who says so
     const char *reason;                         // why it is so, in a few words
     ana_case_plan cases[ANA_VERDICT_CASES_MAX]; // ends at condition == NULL
-    status (*also)(ana_trying *at);             // tries what is no instance of layers; may be NULL
-    ana_growth_plan growth;
+    status (*also)(ana_trying *at);             // tries what is in no box; may be NULL
 } ana_claim;
 
 /// The claims in the order in which they are shown; NULL after the last.
 const ana_claim *ana_claim_at(int index);
 
+/// Seed 1, 2,000 random instances.
 ana_verdict_options ana_verdict_options_default(void);
 
 /// Tries a claim. Arrays of the verdict are from memory.
@@ -100,7 +90,7 @@ status ana_claim_try(const ana_claim *claim, const ana_verdict_options *options,
 ana_answer ana_verdict_answer(const ana_verdict *verdict);
 
 /// "holds", "holds under conditions", "fails".
-const char *ana_answer_name(ana_answer answer);
+extern const char *const ana_answer_names[];
 
 void ana_verdict_append(const ana_verdict *verdict, text_buffer *out);
 void ana_verdict_write(const ana_verdict *verdict, json_writer *writer);
@@ -114,10 +104,7 @@ void ana_case_measure(ana_verdict_case *tried, double value);
 void ana_case_violate(ana_trying *at, const ana_layer_instance *instance, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// Largest minus smallest of load[count], count >= 1.
-int64_t ana_verdict_spread(const int64_t *load, int count);
-
 /// The claims about whole layers, and that about divisible loads.
-enum { ANA_LAYER_CLAIMS = 7, ANA_PAIR_CLAIMS = 1 };
+enum { ANA_LAYER_CLAIMS = 7 };
 extern const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS];
-extern const ana_claim ana_pair_claims[ANA_PAIR_CLAIMS];
+extern const ana_claim ana_pair_claim;
