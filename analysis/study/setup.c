@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { GPUS_PER_NODE_DEFAULT = 8 };
@@ -46,20 +47,33 @@ static status count_replicas(ana_setup *setup, arena *memory, error_message *err
     return STATUS_OK;
 }
 
+/// The multiple of unit nearest to the global batch; the batch itself where it is none within the
+/// tolerance.
+static int64_t nearest_batch(const ana_study *study, int64_t unit)
+{
+    const int64_t wanted = study->global_batch;
+    const int64_t nearest = (wanted + unit / 2) / unit * unit;
+    const double off = (double)llabs(nearest - wanted);
+    return nearest > 0 && off <= study->batch_tolerance * (double)wanted ? nearest : wanted;
+}
+
 static status count_microbatches(ana_setup *setup, arena *memory, error_message *err)
 {
     ana_study *study = setup->study;
     const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
     const int64_t together = (int64_t)size * study->parallel.data * study->round_count;
     if (study->global_batch == 0) return STATUS_OK;
-    if (study->global_batch % together != 0) {
+    // Interleaved schedules want a multiple of the stages.
+    int64_t batch = nearest_batch(study, together * study->stage_count);
+    if (batch % together != 0) batch = nearest_batch(study, together);
+    if (batch % together != 0) {
         return error_set(err, STATUS_INFEASIBLE,
                          "%s: training.global_batch: %d sequences are not divisible by data %d x "
                          "microbatch_size %d%s = %" PRId64,
                          study->path, study->global_batch, study->parallel.data, size,
                          study->round_count > 1 ? " x accumulation" : "", together);
     }
-    const int64_t microbatches = study->global_batch / together;
+    const int64_t microbatches = batch / together;
     if (microbatches > BAL_MICROBATCHES_MAX) {
         return error_set(err, STATUS_INVALID,
                          "%s: training.global_batch: %" PRId64
@@ -70,6 +84,10 @@ static status count_microbatches(ana_setup *setup, arena *memory, error_message 
     study->microbatch_count = (int)microbatches;
     ana_inputs_add(&study->inputs, memory, "training.microbatches", MODEL_ORIGIN_GIVEN,
                    "%d of %d sequences, by the global batch", study->microbatch_count, size);
+    if (batch == study->global_batch) return STATUS_OK;
+    ana_inputs_add(&study->inputs, memory, "training.global_batch.held", MODEL_ORIGIN_GIVEN,
+                   "%" PRId64 " for %d sequences, within the tolerance", batch,
+                   study->global_batch);
     return STATUS_OK;
 }
 

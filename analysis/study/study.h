@@ -95,6 +95,7 @@ typedef struct ana_study {
     int microbatch_size;
     int microbatch_count;
     int global_batch;             // sequences, in place of microbatches
+    double batch_tolerance;       // share of them by which they may differ to be divisible
     int64_t token_count;          // of the whole training
     double checkpoint_s;          // time that writing a checkpoint stops training; -1: not given
     double restart_s;             // from a failure to training on; -1: not given

@@ -102,8 +102,10 @@ static void write_training(const ana_setup *setup, text_buffer *out)
 {
     const ana_study *study = setup->study;
     const bool is_traced = study->trace_path != NULL;
-    const int64_t sequences = (int64_t)microbatch_size(setup) * setup->microbatch_count *
-                              study->round_count * study->parallel.data;
+    const int64_t sequences = study->batch_tolerance > 0 && study->global_batch > 0
+                                  ? study->global_batch
+                                  : (int64_t)microbatch_size(setup) * setup->microbatch_count *
+                                        study->round_count * study->parallel.data;
     text_format(out, "%s|%s|%d|", text_or_none(study->trace_path), text_or_none(study->trace_name),
                 setup->first_iteration);
     if (!is_traced) write_model(&setup->model_costs.config, out);
@@ -170,6 +172,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
     [ANA_REFUSAL_MODEL] = "model cannot be trained so",
     [ANA_REFUSAL_LOADS] = "loads without times",
     [ANA_REFUSAL_VALUES] = "values that do not go together",
+    [ANA_REFUSAL_LIMIT] = "beyond the deadline or the budget",
 };
 
 struct ana_point_worker {

@@ -26,7 +26,8 @@ extern const char *const ana_learning_names[ANA_LEARNING_COUNT];
 /// ranked against each other.
 typedef struct ana_learning_settings {
     uint64_t training; // model, trace, case of dynamism without its draws, sequence length, dtype,
-                       // sequences of a global batch, tokens
+                       // sequences of a global batch (as asked for, within a
+                       // tolerance), tokens
     uint64_t
         rounding; // into what parts the batch and the matrices are divided, and the kind of GPU
 } ana_learning_settings;
@@ -54,6 +55,7 @@ typedef enum ana_refusal {
     ANA_REFUSAL_MODEL,    ///< degrees that do not divide the model, rates that are not known
     ANA_REFUSAL_LOADS,    ///< a balancer without stages has no times
     ANA_REFUSAL_VALUES,   ///< values of several axes that do not go together
+    ANA_REFUSAL_LIMIT,    ///< beyond the deadline or the budget
     ANA_REFUSAL_COUNT
 } ana_refusal;
 

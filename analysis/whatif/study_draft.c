@@ -17,7 +17,8 @@ enum {
     SEQUENCE_LONG = 16384, // from which on tokens of a sequence are divided among GPUs
     SEQUENCE_MOST = 8192,
     SEQUENCE_UNKNOWN = 4096,
-    BATCH_TOKENS = 1 << 22
+    BATCH_TOKENS = 1 << 22,
+    GPU_COUNTS = 8
 };
 
 /// What the draft is made from.
@@ -86,7 +87,7 @@ static void put_powers(const draft *drafted, const char *path, int most,
 static int global_batch(const draft *drafted)
 {
     const int64_t most = BATCH_TOKENS / sequence_length(drafted);
-    int odd = drafted->options->gpu_count;
+    int odd = drafted->options->has_fewer ? 1 : drafted->options->gpu_count;
     int64_t sequences = 1;
     if (drafted->options->global_batch > 0) return drafted->options->global_batch;
     assert(odd > 0);
@@ -126,6 +127,13 @@ static int largest_tensor(const draft *drafted)
     return largest;
 }
 
+/// Numbers that the GPU multiplies faster than those of training's usual 16 bits.
+static bool has_float8(const draft *drafted)
+{
+    return drafted->hardware.flop_per_s[MODEL_DTYPE_FLOAT8] >
+           drafted->hardware.flop_per_s[MODEL_DTYPE_BFLOAT16];
+}
+
 static void put_training(const draft *drafted)
 {
     text_buffer *out = drafted->out;
@@ -135,6 +143,8 @@ static void put_training(const draft *drafted)
     }
     text_format(out, "    \"sequence_length\": %d,\n", sequence_length(drafted));
     text_format(out, "    \"global_batch\": %d,\n", global_batch(drafted));
+    if (drafted->options->has_fewer) text_append(out, "    \"batch_tolerance\": 0.05,\n");
+    if (has_float8(drafted)) text_append(out, "    \"dtype\": \"bfloat16\",\n");
     text_format(out, "    \"tensor_parallel\": %d,\n", largest_tensor(drafted));
     if (drafted->config.expert_count > 0) text_append(out, "    \"expert_parallel\": 1,\n");
     text_append(out, "    \"microbatch_size\": 1,\n"
@@ -173,10 +183,30 @@ static void put_alternatives(const draft *drafted)
     text_append(out, "\n    }\n  }\n");
 }
 
+/// Whole nodes, evenly from an eighth of the most to the most; then the most itself.
+static void put_gpu_counts(const draft *drafted)
+{
+    const int node = drafted->hardware.gpus_per_node;
+    const int most = drafted->options->gpu_count;
+    const int nodes = most / node;
+    const int steps = nodes < GPU_COUNTS ? nodes : GPU_COUNTS;
+    text_append(drafted->out, "    \"cluster.gpus\": [");
+    for (int step = 1; step <= steps; step++) {
+        const int count = (int)((int64_t)nodes * step / steps) * node;
+        text_format(drafted->out, "%d%s", count, count < most ? ", " : "");
+    }
+    if (nodes * node < most) text_format(drafted->out, "%d", most);
+    text_append(drafted->out, "],\n");
+}
+
 static void put_axes(const draft *drafted)
 {
     text_buffer *out = drafted->out;
     text_append(out, "  \"vary\": {\n");
+    if (drafted->options->has_fewer) put_gpu_counts(drafted);
+    if (has_float8(drafted)) {
+        text_append(out, "    \"training.dtype\": [\"bfloat16\", \"float8\"],\n");
+    }
     put_powers(drafted, "training.tensor_parallel", DEGREE_MOST, divides_model);
     if (drafted->config.expert_count > 0) {
         put_powers(drafted, "training.expert_parallel", EXPERTS_MOST, divides_experts);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// Studies to start from, models/studies/templates: name and text.
@@ -16,6 +17,7 @@ typedef struct ana_draft_options {
     const char *model;    // path or shipped name; written as it is
     const char *hardware; // path or shipped name; written as it is
     int gpu_count;
+    bool has_fewer;            // fewer GPUs are tried, too: gpu_count is the most
     int64_t token_count;       // of the whole training; 0: not known
     int global_batch;          // sequences; 0: up to 4 million tokens, that replicas divide
     int sequence_length;       // 0: what the model can take, at most 8192
@@ -29,8 +31,10 @@ typedef struct ana_draft_options {
 /// - training.expert_parallel: 1, 2, 4, 8, as far as they divide the experts; not of a dense model
 /// - pipeline.stages: 1 and powers of two up to the layers, 64 and the GPUs
 /// - training.microbatch_size: 1, 2, 4
-/// - training.recompute: none, full
-/// - pipeline.schedule: 1f1b, interleaved-1f1b, zb-h1
+/// - cluster.gpus, with has_fewer: up to 8 counts of whole nodes; the batch is held within 5 %
+/// - training.recompute: none, selective, full; training.sharding: optimizer, parameters
+/// - training.dtype: bfloat16 and float8, where the hardware multiplies in both
+/// - pipeline.schedule: 1f1b, zb-h1, zb-v, interleaved-1f1b with 2 to 8 chunks
 /// - balancing: even, tuned
 /// Replicas fill the cluster; the optimizer is sharded, replicas fill nodes, reductions hide behind
 /// the backward sweep.

@@ -2,9 +2,12 @@
 
 #include "analysis/whatif/calibrated.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define NS_PER_DAY (24 * 3.6e12)
 
 /// Whether what it costs is said: with one value and not with another, costs would not compare.
 typedef enum price_known { PRICE_UNSEEN, PRICE_MISSING, PRICE_GIVEN } price_known;
@@ -158,10 +161,11 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
 
 static status check_objective(const ana_whatif *study, price_known price, error_message *err)
 {
-    if (study->objective != ANA_OBJECTIVE_COST || price != PRICE_MISSING) return STATUS_OK;
+    const bool needs_price = study->objective == ANA_OBJECTIVE_COST || study->budget > 0;
+    if (!needs_price || price != PRICE_MISSING) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
-                     "%s: an order by cost needs cluster.price_per_gpu_hour, which is missing",
-                     study->path);
+                     "%s: %s needs cluster.price_per_gpu_hour, which is missing", study->path,
+                     study->budget > 0 ? "a budget" : "an order by cost");
 }
 
 static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
@@ -196,6 +200,8 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
         .path = arena_string(memory, path),
         .text = arena_string(memory, text),
         .objective = options->objective,
+        .deadline_ns = options->deadline_ns,
+        .budget = options->budget,
         .memory = memory,
     };
     TRY(ana_matrix_open(path, text, &options->sampling, memory, &study->matrix, err));
@@ -297,26 +303,69 @@ status ana_whatif_put(void *context, int64_t item, const text_buffer *result, er
     return ana_point_read(result->bytes, result->length, study->memory, &study->points[item], err);
 }
 
-/// Refuses a study none of whose points can be played, with the reason of most. The study as
-/// written is no answer to its own axes.
+/// Refuses what takes longer or costs more than is allowed.
+static void hold_to_limits(ana_whatif *study)
+{
+    for (int64_t item = 0; item < study->item_count; item++) {
+        ana_point *point = &study->points[item];
+        char message[160];
+        if (point->refusal != ANA_REFUSAL_NONE) continue;
+        if (study->deadline_ns > 0 && point->train_ns > study->deadline_ns) {
+            snprintf(message, sizeof message, "trains for %.4g d, the deadline is %.4g d",
+                     point->train_ns / NS_PER_DAY, study->deadline_ns / NS_PER_DAY);
+        } else if (study->budget > 0 && point->cost > study->budget) {
+            snprintf(message, sizeof message, "costs %.0f %s, the budget is %.0f", point->cost,
+                     study->currency, study->budget);
+        } else {
+            continue;
+        }
+        point->refusal = ANA_REFUSAL_LIMIT;
+        point->message = arena_string(study->memory, message);
+    }
+}
+
+/// By how much a refused point misses: the largest part of what it would need more; INFINITY where
+/// that is not known.
+static double shortfall(const ana_whatif *study, const ana_point *point)
+{
+    if (point->refusal == ANA_REFUSAL_MEMORY && point->missing_bytes > 0) {
+        return (double)point->missing_bytes;
+    }
+    if (point->refusal != ANA_REFUSAL_LIMIT) return INFINITY;
+    const double late = study->deadline_ns > 0 ? point->train_ns / study->deadline_ns : 0;
+    const double dear = study->budget > 0 ? point->cost / study->budget : 0;
+    return late > dear ? late : dear;
+}
+
+/// Refuses a study none of whose points can be played, with the reason of most, of them the one
+/// that misses by least. The study as written is no answer to its own axes.
 static status refuse_all(const ana_whatif *study, error_message *err)
 {
     int64_t counts[ANA_REFUSAL_COUNT] = {0};
-    int64_t first[ANA_REFUSAL_COUNT] = {0};
+    int64_t nearest[ANA_REFUSAL_COUNT] = {0};
     int most = ANA_REFUSAL_NONE;
-    for (int64_t item = study->matrix.point_count - 1; item >= 0; item--) {
-        counts[study->points[item].refusal]++;
-        first[study->points[item].refusal] = item;
+    for (int64_t item = 0; item < study->matrix.point_count; item++) {
+        const ana_refusal refusal = study->points[item].refusal;
+        const double least = shortfall(study, &study->points[nearest[refusal]]);
+        if (counts[refusal]++ == 0 || shortfall(study, &study->points[item]) < least) {
+            nearest[refusal] = item;
+        }
     }
     if (counts[ANA_REFUSAL_NONE] > 0) return STATUS_OK;
     for (int refusal = ANA_REFUSAL_NONE + 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
         if (counts[refusal] > counts[most]) most = refusal;
     }
+    const ana_point *point = &study->points[nearest[most]];
+    char example[64] = "as";
+    if (isfinite(shortfall(study, point))) {
+        snprintf(example, sizeof example, "by least at point %" PRId64 ":",
+                 ana_whatif_number(study, nearest[most]));
+    }
     return error_set(err, STATUS_INFEASIBLE,
                      "%s: none of %" PRId64 " points can be played; most (%" PRId64
-                     "): %s, as %.250s",
+                     "): %s, %s %.250s",
                      study->path, study->matrix.point_count, counts[most], ana_refusal_names[most],
-                     study->points[first[most]].message);
+                     example, point->message);
 }
 
 status ana_whatif_finish(ana_whatif *study, error_message *err)
@@ -326,6 +375,7 @@ status ana_whatif_finish(ana_whatif *study, error_message *err)
     for (int64_t item = 0; item < study->item_count && reference->training == 0; item++) {
         reference = &study->points[item].learning;
     }
+    hold_to_limits(study);
     ana_standing_find(study->points, study->item_count, reference, study->objective, study->memory,
                       &study->standing);
     study->learning = *reference;

@@ -23,6 +23,8 @@ typedef struct ana_whatif_options {
     ana_sampling sampling;
     ana_objective objective;
     const char *calibration; // a file beside the study's; NULL: none
+    double deadline_ns;      // of the whole training; 0: none
+    double budget;           // in the study's currency; 0: none
 } ana_whatif_options;
 
 /// Filled by ana_whatif_open and what follows it; everything is carved from its arena.
@@ -31,6 +33,8 @@ typedef struct ana_whatif {
     const char *text; // what is in it
     const char *title;
     ana_objective objective;
+    double deadline_ns; // points beyond it are refused when all are put; 0: none
+    double budget;      // the same
     const struct ana_calibration *calibration; // times of points are at its level; NULL: none
     ana_matrix matrix;
     int64_t item_count;   // the points that are taken and, after them, the study as written where
@@ -92,7 +96,7 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
 /// @return as ana_point_read
 status ana_whatif_put(void *context, int64_t item, const text_buffer *result, error_message *err);
 
-/// Orders the points, when all are put.
+/// Refuses points beyond the deadline or the budget, and orders the others, when all are put.
 ///
-/// @return STATUS_INFEASIBLE if none of them could be played, with the reason of most
+/// @return STATUS_INFEASIBLE if none is left, with the reason of most and the least that would do
 status ana_whatif_finish(ana_whatif *study, error_message *err);

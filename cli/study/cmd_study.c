@@ -14,9 +14,43 @@
 #include "base/file.h"
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { TOP_DEFAULT = 10, TOP_MAX = 400, ANSWER_POINTS_MAX = 200000 };
+
+/// A deadline: days, or with h or min behind it hours or minutes.
+static status read_deadline(const char *text, double *ns, error_message *err)
+{
+    static const struct {
+        const char *suffix;
+        double ns;
+    } units[] = {{"min", 60e9}, {"h", 3.6e12}, {"d", 24 * 3.6e12}, {"", 24 * 3.6e12}};
+    const size_t length = strlen(text);
+    char number[32];
+    for (size_t unit = 0; unit < sizeof units / sizeof units[0]; unit++) {
+        const size_t tail = strlen(units[unit].suffix);
+        if (length < tail || strcmp(text + length - tail, units[unit].suffix) != 0) continue;
+        snprintf(number, sizeof number, "%.*s", (int)(length - tail), text);
+        TRY(text_parse_double(number, "--deadline", 1e-6, 1e6, ns, err));
+        *ns *= units[unit].ns;
+        break;
+    }
+    return STATUS_OK;
+}
+
+/// What a point may take; the question is then what it needs of the other.
+static status read_limits(const cli_arguments *arguments, ana_whatif_options *options,
+                          error_message *err)
+{
+    const char *deadline = cli_value(arguments, "--deadline");
+    const char *budget = cli_value(arguments, "--budget");
+    if (budget != NULL)
+        TRY(text_parse_double(budget, "--budget", 0.01, 1e15, &options->budget, err));
+    if (deadline == NULL) return STATUS_OK;
+    if (budget == NULL) options->objective = ANA_OBJECTIVE_GPU_HOURS;
+    return read_deadline(deadline, &options->deadline_ns, err);
+}
 
 static status read_options(const cli_arguments *arguments, ana_whatif_options *options,
                            error_message *err)
@@ -32,6 +66,7 @@ static status read_options(const cli_arguments *arguments, ana_whatif_options *o
     }
     if (seed != NULL) TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &seed_value, err));
     options->sampling.seed = (uint64_t)seed_value;
+    TRY(read_limits(arguments, options, err));
     if (by == NULL) return STATUS_OK;
     for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
         options->objective = (ana_objective)objective;
@@ -190,8 +225,8 @@ static status open_study(const cli_arguments *arguments, const char *path, const
 /// The options on which it depends what is played.
 static void write_settings(const cli_arguments *arguments, const answered *found, text_buffer *out)
 {
-    static const char *const names[] = {"--sample", "--seed",   "--rank-by",
-                                        "--draws",  "--detail", "--equivalence"};
+    static const char *const names[] = {"--sample", "--seed",        "--rank-by",  "--draws",
+                                        "--detail", "--equivalence", "--deadline", "--budget"};
     text_format(out, "top=%d", found->row_count);
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         const char *value = cli_value(arguments, names[index]);
@@ -304,7 +339,8 @@ static status run(const cli_arguments *arguments, error_message *err)
 const cli_command cli_command_study = {
     .name = "study",
     .synopsis =
-        "STUDY.json | --model CONFIG --gpu NAME --gpus N [--tokens N] | --template NAME "
+        "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] | --template NAME "
+        "[--deadline TIME] [--budget X] "
         "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
         "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
         "[--explain POINT] [--threads N] [--store FILE.db [--again] [--shard i/N]] [--json]",
@@ -373,6 +409,10 @@ const cli_command cli_command_study = {
           .argument = "NAME",
           .help = "With --model: a hardware file or a shipped preset by its name."},
          {.name = "--gpus", .argument = "N", .help = "With --model: GPUs that are rented."},
+         {.name = "--gpus-max",
+          .argument = "N",
+          .help = "Instead of --gpus: up to N are rented, by whole nodes; the global batch may "
+                  "then differ by 5 % so that replicas divide it."},
          {.name = "--tokens",
           .argument = "N",
           .help = "With --model: tokens of the whole training; 300B, 1.5T."},
@@ -411,6 +451,13 @@ const cli_command cli_command_study = {
           .argument = "NAME",
           .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
                   "fullest rank."},
+         {.name = "--deadline",
+          .argument = "TIME",
+          .help = "Refuses points that train longer, failure-free: 20d, 36h, 90min. The order is "
+                  "then by GPU-hours, unless --rank-by or --budget is given."},
+         {.name = "--budget",
+          .argument = "X",
+          .help = "Refuses points that cost more, in the study's currency."},
          {.name = "--top", .argument = "N", .help = "Rows of the table; default 10."},
          {.name = "--csv",
           .is_output = true,

@@ -18,9 +18,10 @@
 enum { STUDY_BYTES_MAX = 16 << 20 };
 
 /// What only goes with --model: the keys of the study that is made.
-static const char *const model_options[] = {"--gpu",          "--gpus",    "--tokens",
-                                            "--global-batch", "--price",   "--sequence-length",
-                                            "--price-date",   "--currency"};
+static const char *const model_options[] = {
+    "--gpu",          "--gpus",  "--gpus-max",        "--tokens",
+    "--global-batch", "--price", "--sequence-length", "--price-date",
+    "--currency"};
 enum { MODEL_OPTION_COUNT = sizeof model_options / sizeof model_options[0] };
 
 /// A study comes from one place only.
@@ -102,12 +103,17 @@ static status read_draft_options(const cli_arguments *arguments, arena *memory,
 {
     const char *tokens = cli_value(arguments, "--tokens");
     TRY(cli_require(arguments, "--gpu", err));
-    TRY(cli_require(arguments, "--gpus", err));
+    options->has_fewer = cli_has(arguments, "--gpus-max");
+    if (options->has_fewer && cli_has(arguments, "--gpus")) {
+        return error_set(err, STATUS_INVALID, "dynmo study: --gpus and --gpus-max: one of them");
+    }
+    const char *gpus = options->has_fewer ? "--gpus-max" : "--gpus";
+    TRY(cli_require(arguments, gpus, err));
     TRY(settle_path(cli_value(arguments, "--model"), model_shipped_configs, memory,
                     &options->model));
     TRY(settle_path(cli_value(arguments, "--gpu"), model_shipped_hardware, memory,
                     &options->hardware));
-    TRY(cli_int(arguments, "--gpus", 1, MODEL_STAGE_GPUS_MAX, 1, &options->gpu_count, err));
+    TRY(cli_int(arguments, gpus, 1, MODEL_STAGE_GPUS_MAX, 1, &options->gpu_count, err));
     TRY(cli_int(arguments, "--global-batch", 1, 1 << 30, 0, &options->global_batch, err));
     TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &options->sequence_length, err));
     if (tokens != NULL) TRY(read_tokens(tokens, &options->token_count, err));

@@ -168,9 +168,37 @@ refuse 2 "made.json: cluster.price_date: 'tomorrow' is no date such as 2026-11-2
     --model gpt2 --gpu h100-sxm --gpus 2 --price 2 --price-date tomorrow -o made.json
 [ ! -e made.json ] || fail 'a study is left that cannot be played'
 
+# Fewer GPUs, a deadline and a budget: what is beyond them is refused, and the least that would do is named.
+"$dynmo" study --model llama-3-8b --gpu h100-sxm --gpus-max 20 --tokens 1B --price 2 --price-date 2026-11-01 \
+    --draws 0 --sample 4000 --json -o fewer.json >out 2>err || fail "--gpus-max: $(cat err)"
+grep -q '"cluster.gpus": \[8, 16, 20\]' fewer.json || fail "--gpus-max 20: $(grep cluster.gpus fewer.json)"
+python3 - "$dynmo" <<'END' || fail 'a deadline or a budget'
+import json, subprocess, sys
+def study(*options):
+    run = subprocess.run([sys.argv[1], "study", "fewer.json", "--draws", "0", "--sample", "4000", "--json", *options],
+                         capture_output=True, text=True)
+    return run.returncode, json.loads(run.stdout) if run.stdout else None, run.stderr
+whole = [p for p in study()[1]["points"] if "train_s" in p]
+assert {p["gpu_count"] for p in whole} >= {8, 16, 20}, "counts of GPUs"
+limit = sorted(p["train_s"] for p in whole)[len(whole) // 2]
+code, held, _ = study("--deadline", f"{limit / 60}min")
+left = {p["point"]: p for p in held["points"] if "train_s" in p}
+assert set(left) == {p["point"] for p in whole if p["train_s"] <= limit * (1 + 1e-9)}, "a deadline"
+same = [left[n] for n in held["ranking"] if n in left]
+assert all(a["gpu_hours"] <= b["gpu_hours"] for a, b in zip(same, same[1:])), "the order under a deadline"
+costs = sorted(p["cost"] for p in whole)
+code, held, _ = study("--budget", str(costs[10]))
+assert sum("train_s" in p for p in held["points"]) == sum(c <= costs[10] for c in costs), "a budget"
+code, _, said = study("--budget", "0.01")
+assert code == 3 and "beyond the deadline or the budget, by least at point " in said, said
+assert f"costs {costs[0]:.0f} USD, the budget is 0" in said, said
+END
+refuse 2 "--deadline: 'soon' is not a number" fewer.json --deadline soon
+refuse 2 'dynmo study: --gpus and --gpus-max: one of them' --model gpt2 --gpu h100-sxm --gpus 8 --gpus-max 8
+
 # GPUs without work are named, and currencies do not mix.
 "$dynmo" study --model gpt2 --gpu h100-sxm --gpus 3 --global-batch 4 --draws 0 -o three.json >out 2>err
-grep -q 'on 3 GPUs, of which 2' out || fail "three GPUs: $(sed -n 3,4p out)"
+sed -n 3,6p out | tr '\n' ' ' | grep -q 'on 3 GPUs, of which 2' || fail "three GPUs: $(sed -n 3,6p out)"
 cat >money.json <<'END'
 {"schema": "dynmo-study/1", "model": "gpt2", "hardware": "h100-sxm", "training": {"iterations": 1},
  "pipeline": {"stages": 2}, "alternatives": {"offer": {
