@@ -1,6 +1,7 @@
 /// Mixture of depths: in routed blocks only k of s tokens take part, the others pass by on the
-/// residual stream.
+/// residual stream. Blocks with experts route those that take part once more, to experts.
 #include "models/dynamism/dynamism_case.h"
+#include "models/dynamism/expert_load.h"
 #include "models/random_draw.h"
 
 #include <assert.h>
@@ -8,8 +9,8 @@
 
 enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16, SEQUENCE_MAX = 1 << 24 };
 
-static const char *const keys[] = {"capacity_ratio", "every", "first_routed",
-                                   "predictor_error_ratio", "routing_weight"};
+static const char *const keys[] = {"capacity_ratio",        "every",          "first_routed",
+                                   "predictor_error_ratio", "routing_weight", "moe"};
 
 typedef struct mod_state {
     uint64_t seed;
@@ -29,6 +30,12 @@ typedef struct mod_state {
     double *kept;   // [layer_count] k / s without error: what memory is provided for
     double *whole;  // [layer_count][column_count] published
     int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]; NULL without hardware
+    model_expert_load *moe; // of case moe, which routes the tokens that take part; NULL: no experts
+    const model_layer_shares *shares; // with moe, as all below
+    double *pass[MODEL_PASS_COUNT];   // [layer_count][column_count] both cases; published: of F
+    int64_t *both_ns[MODEL_PASS_COUNT];
+    double *both_activation; // [layer_count]
+    double *both_gradient;   // [layer_count]
 } mod_state;
 
 static bool is_routed(const mod_state *mod, int layer)
@@ -134,6 +141,41 @@ static void set_cell(mod_state *mod, size_t cell, double share)
     mod->whole[cell] = share * mod->routing_weight;
 }
 
+/// "moe": the case moe over the tokens that take part.
+///
+/// @param moe zeroed
+static status open_moe(const model_case_setup *setup, mod_state *mod, model_case_instance *moe,
+                       error_message *err)
+{
+    const json_value object = json_member(setup->parameters->object, "moe");
+    const model_dynamism_case *row = &model_dynamism_moe;
+    model_case_parameters parameters = {.object = object, .list = setup->parameters->list};
+    model_case_setup of_moe = *setup;
+    if (json_is_missing(object)) return STATUS_OK;
+    of_moe.parameters = &parameters;
+    TRY(json_check_keys(object, row->keys, row->key_count, err));
+    TRY(row->open(&of_moe, moe, err));
+    setup->parameters->list = parameters.list;
+    mod->moe = moe->state;
+    mod->seed = ~mod->seed; // draws apart from the experts'
+    if (mod->predictor_error_ratio == 0) mod->column_count = mod->moe->column_count;
+    return STATUS_OK;
+}
+
+static void carve_both(const model_case_setup *setup, mod_state *mod)
+{
+    const size_t layers = (size_t)setup->layer_count;
+    const size_t cells = layers * (size_t)mod->column_count;
+    mod->shares = setup->base->shares;
+    mod->moe->token_ratio = mod->kept;
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        mod->pass[pass] = model_case_ones(setup->memory, cells);
+        mod->both_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
+    }
+    mod->both_activation = model_case_ones(setup->memory, layers);
+    mod->both_gradient = model_case_ones(setup->memory, layers);
+}
+
 static status mod_open(const model_case_setup *setup, model_case_instance *instance,
                        error_message *err)
 {
@@ -152,13 +194,20 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
         mod->window = base->config->sliding_window;
         mod->length = base->shape->sequence_length;
     }
+    instance->source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
+    model_case_instance moe = {0};
+    TRY(open_moe(setup, mod, &moe, err));
     carve(setup, mod);
     add_router(setup, mod);
-    for (int layer = 0; layer < setup->layer_count; layer++) {
-        if (is_routed(mod, layer) && !varies) set_cell(mod, (size_t)layer, mod->capacity_ratio);
+    if (mod->moe != NULL) {
+        carve_both(setup, mod);
+        if (moe.source_count > 1) instance->source_count = moe.source_count;
+    }
+    const size_t columns = (size_t)mod->column_count;
+    for (size_t cell = 0; cell < (size_t)setup->layer_count * columns; cell++) {
+        if (is_routed(mod, (int)(cell / columns))) set_cell(mod, cell, mod->capacity_ratio);
     }
     instance->state = mod;
-    instance->source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
     return STATUS_OK;
 }
 
@@ -177,6 +226,58 @@ static void draw(mod_state *mod, int iteration, int replica)
     }
 }
 
+/// Time of a pass of a layer, over the base's, with depths alone.
+static double pass_scale(const mod_state *mod, int pass, int layer, size_t cell)
+{
+    double scale = 1;
+    for (int part = 0; part < MODEL_PART_COUNT; part++) {
+        const double factor = part == MODEL_PART_ATTENTION ? mod->core[cell] : mod->linear[cell];
+        scale += mod->shares->share[pass][part][layer] * (factor - 1);
+    }
+    return scale;
+}
+
+/// Puts the experts of this iteration over the depths: what waits for the busiest rank is the share
+/// of the time that goes with the tokens that take part.
+static void combine(mod_state *mod, model_load_model load_model)
+{
+    const model_expert_load *moe = mod->moe;
+    const size_t columns = (size_t)mod->column_count;
+    for (size_t cell = 0; cell < (size_t)mod->layer_count * columns; cell++) {
+        const int layer = (int)(cell / columns);
+        const size_t met = moe->column_count == 1 ? (size_t)layer : cell;
+        if (load_model == MODEL_LOAD_PUBLISHED) {
+            mod->pass[MODEL_PASS_FORWARD][cell] = mod->whole[cell] * moe->whole[met];
+            continue;
+        }
+        const int64_t *const waits[] = {moe->forward_excess_ns, moe->backward_excess_ns, NULL};
+        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+            const int64_t *router = mod->added_ns[pass];
+            mod->pass[pass][cell] =
+                pass_scale(mod, pass, layer, cell) + mod->linear[cell] * (moe->pass[pass][met] - 1);
+            mod->both_ns[pass][cell] =
+                (waits[pass] != NULL ? waits[pass][met] : 0) + (router != NULL ? router[cell] : 0);
+        }
+        mod->both_activation[layer] = mod->kept[layer] * moe->activation[layer];
+        mod->both_gradient[layer] = mod->kept[layer] * moe->gradient[layer];
+    }
+}
+
+static void set_both(mod_state *mod, model_load_model load_model, model_load *load)
+{
+    combine(mod, load_model);
+    if (load_model == MODEL_LOAD_PUBLISHED) {
+        load->whole = mod->pass[MODEL_PASS_FORWARD];
+        return;
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        load->pass[pass] = mod->pass[pass];
+        load->added_ns[pass] = mod->both_ns[pass];
+    }
+    load->activation = mod->both_activation;
+    load->gradient = mod->both_gradient;
+}
+
 static status mod_load_at(void *state, model_load_model load_model, int iteration, int replica,
                           model_load *load, bool *changed, error_message *err)
 {
@@ -186,6 +287,12 @@ static status mod_load_at(void *state, model_load_model load_model, int iteratio
     if (varies) draw(mod, iteration, replica);
     *changed = varies || iteration == 0;
     load->column_count = mod->column_count;
+    if (mod->moe != NULL && model_expert_load_is_varied(mod->moe, load_model)) {
+        *changed = *changed || model_expert_load_changes(mod->moe, iteration);
+        model_expert_load_fill(mod->moe, load_model, iteration, replica);
+        set_both(mod, load_model, load);
+        return STATUS_OK;
+    }
     if (load_model == MODEL_LOAD_PUBLISHED) {
         load->whole = mod->whole;
         return STATUS_OK;
@@ -202,6 +309,14 @@ static status mod_load_at(void *state, model_load_model load_model, int iteratio
     return STATUS_OK;
 }
 
+static status mod_expert_tokens(void *state, int iteration, int replica,
+                                model_expert_tokens *tokens, error_message *err)
+{
+    const mod_state *mod = state;
+    if (mod->moe == NULL) return STATUS_OK;
+    return model_dynamism_moe.expert_tokens(mod->moe, iteration, replica, tokens, err);
+}
+
 const model_dynamism_case model_dynamism_mod = {
     .name = "mod",
     .keys = keys,
@@ -209,4 +324,5 @@ const model_dynamism_case model_dynamism_mod = {
     .needs_shares = true,
     .open = mod_open,
     .load_at = mod_load_at,
+    .expert_tokens = mod_expert_tokens,
 };

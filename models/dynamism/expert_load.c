@@ -60,22 +60,38 @@ bool model_expert_load_changes(const model_expert_load *load, int iteration)
            model_expert_counts_sample(&load->recorded, iteration - 1);
 }
 
+static double token_ratio(const model_expert_load *load, int layer)
+{
+    return load->token_ratio != NULL ? load->token_ratio[layer] : 1;
+}
+
+/// A number of tokens of the base, in this layer.
+static int64_t tokens_in(const model_expert_load *load, int layer, int64_t tokens)
+{
+    if (tokens == INT64_MAX || token_ratio(load, layer) == 1) return tokens;
+    const int64_t scaled = (int64_t)((double)tokens * token_ratio(load, layer) + 0.5);
+    return scaled > 1 ? scaled : 1;
+}
+
 /// What two all-to-alls, out and back, take longer because one rank receives, and sends back, more.
-static int64_t excess_ns_of(const model_expert_load *load, double straggler)
+///
+/// @param sent the busiest rank's tokens over those of a balanced all-to-all of the base
+static int64_t excess_ns_of(const model_expert_load *load, double sent)
 {
     if (load->group.rank_count < 2) return 0;
-    const double received = (double)load->exchange_bytes * straggler + 0.5;
+    const double received = (double)load->exchange_bytes * sent + 0.5;
     const int64_t bytes = received < 0x1p62 ? (int64_t)received : INT64_C(1) << 62;
     return 2 * (bal_group_all_to_all_ns(&load->group, bytes) -
                 bal_group_all_to_all_ns(&load->group, load->exchange_bytes));
 }
 
 /// @param total tokens that all experts together were sent
-static model_routing_outcome outcome_of(const model_expert_load *load, const int32_t *counts,
-                                        int64_t total)
+static model_routing_outcome outcome_of(const model_expert_load *load, int layer,
+                                        const int32_t *counts, int64_t total)
 {
     const int experts = load->routing.expert_count;
-    const int64_t rank = model_routing_busiest(counts, experts, load->rank_count, load->capacity);
+    const int64_t rank = model_routing_busiest(counts, experts, load->rank_count,
+                                               tokens_in(load, layer, load->capacity));
     const int64_t expert = model_routing_busiest(counts, experts, experts, INT64_MAX);
     return (model_routing_outcome){
         .straggler = (double)rank * load->rank_count / (double)total,
@@ -86,15 +102,18 @@ static model_routing_outcome outcome_of(const model_expert_load *load, const int
 /// Routes one microbatch of every group that a replica waits for.
 ///
 /// @param counts [expert_count] out: of all groups
-static model_routing_outcome draw_outcome(model_expert_load *load, rng *random, int32_t *counts)
+static model_routing_outcome draw_outcome(model_expert_load *load, int layer, rng *random,
+                                          int32_t *counts)
 {
     const int experts = load->routing.expert_count;
+    model_routing routing = load->routing;
     model_routing_outcome worst = {0};
+    routing.tokens = tokens_in(load, layer, routing.tokens);
     memset(counts, 0, (size_t)experts * sizeof *counts);
     for (int group = 0; group < load->group_count; group++) {
-        model_routing_draw(&load->routing, load->share, random, load->group_counts);
+        model_routing_draw(&routing, load->share, random, load->group_counts);
         const model_routing_outcome one =
-            outcome_of(load, load->group_counts, load->routing.tokens * load->routing.top_k);
+            outcome_of(load, layer, load->group_counts, routing.tokens * routing.top_k);
         if (one.straggler > worst.straggler) worst.straggler = one.straggler;
         if (one.busiest > worst.busiest) worst.busiest = one.busiest;
         for (int expert = 0; expert < experts; expert++) {
@@ -116,7 +135,7 @@ static void draw_layer(model_expert_load *load, int layer, int step)
     rng random = model_case_stream(load->seed, STREAM_POOL, layer, step, 0);
     model_routing_shares(&load->routing, layer, step * load->step_iterations, load->share);
     for (int outcome = 0; outcome < load->outcome_count; outcome++) {
-        outcomes[outcome] = draw_outcome(load, &random, drawn_counts(load, layer, outcome));
+        outcomes[outcome] = draw_outcome(load, layer, &random, drawn_counts(load, layer, outcome));
     }
 }
 
@@ -137,7 +156,7 @@ static void look_up_layer(model_expert_load *load, int layer, int sample)
              expert++) {
             total += counts[expert];
         }
-        outcomes[column] = outcome_of(load, counts, total);
+        outcomes[column] = outcome_of(load, layer, counts, total);
     }
 }
 
@@ -145,9 +164,10 @@ static void look_up_layer(model_expert_load *load, int layer, int sample)
 static void finish_layer(model_expert_load *load, int layer)
 {
     model_routing_outcome *outcomes = load->outcomes + (size_t)layer * (size_t)load->outcome_count;
+    const double ratio = token_ratio(load, layer);
     double worst = 0;
     for (int outcome = 0; outcome < load->outcome_count; outcome++) {
-        outcomes[outcome].excess_ns = excess_ns_of(load, outcomes[outcome].straggler);
+        outcomes[outcome].excess_ns = excess_ns_of(load, outcomes[outcome].straggler * ratio);
         if (outcomes[outcome].straggler > worst) worst = outcomes[outcome].straggler;
     }
     load->activation[layer] = 1 + load->routed[layer].activation * (worst - 1);
@@ -254,9 +274,11 @@ static void sum_skewed(model_expert_load *load, int layer, int period, int64_t *
     }
 }
 
-static void sum_balanced(model_expert_load *load, int64_t *sums)
+static void sum_balanced(model_expert_load *load, int layer, int64_t *sums)
 {
-    model_routing_balanced(&load->routing, load->group_counts);
+    model_routing routing = load->routing;
+    routing.tokens = tokens_in(load, layer, routing.tokens);
+    model_routing_balanced(&routing, load->group_counts);
     for (int expert = 0; expert < load->routing.expert_count; expert++) {
         sums[expert] =
             (int64_t)load->group_counts[expert] * load->microbatch_count * load->group_count;
@@ -272,7 +294,7 @@ void model_expert_load_tokens(model_expert_load *load, int iteration, int replic
         int64_t *sums = load->tokens + (size_t)layer * experts;
         if (!load->has_experts[layer]) continue;
         if (!is_skewed(load)) {
-            sum_balanced(load, sums);
+            sum_balanced(load, layer, sums);
             continue;
         }
         choose(load, layer, iteration, replica);

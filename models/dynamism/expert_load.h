@@ -49,6 +49,8 @@ typedef struct model_expert_load {
     int microbatch_count;
     const bool *has_experts;          // [layer_count]
     const model_routed_share *routed; // [layer_count]
+    const double *token_ratio;        // [layer_count] of the tokens that reach a layer, of those
+                                      // that the base computes; NULL: all
     bal_group group;                  // links between its ranks; rank_count below 2: no all-to-all
     int64_t exchange_bytes;           // that a rank sends in a balanced all-to-all
     int backward_exchanges;           // pairs of all-to-alls in B: 2 where it computes F again

@@ -85,6 +85,67 @@ static void the_mlp_waits_for_the_busiest_rank(void **state)
     }
 }
 
+/// Blocks 1 and 3 take a quarter of the tokens, and their experts wait for the busiest rank of it.
+static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    bool changed = false;
+    fixture->base.microbatch_count = 1;
+    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
+    model_dynamism *both =
+        fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25,'moe':{" TRACE_EXPERTS "}}");
+
+    for (int iteration = 0; iteration < 100; iteration++) {
+        const bal_layer_costs costs = fixture_costs(both, 0, iteration, &changed);
+        const model_expert_tokens tokens = tokens_of(both, iteration, 0);
+        for (int layer = 1; layer < 5; layer++) {
+            const double share = layer % 2 == 0 ? 0.25 : 1;
+            const double straggler = straggler_of(tokens.tokens + 4 * layer, 4, 2);
+            const double core = share * share;
+            int64_t sum = 0;
+            for (int expert = 0; expert < 4; expert++) {
+                sum += tokens.tokens[4 * layer + expert];
+            }
+            assert_int_equal(sum, 2 * lround(2 * 3001 * share));
+            assert_int_equal(costs.forward_ns[layer],
+                             lround(share * (400 + 500 * straggler) + 100 * core));
+            assert_int_equal(costs.backward_input_ns[layer],
+                             lround(share * (800 + 800 * straggler) + 400 * core));
+            assert_int_equal(costs.backward_weight_ns[layer],
+                             lround(share * (300 + 500 * straggler)));
+        }
+        assert_true(changed);
+    }
+}
+
+/// A rank that waits neither for experts nor for depths differs from one that waits for both by
+/// more than by either: the paper's "amplifying the imbalance".
+static void depths_and_experts_spread_layers_further_than_either(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    const char *const cases[] = {"{'case':'moe','spread_ratio':2}",
+                                 "{'case':'mod','capacity_ratio':0.5}",
+                                 "{'case':'mod','capacity_ratio':0.5,'moe':{'spread_ratio':2}}"};
+    double spread[3];
+    bool changed = false;
+    use_mixtral(fixture, 8, 8);
+    for (int each = 0; each < 3; each++) {
+        const bal_layer_costs costs =
+            fixture_costs(fixture_open(fixture, cases[each]), 0, 0, &changed);
+        double sum = 0;
+        int64_t lowest = INT64_MAX;
+        int64_t highest = 0;
+        for (int layer = 1; layer + 1 < costs.layer_count; layer++) {
+            const int64_t ns = costs.forward_ns[(size_t)layer * (size_t)costs.microbatch_count];
+            lowest = ns < lowest ? ns : lowest;
+            highest = ns > highest ? ns : highest;
+            sum += (double)ns / (costs.layer_count - 2);
+        }
+        spread[each] = (double)(highest - lowest) / sum;
+    }
+    assert_true(spread[2] > spread[0] && spread[2] > spread[1]);
+}
+
 static void every_token_of_a_group_is_counted(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -374,6 +435,10 @@ static void iterations_in_any_order_have_the_same_bytes(void **state)
     dynamism_fixture *fixture = *state;
     use_mixtral(fixture, 8, 2);
 
+    fixture_any_order(fixture,
+                      "{'case':'mod','predictor_error_ratio':0.1,'moe':{"
+                      "'drift_iterations':30}}",
+                      60);
     fixture_any_order(fixture, "{'case':'moe','drift_iterations':30}", 100);
     fixture_any_order(fixture, "{'case':'moe','drift_iterations':0}", 20);
 }
@@ -524,6 +589,11 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'moe'," TRACE_EXPERTS "}", STATUS_INVALID,
                     "case 'moe': expert 3 must divide the 4 experts and data 3 x context 1, "
                     "and divide context or be a multiple of it");
+    fixture_refused(fixture, "{'case':'mod','moe':{'spread':1}}", STATUS_FORMAT,
+                    "study.json: moe: unknown key 'spread'; known: routing, spread_ratio, "
+                    "skew_layers, persistent_ratio, drift_iterations, microbatch_noise_ratio, "
+                    "token_correlation, capacity_factor, counts, counted_tokens, experts, top_k, "
+                    "tokens");
     use_mixtral(fixture, 8, 8);
     fixture_refused(fixture, "{'case':'moe','experts':8}", STATUS_INVALID,
                     "study.json: experts: the model says it");
@@ -551,6 +621,8 @@ int main(void)
 #define CASE(test) cmocka_unit_test_setup_teardown(test, fixture_prepare, fixture_clean)
     const struct CMUnitTest tests[] = {
         CASE(the_mlp_waits_for_the_busiest_rank),
+        CASE(depths_hand_the_tokens_that_take_part_to_experts),
+        CASE(depths_and_experts_spread_layers_further_than_either),
         CASE(every_token_of_a_group_is_counted),
         CASE(what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are),
         CASE(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas),
