@@ -9,15 +9,16 @@
 
 enum { STREAM_KEEP = 1 };
 
-/// What decides at an exit.
+/// What decides at an exit: CALM's three measures of confidence, or nothing that costs time.
 typedef enum exit_classifier {
     CLASSIFIER_NONE,
-    CLASSIFIER_LINEAR, ///< one vector of weights: sure or not
-    CLASSIFIER_HEAD,   ///< an LM head of its own, as the softmax's confidence needs
+    CLASSIFIER_LINEAR,     ///< one vector of weights: sure or not
+    CLASSIFIER_HEAD,       ///< an LM head of its own, as the softmax's confidence needs
+    CLASSIFIER_SATURATION, ///< cosine of the states before and after the layer, without gradient
     CLASSIFIER_COUNT
 } exit_classifier;
 
-static const char *const classifier_names[] = {"none", "linear", "head"};
+static const char *const classifier_names[] = {"none", "linear", "head", "saturation"};
 static const char *const key_names[] = {"all", "survivors"};
 static const char *const message_names[] = {"full", "compact"};
 
@@ -227,11 +228,16 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
     if (exits->classifier == CLASSIFIER_HEAD) {
         TRY(add_heads(&costs, exits, err));
     } else {
-        origin = MODEL_ASSUMED("states read in F, gradients added to in B, over the bandwidth");
+        const bool compares = exits->classifier == CLASSIFIER_SATURATION;
+        origin =
+            compares
+                ? MODEL_ASSUMED("states before and after the layer read in F, over the "
+                                "bandwidth")
+                : MODEL_ASSUMED("states read in F, gradients added to in B, over the bandwidth");
         const int64_t bytes = costs.message_bytes != NULL ? costs.message_bytes[exits->first] : 0;
         const int64_t read_ns = model_case_bytes_ns(setup->base->hardware, bytes);
-        exits->classifier_ns[MODEL_PASS_FORWARD] = read_ns;
-        exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = 2 * read_ns;
+        exits->classifier_ns[MODEL_PASS_FORWARD] = compares ? 2 * read_ns : read_ns;
+        exits->classifier_ns[MODEL_PASS_BACKWARD_INPUT] = compares ? 0 : 2 * read_ns;
     }
     model_parameter_note(setup->parameters, "classifier_time", origin,
                          "%" PRId64 ", %" PRId64 ", %" PRId64 " ns in F, B, W for all tokens",

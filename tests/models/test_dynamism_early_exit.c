@@ -88,7 +88,7 @@ static void an_exit_with_a_head_costs_what_the_head_does(void **state)
     assert_int_equal(costs.activation_bytes[3], 1600);
 }
 
-static void a_linear_classifier_reads_the_states(void **state)
+static void measures_without_a_head_read_the_states(void **state)
 {
     dynamism_fixture *fixture = *state;
     bool changed = false;
@@ -101,6 +101,13 @@ static void a_linear_classifier_reads_the_states(void **state)
     // 1600 bytes at 0.5 bytes per ns, twice that in B; half of the tokens at the second exit.
     check_times(&costs, 1, 1000 + 3200, 2000 + 6400, 800);
     check_times(&costs, 3, 575 + 1600, 1150 + 3200, 475);
+
+    // The cosine reads the states on both sides of the layer, and nothing learns from it.
+    const char *saturation = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
+                             "'keep_final':0.5,'classifier':'saturation'}";
+    const bal_layer_costs cosine = fixture_costs(fixture_open(fixture, saturation), 0, 0, &changed);
+    check_times(&cosine, 1, 1000 + 6400, 2000, 800);
+    check_times(&cosine, 3, 575 + 3200, 1150, 475);
 }
 
 static void the_published_load_is_the_share_of_tokens(void **state)
@@ -270,7 +277,7 @@ int main(void)
         TEST(survivors_attend_to_survivors),
         TEST(compact_messages_carry_the_tokens_that_are_left),
         TEST(an_exit_with_a_head_costs_what_the_head_does),
-        TEST(a_linear_classifier_reads_the_states),
+        TEST(measures_without_a_head_read_the_states),
         TEST(the_published_load_is_the_share_of_tokens),
         TEST(confidence_grows_at_intervals),
         TEST(variation_makes_microbatches_and_replicas_differ),
