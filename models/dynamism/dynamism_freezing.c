@@ -2,7 +2,10 @@
 #include "models/dynamism/dynamism_case.h"
 
 #include <assert.h>
+#include <float.h>
 #include <limits.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STREAM_PLASTICITY = 1, NEVER = INT_MAX };
@@ -12,24 +15,19 @@ typedef enum freezing_schedule {
     SCHEDULE_INTERVAL,
     SCHEDULE_SHARE,
     SCHEDULE_LIST,
+    SCHEDULE_AUTOFREEZE,
+    SCHEDULE_EGERIA,
     SCHEDULE_COUNT
 } freezing_schedule;
 
-static const char *const schedule_names[] = {"plasticity", "interval", "share", "list"};
+static const char *const schedule_names[] = {"plasticity", "interval",   "share",
+                                             "list",       "autofreeze", "egeria"};
 
-static const char *const keys[] = {"schedule",
-                                   "start_iteration",
-                                   "last_iteration",
-                                   "interval",
-                                   "jitter",
-                                   "share",
-                                   "freeze_at",
-                                   "max_frozen",
-                                   "freeze_embedding",
-                                   "cached_prefix",
-                                   "cache_bytes_per_s",
-                                   "cache_delay",
-                                   "reference_time_ratio"};
+static const char *const keys[] = {
+    "schedule",    "start_iteration",     "last_iteration",   "interval",      "jitter",
+    "share",       "freeze_at",           "measured",         "percentile",    "window",
+    "tolerance",   "max_frozen",          "freeze_embedding", "cached_prefix", "cache_bytes_per_s",
+    "cache_delay", "reference_time_ratio"};
 
 /// What tells two iterations apart.
 typedef struct freezing_moment {
@@ -147,6 +145,113 @@ static void freeze_by_plasticity(const plasticity_plan *plasticity, rng *random,
     }
 }
 
+/// What a run measured of its layers, decision by decision, and the rule that is put to it.
+typedef struct measured_layers {
+    const double *value; // [row_count][layer_count] >= 0; row r at iteration (r + 1) * interval
+    int row_count;
+    int layer_count;
+    bool by_gradients; // autofreeze; else egeria
+    double percentile; // of autofreeze
+    int window;        // of egeria
+    double tolerance;  // of egeria
+} measured_layers;
+
+static double measured_at(const measured_layers *measured, int row, int layer)
+{
+    return measured->value[(size_t)row * (size_t)measured->layer_count + (size_t)layer];
+}
+
+static int by_value(const void *one, const void *other)
+{
+    const double a = *(const double *)one;
+    const double b = *(const double *)other;
+    return (a > b) - (a < b);
+}
+
+/// The first learning layer whose gradient changed by no less than the percentile of all that
+/// learn: those in front of it freeze.
+///
+/// @param change, sorted [layer_count] scratch
+/// Source: Liu, Agarwal, Venkataraman, AutoFreeze (arXiv 2102.01386), and
+/// freeze_intermediate_e2e_lr.py of its code: norms of gradients summed over an interval,
+/// |before - now| / before, numpy.percentile. There a percentile of 0 would thaw; here it does not.
+static int frozen_by_gradients(const measured_layers *measured, int row, int frozen, double *change,
+                               double *sorted)
+{
+    const int learning = measured->layer_count - frozen;
+    for (int layer = frozen; layer < measured->layer_count; layer++) {
+        const double before = measured_at(measured, row - 1, layer);
+        const double now = measured_at(measured, row, layer);
+        const double ratio = before > 0 ? fabs(before - now) / before : DBL_MAX;
+        change[layer - frozen] = now > 0 ? ratio : 0;
+    }
+    memcpy(sorted, change, (size_t)learning * sizeof *sorted);
+    qsort(sorted, (size_t)learning, sizeof *sorted, by_value);
+    const double place = measured->percentile / 100 * (learning - 1);
+    const int below = (int)place;
+    const int above = below + 1 < learning ? below + 1 : below;
+    const double threshold = sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+    int first = 0;
+    while (change[first] < threshold) {
+        first++;
+    }
+    return frozen + first;
+}
+
+/// How fast a layer's measure changes: the least-squares slope over the last window of it.
+static double slope_at(const measured_layers *measured, int row, int layer)
+{
+    const int count = row + 1 < measured->window ? row + 1 : measured->window;
+    double slope = 0;
+    double square = 0;
+    for (int point = 0; point < count; point++) {
+        const double away = point - (count - 1) / 2.0;
+        slope += away * measured_at(measured, row - count + 1 + point, layer);
+        square += away * away;
+    }
+    return fabs(slope) / square;
+}
+
+/// The first learning layer freezes when its slope has stayed below a share of its steepest for a
+/// window of decisions since it became the first.
+///
+/// Source of the rule: Wang et al., Egeria, EuroSys 2023, whose measure is the distance of the
+/// layer's activations from those of a reference model.
+static int frozen_by_plasticity(const measured_layers *measured, int row, int frozen, int since)
+{
+    double steepest = 0;
+    int calm = 0;
+    for (int each = 1; each <= row; each++) {
+        const double slope = slope_at(measured, each, frozen);
+        steepest = slope > steepest ? slope : steepest;
+        calm = slope <= measured->tolerance * steepest && each > since ? calm + 1 : 0;
+    }
+    return calm >= measured->window ? frozen + 1 : frozen;
+}
+
+static void freeze_by_measure(const measured_layers *measured, int start, int interval,
+                              int max_frozen, arena *memory, int *freeze_at)
+{
+    const size_t layers = (size_t)measured->layer_count;
+    double *scratch = arena_array(memory, 2 * layers, sizeof *scratch);
+    int frozen = 0;
+    int since = 0;
+    for (int row = 1; row < measured->row_count && frozen < max_frozen; row++) {
+        const int64_t at = (int64_t)(row + 1) * interval;
+        const int now = measured->by_gradients
+                            ? frozen_by_gradients(measured, row, frozen, scratch, scratch + layers)
+                            : frozen_by_plasticity(measured, row, frozen, since);
+        if (at < start || now == frozen) continue;
+        since = row;
+        while (frozen < now && frozen < max_frozen) {
+            freeze_at[frozen++] = clamp_iteration(at);
+        }
+    }
+    while (frozen < measured->layer_count) {
+        freeze_at[frozen++] = NEVER;
+    }
+}
+
 /// Layers that are frozen while an iteration runs: those at the front with freeze_at <= iteration.
 ///
 /// @param freeze_at [layer_count] not falling
@@ -191,6 +296,59 @@ static status read_list(const model_case_setup *setup, freezing_state *freezing,
     return STATUS_OK;
 }
 
+/// "measured": a row per decision, in it a number per transformer layer.
+static status read_rows(const model_case_setup *setup, measured_layers *measured,
+                        error_message *err)
+{
+    const json_value list = json_member(setup->parameters->object, "measured");
+    const size_t layers = (size_t)measured->layer_count;
+    measured->row_count = json_count(list);
+    if (!json_is_array(list) || measured->row_count < 2) {
+        return json_error(list, STATUS_FORMAT, err,
+                          "this schedule needs an array of 2 rows at least, one per decision");
+    }
+    double *value = arena_array(setup->memory, (size_t)measured->row_count * layers, sizeof *value);
+    measured->value = value;
+    json_value row = json_element(list, 0);
+    for (int each = 0; each < measured->row_count; each++) {
+        if (!json_is_array(row) || json_count(row) != measured->layer_count) {
+            return json_error(row, STATUS_FORMAT, err, "not a number for each of the %d layers",
+                              measured->layer_count);
+        }
+        json_value number = json_element(row, 0);
+        for (int layer = 0; layer < measured->layer_count; layer++) {
+            TRY(json_double(number, 0, 1e300, value++, err));
+            number = json_next(number);
+        }
+        row = json_next(row);
+    }
+    model_parameter_note(setup->parameters, "measured", (model_origin){MODEL_ORIGIN_MEASURED, ""},
+                         "%d decisions", measured->row_count);
+    return STATUS_OK;
+}
+
+/// Fills freeze_at by what was measured.
+static status read_measured(const model_case_setup *setup, bool by_gradients, int start,
+                            int max_frozen, freezing_state *freezing, error_message *err)
+{
+    measured_layers measured = {.layer_count = freezing->block_count, .by_gradients = by_gradients};
+    const model_parameter of_gradients = {"percentile", .real = &measured.percentile,
+                                          .fallback = 50, .max = 100,
+                                          .from = MODEL_PUBLISHED("AutoFreeze: the median")};
+    const model_parameter of_plasticity[] = {
+        {"window", .whole = &measured.window, .fallback = 10, .min = 2, .max = 10000,
+         .from = MODEL_ASSUMED("decisions that the slope is fitted to, and of patience")},
+        {"tolerance", .real = &measured.tolerance, .fallback = 0.2, .max = 1,
+         .from = MODEL_ASSUMED("a fifth of the layer's steepest slope")},
+    };
+    TRY(read_rows(setup, &measured, err));
+    TRY(by_gradients ? model_parameters_read(setup->parameters, &of_gradients, 1, err)
+                     : model_parameters_read(setup->parameters, of_plasticity, 2, err));
+    freeze_by_measure(&measured, start, freezing->interval, max_frozen, setup->memory,
+                      freezing->freeze_at);
+    return STATUS_OK;
+}
+
 /// Fills freeze_at by plasticity.
 static status read_plasticity(const model_case_setup *setup, int start, int max_frozen,
                               freezing_state *freezing, error_message *err)
@@ -230,7 +388,7 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
         "interval",           .whole = &freezing->interval,
         .fallback = 50,       .min = 1,
         .max = INT32_MAX - 1, .from = MODEL_PUBLISHED("DynMo: as often as every 50 iterations")};
-    const model_parameter rows[] = {
+    model_parameter rows[] = {
         {"start_iteration", .whole = &start, .fallback = setup->base->iteration_count / 10,
          .max = INT32_MAX - 1, .from = MODEL_ASSUMED("not published; a tenth of the training")},
         {"max_frozen", .whole = &max_frozen, .fallback = blocks - 1, .max = blocks,
@@ -242,9 +400,22 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
     TRY(model_parameter_name(
         parameters, "schedule", schedule_names, SCHEDULE_COUNT,
         MODEL_ASSUMED("loss-change rates that fall front to back, as Egeria's"), &kind, err));
+    const bool is_measured = kind == SCHEDULE_AUTOFREEZE || kind == SCHEDULE_EGERIA;
+    const json_value measured = json_member(parameters->object, "measured");
+    if (!is_measured && !json_is_missing(measured)) {
+        return json_error(measured, STATUS_INVALID, err,
+                          "belongs to schedules 'autofreeze' and 'egeria'");
+    }
     TRY(model_parameters_read(parameters, &interval, 1, err));
     if (kind == SCHEDULE_LIST) return read_list(setup, freezing, err);
+    if (is_measured) {
+        rows[0].fallback = 0;
+        rows[0].from = MODEL_ASSUMED("what was measured decides alone");
+    }
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
+    if (is_measured) {
+        return read_measured(setup, kind == SCHEDULE_AUTOFREEZE, start, max_frozen, freezing, err);
+    }
     if (kind == SCHEDULE_PLASTICITY) {
         return read_plasticity(setup, start, max_frozen, freezing, err);
     }
@@ -266,7 +437,10 @@ static status check_keys_of_schedule(const model_case_setup *setup, error_messag
     } owners[] = {{"last_iteration", "plasticity"},
                   {"jitter", "plasticity"},
                   {"share", "share"},
-                  {"freeze_at", "list"}};
+                  {"freeze_at", "list"},
+                  {"percentile", "autofreeze"},
+                  {"window", "egeria"},
+                  {"tolerance", "egeria"}};
     const json_value object = setup->parameters->object;
     const char *schedule = schedule_names[SCHEDULE_PLASTICITY];
     const json_value named = json_member(object, "schedule");

@@ -2,6 +2,8 @@
 /// numbers, schedules in use, and what is refused.
 #include "tests/models/dynamism_fixture.h"
 
+#include <stdio.h>
+
 // The first two transformer layers freeze at 10 and 20.
 #define LIST "{'case':'freezing','schedule':'list','freeze_at':[10,20]"
 
@@ -223,6 +225,38 @@ static void schedules_freeze_when_they_say(void **state)
     assert_int_equal(at[2], 900);
 }
 
+// Four layers that settle front to back, twelve decisions.
+#define MEASURED                                                                                   \
+    "'measured':[[64,65,62,67],[44,45,51,55],[23,37,49,53],[14,26,41,51],[14,20,29,40],"           \
+    "[9,15,23,39],[7,12,21,35],[6,11,16,33],[8,13,16,27],[4,10,14,24],[9,7,9,24],[5,10,10,24]]"
+
+/// The iterations at which layers freeze are those of a second implementation, in Python.
+static void rules_freeze_by_what_was_measured(void **state)
+{
+    dynamism_fixture *fixture = *state;
+    const struct {
+        const char *rule;
+        int count;
+        int at[3];
+    } cases[] = {
+        {"'autofreeze','max_frozen':3,", 1, {50}},
+        {"'autofreeze','max_frozen':4,'percentile':75,", 2, {50, 70}}, // two layers at 50
+        {"'autofreeze','max_frozen':3,'start_iteration':60,", 0, {0}},
+        {"'egeria','max_frozen':3,'window':2,'tolerance':0.3,", 3, {60, 80, 100}},
+        {"'egeria','max_frozen':3,'window':3,'tolerance':0.2,'start_iteration':60,", 2, {80, 110}},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        char text[512];
+        int at[8];
+        snprintf(text, sizeof text, "{'case':'freezing','interval':10,'schedule':%s" MEASURED "}",
+                 cases[each].rule);
+        assert_int_equal(changes_of(fixture, text, at, 8), cases[each].count);
+        for (int change = 0; change < cases[each].count; change++) {
+            assert_int_equal(at[change], cases[each].at[change]);
+        }
+    }
+}
+
 static void what_is_frozen_stays_frozen(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -291,6 +325,14 @@ static void what_is_wrong_is_named(void **state)
                     STATUS_INVALID,
                     "case 'freezing': cached_prefix needs freeze_embedding, as a prefix behind "
                     "a learning embedding changes");
+    fixture_refused(fixture, "{'case':'freezing','schedule':'egeria'}", STATUS_FORMAT,
+                    "study.json: measured: this schedule needs an array of 2 rows at least, one "
+                    "per decision");
+    fixture_refused(fixture, "{'case':'freezing','schedule':'egeria','measured':[[1,2,3,4],[1]]}",
+                    STATUS_FORMAT,
+                    "study.json: measured[1]: not a number for each of the 4 layers");
+    fixture_refused(fixture, "{'case':'freezing'," MEASURED "}", STATUS_INVALID,
+                    "study.json: measured: belongs to schedules 'autofreeze' and 'egeria'");
     fixture->costs.message_bytes = NULL;
     fixture_refused(fixture, "{'case':'freezing','cached_prefix':true}", STATUS_INVALID,
                     "case 'freezing': cached_prefix needs to know the bytes that layers hand "
@@ -310,6 +352,7 @@ int main(void)
         TEST(the_published_load_of_a_frozen_layer_is_nothing),
         TEST(a_reference_model_costs_its_evaluations),
         TEST(schedules_freeze_when_they_say),
+        TEST(rules_freeze_by_what_was_measured),
         TEST(what_is_frozen_stays_frozen),
         TEST(iterations_in_any_order_have_the_same_bytes),
         TEST(the_same_seed_gives_the_same_bytes_everywhere),
