@@ -225,6 +225,19 @@ static void carve(const model_case_setup *setup, pruning_state *pruning)
     pruning->weight_count = arena_array(setup->memory, blocks, sizeof(int64_t));
 }
 
+/// Where what is held and moved in compressed rows is less than dense arrays: density (1 + index) <
+/// 1.
+static void note_break_even(const model_case_setup *setup, double index_ratio)
+{
+    static const model_origin from = {MODEL_ORIGIN_ASSUMED,
+                                      "compressed rows hold and move weights, gradients and "
+                                      "optimizer state of what is left, and an index of each"};
+    if (index_ratio == 0) return;
+    model_parameter_note(setup->parameters, "compressed_state", from,
+                         "%g + %d bytes a weight: less than dense from sparsity %.3g on",
+                         INDEX_BYTES / index_ratio, INDEX_BYTES, index_ratio / (1 + index_ratio));
+}
+
 static status count_layers(const model_case_setup *setup, pruning_state *pruning,
                            error_message *err)
 {
@@ -235,6 +248,7 @@ static status count_layers(const model_case_setup *setup, pruning_state *pruning
         count_weights(setup, &costs, pruning, block);
         count_indices(setup, &costs, weight_bytes, pruning, block);
     }
+    note_break_even(setup, pruning->index_ratio[0]);
     return STATUS_OK;
 }
 

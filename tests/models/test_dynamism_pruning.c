@@ -34,6 +34,8 @@ static void matrices_take_what_the_curve_says(void **state)
     assert_int_equal(costs.forward_ns[0], 70);
     assert_int_equal(costs.forward_ns[5], 70);
     assert_int_equal(costs.parameters[5], 1600);
+    assert_string_equal(fixture_assumption(pruning, "dynamism.compressed_state")->value,
+                        "1 + 4 bytes a weight: less than dense from sparsity 0.8 on");
 }
 
 static void weight_gradients_have_a_curve_of_their_own(void **state)
