@@ -14,6 +14,7 @@ typedef enum bal_weight {
     BAL_WEIGHT_TIME,          ///< F + B + W
     BAL_WEIGHT_PARAMETERS,    ///< parameter counts
     BAL_WEIGHT_TIME_TRANSFER, ///< time, and the stage's wait for its neighbours' transfers
+    BAL_WEIGHT_LAYERS,        ///< 1 each, embedding and head 0: DeepSpeed's "type:transformer"
     BAL_WEIGHT_COUNT
 } bal_weight;
 

@@ -15,6 +15,7 @@ const char *const bal_weight_names[BAL_WEIGHT_COUNT] = {
     [BAL_WEIGHT_TIME] = "time",
     [BAL_WEIGHT_PARAMETERS] = "parameters",
     [BAL_WEIGHT_TIME_TRANSFER] = "time+transfer",
+    [BAL_WEIGHT_LAYERS] = "layers",
 };
 
 static const bal_balancer table[] = {

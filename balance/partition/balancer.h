@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// The weights as files and options spell them: "time", "parameters", "time+transfer".
+/// The weights as files and options spell them: "time", "parameters", "time+transfer",
+/// "layers".
 extern const char *const bal_weight_names[BAL_WEIGHT_COUNT];
 
 /// One layer that a historical diffusion balancer sent from rank to rank.

@@ -61,6 +61,14 @@ static status sum_weights(const bal_problem *problem, int64_t *before, error_mes
         }
         return sum_bytes(layers->parameters, layers->layer_count, "parameters", before, err);
     }
+    if (problem->weight == BAL_WEIGHT_LAYERS) {
+        for (int layer = 0; layer < layers->layer_count; layer++) {
+            const bool is_pinned = (layer == 0 && layers->embedding) ||
+                                   (layer == layers->layer_count - 1 && layers->head);
+            before[layer + 1] = before[layer] + (is_pinned ? 0 : 1);
+        }
+        return STATUS_OK;
+    }
     if (layers->forward_ns == NULL && layers->layer_count > 0) {
         return error_set(err, STATUS_INVALID, "weighing by time needs forward_ns");
     }
@@ -238,7 +246,8 @@ status bal_chain_of(const bal_problem *problem, arena *memory, bal_chain *chain,
     TRY(check_counts(problem, err));
     TRY(check_current(problem, err));
     const bal_layer_costs *layers = &problem->layers;
-    const bool by_time = problem->weight != BAL_WEIGHT_PARAMETERS;
+    const bool by_time =
+        problem->weight != BAL_WEIGHT_PARAMETERS && problem->weight != BAL_WEIGHT_LAYERS;
     const bool by_transfer = problem->weight == BAL_WEIGHT_TIME_TRANSFER;
     if (by_transfer && problem->transfer_ns == NULL) {
         return error_set(err, STATUS_INVALID, "weighing by time+transfer needs transfer_ns");

@@ -363,10 +363,11 @@ static void write_json(const plan_run *run, text_buffer *out)
     text_append(out, "\n");
 }
 
-/// A load in its unit: a duration, or a count of parameters.
+/// A load in its unit: a duration, or a count of parameters or layers.
 static void format_load(const plan_run *run, int64_t load, char out[32])
 {
-    if (run->loads.problem.weight == BAL_WEIGHT_PARAMETERS) {
+    const bal_weight weight = run->loads.problem.weight;
+    if (weight == BAL_WEIGHT_PARAMETERS || weight == BAL_WEIGHT_LAYERS) {
         snprintf(out, 32, "%" PRId64, load);
     } else {
         text_duration(load, out);
@@ -594,8 +595,9 @@ const cli_command cli_command_plan = {
             {.name = "--balancer", .argument = "NAME", .help = "Who decides; see above."},
             {.name = "--by",
              .argument = "WEIGHT",
-             .help = "time, parameters or time+transfer (time, and the wait for the messages over "
-                     "both cuts). Default: the balancer's own."},
+             .help = "time, parameters, time+transfer (time, and the wait for the messages over "
+                     "both cuts) or layers (1 each, 0 for embedding and head). Default: the "
+                     "balancer's own."},
             {.name = "--objective",
              .argument = "NAME",
              .help =

@@ -471,6 +471,43 @@ static void parameters_legacy_keeps_the_faults_of_the_original(void **state)
     assert_cuts("parameters", &problem, (const int[]){0, 1, 2, 3, 3, 3});
 }
 
+/// DeepSpeed's `type:REGEX` where the regex matches the transformer layers; cuts are those of a
+/// second implementation of its partition_balanced, in Python.
+static void counted_layers_are_cut_as_deepspeed_cuts_a_type(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 32, STAGES_MAX = 8 };
+    static const struct {
+        int layers;
+        int stages;
+        int since[STAGES_MAX + 1];
+        int legacy[STAGES_MAX + 1];
+    } cases[] = {
+        {8, 4, {0, 3, 5, 7, 10}, {0, 3, 5, 7, 10}},
+        {24, 8, {0, 4, 7, 10, 13, 16, 19, 22, 26}, {0, 4, 7, 10, 13, 16, 19, 22, 26}},
+        {10, 4, {0, 4, 7, 9, 12}, {0, 4, 7, 10, 12}},
+        {30, 8, {0, 5, 9, 13, 17, 21, 25, 28, 32}, {0, 5, 9, 13, 17, 21, 25, 29, 32}},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        int64_t weight[ENTRIES] = {0};
+        for (int layer = 1; layer <= cases[each].layers; layer++) {
+            weight[layer] = 1;
+        }
+        bal_problem matched = problem_of(weight, cases[each].layers + 2, cases[each].stages);
+        matched.weight = BAL_WEIGHT_PARAMETERS;
+        assert_cuts("parameters", &matched, cases[each].since);
+        assert_cuts("parameters-legacy", &matched, cases[each].legacy);
+
+        bal_problem counted = matched;
+        counted.weight = BAL_WEIGHT_LAYERS;
+        counted.layers.embedding = true;
+        counted.layers.head = true;
+        counted.layers.parameters = NULL;
+        assert_cuts("parameters", &counted, cases[each].since);
+        assert_cuts("parameters-legacy", &counted, cases[each].legacy);
+    }
+}
+
 static void parameters_legacy_says_where_the_original_never_ends(void **state)
 {
     (void)state;
@@ -711,6 +748,7 @@ int main(void)
         cmocka_unit_test(tuned_counts_embedding_and_head),
         cmocka_unit_test(parameters_minimises_the_spread_and_misses_the_optimum),
         cmocka_unit_test(parameters_legacy_keeps_the_faults_of_the_original),
+        cmocka_unit_test(counted_layers_are_cut_as_deepspeed_cuts_a_type),
         cmocka_unit_test(parameters_legacy_says_where_the_original_never_ends),
         cmocka_unit_test(chain_diffusion_rounds_the_flow_and_searches_locally),
         cmocka_unit_test(chain_diffusion_is_within_one_layer_of_the_mean),

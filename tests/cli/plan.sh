@@ -226,7 +226,7 @@ refuse 2 'v-partition is for two chunks per rank in V placement, not for 1 alone
 refuse 2 'the placement v has 2 chunks per rank, not 3' --loads loads.json --stages 2 --balancer v-partition --chunks 3
 refuse 2 'v-partition is for two chunks per rank in V placement, not for 2 in interleaved placement' --loads loads.json --stages 2 --balancer v-partition --schedule interleaved-1f1b
 refuse 2 'the objective 1f1b-bound is of one chunk per rank, not 2' --loads loads.json --stages 2 --balancer partition --chunks 2 --objective 1f1b-bound --microbatches 4
-refuse 2 "--by: unknown 'tim'; known: time, parameters, time+transfer" --loads loads.json --stages 2 --balancer partition --by tim
+refuse 2 "--by: unknown 'tim'; known: time, parameters, time+transfer, layers" --loads loads.json --stages 2 --balancer partition --by tim
 refuse 2 "--objective: unknown 'fastest'; known: bottleneck, 1f1b-bound, moved-bytes" --loads loads.json --stages 2 --balancer partition --objective fastest
 refuse 2 "--schedule: unknown 'zb-h3'; did you mean 'zb-h1'?" --loads loads.json --stages 2 --balancer partition --schedule zb-h3
 refuse 2 '--schedule chimera keeps two copies of the weights; a plan has one' --loads loads.json --stages 2 --balancer partition --schedule chimera

@@ -97,7 +97,7 @@ def rows_of(draw, repack_kinds):
                 ("slack", draw.choice([0, 0.1])), ("relabel", True), ("overlap", True),
                 ("hysteresis", 0.05), ("neighbour_iterations", 3)) if draw.random() < 0.4}
         if draw.random() < 0.15:
-            row["by"] = draw.choice(["time", "parameters", "time+transfer"])
+            row["by"] = draw.choice(["time", "parameters", "time+transfer", "layers"])
         if decides and draw.random() < 0.3:
             row["repack"] = {"kind": draw.choice(repack_kinds)}
             if row["repack"]["kind"] in ("throughput", "gpu-time"):
