@@ -4,13 +4,16 @@ Usage: recorder.py FOLDER_OF_RECORDER"""
 import collections
 import os
 import sys
+import tempfile
+import time
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 sys.path.insert(0, sys.argv[1])
-from dynmo_recorder import Recorder  # noqa: E402
+from dynmo_recorder import Recorder, merge  # noqa: E402
 
 WIDTH, ROWS, MICROBATCHES, STEPS = 64, 256, 4, 2
 
@@ -66,7 +69,50 @@ def check_layers_in_a_stage():
     dist.destroy_process_group()
 
 
+class Event:
+    def __init__(self, enable_timing):
+        self.at = None
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1e3
+
+
+def check_peaks_of_memory(folder):
+    """Without a GPU: the statistics are stood in for; peaks are of each recorded step alone."""
+    held, paths = [0], []
+
+    def peak():
+        return held[0]
+
+    def reset():
+        held[0] = 0
+
+    with mock.patch.multiple(torch.cuda, Event=Event, synchronize=lambda: None,
+                             max_memory_allocated=peak, max_memory_reserved=lambda: 2 * held[0],
+                             reset_peak_memory_stats=reset):
+        for rank in range(2):
+            recorder, modules = Recorder(rank=rank, device="cuda", every=2), layers()
+            recorder.attach(modules, first_layer=3 * rank, layer_count=6)
+            for allocated in (5, 900, 7 + rank):  # the second step is not recorded
+                batch = torch.randn(ROWS, WIDTH)
+                nn.Sequential(*modules)(batch).sum().backward()
+                held[0] = max(held[0], allocated)
+                recorder.step()
+            paths.append(os.path.join(folder, f"rank{rank}.csv"))
+            recorder.write(paths[-1])
+    merge(paths, os.path.join(folder, "all.csv"))
+    with open(os.path.join(folder, "all.csv"), encoding="utf-8") as file:
+        peaks = sorted(line.rstrip() for line in file if line.startswith("# peak_"))
+    assert peaks == ["# peak_allocated_bytes_rank0=7", "# peak_allocated_bytes_rank1=8",
+                     "# peak_reserved_bytes_rank0=14", "# peak_reserved_bytes_rank1=16"], peaks
+
+
 torch.set_num_threads(1)
 torch.manual_seed(0)
 check_loss_of_a_plain_loop()
 check_layers_in_a_stage()
+with tempfile.TemporaryDirectory() as temporary:
+    check_peaks_of_memory(temporary)

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 
 FORMAT = "# dynmo-trace/1"
 PHASES = ("F", "B", "W", "BW", "R")
+PEAK = "peak_"  # how metadata of one rank begins
 COLUMNS = ("iteration", "microbatch", "layer", "phase", "rank", "start_ns", "span_ns", "busy_ns",
            "activation_bytes", "parameters", "message_bytes")
 
@@ -115,12 +116,15 @@ class Recorder:
         self._annotate, self._activations = annotate, activations
         self._metadata = {"device": device, "torch": torch.__version__, **metadata}
         self._modules, self._last = {}, None  # layer -> module; the layer that sends nothing
+        self._peaks = {}  # metadata of this rank: torch's statistics of the device's memory
         self._begin_iteration()
 
     def _begin_iteration(self):
         self._is_recording = self.iteration % self._every == 0
         if self._is_recording:
             self._clock = _CpuClock() if self._device == "cpu" else _CudaClock()
+            if self._device == "cuda":
+                torch.cuda.reset_peak_memory_stats()
         self._open, self._done = [], []
         self._lingering = None  # a backward whose end torch does not report
         self._microbatch = None  # given by microbatch() or by the stage
@@ -364,9 +368,18 @@ class Recorder:
         if self._is_recording:
             if self._device == "cuda":
                 torch.cuda.synchronize()
+                self._note_peaks()
             self._append_rows()
         self.iteration += 1
         self._begin_iteration()
+
+    def _note_peaks(self):
+        """Keeps the highest peaks of the recorded iterations: of tensors, and of what the allocator
+        held for them."""
+        for name, peak in (("allocated", torch.cuda.max_memory_allocated()),
+                           ("reserved", torch.cuda.max_memory_reserved())):
+            key = f"{PEAK}{name}_bytes_rank{self._rank}"
+            self._peaks[key] = max(peak, self._peaks.get(key, 0))
 
     def _append_rows(self):
         measured = collections.defaultdict(list)  # key -> [(start_ns, span_ns, busy_ns)]
@@ -388,7 +401,7 @@ class Recorder:
         """Writes all rows so far, compressed if path ends in .gz, replacing path in one go."""
         if not self.rows:
             raise RuntimeError("nothing recorded: attach layers, train, and call step()")
-        _write(path, self._metadata, self.rows)
+        _write(path, {**self._metadata, **self._peaks}, self.rows)
 
 
 def _write(path, metadata, rows):
@@ -411,7 +424,7 @@ def _write(path, metadata, rows):
 
 def merge(paths, merged):
     """Writes the rows of all ranks of one run, each in a file of its own so far, into one file."""
-    headers, rows = [], {}
+    headers, peaks, rows = [], [], {}
     for path in paths:
         with (gzip.open if str(path).endswith(".gz") else open)(path, "rt") as file:
             lines = file.read().splitlines()
@@ -419,10 +432,13 @@ def merge(paths, merged):
         table = list(csv.reader(lines[len(header):]))
         if header[:1] != [FORMAT] or table[:1] != [list(COLUMNS)]:
             raise ValueError(f"{path} was not written by this recorder")
-        headers.append([line for line in header[1:] if not line.startswith("# microbatches=")])
+        peaks += [line for line in header if line.startswith(f"# {PEAK}")]
+        headers.append([line for line in header[1:]
+                        if not line.startswith(("# microbatches=", f"# {PEAK}"))])
         if headers[-1] != headers[0]:
             raise ValueError(f"{path} has another header than {paths[0]}: is it of the same run?")
         for row in table[1:]:
             if rows.setdefault(tuple(row[:4]), row) is not row:
                 raise ValueError(f"{path}: iteration, microbatch, layer, phase {row[:4]} twice")
-    _write(merged, dict(line[2:].split("=", 1) for line in headers[0]), list(rows.values()))
+    metadata = dict(line[2:].split("=", 1) for line in headers[0] + peaks)
+    _write(merged, metadata, list(rows.values()))
