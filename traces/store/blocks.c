@@ -252,20 +252,3 @@ status block_read_ops(trace_store *store, sqlite3_stmt *row, trace_op **ops, int
     *count = row_count;
     return STATUS_OK;
 }
-
-static void read_row(const layout *of, sqlite3_stmt *row, int column, void *item)
-{
-    for (int place = 0; place < of->field_count; place++) {
-        set_value(item, &of->fields[place], sql_int64(row, column + place));
-    }
-}
-
-void block_row_of_load(sqlite3_stmt *row, int column, trace_load *load)
-{
-    read_row(&of_loads, row, column, load);
-}
-
-void block_row_of_op(sqlite3_stmt *row, int column, trace_op *op)
-{
-    read_row(&of_ops, row, column, op);
-}

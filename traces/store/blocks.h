@@ -28,9 +28,3 @@ status block_read_loads(trace_store *store, sqlite3_stmt *row, trace_load **load
 /// The same of one that selects first_iteration, last_iteration, row_count, ops.
 status block_read_ops(trace_store *store, sqlite3_stmt *row, trace_op **ops, int *count,
                       error_message *err);
-
-/// The same of a row of its own, of stores before version 8: columns in the order of a block.
-///
-/// @param column of the first
-void block_row_of_load(sqlite3_stmt *row, int column, trace_load *load);
-void block_row_of_op(sqlite3_stmt *row, int column, trace_op *op);

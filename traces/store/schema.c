@@ -1,55 +1,64 @@
 #include "traces/store/schema.h"
 
-#include "traces/store/old_rows.h"
-
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-// Step v makes version v + 1 of version v. A released step never changes: stores of that version
-// exist. Status words and kinds are those of the enums in the headers.
-static const char *const steps[] = {
-    // Who writes; load traces.
+// Status words and kinds are those of the enums in the headers.
+static const char *const tables[] = {
+    // Who writes.
     "CREATE TABLE process("
-    " process_id INTEGER PRIMARY KEY,"
-    " host TEXT NOT NULL, boot TEXT NOT NULL, pid_namespace TEXT NOT NULL,"
-    " pid INTEGER NOT NULL, start_ticks INTEGER NOT NULL) STRICT;"
+    " process_id INTEGER PRIMARY KEY, host TEXT NOT NULL, boot TEXT NOT NULL,"
+    " pid_namespace TEXT NOT NULL, pid INTEGER NOT NULL,"
+    " start_ticks INTEGER NOT NULL) STRICT;"
+    // Traces. A row of loads has the loads of an iteration, a row of ops many ops, as one value
+    // (blocks.h).
     "CREATE TABLE trace("
-    " trace_id INTEGER PRIMARY KEY,"
-    " name TEXT NOT NULL UNIQUE,"
+    " trace_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
     " status TEXT NOT NULL CHECK(status IN('running','complete','interrupted')),"
-    " source TEXT NOT NULL CHECK(source IN('csv','kineto','model','exec')),"
-    " device TEXT, layer_count INTEGER NOT NULL, microbatch_count INTEGER NOT NULL,"
-    " tokens_per_microbatch INTEGER,"
-    " embedding INTEGER NOT NULL CHECK(embedding IN(0,1)),"
+    " source TEXT NOT NULL CHECK(source IN('csv','kineto','model','exec')), device TEXT,"
+    " layer_count INTEGER NOT NULL, microbatch_count INTEGER NOT NULL,"
+    " tokens_per_microbatch INTEGER, embedding INTEGER NOT NULL CHECK(embedding IN(0,1)),"
     " head INTEGER NOT NULL CHECK(head IN(0,1)),"
     " backward_split REAL CHECK(backward_split BETWEEN 0 AND 1),"
-    " has_split INTEGER NOT NULL CHECK(has_split IN(0,1)),"
-    " times TEXT NOT NULL, split TEXT NOT NULL, communication TEXT NOT NULL,"
-    " activations TEXT NOT NULL, parameters TEXT NOT NULL, messages TEXT NOT NULL,"
-    " recorded_by TEXT, tool_version TEXT, imported_at TEXT NOT NULL,"
+    " has_split INTEGER NOT NULL CHECK(has_split IN(0,1)), times TEXT NOT NULL,"
+    " split TEXT NOT NULL, communication TEXT NOT NULL, activations TEXT NOT NULL,"
+    " parameters TEXT NOT NULL, messages TEXT NOT NULL, recorded_by TEXT,"
+    " tool_version TEXT, imported_at TEXT NOT NULL,"
     " process_id INTEGER NOT NULL REFERENCES process) STRICT;"
     "CREATE TABLE trace_input("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " place INTEGER NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL,"
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, place INTEGER NOT NULL,"
+    " path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL,"
     " PRIMARY KEY(trace_id, place)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE trace_note("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " key TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY(trace_id, key)) STRICT, WITHOUT ROWID;"
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, key TEXT NOT NULL,"
+    " text TEXT NOT NULL, PRIMARY KEY(trace_id, key)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE layer("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " layer INTEGER NOT NULL, kind TEXT NOT NULL CHECK(kind IN('embedding','layer','head')),"
-    " parameters INTEGER, state_bytes INTEGER, message_bytes INTEGER,"
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, layer INTEGER NOT NULL,"
+    " kind TEXT NOT NULL CHECK(kind IN('embedding','layer','head')), parameters INTEGER,"
+    " state_bytes INTEGER, message_bytes INTEGER,"
     " PRIMARY KEY(trace_id, layer)) STRICT, WITHOUT ROWID;"
-    // One row per microbatch; -1: the mean over them. NULL: not recorded.
-    "CREATE TABLE load("
+    "CREATE TABLE loads("
     " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " iteration INTEGER NOT NULL, layer INTEGER NOT NULL, microbatch INTEGER NOT NULL,"
-    " forward_ns INTEGER, backward_ns INTEGER, backward_input_ns INTEGER,"
-    " backward_weight_ns INTEGER, recompute_ns INTEGER, communication_ns INTEGER,"
-    " span_ns INTEGER, activation_bytes INTEGER,"
-    " PRIMARY KEY(trace_id, iteration, layer, microbatch)) STRICT, WITHOUT ROWID;"
-    // Runs.
+    " iteration INTEGER NOT NULL, row_count INTEGER NOT NULL, loads BLOB NOT NULL,"
+    " UNIQUE(trace_id, iteration)) STRICT;"
+    "CREATE TABLE clock("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, rank INTEGER NOT NULL,"
+    " offset_ns INTEGER NOT NULL, residual_ns INTEGER,"
+    " PRIMARY KEY(trace_id, rank)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE ops("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, block INTEGER NOT NULL,"
+    " first_iteration INTEGER NOT NULL, last_iteration INTEGER NOT NULL,"
+    " row_count INTEGER NOT NULL, ops BLOB NOT NULL, UNIQUE(trace_id, block)) STRICT;"
+    "CREATE TABLE op_name("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, name INTEGER NOT NULL,"
+    " text TEXT NOT NULL, PRIMARY KEY(trace_id, name)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE gap("
+    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
+    " iteration INTEGER NOT NULL, rank INTEGER NOT NULL, cause TEXT NOT NULL,"
+    " charged_ns INTEGER NOT NULL, outside_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(trace_id, iteration, rank, cause)) STRICT, WITHOUT ROWID;",
+    // Runs: what they decided and why, the ranks that they were on, and how much each of them
+    // worked.
     "CREATE TABLE run("
     " run_id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
     " kind TEXT NOT NULL CHECK(kind IN('sim','exec','import')),"
@@ -59,50 +68,38 @@ static const char *const steps[] = {
     " seed INTEGER NOT NULL, tool_version TEXT, started_at TEXT NOT NULL, finished_at TEXT,"
     " message TEXT, process_id INTEGER NOT NULL REFERENCES process) STRICT;"
     "CREATE TABLE run_input("
-    " run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
-    " place INTEGER NOT NULL, path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL,"
+    " run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, place INTEGER NOT NULL,"
+    " path TEXT NOT NULL, bytes INTEGER NOT NULL, hash TEXT NOT NULL,"
     " PRIMARY KEY(run_id, place)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE plan("
-    " plan_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
-    " series TEXT NOT NULL, from_iteration INTEGER NOT NULL,"
+    " plan_id INTEGER PRIMARY KEY,"
+    " run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, series TEXT NOT NULL,"
+    " from_iteration INTEGER NOT NULL,"
     " plan_json TEXT NOT NULL CHECK(json_valid(plan_json))) STRICT;"
     "CREATE INDEX plan_of_run ON plan(run_id);"
     "CREATE TABLE series("
-    " series_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
-    " label TEXT NOT NULL, UNIQUE(run_id, label)) STRICT;"
+    " series_id INTEGER PRIMARY KEY,"
+    " run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, label TEXT NOT NULL,"
+    " UNIQUE(run_id, label)) STRICT;"
     "CREATE TABLE iteration("
     " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
     " iteration INTEGER NOT NULL, plan_id INTEGER REFERENCES plan,"
-    " iteration_ns INTEGER NOT NULL, makespan_ns INTEGER NOT NULL, span_ns INTEGER NOT NULL,"
-    " busy_ns INTEGER NOT NULL, bubble_ratio REAL NOT NULL, imbalance_ratio REAL NOT NULL,"
-    " rebalanced INTEGER NOT NULL, moved_layer_count INTEGER NOT NULL,"
-    " moved_bytes INTEGER NOT NULL, migration_ns INTEGER NOT NULL,"
+    " iteration_ns INTEGER NOT NULL, makespan_ns INTEGER NOT NULL,"
+    " span_ns INTEGER NOT NULL, busy_ns INTEGER NOT NULL, bubble_ratio REAL NOT NULL,"
+    " imbalance_ratio REAL NOT NULL, rebalanced INTEGER NOT NULL,"
+    " moved_layer_count INTEGER NOT NULL, moved_bytes INTEGER NOT NULL,"
+    " migration_ns INTEGER NOT NULL, changed INTEGER,"
     " PRIMARY KEY(series_id, iteration)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE result("
-    " result_id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,"
-    " label TEXT NOT NULL, result_json TEXT NOT NULL CHECK(json_valid(result_json)),"
-    " UNIQUE(run_id, label)) STRICT;",
-
-    // Timelines of several ranks, their clocks aligned.
-    "CREATE TABLE clock("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " rank INTEGER NOT NULL, offset_ns INTEGER NOT NULL, residual_ns INTEGER,"
-    " PRIMARY KEY(trace_id, rank)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE op("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " iteration INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL,"
-    " kind TEXT NOT NULL, stage INTEGER, layer INTEGER, microbatch INTEGER,"
-    " begin_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL, busy_ns INTEGER,"
-    " PRIMARY KEY(trace_id, iteration, place)) STRICT, WITHOUT ROWID;",
-
-    // What a run decided and why, the ranks that it was on, and how much each of them worked.
-    "ALTER TABLE iteration ADD COLUMN changed INTEGER;" // NULL: an older version did not say
+    " result_id INTEGER PRIMARY KEY,"
+    " run_id INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, label TEXT NOT NULL,"
+    " result_json TEXT NOT NULL CHECK(json_valid(result_json)),"
+    " UNIQUE(run_id, label)) STRICT;"
     "CREATE TABLE decision("
     " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
-    " iteration INTEGER NOT NULL,"
-    " action TEXT NOT NULL, reason TEXT NOT NULL, decision_ns INTEGER NOT NULL,"
-    " moved_layer_count INTEGER NOT NULL, moved_bytes INTEGER NOT NULL,"
-    " migration_ns INTEGER NOT NULL,"
+    " iteration INTEGER NOT NULL, action TEXT NOT NULL, reason TEXT NOT NULL,"
+    " decision_ns INTEGER NOT NULL, moved_layer_count INTEGER NOT NULL,"
+    " moved_bytes INTEGER NOT NULL, migration_ns INTEGER NOT NULL,"
     " PRIMARY KEY(series_id, iteration)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE ranks("
     " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
@@ -113,63 +110,27 @@ static const char *const steps[] = {
     " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
     " iteration INTEGER NOT NULL, place INTEGER NOT NULL, rank INTEGER NOT NULL,"
     " work_ns INTEGER NOT NULL,"
-    " PRIMARY KEY(series_id, iteration, place)) STRICT, WITHOUT ROWID;",
-
+    " PRIMARY KEY(series_id, iteration, place)) STRICT, WITHOUT ROWID;"
     // What the ops of a stage took, by kind. A row holds from its iteration until the next one of
     // the same stage and kind.
     "CREATE TABLE op_time("
     " series_id INTEGER NOT NULL REFERENCES series ON DELETE CASCADE,"
     " iteration INTEGER NOT NULL, stage INTEGER NOT NULL,"
-    " kind TEXT NOT NULL CHECK(kind IN('F','B','W','BW')),"
-    " op_count INTEGER NOT NULL, median_ns INTEGER NOT NULL,"
-    " awaited_count INTEGER NOT NULL, travel_ns INTEGER,"
-    " PRIMARY KEY(series_id, iteration, stage, kind)) STRICT, WITHOUT ROWID;",
-
+    " kind TEXT NOT NULL CHECK(kind IN('F','B','W','BW')), op_count INTEGER NOT NULL,"
+    " median_ns INTEGER NOT NULL, awaited_count INTEGER NOT NULL, travel_ns INTEGER,"
+    " PRIMARY KEY(series_id, iteration, stage, kind)) STRICT, WITHOUT ROWID;"
     // Runs of many items: by what they are found again, and what came of each item.
     "CREATE TABLE item_run("
-    " run_id INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE, identity TEXT NOT NULL) STRICT;"
+    " run_id INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE,"
+    " identity TEXT NOT NULL) STRICT;"
     "CREATE INDEX item_run_by_identity ON item_run(identity);"
     "CREATE TABLE item("
-    " run_id INTEGER NOT NULL REFERENCES item_run ON DELETE CASCADE,"
-    " pass INTEGER NOT NULL, item INTEGER NOT NULL, result BLOB NOT NULL,"
+    " run_id INTEGER NOT NULL REFERENCES item_run ON DELETE CASCADE, pass INTEGER NOT NULL,"
+    " item INTEGER NOT NULL, result BLOB NOT NULL,"
     " PRIMARY KEY(run_id, pass, item)) STRICT, WITHOUT ROWID;",
-
-    // What ops are charged in replays, and the time of ranks that is no op's compute, by its cause.
-    "ALTER TABLE load ADD COLUMN forward_charge_ns INTEGER;"
-    "ALTER TABLE load ADD COLUMN backward_charge_ns INTEGER;"
-    "ALTER TABLE load ADD COLUMN backward_input_charge_ns INTEGER;"
-    "ALTER TABLE load ADD COLUMN backward_weight_charge_ns INTEGER;"
-    "ALTER TABLE load ADD COLUMN recompute_charge_ns INTEGER;"
-    "CREATE TABLE gap("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " iteration INTEGER NOT NULL, rank INTEGER NOT NULL, cause TEXT NOT NULL,"
-    " charged_ns INTEGER NOT NULL, outside_ns INTEGER NOT NULL,"
-    " PRIMARY KEY(trace_id, iteration, rank, cause)) STRICT, WITHOUT ROWID;",
-
-    // Ops of every replica, under the names that their recorder gave them.
-    "CREATE TABLE op_name("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " name INTEGER NOT NULL, text TEXT NOT NULL,"
-    " PRIMARY KEY(trace_id, name)) STRICT, WITHOUT ROWID;"
-    "ALTER TABLE op ADD COLUMN replica INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE op ADD COLUMN chunk INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE op ADD COLUMN name INTEGER NOT NULL DEFAULT 0;", // 0: its kind says it all
-
-    // Loads of an iteration, and ops, as one value (blocks.h): a row each took most of the time.
-    "CREATE TABLE loads("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " iteration INTEGER NOT NULL, row_count INTEGER NOT NULL, loads BLOB NOT NULL,"
-    " UNIQUE(trace_id, iteration)) STRICT;"
-    "CREATE TABLE ops("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " block INTEGER NOT NULL, first_iteration INTEGER NOT NULL, last_iteration INTEGER NOT NULL,"
-    " row_count INTEGER NOT NULL, ops BLOB NOT NULL, UNIQUE(trace_id, block)) STRICT;",
-
-    // After old_rows.h.
-    "DROP TABLE load; DROP TABLE op;",
 };
-enum { SCHEMA_BLOCKS = 8 }; // the version in which rows stand in both forms
-_Static_assert(sizeof steps / sizeof steps[0] == SCHEMA_VERSION, "one step per version");
+
+enum { PART_COUNT = sizeof tables / sizeof tables[0] };
 
 static status query_int64(trace_store *store, const char *text, int64_t *value, error_message *err)
 {
@@ -190,7 +151,8 @@ status schema_is_empty(trace_store *store, bool *is_empty, error_message *err)
     return STATUS_OK;
 }
 
-static status read_version(trace_store *store, int *version, error_message *err)
+/// @param is_there out: a store of this version; else an empty file that may become one
+static status find_version(trace_store *store, bool *is_there, error_message *err)
 {
     bool is_empty = false;
     int64_t application = 0;
@@ -199,7 +161,7 @@ static status read_version(trace_store *store, int *version, error_message *err)
     TRY(query_int64(store, "PRAGMA application_id", &application, err));
     TRY(query_int64(store, "PRAGMA user_version", &user_version, err));
     if (is_empty && application == 0 && user_version == 0) {
-        *version = 0;
+        *is_there = false;
         if (store->mode == TRACE_WRITE) return STATUS_OK;
         return error_set(err, STATUS_FORMAT, "%s: empty, not a store of dynmo", store->path);
     }
@@ -208,12 +170,14 @@ static status read_version(trace_store *store, int *version, error_message *err)
                          "%s: a SQLite file, but not a store of dynmo (application_id 0x%08x)",
                          store->path, (unsigned)application);
     }
-    if (user_version > SCHEMA_VERSION) {
+    if (user_version != SCHEMA_VERSION) {
+        const bool is_newer = user_version > SCHEMA_VERSION;
         return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: store version %d was made by a newer dynmo; this one reads up to %d",
-                         store->path, (int)user_version, SCHEMA_VERSION);
+                         "%s: store version %d was made by %s dynmo; this one reads version %d%s",
+                         store->path, (int)user_version, is_newer ? "a newer" : "an older",
+                         SCHEMA_VERSION, is_newer ? "" : ": import or record again");
     }
-    *version = (int)user_version;
+    *is_there = true;
     return STATUS_OK;
 }
 
@@ -223,12 +187,12 @@ static const char schema_rows[] =
     "SELECT type, name, tbl_name, replace(replace(coalesce(sql, ''), ' ', ''), char(10), '')"
     " FROM sqlite_schema WHERE name NOT IN('sqlite_stat1','sqlite_stat4') ORDER BY type, name";
 
-/// An empty store of the version, in memory.
-static status make_pattern(int version, sqlite3 **pattern)
+/// An empty store, in memory.
+static status make_pattern(sqlite3 **pattern)
 {
     int code = sqlite3_open_v2(":memory:", pattern, SQLITE_OPEN_READWRITE, NULL);
-    for (int step = 0; step < version && code == SQLITE_OK; step++) {
-        code = sqlite3_exec(*pattern, steps[step], NULL, NULL, NULL);
+    for (size_t part = 0; part < PART_COUNT && code == SQLITE_OK; part++) {
+        code = sqlite3_exec(*pattern, tables[part], NULL, NULL, NULL);
     }
     return code == SQLITE_OK ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -256,7 +220,7 @@ static bool is_missing(sqlite3_stmt *wanted, sqlite3_stmt *there)
 }
 
 static status compare_rows(trace_store *store, sqlite3_stmt *wanted, sqlite3_stmt *there,
-                           int version, error_message *err)
+                           error_message *err)
 {
     for (;;) {
         bool has_row = false;
@@ -268,60 +232,53 @@ static status compare_rows(trace_store *store, sqlite3_stmt *wanted, sqlite3_stm
         const char *name = (const char *)sqlite3_column_text(lacks ? wanted : there, 1);
         return error_set(err, STATUS_FORMAT,
                          "%s: its schema is not that of store version %d: '%.60s' %s", store->path,
-                         version, name != NULL ? name : "",
+                         SCHEMA_VERSION, name != NULL ? name : "",
                          lacks ? "is missing" : "is other or should not be there");
     }
 }
 
 /// Views, triggers and other tables would have this program do what their author wants.
-static status check_schema(trace_store *store, int version, error_message *err)
+static status check_schema(trace_store *store, error_message *err)
 {
     sqlite3 *pattern = NULL;
     sqlite3_stmt *wanted = NULL;
     sqlite3_stmt *there = NULL;
-    status result = make_pattern(version, &pattern);
+    status result = make_pattern(&pattern);
     if (result == STATUS_OK &&
         sqlite3_prepare_v2(pattern, schema_rows, -1, &wanted, NULL) != SQLITE_OK) {
         result = STATUS_NO_MEMORY;
     }
     if (result != STATUS_OK) error_set(err, result, "%s: SQLite is out of memory", store->path);
     if (result == STATUS_OK) result = sql_prepare(store, schema_rows, &there, err);
-    if (result == STATUS_OK) result = compare_rows(store, wanted, there, version, err);
+    if (result == STATUS_OK) result = compare_rows(store, wanted, there, err);
     sqlite3_finalize(there);
     sqlite3_finalize(wanted);
     sqlite3_close(pattern);
     return result;
 }
 
-/// Inside a transaction: another process may have migrated since version was first read.
-static status migrate_locked(trace_store *store, error_message *err)
+/// Inside a transaction: another process may have made it since it was found empty.
+static status make_locked(trace_store *store, error_message *err)
 {
-    int version = 0;
-    TRY(read_version(store, &version, err));
-    TRY(check_schema(store, version, err));
-    for (; version < SCHEMA_VERSION; version++) {
-        TRY(sql_run(store, steps[version], err));
-        if (version + 1 == SCHEMA_BLOCKS) TRY(old_rows_convert(store, err));
-    }
+    bool is_there = false;
+    TRY(find_version(store, &is_there, err));
+    if (is_there) return check_schema(store, err);
     char pragmas[96];
+    for (size_t part = 0; part < PART_COUNT; part++) {
+        TRY(sql_run(store, tables[part], err));
+    }
     snprintf(pragmas, sizeof pragmas, "PRAGMA application_id=%d;PRAGMA user_version=%d;",
              SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
     return sql_run(store, pragmas, err);
 }
 
-status schema_migrate(trace_store *store, error_message *err)
+status schema_open(trace_store *store, error_message *err)
 {
-    int version = 0;
-    TRY(read_version(store, &version, err));
-    if (version == SCHEMA_VERSION) return check_schema(store, version, err);
-    if (sqlite3_db_readonly(store->db, "main") == 1) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: store version %d has to be brought to %d first, and the file is "
-                         "read-only here",
-                         store->path, version, SCHEMA_VERSION);
-    }
+    bool is_there = false;
+    TRY(find_version(store, &is_there, err));
+    if (is_there) return check_schema(store, err);
     TRY(sql_run(store, "BEGIN IMMEDIATE", err));
-    const status result = migrate_locked(store, err);
+    const status result = make_locked(store, err);
     if (result == STATUS_OK) return sql_run(store, "COMMIT", err);
     sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
     return result;

@@ -1,4 +1,4 @@
-/// The tables of a store, one migration per version.
+/// The tables of a store.
 #pragma once
 
 #include "base/status.h"
@@ -6,12 +6,11 @@
 
 enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 9 }; // the id reads "DYNM"
 
-/// Checks that the file is a store that this program knows, with nothing but the tables of its
-/// version, and brings it up to date. An empty file
+/// Checks that the file is a store of this version, with nothing but its tables. An empty file
 /// becomes a store under TRACE_WRITE.
 ///
 /// @return as trace_store_open
-status schema_migrate(trace_store *store, error_message *err);
+status schema_open(trace_store *store, error_message *err);
 
 /// True if the store has no table yet.
 status schema_is_empty(trace_store *store, bool *is_empty, error_message *err);

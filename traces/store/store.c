@@ -163,8 +163,8 @@ static status open_connection(trace_store *store, error_message *err)
 static status open_store(trace_store *store, error_message *err)
 {
     TRY(open_connection(store, err));
-    // Migrating first refuses a foreign file before its journal mode is touched.
-    TRY(schema_migrate(store, err));
+    // First: a foreign file is refused before its journal mode is touched.
+    TRY(schema_open(store, err));
     TRY(choose_journal(store, err));
     return store->mode == TRACE_WRITE ? mark_interrupted(store, err)
                                       : sql_run(store, "PRAGMA query_only=ON", err);
