@@ -173,6 +173,38 @@ static int quantity_width(const ana_reproduction *reproduction)
     return width;
 }
 
+/// Why a row disagrees, in a sentence: the experiment's own, or of its pairs of [part of a
+/// quantity, sentence] the first whose part is in the row's. "" if it does not disagree.
+static const char *reason_of(json_value experiment, const ana_reproduced *row)
+{
+    const json_value because = json_member(experiment, "because");
+    if (strcmp(ana_reproduced_outcome(row), "disagrees") != 0) return "";
+    if (!json_is_array(because)) return text_of(because);
+    json_value pair = json_element(because, 0);
+    while (pair.node != NULL && strstr(row->quantity, text_of(json_element(pair, 0))) == NULL) {
+        pair = json_next(pair);
+    }
+    return pair.node != NULL ? text_of(json_element(pair, 1)) : "";
+}
+
+/// Every reason once, in the order of the rows.
+static void print_reasons(const ana_reproduction *reproduction, json_value experiment,
+                          text_buffer *out)
+{
+    text_buffer printed = {0};
+    for (int row = 0; row < reproduction->row_count; row++) {
+        const ana_reproduced *entry = &reproduction->rows[row];
+        if (strcmp(entry->experiment, text_of(json_member(experiment, "name"))) != 0) continue;
+        const char *reason = reason_of(experiment, entry);
+        if (reason[0] == '\0') continue;
+        if (printed.length > 0 && strstr(printed.bytes, reason) != NULL) continue;
+        if (printed.length == 0) text_append(out, "  where it disagrees\n");
+        text_append(&printed, reason);
+        text_append_wrapped(out, reason, 4, LINE_COLUMNS);
+    }
+    text_free(&printed);
+}
+
 static void print_experiment(const ana_reproduction *reproduction, json_value experiment,
                              text_buffer *out)
 {
@@ -186,11 +218,7 @@ static void print_experiment(const ana_reproduction *reproduction, json_value ex
         const ana_reproduced *entry = &reproduction->rows[row];
         if (strcmp(entry->experiment, name) == 0) print_row(entry, width, out);
     }
-    const char *because = text_of(json_member(experiment, "because"));
-    if (because[0] != '\0') {
-        text_append(out, "  where it disagrees\n");
-        text_append_wrapped(out, because, 4, LINE_COLUMNS);
-    }
+    print_reasons(reproduction, experiment, out);
     print_inputs(experiment, out);
     text_append(out, "\n");
 }
@@ -248,9 +276,8 @@ static void write_note(json_writer *writer, const ana_reproduction *reproduction
     for (int index = 0; index < reproduction->experiment_count; index++) {
         const json_value experiment = reproduction->experiments[index];
         if (strcmp(text_of(json_member(experiment, "name")), row->experiment) != 0) continue;
-        const char *because = text_of(json_member(experiment, "because"));
-        if (strcmp(ana_reproduced_outcome(row), "disagrees") != 0) continue;
-        text_format(&note, "%s%s", note.length > 0 ? " " : "", because);
+        const char *reason = reason_of(experiment, row);
+        text_format(&note, "%s%s", note.length > 0 && reason[0] != '\0' ? " " : "", reason);
     }
     json_put_string(writer, "note", note.length > 0 ? note.bytes : "");
     text_free(&note);
