@@ -7,9 +7,14 @@
 #include "analysis/export/frameworks.h"
 #include "analysis/report/perfetto.h"
 #include "analysis/report/recorded.h"
+#include "balance/metrics.h"
 #include "base/file.h"
+#include "cli/schedule/schedule_costs.h"
+#include "cli/schedule/schedule_order.h"
+#include "sim/pipeline.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SPECS_MAX = 1 << 20, EMBEDDINGS_MAX = 16, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 12 };
@@ -39,12 +44,49 @@ static status in_plan(const cli_arguments *arguments, status made, error_message
     return made == STATUS_OK ? STATUS_OK : error_prefix(err, made, "%s", path_of(arguments));
 }
 
+/// What one iteration of an order takes by --costs.
+static status play_order(const cli_arguments *arguments, const bal_schedule *schedule,
+                         arena *memory, int64_t *makespan_ns, error_message *err)
+{
+    const cli_schedule_shape shape = {.rank_count = schedule->rank_count,
+                                      .microbatch_count = bal_iteration_microbatch_count(schedule),
+                                      .chunk_count = schedule->chunk_count,
+                                      .placement = schedule->placement};
+    cli_schedule_costs costs;
+    sim_order order;
+    bal_timeline timeline;
+    TRY(cli_schedule_costs_read(cli_value(arguments, "--costs"), &shape, memory, &costs, err));
+    TRY(sim_order_compile(schedule, memory, &order, err));
+    sim_timeline_init(schedule, memory, &timeline);
+    sim_order_play(&order, &costs.stages, NULL, &timeline);
+    *makespan_ns = bal_metrics_of(&timeline).makespan_ns;
+    return STATUS_OK;
+}
+
+/// Says what is predicted of the order as it was planned, and as it was written, read back.
+static status print_prediction(const cli_arguments *arguments, const bal_schedule *planned,
+                               const text_buffer *csv, arena *memory, error_message *err)
+{
+    bal_schedule written;
+    int64_t makespan_ns[2] = {0};
+    char words[2][32];
+    TRY(cli_schedule_order_parse("CSV", csv->bytes, csv->length, memory, &written, err));
+    TRY(play_order(arguments, planned, memory, &makespan_ns[0], err));
+    TRY(play_order(arguments, &written, memory, &makespan_ns[1], err));
+    text_duration(makespan_ns[0], words[0]);
+    text_duration(makespan_ns[1], words[1]);
+    fprintf(stderr, "predicted makespan: %s as planned, %s as written\n", words[0], words[1]);
+    return STATUS_OK;
+}
+
 static status export_pytorch(const cli_arguments *arguments, arena *memory, text_buffer *out,
                              error_message *err)
 {
     bal_schedule schedule;
     TRY(cli_exported_order_read(arguments, path_of(arguments), memory, &schedule, err));
-    return ana_export_pytorch(&schedule, cli_has(arguments, "--exact"), out, err);
+    TRY(ana_export_pytorch(&schedule, cli_has(arguments, "--exact"), out, err));
+    if (!cli_has(arguments, "--costs")) return STATUS_OK;
+    return print_prediction(arguments, &schedule, out, memory, err);
 }
 
 static status export_megatron(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -319,8 +361,9 @@ const cli_command cli_command_export = {
                      "there and does the whole backward in W; by default B stands in I's place."},
             {.name = "--costs",
              .argument = "FILE",
-             .help = "pytorch: costs as of `dynmo schedule`, for a plan with a searched schedule "
-                     "and no order."},
+             .help = "pytorch: costs as of `dynmo schedule`, by which the makespan is predicted on "
+                     "standard error, as planned and as PyTorch runs it; a plan with a searched "
+                     "schedule and no order needs them."},
             {.name = "--specs-before",
              .argument = "N",
              .help = "deepspeed: LayerSpecs in front of the plan's first layer; they go to stage "

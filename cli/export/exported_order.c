@@ -35,9 +35,6 @@ static status order_of_plan(const bal_plan *plan, const char *costs_path, arena 
                                     .rank_count = plan->rank_count,
                                     .microbatch_count = plan->microbatch_count,
                                     .chunk_count = plan->chunk_count};
-    if (costs_path != NULL && (plan->order != NULL || !family->is_searched)) {
-        return error_set(err, STATUS_INVALID, "--costs: the order of the plan is known without");
-    }
     if (plan->order != NULL) {
         *schedule = *plan->order;
         return STATUS_OK;
@@ -57,9 +54,6 @@ status cli_exported_order_read(const cli_arguments *arguments, const char *path,
     cli_exported_plan exported;
     status result = STATUS_OK;
     TRY(cli_exported_plan_read(arguments, path, true, memory, &exported, err));
-    if (exported.is_order && costs_path != NULL) {
-        return error_set(err, STATUS_INVALID, "--costs: %s is an order", path);
-    }
     if (exported.is_order) {
         *schedule = exported.order;
         result = bal_schedule_check(schedule, NULL, err);

@@ -12,6 +12,6 @@
 ///
 /// @param schedule   carved from memory
 /// @return STATUS_IO, STATUS_FORMAT; STATUS_INVALID: a searched schedule without order and costs,
-///         costs beside an order, an order that cannot be played; what bal_schedule_build says
+///         an order that cannot be played; what bal_schedule_build says
 status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
                                bal_schedule *schedule, error_message *err);
