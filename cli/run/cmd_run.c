@@ -56,8 +56,7 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
 static status check_device(const cli_arguments *arguments, const cli_run_request *request,
                            error_message *err)
 {
-    static const char *const learning[] = {"--text", "--counts", "--checkpoint", "--restart",
-                                           "--checkpoint-every"};
+    static const char *const learning[] = {"--text", "--counts"};
     for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
         if (request->learns || !cli_has(arguments, learning[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
@@ -85,58 +84,20 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
     return STATUS_OK;
 }
 
-/// Splits "1-2=5" at its separators into numbers. @return false if it does not look like that
-static status read_parts(const char *option, const char *given, char *parts, size_t size,
-                         const char **number, error_message *err)
-{
-    const char *equals = strchr(given, '=');
-    const size_t length = equals != NULL ? (size_t)(equals - given) : 0;
-    if (length == 0 || length >= size) {
-        return error_set(err, STATUS_INVALID, "%s: '%.40s' is not %s", option, given,
-                         strcmp(option, "--slow") == 0 ? "RANK=X" : "A-B=US");
-    }
-    memcpy(parts, given, length);
-    parts[length] = '\0';
-    *number = equals + 1;
-    return STATUS_OK;
-}
-
-static status read_rank(const char *option, const char *text, int *rank, error_message *err)
-{
-    int64_t value = 0;
-    TRY(text_parse_int64(text, option, 0, BAL_RANKS_MAX - 1, &value, err));
-    *rank = (int)value;
-    return STATUS_OK;
-}
-
+/// "1=2.5": rank 1 takes 2.5 times as long.
 static status read_slow_rank(const char *given, bal_slow_rank *slow, error_message *err)
 {
     char rank[32];
-    const char *factor = NULL;
-    *slow = (bal_slow_rank){.end_iteration = INT32_MAX};
-    TRY(read_parts("--slow", given, rank, sizeof rank, &factor, err));
-    TRY(read_rank("--slow", rank, &slow->rank, err));
-    return text_parse_double(factor, "--slow", 1, 1000, &slow->time_factor, err);
-}
-
-static status read_slow_link(const char *given, exec_slow_link *slow, error_message *err)
-{
-    char ranks[32];
-    const char *number = NULL;
-    double delay_us = 0;
-    TRY(read_parts("--slow-link", given, ranks, sizeof ranks, &number, err));
-    char *dash = strchr(ranks, '-');
-    if (dash == NULL) {
-        return error_set(err, STATUS_INVALID, "--slow-link: '%.40s' is not A-B=US", given);
+    int64_t number = 0;
+    const size_t length = strcspn(given, "=");
+    if (length == 0 || length >= sizeof rank || given[length] == '\0') {
+        return error_set(err, STATUS_INVALID, "--slow: '%.40s' is not RANK=X", given);
     }
-    *dash = '\0';
-    TRY(read_rank("--slow-link", ranks, &slow->rank, err));
-    TRY(read_rank("--slow-link", dash + 1, &slow->other_rank, err));
-    TRY(text_parse_double(number, "--slow-link", 0, 1e9, &delay_us, err));
-    slow->delay_ns = llround(delay_us * 1000);
-    if (slow->rank != slow->other_rank) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "--slow-link: %d-%d is no link: one rank", slow->rank,
-                     slow->other_rank);
+    memcpy(rank, given, length);
+    rank[length] = '\0';
+    TRY(text_parse_int64(rank, "--slow", 0, BAL_RANKS_MAX - 1, &number, err));
+    *slow = (bal_slow_rank){.rank = (int)number, .end_iteration = INT32_MAX};
+    return text_parse_double(given + length + 1, "--slow", 1, 1000, &slow->time_factor, err);
 }
 
 /// What is made slow on purpose.
@@ -150,19 +111,9 @@ static status read_slow(const cli_arguments *arguments, cli_run_request *request
         }
         TRY(read_slow_rank(given, &request->slow_ranks[request->slow_rank_count++], err));
     }
-    for (int index = 0; (given = cli_value_at(arguments, "--slow-link", index)) != NULL; index++) {
-        if (index == CLI_RUN_SLOW_MAX) {
-            return error_set(err, STATUS_INVALID, "--slow-link: more than %d", CLI_RUN_SLOW_MAX);
-        }
-        TRY(read_slow_link(given, &request->slow_links[request->slow_link_count++], err));
-    }
-    if (strcmp(request->device, "cuda") != 0 ||
-        request->slow_rank_count + request->slow_link_count == 0) {
-        return STATUS_OK;
-    }
+    if (strcmp(request->device, "cuda") != 0 || request->slow_rank_count == 0) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
-                     "%s: device cuda cannot be slowed down; timed and cpu can",
-                     request->slow_rank_count > 0 ? "--slow" : "--slow-link");
+                     "--slow: device cuda cannot be slowed down; timed and cpu can");
 }
 
 /// The warm-up, and how far the forecast may be off. The cores of a host are shared with others, so
@@ -213,8 +164,6 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
         .record = cli_value(arguments, "--record"),
         .store = cli_value(arguments, "--store"),
         .counts = cli_value(arguments, "--counts"),
-        .checkpoint = cli_value(arguments, "--checkpoint"),
-        .restart = cli_value(arguments, "--restart"),
         .is_real_time = cli_has(arguments, "--real-time"),
         .is_distributed = cli_has(arguments, "--distributed"),
     };
@@ -228,13 +177,8 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     TRY(cli_int(arguments, "--iterations", 1, CLI_RUN_ITERATIONS_MAX, 0, &request->iteration_count,
                 err));
     TRY(cli_int(arguments, "--data-parallel", 1, 4096, 0, &request->data_parallel, err));
-    TRY(cli_int(arguments, "--checkpoint-every", 1, CLI_RUN_ITERATIONS_MAX, 0,
-                &request->checkpoint_every, err));
     TRY(cli_int(arguments, "--watchdog", 1, WATCHDOG_SECONDS_MAX, seconds, &seconds, err));
     request->watchdog_ns = (int64_t)seconds * PPB;
-    if (request->checkpoint_every > 0 && request->checkpoint == NULL) {
-        return error_set(err, STATUS_INVALID, "--checkpoint-every needs --checkpoint FILE");
-    }
     return STATUS_OK;
 }
 
@@ -341,14 +285,9 @@ static status prepare(run_state *state, error_message *err)
         .layer_count = state->layer_count,
         .devices = {.context = state, .create = create_device},
         .clock = request->clock,
-        .slow_links = request->slow_links,
-        .slow_link_count = request->slow_link_count,
         .time_scale_ppb = request->time_scale_ppb,
         .warmup_count = request->warmup_count,
         .profiles_always = request->learns,
-        .checkpoint_read = request->restart,
-        .checkpoint_write = request->checkpoint,
-        .checkpoint_every = request->checkpoint_every,
         .distributes_decisions = request->is_distributed,
         .listener = &state->listener,
     };
@@ -549,11 +488,6 @@ const cli_command cli_command_run = {
              .help = "makes all ops of a rank take X times as long, X in [1, 1000], to see what "
                      "follows (timed, cpu); may be given several times",
              .may_repeat = true},
-            {.name = "--slow-link",
-             .argument = "A-B=US",
-             .help = "makes messages between ranks A and B travel so many microseconds longer "
-                     "(timed, cpu); may be given several times",
-             .may_repeat = true},
             {.name = "--precision", .argument = "P", .help = "fp32 or bf16 (cuda); default fp32"},
             {.name = "--record",
              .argument = "TRACE.db",
@@ -565,14 +499,6 @@ const cli_command cli_command_run = {
              .is_output = true,
              .argument = "FILE.csv",
              .help = "writes the tokens of every expert (mechanism moe)"},
-            {.name = "--checkpoint",
-             .is_output = true,
-             .argument = "FILE",
-             .help = "writes all state after the last iteration"},
-            {.name = "--checkpoint-every", .argument = "N", .help = "and after every N-th"},
-            {.name = "--restart",
-             .argument = "FILE",
-             .help = "goes on from a checkpoint, on any number of ranks"},
             {.name = "--watchdog",
              .argument = "SECONDS",
              .help = "no rank has moved for so long: the run fails; default 60"},

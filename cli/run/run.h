@@ -43,14 +43,9 @@ typedef struct cli_run_request {
     const char *record;
     const char *store;
     const char *counts;
-    const char *checkpoint;
-    int checkpoint_every; // iterations
-    const char *restart;
     int64_t watchdog_ns;
     bal_slow_rank slow_ranks[CLI_RUN_SLOW_MAX];
     int slow_rank_count;
-    exec_slow_link slow_links[CLI_RUN_SLOW_MAX];
-    int slow_link_count;
     bool is_real_time;
     bool is_distributed; // ranks decide among themselves
 } cli_run_request;
@@ -95,7 +90,6 @@ typedef struct cli_run_outcome {
     const cli_run_request *request;
     const cli_run_study *opened;
     arena *scratch;
-    int first_iteration; // of the run, after a restart not 0
     int iteration_count; // told so far
     int iteration_max;
     double *loss;          // [iteration_max] nats per token

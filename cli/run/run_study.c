@@ -193,7 +193,7 @@ static status open_text(const cli_run_request *request, const text_buffer *text,
     return result;
 }
 
-/// Adds the ranks that are made slow to those that the study has, and checks the links.
+/// Adds the ranks that are made slow to those that the study has.
 static status add_slow(const cli_run_request *request, cli_run_study *opened, error_message *err)
 {
     ana_study *study = &opened->study;
@@ -205,12 +205,6 @@ static status add_slow(const cli_run_request *request, cli_run_study *opened, er
                              study->stage_count, ANA_SLOW_RANKS_MAX);
         }
         study->slow_ranks[study->slow_rank_count++] = *entry;
-    }
-    for (int link = 0; link < request->slow_link_count; link++) {
-        const exec_slow_link *entry = &request->slow_links[link];
-        if (entry->rank < study->stage_count && entry->other_rank < study->stage_count) continue;
-        return error_set(err, STATUS_INVALID, "--slow-link: %d-%d, but there are %d ranks",
-                         entry->rank, entry->other_rank, study->stage_count);
     }
     return STATUS_OK;
 }

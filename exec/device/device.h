@@ -100,9 +100,8 @@ typedef struct exec_device_table {
 
     void (*report)(const exec_device *device, exec_layer_report *report);
 
-    /// The state of a layer as it migrates and as checkpoints hold it: parameters, moments, what
-    /// the mechanism keeps. Of a modelled device a few bytes that tell which layer it is, so that
-    /// real messages travel.
+    /// The state of a layer as it migrates: parameters, moments, what the mechanism keeps. Of a
+    /// modelled device a few bytes that tell which layer it is, so that real messages travel.
     int64_t (*packed_bytes)(const exec_device *device, int layer);
     status (*pack)(exec_device *device, int layer, void *bytes, error_message *err);
 

@@ -65,16 +65,6 @@ typedef struct exec_heads {
     const float *rotation;
 } exec_heads;
 
-/// A matrix [rows][columns] of which few entries are kept, in compressed rows. Arrays are device
-/// memory.
-typedef struct exec_sparse {
-    int rows, columns;
-    int entry_count;
-    const int *first_entry; // [rows + 1] row i has entries [first_entry[i], first_entry[i + 1])
-    const int *column;      // [entry_count] ascending within a row
-    void *value;            // [entry_count] values
-} exec_sparse;
-
 typedef struct exec_adamw {
     float learning_rate, beta1, beta2, epsilon, weight_decay;
     int step;             // from 1
@@ -219,26 +209,6 @@ typedef struct exec_kernel_table {
                   float *moment2, const float *gradient, const uint8_t *keep, void *weights,
                   size_t count);
 
-    // Pruned matrices.
-
-    /// Shares of kept entries at and below which sparse_matmul and sparse_gradient take less time
-    /// than matmul, as far as was measured; 0: never. Backends may lack the three operations: NULL.
-    double sparse_matmul_density, sparse_gradient_density;
-
-    /// value[e] = dense[i][column[e]] for the entries e of row i.
-    /// @param is_transposed dense is stored [columns][rows]
-    void (*sparse_fill)(exec_kernels *kernels, const exec_sparse *matrix, bool is_transposed,
-                        const void *dense);
-    /// output[r][i] = the sum over the entries e of row i of value[e] * input[r][column[e]],
-    /// ascending; or +=: the input times the matrix's transpose.
-    /// @param input, output [rows][matrix->columns], [rows][matrix->rows]
-    void (*sparse_matmul)(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
-                          int rows, bool accumulates, void *output);
-    /// gradient[i][column[e]] += the sum over r of input[r][i] * output_gradient[r][column[e]];
-    /// other elements of gradient, which is dense, stay.
-    /// @param input, output_gradient [rows][matrix->rows], [rows][matrix->columns]
-    void (*sparse_gradient)(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
-                            const void *output_gradient, int rows, float *gradient);
     /// values[k] = 0 where keep[k] is 0; keep [count] is device memory
     void (*mask)(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count);
 

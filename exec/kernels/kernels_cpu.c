@@ -114,12 +114,6 @@ static const exec_kernel_table cpu_table = {
     .row_dots = exec_cpu_row_dots,
     .sum_of_squares = exec_cpu_sum_of_squares,
     .adamw = exec_cpu_adamw,
-    // Where times cross with vectors of 512 bits, of shapes from 256 x 64 x 256 up.
-    .sparse_matmul_density = 0.25,
-    .sparse_gradient_density = 0.2,
-    .sparse_fill = exec_cpu_sparse_fill,
-    .sparse_matmul = exec_cpu_sparse_matmul,
-    .sparse_gradient = exec_cpu_sparse_gradient,
     .mask = exec_cpu_mask,
 };
 

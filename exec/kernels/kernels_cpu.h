@@ -113,11 +113,4 @@ double exec_cpu_sum_of_squares(exec_kernels *kernels, const float *values, size_
 void exec_cpu_adamw(exec_kernels *kernels, const exec_adamw *options, float *master, float *moment1,
                     float *moment2, const float *gradient, const uint8_t *keep, void *weights,
                     size_t count);
-
-void exec_cpu_sparse_fill(exec_kernels *kernels, const exec_sparse *matrix, bool is_transposed,
-                          const void *dense);
-void exec_cpu_sparse_matmul(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
-                            int rows, bool accumulates, void *output);
-void exec_cpu_sparse_gradient(exec_kernels *kernels, const exec_sparse *matrix, const void *input,
-                              const void *output_gradient, int rows, float *gradient);
 void exec_cpu_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count);

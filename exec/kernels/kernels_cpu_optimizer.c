@@ -90,3 +90,11 @@ void exec_cpu_adamw(exec_kernels *kernels, const exec_adamw *options, float *mas
         moment2[index] = 0.0F;
     }
 }
+
+void exec_cpu_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count)
+{
+    (void)kernels;
+    for (size_t at = 0; at < count; at++) {
+        values[at] = keep[at] != 0 ? values[at] : 0.0F;
+    }
+}

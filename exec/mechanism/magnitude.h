@@ -32,13 +32,3 @@ typedef struct exec_weights {
 /// @return STATUS_NO_MEMORY, or the failure of a message; keep is unspecified then
 status exec_keep_by_threshold(const exec_weights *held, int held_count, int layer_count,
                               int64_t kept_count, const exec_group *group, error_message *err);
-
-/// The same as DynMo's Algorithm 2 prints it: each rank sends its own kept_count largest, with
-/// their places, to the root; the root keeps the kept_count largest of these and returns their
-/// places. 16 bytes per weight that is sent; O(weights log(weights)), at the root over all that was
-/// sent.
-///
-/// Source: Wahib, Soyturk, Unat, Balanced and Elastic End-to-end Training of Dynamic LLMs, SC'25,
-/// Algorithm 2.
-status exec_keep_by_gather(const exec_weights *held, int held_count, int64_t kept_count,
-                           const exec_group *group, error_message *err);

@@ -2,11 +2,8 @@
 
 exec_pruning_options exec_pruning_options_default(void)
 {
-    return (exec_pruning_options){.start_iteration = 30,
-                                  .end_iteration = 70,
-                                  .interval = 10,
-                                  .final_sparsity = 0.9,
-                                  .compress_density = -1};
+    return (exec_pruning_options){
+        .start_iteration = 30, .end_iteration = 70, .interval = 10, .final_sparsity = 0.9};
 }
 
 static status check_schedule(const exec_pruning_options *options, error_message *err)
@@ -41,10 +38,6 @@ status exec_pruning_options_check(const exec_pruning_options *options, error_mes
     if (!(initial >= 0 && initial <= final)) {
         return error_set(err, STATUS_INVALID,
                          "initial_sparsity %g is outside [0, final_sparsity %g]", initial, final);
-    }
-    if (!(options->compress_density <= 1)) {
-        return error_set(err, STATUS_INVALID, "compress_density %g is above 1",
-                         options->compress_density);
     }
     return STATUS_OK;
 }

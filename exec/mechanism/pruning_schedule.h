@@ -13,15 +13,9 @@ typedef struct exec_pruning_options {
     int interval;            // iterations from step to step; divides end - start
     double initial_sparsity; // share of the weights that is pruned, in [0, final_sparsity]
     double final_sparsity;   // in [initial_sparsity, 1]
-    bool gathers;            // the largest weights of every rank are gathered at one, which chooses
-                             // (DynMo, Algorithm 2); else ranks count how many exceed a threshold.
-                             // Both keep the same weights
-    double compress_density; // matrices at or below this share of kept weights are computed with in
-                             // compressed rows; negative: as the backend finds faster
 } exec_pruning_options;
 
-/// To 90 % from iteration 30 to 70, every 10 (DynMo's weak scaling), by threshold, compressed where
-/// that is faster.
+/// To 90 % from iteration 30 to 70, every 10 (DynMo's weak scaling).
 exec_pruning_options exec_pruning_options_default(void);
 
 /// STATUS_INVALID naming parameter, value and limits.

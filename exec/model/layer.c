@@ -167,18 +167,10 @@ status exec_layer_initialise(exec_layer *layer, error_message *err)
     return result;
 }
 
-/// The weights are others now.
-static void tell_mechanism(exec_layer *layer)
-{
-    const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    if (mechanism->refresh != NULL) mechanism->refresh(layer);
-}
-
 void exec_layer_refresh(exec_layer *layer)
 {
     layer->kernels->table->to_values(layer->kernels, layer->master, layer->weights,
                                      layer->parameter_count);
-    tell_mechanism(layer);
 }
 
 status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err)
@@ -290,7 +282,6 @@ void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *k
                      (char *)layer->weights + offset * (size_t)table->value_bytes, after - offset);
         first = end;
     }
-    tell_mechanism(layer);
 }
 
 size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor)

@@ -134,7 +134,7 @@ double exec_layer_square_norm(exec_layer *layer);
 /// @param keep           [parameter_count] device memory, or NULL: 0 where a parameter is pruned
 void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep);
 
-// A layer's state as bytes: how it travels when it migrates and stands in checkpoints. Parameters
+// A layer's state as bytes: how it travels when it migrates. Parameters
 // and moments in fp32, flags, and what the mechanism keeps. Gradients, which are nothing between
 // two iterations, stay behind.
 

@@ -1,7 +1,6 @@
 #include "exec/model/linear.h"
 
 #include "exec/model/layer_table.h"
-#include "exec/model/pruned_layer.h"
 
 exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width,
                             float initial_deviation, const char *const names[2])
@@ -25,18 +24,12 @@ static void multiply(const exec_layer *layer, const exec_linear *linear, const v
                      int rows, bool accumulates, void *output)
 {
     exec_kernels *kernels = layer->kernels;
-    const exec_pruned_matrix *pruned = exec_pruned_layer_find(layer, linear->weight);
-    if (pruned != NULL && pruned->is_multiplied) {
-        kernels->table->sparse_matmul(kernels, &pruned->by_output, input, rows, accumulates,
-                                      output);
-    } else {
-        const exec_matmul shape = {.rows = rows,
-                                   .columns = linear->output_width,
-                                   .inner = linear->input_width,
-                                   .accumulates = accumulates};
-        kernels->table->matmul(kernels, &shape, input, exec_layer_weights(layer, linear->weight),
-                               output);
-    }
+    const exec_matmul shape = {.rows = rows,
+                               .columns = linear->output_width,
+                               .inner = linear->input_width,
+                               .accumulates = accumulates};
+    kernels->table->matmul(kernels, &shape, input, exec_layer_weights(layer, linear->weight),
+                           output);
     if (!linear->has_bias) return;
     kernels->table->add_bias(kernels, output, exec_layer_weights(layer, linear->bias), rows,
                              linear->output_width);
@@ -58,12 +51,6 @@ void exec_linear_backward_input(const exec_layer *layer, const exec_linear *line
                                 const void *output_gradient, int rows, void *input_gradient)
 {
     exec_kernels *kernels = layer->kernels;
-    const exec_pruned_matrix *pruned = exec_pruned_layer_find(layer, linear->weight);
-    if (pruned != NULL && pruned->is_multiplied) {
-        kernels->table->sparse_matmul(kernels, &pruned->by_input, output_gradient, rows, false,
-                                      input_gradient);
-        return;
-    }
     const exec_matmul shape = {.rows = rows,
                                .columns = linear->input_width,
                                .inner = linear->output_width,
@@ -77,19 +64,13 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
 {
     exec_kernels *kernels = layer->kernels;
     float *gradient = exec_layer_gradient(layer, linear->weight);
-    const exec_pruned_matrix *pruned = exec_pruned_layer_find(layer, linear->weight);
-    if (pruned != NULL && pruned->has_gradient) {
-        kernels->table->sparse_gradient(kernels, &pruned->by_input, input, output_gradient, rows,
-                                        gradient);
-    } else {
-        const exec_matmul shape = {.rows = linear->input_width,
-                                   .columns = linear->output_width,
-                                   .inner = rows,
-                                   .transposes_a = true,
-                                   .accumulates = true,
-                                   .is_float = true};
-        kernels->table->matmul(kernels, &shape, input, output_gradient, gradient);
-    }
+    const exec_matmul shape = {.rows = linear->input_width,
+                               .columns = linear->output_width,
+                               .inner = rows,
+                               .transposes_a = true,
+                               .accumulates = true,
+                               .is_float = true};
+    kernels->table->matmul(kernels, &shape, input, output_gradient, gradient);
     if (!linear->has_bias) return;
     kernels->table->column_sums(kernels, output_gradient, rows, linear->output_width,
                                 exec_layer_gradient(layer, linear->bias));

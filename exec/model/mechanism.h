@@ -42,9 +42,6 @@ typedef struct exec_mechanism_table {
     status (*adapt)(const exec_layer_set *set, int iteration, const exec_group *pipeline,
                     bool *changed, error_message *err);
 
-    /// The layer's weights have changed: by an update, or since they were made or unpacked.
-    void (*refresh)(exec_layer *layer);
-
     /// State that travels behind parameters, moments and flags, which every layer has: masks,
     /// references of a criterion. pack fills exactly packed_bytes.
     int64_t (*packed_bytes)(const exec_layer *layer);

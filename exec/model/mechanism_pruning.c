@@ -1,55 +1,150 @@
 /// Pruning: at the steps of its schedule, the smallest weights of the whole model become 0 for
-/// good.
+/// good. Parameters, moments and gradients stay dense; masks keep what is pruned at 0.
 #include "base/arena.h"
 #include "exec/mechanism/magnitude.h"
 #include "exec/model/mechanism.h"
-#include "exec/model/pruned_layer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static status start_dense(exec_layer *layer, error_message *err)
+/// What pruning knows of a block: layer->mechanism.
+typedef struct pruned_layer {
+    int64_t weight_count; // of all matrices
+    int64_t kept_count;   // of them
+    uint8_t *host_keep;   // [weight_count] of the matrices, one after the other
+    uint8_t *keep;        // [parameter_count] device memory; NULL: not pruned yet
+} pruned_layer;
+
+static bool is_matrix(const exec_tensor *tensor)
+{
+    return tensor->rows > 1;
+}
+
+static size_t numbers_of(const exec_tensor *tensor)
+{
+    return (size_t)tensor->rows * (size_t)tensor->columns;
+}
+
+/// As if it had never been pruned; parameters stay as they are.
+static void reset(const exec_layer *layer)
+{
+    pruned_layer *pruned = layer->mechanism;
+    if (pruned == NULL) return;
+    layer->kernels->table->release(layer->kernels, pruned->keep);
+    pruned->keep = NULL;
+    pruned->kept_count = pruned->weight_count;
+    memset(pruned->host_keep, 1, (size_t)pruned->weight_count);
+}
+
+static status create(exec_layer *layer, error_message *err)
 {
     (void)err;
-    exec_pruned_layer_reset(layer);
+    if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
+    pruned_layer *pruned = memory_array(1, sizeof *pruned);
+    for (int index = 0; index < layer->tensor_count; index++) {
+        const exec_tensor *tensor = &layer->tensors[index];
+        if (is_matrix(tensor)) pruned->weight_count += (int64_t)numbers_of(tensor);
+    }
+    pruned->host_keep = memory_array(1, (size_t)pruned->weight_count);
+    layer->mechanism = pruned;
+    reset(layer);
     return STATUS_OK;
 }
 
-/// Weights of the caller's layers on the host.
-static void list_weights(const exec_layer_set *set, arena *memory, exec_weights *weights)
+static void destroy(exec_layer *layer)
 {
-    for (int row = 0; row < set->layer_count; row++) {
-        const exec_layer *layer = set->layers[row];
-        const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
-        weights[row] = (exec_weights){.layer = layer->index};
-        if (pruned == NULL) continue;
-        float *weight = arena_array(memory, (size_t)pruned->weight_count, sizeof *weight);
-        exec_pruned_layer_weights(layer, weight);
-        weights[row].weight = weight;
-        weights[row].count = pruned->weight_count;
-        weights[row].keep = pruned->host_keep;
+    pruned_layer *pruned = layer->mechanism;
+    if (pruned == NULL) return;
+    reset(layer);
+    free(pruned->host_keep);
+    free(pruned);
+    layer->mechanism = NULL;
+}
+
+static status start_dense(exec_layer *layer, error_message *err)
+{
+    (void)err;
+    reset(layer);
+    return STATUS_OK;
+}
+
+/// Puts the mask of all parameters on the device; biases and norms stay.
+static status put_keep(const exec_layer *layer, pruned_layer *pruned, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const size_t count = layer->parameter_count;
+    void *memory = pruned->keep;
+    if (memory == NULL) TRY(kernels->table->allocate(kernels, count, &memory, err));
+    pruned->keep = memory;
+    uint8_t *keep = memory_array(1, count);
+    memset(keep, 1, count);
+    const uint8_t *from = pruned->host_keep;
+    for (int index = 0; index < layer->tensor_count; index++) {
+        const exec_tensor *tensor = &layer->tensors[index];
+        if (!is_matrix(tensor)) continue;
+        memcpy(keep + tensor->offset, from, numbers_of(tensor));
+        from += numbers_of(tensor);
     }
+    kernels->table->to_device(kernels, pruned->keep, keep, count);
+    const status result = kernels->table->finish(kernels, err);
+    free(keep);
+    return result;
+}
+
+/// Takes host_keep as the mask: what it leaves out becomes 0, moments too.
+static status apply(exec_layer *layer, error_message *err)
+{
+    pruned_layer *pruned = layer->mechanism;
+    const exec_kernel_table *table = layer->kernels->table;
+    float *const arrays[] = {layer->master, layer->moment1, layer->moment2};
+    TRY(put_keep(layer, pruned, err));
+    pruned->kept_count = 0;
+    for (int64_t at = 0; at < pruned->weight_count; at++) {
+        pruned->kept_count += pruned->host_keep[at] != 0;
+    }
+    for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
+        table->mask(layer->kernels, arrays[array], pruned->keep, layer->parameter_count);
+    }
+    exec_layer_refresh(layer);
+    return table->finish(layer->kernels, err);
+}
+
+/// The weights of the matrices of a layer, one after the other, on the host.
+static const float *read_weights(const exec_layer *layer, arena *memory)
+{
+    const pruned_layer *pruned = layer->mechanism;
+    float *weights = arena_array(memory, (size_t)pruned->weight_count, sizeof *weights);
+    float *to = weights;
+    for (int index = 0; index < layer->tensor_count; index++) {
+        const exec_tensor *tensor = &layer->tensors[index];
+        if (!is_matrix(tensor)) continue;
+        layer->kernels->table->to_host(layer->kernels, to, layer->master + tensor->offset,
+                                       numbers_of(tensor) * sizeof *to);
+        to += numbers_of(tensor);
+    }
+    return weights;
 }
 
 static status prune_to(const exec_layer_set *set, double sparsity, arena *memory,
                        const exec_group *pipeline, error_message *err)
 {
     exec_weights *weights = arena_array(memory, (size_t)set->layer_count + 1, sizeof *weights);
-    list_weights(set, memory, weights);
     int64_t weight_count = 0;
     for (int row = 0; row < set->layer_count; row++) {
-        weight_count += weights[row].count;
+        const exec_layer *layer = set->layers[row];
+        const pruned_layer *pruned = layer->mechanism;
+        weights[row] = (exec_weights){.layer = layer->index};
+        if (pruned == NULL) continue;
+        weights[row].weight = read_weights(layer, memory);
+        weights[row].count = pruned->weight_count;
+        weights[row].keep = pruned->host_keep;
+        weight_count += pruned->weight_count;
     }
     TRY(exec_group_sum_int64(pipeline, &weight_count, 1, err));
-    const int64_t kept_count = exec_pruning_kept_count(sparsity, weight_count);
-    if (set->model->pruning.gathers) {
-        TRY(exec_keep_by_gather(weights, set->layer_count, kept_count, pipeline, err));
-    } else {
-        TRY(exec_keep_by_threshold(weights, set->layer_count, set->model_layer_count, kept_count,
-                                   pipeline, err));
-    }
+    TRY(exec_keep_by_threshold(weights, set->layer_count, set->model_layer_count,
+                               exec_pruning_kept_count(sparsity, weight_count), pipeline, err));
     for (int row = 0; row < set->layer_count; row++) {
-        if (weights[row].keep != NULL) TRY(exec_pruned_layer_apply(set->layers[row], err));
+        if (weights[row].keep != NULL) TRY(apply(set->layers[row], err));
     }
     return STATUS_OK;
 }
@@ -70,15 +165,15 @@ static status adapt(const exec_layer_set *set, int iteration, const exec_group *
 /// A bit per weight of a layer that has been pruned, none before.
 static int64_t packed_bytes(const exec_layer *layer)
 {
-    const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
-    return pruned != NULL && pruned->is_pruned ? (pruned->weight_count + 7) / 8 : 0;
+    const pruned_layer *pruned = layer->mechanism;
+    return pruned != NULL && pruned->keep != NULL ? (pruned->weight_count + 7) / 8 : 0;
 }
 
 static void pack(const exec_layer *layer, void *bytes)
 {
     const int64_t byte_count = packed_bytes(layer);
     if (byte_count == 0) return;
-    const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
+    const pruned_layer *pruned = layer->mechanism;
     uint8_t *bits = bytes;
     memset(bits, 0, (size_t)byte_count);
     for (int64_t at = 0; at < pruned->weight_count; at++) {
@@ -88,36 +183,31 @@ static void pack(const exec_layer *layer, void *bytes)
 
 static status unpack(exec_layer *layer, const void *bytes, int64_t byte_count, error_message *err)
 {
-    exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
+    pruned_layer *pruned = layer->mechanism;
     const int64_t expected = pruned != NULL ? (pruned->weight_count + 7) / 8 : 0;
     if (byte_count != 0 && byte_count != expected) {
         return error_set(err, STATUS_FORMAT, "layer %d: a mask of %d bytes, not %d", layer->index,
                          (int)byte_count, (int)expected);
     }
-    exec_pruned_layer_reset(layer);
+    reset(layer);
     if (byte_count == 0) return STATUS_OK;
     const uint8_t *bits = bytes;
     for (int64_t at = 0; at < pruned->weight_count; at++) {
         pruned->host_keep[at] = bits[at / 8] >> (at % 8) & 1;
     }
-    return exec_pruned_layer_apply(layer, err);
+    return apply(layer, err);
 }
 
 static int64_t state_bytes(const exec_layer *layer)
 {
-    const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
+    const pruned_layer *pruned = layer->mechanism;
     if (pruned == NULL) return 0;
-    int64_t bytes = pruned->weight_count;
-    if (pruned->keep != NULL) bytes += (int64_t)layer->parameter_count;
-    for (int index = 0; index < pruned->matrix_count; index++) {
-        bytes += pruned->matrix[index].memory_bytes;
-    }
-    return bytes;
+    return pruned->weight_count + (pruned->keep != NULL ? (int64_t)layer->parameter_count : 0);
 }
 
 static const uint8_t *keep(const exec_layer *layer)
 {
-    const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
+    const pruned_layer *pruned = layer->mechanism;
     return pruned != NULL ? pruned->keep : NULL;
 }
 
@@ -131,18 +221,17 @@ static int load_columns(const exec_model *model)
 static void count_entries(const exec_layer *layer, const exec_slot *slot, int64_t *count)
 {
     (void)slot;
-    const exec_pruned_layer *pruned = exec_pruned_layer_of(layer);
+    const pruned_layer *pruned = layer->mechanism;
     if (pruned == NULL) return;
     count[0] = pruned->kept_count;
     count[1] = pruned->weight_count;
 }
 
 const exec_mechanism_table exec_mechanism_pruning = {
-    .create = exec_pruned_layer_create,
-    .destroy = exec_pruned_layer_destroy,
+    .create = create,
+    .destroy = destroy,
     .initialise = start_dense,
     .adapt = adapt,
-    .refresh = exec_pruned_layer_refresh,
     .packed_bytes = packed_bytes,
     .pack = pack,
     .unpack = unpack,

@@ -80,14 +80,6 @@ typedef struct exec_forced_plan {
     bal_placed_partition plan; // any number of places up to the machine's ranks
 } exec_forced_plan;
 
-/// A link over which messages of ops travel longer than the plan says, in both directions and every
-/// replica.
-typedef struct exec_slow_link {
-    int rank; // of the machine
-    int other_rank;
-    int64_t delay_ns;
-} exec_slow_link;
-
 /// Zero-initialise, then fill by name. Everything is borrowed for the call.
 typedef struct exec_training {
     const bal_training *training;   // read by the leader only. Of a device that learns sources may
@@ -102,19 +94,14 @@ typedef struct exec_training {
     int forced_count;               // the controller
     exec_device_maker devices;
     exec_clock clock;
-    const exec_slow_link *slow_links; // [slow_link_count] the same on all ranks
-    int slow_link_count;
-    int64_t time_scale_ppb;       // modelled: ops and transfers are stretched by this / 10^9 while
-                                  // they are played, and told as if they were not. Nominal: ignored
-    const char *checkpoint_read;  // path, or NULL; leader only, as are the next two
-    const char *checkpoint_write; // path, or NULL
-    int checkpoint_every;         // iterations; 0: only after the last
-    int warmup_count;             // leader only: of a device that learns, first iterations that no
-                                  // decision is made from: they are slower than any later one
-    bool profiles_always;         // leader only: a device that learns is profiled in every
-                                  // iteration, whatever the policy asks for
-    bool distributes_decisions;   // leader only: the balancer `diffusion` runs with messages
-                                  // between neighbours in the pipeline; the leader hears the cuts
+    int64_t time_scale_ppb;     // modelled: ops and transfers are stretched by this / 10^9 while
+                                // they are played, and told as if they were not. Nominal: ignored
+    int warmup_count;           // leader only: of a device that learns, first iterations that no
+                                // decision is made from: they are slower than any later one
+    bool profiles_always;       // leader only: a device that learns is profiled in every
+                                // iteration, whatever the policy asks for
+    bool distributes_decisions; // leader only: the balancer `diffusion` runs with messages
+                                // between neighbours in the pipeline; the leader hears the cuts
     const exec_training_listener *listener; // leader only; NULL: none
 } exec_training;
 

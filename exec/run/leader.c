@@ -262,7 +262,9 @@ static status lead_iteration(exec_leader *leader, int iteration, error_message *
     TRY(exec_leader_iterate(leader, iteration, err));
     TRY(describe(leader, &record, err));
     TRY(exec_leader_decide(leader, &record, err));
-    TRY(exec_leader_save(leader, iteration, err));
+    if (leader->learns && iteration + 1 == leader->training.iteration_count) {
+        TRY(exec_leader_hash(leader, iteration, err));
+    }
     return put_iteration(leader, &record, err);
 }
 
@@ -311,8 +313,7 @@ static status lead(exec_leader *leader, error_message *err)
     const exec_command end = {.kind = EXEC_COMMAND_END};
     TRY(exec_leader_start(leader, err));
     note_start(leader);
-    for (int iteration = leader->first_iteration; iteration < leader->training.iteration_count;
-         iteration++) {
+    for (int iteration = 0; iteration < leader->training.iteration_count; iteration++) {
         TRY(lead_iteration(leader, iteration, err));
     }
     finish(leader);

@@ -149,17 +149,6 @@ static status play_modelled(running *at, const exec_step *step, const exec_paylo
     return STATUS_OK;
 }
 
-/// Sleeps until a message that is delayed may be there. The nominal clock only counts.
-static status await_delayed(running *at, const arrival *arrived, error_message *err)
-{
-    if (arrived == NULL || at->play->delay_ns == NULL) return STATUS_OK;
-    const int64_t begin_ns = now_ns(at);
-    if (at->play->clock == EXEC_CLOCK_NOMINAL || begin_ns >= arrived->ready_ns) return STATUS_OK;
-    TRY(sleep_until(at, arrived->ready_ns, err));
-    at->outside_ns += now_ns(at) - begin_ns;
-    return STATUS_OK;
-}
-
 /// Plays a step of a device that computes: it takes what it takes, and only the nominal clock puts
 /// that where it would have been had nothing else taken time.
 static status play_computing(running *at, const exec_step *step, const exec_payload *input,
@@ -168,7 +157,6 @@ static status play_computing(running *at, const exec_step *step, const exec_payl
 {
     exec_device *device = at->play->device;
     int64_t duration_ns = 0;
-    TRY(await_delayed(at, arrived, err));
     const int64_t called_ns = now_ns(at);
     TRY(device->table->play(device, step, input, output, &duration_ns, err));
     const int64_t returned_ns = now_ns(at);
@@ -189,10 +177,9 @@ static status send_output(const running *at, const exec_step *step, const exec_p
     exec_endpoint *endpoint = play->endpoint;
     const int64_t *send_ns =
         step->op.kind == OP_FORWARD ? play->send_forward_ns : play->send_backward_ns;
-    const int64_t delay_ns = play->delay_ns != NULL ? play->delay_ns[step->send_place] : 0;
     const exec_message head = {
         .key = key_of(at->iteration, step, step->send_stage),
-        .ready_ns = end_ns + (send_ns != NULL ? send_ns[step->stage] : 0) + delay_ns,
+        .ready_ns = end_ns + (send_ns != NULL ? send_ns[step->stage] : 0),
         .payload_bytes = output->byte_count,
         .value = {output->value[0], output->value[1], output->value[2], output->value[3]},
     };

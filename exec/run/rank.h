@@ -29,8 +29,6 @@ typedef struct exec_rank_play {
     const int *world_rank;          // [places of the pipeline] of this replica
     const int64_t *send_forward_ns; // [stage_count] of bal_stage_costs: from the end of an op until
     const int64_t *send_backward_ns; // its output is at another rank, by the plan; NULL: 0
-    const int64_t *delay_ns; // [places] how much longer messages to a place travel than the plan
-                             // says; NULL: none
     exec_clock clock;
     int64_t iteration_begin_ns; // clock of the transport, the same moment on all ranks: now, or
                                 // still to come. Not read under EXEC_CLOCK_NOMINAL
@@ -40,8 +38,7 @@ typedef struct exec_rank_play {
 /// notes when, sends the output, and finishes the iteration.
 ///
 /// The message of an op's output has the kind FORWARD or BACKWARD, the iteration, the stage that it
-/// goes to and the microbatch as its key, and its ready_ns is end_ns + the transfer time +
-/// delay_ns. Where messages are delayed, a device that computes waits for ready_ns, too.
+/// goes to and the microbatch as its key, and its ready_ns is end_ns + the transfer time.
 ///
 /// @param times out: unspecified on failure
 /// @return what the device and the transport return; STATUS_UNSUPPORTED for the nominal clock with

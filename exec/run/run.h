@@ -21,7 +21,6 @@
 #include "base/status.h"
 #include "exec/device/device.h"
 #include "exec/device/program.h"
-#include "exec/run/checkpoint_file.h"
 #include "exec/run/execution.h"
 #include "exec/run/rank.h"
 #include "exec/transport/group.h"
@@ -130,36 +129,21 @@ typedef enum exec_command_kind {
     EXEC_COMMAND_MOVE,    ///< take a plan into force (run_move.c)
     EXEC_COMMAND_ITERATE, ///< play an iteration (run_iterate.c); the answers are reports
     EXEC_COMMAND_DIFFUSE, ///< decide among each other (run_diffuse.c)
-    EXEC_COMMAND_PACK,    ///< tell the state of the layers (run_checkpoint.c)
+    EXEC_COMMAND_HASH,    ///< tell the state of the layers as numbers (run_reports.c)
     EXEC_COMMAND_END,     ///< no answers
 } exec_command_kind;
-
-/// Where the layers of a plan come from.
-typedef enum exec_layer_origin {
-    EXEC_ORIGIN_PEERS,  ///< other ranks, or they are here already
-    EXEC_ORIGIN_SEED,   ///< a device that learns makes them
-    EXEC_ORIGIN_LEADER, ///< a checkpoint that the leader has read
-} exec_layer_origin;
 
 /// The head of a command; what it needs follows in the packet.
 typedef struct exec_command {
     exec_command_kind kind;
     int iteration;
-    exec_layer_origin origin; // MOVE; the plan, the legs and the release of each rank follow
-    int leg_count;            // MOVE
-    bool paces;               // MOVE: transfers last
-    bool changes_ranks;       // MOVE: others are active after it, so that it concerns all
-    bool has_costs;           // ITERATE: costs are shared next; the factors of each rank follow
-    bool is_profiled;         // ITERATE
-    bool wants_bytes;         // PACK: state, not only its hash
+    int leg_count;      // MOVE; the plan, the legs and the release of each rank follow
+    bool is_start;      // MOVE: a device that learns makes its layers; else they come from others
+    bool paces;         // MOVE: transfers last
+    bool changes_ranks; // MOVE: others are active after it, so that it concerns all
+    bool has_costs;     // ITERATE: costs are shared next; the factors of each rank follow
+    bool is_profiled;   // ITERATE
 } exec_command;
-
-/// In front of the packed state of a layer in its packet.
-typedef struct exec_layer_head {
-    int64_t end_ns; // of the transfer
-    int64_t byte_count;
-    int64_t shipped_bytes; // that follow from device to device
-} exec_layer_head;
 
 /// Packs a layer of the device into a packet, after what is in it.
 status exec_packet_pack(exec_packet *packet, exec_device *device, int layer, error_message *err);
@@ -289,7 +273,7 @@ status exec_run_follow(exec_run *run, error_message *err);
 status exec_run_move(exec_run *run, const exec_command *command, error_message *err);
 status exec_run_iterate(exec_run *run, const exec_command *command, error_message *err);
 status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err);
-status exec_run_pack(exec_run *run, const exec_command *command, error_message *err);
+status exec_run_hash(exec_run *run, const exec_command *command, error_message *err);
 
 // The leader
 
@@ -301,8 +285,7 @@ typedef struct exec_next_plan {
     const bal_migration *migration; // or NULL: nothing moves
     const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
     int microbatch_count;
-    exec_layer_origin origin;
-    const exec_checkpoint *checkpoint; // with EXEC_ORIGIN_LEADER
+    bool is_start; // nothing is held yet
 } exec_next_plan;
 
 /// What taking it into force took.
@@ -320,7 +303,6 @@ typedef struct exec_leader {
     bal_cost_source stand_in;
     bool learns;
     bool is_nominal;            // nothing is measured: modelled device, nominal clock
-    int first_iteration;        // that is executed: after the checkpoint's
     bal_controller *controller; // NULL: the plan stays, or forced ones come
     bool is_controlled;         // the controller has started
     int microbatch_count;       // in force: re-packing may choose another
@@ -379,18 +361,8 @@ status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, e
 /// @return STATUS_UNSUPPORTED naming what stands against it
 status exec_leader_distribute(exec_leader *leader, error_message *err);
 
-/// Reads the checkpoint that the run goes on from, and sets first_iteration.
-status exec_leader_read_checkpoint(exec_leader *leader, exec_checkpoint *checkpoint,
-                                   error_message *err);
-
-/// Sends the state of every layer to the ranks that shall hold it, in all replicas. They receive it
-/// when they take the plan of the start.
-status exec_leader_hand_out(exec_leader *leader, const exec_checkpoint *checkpoint,
-                            const bal_placed_partition *placed, error_message *err);
-
-/// After an iteration: writes the checkpoint if one is due, and of a device that learns notes the
-/// hash of the state after the last.
-status exec_leader_save(exec_leader *leader, int iteration, error_message *err);
+/// Of a device that learns: one number for the packed state of all layers.
+status exec_leader_hash(exec_leader *leader, int iteration, error_message *err);
 
 /// The partition of a plan that came in a file.
 bal_placed_partition exec_placed_of(const bal_plan *plan);

@@ -52,29 +52,6 @@ static const int *list_places(const exec_run *run, const exec_run_plan *plan)
     return world_rank;
 }
 
-/// How much longer messages from this rank to each place travel; NULL where no link is slow.
-static const int64_t *list_delays(const exec_run *run, const exec_run_plan *plan)
-{
-    const exec_training *training = run->training;
-    const double scale =
-        run->device->table->is_modelled ? (double)run->terms.time_scale_ppb / 1e9 : 1.0;
-    if (training->slow_link_count == 0) return NULL;
-    int64_t *delay_ns =
-        arena_array(run->scratch, (size_t)plan->placed.rank_count, sizeof *delay_ns);
-    for (int place = 0; place < plan->placed.rank_count; place++) {
-        const int one = run->ranks.machine_rank;
-        const int other = plan->placed.machine_rank[place];
-        for (int link = 0; link < training->slow_link_count; link++) {
-            const exec_slow_link *slow = &training->slow_links[link];
-            if ((slow->rank == one && slow->other_rank == other) ||
-                (slow->rank == other && slow->other_rank == one)) {
-                delay_ns[place] += (int64_t)((double)slow->delay_ns * scale);
-            }
-        }
-    }
-    return delay_ns;
-}
-
 /// Plays the ops of this rank's place.
 static status play(exec_run *run, const exec_iteration *iteration, int64_t begin_ns,
                    exec_rank_report *report, error_message *err)
@@ -89,7 +66,6 @@ static status play(exec_run *run, const exec_iteration *iteration, int64_t begin
         .world_rank = list_places(run, plan),
         .send_forward_ns = run->costs.send_forward_ns,
         .send_backward_ns = run->costs.send_backward_ns,
-        .delay_ns = list_delays(run, plan),
         .clock = run->training->clock,
         .iteration_begin_ns = begin_ns,
     };
@@ -179,8 +155,7 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
 static bool wants_profile(const exec_leader *leader, int iteration)
 {
     if (!leader->learns) return leader->execution->distributes_decisions;
-    const int first_warm = leader->first_iteration + leader->execution->warmup_count;
-    return (iteration <= first_warm || leader->execution->profiles_always ||
+    return (iteration <= leader->execution->warmup_count || leader->execution->profiles_always ||
             bal_training_is_profiled(&leader->training, iteration, leader->is_announced));
 }
 

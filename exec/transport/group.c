@@ -139,36 +139,6 @@ status exec_group_gather(const exec_group *group, const void *bytes, int64_t byt
     return send_bytes(group, 0, key_of(group, sequence, PART_BYTES), bytes, byte_count, err);
 }
 
-static status scatter_at_root(const exec_group *group, int sequence, const char *bytes,
-                              const int64_t *sizes, error_message *err)
-{
-    const char *at = bytes + sizes[0];
-    for (int rank = 1; rank < group->rank_count; rank++) {
-        TRY(send_bytes(group, rank, key_of(group, sequence, PART_SIZE), &sizes[rank], sizeof *sizes,
-                       err));
-        if (sizes[rank] == 0) continue;
-        TRY(send_bytes(group, rank, key_of(group, sequence, PART_BYTES), at, sizes[rank], err));
-        at += sizes[rank];
-    }
-    return STATUS_OK;
-}
-
-status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes, arena *memory,
-                          void **out, int64_t *byte_count, error_message *err)
-{
-    const int sequence = next_sequence(group);
-    if (group->self == 0) {
-        *out = bytes;
-        *byte_count = sizes[0];
-        return scatter_at_root(group, sequence, bytes, sizes, err);
-    }
-    TRY(receive_bytes(group, 0, key_of(group, sequence, PART_SIZE), byte_count, sizeof *byte_count,
-                      err));
-    *out = arena_array(memory, (size_t)*byte_count, 1);
-    if (*byte_count == 0) return STATUS_OK;
-    return receive_bytes(group, 0, key_of(group, sequence, PART_BYTES), *out, *byte_count, err);
-}
-
 /// How the elements of an array are added: to[i] += other[i].
 typedef struct element {
     size_t bytes;

@@ -39,16 +39,6 @@ status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_c
 status exec_group_gather(const exec_group *group, const void *bytes, int64_t byte_count,
                          arena *memory, int64_t *sizes, void **out, error_message *err);
 
-/// Gives every rank bytes of its own from the root: what gather is the other way round.
-///
-/// @param bytes      in at the root, else NULL: bytes for the ranks in their order, one after the
-///                   other
-/// @param sizes      [rank_count] in at the root, else not read: bytes for each rank
-/// @param out        out: borrowed from bytes at the root, elsewhere carved from memory
-/// @param byte_count out
-status exec_group_scatter(const exec_group *group, void *bytes, const int64_t *sizes, arena *memory,
-                          void **out, int64_t *byte_count, error_message *err);
-
 /// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group.
 ///
 /// @param values [count] in and out. Unspecified on failure

@@ -362,7 +362,6 @@ static void compare_levels(const mechanism_row *row, exec_kernels *kernels, exec
 {
     fitted_base fitted;
     double sum[QUANTITY_COUNT] = {0};
-    if (row->prepare != NULL) row->prepare(kernels, &model, round_count);
     for (int level = 0; level < row->level_count; level++) {
         double predicted[QUANTITY_COUNT];
         double error[QUANTITY_COUNT];

@@ -13,7 +13,6 @@ typedef struct mechanism_row {
     double level[MECHANISM_LEVELS_MAX];
     int expert_rank_count; // that share the experts in the prediction; 0: no experts
     /// What the case needs beside full load. NULL: nothing.
-    void (*prepare)(exec_kernels *kernels, const exec_model *model, int round_count);
     /// The model whose block 0 has this level.
     void (*set_model)(exec_model *model, double level);
     /// Brings the block to the level where the model alone does not. NULL: it does.

@@ -150,13 +150,6 @@ sed 's/"text":"text.txt"/&,"mechanism":{"name":"freezing","interval":1,"start_it
 [ "$(value even2.json loss_hash)" = "$(value moved2.json loss_hash)" ] || fail 'replicas: losses differ'
 [ "$(value even2.json loss_hash)" != "$(value even.json loss_hash)" ] || fail 'replicas learn nothing more'
 
-# A restart goes on where the checkpoint was, on other ranks.
-"$dynmo" run train.json --device cpu --row even --iterations 3 --checkpoint half.bin >/dev/null ||
-    fail 'a checkpoint'
-sed 's/"stages":2/"stages":3/' train.json >three.json
-"$dynmo" run three.json --device cpu --row even --restart half.bin --json >rest.json || fail 'a restart'
-[ "$(value rest.json state_hash)" = "$(value even.json state_hash)" ] || fail 'a restart changes the state'
-
 sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"float32"//; s/"microbatches":4,/"microbatches":4/' \
     train.json >replay.json
 "$dynmo" simulate replay.json >replayed 2>err || fail "simulate of what was recorded: $(cat err)"
@@ -214,9 +207,6 @@ refuse 2 '--record and --store both name one.db; they need two files' \
 refuse 2 '--slow: rank 9 of 2, as one of at most 64 slow ranks' train.json --slow 9=2
 refuse 2 "--slow: '1' is not RANK=X" train.json --slow 1
 refuse 2 '--slow: 0.5 is outside [1, 1000]' train.json --slow 1=0.5
-refuse 2 "--slow-link: '1=2' is not A-B=US" train.json --slow-link 1=2
-refuse 2 '--slow-link: 1-1 is no link: one rank' train.json --slow-link 1-1=2
-refuse 2 '--slow-link: 1-7, but there are 2 ranks' train.json --slow-link 1-7=2
 refuse 2 '--slow: device cuda cannot be slowed down; timed and cpu can' \
     train.json --device cuda --slow 1=2
 refuse 2 "--row: the study has no row 'odd'; it has 'partition every:2', 'even'" train.json --row odd
@@ -250,8 +240,6 @@ refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_co
 refuse 2 "--counts: only mechanism moe has experts; the study trains with 'none'" \
     train.json --device cpu --counts counts.csv
 
-refuse 1 "nowhere/half.bin: No such file or directory" \
-    train.json --device cpu --checkpoint nowhere/half.bin
 sed 's/"text":"text.txt"/"text":"text.txt","learning_rate":900,"clip_norm":0,"weight_decay":90/' train.json >wild.json
 "$dynmo" run wild.json --device cpu --iterations 200 >out 2>err && fail 'a run that diverges'
 grep -q 'the training diverges; lower execution.learning_rate' err || fail "a run that diverges: $(cat err)"

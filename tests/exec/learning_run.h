@@ -57,8 +57,6 @@ typedef struct learning_run {
     const exec_model *model;
     const learning_way *way;
     int iteration_count;
-    const char *checkpoint_read;
-    const char *checkpoint_write;
     exec_device_maker devices;          // create NULL: plain C
     bool seen[LEARNING_ITERATIONS_MAX]; // out, as what follows: iterations that were executed
     double loss[LEARNING_ITERATIONS_MAX];
@@ -148,8 +146,6 @@ static inline status learning_try(learning_run *run, error_message *err)
                      .devices = run->devices.create != NULL ? run->devices : plain,
                      .clock = EXEC_CLOCK_NOMINAL,
                      .time_scale_ppb = 1000000000,
-                     .checkpoint_read = run->checkpoint_read,
-                     .checkpoint_write = run->checkpoint_write,
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
     exec_transport_options options = exec_transport_options_default();
@@ -205,8 +201,7 @@ static inline exec_model learning_model(exec_mechanism mechanism)
                                            .end_iteration = 5,
                                            .interval = 2,
                                            .initial_sparsity = 0.2,
-                                           .final_sparsity = 0.8,
-                                           .compress_density = 0.5};
+                                           .final_sparsity = 0.8};
     model.freezing =
         (exec_freezing_options){.interval = 2, .tolerance = 1, .patience = 1, .largest_share = 0.7};
     return model;

@@ -132,14 +132,6 @@ static void pruning(void **state)
     assert_learns_the_same(EXEC_PRUNING);
 }
 
-static void pruning_by_gathering(void **state)
-{
-    (void)state;
-    exec_model model = learning_model(EXEC_PRUNING);
-    model.pruning.gathers = true;
-    assert_model_learns_the_same(&model);
-}
-
 static void freezing(void **state)
 {
     (void)state;
@@ -150,16 +142,6 @@ static void sparse_attention(void **state)
 {
     (void)state;
     assert_learns_the_same(EXEC_SPARSE_ATTENTION);
-}
-
-static void gathering_prunes_what_the_threshold_does(void **state)
-{
-    (void)state;
-    exec_model model = learning_model(EXEC_PRUNING);
-    const learning_run by_threshold = learn(&model, &learning_one_rank);
-    model.pruning.gathers = true;
-    const learning_run by_gathering = learn(&model, &learning_one_rank);
-    learning_assert_same(&by_threshold, &by_gathering);
 }
 
 /// That they happen at all.
@@ -259,10 +241,8 @@ int main(void)
         cmocka_unit_test(mixture_of_depths),
         cmocka_unit_test(early_exit),
         cmocka_unit_test(pruning),
-        cmocka_unit_test(pruning_by_gathering),
         cmocka_unit_test(freezing),
         cmocka_unit_test(sparse_attention),
-        cmocka_unit_test(gathering_prunes_what_the_threshold_does),
         cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
         cmocka_unit_test(the_loss_falls_with_every_mechanism),

@@ -1,5 +1,5 @@
-/// Which weights stay when a model is pruned: both ways of choosing, on any number of ranks with
-/// any share of the layers, against sorting all weights at one place. Few different magnitudes make
+/// Which weights stay when a model is pruned: on any number of ranks with any share of the
+/// layers, against sorting all weights at one place. Few different magnitudes make
 /// many ties.
 #include "base/rng.h"
 #include "exec/mechanism/magnitude.h"
@@ -12,7 +12,7 @@
 
 enum { LAYERS = 9, WEIGHTS_MAX = 40, RANKS_MAX = 9 };
 
-/// A model, what shall stay, and what each way keeps.
+/// A model, what shall stay, and what is kept.
 typedef struct model {
     int64_t count[LAYERS]; // some 0
     float weight[LAYERS][WEIGHTS_MAX];
@@ -20,7 +20,6 @@ typedef struct model {
     uint8_t keep[LAYERS][WEIGHTS_MAX];   // out, of the rank that has the layer
     int64_t kept_count;
     int first_layer[RANKS_MAX + 1];
-    bool gathers;
 } model;
 
 static status choose(exec_endpoint *endpoint, void *context, error_message *err)
@@ -38,9 +37,6 @@ static status choose(exec_endpoint *endpoint, void *context, error_message *err)
                                             .count = shared->count[layer],
                                             .weight = shared->weight[layer],
                                             .keep = shared->keep[layer]};
-    }
-    if (shared->gathers) {
-        return exec_keep_by_gather(held, held_count, shared->kept_count, &group, err);
     }
     return exec_keep_by_threshold(held, held_count, LAYERS, shared->kept_count, &group, err);
 }
@@ -73,8 +69,7 @@ static void assert_largest_stay(const model *of, int rank_count)
             const bool stays =
                 of->before[layer][index] != 0 && place_of(of, layer, index) < of->kept_count;
             if (of->keep[layer][index] == (stays ? 1 : 0)) continue;
-            fail_msg("%d ranks, %s: layer %d, weight %d: %d", rank_count,
-                     of->gathers ? "gather" : "threshold", layer, (int)index,
+            fail_msg("%d ranks: layer %d, weight %d: %d", rank_count, layer, (int)index,
                      of->keep[layer][index]);
         }
     }
@@ -113,7 +108,7 @@ static void place_layers(model *of, rng *random, int rank_count)
     }
 }
 
-static void both_ways_keep_the_largest_on_any_ranks(void **state)
+static void the_largest_stay_on_any_ranks(void **state)
 {
     (void)state;
     static const int rank_counts[] = {1, 2, 4, 9};
@@ -123,12 +118,9 @@ static void both_ways_keep_the_largest_on_any_ranks(void **state)
         rng random = rng_init(seed, 1);
         for (size_t at = 0; at < sizeof rank_counts / sizeof rank_counts[0]; at++) {
             place_layers(&shared, &random, rank_counts[at]);
-            for (int way = 0; way < 2; way++) {
-                shared.gathers = way == 1;
-                memset(shared.keep, 7, sizeof shared.keep);
-                run_ranks(rank_counts[at], choose, &shared);
-                assert_largest_stay(&shared, rank_counts[at]);
-            }
+            memset(shared.keep, 7, sizeof shared.keep);
+            run_ranks(rank_counts[at], choose, &shared);
+            assert_largest_stay(&shared, rank_counts[at]);
         }
     }
 }
@@ -141,18 +133,17 @@ static void what_is_no_number_counts_as_largest(void **state)
                     .before = {{1, 1, 1, 1}},
                     .kept_count = 2,
                     .first_layer = {0, LAYERS}};
-    for (int way = 0; way < 2; way++) {
-        shared.gathers = way == 1;
-        run_ranks(1, choose, &shared);
-        const uint8_t expected[] = {0, 1, 1, 0};
-        assert_memory_equal(shared.keep[0], expected, sizeof expected);
-    }
+    const uint8_t expected[] = {0, 1, 1, 0};
+
+    run_ranks(1, choose, &shared);
+
+    assert_memory_equal(shared.keep[0], expected, sizeof expected);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_ways_keep_the_largest_on_any_ranks),
+        cmocka_unit_test(the_largest_stay_on_any_ranks),
         cmocka_unit_test(what_is_no_number_counts_as_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,9 +85,6 @@ static void options_outside_their_limits_are_refused(void **state)
     wrong = options;
     wrong.initial_sparsity = 0.95;
     refused(wrong, "initial_sparsity 0.95 is outside [0, final_sparsity 0.9]");
-    wrong = options;
-    wrong.compress_density = 2;
-    refused(wrong, "compress_density 2 is above 1");
 }
 
 int main(void)

@@ -143,8 +143,7 @@ static exec_model model_of(exec_mechanism mechanism, bool is_llama)
                                            .end_iteration = 3,
                                            .interval = 1,
                                            .initial_sparsity = 0.2,
-                                           .final_sparsity = 0.8,
-                                           .compress_density = 0};
+                                           .final_sparsity = 0.8};
     model.freezing =
         (exec_freezing_options){.interval = 1, .tolerance = 1, .patience = 1, .largest_share = 0.7};
     return model;
