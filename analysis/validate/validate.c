@@ -61,7 +61,7 @@ static status draw_bar(const ana_validation *validation, const ana_whatif *study
     }
     json_close(document);
     TRY(found);
-    const ana_error_bar *bar = &certainty.points[0].iteration_ns;
+    const ana_error_bar *bar = &certainty.points[0].bars[ANA_BAR_ITERATION_NS];
     run->has_bar = true;
     run->low_ns = bar->low;
     run->high_ns = bar->high;

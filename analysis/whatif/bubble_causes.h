@@ -2,11 +2,9 @@
 /// alike, if messages cost nothing, if nothing was moved, if nobody waited at the optimizer step.
 #pragma once
 
-#include "analysis/whatif/whatif.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
 #include "base/status.h"
-#include "base/text.h"
 
 #include <stdint.h>
 
@@ -53,15 +51,12 @@ typedef struct ana_bubble_causes {
 /// @param iteration with timeline and costs, or those of a repeated one: see
 ///                  bal_record_sink.wants_timeline. Where its rounds of gradient accumulation draw
 ///                  times of their own, those of the first stand for all.
-/// @param post_validation the step did not wait for the norm of all gradients
-/// @param repeats   how many iterations it stands for, >= 1
 /// @param scratch   taken back
 /// @return STATUS_INVALID if sums do not fit int64. causes is then untouched.
 ///
 /// Time O(ops), most of it for compiling the order.
 status ana_bubble_causes_add(ana_bubble_causes *causes, const bal_training_iteration *iteration,
-                             bool post_validation, int64_t repeats, arena *scratch,
-                             error_message *err);
+                             arena *scratch, error_message *err);
 
 /// Idle time over all time of the ranks, in [0, 1); 0 of nothing. Unlike bubble_ratio it counts
 /// what follows the pipeline.
@@ -69,38 +64,3 @@ double ana_bubble_causes_idle_ratio(const ana_bubble_causes *causes);
 
 /// The share of all time that is idle for a cause.
 double ana_bubble_causes_share(const ana_bubble_causes *causes, ana_bubble_cause cause);
-
-// The second pass over a what-if study: the points that are worth looking at closely, and what the
-// idle time of each is there for.
-//
-//   choose    when the first pass is finished
-//   evaluate  every chosen point, by workers
-//   put       the results, in ascending order
-
-enum { ANA_CHOSEN_MAX = 1000, ANA_LOOKED_AT_ITERATIONS = 16 };
-
-/// Zero-initialise; arrays are carved from the study's arena.
-typedef struct ana_closer_look {
-    const ana_whatif *study;
-    int64_t *items; // [count] of the study, ascending
-    int64_t count;
-    ana_bubble_causes *causes; // [count] over ANA_LOOKED_AT_ITERATIONS iterations, evenly spaced
-} ana_closer_look;
-
-/// Chooses the best best_count points of each ranking, of points that are alike the first; the
-/// reference, if it could be played; and the Pareto set, as far as there is room for it.
-///
-/// @param best_count in [1, ANA_CHOSEN_MAX / 2)
-status ana_closer_look_choose(const ana_whatif *study, int best_count, ana_closer_look *look);
-
-/// What workers do; context is the ana_closer_look, worker an ana_point_worker, index in [0,
-/// count).
-status ana_closer_look_begin_worker(void *context, void **worker, error_message *err);
-void ana_closer_look_end_worker(void *context, void *worker);
-status ana_closer_look_evaluate(void *context, void *worker, int64_t index, text_buffer *result,
-                                error_message *err);
-status ana_closer_look_put(void *context, int64_t index, const text_buffer *result,
-                           error_message *err);
-
-/// The causes of an item, or NULL if it is not one of the chosen.
-const ana_bubble_causes *ana_closer_look_find(const ana_closer_look *look, int64_t item);

@@ -140,7 +140,6 @@ void ana_calibrated_init(const ana_calibration *calibration, int point_capacity,
     *calibrated = (ana_calibrated){
         .calibration = calibration,
         .points = arena_array(memory, (size_t)point_capacity, sizeof *calibrated->points),
-        .level_min = INFINITY,
     };
 }
 
@@ -161,8 +160,6 @@ status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *wo
     TRY(ana_calibrated_level(calibrated->calibration, worker, text, point, err));
     point->group = group_of(calibrated, &point->shape);
     calibrated->point_count++;
-    calibrated->level_min = fmin(calibrated->level_min, point->level);
-    calibrated->level_max = fmax(calibrated->level_max, point->level);
     calibrated->beyond_count += ana_calibration_beyond(calibrated->calibration, &point->shape) != 0;
     return STATUS_OK;
 }

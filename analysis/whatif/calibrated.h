@@ -43,8 +43,6 @@ typedef struct ana_calibrated {
     ana_calibrated_point *points; // [point_count]
     int point_count;
     int beyond_count; // points outside of what was measured
-    double level_min;
-    double level_max;
 } ana_calibrated;
 
 /// @param point_capacity points that may be added

@@ -1,7 +1,7 @@
 #include "analysis/whatif/certainty.h"
 
-#include "analysis/whatif/calibrated.h"
-#include "analysis/whatif/drawn_points.h"
+#include "analysis/whatif/goodput.h"
+#include "base/rng.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -10,111 +10,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// A point that could be drawn, best first.
-typedef struct candidate {
-    int64_t item;
-    double loss;
-} candidate;
+#include <gsl/gsl_statistics_double.h>
 
-static double nominal_loss(const ana_whatif *study, int64_t item)
+enum { FAILURE_PURPOSE = 0x6661696c };
+
+#define NS_PER_S 1e9
+#define LATE_QUANTILE 0.95
+
+/// A point in one draw; its bytes travel as a result.
+typedef struct drawn_run {
+    ana_point point; // without its message
+    ana_failures failures;
+} drawn_run;
+
+/// What all workers share, and where results go.
+typedef struct drawing {
+    ana_certainty *certainty;
+    int64_t *items;         // [point_count] of the study
+    const char **texts;     // [point_count] their studies
+    ana_failures *failures; // [point_count] as their studies have them
+    int point_count;
+    int draw_count;
+    drawn_run *runs; // [point_count][draw_count]
+    double *fitted;  // [point_count][draw_count] factors of the calibration; NULL: there is none
+    double *losses;  // [point_count][draw_count]
+} drawing;
+
+/// What an objective wants to be small: where the training's length is not known the time of a
+/// token, or of a microbatch. INFINITY if the point does not fit.
+static double loss_of(ana_objective objective, const ana_point *point)
+{
+    if (point->refusal != ANA_REFUSAL_NONE) return INFINITY;
+    switch (objective) {
+    case ANA_OBJECTIVE_GPU_HOURS:
+        return point->gpu_hours;
+    case ANA_OBJECTIVE_COST:
+        return point->cost;
+    case ANA_OBJECTIVE_MEMORY:
+        return (double)point->peak_memory_bytes;
+    default:
+        return point->train_ns > 0 ? point->train_ns : 1 / point->per_second;
+    }
+}
+
+// Which points
+
+/// Takes an item of the training of the reference, unless one that is like it is taken: beside its
+/// own double it would be the best in half as many draws.
+static void take_item(const ana_whatif *study, int64_t item, drawing *shared)
 {
     const ana_point *point = &study->points[item];
-    const ana_drawn_run run = {
-        .refusal = point->refusal,
-        .per_second = point->per_second,
-        .train_ns = point->train_ns,
-        .gpu_hours = point->gpu_hours,
-        .cost = point->cost,
-        .peak_memory_bytes = (double)point->peak_memory_bytes,
-    };
-    return ana_drawn_loss(study->objective, &run);
+    const double loss = loss_of(study->objective, point); // without a price there is no cost
+    if (!(loss > 0) || isinf(loss) || point->learning.training != study->learning.training) return;
+    for (int taken = 0; taken < shared->point_count; taken++) {
+        if (ana_points_are_alike(point, &study->points[shared->items[taken]])) return;
+    }
+    shared->items[shared->point_count++] = item;
 }
 
-static void take_point(ana_screening *chosen, bool *is_taken, int64_t item)
+static void choose_points(const ana_certainty *certainty, arena *memory, drawing *shared)
 {
-    if (is_taken[item]) return;
-    is_taken[item] = true;
-    chosen->items[chosen->count++] = item;
-}
-
-/// Takes the reference, unless a point that is like it is taken: beside its own double it would be
-/// the best in half as many draws.
-static void take_reference(const ana_whatif *study, bool *is_taken, ana_screening *chosen)
-{
-    const ana_point *reference = &study->points[study->reference];
-    if (reference->refusal != ANA_REFUSAL_NONE || !(nominal_loss(study, study->reference) > 0) ||
-        reference->learning.training != study->learning.training) {
-        return;
+    const ana_whatif *study = certainty->study;
+    const int most = certainty->uncertainty->point_count;
+    shared->items = arena_array(memory, (size_t)most + 1, sizeof *shared->items);
+    shared->texts = arena_array(memory, (size_t)most + 1, sizeof *shared->texts);
+    shared->failures = arena_array(memory, (size_t)most + 1, sizeof *shared->failures);
+    for (int64_t rank = 0; rank < study->standing.comparable_count; rank++) {
+        if (shared->point_count == most) break;
+        take_item(study, study->standing.order[rank], shared);
     }
-    for (int64_t place = 0; place < chosen->count; place++) {
-        if (ana_points_are_alike(reference, &study->points[chosen->items[place]])) return;
-    }
-    take_point(chosen, is_taken, study->reference);
-}
-
-static void choose_points(const ana_whatif *study, const candidate *candidates, int64_t count,
-                          int detail, bool *is_taken, ana_screening *chosen)
-{
-    int pareto_left = detail;
-    for (int64_t rank = 0; rank < count && rank < detail; rank++) {
-        take_point(chosen, is_taken, candidates[rank].item);
-    }
-    for (int64_t rank = detail; rank < count && pareto_left > 0; rank++) {
-        if (!study->standing.is_pareto[candidates[rank].item]) continue;
-        take_point(chosen, is_taken, candidates[rank].item);
-        pareto_left--;
-    }
-    take_reference(study, is_taken, chosen);
-    for (int64_t rank = 0; rank < count; rank++) {
-        if (is_taken[candidates[rank].item]) continue;
-        chosen->next_ratio = candidates[rank].loss / candidates[0].loss - 1;
-        return;
-    }
-}
-
-/// Those of the training of the reference that can be compared, by the study's objective; of points
-/// that are alike the first, as they would be alike in every draw.
-static int64_t gather(const ana_whatif *study, candidate *candidates)
-{
-    const ana_standing *standing = &study->standing;
-    const int64_t end = standing->comparable_count;
-    int64_t count = 0;
-    for (int64_t rank = 0, next = 0; rank < end; rank = next) {
-        next = ana_standing_alike_end(standing, study->points, rank, end);
-        const double loss = nominal_loss(study, standing->order[rank]);
-        if (!(loss > 0) || isinf(loss)) continue; // without a price there is no cost
-        candidates[count++] = (candidate){standing->order[rank], loss};
-    }
-    return count;
-}
-
-static void screen(const ana_whatif *study, int detail, arena *memory, ana_screening *screening)
-{
-    candidate *candidates =
-        arena_array(memory, (size_t)study->standing.comparable_count, sizeof *candidates);
-    bool *is_taken = arena_array(memory, (size_t)study->item_count, sizeof *is_taken);
-    *screening = (ana_screening){
-        .items = arena_array(memory, 2 * (size_t)detail + 1, sizeof *screening->items),
-        .next_ratio = INFINITY,
-    };
-    const int64_t count = gather(study, candidates);
-    screening->candidate_count = count;
-    choose_points(study, candidates, count, detail, is_taken, screening);
-}
-
-/// Whether outer is path, or an object that path leads through.
-static bool leads_to(const char *outer, const char *path)
-{
-    const size_t length = strlen(outer);
-    return strncmp(outer, path, length) == 0 && (path[length] == '.' || path[length] == '\0');
-}
-
-static bool sets(const ana_axis *axis, const char *path)
-{
-    for (int index = 0; index < axis->path_count; index++) {
-        if (leads_to(axis->paths[index], path) || leads_to(path, axis->paths[index])) return true;
-    }
-    return false;
+    take_item(study, study->reference, shared);
 }
 
 /// A range of the value itself would put the same value at all points of an axis.
@@ -123,15 +88,18 @@ static status check_axes(const ana_whatif *study, const ana_uncertainty *uncerta
 {
     for (int range = 0; range < uncertainty->range_count; range++) {
         const ana_declared_range *declared = &uncertainty->ranges[range];
-        if (declared->range.is_factor) continue;
-        for (int axis = 0; axis < study->matrix.axis_count; axis++) {
-            if (!sets(&study->matrix.axes[axis], declared->path)) continue;
-            return json_error(declared->place, STATUS_FORMAT, err,
-                              "the axis '%.80s' sets it; give a \"factor\" of its values",
-                              study->matrix.axes[axis].name);
-        }
+        const ana_axis *axis = ana_matrix_axis(&study->matrix, declared->path);
+        if (declared->range.is_factor || axis == NULL) continue;
+        return json_error(declared->place, STATUS_FORMAT, err,
+                          "the axis '%.80s' sets it; give a \"factor\" of its values", axis->name);
     }
     return STATUS_OK;
+}
+
+static ana_failures failures_of(const ana_study *study)
+{
+    return (ana_failures){study->mtbf_hours, study->checkpoint_s, study->restart_s,
+                          study->checkpoint_interval_s};
 }
 
 static status check_failures(const ana_study *study, error_message *err)
@@ -144,225 +112,266 @@ static status check_failures(const ana_study *study, error_message *err)
 }
 
 /// Adds a point to the draws, from its study.
-static status add_point(int64_t item, ana_point_worker *worker, arena *memory,
-                        ana_certainty *certainty, const char **text, error_message *err)
+static status add_point(drawing *shared, int point, ana_point_worker *worker, arena *memory,
+                        error_message *err)
 {
+    ana_certainty *certainty = shared->certainty;
     const ana_whatif *study = certainty->study;
     text_buffer built = {0};
-    status result = ana_whatif_text(study, item, NULL, &built, err);
+    status result = ana_whatif_text(study, shared->items[point], &built, err);
     if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, err);
-    if (result == STATUS_OK) *text = arena_string(memory, built.bytes);
+    if (result == STATUS_OK) shared->texts[point] = arena_string(memory, built.bytes);
     text_free(&built);
     if (result != STATUS_OK) return result;
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(check_failures(setup->study, err));
-    TRY(ana_draws_add_point(&certainty->draws, *text, setup, err));
-    if (certainty->study->calibration == NULL) return STATUS_OK;
-    return ana_calibrated_add_point(&certainty->calibrated, worker, *text, err);
+    shared->failures[point] = failures_of(setup->study);
+    TRY(ana_draws_add_point(&certainty->draws, shared->texts[point], setup, err));
+    if (study->calibration == NULL) return STATUS_OK;
+    return ana_calibrated_add_point(&certainty->calibrated, worker, shared->texts[point], err);
 }
 
-/// What the study says once for all points.
-static void keep_start(const ana_point_worker *worker, arena *memory, ana_certainty *certainty)
+static status add_points(drawing *shared, arena *memory, error_message *err)
 {
-    const ana_study *study = ana_point_worker_study(worker);
-    if (study == NULL || study->start_date == NULL) return;
-    certainty->start_date = arena_string(memory, study->start_date);
-}
-
-static status add_points(const ana_screening *chosen, arena *memory, ana_certainty *certainty,
-                         const char **texts, error_message *err)
-{
-    const ana_whatif *study = certainty->study;
-    ana_draws *draws = &certainty->draws;
     ana_point_worker *worker = ana_point_worker_create();
     status result = STATUS_OK;
-    for (int64_t point = 0; point < chosen->count && result == STATUS_OK; point++) {
-        result = add_point(chosen->items[point], worker, memory, certainty, &texts[point], err);
+    for (int point = 0; point < shared->point_count && result == STATUS_OK; point++) {
+        result = add_point(shared, point, worker, memory, err);
     }
     if (result == STATUS_OK) {
-        keep_start(worker, memory, certainty);
-        result = ana_draws_check(draws, worker, study->path, texts[0], 0, err);
+        result = ana_draws_check(&shared->certainty->draws, worker, shared->certainty->study->path,
+                                 shared->texts[0], err);
     }
     ana_point_worker_destroy(worker);
     return result;
 }
 
-static status draw(ana_spread *spread, const ana_screening *chosen, arena *memory,
-                   ana_certainty *certainty, error_message *err)
+// Playing them
+
+static status play(const drawing *shared, ana_point_worker *worker, int point, int draw,
+                   ana_point *played, error_message *err)
 {
-    ana_draws *draws = &certainty->draws;
-    const char **texts = arena_array(memory, (size_t)chosen->count, sizeof *texts);
-    ana_draws_init(certainty->uncertainty, (int)chosen->count, memory, draws);
-    ana_calibrated_init(certainty->study->calibration, (int)chosen->count, memory,
+    const char *name = shared->certainty->study->path;
+    text_buffer changes = {0};
+    text_buffer text = {0};
+    ana_draws_changes(&shared->certainty->draws, point, draw, &changes);
+    status result = json_change(name, shared->texts[point], changes.bytes, &text, err);
+    if (result == STATUS_OK) {
+        result = ana_point_evaluate(worker, name, text.bytes, NULL, played, err);
+    }
+    text_free(&changes);
+    text_free(&text);
+    return result;
+}
+
+static status run_item(void *context, void *worker, int64_t item, text_buffer *result,
+                       error_message *err)
+{
+    const drawing *shared = context;
+    drawn_run run;
+    memset(&run, 0, sizeof run); // its bytes travel, with those between the members
+    TRY(play(shared, worker, (int)(item / shared->draw_count), (int)(item % shared->draw_count),
+             &run.point, err));
+    run.point.message = NULL;
+    const ana_study *study = ana_point_worker_study(worker);
+    if (study != NULL) run.failures = failures_of(study);
+    text_append_bytes(result, (const char *)&run, sizeof run);
+    return STATUS_OK;
+}
+
+static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
+{
+    drawing *shared = context;
+    const int point = (int)(item / shared->draw_count);
+    const int draw = (int)(item % shared->draw_count);
+    drawn_run *run = &shared->runs[item];
+    if (result->length != sizeof *run) {
+        return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a draw",
+                         result->length);
+    }
+    memcpy(run, result->bytes, sizeof *run);
+    ana_point_scale(&run->point, ana_draws_time_factor(&shared->certainty->draws, point, draw));
+    return STATUS_OK;
+}
+
+static status draw_points(ana_spread *spread, drawing *shared, arena *memory, error_message *err)
+{
+    ana_certainty *certainty = shared->certainty;
+    const size_t runs = (size_t)shared->point_count * (size_t)shared->draw_count;
+    const ana_items items = {
+        .count = (int64_t)runs,
+        .context = shared,
+        .begin_worker = ana_whatif_begin_worker,
+        .end_worker = ana_whatif_end_worker,
+        .run = run_item,
+        .put = put_item,
+    };
+    ana_draws_init(certainty->uncertainty, shared->point_count, memory, &certainty->draws);
+    ana_calibrated_init(certainty->study->calibration, shared->point_count, memory,
                         &certainty->calibrated);
-    TRY(add_points(chosen, memory, certainty, texts, err));
-    ana_draws_make(draws);
-    return ana_drawn_points_play(spread, draws, certainty->study->path, texts, memory,
-                                 &certainty->drawn, err);
-}
-
-/// Losses of all points in all draws.
-static void fill_losses(const ana_certainty *certainty, arena *memory, ana_losses *losses)
-{
-    const int points = certainty->point_count;
-    const int draws = certainty->drawn.draw_count;
-    double *values = arena_array(memory, (size_t)points * (size_t)draws, sizeof *values);
-    for (int point = 0; point < points; point++) {
-        for (int draw_index = 0; draw_index < draws; draw_index++) {
-            const ana_drawn_run run = ana_drawn_run_of(&certainty->drawn, point, draw_index);
-            values[(size_t)point * (size_t)draws + (size_t)draw_index] =
-                ana_drawn_loss(certainty->study->objective, &run);
-        }
+    TRY(add_points(shared, memory, err));
+    ana_draws_make(&certainty->draws);
+    shared->runs = arena_array(memory, runs, sizeof *shared->runs);
+    shared->losses = arena_array(memory, runs, sizeof *shared->losses);
+    TRY(ana_spread_run(spread, &items, NULL, err));
+    if (certainty->study->calibration != NULL) {
+        shared->fitted = arena_array(memory, runs, sizeof *shared->fitted);
+        TRY(ana_calibrated_factors(&certainty->calibrated, certainty->uncertainty->seed,
+                                   shared->draw_count, memory, shared->fitted, err));
     }
-    *losses = (ana_losses){values, points, draws};
-}
-
-/// The quantities that have error bars: where each lies in a run and in a point, and what it is
-/// where a point does not fit.
-typedef struct quantity {
-    size_t in_run;
-    size_t in_point;
-    double infeasible;
-} quantity;
-
-static const quantity quantities[] = {
-    {offsetof(ana_drawn_run, iteration_ns), offsetof(ana_sure_point, iteration_ns), INFINITY},
-    {offsetof(ana_drawn_run, per_second), offsetof(ana_sure_point, per_second), 0},
-    {offsetof(ana_drawn_run, train_ns), offsetof(ana_sure_point, train_ns), INFINITY},
-    {offsetof(ana_drawn_run, gpu_hours), offsetof(ana_sure_point, gpu_hours), INFINITY},
-    {offsetof(ana_drawn_run, cost), offsetof(ana_sure_point, cost), INFINITY},
-    {offsetof(ana_drawn_run, peak_memory_bytes), offsetof(ana_sure_point, peak_memory_bytes),
-     INFINITY},
-};
-
-static void fill_error_bars(const ana_drawn_points *drawn, int point, double *scratch,
-                            ana_sure_point *sure)
-{
-    double *const values = scratch + drawn->draw_count;
-    for (size_t row = 0; row < sizeof quantities / sizeof quantities[0]; row++) {
-        for (int draw_index = 0; draw_index < drawn->draw_count; draw_index++) {
-            const ana_drawn_run run = ana_drawn_run_of(drawn, point, draw_index);
-            const bool fits = run.refusal == ANA_REFUSAL_NONE;
-            memcpy(&values[draw_index], (const char *)&run + quantities[row].in_run,
-                   sizeof values[draw_index]);
-            if (!fits) values[draw_index] = quantities[row].infeasible;
-        }
-        const ana_error_bar bar = ana_error_bar_of(values, drawn->draw_count, scratch);
-        memcpy((char *)sure + quantities[row].in_point, &bar, sizeof bar);
+    for (size_t run = 0; run < runs; run++) {
+        if (shared->fitted != NULL) ana_point_scale(&shared->runs[run].point, shared->fitted[run]);
+        shared->losses[run] = loss_of(certainty->study->objective, &shared->runs[run].point);
     }
+    return STATUS_OK;
 }
 
-static void fill_point(const ana_certainty *certainty, const ana_losses *losses,
-                       const ana_screening *chosen, arena *memory, ana_sure_point *sure)
+// What the draws say
+
+static double value_of(const ana_point *point, ana_bar bar)
 {
-    const ana_whatif *study = certainty->study;
+    const double values[ANA_BAR_COUNT] = {
+        point->iteration_ns, point->per_second, point->train_ns / NS_PER_S,
+        point->gpu_hours,    point->cost,       (double)point->peak_memory_bytes,
+    };
+    if (point->refusal == ANA_REFUSAL_NONE) return values[bar];
+    return bar == ANA_BAR_RATE ? 0 : INFINITY;
+}
+
+/// One run of the training in each draw, with the same luck at all points; INFINITY if it does not
+/// fit or never ends.
+static void find_delivery(const drawing *shared, int point, double *scratch,
+                          ana_delivery_range *range)
+{
+    const int draws = shared->draw_count;
+    const drawn_run *runs = &shared->runs[(size_t)point * (size_t)draws];
+    const ana_failures *failures = &shared->failures[point];
+    const ana_point *nominal = &shared->certainty->study->points[shared->items[point]];
+    double *const times = scratch + draws;
+    double *const ratios = scratch + 2 * draws;
+    if (!(failures->mtbf_hours > 0) || !(nominal->train_ns > 0)) return;
+    for (int draw = 0; draw < draws; draw++) {
+        const drawn_run *run = &runs[draw];
+        const ana_job job = {run->point.train_ns / NS_PER_S, run->point.gpu_count};
+        rng random =
+            rng_init(shared->certainty->uncertainty->seed ^ FAILURE_PURPOSE, (uint64_t)draw);
+        const double luck = (rng_unit(&random) + 0x1p-54) / (1 + 0x1p-50); // neither 0 nor 1
+        ana_delivery delivery;
+        times[draw] = INFINITY;
+        if (run->point.refusal == ANA_REFUSAL_NONE &&
+            ana_delivery_expect(&run->failures, &job, &delivery)) {
+            times[draw] = ana_delivery_quantile(&delivery, luck);
+        }
+        ratios[draw] = isinf(times[draw]) ? 0 : job.work_s / times[draw];
+    }
+    *range = (ana_delivery_range){
+        .is_known = true,
+        .mtbf_s = ana_failures_mtbf_s(failures, nominal->gpu_count),
+        .interval_s = ana_checkpoint_interval_s(failures, nominal->gpu_count),
+        .middle_s = ana_quantile_of(times, draws, 0.5, scratch),
+        .late_s = ana_quantile_of(times, draws, LATE_QUANTILE, scratch),
+        .goodput_ratio = ana_quantile_of(ratios, draws, 0.5, scratch),
+    };
+}
+
+/// @param scratch [3 * draw_count]
+static void fill_point(const drawing *shared, double *scratch, ana_sure_point *sure)
+{
+    const ana_whatif *study = shared->certainty->study;
+    const int draws = shared->draw_count;
     const int point = sure->ranked.point;
-    double *scratch = arena_array(memory, 2 * (size_t)losses->draw_count, sizeof *scratch);
-    sure->item = chosen->items[point];
+    double *const values = scratch + draws;
+    sure->item = shared->items[point];
     sure->is_reference =
         ana_points_are_alike(&study->points[sure->item], &study->points[study->reference]);
-    sure->is_pareto = study->standing.is_pareto[sure->item];
-    fill_error_bars(&certainty->drawn, point, scratch, sure);
-    ana_delivery_find(&certainty->drawn, point, certainty->uncertainty->seed, memory,
-                      &sure->delivery);
-}
-
-static int by_regret(const void *left, const void *right)
-{
-    const ana_source_worth *a = left;
-    const ana_source_worth *b = right;
-    const ana_choice_quality *x = &a->knowing;
-    const ana_choice_quality *y = &b->knowing;
-    if (x->regret_ratio != y->regret_ratio) return x->regret_ratio < y->regret_ratio ? -1 : 1;
-    if (x->wrong_probability != y->wrong_probability) {
-        return x->wrong_probability < y->wrong_probability ? -1 : 1;
+    for (int bar = 0; bar < ANA_BAR_COUNT; bar++) {
+        for (int draw = 0; draw < draws; draw++) {
+            const drawn_run *run = &shared->runs[(size_t)point * (size_t)draws + (size_t)draw];
+            values[draw] = value_of(&run->point, (ana_bar)bar);
+        }
+        sure->bars[bar] = ana_error_bar_of(values, draws, scratch);
     }
-    return a->source - b->source;
+    find_delivery(shared, point, scratch, &sure->delivery);
 }
 
-/// What a source is in each draw, for all points: inputs as they were drawn, factors of times as
-/// those of the recommended point.
-static void source_values(const ana_certainty *certainty, int source, double *values)
+static int by_share(const void *left, const void *right)
 {
-    const int draws = certainty->drawn.draw_count;
-    const int inputs = certainty->draws.input_count;
-    const size_t best = (size_t)certainty->points[0].ranked.point * (size_t)draws;
-    const double *from = source < inputs ? certainty->draws.values + (size_t)source * (size_t)draws
-                         : source == inputs ? certainty->drawn.recorded + best
-                                            : certainty->drawn.fitted + best;
-    memcpy(values, from, (size_t)draws * sizeof *values);
+    const ana_source *a = left;
+    const ana_source *b = right;
+    if (a->share != b->share) return a->share > b->share ? -1 : 1;
+    return strcmp(a->name, b->name);
 }
 
-static void fill_worth(ana_certainty *certainty, const ana_losses *losses, arena *memory)
+/// The square of the correlation of what a source is in the draws with the first point's loss, as
+/// far as it fits.
+static double share_of(const drawing *shared, const double *values, double *scratch)
 {
-    const double equivalence = certainty->uncertainty->equivalence;
-    double *values = arena_array(memory, (size_t)losses->draw_count, sizeof *values);
-    certainty->worth = arena_array(certainty->study->memory, (size_t)certainty->source_count,
-                                   sizeof *certainty->worth);
-    ana_choice_now(losses, equivalence, memory, &certainty->now);
-    for (int source = 0; source < certainty->source_count; source++) {
-        ana_source_worth *worth = &certainty->worth[source];
-        worth->source = source;
-        source_values(certainty, source, values);
-        ana_choice_knowing(losses, values, equivalence, memory, &worth->knowing);
+    const int draws = shared->draw_count;
+    const size_t first = (size_t)shared->certainty->points[0].ranked.point * (size_t)draws;
+    double *const losses = scratch + draws;
+    size_t count = 0;
+    for (int draw = 0; draw < draws; draw++) {
+        if (isinf(shared->losses[first + (size_t)draw])) continue;
+        scratch[count] = values[draw];
+        losses[count++] = shared->losses[first + (size_t)draw];
     }
-    qsort(certainty->worth, (size_t)certainty->source_count, sizeof *certainty->worth, by_regret);
+    const double correlation = count > 1 ? gsl_stats_correlation(scratch, 1, losses, 1, count) : 0;
+    return isfinite(correlation) ? correlation * correlation : 0;
 }
 
-/// What the draws say.
-static status judge(ana_certainty *certainty, const ana_screening *chosen, arena *memory,
-                    error_message *err)
+static void find_sources(const drawing *shared, double *scratch, arena *memory,
+                         ana_certainty *certainty)
 {
-    ana_losses losses = {0};
-    if (certainty->study->calibration != NULL) {
-        certainty->drawn.is_fitted = true;
-        TRY(ana_calibrated_factors(&certainty->calibrated, certainty->uncertainty->seed,
-                                   certainty->drawn.draw_count, memory, certainty->drawn.fitted,
-                                   err));
+    const ana_draws *draws = &certainty->draws;
+    const size_t first = (size_t)certainty->points[0].ranked.point;
+    const size_t draw_count = (size_t)shared->draw_count;
+    certainty->sources =
+        arena_array(memory, (size_t)draws->input_count + 1, sizeof *certainty->sources);
+    for (int index = 0; index < draws->input_count; index++) {
+        const ana_uncertain *input = &draws->inputs[index];
+        if (!draws->points[first].has[index]) continue;
+        ana_source *source = &certainty->sources[certainty->source_count++];
+        source->input = input;
+        source->share = share_of(shared, draws->values + (size_t)index * draw_count, scratch);
+        snprintf(source->name, sizeof source->name, "%.120s%s%.120s", input->path,
+                 input->scope != NULL ? " of " : "", input->scope != NULL ? input->scope : "");
     }
-    certainty->point_count = (int)chosen->count;
-    certainty->source_count = certainty->draws.input_count + 2;
-    certainty->points = arena_array(memory, (size_t)chosen->count, sizeof *certainty->points);
-    ana_ranked *ranked = arena_array(memory, (size_t)chosen->count, sizeof *ranked);
-    arena *scratch = arena_create(1 << 18);
-    fill_losses(certainty, memory, &losses);
-    ana_rank(&losses, certainty->uncertainty->equivalence, memory, ranked);
-    for (int place = 0; place < certainty->point_count; place++) {
-        arena_reset(scratch);
+    if (shared->fitted != NULL) {
+        certainty->sources[certainty->source_count++] = (ana_source){
+            .name = "calibration",
+            .share = share_of(shared, shared->fitted + first * draw_count, scratch),
+        };
+    }
+    qsort(certainty->sources, (size_t)certainty->source_count, sizeof *certainty->sources,
+          by_share);
+}
+
+static void judge(const drawing *shared, arena *memory, ana_certainty *certainty)
+{
+    const ana_losses losses = {shared->losses, shared->point_count, shared->draw_count};
+    const size_t points = (size_t)shared->point_count;
+    ana_ranked *ranked = arena_array(memory, points, sizeof *ranked);
+    double *scratch = arena_array(memory, 3 * (size_t)shared->draw_count, sizeof *scratch);
+    certainty->points = arena_array(memory, points, sizeof *certainty->points);
+    certainty->point_count = shared->point_count;
+    ana_rank(&losses, memory, ranked);
+    for (int place = 0; place < shared->point_count; place++) {
         certainty->points[place].ranked = ranked[place];
-        fill_point(certainty, &losses, chosen, scratch, &certainty->points[place]);
+        fill_point(shared, scratch, &certainty->points[place]);
     }
-    fill_worth(certainty, &losses, scratch);
-    arena_destroy(scratch);
-    return STATUS_OK;
+    find_sources(shared, scratch, memory, certainty);
 }
 
 status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
                           const ana_uncertainty *uncertainty, arena *memory,
                           ana_certainty *certainty, error_message *err)
 {
-    ana_screening chosen = {.next_ratio = INFINITY};
-    *certainty =
-        (ana_certainty){.study = study, .uncertainty = uncertainty, .next_ratio = INFINITY};
+    drawing shared = {.certainty = certainty, .draw_count = uncertainty->draw_count};
+    *certainty = (ana_certainty){.study = study, .uncertainty = uncertainty};
     TRY(check_axes(study, uncertainty, err));
-    screen(study, uncertainty->detail_count, memory, &chosen);
-    certainty->candidate_count = chosen.candidate_count;
-    certainty->next_ratio = chosen.next_ratio;
-    if (chosen.count == 0) return STATUS_OK;
-    TRY(draw(spread, &chosen, memory, certainty, err));
-    return judge(certainty, &chosen, memory, err);
-}
-
-void ana_certainty_source_name(const ana_certainty *certainty, int source,
-                               char out[ANA_SOURCE_NAME_BYTES])
-{
-    const int inputs = certainty->draws.input_count;
-    if (source >= inputs) {
-        snprintf(out, ANA_SOURCE_NAME_BYTES, "%s",
-                 source == inputs ? "recorded variation" : "calibration");
-        return;
-    }
-    const ana_uncertain *input = &certainty->draws.inputs[source];
-    snprintf(out, ANA_SOURCE_NAME_BYTES, "%.120s%s%.120s", input->path,
-             input->scope != NULL ? " of " : "", input->scope != NULL ? input->scope : "");
+    choose_points(certainty, memory, &shared);
+    if (shared.point_count == 0) return STATUS_OK;
+    TRY(draw_points(spread, &shared, memory, err));
+    judge(&shared, memory, certainty);
+    return STATUS_OK;
 }

@@ -1,6 +1,7 @@
 #include "analysis/whatif/draws.h"
 
 #include "analysis/whatif/assumed_ranges.h"
+#include "analysis/whatif/matrix.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/rng.h"
@@ -14,29 +15,16 @@
 #define VALUE_MAX 1e18
 #define NORMAL_REACH 1.6449 // deviations to 95 %
 
-enum { KEY_BYTES = 128, TIME_DIGITS = 9 };
-
-static status too_many(error_message *err)
-{
-    return error_set(err, STATUS_INVALID,
-                     "more than %d uncertain inputs: draw fewer points, or set "
-                     "uncertainty.model_error to 0",
-                     ANA_UNCERTAIN_MAX);
-}
+enum { TIME_DIGITS = 9 };
 
 /// What a hardware file says of links is said of the links in force, which the study may set.
-static const char *path_in_force(const char *path)
+static const char *path_in_force(const char *path, arena *memory)
 {
-    static const char *const links[][2] = {
-        {"hardware.links.intra.latency_ns", "cluster.links.intra.latency_ns"},
-        {"hardware.links.intra.bytes_per_s", "cluster.links.intra.bytes_per_s"},
-        {"hardware.links.inter.latency_ns", "cluster.links.inter.latency_ns"},
-        {"hardware.links.inter.bytes_per_s", "cluster.links.inter.bytes_per_s"},
-    };
-    for (size_t row = 0; row < sizeof links / sizeof links[0]; row++) {
-        if (strcmp(path, links[row][0]) == 0) return links[row][1];
-    }
-    return path;
+    static const char links[] = "hardware.links.";
+    char text[128];
+    if (strncmp(path, links, strlen(links)) != 0) return path;
+    snprintf(text, sizeof text, "cluster.links.%s", path + strlen(links));
+    return arena_string(memory, text);
 }
 
 static const ana_assumed_range *find_assumed(const char *path)
@@ -53,13 +41,11 @@ void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, aren
     *draws = (ana_draws){
         .uncertainty = uncertainty,
         .memory = memory,
-        .declared_count = uncertainty->range_count,
         .input_count = uncertainty->range_count,
         .points = arena_array(memory, (size_t)point_capacity, sizeof *draws->points),
-        .point_capacity = point_capacity,
     };
     for (int range = 0; range < uncertainty->range_count; range++) {
-        const char *path = path_in_force(uncertainty->ranges[range].path);
+        const char *path = path_in_force(uncertainty->ranges[range].path, memory);
         const ana_assumed_range *known = find_assumed(path);
         draws->inputs[range] = (ana_uncertain){
             .path = path,
@@ -74,45 +60,32 @@ void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, aren
     }
 }
 
-/// The number at a path of keys with dots between them; NAN if there is none.
-static double number_at(json_value value, const char *path)
+/// Notes an input of a point, and its own value there.
+static void note(ana_draws *draws, ana_drawn_point *point, int input, double nominal)
 {
-    char key[KEY_BYTES];
-    double number = NAN;
-    while (*path != '\0') {
-        const size_t length = strcspn(path, ".");
-        if (length >= sizeof key) return NAN;
-        memcpy(key, path, length);
-        key[length] = '\0';
-        value = json_member(value, key);
-        path += length + (path[length] == '.');
-    }
-    if (json_is_number(value)) (void)json_double(value, -VALUE_MAX, VALUE_MAX, &number, NULL);
-    return number;
-}
-
-static double nominal_of(const char *path, json_value root, const ana_setup *setup)
-{
-    const ana_assumed_range *known = find_assumed(path);
-    return known != NULL ? ana_assumed_range_value(known, setup) : number_at(root, path);
-}
-
-static void note_nominal(ana_uncertain *input, double nominal)
-{
+    ana_uncertain *uncertain = &draws->inputs[input];
+    point->has[input] = true;
+    point->nominal[input] = nominal;
     if (isnan(nominal)) return;
-    input->nominal_min = fmin(input->nominal_min, nominal); // fmin and fmax pass over NAN
-    input->nominal_max = fmax(input->nominal_max, nominal);
+    uncertain->nominal_min = fmin(uncertain->nominal_min, nominal); // these pass over NAN
+    uncertain->nominal_max = fmax(uncertain->nominal_max, nominal);
 }
 
 static status add_declared(ana_draws *draws, ana_drawn_point *point, json_value root,
                            const ana_setup *setup, error_message *err)
 {
-    for (int input = 0; input < draws->declared_count; input++) {
-        ana_uncertain *uncertain = &draws->inputs[input];
-        point->has[input] = true;
-        point->nominal[input] = nominal_of(uncertain->path, root, setup);
-        note_nominal(uncertain, point->nominal[input]);
-        if (uncertain->range.is_factor && isnan(point->nominal[input])) {
+    for (int input = 0; input < draws->uncertainty->range_count; input++) {
+        const ana_uncertain *uncertain = &draws->inputs[input];
+        const ana_assumed_range *known = find_assumed(uncertain->path);
+        const json_value value = ana_value_at(root, uncertain->path);
+        double nominal = NAN;
+        if (known != NULL) {
+            nominal = ana_assumed_range_value(known, setup);
+        } else if (json_is_number(value)) {
+            (void)json_double(value, -VALUE_MAX, VALUE_MAX, &nominal, NULL);
+        }
+        note(draws, point, input, nominal);
+        if (uncertain->range.is_factor && isnan(nominal)) {
             return json_error(draws->uncertainty->ranges[input].place, STATUS_FORMAT, err,
                               "the study has no number there that a factor could be of");
         }
@@ -122,24 +95,45 @@ static status add_declared(ana_draws *draws, ana_drawn_point *point, json_value 
 
 static bool is_declared(const ana_draws *draws, const char *path)
 {
-    for (int input = 0; input < draws->declared_count; input++) {
-        if (strcmp(draws->inputs[input].path, path) == 0) return true;
+    int input = 0;
+    while (input < draws->uncertainty->range_count &&
+           strcmp(draws->inputs[input].path, path) != 0) {
+        input++;
     }
-    return false;
+    return input < draws->uncertainty->range_count;
 }
 
-/// The input of a row and a kind of GPU, made if there is none yet; -1: no room.
-static int input_of_row(ana_draws *draws, const ana_assumed_range *row, const char *scope)
+/// Adds an input that the study does not declare to a point: the one of its path and scope.
+static status add_input(ana_draws *draws, ana_drawn_point *point, const ana_uncertain *wanted,
+                        double nominal, error_message *err)
 {
-    for (int input = draws->declared_count; input < draws->input_count; input++) {
+    int input = draws->uncertainty->range_count;
+    for (; input < draws->input_count; input++) {
         const ana_uncertain *known = &draws->inputs[input];
-        if (strcmp(known->path, row->path) == 0 &&
-            (scope == NULL || strcmp(known->scope, scope) == 0)) {
-            return input;
+        const bool has_scope = wanted->scope != NULL && known->scope != NULL;
+        if (strcmp(known->path, wanted->path) == 0 &&
+            (!has_scope || strcmp(known->scope, wanted->scope) == 0)) {
+            break;
         }
     }
-    if (draws->input_count == ANA_UNCERTAIN_MAX) return -1;
-    draws->inputs[draws->input_count] = (ana_uncertain){
+    if (input == ANA_UNCERTAIN_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "more than %d uncertain inputs: set uncertainty.model_error to 0",
+                         ANA_UNCERTAIN_MAX);
+    }
+    if (input == draws->input_count) {
+        ana_uncertain *made = &draws->inputs[draws->input_count++];
+        *made = *wanted;
+        made->nominal_min = made->nominal_max = NAN;
+        if (wanted->scope != NULL) made->scope = arena_string(draws->memory, wanted->scope);
+    }
+    note(draws, point, input, nominal);
+    return STATUS_OK;
+}
+
+static ana_uncertain input_of_row(const ana_assumed_range *row, const char *scope)
+{
+    return (ana_uncertain){
         .path = row->path,
         .scope = scope,
         .range = row->range,
@@ -148,10 +142,7 @@ static int input_of_row(ana_draws *draws, const ana_assumed_range *row, const ch
         .is_integer = row->is_integer,
         .unit = row->unit,
         .reason = row->reason,
-        .nominal_min = NAN,
-        .nominal_max = NAN,
     };
-    return draws->input_count++;
 }
 
 static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
@@ -162,183 +153,123 @@ static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_se
         if (is_declared(draws, row->path) || !ana_assumed_range_holds(row, setup)) continue;
         // A calibration says what the hardware comes to; ranges of it would count that twice.
         if (row->is_of_hardware && draws->uncertainty->calibration != NULL) continue;
-        const char *scope = NULL;
-        if (row->is_of_hardware) {
-            scope = arena_string(draws->memory, setup->hardware.name);
-        }
-        const int input = input_of_row(draws, row, scope);
-        if (input < 0) return too_many(err);
-        point->has[input] = true;
-        point->nominal[input] = ana_assumed_range_value(row, setup);
-        note_nominal(&draws->inputs[input], point->nominal[input]);
+        const ana_uncertain input =
+            input_of_row(row, row->is_of_hardware ? setup->hardware.name : NULL);
+        TRY(add_input(draws, point, &input, ana_assumed_range_value(row, setup), err));
     }
     return STATUS_OK;
 }
 
-/// Adds the interval of one half of a measured link: where the fit is exact there is none.
-static status add_half(ana_draws *draws, ana_drawn_point *point, const ana_link_source *source,
-                       const char *path, double value, double standard_error, error_message *err)
-{
-    const double half = standard_error * source->measured.reach;
-    if (is_declared(draws, path) || !(half > 0)) return STATUS_OK;
-    ana_assumed_range row = *find_assumed(path);
-    row.range = (ana_range){ANA_NORMAL, false, value - half, value + half, value};
-    row.reason = "least squares, 90 % interval";
-    const char *scope = arena_string(draws->memory, source->file);
-    const int input = input_of_row(draws, &row, scope);
-    if (input < 0) return too_many(err);
-    draws->inputs[input].is_fitted = true;
-    point->has[input] = true;
-    point->nominal[input] = value;
-    note_nominal(&draws->inputs[input], value);
-    return STATUS_OK;
-}
-
-/// Latency and rate are drawn each by itself. In the fit one is the lower the higher the other, so
-/// what a message takes is spread rather too wide.
+/// Latency and rate of a measured link are drawn each by itself, where the fit is not exact. In the
+/// fit one is the lower the higher the other, so what a message takes is spread rather too wide.
 static status add_measured(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
                            error_message *err)
 {
-    static const char *const paths[][2] = {
-        {"cluster.links.intra.latency_ns", "cluster.links.intra.bytes_per_s"},
-        {"cluster.links.inter.latency_ns", "cluster.links.inter.bytes_per_s"},
+    const ana_study *study = setup->study;
+    const ana_link_source *intra = &study->intra_source;
+    const ana_link_source *inter = &study->inter_source;
+    const struct {
+        const char *path;
+        const ana_link_source *source;
+        double value;
+        double error;
+    } halves[] = {
+        {"cluster.links.intra.latency_ns", intra, (double)intra->measured.link.latency_ns,
+         intra->measured.latency_error_ns},
+        {"cluster.links.intra.bytes_per_s", intra, (double)intra->measured.link.bytes_per_s,
+         intra->measured.rate_error_bytes_s},
+        {"cluster.links.inter.latency_ns", inter, (double)inter->measured.link.latency_ns,
+         inter->measured.latency_error_ns},
+        {"cluster.links.inter.bytes_per_s", inter, (double)inter->measured.link.bytes_per_s,
+         inter->measured.rate_error_bytes_s},
     };
-    const ana_link_source *sources[] = {&setup->study->intra_source, &setup->study->inter_source};
-    for (int link = 0; link < 2; link++) {
-        const ana_measured_link *fit = &sources[link]->measured;
-        if (sources[link]->file == NULL) continue;
-        TRY(add_half(draws, point, sources[link], paths[link][0], (double)fit->link.latency_ns,
-                     fit->latency_error_ns, err));
-        TRY(add_half(draws, point, sources[link], paths[link][1], (double)fit->link.bytes_per_s,
-                     fit->rate_error_bytes_s, err));
+    for (size_t half = 0; half < sizeof halves / sizeof halves[0]; half++) {
+        const double value = halves[half].value;
+        const double reach = halves[half].error * halves[half].source->measured.reach;
+        const char *file = halves[half].source->file;
+        if (file == NULL || is_declared(draws, halves[half].path) || !(reach > 0)) continue;
+        ana_uncertain input = input_of_row(find_assumed(halves[half].path), file);
+        input.range = (ana_range){ANA_NORMAL, false, value - reach, value + reach, value};
+        input.reason = "least squares, 90 % interval";
+        input.is_fitted = true;
+        TRY(add_input(draws, point, &input, value, err));
     }
     return STATUS_OK;
 }
 
-/// Something of a point that the cost model may misjudge: by how much for each unit of it, as a
-/// share of uncertainty.model_error. Points that have as much of it are misjudged alike, so that
+/// What of a point the cost model may misjudge, and by how much for each unit of it, as a share of
+/// uncertainty.model_error: judgements. Points that have as much of it are misjudged alike, so that
 /// they are told apart by what differs between them.
-typedef struct model_aspect {
+static const struct {
     const char *name; // NULL: the machine, whose name it is
     double share;
-    double (*amount)(const ana_setup *setup);
-} model_aspect;
+} aspects[] = {
+    {NULL, 1},
+    {"small work", 0.6},
+    {"tensor parallelism", 0.3},
+    {"context parallelism", 0.4},
+    {"expert parallelism", 0.5},
+    {"gradient reduction and its overlap", 0.15},
+    {"pipeline", 0.15},
+    {"attention", 0.3},
+    {"recomputation", 0.3},
+};
 
-static double amount_of_machine(const ana_setup *setup)
-{
-    (void)setup;
-    return 1;
-}
+enum { ASPECT_COUNT = sizeof aspects / sizeof aspects[0] };
 
-/// Doublings by which the products of a microbatch are smaller than those that keep a GPU busy.
-static double amount_of_small_work(const ana_setup *setup)
+/// How many units of each a point has: doublings, and of recomputation by the work that it adds, so
+/// that a layout with strictly more of it is no better by luck.
+static void measure_aspects(const ana_setup *setup, double amounts[ASPECT_COUNT])
 {
-    static const double busy = 4096.0 * 4096.0; // tokens * hidden size on a GPU
+    static const double busy = 4096.0 * 4096.0; // tokens * hidden size that keep a GPU busy
+    static const double attended = 2048;        // tokens, from which on attention grows
     const model_shape *shape = &setup->model_costs.shape;
     const model_parallel *parallel = &setup->study->parallel;
     const double work = (double)shape->microbatch_size * shape->sequence_length *
                         (double)setup->model_costs.config.hidden_size / parallel->tensor /
                         parallel->context;
-    return fmax(0, log2(busy / work));
-}
-
-static double amount_of_tensor(const ana_setup *setup)
-{
-    return log2(setup->study->parallel.tensor);
-}
-
-static double amount_of_context(const ana_setup *setup)
-{
-    return log2(setup->study->parallel.context);
-}
-
-static double amount_of_expert(const ana_setup *setup)
-{
-    return log2(setup->study->parallel.expert);
-}
-
-static double amount_of_data(const ana_setup *setup)
-{
-    return log2(setup->study->parallel.data);
-}
-
-static double amount_of_stages(const ana_setup *setup)
-{
-    return log2(setup->study->stage_count);
-}
-
-/// Doublings of the sequence beyond 2048, where attention is more and more of the work.
-static double amount_of_attention(const ana_setup *setup)
-{
-    return fmax(0, log2(setup->model_costs.shape.sequence_length / 2048.0));
-}
-
-/// By the work that it adds, so that a layout with strictly more of it is no better by luck.
-static double amount_of_recomputation(const ana_setup *setup)
-{
-    static const double selective = 0.2;
-    switch (setup->study->parallel.recompute) {
-    case MODEL_RECOMPUTE_NONE:
-        return 0;
-    case MODEL_RECOMPUTE_SELECTIVE:
-        return selective;
-    default:
-        return 1;
-    }
-}
-
-/// Judgements: what one doubling adds to the error of a machine's level.
-static const model_aspect aspects[] = {
-    {NULL, 1, amount_of_machine},
-    {"small work", 0.6, amount_of_small_work},
-    {"tensor parallelism", 0.3, amount_of_tensor},
-    {"context parallelism", 0.4, amount_of_context},
-    {"expert parallelism", 0.5, amount_of_expert},
-    {"gradient reduction and its overlap", 0.15, amount_of_data},
-    {"pipeline", 0.15, amount_of_stages},
-    {"attention", 0.3, amount_of_attention},
-    {"recomputation", 0.3, amount_of_recomputation},
-};
-
-static status add_aspect(ana_draws *draws, ana_drawn_point *point, const model_aspect *aspect,
-                         const ana_setup *setup, error_message *err)
-{
-    const double error = aspect->share * draws->uncertainty->model_error;
-    const double amount = aspect->amount(setup);
-    const char *scope = aspect->name;
-    char machine[192];
-    const ana_assumed_range row = {
-        .path = "cost model",
-        .range = {ANA_NORMAL, true, 1 - NORMAL_REACH * error, 1 + NORMAL_REACH * error, 1},
-        .min = 0.01,
-        .max = VALUE_MAX,
-        .unit = "",
-        .reason = "what an estimate misses even with the right inputs",
+    const double values[ASPECT_COUNT] = {
+        1,
+        fmax(0, log2(busy / work)),
+        log2(parallel->tensor),
+        log2(parallel->context),
+        log2(parallel->expert),
+        log2(parallel->data),
+        log2(setup->study->stage_count),
+        fmax(0, log2(shape->sequence_length / attended)),
+        parallel->recompute == MODEL_RECOMPUTE_NONE        ? 0
+        : parallel->recompute == MODEL_RECOMPUTE_SELECTIVE ? 0.2
+                                                           : 1,
     };
-    if (!(amount > 0)) return STATUS_OK;
-    if (scope == NULL) {
-        snprintf(machine, sizeof machine, "%s, %.40s",
-                 model_dtype_name(setup->model_costs.shape.dtype), setup->hardware.name);
-        scope = arena_string(draws->memory, machine);
-    }
-    const int input = input_of_row(draws, &row, scope);
-    if (input < 0) return too_many(err);
-    draws->inputs[input].is_model_error = true;
-    point->has[input] = true;
-    point->nominal[input] = amount;
-    note_nominal(&draws->inputs[input], amount);
-    return STATUS_OK;
+    memcpy(amounts, values, sizeof values);
 }
 
 static status add_model_error(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
                               error_message *err)
 {
-    const bool is_fitted = draws->uncertainty->calibration != NULL;
-    if (!(draws->uncertainty->model_error > 0) || is_fitted || setup->study->trace_path != NULL) {
+    double amounts[ASPECT_COUNT];
+    char machine[192];
+    if (!(draws->uncertainty->model_error > 0) || draws->uncertainty->calibration != NULL ||
+        setup->study->trace_path != NULL) {
         return STATUS_OK;
     }
-    for (size_t aspect = 0; aspect < sizeof aspects / sizeof aspects[0]; aspect++) {
-        TRY(add_aspect(draws, point, &aspects[aspect], setup, err));
+    measure_aspects(setup, amounts);
+    snprintf(machine, sizeof machine, "%s, %.40s", model_dtype_name(setup->model_costs.shape.dtype),
+             setup->hardware.name);
+    for (int aspect = 0; aspect < ASPECT_COUNT; aspect++) {
+        const double reach =
+            NORMAL_REACH * (aspects[aspect].share * draws->uncertainty->model_error);
+        const ana_uncertain input = {
+            .path = "cost model",
+            .scope = aspects[aspect].name != NULL ? aspects[aspect].name : machine,
+            .is_model_error = true,
+            .range = {ANA_NORMAL, true, 1 - reach, 1 + reach, 1},
+            .min = 0.01,
+            .max = VALUE_MAX,
+            .unit = "",
+            .reason = "what an estimate misses even with the right inputs",
+        };
+        if (amounts[aspect] > 0) TRY(add_input(draws, point, &input, amounts[aspect], err));
     }
     return STATUS_OK;
 }
@@ -354,72 +285,86 @@ static bool has_range(const ana_draws *draws, const char *name)
 }
 
 /// What is assumed and stays as it is: named, so that nobody takes it for known.
-static void list_unranged(const ana_draws *draws, ana_drawn_point *point, const ana_setup *setup)
+static const char *list_unranged(const ana_draws *draws, const ana_inputs *inputs)
 {
-    const ana_inputs *inputs = &setup->study->inputs;
     text_buffer names = {0};
+    text_append(&names, "");
     for (int input = 0; input < inputs->count; input++) {
         const char *name = inputs->entries[input].name;
-        if (inputs->entries[input].origin != MODEL_ORIGIN_ASSUMED || has_range(draws, name))
-            continue;
+        const bool is_assumed = inputs->entries[input].origin == MODEL_ORIGIN_ASSUMED;
+        if (!is_assumed || has_range(draws, name)) continue;
         text_format(&names, "%s%s", names.length > 0 ? ", " : "", name);
     }
-    point->unranged = arena_string(draws->memory, names.length > 0 ? names.bytes : "");
+    const char *kept = arena_string(draws->memory, names.bytes);
     text_free(&names);
+    return kept;
 }
 
 /// A study has both halves of a link or none: where one is drawn, both are written, first with the
 /// values that they have. They take the place of a measurement.
-static void add_preamble(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup)
+static const char *write_preamble(const ana_draws *draws, const ana_drawn_point *point,
+                                  const ana_setup *setup)
 {
-    const bal_link in_force[] = {setup->hardware.intra_node, setup->hardware.inter_node};
     const ana_study *study = setup->study;
-    const bool is_given[] = {study->intra_node.latency_ns >= 0 && study->intra_source.file == NULL,
-                             study->inter_node.latency_ns >= 0 && study->inter_source.file == NULL};
-    static const char *const paths[] = {"cluster.links.intra", "cluster.links.inter"};
+    const struct {
+        const char *path;
+        bool is_given;
+        bal_link in_force;
+    } links[] = {
+        {"cluster.links.intra",
+         study->intra_node.latency_ns >= 0 && study->intra_source.file == NULL,
+         setup->hardware.intra_node},
+        {"cluster.links.inter",
+         study->inter_node.latency_ns >= 0 && study->inter_source.file == NULL,
+         setup->hardware.inter_node},
+    };
     char text[256] = "";
     for (int link = 0; link < 2; link++) {
+        const char *path = links[link].path;
         bool is_drawn = false;
         for (int input = 0; input < draws->input_count; input++) {
-            is_drawn = is_drawn ||
-                       (point->has[input] &&
-                        strncmp(draws->inputs[input].path, paths[link], strlen(paths[link])) == 0);
+            const bool is_of_link = strncmp(draws->inputs[input].path, path, strlen(path)) == 0;
+            is_drawn = is_drawn || (point->has[input] && is_of_link);
         }
-        if (!is_drawn || is_given[link]) continue;
+        if (!is_drawn || links[link].is_given) continue;
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used,
-                 "\"%s\":{\"latency_ns\":%" PRId64 ",\"bytes_per_s\":%" PRId64 "},", paths[link],
-                 in_force[link].latency_ns, in_force[link].bytes_per_s);
+                 "\"%s\":{\"latency_ns\":%" PRId64 ",\"bytes_per_s\":%" PRId64 "},", path,
+                 links[link].in_force.latency_ns, links[link].in_force.bytes_per_s);
     }
-    point->preamble = arena_string(draws->memory, text);
+    return arena_string(draws->memory, text);
 }
 
 status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
                            error_message *err)
 {
-    assert(draws->point_count < draws->point_capacity && draws->values == NULL);
     json_document *document = NULL;
     ana_drawn_point point = {
         .nominal = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.nominal),
         .has = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.has),
     };
+    assert(draws->values == NULL);
     TRY(json_open_bytes(setup->study->path, text, strlen(text), &document, err));
-    status result = add_declared(draws, &point, json_root(document), setup, err);
+    const status declared = add_declared(draws, &point, json_root(document), setup, err);
     json_close(document);
-    if (result == STATUS_OK) result = add_assumed(draws, &point, setup, err);
-    if (result == STATUS_OK) result = add_measured(draws, &point, setup, err);
-    if (result == STATUS_OK) result = add_model_error(draws, &point, setup, err);
-    if (result != STATUS_OK) return result;
-    list_unranged(draws, &point, setup);
-    add_preamble(draws, &point, setup);
+    TRY(declared);
+    TRY(add_assumed(draws, &point, setup, err));
+    TRY(add_measured(draws, &point, setup, err));
+    TRY(add_model_error(draws, &point, setup, err));
+    point.unranged = list_unranged(draws, &setup->study->inputs);
+    point.preamble = write_preamble(draws, &point, setup);
     draws->points[draws->point_count++] = point;
     return STATUS_OK;
 }
 
-static double cut(const ana_uncertain *input, double value)
+/// What a point's input becomes by a draw.
+static double value_of(const ana_draws *draws, int input, int point, double drawn)
 {
-    const double inside = fmin(fmax(value, input->min), input->max);
-    return input->is_integer ? round(inside) : inside;
+    const ana_uncertain *uncertain = &draws->inputs[input];
+    const double nominal = draws->points[point].nominal[input];
+    const double value = uncertain->range.is_factor ? drawn * nominal : drawn;
+    const double inside = fmin(fmax(value, uncertain->min), uncertain->max);
+    return uncertain->is_integer ? round(inside) : inside;
 }
 
 static void put_value(json_writer *writer, const ana_uncertain *input, double value)
@@ -431,34 +376,19 @@ static void put_value(json_writer *writer, const ana_uncertain *input, double va
     }
 }
 
-static void begin_changes(const ana_drawn_point *point, text_buffer *out, json_writer *writer)
-{
-    *writer = json_writer_init(out);
-    json_begin_object(writer);
-    text_append(out, point->preamble);
-}
-
-/// What a point's input becomes by a draw.
-static double drawn_value(const ana_draws *draws, int point, int input, double drawn)
-{
-    const ana_uncertain *uncertain = &draws->inputs[input];
-    const double nominal = draws->points[point].nominal[input];
-    return cut(uncertain, uncertain->range.is_factor ? drawn * nominal : drawn);
-}
-
-/// The point's study with one input at a value.
+/// Opens the first point's study with one input at a value.
 static status try_value(const ana_draws *draws, ana_point_worker *worker, const char *name,
-                        const char *text, int point, int input, double value, error_message *err)
+                        const char *text, int input, double value, error_message *err)
 {
     text_buffer changes = {0};
     text_buffer changed = {0};
     error_message inner = {0};
-    json_writer writer;
-    begin_changes(&draws->points[point], &changes, &writer);
+    json_writer writer = json_writer_init(&changes);
+    json_begin_object(&writer);
+    text_append(&changes, draws->points[0].preamble);
     put_value(&writer, &draws->inputs[input], value);
     json_end_object(&writer);
-    status result = STATUS_OK;
-    if (result == STATUS_OK) result = json_change(name, text, changes.bytes, &changed, &inner);
+    status result = json_change(name, text, changes.bytes, &changed, &inner);
     if (result == STATUS_OK) result = ana_point_check(worker, name, changed.bytes, &inner);
     text_free(&changes);
     text_free(&changed);
@@ -467,43 +397,23 @@ static status try_value(const ana_draws *draws, ana_point_worker *worker, const 
                       inner.message);
 }
 
-/// A number between the ends that is not whole, unless they are the same: no short fraction of the
-/// way, which could hit one.
-static double broken_middle(const ana_range *range)
-{
-    static const double way = 0.43701931415926535;
-    return range->low + (range->high - range->low) * way;
-}
-
-static status check_range(ana_draws *draws, ana_point_worker *worker, const char *name,
-                          const char *text, int point, int input, error_message *err)
-{
-    ana_uncertain *uncertain = &draws->inputs[input];
-    const ana_range *range = &uncertain->range;
-    const double middle = drawn_value(draws, point, input, broken_middle(range));
-    double ends[2];
-    ana_range_ends(range, &ends[0], &ends[1]);
-    if (!uncertain->is_integer &&
-        try_value(draws, worker, name, text, point, input, middle, NULL) != STATUS_OK) {
-        uncertain->is_integer = true; // and if it is not, the ends are refused
-    }
-    const double given[2] = {range->low, range->high};
-    for (int end = 0; end < 2; end++) {
-        // Draws are cut to what an input may be; what is written is not.
-        if (!range->is_factor) {
-            TRY(try_value(draws, worker, name, text, point, input, given[end], err));
-        }
-        TRY(try_value(draws, worker, name, text, point, input,
-                      drawn_value(draws, point, input, ends[end]), err));
-    }
-    return STATUS_OK;
-}
-
 status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *name,
-                       const char *text, int point, error_message *err)
+                       const char *text, error_message *err)
 {
-    for (int input = 0; input < draws->declared_count; input++) {
-        TRY(check_range(draws, worker, name, text, point, input, err));
+    static const double way = 0.43701931415926535; // between the ends; hits no whole number
+    for (int input = 0; input < draws->uncertainty->range_count; input++) {
+        ana_uncertain *uncertain = &draws->inputs[input];
+        const ana_range *range = &uncertain->range;
+        const double low = range->is_factor ? value_of(draws, input, 0, range->low) : range->low;
+        const double high = range->is_factor ? value_of(draws, input, 0, range->high) : range->high;
+        const double middle =
+            value_of(draws, input, 0, range->low + (range->high - range->low) * way);
+        if (!uncertain->is_integer &&
+            try_value(draws, worker, name, text, input, middle, NULL) != STATUS_OK) {
+            uncertain->is_integer = true; // and if it is not, the ends are refused
+        }
+        TRY(try_value(draws, worker, name, text, input, low, err));
+        TRY(try_value(draws, worker, name, text, input, high, err));
     }
     return STATUS_OK;
 }
@@ -546,34 +456,35 @@ void ana_draws_make(ana_draws *draws)
     }
 }
 
+static double drawn_of(const ana_draws *draws, int input, int draw)
+{
+    return draws->values[(size_t)input * (size_t)draws->uncertainty->draw_count + (size_t)draw];
+}
+
 double ana_draws_value(const ana_draws *draws, int input, int point, int draw)
 {
-    const ana_uncertain *uncertain = &draws->inputs[input];
     const ana_drawn_point *at = &draws->points[point];
-    const double drawn =
-        draws->values[(size_t)input * (size_t)draws->uncertainty->draw_count + (size_t)draw];
-    if (!at->has[input]) return at->nominal[input];
-    return cut(uncertain, uncertain->range.is_factor ? drawn * at->nominal[input] : drawn);
+    return at->has[input] ? value_of(draws, input, point, drawn_of(draws, input, draw))
+                          : at->nominal[input];
 }
 
 double ana_draws_time_factor(const ana_draws *draws, int point, int draw)
 {
     const ana_drawn_point *at = &draws->points[point];
     double factor = 1;
-    for (int input = draws->declared_count; input < draws->input_count; input++) {
+    for (int input = draws->uncertainty->range_count; input < draws->input_count; input++) {
         const ana_uncertain *uncertain = &draws->inputs[input];
         if (!at->has[input] || !uncertain->is_model_error) continue;
-        const double drawn =
-            draws->values[(size_t)input * (size_t)draws->uncertainty->draw_count + (size_t)draw];
-        factor *= pow(cut(uncertain, drawn), at->nominal[input]);
+        factor *= pow(fmax(drawn_of(draws, input, draw), uncertain->min), at->nominal[input]);
     }
     return text_rounded(factor, TIME_DIGITS);
 }
 
 void ana_draws_changes(const ana_draws *draws, int point, int draw, text_buffer *out)
 {
-    json_writer writer;
-    begin_changes(&draws->points[point], out, &writer);
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    text_append(out, draws->points[point].preamble);
     for (int input = 0; input < draws->input_count; input++) {
         if (!draws->points[point].has[input] || draws->inputs[input].is_model_error) continue;
         put_value(&writer, &draws->inputs[input], ana_draws_value(draws, input, point, draw));

@@ -48,14 +48,13 @@ typedef struct ana_draws {
     arena *memory;
     ana_uncertain inputs[ANA_UNCERTAIN_MAX];
     int input_count;
-    int declared_count;      // of them, the first: index of uncertainty->ranges
     ana_drawn_point *points; // [point_count]
     int point_count;
-    int point_capacity;
     double *values; // [input_count][draw_count] values or factors, from ana_draws_make
 } ana_draws;
 
 /// @param draws borrows uncertainty and memory
+/// @param point_capacity points that may be added
 void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, arena *memory,
                     ana_draws *draws);
 
@@ -68,13 +67,13 @@ void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, aren
 status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
                            error_message *err);
 
-/// Tries the ends and the middle of every declared range at a point, so that what a study does not
-/// take is refused before anything is drawn; learns which inputs are whole numbers.
+/// Tries the ends of every declared range at the first point, so that what a study does not take is
+/// refused before anything is drawn; learns which inputs are whole numbers.
 ///
 /// @param text of the point
 /// @return STATUS_FORMAT naming the range and what the study says of it
 status ana_draws_check(ana_draws *draws, ana_point_worker *worker, const char *name,
-                       const char *text, int point, error_message *err);
+                       const char *text, error_message *err);
 
 /// Draws the values.
 void ana_draws_make(ana_draws *draws);

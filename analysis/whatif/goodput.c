@@ -2,12 +2,10 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdbool.h>
 
 #include <gsl/gsl_cdf.h>
 
 #define SECONDS_PER_HOUR 3600.0
-#define FAILURES_TO_DRAW 1000.0
 #define HOPELESS_RATIO 50.0 // e^50 attempts
 
 double ana_failures_mtbf_s(const ana_failures *failures, double gpu_count)
@@ -87,73 +85,26 @@ static moments all_moments(const ana_failures *failures, const parts *divided)
     };
 }
 
-static status check_hope(const ana_failures *failures, const parts *divided, double gpu_count,
-                         error_message *err)
-{
-    const double longest_s = divided->whole_count > 0 ? divided->part_s : divided->last_s;
-    const double limit_s = HOPELESS_RATIO * divided->mtbf_s;
-    if (longest_s <= limit_s && failures->restart_s <= limit_s) return STATUS_OK;
-    return error_set(err, STATUS_INFEASIBLE,
-                     "%.6g GPUs fail every %.3g s; work of %.3g s with its checkpoint, or a "
-                     "restart of %.3g s, is never finished",
-                     gpu_count, divided->mtbf_s, longest_s, failures->restart_s);
-}
-
-status ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery,
-                           error_message *err)
+bool ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery)
 {
     const parts divided = cut(failures, job);
-    TRY(check_hope(failures, &divided, job->gpu_count, err));
+    const double longest_s = divided.whole_count > 0 ? divided.part_s : divided.last_s;
+    const double limit_s = HOPELESS_RATIO * divided.mtbf_s;
+    if (longest_s > limit_s || failures->restart_s > limit_s) return false;
     const moments all = all_moments(failures, &divided);
-    *delivery = (ana_delivery){all.mean, sqrt(all.variance)};
-    return STATUS_OK;
+    *delivery = (ana_delivery){
+        .least_s = divided.part_s * divided.whole_count + divided.last_s,
+        .mean_s = all.mean,
+        .deviation_s = sqrt(all.variance),
+    };
+    return true;
 }
 
-static double draw_gap_s(double mtbf_s, rng *generator)
+double ana_delivery_quantile(const ana_delivery *delivery, double quantile)
 {
-    return gsl_cdf_exponential_Pinv(rng_unit(generator), mtbf_s);
-}
-
-/// The restart, with those that begin anew.
-static double draw_restart_s(double restart_s, double mtbf_s, rng *generator)
-{
-    double spent_s = 0;
-    for (;;) {
-        const double gap_s = draw_gap_s(mtbf_s, generator);
-        if (gap_s >= restart_s) return spent_s + restart_s;
-        spent_s += gap_s;
-    }
-}
-
-/// A failure takes back what was done of the part that it comes in. The time to the next one does
-/// not depend on what has been, so that many parts pass in one step.
-static double draw_failures_s(const ana_failures *failures, const parts *divided, rng *generator)
-{
-    double done = 0; // whole parts
-    double spent_s = 0;
-    for (;;) {
-        const double gap_s = draw_gap_s(divided->mtbf_s, generator);
-        const double whole_s = (divided->whole_count - done) * divided->part_s;
-        if (gap_s >= whole_s + divided->last_s) return spent_s + whole_s + divided->last_s;
-        done = fmin(done + floor(gap_s / divided->part_s), divided->whole_count);
-        spent_s += gap_s + draw_restart_s(failures->restart_s, divided->mtbf_s, generator);
-    }
-}
-
-static double draw_normal_s(moments all, rng *generator)
-{
-    const double unit = rng_unit(generator) + 0x1p-54; // not 0, whose quantile is without end
-    return all.mean + sqrt(all.variance) * gsl_cdf_ugaussian_Pinv(unit);
-}
-
-status ana_delivery_draw(const ana_failures *failures, const ana_job *job, rng *generator,
-                         double *time_s, error_message *err)
-{
-    const parts divided = cut(failures, job);
-    TRY(check_hope(failures, &divided, job->gpu_count, err));
-    const moments all = all_moments(failures, &divided);
-    const bool is_many = all.mean / divided.mtbf_s > FAILURES_TO_DRAW;
-    *time_s =
-        is_many ? draw_normal_s(all, generator) : draw_failures_s(failures, &divided, generator);
-    return STATUS_OK;
+    const double lost_s = delivery->mean_s - delivery->least_s;
+    const double variance = delivery->deviation_s * delivery->deviation_s;
+    if (!(lost_s > 0) || !(variance > 0)) return delivery->least_s;
+    return delivery->least_s +
+           gsl_cdf_gamma_Pinv(quantile, lost_s * lost_s / variance, variance / lost_s);
 }

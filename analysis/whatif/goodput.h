@@ -8,13 +8,10 @@
 /// restart_s).
 #pragma once
 
-#include "base/rng.h"
-#include "base/status.h"
-
-#include <stdint.h>
+#include <stdbool.h>
 
 typedef struct ana_failures {
-    double mtbf_hours;   // of one GPU, > 0
+    double mtbf_hours;   // of one GPU, > 0; 0: nothing is said of failures
     double checkpoint_s; // >= 0: all stand still while it is written
     double restart_s;    // >= 0: from a failure to the next useful iteration
     double interval_s;   // of work between checkpoints, > 0; 0: ana_checkpoint_interval_s
@@ -28,6 +25,7 @@ typedef struct ana_job {
 
 /// How long a job takes, failures and all.
 typedef struct ana_delivery {
+    double least_s; // if nothing fails
     double mean_s;
     double deviation_s;
 } ana_delivery;
@@ -44,17 +42,10 @@ double ana_checkpoint_interval_s(const ana_failures *failures, double gpu_count)
 
 /// Mean and deviation of the time to finish, exact for the model above.
 ///
-/// @return STATUS_INFEASIBLE if an interval and its checkpoint take more than 50 times the mean
-///         time between failures: none would ever be finished
-status ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery,
-                           error_message *err);
+/// @return false if an interval and its checkpoint take more than 50 times the mean time between
+///         failures: none would ever be finished
+bool ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery);
 
-/// One run as the model has it, with failures drawn one by one.
-///
-/// Beyond 1,000 expected failures a normal number with the exact mean and deviation, as the sum of
-/// so many has.
-///
-/// @param time_s out
-/// @return as ana_delivery_expect
-status ana_delivery_draw(const ana_failures *failures, const ana_job *job, rng *generator,
-                         double *time_s, error_message *err);
+/// A quantile in (0, 1) of the time to finish: what is lost is taken to be gamma distributed, with
+/// the exact mean and deviation.
+double ana_delivery_quantile(const ana_delivery *delivery, double quantile);

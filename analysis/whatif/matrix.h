@@ -32,17 +32,11 @@ typedef struct ana_axis {
     int value_count;
     ana_axis_value *values; // [value_count]
     int path_count;
-    const char **paths; // [path_count] that its values set
+    const char **paths; // [path_count] that its values set, some perhaps several times
 } ana_axis;
 
 /// Of the study as written on an axis: a value that the axis has not, or none.
 enum { ANA_BASE_OTHER = -1, ANA_BASE_NONE = -2 };
-
-/// Which points of a matrix are taken.
-typedef struct ana_sampling {
-    int64_t count; // 0: all
-    uint64_t seed;
-} ana_sampling;
 
 /// Filled by ana_matrix_open; everything is carved from its arena.
 typedef struct ana_matrix {
@@ -50,18 +44,12 @@ typedef struct ana_matrix {
     const char *base; // the study without its axes, with one row of balancing
     ana_axis axes[ANA_AXES_MAX];
     int axis_count;
-    int64_t full_count;     // points of the whole matrix
-    int64_t point_count;    // of those that are taken
-    const int *base_value;  // [axis_count] index of the value that the base has; or one of these
-    const int64_t *sampled; // [point_count] numbers of the points, ascending; NULL: all of them
+    int64_t point_count;
+    const int *base_value; // [axis_count] index of the value that the base has; or one of these
 } ana_matrix;
 
-/// Reads the axes of a study and draws the sample. Values are not looked at but for their number
-/// and their being different; ana_matrix_check does that.
-///
-/// A sample is a Latin hypercube: along every axis the points are spread over its values as evenly
-/// as their number allows, in an order that is shuffled axis by axis. A point that is drawn twice
-/// is taken once, so that there may be fewer than were asked for.
+/// Reads the axes of a study. Values are not looked at but for their number and their being
+/// different.
 ///
 /// Where the study has no row of balancing and no axis sets one, the row is `tuned`.
 ///
@@ -70,41 +58,28 @@ typedef struct ana_matrix {
 /// @return STATUS_FORMAT naming the axis: a path that names nothing (with the nearest one), no
 ///         axis or no value where some are announced, a value that is given twice, a path that two
 ///         axes set, or malformed text; STATUS_INVALID naming the number of points if they are too
-///         many and no sample is asked for
-status ana_matrix_open(const char *name, const char *text, const ana_sampling *sampling,
-                       arena *memory, ana_matrix *matrix, error_message *err);
-
-/// The number of a point in the whole matrix.
-///
-/// @param index in [0, point_count) among those that are taken
-int64_t ana_matrix_number(const ana_matrix *matrix, int64_t index);
+///         many
+status ana_matrix_open(const char *name, const char *text, arena *memory, ana_matrix *matrix,
+                       error_message *err);
 
 /// The values of a point.
 ///
-/// @param number of the point in the whole matrix
-/// @param value  [axis_count] out: index into the axis' values
+/// @param value [axis_count] out: index into the axis' values
 void ana_matrix_values(const ana_matrix *matrix, int64_t number, int *value);
 
 /// The point of the study as written, if it is one of the matrix: on every axis a value that the
-/// base has, too.
-///
-/// @param number out: of the point in the whole matrix; untouched if there is none
-bool ana_matrix_find_base(const ana_matrix *matrix, int64_t *number);
+/// base has, too. -1: it is none.
+int64_t ana_matrix_base_point(const ana_matrix *matrix);
 
-/// Whether an axis sets this path, something below it or what is around it.
-bool ana_matrix_varies(const ana_matrix *matrix, const char *path);
+/// The axis that sets this path, something below it or what is around it; NULL if none does.
+const ana_axis *ana_matrix_axis(const ana_matrix *matrix, const char *path);
 
 /// Appends the study of a point.
 ///
-/// @param more  further changes, as json_change takes them, after those of the values; NULL: none
 /// @param value [axis_count], negative: what the study has there; or NULL: the study as written
 /// @return STATUS_FORMAT if a change leads through a value that is no object
-status ana_matrix_text(const ana_matrix *matrix, const int *value, const char *more,
-                       text_buffer *out, error_message *err);
+status ana_matrix_text(const ana_matrix *matrix, const int *value, text_buffer *out,
+                       error_message *err);
 
-// Reads the axes of a what-if study. Only for matrix.c.
-
-/// Reads `vary`, `alternatives` and rows of `balancing` of a study into the axes of matrix.
-///
-/// @return as ana_matrix_open
-status ana_axes_read(json_value root, arena *memory, ana_matrix *matrix, error_message *err);
+/// The value at a path of keys with dots between them; missing where there is none.
+json_value ana_value_at(json_value object, const char *path);

@@ -23,16 +23,11 @@ typedef struct ana_range {
     double mode;      // of a triangle; low <= mode <= high
 } ana_range;
 
-/// Reads [low, high], {"range":[low, high], "distribution":NAME, "mode":x}, or the same with
-/// "factor" in place of "range". Without a distribution: uniform; without a mode: the middle.
+/// Reads [low, high] or {"factor":[low, high]}: a uniform range.
 ///
-/// @return STATUS_FORMAT naming what is malformed: low above high, a factor below 0, a mode outside
-///         of the range, log-uniform from 0 or below
+/// @return STATUS_FORMAT naming what is malformed: low above high, a factor below 0
 status ana_range_read(json_value value, ana_range *range, error_message *err);
 
 /// The value below which a share of unit in (0, 1) lies; 9 significant digits, so that it is the
 /// same on every machine.
 double ana_range_quantile(const ana_range *range, double unit);
-
-/// The least and the largest value that can come out.
-void ana_range_ends(const ana_range *range, double *low, double *high);

@@ -3,9 +3,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/status.h"
-
-#include <stdbool.h>
 
 /// What every point costs in every draw: a time, GPU-hours, money. Less is better. All points of a
 /// draw share the values of what is uncertain (common random numbers), so that differences within a
@@ -39,56 +36,21 @@ typedef struct ana_ranked {
     int point; // row of the losses
     int group; // from 1; those of a group are indistinguishable from its first
     double mean;
-    ana_error_bar interval;  // of the loss
     ana_error_bar behind;    // of loss / best's loss in the same draw - 1
     double infeasible_ratio; // share of the draws in which it does not fit
     double best_probability; // share of the draws in which no other is better; ties share a draw
-    double regret_ratio; // mean of loss - least loss of the same draw, over the mean of the first
-    bool may_be_best;    // of the fewest points that hold the draw's best in 9 of 10 draws
 } ana_ranked;
 
 /// Ranks the points by their mean; ties by their number. The first is recommended: no other
 /// has a smaller expected loss.
 ///
 /// A point is indistinguishable from another if the interval of the paired relative difference
-/// holds 0, or lies within +-equivalence. Group 1 is the best with all that are indistinguishable
+/// holds 0. Group 1 is the best with all that are indistinguishable
 /// from it; group 2 begins with the best of the others, and so on.
 ///
 /// Each interval is of one pair, 90 %; of many equal points every tenth would be called different.
-/// best_probability and may_be_best count all points at once, and need no correction for their
-/// number.
+/// best_probability counts all points at once, and needs no correction for their number.
 ///
-/// @param equivalence relative, >= 0
 /// @param standings   [point_count] out, best first
 /// Time O(point_count^2 * draw_count log draw_count) at worst, where every point is a group.
-void ana_rank(const ana_losses *losses, double equivalence, arena *memory, ana_ranked *standings);
-
-// What it is worth to know an uncertain input before choosing a point.
-
-/// A choice, judged over the draws.
-typedef struct ana_choice_quality {
-    double wrong_probability; // share of the draws in which another point is better, by more than
-                              // the margin
-    double regret_ratio;      // mean loss beyond the least of the draw, over the mean loss
-                              // of what is recommended now
-} ana_choice_quality;
-
-/// How the point with the least mean loss does: what is chosen with what is known now.
-///
-/// @param equivalence relative; another point has to be better by more
-/// Points that do not fit in some draw are left out; where all are, the quality is 0.
-void ana_choice_now(const ana_losses *losses, double equivalence, arena *memory,
-                    ana_choice_quality *quality);
-
-/// How the choice would do if one input were known first: in every draw the point is chosen whose
-/// expected loss, given the input's value of that draw, is least.
-///
-/// The expected loss of a point beyond that of the one that is recommended now is fitted as a cubic
-/// polynomial of the input (a line below 40 draws), each draw predicted without itself, so that
-/// noise does not look like knowledge. No estimate is better than what is there without knowing.
-///
-/// @param input [draw_count] its value in each draw
-/// Source: expected value of partial perfect information by regression, Strong, Oakley & Brennan,
-/// Medical Decision Making 34 (2014).
-void ana_choice_knowing(const ana_losses *losses, const double *input, double equivalence,
-                        arena *memory, ana_choice_quality *quality);
+void ana_rank(const ana_losses *losses, arena *memory, ana_ranked *standings);

@@ -1,12 +1,61 @@
 #include "analysis/whatif/result_words.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-void ana_table_put(ana_table *filled, int row, int *column, const char *text)
+ana_table ana_table_begin(int row_capacity, arena *memory)
 {
-    snprintf(filled->cells[row][(*column)++], ANA_CELL_BYTES, "%s", text);
+    const size_t rows = (size_t)row_capacity + 1;
+    ana_table table = {.row_count = 1};
+    table.cells = arena_array(memory, rows, sizeof *table.cells);
+    return table;
+}
+
+void ana_table_column(ana_table *table, const char *name, bool is_left)
+{
+    table->is_left[table->column_count] = is_left;
+    snprintf(table->cells[0][table->column_count++], ANA_CELL_BYTES, "%s", name);
+}
+
+void ana_table_row(ana_table *table)
+{
+    table->row_count++;
+    table->next_column = 0;
+}
+
+void ana_table_cell(ana_table *table, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(table->cells[table->row_count - 1][table->next_column++], ANA_CELL_BYTES, format,
+              arguments);
+    va_end(arguments);
+}
+
+/// The last key of an axis' path.
+static const char *short_name(const ana_axis *axis)
+{
+    const char *name = strrchr(axis->name, '.');
+    return name != NULL ? name + 1 : axis->name;
+}
+
+void ana_table_axes(ana_table *table, const ana_whatif *study)
+{
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        ana_table_column(table, short_name(&study->matrix.axes[axis]), true);
+    }
+}
+
+void ana_table_values(ana_table *table, const ana_whatif *study, int64_t item)
+{
+    int value[ANA_AXES_MAX];
+    ana_whatif_values(study, item, value);
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const ana_axis *named = &study->matrix.axes[axis];
+        ana_table_cell(table, "%s", value[axis] >= 0 ? named->values[value[axis]].label : "");
+    }
 }
 
 /// Bytes of a cell that people see: not the later ones of a character.
@@ -27,31 +76,31 @@ static void trim_blanks(text_buffer *out)
     }
 }
 
-void ana_table_print(const ana_table *filled, text_buffer *out)
+void ana_table_print(const ana_table *table, text_buffer *out)
 {
     int width[ANA_COLUMNS_MAX] = {0};
-    for (int row = 0; row < filled->row_count; row++) {
-        for (int column = 0; column < filled->column_count; column++) {
-            const int cell = cell_width(filled->cells[row][column]);
+    for (int row = 0; row < table->row_count; row++) {
+        for (int column = 0; column < table->column_count; column++) {
+            const int cell = cell_width(table->cells[row][column]);
             if (cell > width[column]) width[column] = cell;
         }
     }
-    for (int row = 0; row < filled->row_count; row++) {
-        for (int column = 0; column < filled->column_count; column++) {
-            const char *cell = filled->cells[row][column];
+    for (int row = 0; row < table->row_count; row++) {
+        for (int column = 0; column < table->column_count; column++) {
+            const char *cell = table->cells[row][column];
             const int blanks = width[column] - cell_width(cell);
-            const bool is_last = column + 1 == filled->column_count;
+            const bool is_last = column + 1 == table->column_count;
             if (column > 0) text_append(out, "  ");
-            if (!filled->is_left[column]) text_format(out, "%*s", blanks, "");
+            if (!table->is_left[column]) text_format(out, "%*s", blanks, "");
             text_append(out, cell);
-            if (filled->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
+            if (table->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
         }
         trim_blanks(out);
         text_append(out, "\n");
     }
 }
 
-void ana_short_number(double value, char out[ANA_CELL_BYTES])
+const char *ana_short_number(double value, char out[ANA_CELL_BYTES])
 {
     static const char *const suffixes[] = {"", "k", "M", "B", "T"};
     int suffix = 0;
@@ -61,9 +110,10 @@ void ana_short_number(double value, char out[ANA_CELL_BYTES])
     }
     const int digits = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
     snprintf(out, ANA_CELL_BYTES, "%.*f%s", digits, value, suffixes[suffix]);
+    return out;
 }
 
-void ana_long_time(double ns, char out[ANA_CELL_BYTES])
+const char *ana_long_time(double ns, char out[ANA_CELL_BYTES])
 {
     const double hours = ns / 3.6e12;
     if (hours < 1) {
@@ -73,14 +123,15 @@ void ana_long_time(double ns, char out[ANA_CELL_BYTES])
     } else {
         snprintf(out, ANA_CELL_BYTES, "%.2f d", hours / 24);
     }
+    return out;
 }
 
-void ana_grouped_number(double value, char out[ANA_CELL_BYTES])
+const char *ana_grouped_number(double value, char out[ANA_CELL_BYTES])
 {
     char digits[32];
     if (value < 999.5) {
         snprintf(out, ANA_CELL_BYTES, "%.*f", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value);
-        return;
+        return out;
     }
     const int length = snprintf(digits, sizeof digits, "%.0f", value < 1e15 ? value : 1e15);
     int at = 0;
@@ -89,6 +140,14 @@ void ana_grouped_number(double value, char out[ANA_CELL_BYTES])
         out[at++] = digits[digit];
     }
     out[at] = '\0';
+    return out;
+}
+
+const char *ana_point_number(const ana_whatif *study, int64_t item, char out[ANA_CELL_BYTES])
+{
+    const int64_t number = ana_whatif_number(study, item);
+    snprintf(out, ANA_CELL_BYTES, "%" PRId64, number);
+    return number >= 0 ? out : "written";
 }
 
 void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out)
@@ -99,13 +158,12 @@ void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out)
         text_append(out, "the study as written");
         return;
     }
-    ana_matrix_values(&study->matrix, number, value);
+    ana_whatif_values(study, item, value);
     text_format(out, "point %" PRId64, number);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
-        const char *name = strrchr(named->name, '.');
-        text_format(out, "%s%s %s", axis == 0 ? " (" : ", ", name != NULL ? name + 1 : named->name,
+        text_format(out, "%s%s %s", axis == 0 ? " (" : ", ", short_name(named),
                     named->values[value[axis]].label);
-        if (axis + 1 == study->matrix.axis_count) text_append(out, ")");
     }
+    if (study->matrix.axis_count > 0) text_append(out, ")");
 }

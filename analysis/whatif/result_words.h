@@ -7,29 +7,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_CELL_BYTES = 48, ANA_COLUMNS_MAX = ANA_AXES_MAX + 16 };
+enum { ANA_CELL_BYTES = 48, ANA_COLUMNS_MAX = ANA_AXES_MAX + 16, ANA_TEXT_COLUMNS = 100 };
 
 /// A table as it is filled: cells of text, columns as wide as their widest.
 typedef struct ana_table {
     int column_count;
     int row_count; // the head is row 0
+    int next_column;
     bool is_left[ANA_COLUMNS_MAX];
-    char (*cells)[ANA_COLUMNS_MAX][ANA_CELL_BYTES]; // the caller's, a row each
+    char (*cells)[ANA_COLUMNS_MAX][ANA_CELL_BYTES];
 } ana_table;
 
-/// Fills a cell, cut to its size, and goes on to the next column.
-void ana_table_put(ana_table *filled, int row, int *column, const char *text);
+/// @param row_capacity besides the head
+ana_table ana_table_begin(int row_capacity, arena *memory);
 
-void ana_table_print(const ana_table *filled, text_buffer *out);
+/// Adds a column, before any row.
+void ana_table_column(ana_table *table, const char *name, bool is_left);
+
+/// Begins a row, whose cells are then filled from the left, each cut to its size.
+void ana_table_row(ana_table *table);
+void ana_table_cell(ana_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/// The columns of a study's axes, and the cells of an item in them.
+void ana_table_axes(ana_table *table, const ana_whatif *study);
+void ana_table_values(ana_table *table, const ana_whatif *study, int64_t item);
+
+void ana_table_print(const ana_table *table, text_buffer *out);
+
+// These write into out and return it.
 
 /// Three digits and a suffix: 9.42M, 1.00T.
-void ana_short_number(double value, char out[ANA_CELL_BYTES]);
+const char *ana_short_number(double value, char out[ANA_CELL_BYTES]);
 
 /// A time of training: hours up to two days, then days.
-void ana_long_time(double ns, char out[ANA_CELL_BYTES]);
+const char *ana_long_time(double ns, char out[ANA_CELL_BYTES]);
 
 /// Whole numbers with commas, 157,286; small ones with three digits, 27.4.
-void ana_grouped_number(double value, char out[ANA_CELL_BYTES]);
+const char *ana_grouped_number(double value, char out[ANA_CELL_BYTES]);
+
+/// "17"; "written" for the study as written where it is none of the points.
+const char *ana_point_number(const ana_whatif *study, int64_t item, char out[ANA_CELL_BYTES]);
 
 /// "point 17 (stages 8, schedule zb-h1)".
 void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out);

@@ -2,83 +2,51 @@
 
 #include "analysis/study/study_keys.h"
 
-static status read_range(json_value value, ana_declared_range *declared, error_message *err)
-{
-    error_message inner = {0};
-    *declared = (ana_declared_range){.path = json_key(value), .place = value};
-    if (ana_study_path_check(declared->path, &inner) != STATUS_OK) {
-        return json_error(value, STATUS_FORMAT, err, "%.180s", inner.message);
-    }
-    return ana_range_read(value, &declared->range, err);
-}
-
 static status read_ranges(json_value ranges, ana_uncertainty *uncertainty, error_message *err)
 {
+    error_message inner = {0};
     const int count = json_count(ranges);
     if (json_is_missing(ranges)) return STATUS_OK;
     if (!json_is_object(ranges) || count > ANA_RANGES_MAX) {
         return json_error(ranges, STATUS_FORMAT, err, "needs an object of at most %d paths",
                           ANA_RANGES_MAX);
     }
-    json_value range = json_element(ranges, 0);
-    for (int index = 0; index < count; index++, range = json_next(range)) {
-        TRY(read_range(range, &uncertainty->ranges[index], err));
+    for (json_value at = json_element(ranges, 0); at.node != NULL; at = json_next(at)) {
+        ana_declared_range *declared = &uncertainty->ranges[uncertainty->range_count++];
+        *declared = (ana_declared_range){.path = json_key(at), .place = at};
+        if (ana_study_path_check(declared->path, &inner) != STATUS_OK) {
+            return json_error(at, STATUS_FORMAT, err, "%.180s", inner.message);
+        }
+        TRY(ana_range_read(at, &declared->range, err));
     }
-    uncertainty->range_count = count;
     return STATUS_OK;
-}
-
-static status read_optional_int(json_value section, const char *key, int min, int max, int *out,
-                                error_message *err)
-{
-    const json_value value = json_member(section, key);
-    return json_is_missing(value) ? STATUS_OK : json_int(value, min, max, out, err);
-}
-
-static status read_optional_bool(json_value section, const char *key, bool *out, error_message *err)
-{
-    const json_value value = json_member(section, key);
-    return json_is_missing(value) ? STATUS_OK : json_bool(value, out, err);
-}
-
-/// A number from 0.
-static status read_optional_double(json_value section, const char *key, double max, double *out,
-                                   error_message *err)
-{
-    const json_value value = json_member(section, key);
-    return json_is_missing(value) ? STATUS_OK : json_double(value, 0, max, out, err);
-}
-
-static status read_numbers(json_value section, ana_uncertainty *uncertainty, error_message *err)
-{
-    const json_value seed = json_member(section, "seed");
-    int64_t given = (int64_t)uncertainty->seed;
-    TRY(read_optional_int(section, "draws", 0, ANA_DRAWS_MAX, &uncertainty->draw_count, err));
-    TRY(read_optional_int(section, "detail", 1, ANA_DETAIL_MAX, &uncertainty->detail_count, err));
-    if (!json_is_missing(seed)) TRY(json_int64(seed, 0, JSON_INTEGER_MAX, &given, err));
-    uncertainty->seed = (uint64_t)given;
-    uncertainty->draws_are_given = !json_is_missing(json_member(section, "draws"));
-    uncertainty->detail_is_given = !json_is_missing(json_member(section, "detail"));
-    TRY(read_optional_double(section, "model_error", ANA_MODEL_ERROR_MAX, &uncertainty->model_error,
-                             err));
-    return read_optional_double(section, "equivalence", ANA_EQUIVALENCE_MAX,
-                                &uncertainty->equivalence, err);
 }
 
 static status read_section(json_value section, ana_uncertainty *uncertainty, error_message *err)
 {
-    static const char *const keys[] = {"draws",       "seed",        "detail",
-                                       "equivalence", "ranges",      "assumed",
-                                       "resample",    "calibration", "model_error"};
-    const json_value calibration = json_member(section, "calibration");
+    static const char *const keys[] = {"draws",   "seed",        "ranges",
+                                       "assumed", "calibration", "model_error"};
+    const json_value draws = json_member(section, keys[0]);
+    const json_value seed = json_member(section, keys[1]);
+    const json_value assumed = json_member(section, keys[3]);
+    const json_value calibration = json_member(section, keys[4]);
+    const json_value model_error = json_member(section, keys[5]);
+    int64_t given_seed = (int64_t)uncertainty->seed;
     TRY(json_check_keys(section, keys, sizeof keys / sizeof keys[0], err));
-    TRY(read_numbers(section, uncertainty, err));
-    TRY(read_optional_bool(section, "assumed", &uncertainty->ranges_assumed, err));
-    TRY(read_optional_bool(section, "resample", &uncertainty->resamples, err));
+    uncertainty->draws_are_given = !json_is_missing(draws);
+    if (uncertainty->draws_are_given) {
+        TRY(json_int(draws, 0, ANA_DRAWS_MAX, &uncertainty->draw_count, err));
+    }
+    if (!json_is_missing(seed)) TRY(json_int64(seed, 0, JSON_INTEGER_MAX, &given_seed, err));
+    uncertainty->seed = (uint64_t)given_seed;
+    if (!json_is_missing(assumed)) TRY(json_bool(assumed, &uncertainty->ranges_assumed, err));
     if (!json_is_missing(calibration)) {
         TRY(json_string(calibration, &uncertainty->calibration, err));
     }
-    return read_ranges(json_member(section, "ranges"), uncertainty, err);
+    if (!json_is_missing(model_error)) {
+        TRY(json_double(model_error, 0, ANA_MODEL_ERROR_MAX, &uncertainty->model_error, err));
+    }
+    return read_ranges(json_member(section, keys[2]), uncertainty, err);
 }
 
 status ana_uncertainty_read(json_value section, ana_uncertainty *uncertainty, error_message *err)
@@ -86,9 +54,8 @@ status ana_uncertainty_read(json_value section, ana_uncertainty *uncertainty, er
     ana_uncertainty found = {
         .draw_count = ANA_DRAWS_DEFAULT,
         .seed = 1,
-        .detail_count = ANA_DETAIL_DEFAULT,
+        .point_count = 32,
         .ranges_assumed = true,
-        .resamples = true,
         .model_error = ANA_MODEL_ERROR_DEFAULT,
     };
     if (!json_is_missing(section)) TRY(read_section(section, &found, err));
@@ -100,31 +67,21 @@ status ana_uncertainty_read(json_value section, ana_uncertainty *uncertainty, er
 status ana_uncertainty_check(const ana_uncertainty *uncertainty, error_message *err)
 {
     const int draws = uncertainty->draw_count;
-    const int detail = uncertainty->detail_count;
-    if (draws != 0 && (draws < ANA_DRAWS_MIN || draws > ANA_DRAWS_MAX)) {
-        return error_set(err, STATUS_INVALID,
-                         "%d draws are neither 0 (no error bars) nor in [%d, %d]", draws,
-                         ANA_DRAWS_MIN, ANA_DRAWS_MAX);
-    }
-    if ((int64_t)draws * detail <= ANA_DRAWN_MAX) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%d draws of %d points are more than %d", draws, detail,
-                     ANA_DRAWN_MAX);
+    if (draws == 0 || (draws >= ANA_DRAWS_MIN && draws <= ANA_DRAWS_MAX)) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%d draws are neither 0 (no error bars) nor in [%d, %d]",
+                     draws, ANA_DRAWS_MIN, ANA_DRAWS_MAX);
 }
 
 void ana_uncertainty_limit(ana_uncertainty *uncertainty, int iteration_count)
 {
-    enum { DETAIL_LEAST = 8, DRAWS_LEAST = 64 };
-    const int64_t runs = ANA_DRAWN_ITERATIONS / iteration_count;
-    if (!uncertainty->detail_is_given) {
-        while (uncertainty->detail_count > DETAIL_LEAST &&
-               (int64_t)uncertainty->detail_count * uncertainty->draw_count > runs) {
-            uncertainty->detail_count--;
-        }
+    enum { ITERATIONS = 10000000, POINTS_LEAST = 8, DRAWS_LEAST = 64 };
+    const int runs = ITERATIONS / iteration_count;
+    int *const points = &uncertainty->point_count;
+    int *const draws = &uncertainty->draw_count;
+    while (*points > POINTS_LEAST && *points * *draws > runs) {
+        (*points)--;
     }
-    if (!uncertainty->draws_are_given) {
-        while (uncertainty->draw_count > DRAWS_LEAST &&
-               (int64_t)uncertainty->detail_count * uncertainty->draw_count > runs) {
-            uncertainty->draw_count--;
-        }
+    while (!uncertainty->draws_are_given && *draws > DRAWS_LEAST && *points * *draws > runs) {
+        (*draws)--;
     }
 }

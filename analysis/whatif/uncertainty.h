@@ -1,14 +1,12 @@
 /// The section `uncertainty` of a study: what is not known, and how often it is drawn.
 ///
-///   "uncertainty": {"draws": 128, "seed": 1, "detail": 32, "equivalence": 0.01,
+///   "uncertainty": {"draws": 128, "seed": 1, "assumed": true, "model_error": 0.1,
 ///                   "ranges": {"hardware.efficiency.gemm": [0.5, 0.7],
 ///                              "cluster.links.inter.latency_ns": {"factor": [0.5, 4]}},
-///                   "assumed": true, "resample": true, "calibration": "fitted.json",
-///                   "model_error": 0.1}
+///                   "calibration": "fitted.json"}
 #pragma once
 
 #include "analysis/whatif/range.h"
-#include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
 
@@ -18,15 +16,9 @@
 enum {
     ANA_DRAWS_DEFAULT = 128,
     ANA_DRAWS_MIN = 20, // fewer have no 5 and 95 %
-    ANA_DRAWS_MAX = 100000,
-    ANA_DETAIL_DEFAULT = 32,
-    ANA_DETAIL_MAX = 10000,
-    ANA_RANGES_MAX = 64,
-    ANA_DRAWN_MAX = 5000000,        // draws of all points
-    ANA_DRAWN_ITERATIONS = 10000000 // played by default
+    ANA_DRAWS_MAX = 10000,
+    ANA_RANGES_MAX = 64
 };
-
-#define ANA_EQUIVALENCE_MAX 1.0
 
 /// A judgement, of which draws.c adds shares for what a point has: bars of 90 % then hold 87 to 100
 /// % of the runs of the tables that `dynmo validate` ships.
@@ -43,11 +35,8 @@ typedef struct ana_uncertainty {
     int draw_count; // 0: no error bars are asked for
     bool draws_are_given;
     uint64_t seed;
-    int detail_count; // best points that are drawn
-    bool detail_is_given;
-    double equivalence;      // relative difference that does not matter
+    int point_count;         // the best ones, which are drawn
     bool ranges_assumed;     // inputs that are assumed have the ranges of assumed_ranges.h
-    bool resamples;          // the variation of recorded iterations
     const char *calibration; // path as written, or NULL
     double model_error;      // standard deviation, relative, of what the cost model says of a
                              // machine; where nothing was fitted
@@ -63,13 +52,11 @@ typedef struct ana_uncertainty {
 ///         from high to low, numbers outside of their limits. uncertainty is then untouched.
 status ana_uncertainty_read(json_value section, ana_uncertainty *uncertainty, error_message *err);
 
-/// Refuses numbers that options have changed.
-///
-/// @return STATUS_INVALID if draws or points are outside of their limits, alone or together
+/// Refuses a number of draws that is neither 0 nor enough, from a file or an option.
 status ana_uncertainty_check(const ana_uncertainty *uncertainty, error_message *err);
 
-/// Takes fewer points, down to 8, then fewer draws, down to 64, where they are not given and runs
-/// are long: so many that about ANA_DRAWN_ITERATIONS iterations are played.
+/// Draws fewer points, down to 8, and fewer times, down to 64, unless that is given, where runs are
+/// long.
 ///
 /// @param iteration_count of a run
 void ana_uncertainty_limit(ana_uncertainty *uncertainty, int iteration_count);

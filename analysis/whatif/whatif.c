@@ -48,7 +48,7 @@ static status check_values(const ana_whatif *study, const int *value, ana_point_
                            error_message *err)
 {
     text_buffer text = {0};
-    status result = ana_matrix_text(&study->matrix, value, NULL, &text, err);
+    status result = ana_matrix_text(&study->matrix, value, &text, err);
     if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
     text_free(&text);
     return result;
@@ -100,20 +100,13 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, pric
 }
 
 /// The study as written becomes the reference, if it can be opened; else the first point.
-static status choose_reference(ana_whatif *study, ana_point_worker *worker)
+static void choose_reference(ana_whatif *study, ana_point_worker *worker)
 {
-    int64_t number = 0;
     error_message inner = {0};
     study->item_count = study->matrix.point_count;
     study->is_written = check_values(study, NULL, worker, &inner) == STATUS_OK;
-    const bool is_point = ana_matrix_find_base(&study->matrix, &number);
-    const int64_t item = is_point ? ana_whatif_item(study, number) : -1;
-    if (item >= 0 || !study->is_written) {
-        study->reference = item >= 0 ? item : 0;
-        return STATUS_OK;
-    }
-    study->reference = study->item_count++;
-    return STATUS_OK;
+    study->reference = study->is_written ? ana_matrix_base_point(&study->matrix) : 0;
+    if (study->reference < 0) study->reference = study->item_count++;
 }
 
 /// Runs that others measured and the cost model was held to (tests/VALIDATION.md) had such sizes.
@@ -178,8 +171,10 @@ static status open_checked(ana_whatif *study, const char *calibration, error_mes
         if (result == STATUS_OK) result = check_price(worker, &price, err);
     }
     if (result == STATUS_OK) result = check_objective(study, price.known, err);
-    if (result == STATUS_OK) result = choose_reference(study, worker);
-    if (result == STATUS_OK) result = read_reference(study, worker, err);
+    if (result == STATUS_OK) {
+        choose_reference(study, worker);
+        result = read_reference(study, worker, err);
+    }
     if (result == STATUS_OK && calibration != NULL) {
         result = ana_calibrated_open(study->path, calibration, worker, study->memory,
                                      &study->calibration, err);
@@ -204,51 +199,30 @@ status ana_whatif_open(const char *path, const char *text, const ana_whatif_opti
         .budget = options->budget,
         .memory = memory,
     };
-    TRY(ana_matrix_open(path, text, &options->sampling, memory, &study->matrix, err));
+    TRY(ana_matrix_open(path, text, memory, &study->matrix, err));
     return open_checked(study, options->calibration, err);
 }
 
 int64_t ana_whatif_number(const ana_whatif *study, int64_t item)
 {
-    return item < study->matrix.point_count ? ana_matrix_number(&study->matrix, item) : -1;
+    return item < study->matrix.point_count ? item : -1;
 }
 
 void ana_whatif_values(const ana_whatif *study, int64_t item, int *value)
 {
-    const int64_t number = ana_whatif_number(study, item);
-    if (number >= 0) {
-        ana_matrix_values(&study->matrix, number, value);
-        return;
-    }
-    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
-        value[axis] = study->matrix.base_value[axis];
+    if (item < study->matrix.point_count) {
+        ana_matrix_values(&study->matrix, item, value);
+    } else if (study->matrix.axis_count > 0) {
+        memcpy(value, study->matrix.base_value, (size_t)study->matrix.axis_count * sizeof *value);
     }
 }
 
-int64_t ana_whatif_item(const ana_whatif *study, int64_t number)
-{
-    int64_t low = 0;
-    int64_t high = study->matrix.point_count;
-    while (low < high) { // numbers ascend
-        const int64_t middle = low + (high - low) / 2;
-        const int64_t found = ana_matrix_number(&study->matrix, middle);
-        if (found == number) return middle;
-        if (found < number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return -1;
-}
-
-status ana_whatif_text(const ana_whatif *study, int64_t item, const char *more, text_buffer *out,
-                       error_message *err)
+status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, error_message *err)
 {
     int value[ANA_AXES_MAX];
-    const int64_t number = ana_whatif_number(study, item);
-    if (number >= 0) ana_matrix_values(&study->matrix, number, value);
-    return ana_matrix_text(&study->matrix, number >= 0 ? value : NULL, more, out, err);
+    const bool is_point = item < study->matrix.point_count;
+    if (is_point) ana_matrix_values(&study->matrix, item, value);
+    return ana_matrix_text(&study->matrix, is_point ? value : NULL, out, err);
 }
 
 status ana_whatif_begin_worker(void *context, void **worker, error_message *err)
@@ -282,7 +256,7 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
     const ana_whatif *study = context;
     ana_point point;
     text_buffer text = {0};
-    status evaluated = ana_whatif_text(study, item, NULL, &text, err);
+    status evaluated = ana_whatif_text(study, item, &text, err);
     if (evaluated == STATUS_OK) {
         evaluated = ana_point_evaluate(worker, study->path, text.bytes, NULL, &point, err);
     }

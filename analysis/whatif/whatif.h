@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 typedef struct ana_whatif_options {
-    ana_sampling sampling;
     ana_objective objective;
     const char *calibration; // a file beside the study's; NULL: none
     double deadline_ns;      // of the whole training; 0: none
@@ -66,7 +65,8 @@ typedef struct ana_whatif {
 status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
                        arena *memory, ana_whatif *study, error_message *err);
 
-/// The number of an item in the matrix; -1: it is the study as written and none of the points.
+/// The number of an item in the matrix, which is the item; -1: it is the study as written and none
+/// of the points.
 int64_t ana_whatif_number(const ana_whatif *study, int64_t item);
 
 /// The values of an item, of the study as written as far as the axes have them.
@@ -74,14 +74,8 @@ int64_t ana_whatif_number(const ana_whatif *study, int64_t item);
 /// @param value [axis_count] out: index into the axis' values; -1: none of them
 void ana_whatif_values(const ana_whatif *study, int64_t item, int *value);
 
-/// The item of a number in the matrix, or -1.
-int64_t ana_whatif_item(const ana_whatif *study, int64_t number);
-
 /// Appends the study of an item.
-///
-/// @param more further changes, as json_change takes them; NULL: none
-status ana_whatif_text(const ana_whatif *study, int64_t item, const char *more, text_buffer *out,
-                       error_message *err);
+status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, error_message *err);
 
 /// What workers do; context is the ana_whatif, worker an ana_point_worker. They read it only.
 ///

@@ -130,13 +130,13 @@ static status find_point(const cli_arguments *arguments, const ana_matrix *matri
     int asked = -1;
     TRY(cli_int(arguments, "--point", 0, ANA_POINTS_MAX, -1, &asked, err));
     *point = asked >= 0 ? asked : 0;
-    if (asked < 0 && matrix->full_count > 1) {
+    if (asked < 0 && matrix->point_count > 1) {
         return error_set(err, STATUS_INVALID, "%s: choose --point of 0 to %" PRId64, matrix->name,
-                         matrix->full_count - 1);
+                         matrix->point_count - 1);
     }
-    if (*point < matrix->full_count) return STATUS_OK;
+    if (*point < matrix->point_count) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "--point %d: %s has points 0 to %" PRId64, asked,
-                     matrix->name, matrix->full_count - 1);
+                     matrix->name, matrix->point_count - 1);
 }
 
 /// What the point's balancer decides: the plan at the end of its run.
@@ -171,13 +171,12 @@ static status read_point(const cli_arguments *arguments, const char *path, const
     ana_matrix matrix;
     int64_t number = 0;
     text_buffer study = {0};
-    const ana_sampling all = {.count = 0};
-    TRY(ana_matrix_open(path, text, &all, memory, &matrix, err));
+    TRY(ana_matrix_open(path, text, memory, &matrix, err));
     TRY(find_point(arguments, &matrix, &number, err));
     int *value = arena_array(memory, (size_t)matrix.axis_count + 1, sizeof *value);
     ana_matrix_values(&matrix, number, value);
     ana_point_worker *worker = ana_point_worker_create();
-    status result = ana_matrix_text(&matrix, value, NULL, &study, err);
+    status result = ana_matrix_text(&matrix, value, &study, err);
     if (result == STATUS_OK) {
         result = play_point(worker, path, study.bytes, memory, exported, err);
     }

@@ -3,21 +3,37 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/shard_choice.h"
-#include "cli/study/study_certainty.h"
-#include "cli/study/study_explain.h"
 #include "cli/study/study_source.h"
 
 #include "analysis/shards/spread.h"
-#include "analysis/whatif/bubble_causes.h"
+#include "analysis/whatif/certainty.h"
+#include "analysis/whatif/explanation.h"
 #include "analysis/whatif/result.h"
+#include "analysis/whatif/result_words.h"
 #include "analysis/whatif/whatif.h"
 #include "base/file.h"
 #include "base/json.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { TOP_DEFAULT = 10, TOP_MAX = 400, ANSWER_POINTS_MAX = 200000 };
+
+/// What there is to tell of a study.
+typedef struct answered {
+    ana_whatif study;
+    json_document *document; // of the study, from which names are borrowed
+    ana_uncertainty uncertainty;
+    ana_certainty certainty;
+    bool is_drawn; // certainty is filled
+    int row_count;
+} answered;
+
+static const ana_certainty *certainty_of(const answered *found)
+{
+    return found->is_drawn ? &found->certainty : NULL;
+}
 
 /// A deadline: days, or with h or min behind it hours or minutes.
 static status read_deadline(const char *text, double *ns, error_message *err)
@@ -52,40 +68,38 @@ static status read_limits(const cli_arguments *arguments, ana_whatif_options *op
     return read_deadline(deadline, &options->deadline_ns, err);
 }
 
-static status read_options(const cli_arguments *arguments, ana_whatif_options *options,
-                           error_message *err)
+static status read_objective(const cli_arguments *arguments, ana_objective *objective,
+                             error_message *err)
 {
     const char *by = cli_value(arguments, "--rank-by");
-    const char *sample = cli_value(arguments, "--sample");
-    const char *seed = cli_value(arguments, "--seed");
-    int64_t seed_value = 1;
     char suggestion[TEXT_SUGGESTION_BYTES];
-    *options = (ana_whatif_options){.objective = ANA_OBJECTIVE_TIME};
-    if (sample != NULL) {
-        TRY(text_parse_int64(sample, "--sample", 1, ANA_POINTS_MAX, &options->sampling.count, err));
-    }
-    if (seed != NULL) TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &seed_value, err));
-    options->sampling.seed = (uint64_t)seed_value;
-    TRY(read_limits(arguments, options, err));
     if (by == NULL) return STATUS_OK;
-    for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
-        options->objective = (ana_objective)objective;
-        if (strcmp(by, ana_objective_names[objective]) == 0) return STATUS_OK;
+    for (int known = 0; known < ANA_OBJECTIVE_COUNT; known++) {
+        *objective = (ana_objective)known;
+        if (strcmp(by, ana_objective_names[known]) == 0) return STATUS_OK;
     }
     return error_set(err, STATUS_INVALID, "--rank-by: unknown objective '%.40s'%s", by,
                      text_suggestion(by, ana_objective_names, ANA_OBJECTIVE_COUNT, suggestion));
 }
 
-/// Does the items, with progress. @param report may be NULL
-static status do_items(ana_spread *spread, const ana_items *items, const char *what,
-                       ana_spread_report *report, error_message *err)
+/// What study and command line say of draws.
+static status read_uncertainty(const cli_arguments *arguments, const char *path, const char *text,
+                               answered *found, error_message *err)
 {
-    cli_progress progress;
-    if (items->count == 0) return STATUS_OK;
-    cli_spread_watch(spread, what, &progress);
-    const status result = ana_spread_run(spread, items, report, err);
-    spread->watcher = (ana_watcher){0};
-    return result;
+    ana_uncertainty *uncertainty = &found->uncertainty;
+    const char *seed = cli_value(arguments, "--seed");
+    TRY(json_open_bytes(path, text, strlen(text), &found->document, err));
+    const json_value section = json_member(json_root(found->document), "uncertainty");
+    TRY(ana_uncertainty_read(section, uncertainty, err));
+    if (cli_has(arguments, "--draws")) uncertainty->draws_are_given = true;
+    TRY(cli_int(arguments, "--draws", 0, ANA_DRAWS_MAX, uncertainty->draw_count,
+                &uncertainty->draw_count, err));
+    if (seed != NULL) {
+        int64_t value = 0;
+        TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &value, err));
+        uncertainty->seed = (uint64_t)value;
+    }
+    return ana_uncertainty_check(uncertainty, err);
 }
 
 /// Plays every point once, or those of a shard. context is the ana_whatif.
@@ -93,6 +107,7 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
                           error_message *err)
 {
     ana_whatif *study = context;
+    cli_progress progress;
     const ana_items points = {
         .count = study->item_count,
         .context = study,
@@ -101,152 +116,118 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
         .run = ana_whatif_evaluate,
         .put = ana_whatif_put,
     };
-    return do_items(spread, &points, "points", report, err);
+    cli_spread_watch(spread, "points", &progress);
+    const status result = ana_spread_run(spread, &points, report, err);
+    spread->watcher = (ana_watcher){0};
+    return result;
 }
 
-/// Plays every point once and orders them.
-static status play(ana_spread *spread, ana_whatif *study, error_message *err)
+/// Plays every point once, orders them, and draws the best.
+static status find_answer(ana_spread *spread, arena *memory, bool is_drawn, answered *found,
+                          error_message *err)
 {
     ana_spread_report report = {0};
-    TRY(play_points(study, spread, &report, err));
+    cli_progress progress;
+    TRY(play_points(&found->study, spread, &report, err));
     cli_spread_tell(&report, "points");
-    return ana_whatif_finish(study, err);
-}
-
-/// Plays the best points again, to see what their idle time is there for.
-static status look_closer(ana_spread *spread, ana_whatif *study, int best_count,
-                          ana_closer_look *look, error_message *err)
-{
-    TRY(ana_closer_look_choose(study, best_count, look));
-    const ana_items chosen = {
-        .count = look->count,
-        .context = look,
-        .begin_worker = ana_closer_look_begin_worker,
-        .end_worker = ana_closer_look_end_worker,
-        .run = ana_closer_look_evaluate,
-        .put = ana_closer_look_put,
-    };
-    return do_items(spread, &chosen, "best points", NULL, err);
-}
-
-static status explain(const cli_arguments *arguments, const ana_whatif *study, int64_t item,
-                      error_message *err)
-{
-    text_buffer out = {0};
-    status result = cli_study_explain(study, item, cli_has(arguments, "--json"), &out, err);
-    if (result == STATUS_OK) result = cli_print(&out, err);
-    text_free(&out);
+    TRY(ana_whatif_finish(&found->study, err));
+    if (!is_drawn || found->uncertainty.draw_count == 0) return STATUS_OK;
+    ana_uncertainty_limit(&found->uncertainty, found->study.iteration_count);
+    cli_spread_watch(spread, "draws", &progress);
+    const status result = ana_certainty_find(spread, &found->study, &found->uncertainty, memory,
+                                             &found->certainty, err);
+    spread->watcher = (ana_watcher){0};
+    found->is_drawn = result == STATUS_OK;
     return result;
 }
 
-/// What there is to tell of a study.
-typedef struct answered {
-    ana_whatif study;
-    ana_closer_look look;
-    cli_certainty certainty;
-    int row_count;
-    int64_t explained; // item; with --explain
-} answered;
+// One point
 
-static status print(const cli_arguments *arguments, const answered *found, error_message *err)
+/// The item of a number of the table, `best` or `reference`; of the best all have to be played.
+static status find_explained(const char *word, ana_spread *spread, arena *memory, answered *found,
+                             int64_t *item, error_message *err)
 {
-    const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
-    text_buffer out = {0};
-    ana_point_worker *worker = ana_point_worker_create();
-    status result = STATUS_OK;
-    if (cli_has(arguments, "--json")) {
-        ana_result_write(&found->study, &found->look, certainty, &out);
-    } else {
-        result = ana_result_print(&found->study, &found->look, certainty, found->row_count, worker,
-                                  &out, err);
-        if (cli_has(arguments, "--what-to-measure")) ana_certainty_print_worth(certainty, &out);
+    *item = found->study.reference;
+    if (strcmp(word, "reference") == 0) return STATUS_OK;
+    if (strcmp(word, "best") != 0) {
+        return text_parse_int64(word, "--explain", 0, found->study.matrix.point_count - 1, item,
+                                err);
     }
-    ana_point_worker_destroy(worker);
-    if (result == STATUS_OK) result = cli_print(&out, err);
-    text_free(&out);
-    return result;
-}
-
-static status write_csv(const cli_arguments *arguments, const ana_whatif *study, error_message *err)
-{
-    const char *path = cli_value(arguments, "--csv");
-    text_buffer out = {0};
-    if (path == NULL) return STATUS_OK;
-    ana_result_write_csv(study, &out);
-    const status result = file_write(path, out.bytes, out.length, err);
-    text_free(&out);
-    return result;
-}
-
-/// Tells it: the point that is explained, or the answer.
-static status tell(const cli_arguments *arguments, const answered *found, error_message *err)
-{
-    if (cli_has(arguments, "--explain")) {
-        return explain(arguments, &found->study, found->explained, err);
-    }
-    TRY(write_csv(arguments, &found->study, err));
-    return print(arguments, found, err);
-}
-
-/// Does as much as is to be told: with --explain a point may be known without playing any.
-static status find_answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                          answered *found, error_message *err)
-{
-    const char *word = cli_value(arguments, "--explain");
-    if (word != NULL && (cli_has(arguments, "--csv") || cli_has(arguments, "--what-to-measure"))) {
-        return error_set(err, STATUS_INVALID, "--explain answers alone: without %s",
-                         cli_has(arguments, "--csv") ? "--csv" : "--what-to-measure");
-    }
-    bool needs_ranking = word == NULL;
-    if (word != NULL) {
-        TRY(cli_study_explained_item(&found->study, word, &needs_ranking, &found->explained, err));
-    }
-    if (!needs_ranking) return STATUS_OK;
-    TRY(play(spread, &found->study, err));
-    if (word == NULL) {
-        TRY(look_closer(spread, &found->study, found->row_count, &found->look, err));
-        return cli_certainty_find(spread, &found->study, memory, &found->certainty, err);
-    }
-    found->explained = found->study.standing.order[0];
+    TRY(find_answer(spread, memory, false, found, err));
+    *item = found->study.standing.order[0];
     return STATUS_OK;
 }
 
-static status open_study(const cli_arguments *arguments, const char *path, const char *text,
-                         arena *memory, answered *found, error_message *err)
+static status explain(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+                      answered *found, error_message *err)
 {
-    ana_whatif_options options;
-    TRY(read_options(arguments, &options, err));
-    TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
-    TRY(cli_certainty_open(arguments, path, text, &found->certainty, err));
-    options.calibration = found->certainty.uncertainty.calibration;
-    return ana_whatif_open(path, text, &options, memory, &found->study, err);
+    int64_t item = 0;
+    ana_explanation explanation;
+    text_buffer text = {0};
+    text_buffer out = {0};
+    if (cli_has(arguments, "--csv")) {
+        return error_set(err, STATUS_INVALID, "--explain answers alone: without --csv");
+    }
+    TRY(find_explained(cli_value(arguments, "--explain"), spread, memory, found, &item, err));
+    ana_point_worker *worker = ana_point_worker_create();
+    status result = ana_whatif_text(&found->study, item, &text, err);
+    if (result == STATUS_OK) {
+        result = ana_explain(worker, found->study.path, text.bytes, memory, &explanation, err);
+    }
+    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+        ana_explanation_write(&explanation, &out);
+    } else if (result == STATUS_OK) {
+        ana_name_point(&found->study, item, &out);
+        text_append(&out, "\n");
+        ana_explanation_print(&explanation, &out);
+    }
+    if (result == STATUS_OK) result = cli_print(&out, err);
+    ana_point_worker_destroy(worker);
+    text_free(&text);
+    text_free(&out);
+    return result;
 }
 
-/// The options on which it depends what is played.
-static void write_settings(const cli_arguments *arguments, const answered *found, text_buffer *out)
+// All points
+
+static status print_words(const answered *found, text_buffer *out, error_message *err)
 {
-    static const char *const names[] = {"--sample", "--seed",        "--rank-by",  "--draws",
-                                        "--detail", "--equivalence", "--deadline", "--budget"};
-    text_format(out, "top=%d", found->row_count);
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        const char *value = cli_value(arguments, names[index]);
-        if (value != NULL) text_format(out, " %s=%s", names[index] + 2, value);
+    ana_point_worker *worker = ana_point_worker_create();
+    const status result =
+        ana_result_print(&found->study, certainty_of(found), found->row_count, worker, out, err);
+    ana_point_worker_destroy(worker);
+    return result;
+}
+
+static status tell(const cli_arguments *arguments, const answered *found, error_message *err)
+{
+    const char *csv = cli_value(arguments, "--csv");
+    text_buffer out = {0};
+    status result = STATUS_OK;
+    if (csv != NULL) {
+        ana_result_write_csv(&found->study, &out);
+        result = file_write(csv, out.bytes, out.length, err);
+        text_clear(&out);
     }
+    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+        ana_result_write(&found->study, certainty_of(found), &out);
+    } else if (result == STATUS_OK) {
+        result = print_words(found, &out, err);
+    }
+    if (result == STATUS_OK) result = cli_print(&out, err);
+    text_free(&out);
+    return result;
 }
 
 /// Keeps the answer for `dynmo report`, but of studies so large that it would be most of the store.
 static status keep_answer(const answered *found, ana_kept_run *kept, error_message *err)
 {
-    const ana_certainty *certainty = found->certainty.is_drawn ? &found->certainty.found : NULL;
     text_buffer answer = {0};
     text_buffer printed = {0};
     text_buffer words = {0};
     if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
-    ana_point_worker *worker = ana_point_worker_create();
-    ana_result_write(&found->study, &found->look, certainty, &answer);
-    status result = ana_result_print(&found->study, &found->look, certainty, found->row_count,
-                                     worker, &printed, err);
-    ana_point_worker_destroy(worker);
+    ana_result_write(&found->study, certainty_of(found), &answer);
+    status result = print_words(found, &printed, err);
     json_writer writer = json_writer_init(&words);
     json_begin_object(&writer);
     json_put_string(&writer, "text", printed.bytes);
@@ -265,7 +246,7 @@ static status answer_whole(const cli_arguments *arguments, ana_spread *spread,
                            error_message *err)
 {
     TRY(cli_keep_open(arguments, spread, about, err));
-    status result = find_answer(arguments, spread, memory, found, err);
+    status result = find_answer(spread, memory, true, found, err);
     if (result == STATUS_OK) result = keep_answer(found, spread->kept, err);
     result = cli_keep_close(spread, result, err);
     return result == STATUS_OK ? tell(arguments, found, err) : result;
@@ -275,9 +256,15 @@ static status answer_whole(const cli_arguments *arguments, ana_spread *spread,
 static status play_study(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                          answered *found, error_message *err)
 {
+    static const char *const names[] = {"--seed", "--rank-by", "--draws", "--deadline",
+                                        "--budget"}; // on which it depends what is played
     text_buffer settings = {0};
     bool is_part = false;
-    write_settings(arguments, found, &settings);
+    text_format(&settings, "top=%d", found->row_count);
+    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
+        const char *value = cli_value(arguments, names[index]);
+        if (value != NULL) text_format(&settings, " %s=%s", names[index] + 2, value);
+    }
     const ana_kept_options about = {.name = found->study.title,
                                     .settings = settings.bytes,
                                     .config_json = found->study.text,
@@ -295,14 +282,14 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
 static status check_options(const cli_arguments *arguments, const ana_spread *spread,
                             error_message *err)
 {
-    static const char *const of_whole[] = {"--csv", "--what-to-measure", "--model", "--template"};
+    static const char *const of_whole[] = {"--csv", "--model", "--template"};
     if (cli_has(arguments, "--store") && cli_has(arguments, "--explain")) {
         return error_set(err, STATUS_INVALID,
                          "--store keeps a whole study, --explain plays a part");
     }
     for (size_t index = 0; index < sizeof of_whole / sizeof of_whole[0]; index++) {
         if (!cli_has(arguments, of_whole[index])) continue;
-        if (cli_has(arguments, "--shard") || (spread->shard.count > 0 && index >= 2)) {
+        if (cli_has(arguments, "--shard") || (spread->shard.count > 0 && index > 0)) {
             return error_set(err, STATUS_INVALID, "a shard plays a part of a study: without %s",
                              of_whole[index]);
         }
@@ -310,19 +297,35 @@ static status check_options(const cli_arguments *arguments, const ana_spread *sp
     return STATUS_OK;
 }
 
+static status open_study(const cli_arguments *arguments, const char *path, const char *text,
+                         arena *memory, answered *found, error_message *err)
+{
+    ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME};
+    TRY(read_limits(arguments, &options, err));
+    TRY(read_objective(arguments, &options.objective, err));
+    TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
+    TRY(read_uncertainty(arguments, path, text, found, err));
+    options.calibration = found->uncertainty.calibration;
+    return ana_whatif_open(path, text, &options, memory, &found->study, err);
+}
+
 /// Opens, plays and answers a study.
 static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
                      error_message *err)
 {
-    answered found = {.look = {.study = NULL}};
+    answered found = {.document = NULL};
     const char *path = NULL;
     const char *text = NULL;
     TRY(check_options(arguments, spread, err));
     TRY(cli_study_source(arguments, memory, &path, &text, err));
     if (text == NULL) return STATUS_OK; // there is nothing to play
     status result = open_study(arguments, path, text, memory, &found, err);
-    if (result == STATUS_OK) result = play_study(arguments, spread, memory, &found, err);
-    cli_certainty_close(&found.certainty);
+    if (result == STATUS_OK && cli_has(arguments, "--explain")) {
+        result = explain(arguments, spread, memory, &found, err);
+    } else if (result == STATUS_OK) {
+        result = play_study(arguments, spread, memory, &found, err);
+    }
+    json_close(found.document);
     return result;
 }
 
@@ -341,15 +344,14 @@ const cli_command cli_command_study = {
     .synopsis =
         "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] | --template NAME "
         "[--deadline TIME] [--budget X] "
-        "[--sample N] [--seed s] [--rank-by NAME] [--top N] [--csv FILE] "
-        "[--draws N] [--detail N] [--equivalence PERCENT] [--what-to-measure] "
-        "[--explain POINT] [--threads N] [--store FILE.db [--again] [--shard i/N]] [--json]",
+        "[--seed s] [--rank-by NAME] [--top N] [--csv FILE] [--draws N] [--explain POINT] "
+        " [--threads N] [--store FILE.db [--again] [--shard i/N]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them. For each: tokens per second of "
         "all replicas and per GPU, the time, GPU-hours and cost of the whole training, the memory "
-        "of the fullest rank, the idle share of the ranks and what it is there for, how far the "
-        "mean iteration is from a bound that no contiguous plan and no order of ops beats, and "
+        "of the fullest rank, the bubble ratio, how far the mean iteration is from a bound that no "
+        "contiguous plan and no order of ops beats, and "
         "what the point does to learning beside the study as written: bit-identical, other "
         "rounding, other training. Points of another training are ranked apart. `*` marks the "
         "Pareto set over all of these. Points that cannot be are counted by their reason. Every "
@@ -372,9 +374,8 @@ const cli_command cli_command_study = {
         "of microbatches; training.tokens, of the whole training (default: figures are of 10^9); "
         "cluster.price_per_gpu_hour with price_date, price_currency (USD) and price_source: the "
         "user's own, none is known here, and all points have one or none. cluster.mtbf_hours, of "
-        "one GPU, training.checkpoint_s and "
-        "training.restart_s give goodput and delivery at P50 and P95, with training.start as days; "
-        "training.checkpoint_interval_s: default the best one.",
+        "one GPU, training.checkpoint_s and training.restart_s give goodput and delivery at P50 "
+        "and P95; training.checkpoint_interval_s: default the best one.",
     .details =
         "A training's time is the mean iteration of the run that is played times its iterations, "
         "as if nothing failed. GPU-hours are of the GPUs that are rented: those of the cluster, if "
@@ -382,19 +383,16 @@ const cli_command cli_command_study = {
         "is out of memory is played again without the limit, to say by how many bytes and on which "
         "rank the plan that the balancer would choose exceeds it."
         "\n\n"
-        "How sure the answer is: the points that matter are played again in draws of what is not "
-        "known. \"uncertainty\":{\"draws\":n, \"seed\":n, \"detail\":n, \"equivalence\":x, "
-        "\"ranges\":{PATH:RANGE, ...}, \"assumed\":bool, \"model_error\":x, \"resample\":bool, "
-        "\"calibration\":FILE}, where RANGE is [low, high], or {\"range\" or \"factor\":[low, "
-        "high], \"distribution\":uniform|log-uniform|triangular|normal, \"mode\":x}. factor is of "
-        "the value that a point has; of a normal 9 of 10 values lie from low to high. What is "
-        "assumed and has no range has one by default, printed with the result, unless assumed is "
-        "false. model_error (0.1) is the relative standard deviation of what a cost model that is "
-        "not calibrated says of a machine; shares of it are added for small work, each degree, "
-        "overlap, attention and recomputation, the same at all points. resample (true) draws "
-        "iterations of a trace "
-        "again, in blocks. A calibration is one of `dynmo calibrate`, and stands in for ranges of "
-        "the hardware and for model_error."
+        "How sure the answer is: the best points are played again in draws of what is not known. "
+        "\"uncertainty\":{\"draws\":n, \"seed\":n, \"ranges\":{PATH:[low, high] or "
+        "{\"factor\":[low, high]}, ...}, \"assumed\":bool, \"model_error\":x, "
+        "\"calibration\":FILE}; factor is of the value that a point has. What is assumed and has "
+        "no range has one by default, printed with the result, unless assumed is false. "
+        "model_error (0.1) is the relative standard deviation of what a cost model that is not "
+        "calibrated says of a machine; shares of it are added for small work, each degree, "
+        "overlap, attention and recomputation, the same at all points. A calibration is one of "
+        "`dynmo calibrate`, and stands in for ranges of the hardware and for model_error. What to "
+        "measure next is ranked by what it adds to the first point's error bar."
         "\n\n"
         "With --model a study is made of what somebody would try first, written to STUDY.json, "
         "which may be edited, and played: tensor parallelism within a node, expert parallelism, "
@@ -441,12 +439,11 @@ const cli_command cli_command_study = {
           .argument = "FILE",
           .help = "Where a study that is made is written; default STUDY.json, or NAME.json of a "
                   "template. A file that is there is kept."},
-         {.name = "--sample",
+         {.name = "--draws",
           .argument = "N",
-          .help = "Plays N points of the matrix only, spread evenly over every axis."},
-         {.name = "--seed",
-          .argument = "s",
-          .help = "Of the sample and of the draws; default: the study's for draws, else 1."},
+          .help = "Draws of what is uncertain, for error bars: 0 (none) or 20 and more; default: "
+                  "the study's, else 128, and down to 64 where runs are long."},
+         {.name = "--seed", .argument = "s", .help = "Of the draws; default: the study's, else 1."},
          {.name = "--rank-by",
           .argument = "NAME",
           .help = "time (default), gpu-hours or cost of the whole training, or memory of the "
@@ -466,10 +463,10 @@ const cli_command cli_command_study = {
          {.name = "--explain",
           .argument = "POINT",
           .help = "Explains one point instead: a number of the table, best, or reference (the "
-                  "study as written): bounds, idle time by cause, the critical path, what 1 % "
-                  "less on a stage, link or kind of op is worth, inputs."},
+                  "study as written): its bound, what its ranks idle for, the work of its stages, "
+                  "inputs."},
          {.name = "--json", .help = "Prints one line of JSON, with all points."},
-         CLI_SHARD_OPTIONS CLI_CERTAINTY_OPTIONS},
+         CLI_SHARD_OPTIONS},
     .operand_min = 0,
     .operand_max = 1,
     .run = run,

@@ -125,9 +125,8 @@ static status check_made(const char *path, const text_buffer *text, error_messag
 {
     ana_matrix matrix;
     ana_study study;
-    const ana_sampling all = {0};
     arena *memory = arena_create(1 << 16);
-    status result = ana_matrix_open(path, text->bytes, &all, memory, &matrix, err);
+    status result = ana_matrix_open(path, text->bytes, memory, &matrix, err);
     if (result == STATUS_OK) {
         result = ana_study_open_text(path, matrix.base, memory, &study, err);
         if (result == STATUS_OK) ana_study_close(&study);

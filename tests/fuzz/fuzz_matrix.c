@@ -18,7 +18,7 @@ static void check_point(const ana_matrix *matrix, int64_t number)
     for (int axis = 0; axis < matrix->axis_count; axis++) {
         assert(value[axis] >= 0 && value[axis] < matrix->axes[axis].value_count);
     }
-    if (ana_matrix_text(matrix, value, NULL, &text, &err) != STATUS_OK) {
+    if (ana_matrix_text(matrix, value, &text, &err) != STATUS_OK) {
         assert(err.message[0] != '\0');
         return;
     }
@@ -38,16 +38,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     char *text = memory_array(1, count + 1);
     arena *memory = arena_create(4096);
-    const ana_sampling sampling = {.count = 3, .seed = 1};
     ana_matrix matrix;
     error_message err = {0};
     assert(text != NULL && memory != NULL);
     if (count > 0) memcpy(text, bytes, count);
     text[count] = '\0';
-    if (ana_matrix_open("study", text, &sampling, memory, &matrix, &err) == STATUS_OK) {
-        assert(matrix.point_count >= 1 && matrix.point_count <= matrix.full_count);
-        check_point(&matrix, ana_matrix_number(&matrix, 0));
-        check_point(&matrix, ana_matrix_number(&matrix, matrix.point_count - 1));
+    if (ana_matrix_open("study", text, memory, &matrix, &err) == STATUS_OK) {
+        assert(matrix.point_count >= 1 && matrix.point_count <= ANA_POINTS_MAX);
+        check_point(&matrix, 0);
+        check_point(&matrix, matrix.point_count - 1);
     } else {
         assert(err.message[0] != '\0');
     }

@@ -8,9 +8,8 @@
 
 static void draw(const ana_range *range)
 {
-    double low = 0;
-    double high = 0;
-    ana_range_ends(range, &low, &high);
+    const double low = range->low;
+    const double high = range->high;
     assert(isfinite(low) && isfinite(high) && low <= high);
     for (int step = 1; step < 8; step++) {
         const double value = ana_range_quantile(range, step / 8.0);

@@ -1,0 +1,507 @@
+#include "analysis/whatif/result.h"
+
+#include "analysis/whatif/result_words.h"
+#include "base/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/// How a figure is shown to people.
+typedef enum form { HIDDEN, SHORT, PERCENT, TIME, COUNT, GROUPED, SIZE } form;
+
+/// Every figure of a point that was played: its key in JSON and CSV, and its column in the table.
+static const struct {
+    const char *key;
+    const char *head;
+    form form;
+} figures[] = {
+    {"iteration_ns", NULL, HIDDEN},
+    {"per_s", "tokens/s", SHORT}, // in JSON its key says of what
+    {"per_s_per_gpu", "/GPU", SHORT},
+    {"mfu", "MFU", PERCENT},
+    {"train_s", "train", TIME},
+    {"gpu_count", "GPUs", COUNT},
+    {"gpu_hours", "GPU-hours", GROUPED},
+    {"cost", "cost", GROUPED},
+    {"peak_memory_bytes", "peak", SIZE},
+    {"free_memory_bytes", "free", SIZE},
+    {"bubble_ratio", "bubble", PERCENT},
+    {"above_bound_ratio", "> bound", PERCENT},
+    {"bound_ns", NULL, HIDDEN},
+    {"imbalance_ratio", NULL, HIDDEN},
+    {"flop_per_s_per_gpu", NULL, HIDDEN},
+};
+
+enum { RATE = 1, FIGURE_COUNT = sizeof figures / sizeof figures[0] };
+
+/// In the order of the table; NAN stands for what is not known.
+static void figures_of(const ana_point *point, double out[FIGURE_COUNT])
+{
+    const bool has_train = point->train_ns > 0;
+    const bool has_bound = point->bound_ns > 0;
+    const double values[] = {
+        point->iteration_ns,
+        point->per_second,
+        point->per_second / point->gpu_count,
+        point->flop_share > 0 ? point->flop_share : NAN,
+        has_train ? point->train_ns / 1e9 : NAN,
+        point->gpu_count,
+        has_train ? point->gpu_hours : NAN,
+        has_train && point->cost >= 0 ? point->cost : NAN,
+        (double)point->peak_memory_bytes,
+        point->free_bytes >= 0 ? (double)point->free_bytes : NAN,
+        point->bubble_ratio,
+        has_bound ? point->iteration_ns / point->bound_ns - 1 : NAN,
+        has_bound ? point->bound_ns : NAN,
+        point->imbalance_ratio,
+        point->flop_per_s > 0 ? point->flop_per_s : NAN,
+    };
+    static_assert(sizeof values / sizeof values[0] == FIGURE_COUNT, "a figure without a value");
+    memcpy(out, values, sizeof values);
+}
+
+static const char *learning_of(const ana_whatif *study, const ana_point *point)
+{
+    return ana_learning_names[ana_learning_beside(&study->learning, &point->learning)];
+}
+
+/// How many points of the matrix cannot be for each reason, and the first of each.
+static void count_refusals(const ana_whatif *study, int64_t counts[ANA_REFUSAL_COUNT],
+                           int64_t first[ANA_REFUSAL_COUNT])
+{
+    memset(counts, 0, ANA_REFUSAL_COUNT * sizeof *counts);
+    for (int64_t item = study->matrix.point_count - 1; item >= 0; item--) {
+        counts[study->points[item].refusal]++;
+        first[study->points[item].refusal] = item;
+    }
+}
+
+// For people
+
+static const char *show(form shown, double value, char cell[ANA_CELL_BYTES])
+{
+    if (isnan(value)) return "-";
+    switch (shown) {
+    case SHORT:
+        return ana_short_number(value, cell);
+    case PERCENT:
+        snprintf(cell, ANA_CELL_BYTES, "%.1f %%", 100 * value);
+        return cell;
+    case TIME:
+        return ana_long_time(value * 1e9, cell);
+    case GROUPED:
+        return ana_grouped_number(value, cell);
+    case SIZE:
+        text_size((int64_t)value, cell);
+        return cell;
+    default:
+        snprintf(cell, ANA_CELL_BYTES, "%.4g", value);
+        return cell;
+    }
+}
+
+static void put_row(const ana_whatif *study, int64_t rank, int64_t item, ana_table *rows)
+{
+    const ana_point *point = &study->points[item];
+    double values[FIGURE_COUNT];
+    char cell[ANA_CELL_BYTES];
+    figures_of(point, values);
+    ana_table_row(rows);
+    ana_table_cell(rows, "%" PRId64, rank + 1);
+    ana_table_cell(rows, "%s", ana_point_number(study, item, cell));
+    ana_table_values(rows, study, item);
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        if (figures[each].form == HIDDEN) continue;
+        ana_table_cell(rows, "%s", show(figures[each].form, values[each], cell));
+    }
+    ana_table_cell(rows, "%s", learning_of(study, point));
+    ana_table_cell(rows, "%s", study->standing.is_pareto[item] ? "*" : "");
+}
+
+static bool holds(const ana_whatif *study, int64_t from, int64_t to, int64_t item)
+{
+    while (from < to && study->standing.order[from] != item) {
+        from++;
+    }
+    return from < to;
+}
+
+/// The best of the ranks [from, to), and the reference where it is among them and not one of the
+/// best; of points that are alike the first.
+static void print_ranks(const ana_whatif *study, int64_t from, int64_t to, int row_count,
+                        text_buffer *out)
+{
+    arena *memory = arena_create(1 << 16);
+    ana_table rows = ana_table_begin(row_count + 1, memory);
+    ana_table_column(&rows, "rank", false);
+    ana_table_column(&rows, "point", false);
+    ana_table_axes(&rows, study);
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        if (figures[each].form != HIDDEN) ana_table_column(&rows, figures[each].head, false);
+    }
+    ana_table_column(&rows, "learning", true);
+    ana_table_column(&rows, "", true);
+    for (int64_t rank = from, end = from; rank < to; rank = end) {
+        end = ana_standing_alike_end(&study->standing, study->points, rank, to);
+        if (rows.row_count <= row_count) {
+            put_row(study, rank - from, study->standing.order[rank], &rows);
+        } else if (holds(study, rank, end, study->reference)) {
+            put_row(study, rank - from, study->reference, &rows);
+        }
+    }
+    ana_table_print(&rows, out);
+    arena_destroy(memory);
+}
+
+static const char *plural(double count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/// " trains 500B tokens in 3.68 d on 256 GPUs: ..."
+static void say_figures(const ana_whatif *study, const ana_point *point, text_buffer *out)
+{
+    char cells[4][ANA_CELL_BYTES];
+    const int64_t wanted = study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT;
+    const char *rate = ana_short_number(point->per_second, cells[0]);
+    if (point->train_ns <= 0) {
+        text_format(out, " makes %s microbatches/s on %.4g GPU%s", rate, point->gpu_count,
+                    plural(point->gpu_count));
+        return;
+    }
+    text_format(
+        out, " trains %s tokens in %s on %.4g GPU%s", ana_short_number((double)wanted, cells[1]),
+        ana_long_time(point->train_ns, cells[2]), point->gpu_count, plural(point->gpu_count));
+    if (point->used_gpu_count < point->gpu_count) {
+        text_format(out, ", of which %.4g have work", point->used_gpu_count);
+    }
+    text_format(out, ": %s tokens/s, ", rate);
+    if (point->flop_share > 0) {
+        text_format(out, "%.0f TFLOP/s of the model a GPU (MFU %.1f %%), ",
+                    point->flop_per_s / 1e12, 100 * point->flop_share);
+    }
+    text_format(out, "%s GPU-hours", ana_grouped_number(point->gpu_hours, cells[3]));
+    if (point->cost < 0) return;
+    text_format(out, ", %s %s", ana_grouped_number(point->cost, cells[3]), study->currency);
+}
+
+/// Points that draws cannot tell from the best one, where it was drawn.
+static int tied_count(const ana_whatif *study, const ana_certainty *certainty)
+{
+    int group = 0;
+    int tied = -1;
+    for (int point = 0; certainty != NULL && point < certainty->point_count; point++) {
+        const ana_sure_point *drawn = &certainty->points[point];
+        if (drawn->item == study->standing.order[0]) group = drawn->ranked.group;
+    }
+    for (int point = 0; group > 0 && point < certainty->point_count; point++) {
+        tied += certainty->points[point].ranked.group == group;
+    }
+    return tied > 0 ? tied : 0;
+}
+
+static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
+{
+    static const char *const bests[ANA_OBJECTIVE_COUNT] = {"Fastest", "Fewest GPU-hours",
+                                                           "Cheapest", "Least memory"};
+    const int64_t best = study->standing.order[0];
+    const ana_point *point = &study->points[best];
+    const int tied = tied_count(study, certainty);
+    text_buffer words = {0};
+    text_format(&words, "%s: ", bests[study->objective]);
+    ana_name_point(study, best, &words);
+    say_figures(study, point, &words);
+    if (point->bound_ns > 0) {
+        text_format(&words,
+                    "; no split of its layers and no order of ops is more than %.1f %% faster",
+                    100 * (point->iteration_ns / point->bound_ns - 1));
+    }
+    text_append(&words, ". ");
+    if (tied > 0) {
+        text_format(&words,
+                    "%d other%s cannot be told from it: its group below is the answer, not it "
+                    "alone. ",
+                    tied, plural(tied));
+    }
+    if (study->calibration != NULL) {
+        text_append(&words, "Times are at the level of the calibration.");
+    }
+    text_append_wrapped(out, words.bytes, 0, ANA_TEXT_COLUMNS);
+    text_free(&words);
+}
+
+/// What a study of a model holds as it is: further layouts are in no axis.
+static void print_unsearched(const ana_whatif *study, text_buffer *out)
+{
+    static const char *const paths[] = {
+        "training.tensor_parallel",  "training.expert_parallel", "training.expert_tensor_parallel",
+        "training.context_parallel", "training.microbatch_size", "training.recompute",
+        "training.sharding",         "training.dtype",           "pipeline.stages",
+        "pipeline.chunks",           "pipeline.schedule",        "balancing.balancer",
+    };
+    text_buffer words = {0};
+    for (size_t path = 0; path < sizeof paths / sizeof paths[0] && study->is_modelled; path++) {
+        const bool is_of_experts = strstr(paths[path], ".expert_") != NULL;
+        if (is_of_experts && !study->has_experts) continue;
+        if (ana_matrix_axis(&study->matrix, paths[path]) != NULL) continue;
+        text_format(&words, "%s%s", words.length > 0 ? ", " : "Held as written, not searched: ",
+                    strchr(paths[path], '.') + 1);
+    }
+    if (words.length > 0) {
+        text_append(&words, ".");
+        text_append_wrapped(out, words.bytes, 0, ANA_TEXT_COLUMNS);
+    }
+    text_free(&words);
+}
+
+static void print_refusals(const ana_whatif *study, text_buffer *out)
+{
+    const ana_point *reference = &study->points[study->reference];
+    int64_t counts[ANA_REFUSAL_COUNT];
+    int64_t first[ANA_REFUSAL_COUNT];
+    count_refusals(study, counts, first);
+    const int64_t refused = study->matrix.point_count - counts[ANA_REFUSAL_NONE];
+    text_append(out, "\n");
+    if (!study->is_written) {
+        text_append(out, "The study as written is not complete; point 0 stands for it.\n");
+    } else if (reference->refusal != ANA_REFUSAL_NONE) {
+        text_format(out, "The study as written cannot be played: %s\n", reference->message);
+    }
+    if (refused == 0) return;
+    text_format(out, "Infeasible: %" PRId64 " of %" PRId64 " points\n", refused,
+                study->matrix.point_count);
+    for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+        if (counts[refusal] == 0) continue;
+        text_format(out, "  %8" PRId64 "  %s; point %" PRId64 ": %s\n", counts[refusal],
+                    ana_refusal_names[refusal], ana_whatif_number(study, first[refusal]),
+                    study->points[first[refusal]].message);
+    }
+}
+
+/// The inputs of the best point.
+static status print_inputs(const ana_whatif *study, ana_point_worker *worker, text_buffer *out,
+                           error_message *err)
+{
+    text_buffer text = {0};
+    status result = ana_whatif_text(study, study->standing.order[0], &text, err);
+    if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
+    text_free(&text);
+    if (result != STATUS_OK) return result;
+    text_append(out, "\n");
+    ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
+    return STATUS_OK;
+}
+
+status ana_result_print(const ana_whatif *study, const ana_certainty *certainty, int row_count,
+                        ana_point_worker *worker, text_buffer *out, error_message *err)
+{
+    const ana_standing *standing = &study->standing;
+    int64_t counts[ANA_REFUSAL_COUNT];
+    int64_t first[ANA_REFUSAL_COUNT];
+    count_refusals(study, counts, first);
+    text_format(out,
+                "%s: %" PRId64 " points on %d axes, %" PRId64 " feasible, ranked by %s, "
+                "failure-free",
+                study->title, study->matrix.point_count, study->matrix.axis_count,
+                counts[ANA_REFUSAL_NONE], ana_objective_names[study->objective]);
+    if (study->beyond[0] != '\0' && study->calibration == NULL) {
+        text_format(out, "; beyond what was validated: %s", study->beyond);
+    }
+    text_append(out, "\n\n");
+    print_answer(study, certainty, out);
+    print_unsearched(study, out);
+    text_append(out, "\n");
+    print_ranks(study, 0, standing->comparable_count, row_count, out);
+    if (standing->feasible_count > standing->comparable_count) {
+        text_append(out, "\nOther training: another global batch, sequence length, token count, "
+                         "dtype, model, data or case\n");
+        print_ranks(study, standing->comparable_count, standing->feasible_count, row_count, out);
+    }
+    print_refusals(study, out);
+    if (certainty != NULL) ana_certainty_print(certainty, row_count, out);
+    return print_inputs(study, worker, out, err);
+}
+
+// For programs
+
+static void write_axes(const ana_whatif *study, json_writer *writer)
+{
+    json_put_array(writer, "axes");
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        const ana_axis *written = &study->matrix.axes[axis];
+        json_begin_object(writer);
+        json_put_string(writer, "name", written->name);
+        json_put_array(writer, "values");
+        for (int value = 0; value < written->value_count; value++) {
+            json_write_string(writer, written->values[value].label);
+        }
+        json_end_array(writer);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+static void write_value(int each, double value, json_writer *writer)
+{
+    if (isnan(value)) {
+        json_write_null(writer);
+    } else if (figures[each].form == SIZE) {
+        json_write_int64(writer, (int64_t)value);
+    } else {
+        json_write_double(writer, value);
+    }
+}
+
+static void write_figures(const ana_whatif *study, int64_t item, json_writer *writer)
+{
+    const ana_point *point = &study->points[item];
+    double values[FIGURE_COUNT];
+    figures_of(point, values);
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        const char *rate = point->train_ns > 0 ? "tokens_per_s" : "microbatches_per_s";
+        json_write_key(writer, each == RATE ? rate : figures[each].key);
+        write_value(each, values[each], writer);
+    }
+    json_put_int64(writer, "peak_rank", point->rank);
+    json_put_string(writer, "learning", learning_of(study, point));
+    json_put_bool(writer, "pareto", study->standing.is_pareto[item]);
+}
+
+static void write_point(const ana_whatif *study, int64_t item, json_writer *writer)
+{
+    const ana_point *point = &study->points[item];
+    const int64_t number = ana_whatif_number(study, item);
+    int value[ANA_AXES_MAX];
+    json_begin_object(writer);
+    if (number >= 0) {
+        ana_whatif_values(study, item, value);
+        json_put_int64(writer, "point", number);
+        json_write_key(writer, "values");
+        json_write_int_array(writer, value, study->matrix.axis_count);
+    }
+    if (point->refusal == ANA_REFUSAL_NONE) {
+        write_figures(study, item, writer);
+    } else {
+        json_put_string(writer, "infeasible", ana_refusal_names[point->refusal]);
+        json_put_string(writer, "message", point->message);
+    }
+    if (point->missing_bytes > 0) {
+        json_put_int64(writer, "rank", point->rank);
+        json_put_int64(writer, "missing_bytes", point->missing_bytes);
+    }
+    json_end_object(writer);
+}
+
+static void write_numbers(const ana_whatif *study, const char *key, int64_t from, int64_t to,
+                          json_writer *writer)
+{
+    json_put_array(writer, key);
+    for (int64_t rank = from; rank < to; rank++) {
+        json_write_int64(writer, ana_whatif_number(study, study->standing.order[rank]));
+    }
+    json_end_array(writer);
+}
+
+static void write_refusals(const ana_whatif *study, json_writer *writer)
+{
+    int64_t counts[ANA_REFUSAL_COUNT];
+    int64_t first[ANA_REFUSAL_COUNT];
+    count_refusals(study, counts, first);
+    json_put_object(writer, "infeasible");
+    for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
+        if (counts[refusal] > 0) {
+            json_put_int64(writer, ana_refusal_names[refusal], counts[refusal]);
+        }
+    }
+    json_end_object(writer);
+}
+
+void ana_result_write(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
+{
+    const ana_standing *standing = &study->standing;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-study-result/1");
+    json_put_string(&writer, "name", study->title);
+    json_put_int64(&writer, "tokens",
+                   study->token_count > 0 ? study->token_count : ANA_TOKENS_DEFAULT);
+    json_put_string(&writer, "currency", study->currency);
+    json_put_string(&writer, "beyond_validated", study->calibration == NULL ? study->beyond : "");
+    json_put_string(&writer, "ranked_by", ana_objective_names[study->objective]);
+    write_axes(study, &writer);
+    json_put_int64(&writer, "points_played", study->matrix.point_count);
+    write_refusals(study, &writer);
+    json_put_int64(&writer, "reference", ana_whatif_number(study, study->reference));
+    write_numbers(study, "ranking", 0, standing->comparable_count, &writer);
+    write_numbers(study, "other_training", standing->comparable_count, standing->feasible_count,
+                  &writer);
+    json_put_array(&writer, "points");
+    for (int64_t item = 0; item < study->item_count; item++) {
+        write_point(study, item, &writer);
+    }
+    json_end_array(&writer);
+    json_write_key(&writer, "certainty");
+    if (certainty != NULL) {
+        ana_certainty_write(certainty, &writer);
+    } else {
+        json_write_null(&writer);
+    }
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+// For spreadsheets
+
+/// A field of CSV: in quotes where it holds a comma, a quote or a line end (RFC 4180).
+static void put_field(text_buffer *out, const char *text)
+{
+    const char *quote = strpbrk(text, ",\"\r\n") != NULL ? "\"" : "";
+    text_format(out, ",%s", quote);
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '"') text_append(out, "\"");
+        text_append_bytes(out, c, 1);
+    }
+    text_append(out, quote);
+}
+
+static void write_csv_row(const ana_whatif *study, int64_t item, text_buffer *out)
+{
+    const ana_point *point = &study->points[item];
+    const int64_t number = ana_whatif_number(study, item);
+    const bool is_played = point->refusal == ANA_REFUSAL_NONE;
+    int value[ANA_AXES_MAX];
+    double values[FIGURE_COUNT];
+    if (number >= 0) text_format(out, "%" PRId64, number);
+    ana_whatif_values(study, item, value);
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        put_field(out, number >= 0 ? study->matrix.axes[axis].values[value[axis]].label : "");
+    }
+    put_field(out, is_played ? "" : ana_refusal_names[point->refusal]);
+    figures_of(point, values);
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        json_writer writer = json_writer_init(out);
+        text_append(out, ",");
+        if (is_played && !isnan(values[each])) write_value(each, values[each], &writer);
+    }
+    put_field(out, is_played ? learning_of(study, point) : "");
+    text_append(out, is_played && study->standing.is_pareto[item] ? ",yes\n" : ",no\n");
+}
+
+void ana_result_write_csv(const ana_whatif *study, text_buffer *out)
+{
+    text_append(out, "point");
+    for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+        put_field(out, study->matrix.axes[axis].name);
+    }
+    text_append(out, ",infeasible");
+    for (int each = 0; each < FIGURE_COUNT; each++) {
+        put_field(out, figures[each].key);
+    }
+    text_append(out, ",learning,pareto\n");
+    for (int64_t item = 0; item < study->item_count; item++) {
+        write_csv_row(study, item, out);
+    }
+}
