@@ -100,7 +100,6 @@ typedef struct ana_study {
     double checkpoint_s;          // time that writing a checkpoint stops training; -1: not given
     double restart_s;             // from a failure to training on; -1: not given
     double checkpoint_interval_s; // of work between checkpoints; 0: not given
-    const char *start_date;       // "2026-11-22"; NULL: not given
     bool fills_cluster;           // data is what the cluster's GPUs give; see setup.h
     model_parallel parallel;      // degrees are 1 or more
     model_dtype dtype;            // with a model; MODEL_DTYPE_UNKNOWN: not given

@@ -137,7 +137,6 @@ static const ana_study_key keys[] = {
      OFFSET(restart_s)},
     {"training.checkpoint_interval_s", ANA_KEY_DOUBLE, "of work between checkpoints", NULL, 1e-3,
      1e9, 0, OFFSET(checkpoint_interval_s)},
-    {"training.start", ANA_KEY_DATE, "when training begins", OFFSET(start_date)},
     {"training.data_parallel", ANA_KEY_OWN, "replicas, or \"fill\": as many as cluster.gpus make",
      "replicas", 1, MODEL_DEGREE_MAX, 1, OFFSET(parallel.data), .names = fill_names,
      .read = ana_read_replicas},

@@ -130,7 +130,9 @@ void ana_explanation_write(const ana_explanation *explanation, text_buffer *out)
     json_begin_object(&writer);
     json_put_string(&writer, "schema", "dynmo-explanation/2");
     json_put_double(&writer, "iteration_ns", explanation->point.iteration_ns);
-    json_put_double(&writer, "bound_ns", explanation->point.bound_ns);
+    json_write_key(&writer, "bound_ns");
+    if (explanation->point.bound_ns > 0) json_write_double(&writer, explanation->point.bound_ns);
+    if (!(explanation->point.bound_ns > 0)) json_write_null(&writer); // nothing is proven
     json_put_double(&writer, "idle_ratio", ana_bubble_causes_idle_ratio(causes));
     json_put_object(&writer, "idle_share");
     for (int cause = 0; cause < ANA_BUBBLE_CAUSE_COUNT; cause++) {

@@ -92,8 +92,10 @@ bool ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_d
     const double limit_s = HOPELESS_RATIO * divided.mtbf_s;
     if (longest_s > limit_s || failures->restart_s > limit_s) return false;
     const moments all = all_moments(failures, &divided);
+    const double least_s = divided.part_s * divided.whole_count + divided.last_s;
     *delivery = (ana_delivery){
-        .least_s = divided.part_s * divided.whole_count + divided.last_s,
+        .least_s = least_s,
+        .none_probability = exp(-least_s / divided.mtbf_s),
         .mean_s = all.mean,
         .deviation_s = sqrt(all.variance),
     };
@@ -102,9 +104,16 @@ bool ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_d
 
 double ana_delivery_quantile(const ana_delivery *delivery, double quantile)
 {
-    const double lost_s = delivery->mean_s - delivery->least_s;
-    const double variance = delivery->deviation_s * delivery->deviation_s;
-    if (!(lost_s > 0) || !(variance > 0)) return delivery->least_s;
-    return delivery->least_s +
-           gsl_cdf_gamma_Pinv(quantile, lost_s * lost_s / variance, variance / lost_s);
+    static const double least_quantile = 1e-6; // nearer to 0 the inverse is not found
+    const double some = 1 - delivery->none_probability;
+    if (quantile <= delivery->none_probability || !(some > 0)) return delivery->least_s;
+    // Mean and variance of what is lost where something is.
+    const double all_mean = delivery->mean_s - delivery->least_s;
+    const double all_square = delivery->deviation_s * delivery->deviation_s + all_mean * all_mean;
+    const double mean = all_mean / some;
+    const double variance = all_square / some - mean * mean;
+    const double within = (quantile - delivery->none_probability) / some;
+    if (!(variance > 1e-9 * mean * mean)) return delivery->least_s + mean;
+    return delivery->least_s + gsl_cdf_gamma_Pinv(fmax(within, least_quantile),
+                                                  mean * mean / variance, variance / mean);
 }

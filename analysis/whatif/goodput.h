@@ -25,7 +25,8 @@ typedef struct ana_job {
 
 /// How long a job takes, failures and all.
 typedef struct ana_delivery {
-    double least_s; // if nothing fails
+    double least_s;          // if nothing fails
+    double none_probability; // of that
     double mean_s;
     double deviation_s;
 } ana_delivery;
@@ -46,6 +47,6 @@ double ana_checkpoint_interval_s(const ana_failures *failures, double gpu_count)
 ///         failures: none would ever be finished
 bool ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery);
 
-/// A quantile in (0, 1) of the time to finish: what is lost is taken to be gamma distributed, with
-/// the exact mean and deviation.
+/// A quantile in (0, 1) of the time to finish: where something fails, what is lost is taken to be
+/// gamma distributed, with the exact mean and deviation.
 double ana_delivery_quantile(const ana_delivery *delivery, double quantile);

@@ -156,8 +156,7 @@ const cli_command cli_command_report = {
         "without it they are left out. --svg and --figure write one figure alone."
         "\n\n"
         "Of a what-if study that `dynmo study --store` kept: the answer in words, the best points "
-        "with their error bars, the Pareto set, what idle time is there for, what was asked and "
-        "held, what cannot be, what to measure first, and every input with its origin.",
+        "with their error bars, all points with the Pareto set, and the whole printed answer.",
     .options =
         {
             {.name = "--run",

@@ -217,7 +217,7 @@ static void whole_numbers_are_found_out(void **state)
                           "\"hardware.efficiency.memory\":[0.5,0.9]}}");
     assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
 
-    assert_ok(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, NULL));
+    assert_ok(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], NULL));
 
     assert_true(opened.draws.inputs[0].is_integer);
     assert_false(opened.draws.inputs[1].is_integer);
@@ -237,9 +237,8 @@ static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
     open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"training.microbatches\":[-4,9]}}");
     assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
 
-    assert_int_equal(
-        ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], 0, &err),
-        STATUS_FORMAT);
+    assert_int_equal(ana_draws_check(&opened.draws, opened.worker, "s.json", opened.texts[0], &err),
+                     STATUS_FORMAT);
 
     assert_non_null(strstr(err.message, "s.json: ranges.training.microbatches: -4: s.json: "
                                         "training.microbatches: -4 is outside [1, "));

@@ -19,19 +19,17 @@ typedef struct fixture {
     error_message err;
 } fixture;
 
-static status open_text(fixture *opened, const char *text, int64_t sample)
+static status open_text(fixture *opened, const char *text)
 {
-    const ana_sampling sampling = {.count = sample, .seed = 7};
     *opened = (fixture){.memory = arena_create(1 << 16)};
     assert_non_null(opened->memory);
-    return ana_matrix_open("s.json", text, &sampling, opened->memory, &opened->matrix,
-                           &opened->err);
+    return ana_matrix_open("s.json", text, opened->memory, &opened->matrix, &opened->err);
 }
 
 static void assert_refused(const char *text, status code, const char *message)
 {
     fixture opened;
-    assert_int_equal(open_text(&opened, text, 0), code);
+    assert_int_equal(open_text(&opened, text), code);
     assert_string_equal(opened.err.message, message);
     arena_destroy(opened.memory);
 }
@@ -44,12 +42,11 @@ static void points_are_those_of_nested_loops(void **state)
     text_buffer looped = {0};
     int64_t number = 0;
 
-    assert_ok(open_text(&opened,
-                        STUDY(",\"vary\":{\"pipeline.stages\":[2,3,4],"
-                              "\"training.microbatches\":[8,16]},\"alternatives\":{\"gpu\":"
-                              "{\"a\":{\"cluster.gpus\":8},\"b\":{\"cluster.gpus\":16,"
-                              "\"training.dtype\":\"float16\"}}}"),
-                        0));
+    assert_ok(
+        open_text(&opened, STUDY(",\"vary\":{\"pipeline.stages\":[2,3,4],"
+                                 "\"training.microbatches\":[8,16]},\"alternatives\":{\"gpu\":"
+                                 "{\"a\":{\"cluster.gpus\":8},\"b\":{\"cluster.gpus\":16,"
+                                 "\"training.dtype\":\"float16\"}}}")));
     assert_int_equal(opened.matrix.point_count, 12);
     for (int stages = 2; stages <= 4; stages++) {
         for (int microbatches = 8; microbatches <= 16; microbatches += 8) {
@@ -59,7 +56,7 @@ static void points_are_those_of_nested_loops(void **state)
                 ana_matrix_values(&opened.matrix, number, value);
                 text_clear(&point);
                 text_clear(&looped);
-                assert_ok(ana_matrix_text(&opened.matrix, value, NULL, &point, NULL));
+                assert_ok(ana_matrix_text(&opened.matrix, value, &point, NULL));
                 snprintf(changes, sizeof changes,
                          "{\"pipeline.stages\":%d,\"training.microbatches\":%d,\"cluster.gpus\":%d"
                          "%s}",
@@ -79,51 +76,15 @@ static void rows_of_balancing_are_the_last_axis(void **state)
 {
     (void)state;
     fixture opened;
-    assert_ok(open_text(&opened,
-                        STUDY(",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":"
-                              "\"partition\",\"policy\":\"every:2\"}],\"vary\":{"
-                              "\"pipeline.stages\":[4,2]}"),
-                        0));
+    assert_ok(open_text(&opened, STUDY(",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":"
+                                       "\"partition\",\"policy\":\"every:2\"}],\"vary\":{"
+                                       "\"pipeline.stages\":[4,2]}")));
 
     assert_int_equal(opened.matrix.axis_count, 2);
     assert_string_equal(opened.matrix.axes[1].name, "balancing");
     assert_string_equal(opened.matrix.axes[1].values[1].label, "partition every:2");
-    int64_t number = -1;
-    assert_true(ana_matrix_find_base(&opened.matrix, &number));
-    assert_int_equal(number, 0);
+    assert_int_equal(ana_matrix_base_point(&opened.matrix), 0);
     arena_destroy(opened.memory);
-}
-
-static void a_sample_is_even_on_every_axis_and_the_same_again(void **state)
-{
-    (void)state;
-    enum { POINTS = 90 };
-    fixture first;
-    fixture again;
-    int counts[9] = {0};
-    const char *text = STUDY(",\"vary\":{\"pipeline.stages\":[1,2,3,4,5,6,7,8,9],"
-                             "\"training.microbatches\":[1,2,3,4,5,6,7,8,9,10],"
-                             "\"training.iterations\":[1,2,3,4,5,6,7,8,9,10],"
-                             "\"cluster.gpus\":[10,20,30,40,50,60,70,80,90,100]}");
-
-    assert_ok(open_text(&first, text, POINTS));
-    assert_ok(open_text(&again, text, POINTS));
-
-    assert_int_equal(first.matrix.full_count, 9000);
-    assert_in_range(first.matrix.point_count, POINTS - 2, POINTS); // coincidences are taken once
-    assert_int_equal(first.matrix.point_count, again.matrix.point_count);
-    for (int64_t index = 0; index < first.matrix.point_count; index++) {
-        int value[ANA_AXES_MAX];
-        const int64_t number = ana_matrix_number(&first.matrix, index);
-        assert_int_equal(number, ana_matrix_number(&again.matrix, index));
-        ana_matrix_values(&first.matrix, number, value);
-        counts[value[0]]++;
-    }
-    for (int value = 0; value < 9; value++) {
-        assert_in_range(counts[value], POINTS / 9 - 2, POINTS / 9);
-    }
-    arena_destroy(first.memory);
-    arena_destroy(again.memory);
 }
 
 static void what_is_no_matrix_is_refused(void **state)
@@ -152,7 +113,7 @@ static void what_is_no_matrix_is_refused(void **state)
 }
 
 /// Nine axes of ten values.
-static void a_thousand_million_points_need_a_sample(void **state)
+static void a_thousand_million_points_are_too_many(void **state)
 {
     (void)state;
     text_buffer text = {0};
@@ -165,16 +126,9 @@ static void a_thousand_million_points_need_a_sample(void **state)
                     axes[axis]);
     }
     text_append(&text, "}}");
-    fixture opened;
 
     assert_refused(text.bytes, STATUS_INVALID,
-                   "s.json: the 9 axes have 1000000000 points in all, at most 4000000 are played; "
-                   "--sample N --seed s takes N of them, spread evenly over every axis");
-    assert_ok(open_text(&opened, text.bytes, 1000));
-
-    assert_int_equal(opened.matrix.full_count, 1000000000);
-    assert_int_equal(opened.matrix.point_count, 1000);
-    arena_destroy(opened.memory);
+                   "s.json: the 9 axes have 1000000000 points in all, at most 4000000 are played");
     text_free(&text);
 }
 
@@ -262,9 +216,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(points_are_those_of_nested_loops),
         cmocka_unit_test(rows_of_balancing_are_the_last_axis),
-        cmocka_unit_test(a_sample_is_even_on_every_axis_and_the_same_again),
         cmocka_unit_test(what_is_no_matrix_is_refused),
-        cmocka_unit_test(a_thousand_million_points_need_a_sample),
+        cmocka_unit_test(a_thousand_million_points_are_too_many),
         cmocka_unit_test(every_path_that_is_known_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,8 +26,8 @@ WRITERS = [
     ("import csv t.csv -o O", "show O --loads --json"),
     ("simulate s.json --store O", "check --plan s.json --row even --measured O --json"),
     ("run s.json --row even --record O", "show O --loads --json"),
-    ("study v.json --draws 20 --detail 2 --store O --json", None),
-    ("study v.json --draws 20 --detail 2 --shard 0/2 --store O", None),
+    ("study v.json --draws 20 --store O --json", None),
+    ("study v.json --draws 20 --shard 0/2 --store O", None),
     ("plan --loads l.json --stages 3 --balancer partition --schedule 1f1b "
      "--microbatches 6 -o O", None),
     ("study v.json --draws 0 --csv O", None), ("report runs.db -o O", None),

@@ -29,19 +29,19 @@ shards() {
     grep -q '^answered from run 1' err || fail "$name once more says: $(cat err)"
     cmp -s whole out || fail "$name once more: another answer"
 }
-shards grid study study.json --draws 20 --detail 3
+shards grid study study.json --draws 20
 shards rounds converge --nodes 32,64 --instances 300
 
-"$dynmo" study study.json --draws 20 --detail 3 --shard 3/4 --store grid.3.db --json >out 2>err || fail "again: $(cat err)"
+"$dynmo" study study.json --draws 20 --shard 3/4 --store grid.3.db --json >out 2>err || fail "again: $(cat err)"
 echo '{"shard":3,"shards":4,"items":48,"recalled":48,"store":"grid.3.db"}' | cmp - out || fail 'a shard that is complete'
 
 # More threads than the machine gives: those that could be started do the work.
 # Stacks of 1 GB in 4 GB of addresses, where the program can start in so few.
 limits='ulimit -s 1000000 && ulimit -v 4000000'
 if (eval "$limits" && "$dynmo" --version) >out 2>err; then
-    (eval "$limits" && "$dynmo" study study.json --json --draws 20 --detail 3 --threads 12) >out 2>err ||
+    (eval "$limits" && "$dynmo" study study.json --json --draws 20 --threads 12) >out 2>err ||
         fail "few threads: $(cat err)"
-    "$dynmo" study study.json --json --draws 20 --detail 3 | cmp -s out - || fail 'few threads: another answer'
+    "$dynmo" study study.json --json --draws 20 | cmp -s out - || fail 'few threads: another answer'
 fi
 
 subject=merge

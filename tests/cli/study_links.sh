@@ -45,7 +45,7 @@ has 'cluster.links.inter.latency_ns of measured/inter.json' study measured.json
 has ', normal; fitted: least squares' study measured.json
 has '"origin":"fitted"' study measured.json --json
 has 'cluster.links.intra.latency_ns of h100-sxm' study measured.json
-has '^What to measure first' study measured.json --what-to-measure
+has '^What to measure next' study measured.json
 
 # The fit plays like its numbers, given.
 latency=$("$dynmo" simulate single.json | sed -n 's/.*inter.latency_ns  *\([0-9]*\) .*/\1/p')

@@ -12,14 +12,14 @@ study() {
     { echo "$head"; seq -s , 1000 $((1000 + $2 - 1)); echo ']}}'; } >"$1"
 }
 study study.json 100
-"$dynmo" study study.json --json --threads 1 --draws 20 --detail 3 >whole 2>err || fail "alone: $(cat err)"
+"$dynmo" study study.json --json --threads 1 --draws 20 >whole 2>err || fail "alone: $(cat err)"
 [ -s err ] && fail "alone it says: $(cat err)"
 
 # same STDERR WORD...: the same answer, and this on standard error, %T being when the run began
 same() {
     stderr=$1
     shift
-    "$dynmo" study study.json --json --draws 20 --detail 3 "$@" >out 2>err || fail "study $*: $(cat err)"
+    "$dynmo" study study.json --json --draws 20 "$@" >out 2>err || fail "study $*: $(cat err)"
     cmp -s whole out || fail "study $*: another answer"
     printf '%s' "$stderr${stderr:+
 }" >wanted
@@ -34,7 +34,7 @@ same 'answered from run 2 of s.db, begun %T; --again does it anew' --store s.db
 
 # What the answer depends on makes another run.
 sed 's/"global_batch":64/"global_batch":128/' study.json >other.json
-"$dynmo" study other.json --store s.db --json --draws 20 --detail 3 >out 2>err || fail "another study: $(cat err)"
+"$dynmo" study other.json --store s.db --json --draws 20 >out 2>err || fail "another study: $(cat err)"
 [ -s err ] && fail "another study is taken for the first: $(cat err)"
 "$dynmo" study study.json --store s.db --json --draws 30 >out 2>err || fail "other draws: $(cat err)"
 [ -s err ] && fail "other draws are taken for the first: $(cat err)"
@@ -43,7 +43,7 @@ sed 's/"global_batch":64/"global_batch":128/' study.json >other.json
 study small.json 1
 "$dynmo" study small.json --store full.db --json --draws 0 >out 2>err || fail "to fill a disk: $(cat err)"
 size=$(wc -c <full.db)
-(ulimit -f $((size / 512 + 50)) && "$dynmo" study study.json --store full.db --draws 20 --detail 3) >out 2>err
+(ulimit -f $((size / 512 + 50)) && "$dynmo" study study.json --store full.db --draws 20) >out 2>err
 [ $? -eq 1 ] || fail "with a full disk: $(cat err)"
 [ -s out ] && fail 'with a full disk it answers'
 grep -q '^dynmo: full.db: ' err || fail "with a full disk it says: $(cat err)"
@@ -63,19 +63,19 @@ code=$?
 [ $code -ne 130 ] || grep -q '^what was done is kept; the same command goes on with it$' err || fail "no way on: $(cat err)"
 
 # A killed one as well.
-"$dynmo" study study.json --store killed.db --json --draws 20 --detail 3 >out 2>err &
+"$dynmo" study study.json --store killed.db --json --draws 20 >out 2>err &
 child=$!
 while [ ! -s killed.db ] && kill -0 $child 2>/dev/null; do :; done
 kill -KILL $child 2>/dev/null
 wait $child 2>/dev/null
-"$dynmo" study study.json --store killed.db --json --draws 20 --detail 3 >out 2>err || fail "behind a kill: $(cat err)"
+"$dynmo" study study.json --store killed.db --json --draws 20 >out 2>err || fail "behind a kill: $(cat err)"
 cmp -s whole out || fail 'behind a kill: another answer'
 
 # What another program has put there is refused.
 if command -v python3 >/dev/null; then
     python3 -c "import sqlite3; s = sqlite3.connect('killed.db')
-s.execute(\"UPDATE item SET result = x'0102' WHERE pass = 2\"); s.commit()" || fail 'no other results'
-    "$dynmo" study study.json --store killed.db --json --draws 20 --detail 3 >out 2>err
+s.execute(\"UPDATE item SET result = x'0102' WHERE pass = 1\"); s.commit()" || fail 'no other results'
+    "$dynmo" study study.json --store killed.db --json --draws 20 >out 2>err
     [ $? -eq 2 ] || fail "other results: exit $?"
     grep -q '^dynmo: a result of 2 bytes is not one of a draw$' err || fail "other results: $(cat err)"
 fi
