@@ -231,8 +231,7 @@ static status write_hardware(const ana_real_runs *runs, int row, arena *memory, 
     json_put_object(writer, "uncertainty");
     json_put_object(writer, "ranges");
     json_put_object(writer, "hardware.flop_per_s.float32");
-    json_put_string(writer, "distribution", "log-uniform");
-    json_put_array(writer, "range");
+    json_put_array(writer, "log");
     json_write_double(writer, least / end_reach);
     json_write_double(writer, most * end_reach);
     json_end_array(writer);

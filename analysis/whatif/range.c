@@ -18,13 +18,16 @@ const char *const ana_distribution_names[ANA_DISTRIBUTION_COUNT] = {"uniform", "
 
 status ana_range_read(json_value value, ana_range *range, error_message *err)
 {
-    static const char *const keys[] = {"factor"};
-    ana_range found = {.distribution = ANA_UNIFORM, .is_factor = json_is_object(value)};
-    if (found.is_factor) {
-        TRY(json_check_keys(value, keys, 1, err));
-        value = json_member(value, "factor");
+    static const char *const keys[] = {"factor", "log"};
+    ana_range found = {.distribution = ANA_UNIFORM};
+    if (json_is_object(value)) {
+        TRY(json_check_keys(value, keys, 2, err));
+        found.is_factor = !json_is_missing(json_member(value, "factor"));
+        if (!found.is_factor) found.distribution = ANA_LOG_UNIFORM;
+        value = json_member(value, keys[found.is_factor ? 0 : 1]);
     }
-    const double least = found.is_factor ? 0 : -VALUE_MAX;
+    const bool is_log = found.distribution == ANA_LOG_UNIFORM;
+    const double least = is_log ? 1 / VALUE_MAX : found.is_factor ? 0 : -VALUE_MAX;
     if (!json_is_array(value) || json_count(value) != 2) {
         return json_error(value, STATUS_FORMAT, err, "needs [low, high]");
     }

@@ -23,9 +23,11 @@ typedef struct ana_range {
     double mode;      // of a triangle; low <= mode <= high
 } ana_range;
 
-/// Reads [low, high] or {"factor":[low, high]}: a uniform range.
+/// Reads [low, high], uniform, {"log":[low, high]}, log-uniform, or {"factor":[low, high]},
+/// uniform.
 ///
-/// @return STATUS_FORMAT naming what is malformed: low above high, a factor below 0
+/// @return STATUS_FORMAT naming what is malformed: low above high, a factor below 0, log of what is
+///         not above 0
 status ana_range_read(json_value value, ana_range *range, error_message *err);
 
 /// The value below which a share of unit in (0, 1) lies; 9 significant digits, so that it is the

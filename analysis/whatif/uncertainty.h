@@ -2,7 +2,8 @@
 ///
 ///   "uncertainty": {"draws": 128, "seed": 1, "assumed": true, "model_error": 0.1,
 ///                   "ranges": {"hardware.efficiency.gemm": [0.5, 0.7],
-///                              "cluster.links.inter.latency_ns": {"factor": [0.5, 4]}},
+///                              "cluster.links.inter.latency_ns": {"factor": [0.5, 4]},
+///                              "training.decision_ns": {"log": [1000, 1000000]}},
 ///                   "calibration": "fitted.json"}
 #pragma once
 

@@ -76,6 +76,8 @@ static void malformed_sections_are_refused_by_name(void **state)
          "s.json: ranges.training.decision_ns: needs [low, high]"},
         {"{\"ranges\":{\"training.decision_ns\":{\"facto\":[1,2]}}}",
          "s.json: ranges.training.decision_ns: unknown key 'facto'; did you mean 'factor'?"},
+        {"{\"ranges\":{\"training.decision_ns\":{\"log\":[0,2]}}}",
+         "s.json: ranges.training.decision_ns.log[0]: 0 is outside [1e-18, 1e+18]"},
         {"{\"ranges\":{\"training.decision_ns\":{\"factor\":[-1,2]}}}",
          "s.json: ranges.training.decision_ns.factor[0]: -1 is outside [0, 1e+18]"},
         {"{\"ranges\":{\"trainign.decision_ns\":[1,2]}}",
