@@ -1,6 +1,6 @@
 /// What replaying a run with mixture of experts costs, from the model on: routing is drawn for
 /// every microbatch of every group of replicas, and every iteration is rebalanced. bench_training
-/// has the replay alone, bench_dynamism the drawing.
+/// has the replay alone.
 #include "analysis/study/setup.h"
 #include "analysis/study/study.h"
 #include "base/arena.h"

@@ -109,6 +109,8 @@ static inline int fixture_clean(void **state)
     return 0;
 }
 
+#define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_prepare, fixture_clean)
+
 /// The object of a study's "dynamism"; single quotes stand for double ones.
 static inline json_value fixture_object(dynamism_fixture *fixture, const char *text)
 {

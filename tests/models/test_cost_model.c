@@ -491,58 +491,6 @@ static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
                         "float8 products of layers, all else bfloat16");
 }
 
-static void a_tensor_group_over_nodes_is_allowed_and_noted(void **state)
-{
-    const fixture *with = *state;
-    const model_costs costs = build(with, &(model_training){.parallel = {.tensor = 16}});
-
-    assert_string_equal(find(&costs, "tensor group")->value,
-                        "16 GPUs on nodes of 8: every collective of a layer crosses nodes");
-}
-
-/// Korthikanti et al., arXiv 2205.05198, table 4: one layer of a GPT of 22 billion parameters on
-/// eight A100, 4 samples of 2048 tokens. The presets know nothing of it.
-static void a_layer_on_eight_gpus_takes_about_the_published_time(void **state)
-{
-    const fixture *with = *state;
-    static const struct {
-        bool sequence;
-        model_recompute recompute;
-        double forward_ms;
-        double backward_ms;
-    } published[] = {{false, MODEL_RECOMPUTE_NONE, 7.7, 11.9},
-                     {true, MODEL_RECOMPUTE_NONE, 7.2, 11.8},
-                     {false, MODEL_RECOMPUTE_FULL, 7.7, 19.5},
-                     {false, MODEL_RECOMPUTE_SELECTIVE, 7.7, 13.2},
-                     {true, MODEL_RECOMPUTE_SELECTIVE, 7.2, 13.1}};
-    model_config gpt = with->gpt;
-    gpt.hidden_size = 6144;
-    gpt.head_count = gpt.kv_head_count = 64;
-    gpt.query_key_dim = gpt.value_dim = 96;
-    gpt.ffn_size = 4 * 6144;
-    model_hardware a100;
-    assert_int_equal(model_hardware_open("a100-sxm-80gb", with->memory, &a100, NULL), STATUS_OK);
-    for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
-        const model_training training = {
-            .sequence_length = 2048,
-            .microbatch_size = 4,
-            .attention = "unfused",
-            .parallel = {.tensor = 8,
-                         .tensor_overlap = MODEL_TENSOR_OVERLAP_DEFAULT,
-                         .sequence = published[row].sequence,
-                         .recompute = published[row].recompute}};
-        model_costs costs;
-        assert_int_equal(
-            model_costs_build(&gpt, &a100, &training, "c", "h", with->memory, &costs, NULL),
-            STATUS_OK);
-        const double forward_ms = (double)costs.layers.forward_ns[1] / 1e6;
-        const double backward_ms =
-            (double)(costs.layers.backward_input_ns[1] + costs.layers.backward_weight_ns[1]) / 1e6;
-        assert_close(forward_ms, published[row].forward_ms, 0.07);
-        assert_close(backward_ms, published[row].backward_ms, 0.07);
-    }
-}
-
 static void degrees_and_bytes_that_do_not_fit_are_refused(void **state)
 {
     const fixture *with = *state;
@@ -570,22 +518,6 @@ static void degrees_and_bytes_that_do_not_fit_are_refused(void **state)
     narrow.h100.flop_per_s[MODEL_DTYPE_BFLOAT16] = 0;
     assert_refused(&narrow, gpt, &(model_training){.dtype = MODEL_DTYPE_FLOAT8},
                    "hardware 'h100-sxm' has no flop_per_s for dtype bfloat16");
-}
-
-static void files_that_cannot_be_read_are_named(void **state)
-{
-    const fixture *with = *state;
-    const model_training nothing = {0};
-    model_costs costs;
-    error_message err = {0};
-
-    assert_int_equal(model_costs_from_files("gpt2", "h100", &nothing, with->memory, &costs, &err),
-                     STATUS_IO);
-    assert_non_null(strstr(err.message, "no shipped hardware is named 'h100'"));
-    assert_int_equal(model_costs_from_files("nowhere/config.json", "models/plain-h100.json",
-                                            &nothing, with->memory, &costs, &err),
-                     STATUS_IO);
-    assert_non_null(strstr(err.message, "nowhere/config.json"));
 }
 
 /// F, B and W of all layers.
@@ -737,7 +669,6 @@ int main(void)
         cmocka_unit_test(what_is_not_given_is_listed_as_assumed),
         cmocka_unit_test(short_models_and_experts_are_noted),
         cmocka_unit_test(training_outside_its_limits_is_refused),
-        cmocka_unit_test(files_that_cannot_be_read_are_named),
         cmocka_unit_test(faster_hardware_and_less_work_never_take_longer),
         cmocka_unit_test(any_degrees_are_refused_or_share_the_work),
         cmocka_unit_test(the_source_gives_the_same_costs_in_every_iteration),
@@ -751,8 +682,6 @@ int main(void)
         cmocka_unit_test(some_layers_compute_again_spread_over_the_model),
         cmocka_unit_test(latent_attention_makes_queries_keys_and_values_again),
         cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
-        cmocka_unit_test(a_tensor_group_over_nodes_is_allowed_and_noted),
-        cmocka_unit_test(a_layer_on_eight_gpus_takes_about_the_published_time),
         cmocka_unit_test(degrees_and_bytes_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, prepare, clean);

@@ -164,21 +164,6 @@ static void variation_makes_microbatches_and_replicas_differ(void **state)
     assert_true(one != fixture_costs(exits, 1, 5, &changed).forward_ns[2 * FIXTURE_MICROBATCHES]);
 }
 
-static void keeping_all_tokens_changes_nothing(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *exits = fixture_open(
-        fixture, "{'case':'early-exit','keep_final':1,'classifier':'none','exit_every':2}");
-
-    const bal_layer_costs costs = fixture_costs(exits, 0, 900, &changed);
-
-    for (int layer = 1; layer < 5; layer++) {
-        check_times(&costs, layer, 1000, 2000, 800);
-        assert_int_equal(costs.activation_bytes[layer], 1600);
-    }
-}
-
 static void grouped_keys_make_the_projection_smaller(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -211,27 +196,6 @@ static void grouped_keys_make_the_projection_smaller(void **state)
     assert_close((double)left.forward_ns[5], (double)costs.layers.forward_ns[5] * projection * 0.2,
                  1e-3);
     assert_int_equal(left.forward_ns[1], costs.layers.forward_ns[1]);
-}
-
-static void iterations_in_any_order_have_the_same_bytes(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    fixture->base.parallel.data = 2;
-    fixture_any_order(fixture, "{'case':'early-exit','interval':5}", 40);
-    fixture_any_order(fixture, "{'case':'early-exit','interval':5,'keep_variation':0.2}", 40);
-}
-
-static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    const char *seven = "{'case':'early-exit','keep_variation':0.1,'seed':7,'interval':10}";
-    const char *eight = "{'case':'early-exit','keep_variation':0.1,'seed':8,'interval':10}";
-
-    const uint64_t checksum = fixture_checksum(fixture_open(fixture, seven), 0, 500);
-
-    assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 500));
-    assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 500));
-    assert_int_equal(checksum, UINT64_C(0x83cd3dc7518cf056));
 }
 
 static void what_is_wrong_is_named(void **state)
@@ -272,21 +236,16 @@ static void what_is_wrong_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_prepare, fixture_clean)
-        TEST(tokens_that_have_left_are_still_attended_to),
-        TEST(survivors_attend_to_survivors),
-        TEST(compact_messages_carry_the_tokens_that_are_left),
-        TEST(an_exit_with_a_head_costs_what_the_head_does),
-        TEST(measures_without_a_head_read_the_states),
-        TEST(the_published_load_is_the_share_of_tokens),
-        TEST(confidence_grows_at_intervals),
-        TEST(variation_makes_microbatches_and_replicas_differ),
-        TEST(keeping_all_tokens_changes_nothing),
-        TEST(grouped_keys_make_the_projection_smaller),
-        TEST(iterations_in_any_order_have_the_same_bytes),
-        TEST(the_same_seed_gives_the_same_bytes_everywhere),
-        TEST(what_is_wrong_is_named),
-#undef TEST
+        FIXTURE_TEST(tokens_that_have_left_are_still_attended_to),
+        FIXTURE_TEST(survivors_attend_to_survivors),
+        FIXTURE_TEST(compact_messages_carry_the_tokens_that_are_left),
+        FIXTURE_TEST(an_exit_with_a_head_costs_what_the_head_does),
+        FIXTURE_TEST(measures_without_a_head_read_the_states),
+        FIXTURE_TEST(the_published_load_is_the_share_of_tokens),
+        FIXTURE_TEST(confidence_grows_at_intervals),
+        FIXTURE_TEST(variation_makes_microbatches_and_replicas_differ),
+        FIXTURE_TEST(grouped_keys_make_the_projection_smaller),
+        FIXTURE_TEST(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,20 +117,6 @@ static void a_cached_prefix_is_read_instead_of_computed(void **state)
     check_times(&costs, 3, 2600, 2000, 800);
 }
 
-static void when_all_layers_are_cached_the_head_reads(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *freezing =
-        fixture_open(fixture, "{'case':'freezing','schedule':'list','freeze_at':[1,1,1,1],"
-                              "'cached_prefix':true,'cache_bytes_per_s':1e9}");
-
-    const bal_layer_costs costs = fixture_costs(freezing, 0, 1, &changed);
-
-    check_times(&costs, 4, 0, 0, 0);
-    check_times(&costs, 5, 70 + 1600, 140, 60);
-}
-
 static void the_published_load_of_a_frozen_layer_is_nothing(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -257,44 +243,6 @@ static void rules_freeze_by_what_was_measured(void **state)
     }
 }
 
-static void what_is_frozen_stays_frozen(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    model_dynamism *freezing = fixture_open(fixture, "{'case':'freezing','seed':9}");
-    int64_t before = INT64_MAX;
-    for (int iteration = 0; iteration < 1000; iteration++) {
-        bool changed = false;
-        const bal_layer_costs costs = fixture_costs(freezing, 0, iteration, &changed);
-        int64_t sum = 0;
-        for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
-            sum += costs.backward_input_ns[layer] + costs.backward_weight_ns[layer];
-        }
-        assert_true(sum <= before && (changed || iteration == 0 || sum == before));
-        before = sum;
-    }
-    assert_true(before < 4 * 2800);
-}
-
-static void iterations_in_any_order_have_the_same_bytes(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    fixture_any_order(fixture, LIST ",'cached_prefix':true,'cache_delay':3}", 40);
-    fixture_any_order(fixture, LIST ",'interval':7,'reference_time_ratio':1}", 40);
-}
-
-static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    const char *seven = "{'case':'freezing','seed':7,'interval':1,'jitter':0.3}";
-    const char *eight = "{'case':'freezing','seed':8,'interval':1,'jitter':0.3}";
-
-    const uint64_t checksum = fixture_checksum(fixture_open(fixture, seven), 0, 1000);
-
-    assert_true(checksum == fixture_checksum(fixture_open(fixture, seven), 0, 1000));
-    assert_true(checksum != fixture_checksum(fixture_open(fixture, eight), 0, 1000));
-    assert_int_equal(checksum, UINT64_C(0xf5ded55abb862e5c));
-}
-
 static void what_is_wrong_is_named(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -342,22 +290,16 @@ static void what_is_wrong_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_prepare, fixture_clean)
-        TEST(a_frozen_prefix_computes_forward_only),
-        TEST(a_learning_embedding_keeps_the_backward_of_all_behind_it),
-        TEST(a_trace_without_embedding_freezes_from_its_first_layer),
-        TEST(frozen_layers_keep_their_weights_only),
-        TEST(a_cached_prefix_is_read_instead_of_computed),
-        TEST(when_all_layers_are_cached_the_head_reads),
-        TEST(the_published_load_of_a_frozen_layer_is_nothing),
-        TEST(a_reference_model_costs_its_evaluations),
-        TEST(schedules_freeze_when_they_say),
-        TEST(rules_freeze_by_what_was_measured),
-        TEST(what_is_frozen_stays_frozen),
-        TEST(iterations_in_any_order_have_the_same_bytes),
-        TEST(the_same_seed_gives_the_same_bytes_everywhere),
-        TEST(what_is_wrong_is_named),
-#undef TEST
+        FIXTURE_TEST(a_frozen_prefix_computes_forward_only),
+        FIXTURE_TEST(a_learning_embedding_keeps_the_backward_of_all_behind_it),
+        FIXTURE_TEST(a_trace_without_embedding_freezes_from_its_first_layer),
+        FIXTURE_TEST(frozen_layers_keep_their_weights_only),
+        FIXTURE_TEST(a_cached_prefix_is_read_instead_of_computed),
+        FIXTURE_TEST(the_published_load_of_a_frozen_layer_is_nothing),
+        FIXTURE_TEST(a_reference_model_costs_its_evaluations),
+        FIXTURE_TEST(schedules_freeze_when_they_say),
+        FIXTURE_TEST(rules_freeze_by_what_was_measured),
+        FIXTURE_TEST(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,55 +118,6 @@ static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
     }
 }
 
-/// A rank that waits neither for experts nor for depths differs from one that waits for both by
-/// more than by either: the paper's "amplifying the imbalance".
-static void depths_and_experts_spread_layers_further_than_either(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    const char *const cases[] = {"{'case':'moe','spread_ratio':2}",
-                                 "{'case':'mod','capacity_ratio':0.5}",
-                                 "{'case':'mod','capacity_ratio':0.5,'moe':{'spread_ratio':2}}"};
-    double spread[3];
-    bool changed = false;
-    use_mixtral(fixture, 8, 8);
-    for (int each = 0; each < 3; each++) {
-        const bal_layer_costs costs =
-            fixture_costs(fixture_open(fixture, cases[each]), 0, 0, &changed);
-        double sum = 0;
-        int64_t lowest = INT64_MAX;
-        int64_t highest = 0;
-        for (int layer = 1; layer + 1 < costs.layer_count; layer++) {
-            const int64_t ns = costs.forward_ns[(size_t)layer * (size_t)costs.microbatch_count];
-            lowest = ns < lowest ? ns : lowest;
-            highest = ns > highest ? ns : highest;
-            sum += (double)ns / (costs.layer_count - 2);
-        }
-        spread[each] = (double)(highest - lowest) / sum;
-    }
-    assert_true(spread[2] > spread[0] && spread[2] > spread[1]);
-}
-
-static void every_token_of_a_group_is_counted(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
-    const char *const routings[] = {"token-choice", "s-base", "expert-choice"};
-    for (int routing = 0; routing < 3; routing++) {
-        char text[200];
-        snprintf(text, sizeof text, "{'case':'moe','routing':'%s'," TRACE_EXPERTS "}",
-                 routings[routing]);
-        const model_expert_tokens tokens = tokens_of(fixture_open(fixture, text), 17, 0);
-        for (int layer = 0; layer < FIXTURE_LAYERS; layer++) {
-            int64_t sum = 0;
-            for (int expert = 0; expert < 4; expert++) {
-                sum += tokens.tokens[4 * layer + expert];
-            }
-            const bool has_experts = layer > 0 && layer < 5;
-            assert_int_equal(sum, has_experts ? 2 * 2 * 3001 * FIXTURE_MICROBATCHES : 0);
-        }
-    }
-}
-
 static void what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -232,73 +183,6 @@ static void without_expert_parallelism_layers_stay_alike(void **state)
                             sizeof fixture->backward_input_ns);
         assert_memory_equal(costs.backward_weight_ns, fixture->backward_weight_ns,
                             sizeof fixture->backward_weight_ns);
-    }
-}
-
-static void balanced_routing_changes_nothing_under_expert_parallelism(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    use_mixtral(fixture, 8, 8);
-    const char *const texts[] = {"{'case':'moe','routing':'s-base'}",
-                                 "{'case':'moe','routing':'expert-choice'}",
-                                 "{'case':'moe','routing':'s-base','load_model':'published'}"};
-    for (int text = 0; text < 3; text++) {
-        bool changed = false;
-        const bal_layer_costs costs =
-            fixture_costs(fixture_open(fixture, texts[text]), 0, 3, &changed);
-        const size_t bytes = (size_t)costs.layer_count * sizeof(int64_t);
-        assert_int_equal(costs.microbatch_count, 1);
-        assert_memory_equal(costs.forward_ns, fixture->costs.forward_ns, bytes);
-        assert_memory_equal(costs.backward_weight_ns, fixture->costs.backward_weight_ns, bytes);
-        assert_memory_equal(costs.activation_bytes, fixture->costs.activation_bytes, bytes);
-    }
-}
-
-static void more_tokens_and_no_skew_leave_no_straggler(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    double before = INFINITY;
-    fixture->base.parallel = (model_parallel){.data = 4, .expert = 4};
-    const int tokens[] = {100, 10000, 1000000, 50000000};
-    for (int size = 0; size < 4; size++) {
-        char text[200];
-        double sum = 0;
-        snprintf(text, sizeof text,
-                 "{'case':'moe','spread_ratio':0,'microbatch_noise_ratio':0,'experts':4,'top_k':1,"
-                 "'tokens':%d}",
-                 tokens[size]);
-        model_dynamism *moe = fixture_open(fixture, text);
-        for (int iteration = 0; iteration < 50; iteration++) {
-            sum += straggler_of(tokens_of(moe, iteration, 0).tokens + 4, 4, 4) / 50;
-        }
-        assert_true(sum >= 1 && sum < before);
-        before = sum;
-    }
-    assert_true(before < 1.001);
-}
-
-static void more_spread_makes_layers_wait_longer(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    double before = 0;
-    use_mixtral(fixture, 8, 8);
-    const char *const texts[] = {"{'case':'moe','spread_ratio':0,'microbatch_noise_ratio':0}",
-                                 "{'case':'moe'}", "{'case':'moe','spread_ratio':1.5}"};
-    for (int text = 0; text < 3; text++) {
-        double sum = 0;
-        bool changed = false;
-        model_dynamism *moe = fixture_open(fixture, texts[text]);
-        const bal_layer_costs costs = fixture_costs(moe, 0, 5, &changed);
-        for (int layer = 1; layer < 33; layer++) {
-            for (int microbatch = 0; microbatch < FIXTURE_MICROBATCHES; microbatch++) {
-                const int64_t ns = costs.forward_ns[layer * FIXTURE_MICROBATCHES + microbatch];
-                assert_true(ns >= fixture->costs.forward_ns[layer]);
-                sum += (double)ns;
-            }
-            assert_true(costs.activation_bytes[layer] >= fixture->costs.activation_bytes[layer]);
-        }
-        assert_true(sum > before);
-        before = sum;
     }
 }
 
@@ -599,49 +483,25 @@ static void what_is_wrong_is_named(void **state)
                     "study.json: experts: the model says it");
 }
 
-static void a_dense_model_has_no_experts(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    model_config dense;
-    const model_shape shape = {
-        .sequence_length = 1024, .microbatch_size = 1, .dtype = MODEL_DTYPE_BFLOAT16};
-    assert_int_equal(model_config_open("gpt2", fixture->memory, &dense, NULL), STATUS_OK);
-    fixture->base.config = &dense;
-    fixture->base.shape = &shape;
-
-    fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
-                    "case 'moe': the model (gpt2) is dense, it has no experts");
-    dense.expert_count = 4097;
-    fixture_refused(fixture, "{'case':'moe'}", STATUS_INVALID,
-                    "case 'moe': 4097 experts of a layer, at most 4096 are modelled");
-}
-
 int main(void)
 {
-#define CASE(test) cmocka_unit_test_setup_teardown(test, fixture_prepare, fixture_clean)
     const struct CMUnitTest tests[] = {
-        CASE(the_mlp_waits_for_the_busiest_rank),
-        CASE(depths_hand_the_tokens_that_take_part_to_experts),
-        CASE(depths_and_experts_spread_layers_further_than_either),
-        CASE(every_token_of_a_group_is_counted),
-        CASE(what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are),
-        CASE(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas),
-        CASE(without_expert_parallelism_layers_stay_alike),
-        CASE(balanced_routing_changes_nothing_under_expert_parallelism),
-        CASE(more_tokens_and_no_skew_leave_no_straggler),
-        CASE(more_spread_makes_layers_wait_longer),
-        CASE(the_busiest_rank_also_delays_the_all_to_alls),
-        CASE(recomputed_layers_exchange_again_in_the_backward),
-        CASE(dropped_tokens_shorten_layers_without_expert_parallelism),
-        CASE(replicas_of_a_group_share_their_loads),
-        CASE(the_published_load_is_that_of_the_busiest_expert),
-        CASE(iterations_in_any_order_have_the_same_bytes),
-        CASE(the_same_seed_gives_the_same_bytes_everywhere),
-        CASE(recorded_counts_hold_until_the_next_sample),
-        CASE(recorded_counts_of_megatron_are_joined),
-        CASE(counts_and_drawn_routing_exclude_each_other),
-        CASE(what_is_wrong_is_named),
-        CASE(a_dense_model_has_no_experts),
+        FIXTURE_TEST(the_mlp_waits_for_the_busiest_rank),
+        FIXTURE_TEST(depths_hand_the_tokens_that_take_part_to_experts),
+        FIXTURE_TEST(what_a_balanced_assignment_leaves_is_spread_as_chosen_tokens_are),
+        FIXTURE_TEST(experts_folded_over_tensor_ranks_meet_tokens_of_fewer_replicas),
+        FIXTURE_TEST(without_expert_parallelism_layers_stay_alike),
+        FIXTURE_TEST(the_busiest_rank_also_delays_the_all_to_alls),
+        FIXTURE_TEST(recomputed_layers_exchange_again_in_the_backward),
+        FIXTURE_TEST(dropped_tokens_shorten_layers_without_expert_parallelism),
+        FIXTURE_TEST(replicas_of_a_group_share_their_loads),
+        FIXTURE_TEST(the_published_load_is_that_of_the_busiest_expert),
+        FIXTURE_TEST(iterations_in_any_order_have_the_same_bytes),
+        FIXTURE_TEST(the_same_seed_gives_the_same_bytes_everywhere),
+        FIXTURE_TEST(recorded_counts_hold_until_the_next_sample),
+        FIXTURE_TEST(recorded_counts_of_megatron_are_joined),
+        FIXTURE_TEST(counts_and_drawn_routing_exclude_each_other),
+        FIXTURE_TEST(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,23 +24,6 @@ static void only_the_core_shrinks(void **state)
     assert_int_equal(costs.forward_ns[5], 70);
 }
 
-static void every_layer_may_keep_another_share(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *sparse =
-        fixture_open(fixture, "{'case':'sparse-attention','kept':[0,0.5,0.75,1]}");
-
-    const bal_layer_costs costs = fixture_costs(sparse, 0, 0, &changed);
-
-    assert_int_equal(costs.forward_ns[1], 900);
-    assert_int_equal(costs.forward_ns[2], 950);
-    assert_int_equal(costs.forward_ns[3], 975);
-    assert_int_equal(costs.forward_ns[4], 1000);
-    fixture_costs(sparse, 0, 1, &changed);
-    assert_false(changed);
-}
-
 static void the_published_load_is_the_kept_share(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -178,26 +161,6 @@ static void sorting_moves_what_the_released_code_moves(void **state)
     assert_int_equal(costs.forward_ns[25], gpt.layers.forward_ns[25]);
 }
 
-static void even_buckets_keep_the_diagonal(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    put_over_gpt(fixture, "flash");
-    int64_t load_ns[26];
-    int64_t dense_ns[26];
-    model_dynamism *even = fixture_open(fixture, "{'case':'sparse-attention','skew':0}");
-    model_dynamism *dense = fixture_open(fixture, "{'case':'sparse-attention','kept':[1]}");
-
-    fixture_costs(even, 0, 0, &changed);
-    assert_int_equal(model_dynamism_published_load(even, 0, 0, load_ns, NULL), STATUS_OK);
-    assert_int_equal(model_dynamism_published_load(dense, 0, 0, dense_ns, NULL), STATUS_OK);
-
-    // 16 buckets of 128 tokens are 16 of 136 tiles.
-    assert_close((double)load_ns[1], (double)dense_ns[1] * 16 / 136, 1e-4);
-    assert_string_equal(fixture_assumption(even, "dynamism.buckets")->value, "16");
-    assert_int_equal(fixture_assumption(even, "dynamism.skew")->origin.kind, MODEL_ORIGIN_GIVEN);
-}
-
 static void hashed_shares_differ_by_layer_and_iteration(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -222,18 +185,6 @@ static void hashed_shares_differ_by_layer_and_iteration(void **state)
     }
     assert_true(differing_layers > 15);
     assert_true(differing_iterations > 15);
-}
-
-static void iterations_in_any_order_have_the_same_bytes(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    fixture->base.parallel.data = 2;
-    fixture_any_order(fixture,
-                      "{'case':'sparse-attention','kept':[0.5],'kept_noise':0.3,"
-                      "'per_microbatch':true}",
-                      40);
-    put_over_gpt(fixture, "flash");
-    fixture_any_order(fixture, "{'case':'sparse-attention'}", 40);
 }
 
 static void the_same_seed_gives_the_same_bytes_everywhere(void **state)
@@ -284,21 +235,16 @@ static void what_is_wrong_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_prepare, fixture_clean)
-        TEST(only_the_core_shrinks),
-        TEST(every_layer_may_keep_another_share),
-        TEST(the_published_load_is_the_kept_share),
-        TEST(noise_varies_around_the_stated_share),
-        TEST(keeping_every_tile_of_a_flash_model_changes_nothing),
-        TEST(an_unfused_model_gets_a_flash_kernel),
-        TEST(vectors_are_read_and_written_whatever_is_kept),
-        TEST(sorting_moves_what_the_released_code_moves),
-        TEST(even_buckets_keep_the_diagonal),
-        TEST(hashed_shares_differ_by_layer_and_iteration),
-        TEST(iterations_in_any_order_have_the_same_bytes),
-        TEST(the_same_seed_gives_the_same_bytes_everywhere),
-        TEST(what_is_wrong_is_named),
-#undef TEST
+        FIXTURE_TEST(only_the_core_shrinks),
+        FIXTURE_TEST(the_published_load_is_the_kept_share),
+        FIXTURE_TEST(noise_varies_around_the_stated_share),
+        FIXTURE_TEST(keeping_every_tile_of_a_flash_model_changes_nothing),
+        FIXTURE_TEST(an_unfused_model_gets_a_flash_kernel),
+        FIXTURE_TEST(vectors_are_read_and_written_whatever_is_kept),
+        FIXTURE_TEST(sorting_moves_what_the_released_code_moves),
+        FIXTURE_TEST(hashed_shares_differ_by_layer_and_iteration),
+        FIXTURE_TEST(the_same_seed_gives_the_same_bytes_everywhere),
+        FIXTURE_TEST(what_is_wrong_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

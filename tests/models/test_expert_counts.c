@@ -59,38 +59,6 @@ static model_expert_counts accepted(bytes_reader read, arena *memory, const mode
     return counts;
 }
 
-static void rows_of_a_csv_come_in_any_order(void **state)
-{
-    const model_expert_counts counts =
-        accepted(model_expert_counts_csv_bytes, *state, &shape,
-                 HEADER "9,2,1,0,5\n" FULL_ROWS "9,1,0,6,0\r\n9,1,1,7,0\n9,2,0,8,0");
-
-    assert_int_equal(counts.sample_count, 2);
-    assert_int_equal(counts.microbatch_count, 2);
-    assert_int_equal(counts.iteration[0], 4);
-    assert_int_equal(counts.iteration[1], 9);
-    assert_int_equal(model_expert_counts_row(&counts, 0, 1, 0)[1], 9);
-    assert_int_equal(model_expert_counts_row(&counts, 0, 2, 1)[0], 4);
-    assert_int_equal(model_expert_counts_row(&counts, 1, 2, 1)[1], 5);
-    assert_int_equal(model_expert_counts_row(&counts, 1, 2, 0)[0], 8);
-}
-
-static void a_sample_holds_until_the_next(void **state)
-{
-    const model_expert_counts counts =
-        accepted(model_expert_counts_csv_bytes, *state, &shape,
-                 HEADER "4,1,0,1,1\n4,2,0,1,1\n9,1,0,1,1\n9,2,0,1,1\n30,1,0,1,1\n30,2,0,1,1\n");
-
-    const int asked[] = {0, 4, 8, 9, 29, 30, 2000000000};
-    const int expected[] = {0, 0, 0, 1, 1, 2, 2};
-    for (int at = 0; at < 7; at++) {
-        assert_int_equal(model_expert_counts_sample(&counts, asked[at]), expected[at]);
-    }
-    assert_int_equal(counts.microbatch_count, 1);
-    assert_ptr_equal(model_expert_counts_row(&counts, 0, 1, 1),
-                     model_expert_counts_row(&counts, 0, 1, 0));
-}
-
 static void what_is_wrong_in_a_csv_is_named_with_its_line(void **state)
 {
     const struct {
@@ -287,28 +255,10 @@ static void bytes_that_are_no_text_are_refused(void **state)
                      STATUS_IO); // a folder
 }
 
-static void too_many_counts_are_refused(void **state)
-{
-    const bool moe = true;
-    const model_counts_shape beyond = {
-        .layer_count = 1, .is_moe = &moe, .expert_count = 1, .microbatch_count = INT32_MAX};
-    const char *text = "iteration,layer,microbatch,expert_0\n1,0,0,1\n2,0,0,1\n";
-    model_expert_counts counts;
-    error_message err = {0};
-
-    assert_int_equal(
-        model_expert_counts_csv_bytes("f", text, strlen(text), &beyond, *state, &counts, &err),
-        STATUS_INVALID);
-    assert_string_equal(err.message, "f:2: iteration 1 brings the counts above 268435456; take "
-                                     "fewer iterations");
-}
-
 int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, prepare, clean)
     const struct CMUnitTest tests[] = {
-        CASE(rows_of_a_csv_come_in_any_order),
-        CASE(a_sample_holds_until_the_next),
         CASE(what_is_wrong_in_a_csv_is_named_with_its_line),
         CASE(a_stated_number_of_tokens_holds_for_every_row),
         CASE(lines_of_megatron_pass_over_other_blocks),
@@ -316,7 +266,6 @@ int main(void)
         CASE(what_is_wrong_in_lines_of_megatron_is_named),
         CASE(ranks_that_do_not_go_together_are_refused),
         CASE(bytes_that_are_no_text_are_refused),
-        CASE(too_many_counts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

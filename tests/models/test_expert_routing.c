@@ -18,19 +18,6 @@ static void the_busiest_rank_holds_consecutive_experts(void **state)
     assert_int_equal(model_routing_busiest(counts, 4, 4, 0), 0);
 }
 
-static void balanced_counts_differ_by_one_at_most(void **state)
-{
-    (void)state;
-    const model_routing routing = {.expert_count = 3, .top_k = 2, .tokens = 10};
-    int32_t counts[3];
-
-    model_routing_balanced(&routing, counts);
-
-    assert_int_equal(counts[0], 7);
-    assert_int_equal(counts[1], 7);
-    assert_int_equal(counts[2], 6);
-}
-
 static void every_token_meets_k_experts_whatever_the_skew(void **state)
 {
     (void)state;
@@ -138,59 +125,13 @@ static void what_persists_stays_and_the_rest_drifts(void **state)
     assert_true(fabs(correlation[2] - 0.5) < 0.1);
 }
 
-static void neighbours_share_their_skew_where_they_shall(void **state)
-{
-    (void)state;
-    enum { EXPERTS = 8 };
-    const model_routing routing = {.seed = 4,
-                                   .expert_count = EXPERTS,
-                                   .top_k = 1,
-                                   .tokens = 1000,
-                                   .sigma = 0.5,
-                                   .skew_layers = 4,
-                                   .persistent = 0.5,
-                                   .drift_period = 100};
-    double shares[9][EXPERTS];
-    for (int layer = 0; layer < 9; layer++) {
-        model_routing_shares(&routing, layer, 250, shares[layer]);
-    }
-    for (int layer = 1; layer < 9; layer++) {
-        const int differs = memcmp(shares[layer], shares[layer - 1], sizeof shares[0]);
-        assert_int_equal(differs == 0, layer % 4 != 0);
-    }
-}
-
-static void counts_scatter_as_the_noise_says(void **state)
-{
-    (void)state;
-    enum { DRAWS = 20000, EXPERTS = 4 };
-    const model_routing routing = {
-        .expert_count = EXPERTS, .top_k = 1, .tokens = 40000, .noise = 0, .correlation = 2};
-    double share[EXPERTS];
-    double squares = 0;
-    rng random = rng_init(5, 0);
-    model_routing_shares(&routing, 0, 0, share);
-    for (int draw = 0; draw < DRAWS; draw++) {
-        int32_t counts[EXPERTS];
-        model_routing_draw(&routing, share, &random, counts);
-        squares += ((double)counts[1] - 10000) * ((double)counts[1] - 10000) / DRAWS;
-    }
-
-    // 40000 x 1/4 x 3/4 x 2 of independent experts; bringing the sum to 40000 takes a quarter of
-    // it.
-    assert_close(squares, 15000 * 0.75, 0.05);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_busiest_rank_holds_consecutive_experts),
-        cmocka_unit_test(balanced_counts_differ_by_one_at_most),
         cmocka_unit_test(every_token_meets_k_experts_whatever_the_skew),
         cmocka_unit_test(layers_spread_up_to_what_is_asked),
         cmocka_unit_test(what_persists_stays_and_the_rest_drifts),
-        cmocka_unit_test(neighbours_share_their_skew_where_they_shall),
-        cmocka_unit_test(counts_scatter_as_the_noise_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,36 +107,6 @@ static void a_core_of_a_cpu_was_measured(void **state)
     arena_destroy(memory);
 }
 
-static void every_shipped_preset_is_one_of_those_tested(void **state)
-{
-    (void)state;
-    int hardware_count = 0;
-    while (model_shipped_hardware[hardware_count].name != NULL) {
-        hardware_count++;
-    }
-    assert_int_equal(hardware_count, 11); // and cpu-core
-}
-
-static void a_plain_file_is_given_by_its_name(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(4096);
-    model_hardware hardware;
-
-    assert_int_equal(read_text(plain, memory, &hardware, NULL), STATUS_OK);
-
-    assert_string_equal(hardware.name, "h.json");
-    assert_close(hardware.attention_efficiency, 0.25, 0);
-    assert_int_equal(hardware.latency_origin.kind, MODEL_ORIGIN_GIVEN);
-    assert_string_equal(hardware.latency_origin.text, "h.json");
-    const bal_machine machine = model_hardware_machine(&hardware, 12);
-    assert_int_equal(machine.rank_count, 12);
-    assert_int_equal(machine.ranks_per_node, 4);
-    assert_int_equal(machine.rank_memory_bytes, 1000);
-    assert_int_equal(machine.inter_node.latency_ns, 3);
-    arena_destroy(memory);
-}
-
 static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
 {
     (void)state;
@@ -223,8 +193,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_hold_dense_rates_and_say_where_each_number_is_from),
         cmocka_unit_test(a_core_of_a_cpu_was_measured),
-        cmocka_unit_test(every_shipped_preset_is_one_of_those_tested),
-        cmocka_unit_test(a_plain_file_is_given_by_its_name),
         cmocka_unit_test(sparse_rates_are_refused_and_the_dense_one_named),
         cmocka_unit_test(faults_of_a_file_are_named),
         cmocka_unit_test(an_unknown_preset_lists_those_there_are),

@@ -6,38 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void aligned_buckets_of_one_tile_leave_the_diagonal(void **state)
-{
-    (void)state;
-    int tokens[16];
-    for (int bucket = 0; bucket < 16; bucket++) {
-        tokens[bucket] = 128;
-    }
-    // 16 of 16 x 17 / 2 tiles
-    assert_close(model_hash_kept_share(tokens, 16, 2048, 128), 16.0 / 136, 1e-12);
-}
-
-static void one_bucket_is_dense_causal_attention(void **state)
-{
-    (void)state;
-    const int all = 2000;
-    assert_true(model_hash_kept_share(&all, 1, 2000, 128) == 1);
-    assert_true(model_hash_kept_share(&all, 1, 2000, 1) == 1);
-    assert_true(model_hash_kept_share(&all, 1, 2000, 1 << 30) == 1);
-}
-
-static void tiles_that_span_buckets_are_counted_by_hand(void **state)
-{
-    (void)state;
-    // Tiles of 2 over AAAB BBCC: queries AA and AB read tiles 0 to 1 and 0 to 2 (B ends there), BB
-    // reads 1 to 2, CC itself: 2 + 3 + 2 + 1 of 10. AA reads tile 1 as B begins in it.
-    const int tokens[] = {3, 3, 2};
-    assert_close(model_hash_kept_share(tokens, 3, 8, 2), 0.8, 1e-12);
-    // Alone in its tiles, a bucket is causal: AAAABBBB reads 1 + 2 + 1 + 2 of 10.
-    const int apart[] = {4, 4};
-    assert_close(model_hash_kept_share(apart, 2, 8, 2), 0.6, 1e-12);
-}
-
 /// The kernel's own loops over sorted tokens: hash and place of each.
 static int64_t count_as_the_kernel(const int *hash, const double *place, int length, int tile)
 {
@@ -142,9 +110,6 @@ static void draws_share_out_all_tokens_and_skew_makes_them_uneven(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(aligned_buckets_of_one_tile_leave_the_diagonal),
-        cmocka_unit_test(one_bucket_is_dense_causal_attention),
-        cmocka_unit_test(tiles_that_span_buckets_are_counted_by_hand),
         cmocka_unit_test(counts_agree_with_the_kernels_loops),
         cmocka_unit_test(draws_share_out_all_tokens_and_skew_makes_them_uneven),
     };

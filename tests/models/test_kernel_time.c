@@ -55,43 +55,6 @@ static void many_small_products_take_longer_than_one_of_their_work(void **state)
                 product_ns(&hardware, one, MODEL_PASS_FORWARD));
 }
 
-static void passes_turn_the_shape(void **state)
-{
-    (void)state;
-    const model_hardware hardware = round_gpu();
-    const model_product product = {.rows = 12800, .in = 2560, .out = 256, .groups = 1, .flop = 1};
-    const model_product turned = {.rows = 12800, .in = 256, .out = 2560, .groups = 1, .flop = 1};
-
-    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_BACKWARD_INPUT),
-                     product_ns(&hardware, turned, MODEL_PASS_FORWARD));
-    const model_product weights = {.rows = 2560, .in = 12800, .out = 256, .groups = 1, .flop = 1};
-    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_BACKWARD_WEIGHT),
-                     product_ns(&hardware, weights, MODEL_PASS_FORWARD));
-}
-
-static void bytes_count_where_they_take_longer(void **state)
-{
-    (void)state;
-    const model_hardware hardware = round_gpu();
-    model_product product = {.rows = 1280, .in = 1000, .out = 2560, .groups = 1, .flop = 1};
-    product.bytes[MODEL_PASS_FORWARD] = INT64_C(9000000000);
-
-    assert_int_equal(product_ns(&hardware, product, MODEL_PASS_FORWARD), 9000000);
-}
-
-static void without_multiprocessors_the_roofline_of_all_counts(void **state)
-{
-    (void)state;
-    model_hardware hardware = round_gpu();
-    hardware.multiprocessor_count = 0;
-    const model_product products[] = {
-        {.rows = 1, .in = 1, .out = 1, .groups = 1, .flop = 4000, .bytes = {1000, 0, 0}},
-        {.rows = 1, .in = 1, .out = 1, .groups = 1, .flop = 1000, .bytes = {3000, 0, 0}}};
-
-    assert_int_equal(
-        model_products_ns(products, 2, MODEL_PASS_FORWARD, MODEL_DTYPE_BFLOAT16, &hardware), 5);
-}
-
 static void streams_and_the_host_count_their_kernels(void **state)
 {
     (void)state;
@@ -181,9 +144,6 @@ int main(void)
         cmocka_unit_test(whole_waves_of_tiles_take_their_flop_and_a_ramp),
         cmocka_unit_test(one_tile_too_many_is_a_wave_more_unless_smaller_tiles_fit),
         cmocka_unit_test(many_small_products_take_longer_than_one_of_their_work),
-        cmocka_unit_test(passes_turn_the_shape),
-        cmocka_unit_test(bytes_count_where_they_take_longer),
-        cmocka_unit_test(without_multiprocessors_the_roofline_of_all_counts),
         cmocka_unit_test(streams_and_the_host_count_their_kernels),
         cmocka_unit_test(flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded),
         cmocka_unit_test(models_of_today_have_their_published_parameters),

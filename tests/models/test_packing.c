@@ -53,25 +53,6 @@ static double largest(const pool *made)
     return most;
 }
 
-static void expect_bins(model_packing_kind kind, const int *wanted)
-{
-    static const int tokens[] = {3, 5, 2, 6, 4};
-    pool made;
-    pool_set(&made, kind, 5, tokens, 3, 8);
-    pack(&made);
-    for (int sequence = 0; sequence < 5; sequence++) {
-        assert_int_equal(made.bin_of[sequence], wanted[sequence]);
-    }
-}
-
-static void small_pools_are_packed_as_by_hand(void **state)
-{
-    (void)state;
-    expect_bins(MODEL_PACK_ARRIVAL, (const int[]){0, 0, 1, 1, 2}); // 3 5 | 2 6 | 4
-    // 6 | 5 | 4 3, and 2, for which the last has no room, where there are fewest tokens: with 5.
-    expect_bins(MODEL_PACK_SORTED, (const int[]){2, 1, 1, 0, 2});
-}
-
 static void largest_differences_first_beats_the_lightest_bin(void **state)
 {
     (void)state;
@@ -243,35 +224,15 @@ static void what_is_no_length_is_refused_with_its_line(void **state)
     refuse_lengths("{\"cu_seqlens\":[0,5,4]}", "f:1: cu_seqlens[2]: 4 is outside [6, 1073741829]");
 }
 
-static void drawn_lengths_have_the_mean_that_is_asked_for(void **state)
-{
-    (void)state;
-    enum { DRAWN = 100000 };
-    const model_sequence_lengths lengths = {
-        .seed = 3, .mean = 2000, .spread = 1, .longest = 1 << 30};
-    const model_sequence_lengths cut = {.seed = 3, .mean = 2000, .spread = 1, .longest = 4096};
-    double sum = 0;
-    for (int sequence = 0; sequence < DRAWN; sequence++) {
-        const int drawn = model_sequence_length(&lengths, sequence);
-        const int bounded = model_sequence_length(&cut, sequence);
-        assert_int_equal(bounded, drawn < 4096 ? drawn : 4096);
-        sum += drawn;
-    }
-    // The standard deviation of the mean is 2000 sqrt(e - 1) / sqrt(100,000): 8.3.
-    assert_close(sum / DRAWN, 2000, 5 * 8.3);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_pools_are_packed_as_by_hand),
         cmocka_unit_test(largest_differences_first_beats_the_lightest_bin),
         cmocka_unit_test(exact_is_what_trying_all_finds_and_graham_bounds_the_lightest_bin),
         cmocka_unit_test(too_many_for_a_kind_are_refused_with_their_number),
         cmocka_unit_test(groups_are_equally_large_and_cost_alike),
         cmocka_unit_test(every_form_of_file_is_read),
         cmocka_unit_test(what_is_no_length_is_refused_with_its_line),
-        cmocka_unit_test(drawn_lengths_have_the_mean_that_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,23 +29,6 @@ static const model_hardware hardware = {
     .inter_node = {2, 10},
 };
 
-static void names_are_found_again(void **state)
-{
-    (void)state;
-    for (int recompute = 0; recompute < MODEL_RECOMPUTE_COUNT; recompute++) {
-        assert_int_equal(model_recompute_find(model_recompute_names[recompute]), recompute);
-    }
-    for (int sharding = 0; sharding < MODEL_SHARDING_COUNT; sharding++) {
-        assert_int_equal(model_sharding_find(model_sharding_names[sharding]), sharding);
-    }
-    for (int order = 0; order < MODEL_RANK_ORDER_COUNT; order++) {
-        assert_int_equal(model_rank_order_find(model_rank_order_names[order]), order);
-    }
-    assert_int_equal(model_recompute_find("some"), MODEL_RECOMPUTE_COUNT);
-    assert_int_equal(model_sharding_find("zero"), MODEL_SHARDING_COUNT);
-    assert_int_equal(model_rank_order_find(""), MODEL_RANK_ORDER_COUNT);
-}
-
 static void nothing_said_is_one_gpu_a_stage(void **state)
 {
     (void)state;
@@ -139,15 +122,6 @@ static void degrees_that_do_not_divide_the_model_are_refused(void **state)
                    &config,
                    "expert 4 and context 3 x tensor 2 / expert_tensor 1: neither divides the "
                    "other");
-}
-
-static void more_tensor_ranks_than_key_value_heads_share_them(void **state)
-{
-    (void)state;
-    const model_config config = mixtral();
-
-    assert_int_equal(model_parallel_check(&(model_parallel){.tensor = 16}, &config, NULL),
-                     STATUS_OK);
 }
 
 static void sequences_that_do_not_divide_are_refused(void **state)
@@ -254,30 +228,16 @@ static void experts_fold_over_the_tensor_ranks(void **state)
     assert_int_equal(model_parallel_expert_span(&parallel).replica_count, 4);
 }
 
-static void a_tensor_group_larger_than_a_node_crosses_nodes(void **state)
-{
-    (void)state;
-    const model_parallel parallel = {.tensor = 16, .context = 2};
-
-    const model_groups groups = model_parallel_groups(&parallel, &hardware);
-
-    assert_group(groups.tensor, 16, 8);
-    assert_group(groups.context, 2, 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_found_again),
         cmocka_unit_test(nothing_said_is_one_gpu_a_stage),
         cmocka_unit_test(degrees_that_do_not_divide_the_model_are_refused),
-        cmocka_unit_test(more_tensor_ranks_than_key_value_heads_share_them),
         cmocka_unit_test(sequences_that_do_not_divide_are_refused),
         cmocka_unit_test(a_cluster_must_have_the_gpus),
         cmocka_unit_test(replicas_fill_nodes_unless_the_pipeline_comes_first),
         cmocka_unit_test(experts_stand_inside_the_pipeline),
         cmocka_unit_test(experts_fold_over_the_tensor_ranks),
-        cmocka_unit_test(a_tensor_group_larger_than_a_node_crosses_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,15 +39,6 @@ static void the_released_code_prunes_three_times(void **state)
     assert_int_equal(model_pruning_last_step(&released, 7000), 6000);
 }
 
-static void the_schedule_of_weak_scaling_has_the_same_levels(void **state)
-{
-    (void)state;
-    const model_pruning_schedule weak = {30, 70, 10, 0, 0.9, false};
-    assert_close(model_pruning_sparsity(&weak, 49), 0.5203125, 1e-12);
-    assert_close(model_pruning_sparsity(&weak, 69), 0.8859375, 1e-12);
-    assert_close(model_pruning_sparsity(&weak, 70), 0.9, 1e-12);
-}
-
 static void sparsity_never_falls(void **state)
 {
     (void)state;
@@ -99,34 +90,6 @@ static void schedules_that_make_no_sense_are_refused(void **state)
                   "final_sparsity nan is outside [0, 1]");
     check_refused((model_pruning_schedule){0, 10, 1, 0.5, 0.25, false},
                   "initial_sparsity 0.5 is outside [0, final_sparsity 0.25]");
-}
-
-static void layers_alike_get_the_density_of_the_whole(void **state)
-{
-    (void)state;
-    const double sigma[] = {0.02, 0.02, 0.02};
-    const int64_t weights[] = {100, 7, 12000000};
-    double density[3];
-    model_pruning_densities(sigma, weights, 3, 0.9, density);
-    for (int layer = 0; layer < 3; layer++) {
-        assert_close(density[layer], 0.1, 1e-9);
-    }
-    model_pruning_densities(sigma, weights, 3, 0, density);
-    assert_true(density[0] == 1 && density[2] == 1);
-    model_pruning_densities(sigma, weights, 3, 1, density);
-    assert_true(density[0] == 0 && density[2] == 0);
-}
-
-static void a_threshold_of_one_sigma_keeps_what_the_normal_table_says(void **state)
-{
-    (void)state;
-    // P(|x| > 1) = 0.317311 and P(|x| > 2) = 0.045500 where sigma is 1 and 1/2.
-    const double sigma[] = {1, 0.5};
-    const int64_t weights[] = {1, 1};
-    double density[2];
-    model_pruning_densities(sigma, weights, 2, 1 - (0.317310508 + 0.045500264) / 2, density);
-    assert_close(density[0], 0.317310508, 1e-6);
-    assert_close(density[1], 0.045500264, 1e-6);
 }
 
 static void densities_keep_the_total_and_follow_sigma(void **state)
@@ -182,27 +145,6 @@ static void the_published_curve_is_its_table(void **state)
     assert_true(model_kernel_speed_at(speed, 0.235) > 1);
 }
 
-static void a_curve_of_one_point_is_constant(void **state)
-{
-    (void)state;
-    const double density = 0.5;
-    const double ratio = 1.5;
-    const model_kernel_speed speed = {&density, &ratio, 1};
-    assert_true(model_kernel_speed_at(&speed, 0) == 1.5);
-    assert_true(model_kernel_speed_at(&speed, 1) == 1.5);
-}
-
-static void a_curve_never_falls(void **state)
-{
-    (void)state;
-    double before = 0;
-    for (int step = 0; step <= 1000; step++) {
-        const double ratio = model_kernel_speed_at(&model_kernel_speed_sputnik_a100, step / 1000.0);
-        assert_true(ratio >= before);
-        before = ratio;
-    }
-}
-
 static void check_curve_refused(const double *density, const double *ratio, int count,
                                 const char *message)
 {
@@ -235,15 +177,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_schedule_reaches_its_levels),
         cmocka_unit_test(the_released_code_prunes_three_times),
-        cmocka_unit_test(the_schedule_of_weak_scaling_has_the_same_levels),
         cmocka_unit_test(sparsity_never_falls),
         cmocka_unit_test(schedules_that_make_no_sense_are_refused),
-        cmocka_unit_test(layers_alike_get_the_density_of_the_whole),
-        cmocka_unit_test(a_threshold_of_one_sigma_keeps_what_the_normal_table_says),
         cmocka_unit_test(densities_keep_the_total_and_follow_sigma),
         cmocka_unit_test(the_published_curve_is_its_table),
-        cmocka_unit_test(a_curve_of_one_point_is_constant),
-        cmocka_unit_test(a_curve_never_falls),
         cmocka_unit_test(curves_that_make_no_sense_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
