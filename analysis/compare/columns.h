@@ -2,7 +2,7 @@
 /// the row keeps it and what it counts.
 #pragma once
 
-#include "analysis/compare/comparison.h"
+#include "analysis/compare/compare.h"
 #include "base/json.h"
 
 /// Columns that stand together, in both outputs in the order of their declaration.

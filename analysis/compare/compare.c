@@ -24,18 +24,24 @@ bool ana_balancing_is_dynamic(const ana_balancing *balancing)
     return balancing->policy.kind != BAL_POLICY_NEVER;
 }
 
-/// Told what an iteration did: a row, the listener, or only who counts.
+const char *const ana_factor_names[ANA_FACTOR_COUNT] = {
+    [ANA_FACTOR_ALGORITHM] = "algorithm",
+    [ANA_FACTOR_STATIC] = "static",
+    [ANA_FACTOR_DYNAMIC] = "dynamic",
+    [ANA_FACTOR_REPACK] = "repacking",
+};
+
+/// A row while it is played.
 typedef struct player {
     const ana_listener *listener;
-    ana_row *row; // NULL: not a row of the study
+    ana_row *row;
 } player;
 
 static bool wants_timeline(void *context, int iteration)
 {
     const player *playing = context;
     const bal_record_sink *sink = &playing->listener->sink;
-    return playing->row != NULL && sink->wants_timeline != NULL &&
-           sink->wants_timeline(sink->context, iteration);
+    return sink->wants_timeline != NULL && sink->wants_timeline(sink->context, iteration);
 }
 
 static status put_iteration(void *context, const bal_training_iteration *iteration,
@@ -44,17 +50,10 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     const player *playing = context;
     const ana_listener *listener = playing->listener;
     if (listener->step != NULL) listener->step(listener->step_context);
-    if (playing->row == NULL) return STATUS_OK;
-    TRY(ana_course_add(&playing->row->course, iteration));
+    ana_course_add(&playing->row->course, iteration);
     ana_splits_add(&playing->row->splits, iteration);
     if (listener->sink.put == NULL) return STATUS_OK;
     return listener->sink.put(listener->sink.context, iteration, err);
-}
-
-static bal_record_sink iteration_sink(player *playing)
-{
-    return (bal_record_sink){
-        .context = playing, .wants_timeline = wants_timeline, .put = put_iteration};
 }
 
 /// What is written must be readable again: JSON ends at 2^53, which as a time are 104 days.
@@ -79,8 +78,6 @@ static status check_readable(const ana_row *row, const ana_setup *setup, error_m
     return STATUS_OK;
 }
 
-const double ana_quantile_shares[ANA_QUANTILE_COUNT] = {0.05, 0.5, 0.95, 1};
-
 bool ana_study_is_disturbed(const ana_study *study)
 {
     const bal_disturbance *disturbance = &study->disturbance;
@@ -98,11 +95,13 @@ void ana_row_rate(ana_row *row, const ana_setup *setup)
 static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
                        ana_row *row, error_message *err)
 {
+    static const double shares[ANA_QUANTILE_COUNT] = {0.05, 0.5, 0.95, 1};
     ana_course_init(&row->course, memory);
     ana_splits_init(&row->splits, setup->stage_count / setup->machine.rank_count, memory);
     player playing = {.listener = listener, .row = row};
-    const bal_training training =
-        ana_setup_training(setup, row->balancing, iteration_sink(&playing));
+    const bal_record_sink sink = {
+        .context = &playing, .wants_timeline = wants_timeline, .put = put_iteration};
+    const bal_training training = ana_setup_training(setup, row->balancing, sink);
     if (listener->begin_row != NULL) {
         TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
@@ -119,8 +118,7 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
     }
     ana_row_rate(row, setup);
     for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
-        row->iteration_quantile_ns[share] =
-            ana_course_quantile_ns(&row->course, ana_quantile_shares[share]);
+        row->iteration_quantile_ns[share] = ana_course_quantile_ns(&row->course, shares[share]);
     }
     return check_readable(row, setup, err);
 }
@@ -129,11 +127,10 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
 ///
 /// @param total_ns out: 0 if no plan fits
 static status play_beside(const ana_setup *setup, const bal_cost_source *source,
-                          const ana_balancing *balancing, const ana_listener *listener,
-                          arena *memory, int64_t *total_ns, error_message *err)
+                          const ana_balancing *balancing, arena *memory, int64_t *total_ns,
+                          error_message *err)
 {
-    player playing = {.listener = listener};
-    bal_training training = ana_setup_training(setup, balancing, iteration_sink(&playing));
+    bal_training training = ana_setup_training(setup, balancing, (bal_record_sink){0});
     bal_training_result result;
     error_message inner = {0};
     if (source != NULL) {
@@ -153,34 +150,14 @@ static bool has_times(const ana_balancing *balancing)
     return ana_balancing_is_dynamic(balancing) && !balancing->balancer->owns_freely;
 }
 
-static bool looks_ahead(const ana_setup *setup, const ana_balancing *balancing)
+/// Plays a row that re-packs also without.
+static status play_unpacked(const ana_setup *setup, arena *memory, ana_row *row, error_message *err)
 {
-    return setup->study->foresight && has_times(balancing) &&
-           balancing->information == BAL_INFORMATION_PROFILE;
-}
-
-static bool packs(const ana_balancing *balancing)
-{
-    return has_times(balancing) && balancing->repack.options.kind != BAL_REPACK_NONE;
-}
-
-static status play_beside_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
-                              ana_row *row, error_message *err)
-{
-    if (row->outcome != STATUS_OK) return STATUS_OK;
-    row->informed_ns[row->balancing->information] = row->result.total_ns;
-    for (int information = 0;
-         looks_ahead(setup, row->balancing) && information < BAL_INFORMATION_COUNT; information++) {
-        if (information == BAL_INFORMATION_PROFILE) continue;
-        ana_balancing other = *row->balancing;
-        other.information = (bal_information)information;
-        TRY(play_beside(setup, NULL, &other, listener, memory, &row->informed_ns[information],
-                        err));
-    }
-    if (!packs(row->balancing)) return STATUS_OK;
     ana_balancing unpacked = *row->balancing;
+    if (row->outcome != STATUS_OK || !has_times(row->balancing)) return STATUS_OK;
+    if (unpacked.repack.options.kind == BAL_REPACK_NONE) return STATUS_OK;
     unpacked.repack.options.kind = BAL_REPACK_NONE;
-    return play_beside(setup, NULL, &unpacked, listener, memory, &row->unpacked_ns, err);
+    return play_beside(setup, NULL, &unpacked, memory, &row->unpacked_ns, err);
 }
 
 /// The row of a static baseline under its own weight; NULL if there is none.
@@ -216,43 +193,46 @@ static bool has_dynamic_row(const ana_study *study)
     return false;
 }
 
-int64_t ana_compare_iteration_count(const ana_setup *setup)
-{
-    const ana_study *study = setup->study;
-    int64_t replays = study->balancing_count;
-    for (int row = 0; row < study->balancing_count; row++) {
-        if (looks_ahead(setup, &study->balancings[row])) replays += BAL_INFORMATION_COUNT - 1;
-        replays += packs(&study->balancings[row]);
-    }
-    if (has_dynamic_row(study)) {
-        replays += !has_row(study, "even") + !has_row(study, "tuned") + (setup->dynamism != NULL);
-    }
-    return replays * setup->iteration_count;
-}
-
 /// The length of the run under a static baseline: of its row, or played for it.
 static status baseline_ns(const ana_setup *setup, const ana_row *rows, const char *name,
-                          const ana_listener *listener, arena *memory, int64_t *total_ns,
-                          error_message *err)
+                          arena *memory, int64_t *total_ns, error_message *err)
 {
     const ana_row *row = baseline_row(rows, setup->study->balancing_count, name);
     *total_ns = row != NULL ? row->result.total_ns : 0;
     if (has_row(setup->study, name) || !has_dynamic_row(setup->study)) return STATUS_OK;
     const ana_balancing still = ana_balancing_default(name);
-    return play_beside(setup, NULL, &still, listener, memory, total_ns, err);
+    return play_beside(setup, NULL, &still, memory, total_ns, err);
 }
 
 /// What dynamic rows are divided by.
-static status play_baselines(const ana_setup *setup, const ana_listener *listener, arena *memory,
-                             ana_comparison *comparison, error_message *err)
+static status play_baselines(const ana_setup *setup, arena *memory, ana_comparison *comparison,
+                             error_message *err)
 {
-    TRY(baseline_ns(setup, comparison->rows, "even", listener, memory, &comparison->even_ns, err));
-    TRY(baseline_ns(setup, comparison->rows, "tuned", listener, memory, &comparison->tuned_ns,
-                    err));
+    TRY(baseline_ns(setup, comparison->rows, "even", memory, &comparison->even_ns, err));
+    TRY(baseline_ns(setup, comparison->rows, "tuned", memory, &comparison->tuned_ns, err));
     if (!has_dynamic_row(setup->study) || setup->dynamism == NULL) return STATUS_OK;
     const ana_balancing even = ana_balancing_default("even");
-    return play_beside(setup, &setup->still, &even, listener, memory, &comparison->still_even_ns,
-                       err);
+    return play_beside(setup, &setup->still, &even, memory, &comparison->still_even_ns, err);
+}
+
+static double ratio(int64_t before_ns, int64_t after_ns)
+{
+    return before_ns > 0 && after_ns > 0 ? (double)before_ns / (double)after_ns : 0;
+}
+
+/// Divides the speed-up of a row into its factors.
+static void divide(const ana_comparison *comparison, ana_row *row)
+{
+    const int64_t row_ns = row->result.total_ns;
+    const int64_t still_ns = comparison->still_even_ns;
+    const bool packs = row->unpacked_ns > 0 && row->unpacked_ns != row_ns;
+    const int64_t unpacked_ns = packs ? row->unpacked_ns : row_ns;
+    if (comparison->even_ns <= 0 || comparison->tuned_ns <= 0 || row_ns <= 0) return;
+    row->factors[ANA_FACTOR_ALGORITHM] = ratio(still_ns, comparison->even_ns);
+    row->factors[ANA_FACTOR_STATIC] = ratio(comparison->even_ns, comparison->tuned_ns);
+    row->factors[ANA_FACTOR_DYNAMIC] = ratio(comparison->tuned_ns, unpacked_ns);
+    row->factors[ANA_FACTOR_REPACK] = packs ? ratio(unpacked_ns, row_ns) : 0;
+    row->speed_up = ratio(still_ns > 0 ? still_ns : comparison->even_ns, row_ns);
 }
 
 static void relate(const ana_comparison *comparison, ana_row *rows)
@@ -264,13 +244,7 @@ static void relate(const ana_comparison *comparison, ana_row *rows)
         ana_row *row = &rows[index];
         if (even != NULL) row->relative_to_even = row->per_second / even->per_second;
         if (tuned != NULL) row->relative_to_tuned = row->per_second / tuned->per_second;
-        if (row->outcome != STATUS_OK || !has_times(row->balancing)) continue;
-        const ana_factor_times times = {.still_even_ns = comparison->still_even_ns,
-                                        .even_ns = comparison->even_ns,
-                                        .tuned_ns = comparison->tuned_ns,
-                                        .unpacked_ns = row->unpacked_ns,
-                                        .row_ns = row->result.total_ns};
-        row->factors = ana_factors_of(&times);
+        if (row->outcome == STATUS_OK && has_times(row->balancing)) divide(comparison, row);
     }
 }
 
@@ -290,9 +264,9 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
     if (feasible == 0) return error_set(err, STATUS_INFEASIBLE, "%s", rows[0].message);
     ana_comparison compared = {.setup = setup, .rows = rows};
     for (int row = 0; row < row_count; row++) {
-        TRY(play_beside_row(setup, listener, memory, &rows[row], err));
+        TRY(play_unpacked(setup, memory, &rows[row], err));
     }
-    TRY(play_baselines(setup, listener, memory, &compared, err));
+    TRY(play_baselines(setup, memory, &compared, err));
     relate(&compared, rows);
     *comparison = compared;
     return STATUS_OK;

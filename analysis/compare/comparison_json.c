@@ -27,7 +27,7 @@ static void write_ratio(json_writer *writer, const char *key, double value)
     }
 }
 
-/// How the lengths of iterations are spread, and what steps that were taken back have cost.
+/// How the lengths of iterations are spread.
 static void write_spread(const ana_row *row, json_writer *writer)
 {
     static const char *const names[ANA_QUANTILE_COUNT] = {"p5", "p50", "p95", "max"};
@@ -36,7 +36,6 @@ static void write_spread(const ana_row *row, json_writer *writer)
         json_put_int64(writer, names[share], row->iteration_quantile_ns[share]);
     }
     json_end_object(writer);
-    ana_columns_write(ANA_COLUMNS_SPREAD, row, writer);
 }
 
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
@@ -85,17 +84,16 @@ static void write_course(const ana_course *course, json_writer *writer)
     }
     json_end_object(writer);
     json_put_array(writer, "moves");
-    for (int index = 0; index < course->decision_count; index++) {
-        const ana_decision *decision = &course->decisions[index];
-        if (decision->action == BAL_ACTION_KEEP) continue;
+    for (int index = 0; index < course->move_count; index++) {
+        const ana_move *move = &course->moves[index];
         json_begin_object(writer);
-        json_put_int64(writer, "iteration", decision->iteration);
-        json_put_string(writer, "action", bal_action_names[decision->action]);
-        json_put_string(writer, "reason", bal_reason_names[decision->reason]);
-        json_put_int64(writer, "layers", decision->moved_layer_count);
-        json_put_int64(writer, "bytes", decision->moved_bytes);
-        json_put_int64(writer, "decision_ns", decision->decision_ns);
-        json_put_int64(writer, "migration_ns", decision->migration_ns);
+        json_put_int64(writer, "iteration", move->iteration);
+        json_put_string(writer, "action", bal_action_names[move->action]);
+        json_put_string(writer, "reason", bal_reason_names[move->reason]);
+        json_put_int64(writer, "layers", move->moved_layer_count);
+        json_put_int64(writer, "bytes", move->moved_bytes);
+        json_put_int64(writer, "decision_ns", move->decision_ns);
+        json_put_int64(writer, "migration_ns", move->migration_ns);
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -119,20 +117,15 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
     json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
     write_course(&row->course, writer);
     if (!row->result.executable) return;
-    json_put_object(writer, "total_ns_by_information");
-    for (int information = 0; information < BAL_INFORMATION_COUNT; information++) {
-        write_known(writer, bal_information_names[information], row->informed_ns[information]);
-    }
-    json_end_object(writer);
     write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
     json_put_object(writer, "gpus");
     ana_columns_write(ANA_COLUMNS_GPUS, row, writer);
     json_end_object(writer);
     json_put_object(writer, "factors");
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
-        write_ratio(writer, ana_factor_names[factor], row->factors.factor[factor]);
+        write_ratio(writer, ana_factor_names[factor], row->factors[factor]);
     }
-    write_ratio(writer, "total", row->factors.total);
+    write_ratio(writer, "total", row->speed_up);
     json_end_object(writer);
 }
 

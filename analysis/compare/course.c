@@ -9,32 +9,26 @@ void ana_course_init(ana_course *course, arena *memory)
     *course = (ana_course){.memory = memory, .iteration_stride = 1};
 }
 
-/// Makes room for one item more in an array of the course's memory.
-static void grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
+/// An array with room for one item more: twice as many whenever their number is a power of two.
+static void *grow(arena *memory, void *items, int count, size_t item_bytes)
 {
-    if (count < *capacity) return;
-    const int wanted = *capacity == 0 ? 16 : 2 * *capacity;
-    void *larger = arena_array(memory, (size_t)wanted, item_bytes);
-    if (count > 0) memcpy(larger, *items, (size_t)count * item_bytes);
-    *items = larger;
-    *capacity = wanted;
+    if ((count & (count - 1)) != 0) return items;
+    void *larger = arena_array(memory, count == 0 ? 1 : 2 * (size_t)count, item_bytes);
+    if (count > 0) memcpy(larger, items, (size_t)count * item_bytes);
+    return larger;
 }
 
-static status add_decision(ana_course *course, const bal_training_iteration *iteration)
+static void add_decision(ana_course *course, const bal_training_iteration *iteration)
 {
-    void *decisions = course->decisions;
+    course->asked_count++;
     course->reason_counts[iteration->reason]++;
-    course->acted_count += iteration->action != BAL_ACTION_KEEP;
     course->decision_ns += iteration->decision_ns;
     course->migration_ns += iteration->migration_ns;
-    if (course->decision_count == ANA_COURSE_MAX) {
-        course->is_cut = true;
-        return STATUS_OK;
-    }
-    grow(course->memory, &decisions, course->decision_count, &course->decision_capacity,
-         sizeof *course->decisions);
-    course->decisions = decisions;
-    course->decisions[course->decision_count++] = (ana_decision){
+    if (iteration->action == BAL_ACTION_KEEP) return;
+    course->acted_count++;
+    if (course->move_count == ANA_COURSE_MAX) return;
+    course->moves = grow(course->memory, course->moves, course->move_count, sizeof *course->moves);
+    course->moves[course->move_count++] = (ana_move){
         .iteration = iteration->iteration,
         .action = iteration->action,
         .reason = iteration->reason,
@@ -43,37 +37,32 @@ static status add_decision(ana_course *course, const bal_training_iteration *ite
         .decision_ns = iteration->decision_ns,
         .migration_ns = iteration->migration_ns,
     };
-    return STATUS_OK;
 }
 
-static bool is_same(const ana_rank_step *step, const bal_training_iteration *iteration)
+/// Adds a step where the ranks are others than in the last.
+static void add_ranks(ana_course *course, const bal_training_iteration *iteration)
 {
-    return step->rank_count == iteration->rank_count &&
-           step->replica_count == iteration->replica_count &&
-           step->microbatch_count == iteration->microbatch_count;
-}
-
-static void add_step(ana_course *course, const bal_training_iteration *iteration)
-{
-    void *steps = course->steps;
-    if (course->step_count == ANA_COURSE_MAX) {
-        course->is_cut = true;
-        return;
-    }
-    grow(course->memory, &steps, course->step_count, &course->step_capacity, sizeof *course->steps);
-    course->steps = steps;
-    course->steps[course->step_count++] = (ana_rank_step){
+    const ana_rank_step step = {
         .from_iteration = iteration->iteration,
         .rank_count = iteration->rank_count,
         .replica_count = iteration->replica_count,
         .microbatch_count = iteration->microbatch_count,
     };
+    const ana_rank_step *last =
+        course->step_count > 0 ? &course->steps[course->step_count - 1] : NULL;
+    if (last != NULL && last->rank_count == step.rank_count &&
+        last->replica_count == step.replica_count &&
+        last->microbatch_count == step.microbatch_count) {
+        return;
+    }
+    if (course->step_count == ANA_COURSE_MAX) return;
+    course->steps = grow(course->memory, course->steps, course->step_count, sizeof step);
+    course->steps[course->step_count++] = step;
 }
 
 /// Keeps the length of an iteration; of too many every other one, then every fourth.
 static void add_length(ana_course *course, const bal_training_iteration *iteration)
 {
-    void *lengths = course->iteration_ns;
     if (iteration->iteration % course->iteration_stride != 0) return;
     if (course->iteration_kept_count == ANA_COURSE_MAX) {
         for (int kept = 0; kept < ANA_COURSE_MAX / 2; kept++) {
@@ -82,9 +71,8 @@ static void add_length(ana_course *course, const bal_training_iteration *iterati
         course->iteration_kept_count /= 2;
         course->iteration_stride *= 2;
     }
-    grow(course->memory, &lengths, course->iteration_kept_count, &course->iteration_capacity,
-         sizeof *course->iteration_ns);
-    course->iteration_ns = lengths;
+    course->iteration_ns = grow(course->memory, course->iteration_ns, course->iteration_kept_count,
+                                sizeof *course->iteration_ns);
     course->iteration_ns[course->iteration_kept_count++] = iteration->iteration_ns;
 }
 
@@ -104,12 +92,9 @@ int64_t ana_course_quantile_ns(ana_course *course, double share)
     return course->iteration_ns[at < 1 ? 0 : at - 1];
 }
 
-status ana_course_add(ana_course *course, const bal_training_iteration *iteration)
+void ana_course_add(ana_course *course, const bal_training_iteration *iteration)
 {
-    course->changed_count += iteration->changed;
     add_length(course, iteration);
-    if (course->step_count == 0 || !is_same(&course->steps[course->step_count - 1], iteration)) {
-        add_step(course, iteration);
-    }
-    return iteration->was_asked ? add_decision(course, iteration) : STATUS_OK;
+    add_ranks(course, iteration);
+    if (iteration->was_asked) add_decision(course, iteration);
 }

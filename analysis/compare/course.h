@@ -1,19 +1,17 @@
-/// What happened while a row was played: the decisions, and the ranks that it was on.
+/// What happened while a row was played: its decisions, and the ranks that it was on.
 #pragma once
 
 #include "balance/control/controller.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
-#include "base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
-/// Decisions and steps beyond this are counted and not kept.
+/// Moves and steps beyond this are counted and not kept.
 enum { ANA_COURSE_MAX = 1 << 17 };
 
-/// One decision that was asked for, after an iteration.
-typedef struct ana_decision {
+/// One decision that changed the plan, after an iteration.
+typedef struct ana_move {
     int iteration;
     bal_action action;
     bal_reason reason;
@@ -21,7 +19,7 @@ typedef struct ana_decision {
     int64_t moved_bytes;
     int64_t decision_ns;
     int64_t migration_ns; // that the iteration lasted longer for it
-} ana_decision;
+} ana_move;
 
 /// The ranks from an iteration on, until the next step.
 typedef struct ana_rank_step {
@@ -34,21 +32,17 @@ typedef struct ana_rank_step {
 /// Arrays grow in memory while the row is played.
 typedef struct ana_course {
     arena *memory;
-    int changed_count; // iterations before which the model had changed
-    int reason_counts[BAL_REASON_COUNT];
+    int reason_counts[BAL_REASON_COUNT]; // of all decisions
+    int asked_count;
     int acted_count; // decisions that changed the plan
     int64_t decision_ns;
     int64_t migration_ns;
-    ana_decision *decisions; // [decision_count] in order
-    int decision_count;
-    int decision_capacity;
+    ana_move *moves; // [move_count] in order
+    int move_count;
     ana_rank_step *steps; // [step_count] in order; the first is from iteration 0
     int step_count;
-    int step_capacity;
-    bool is_cut;           // there were more than ANA_COURSE_MAX
     int64_t *iteration_ns; // [iteration_kept_count] lengths of iterations 0, stride, 2 stride, ...
     int iteration_kept_count;
-    int iteration_capacity;
     int iteration_stride; // 1 up to ANA_COURSE_MAX iterations
 } ana_course;
 
@@ -65,5 +59,4 @@ void ana_course_init(ana_course *course, arena *memory);
 int64_t ana_course_quantile_ns(ana_course *course, double share);
 
 /// Adds an iteration as it was played. Call in order.
-///
-status ana_course_add(ana_course *course, const bal_training_iteration *iteration);
+void ana_course_add(ana_course *course, const bal_training_iteration *iteration);

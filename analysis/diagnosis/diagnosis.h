@@ -2,7 +2,6 @@
 #pragma once
 
 #include "analysis/compare/compare.h"
-#include "analysis/compare/comparison.h"
 #include "analysis/diagnosis/data_imbalance.h"
 #include "analysis/diagnosis/expert_imbalance.h"
 #include "analysis/diagnosis/imbalance_split.h"

@@ -55,8 +55,8 @@ static double idle_ratio(const ana_chosen_loads *chosen, const sim_summary *summ
     return bal_bubble_ratio(busy_ns, (double)chosen->stage_count * (double)summary->span_ns);
 }
 
-static status play_both(const ana_chosen_loads *chosen, arena *memory, ana_chosen_result *out,
-                        error_message *err)
+status ana_chosen_loads_play(const ana_chosen_loads *chosen, arena *memory, ana_chosen_result *out,
+                             error_message *err)
 {
     int *first_layer = arena_array(memory, (size_t)chosen->stage_count + 1, sizeof *first_layer);
     sim_summary even;
@@ -80,13 +80,4 @@ static status play_both(const ana_chosen_loads *chosen, arena *memory, ana_chose
     *out = (ana_chosen_result){idle_ratio(chosen, &even), idle_ratio(chosen, &balanced),
                                (double)even.makespan_ns / (double)balanced.makespan_ns};
     return STATUS_OK;
-}
-
-status ana_chosen_loads_play(const ana_chosen_loads *chosen, ana_chosen_result *out,
-                             error_message *err)
-{
-    arena *memory = arena_create(1 << 18);
-    const status result = play_both(chosen, memory, out, err);
-    arena_destroy(memory);
-    return result;
 }

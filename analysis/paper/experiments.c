@@ -1,20 +1,20 @@
-/// Plays the experiments of experiments.json: each row says which numbers it is made of.
-#include "analysis/paper/published.h"
+/// Plays the experiments of experiments.json: each row says what it is made of.
 #include "analysis/paper/rows.h"
 #include "models/dynamism/pruning.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { RANGES_MAX = 16, CHANGES_MAX = 4, LAYERS_MAX = 256, NS_OF_LOAD = 1000000 };
+enum { RANGES_MAX = 16, LAYERS_MAX = 256, NS_OF_LOAD = 1000000, CHANGE_BYTES = 128 };
 
-/// A speed-up without what decisions and migrations cost, over the ranges of a setting.
-typedef struct bare_speed_up {
+/// A ratio over the ranges of a row.
+typedef struct ranged {
     double of_range[RANGES_MAX];
     ana_interval total;
     ana_interval bound; // the largest that any plan could reach
-} bare_speed_up;
+} ranged;
 
 /// An experiment while it is played.
 typedef struct playing {
@@ -22,38 +22,18 @@ typedef struct playing {
     json_value row; // to be made
     const char *study;
     ana_baseline baseline;
-    const char *change; // of the row, for every trial, or NULL
-    const char
-        *ranges[RANGES_MAX]; // [range_count] further changes; the first are the stated inputs
+    const char *change;             // of the row, for every trial, or NULL
+    const char *ranges[RANGES_MAX]; // [range_count] further ones; the first: the stated inputs
     int range_count;
     ana_speed_up speed_up; // played last
-    bare_speed_up first;   // bare speed-ups of the rows before
-    bare_speed_up last;
-    bare_speed_up most;
+    ranged first;          // of the rows before: the first number, the last and the largest
+    ranged last;
+    ranged most;
 } playing;
 
-static const char *const even_only = "{\"balancing\":[{\"balancer\":\"even\"}]}";
-
-/// A text of the row, or of its experiment; the file is part of the program, and complete.
-static const char *text_of(json_value object, const char *key)
+static const char *text_of(const playing *at, const char *key)
 {
-    const char *text = "";
-    (void)json_string(json_member(object, key), &text, NULL);
-    return text;
-}
-
-static double number_of(json_value object, const char *key)
-{
-    double number = NAN;
-    (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
-    return number;
-}
-
-static double number_of_element(json_value array, int index)
-{
-    double number = NAN;
-    (void)json_double(json_element(array, index), -1e300, 1e300, &number, NULL);
-    return number;
+    return ana_paper_text(at->row, key);
 }
 
 /// A change as ana_trial_play takes it; NULL: nothing.
@@ -68,6 +48,13 @@ static const char *change_of(ana_rows *rows, json_value object)
     return kept;
 }
 
+/// Adds the number of the row.
+static ana_reproduced *add_number(playing *at, const ana_interval *number)
+{
+    return ana_rows_add(at->rows, text_of(at, "quantity"), number, text_of(at, "baseline"),
+                        text_of(at, "note"));
+}
+
 /// Plays the row's study in a range, with further changes.
 static status play(const playing *at, int range, const char *further, ana_trial *trial,
                    error_message *err)
@@ -76,11 +63,84 @@ static status play(const playing *at, int range, const char *further, ana_trial 
     return ana_trial_play(at->study, changes, 3, trial, err);
 }
 
-static void add_number(playing *at, const ana_interval *number, double bound)
+static status find_row(const playing *at, const ana_trial *trial, const char *label,
+                       const ana_trial_row **row, error_message *err)
 {
-    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), number, bound,
-                        ANA_AGREEMENT_PREDICTED, text_of(at->row, "baseline"),
-                        text_of(at->row, "note"));
+    *row = ana_trial_find(trial, label);
+    if (*row != NULL) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE, "%s: '%s': no plan fits", at->study, label);
+}
+
+/// A "measure" of a row. "bare" is without overheads, as the paper's scaling excludes them.
+static double measure_of(const char *measure, const ana_trial_row *row)
+{
+    const bal_training_result *result = &row->result;
+    if (strcmp(measure, "time") == 0) return (double)result->total_ns;
+    if (strcmp(measure, "bare") == 0)
+        return (double)(result->total_ns - ana_trial_overhead_ns(row));
+    if (strcmp(measure, "last time") == 0) return (double)result->last.makespan_ns;
+    if (strcmp(measure, "first bubble") == 0) return result->first.bubble_ratio;
+    if (strcmp(measure, "last bubble") == 0) return result->last.bubble_ratio;
+    assert(strcmp(measure, "bubble") == 0);
+    return result->bubble_ratio;
+}
+
+/// A "measure" of one "row", or its ratio to another's, which may have a further "change".
+static status make_number(playing *at, error_message *err)
+{
+    const json_value over = json_member(at->row, "over");
+    const json_value scale = json_member(at->row, "scale");
+    const char *further = change_of(at->rows, json_member(over, "change"));
+    bool fits = true;
+    ranged number = {.total = {.count = 0}};
+    for (int range = 0; range < at->range_count; range++) {
+        const ana_trial_row *row = NULL;
+        ana_trial trial;
+        TRY(play(at, range, NULL, &trial, err));
+        TRY(find_row(at, &trial, text_of(at, "row"), &row, err));
+        double value = measure_of(text_of(at, "measure"), row);
+        ana_interval_add(&number.bound, value / (double)trial.bound_ns);
+        if (!json_is_missing(over)) {
+            if (further != NULL) TRY(play(at, range, further, &trial, err));
+            TRY(find_row(at, &trial, ana_paper_text(over, "row"), &row, err));
+            value /= measure_of(ana_paper_text(over, "measure"), row);
+            if (range == 0) fits = row->result.fits;
+        }
+        if (!json_is_missing(scale)) {
+            value = value * ana_paper_element(scale, 0) / ana_paper_element(scale, 1);
+        }
+        number.of_range[range] = value;
+        ana_interval_add(&number.total, value);
+    }
+    ana_reproduced *made = add_number(at, &number.total);
+    if (!json_is_missing(json_member(at->row, "bounded"))) made->bound = number.bound.high;
+    if (!fits && text_of(at, "unfit")[0] != '\0') made->note = text_of(at, "unfit");
+    if (at->first.total.count == 0) at->first = number;
+    if (number.total.value > at->most.total.value) at->most = number;
+    at->last = number;
+    return STATUS_OK;
+}
+
+/// The largest number so far.
+static status make_most(playing *at, error_message *err)
+{
+    (void)err;
+    ana_reproduced *row = add_number(at, &at->most.total);
+    row->bound = at->most.bound.high;
+    if (row->bound < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
+    return STATUS_OK;
+}
+
+/// The last number over the first.
+static status make_change(playing *at, error_message *err)
+{
+    (void)err;
+    ana_interval change = {0};
+    for (int range = 0; range < at->range_count; range++) {
+        ana_interval_add(&change, at->last.of_range[range] / at->first.of_range[range]);
+    }
+    add_number(at, &change);
+    return STATUS_OK;
 }
 
 static status make_speed_up(playing *at, error_message *err)
@@ -94,8 +154,8 @@ static status make_speed_up(playing *at, error_message *err)
         .repacks = !json_is_missing(json_member(at->row, "repacks")),
     };
     TRY(ana_speed_up_play(&what, &at->speed_up, err));
-    ana_rows_add_speed_up(at->rows, text_of(at->row, "quantity"), at->baseline, &at->speed_up,
-                          text_of(at->row, "note"));
+    ana_rows_add_speed_up(at->rows, text_of(at, "quantity"), at->baseline, &at->speed_up,
+                          text_of(at, "note"));
     return STATUS_OK;
 }
 
@@ -104,20 +164,21 @@ static const char *idle_of(playing *at, const char *label)
     return ana_rows_text(at->rows, "%s, idle over total", label);
 }
 
+/// Under the split that the speed-up played last is over.
 static status make_bubble_before(playing *at, error_message *err)
 {
     (void)err;
-    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &at->speed_up.before, NAN,
-                        ANA_AGREEMENT_PREDICTED, idle_of(at, at->speed_up.still), "");
+    ana_rows_add(at->rows, text_of(at, "quantity"), &at->speed_up.before,
+                 idle_of(at, at->speed_up.still), "");
     return STATUS_OK;
 }
 
 static status make_bubble_after(playing *at, error_message *err)
 {
     (void)err;
-    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &at->speed_up.after,
-                        at->speed_up.after_bound.low, ANA_AGREEMENT_PREDICTED,
-                        idle_of(at, at->speed_up.dynamic), "");
+    ana_reproduced *row = ana_rows_add(at->rows, text_of(at, "quantity"), &at->speed_up.after,
+                                       idle_of(at, at->speed_up.dynamic), "");
+    row->bound = at->speed_up.after_bound.low;
     return STATUS_OK;
 }
 
@@ -125,62 +186,68 @@ static status make_bubble_after(playing *at, error_message *err)
 static status make_identity(playing *at, error_message *err)
 {
     (void)err;
-    const ana_interval value = ana_interval_of(number_of(at->row, "value"));
-    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &value, number_of(at->row, "bound"),
-                        isnan(value.value) ? ANA_AGREEMENT_PREDICTED : ANA_AGREEMENT_CONSISTENT,
-                        text_of(at->row, "baseline"), text_of(at->row, "note"));
+    const ana_interval value = ana_interval_of(ana_paper_number(at->row, "value"));
+    ana_reproduced *row = add_number(at, &value);
+    row->bound = ana_paper_number(at->row, "bound");
+    row->agreement = isnan(value.value) ? ANA_AGREEMENT_PREDICTED : ANA_AGREEMENT_CONSISTENT;
     return STATUS_OK;
 }
 
-/// Of the first iteration, or with "last" of the last, under the even split.
-static status make_even_bubble(playing *at, error_message *err)
+/// A number of the study set so that the bubble of the best static split comes out as published.
+typedef struct calibrated {
+    double value;              // of the number
+    double reached;            // the bubble with it; NAN where no plan fits
+    char change[CHANGE_BYTES]; // {path: value}
+} calibrated;
+
+static status try_value(const playing *at, int range, double value, calibrated *tried,
+                        error_message *err)
 {
+    static const char *const rows =
+        "{\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"parameters\"},"
+        "{\"balancer\":\"parameters-legacy\"}]}";
+    *tried = (calibrated){.value = value, .reached = NAN};
+    snprintf(tried->change, sizeof tried->change, "{\"%s\":%.6g}", text_of(at, "path"), value);
+    const char *const changes[] = {at->ranges[range], tried->change, rows};
     ana_trial trial;
-    TRY(play(at, 0, even_only, &trial, err));
-    const bool is_last = !json_is_missing(json_member(at->row, "last"));
-    const ana_interval bubble = ana_interval_of(is_last ? trial.rows[0].last_bubble_ratio
-                                                        : trial.rows[0].first_bubble_ratio);
-    add_number(at, &bubble, NAN);
-    return STATUS_OK;
+    error_message infeasible = {0};
+    const status played = ana_trial_play(at->study, changes, 3, &trial, &infeasible);
+    const ana_trial_row *row = played == STATUS_OK ? ana_trial_find(&trial, "static") : NULL;
+    if (row != NULL) tried->reached = row->result.bubble_ratio;
+    if (played == STATUS_OK || played == STATUS_INFEASIBLE) return STATUS_OK;
+    return error_set(err, played, "%s", infeasible.message);
 }
 
-/// Idle share at the end over that at the start, under the even split.
-static status make_bubble_growth(playing *at, error_message *err)
+/// Bisects; the high end is drawn in until a plan fits. Where wanted is outside of what the range
+/// reaches, the end that comes nearer is the answer.
+static status calibrate(const playing *at, int range, double wanted, calibrated *found,
+                        error_message *err)
 {
-    ana_interval ratio = {0};
-    for (int range = 0; range < at->range_count; range++) {
-        ana_trial trial;
-        TRY(play(at, range, even_only, &trial, err));
-        ana_interval_add(&ratio,
-                         trial.rows[0].last_bubble_ratio / trial.rows[0].first_bubble_ratio);
+    enum { STEPS = 10, ENDS = 8 };
+    calibrated low;
+    calibrated high;
+    TRY(try_value(at, range, ana_paper_number(at->row, "low"), &low, err));
+    TRY(try_value(at, range, ana_paper_number(at->row, "high"), &high, err));
+    for (int step = 0; step < ENDS && isnan(high.reached); step++) {
+        TRY(try_value(at, range, (low.value + high.value) / 2, &high, err));
     }
-    add_number(at, &ratio, NAN);
-    return STATUS_OK;
-}
-
-/// Idle share over that of the study with the changes of "over", both under the even split.
-static status make_bubble_over(playing *at, error_message *err)
-{
-    ana_interval ratio = {0};
-    const char *over = change_of(at->rows, json_member(at->row, "over"));
-    for (int range = 0; range < at->range_count; range++) {
-        const char *const changes[] = {at->change, at->ranges[range], over, even_only};
-        ana_trial trial;
-        ana_trial other;
-        TRY(play(at, range, even_only, &trial, err));
-        TRY(ana_trial_play(at->study, changes, CHANGES_MAX, &other, err));
-        ana_interval_add(&ratio, trial.rows[0].bubble_ratio / other.rows[0].bubble_ratio);
+    if (isnan(low.reached) || isnan(high.reached)) {
+        return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits with any %s", at->study,
+                         text_of(at, "path"));
     }
-    add_number(at, &ratio, NAN);
-    return STATUS_OK;
-}
-
-static status make_static_bubble(playing *at, error_message *err)
-{
-    ana_trial trial;
-    TRY(ana_trial_play(at->study, &at->change, 1, &trial, err));
-    const ana_interval bubble = ana_interval_of(ana_measure_static_bubble(&trial));
-    add_number(at, &bubble, NAN);
+    const bool rises = low.reached <= high.reached;
+    *found = fabs(low.reached - wanted) < fabs(high.reached - wanted) ? low : high;
+    if (wanted < fmin(low.reached, high.reached) || wanted > fmax(low.reached, high.reached)) {
+        return STATUS_OK;
+    }
+    for (int step = 0; step < STEPS; step++) {
+        TRY(try_value(at, range, (low.value + high.value) / 2, found, err));
+        if ((found->reached < wanted) == rises) {
+            low = *found;
+        } else {
+            high = *found;
+        }
+    }
     return STATUS_OK;
 }
 
@@ -189,55 +256,41 @@ static status calibrate_ranges(const playing *at, double wanted, const char **ra
                                ana_interval *value, error_message *err)
 {
     for (int range = 0; range < at->range_count; range++) {
-        const ana_calibration calibration = {
-            .study = at->study,
-            .common = at->ranges[range],
-            .rows = ANA_STATIC_ROWS,
-            .path = text_of(at->row, "path"),
-            .low = number_of(at->row, "low"),
-            .high = number_of(at->row, "high"),
-            .wanted = wanted,
-            .measure = ana_measure_static_bubble,
-        };
-        ana_calibrated calibrated;
-        TRY(ana_calibrate(&calibration, &calibrated, err));
-        ana_interval_add(value, calibrated.value);
-        ranges[range] = ana_rows_join(at->rows, calibration.common,
-                                      ana_rows_text(at->rows, "%s", calibrated.change));
+        const char *own = at->ranges[range];
+        calibrated found;
+        TRY(calibrate(at, range, wanted, &found, err));
+        ana_interval_add(value, found.value);
+        ranges[range] = own == NULL ? ana_rows_text(at->rows, "%s", found.change)
+                                    : ana_rows_text(at->rows, "%.*s,%s", (int)strlen(own) - 1, own,
+                                                    found.change + 1);
     }
     return STATUS_OK;
 }
 
-/// Whether the experiment has chosen loads that give what is published.
+/// Whether the experiment has chosen loads that give what is published: then the bound of the drawn
+/// ones excludes nothing.
 static bool is_chosen(const playing *at)
 {
     return !json_is_missing(json_member(at->row, "chosen"));
 }
 
-/// Where chosen loads reach what is published, the bound of the drawn ones excludes nothing.
-static void doubt_bound(playing *at)
-{
-    if (is_chosen(at)) at->rows->rows[at->rows->count - 1].agreement = ANA_AGREEMENT_PREDICTED;
-}
-
-/// The bubbles before and after, of which the first is the calibration.
+/// The bubbles before, which is the calibration, and after.
 static void add_bubbles(playing *at, const char *before, const char *after, double wanted,
                         const ana_interval *value)
 {
     ana_rows *rows = at->rows;
     const ana_speed_up *result = &at->speed_up;
     const bool is_reached = fabs(result->before.value - wanted) < 0.005;
-    ana_rows_add_number(
-        rows, before, &result->before, NAN, ANA_AGREEMENT_CALIBRATED, idle_of(at, result->still),
-        ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.%s", text_of(at->row, "what"),
-                      value->value, value->low, value->high,
-                      is_reached ? "" : ": the nearest that it reaches",
-                      text_of(at->row, "calibration")));
-    ana_rows_add_number(rows, after, &result->after, result->after_bound.low,
-                        ANA_AGREEMENT_PREDICTED, idle_of(at, result->dynamic), "");
-    ana_reproduced *row = &rows->rows[rows->count - 1];
-    if (result->after_bound.low > row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
-    doubt_bound(at);
+    ana_rows_add(rows, before, &result->before, idle_of(at, result->still),
+                 ana_rows_text(rows, "By %s %.3g (%.3g to %.3g)%s.%s", text_of(at, "what"),
+                               value->value, value->low, value->high,
+                               is_reached ? "" : ": the nearest that it reaches",
+                               text_of(at, "calibration")))
+        ->agreement = ANA_AGREEMENT_CALIBRATED;
+    ana_reproduced *row =
+        ana_rows_add(rows, after, &result->after, idle_of(at, result->dynamic), "");
+    row->bound = result->after_bound.low;
+    if (row->bound > row->published && !is_chosen(at)) row->agreement = ANA_AGREEMENT_UNREACHABLE;
     row->note = ana_rows_text(rows,
                               "%.3f above the published number; no contiguous plan leaves less "
                               "than %.3f with these skews, were it chosen anew in every iteration "
@@ -251,135 +304,66 @@ static void add_bubbles(playing *at, const char *before, const char *after, doub
 static status make_calibrated_bubbles(playing *at, error_message *err)
 {
     ana_rows *rows = at->rows;
-    const char *prefix = text_of(at->row, "prefix");
+    const char *prefix = text_of(at, "prefix");
     const char *before = ana_rows_text(rows, "%sbubble before", prefix);
     const char *after = ana_rows_text(rows, "%sbubble after", prefix);
-    const double wanted = ana_published_find(rows->experiment, before)->value;
-    const double left = ana_published_find(rows->experiment, after)->value;
+    const double wanted = ana_rows_published(rows, before);
+    const double left = ana_rows_published(rows, after);
     const char *ranges[RANGES_MAX];
     ana_interval value = {0};
     TRY(calibrate_ranges(at, wanted, ranges, &value, err));
-    const ana_speed_up_case calibrated = {.study = at->study,
-                                          .baseline = at->baseline,
-                                          .ranges = ranges,
-                                          .range_count = at->range_count};
-    TRY(ana_speed_up_play(&calibrated, &at->speed_up, err));
+    const ana_speed_up_case set = {.study = at->study,
+                                   .baseline = at->baseline,
+                                   .ranges = ranges,
+                                   .range_count = at->range_count};
+    TRY(ana_speed_up_play(&set, &at->speed_up, err));
     add_bubbles(at, before, after, wanted, &value);
     ana_rows_add_speed_up(rows, ana_rows_text(rows, "%sspeed-up over static", prefix), at->baseline,
-                          &at->speed_up, text_of(at->row, "note"));
-    doubt_bound(at);
+                          &at->speed_up, text_of(at, "note"));
+    if (is_chosen(at)) rows->rows[rows->count - 1].agreement = ANA_AGREEMENT_PREDICTED;
     const ana_interval identity = ana_interval_of((1 - left) / (1 - wanted));
-    ana_rows_add_number(
-        rows, ana_rows_text(rows, "%sspeed-up over static, of the published bubbles", prefix),
-        &identity, NAN, ANA_AGREEMENT_CONSISTENT, "the published bubble before",
-        "(1 - after) / (1 - before).");
+    ana_rows_add(rows,
+                 ana_rows_text(rows, "%sspeed-up over static, of the published bubbles", prefix),
+                 &identity, "the published bubble before", "(1 - after) / (1 - before).")
+        ->agreement = ANA_AGREEMENT_CONSISTENT;
     return STATUS_OK;
 }
 
-static double speed(int64_t before_ns, int64_t after_ns)
-{
-    return (double)before_ns / (double)after_ns;
-}
-
 /// Pruning on pipelines of eight GPUs, of which those that are no longer needed are released, or
-/// make further replicas: three rows.
+/// make further replicas.
 static status make_repacking(playing *at, error_message *err)
 {
     ana_rows *rows = at->rows;
     ana_interval ranks = {0};
     ana_interval kept = {0};  // throughput with over that without, GPUs released
     ana_interval share = {0}; // of the gain, released GPUs making further replicas
-    const char *which = text_of(at->row, "quantity");
+    const char *which = text_of(at, "quantity");
     for (int range = 0; range < at->range_count; range++) {
+        const ana_trial_row *packed = NULL;
+        const ana_trial_row *replicated = NULL;
+        const ana_trial_row *even = NULL;
         ana_trial trial;
         TRY(play(at, range, NULL, &trial, err));
-        const ana_trial_row *packed = ana_trial_find(&trial, "re-packed");
-        const ana_trial_row *replicated = ana_trial_find(&trial, "replicated");
-        const ana_trial_row *even = ana_trial_find(&trial, "even");
-        if (packed == NULL || replicated == NULL || even == NULL) {
-            return error_set(err, STATUS_INFEASIBLE, "repack: no plan fits");
-        }
-        const double replicas = speed(replicated->unpacked_ns, replicated->total_ns);
-        const double total = speed(even->total_ns, replicated->total_ns);
-        ana_interval_add(&ranks, packed->rank_count_mean);
-        ana_interval_add(&kept, speed(packed->unpacked_ns, packed->total_ns));
+        TRY(find_row(at, &trial, "re-packed", &packed, err));
+        TRY(find_row(at, &trial, "replicated", &replicated, err));
+        TRY(find_row(at, &trial, "even", &even, err));
+        const double all_ns = (double)replicated->result.total_ns;
+        const double replicas = (double)replicated->unpacked_ns / all_ns;
+        const double total = (double)even->result.total_ns / all_ns;
+        ana_interval_add(&ranks, packed->result.rank_count_mean);
+        ana_interval_add(&kept, (double)packed->unpacked_ns / (double)packed->result.total_ns);
         ana_interval_add(&share, total > 1 ? log(replicas) / log(total) : 0);
     }
-    ana_rows_add_number(rows, ana_rows_text(rows, "mean GPUs of 8%s", which), &ranks, NAN,
-                        ANA_AGREEMENT_PREDICTED, "8 GPUs a pipeline, mean over time",
-                        text_of(at->row, "note"));
-    ana_rows_add_number(rows, ana_rows_text(rows, "throughput kept%s", which), &kept, NAN,
-                        ANA_AGREEMENT_PREDICTED, "the same without re-packing", "");
-    ana_rows_add_number(rows, ana_rows_text(rows, "share of the gain, least%s", which), &share, NAN,
-                        ANA_AGREEMENT_PREDICTED, "the gain over even (Megatron)",
-                        "As the next row.");
-    ana_rows_add_number(
-        rows, ana_rows_text(rows, "share of the gain, most%s", which), &share, NAN,
-        ANA_AGREEMENT_PREDICTED, "the gain over even (Megatron)",
-        "Released GPUs make further replicas, the global batch held: log of the factor of "
-        "re-packing over log of the whole speed-up. The paper says 0.04 to 0.11.");
-    return STATUS_OK;
-}
-
-static int64_t overhead_ns(const ana_trial_row *row)
-{
-    return row->profile_ns + row->decision_ns + row->migration_ns;
-}
-
-/// Time of a row without its overheads, as the paper's scaling excludes them.
-static double bare_ns(const ana_trial_row *row)
-{
-    return (double)(row->total_ns - overhead_ns(row));
-}
-
-/// Partition by time over `even`.
-static status make_bare_speed_up(playing *at, error_message *err)
-{
-    bare_speed_up *last = &at->last;
-    *last = (bare_speed_up){.total = {.count = 0}};
-    for (int range = 0; range < at->range_count; range++) {
-        ana_trial trial;
-        TRY(play(at, range, NULL, &trial, err));
-        const ana_trial_row *even = ana_trial_find(&trial, "even");
-        const ana_trial_row *partition = ana_trial_find(&trial, "partition on-change");
-        if (even == NULL || partition == NULL) {
-            return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits with %s", at->study,
-                             at->change);
-        }
-        last->of_range[range] = bare_ns(even) / bare_ns(partition);
-        ana_interval_add(&last->total, last->of_range[range]);
-        ana_interval_add(&last->bound, bare_ns(even) / (double)trial.bound_ns);
-    }
-    if (at->first.total.count == 0) at->first = *last;
-    if (last->total.value > at->most.total.value) at->most = *last;
-    ana_rows_add_number(at->rows, text_of(at->row, "quantity"), &last->total, last->bound.high,
-                        ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
-                        text_of(at->row, "note"));
-    return STATUS_OK;
-}
-
-/// The largest of the bare speed-ups.
-static status make_most(playing *at, error_message *err)
-{
-    (void)err;
-    ana_rows *rows = at->rows;
-    ana_rows_add_number(rows, text_of(at->row, "quantity"), &at->most.total, at->most.bound.high,
-                        ANA_AGREEMENT_PREDICTED, "even (Megatron), the same model",
-                        text_of(at->row, "note"));
-    ana_reproduced *row = &rows->rows[rows->count - 1];
-    if (row->bound < row->published) row->agreement = ANA_AGREEMENT_UNREACHABLE;
-    return STATUS_OK;
-}
-
-/// The last of the bare speed-ups over the first.
-static status make_change(playing *at, error_message *err)
-{
-    (void)err;
-    ana_interval change = {0};
-    for (int range = 0; range < at->range_count; range++) {
-        ana_interval_add(&change, at->last.of_range[range] / at->first.of_range[range]);
-    }
-    add_number(at, &change, NAN);
+    ana_rows_add(rows, ana_rows_text(rows, "mean GPUs of 8%s", which), &ranks,
+                 "8 GPUs a pipeline, mean over time", text_of(at, "note"));
+    ana_rows_add(rows, ana_rows_text(rows, "throughput kept%s", which), &kept,
+                 "the same without re-packing", "");
+    ana_rows_add(rows, ana_rows_text(rows, "share of the gain, least%s", which), &share,
+                 "the gain over even (Megatron)", "As the next row.");
+    ana_rows_add(rows, ana_rows_text(rows, "share of the gain, most%s", which), &share,
+                 "the gain over even (Megatron)",
+                 "Released GPUs make further replicas, the global batch held: log of the factor of "
+                 "re-packing over log of the whole speed-up. The paper says 0.04 to 0.11.");
     return STATUS_OK;
 }
 
@@ -388,54 +372,24 @@ static status make_overhead(playing *at, error_message *err)
 {
     enum { PARTS = 4 };
     static const char *const parts[PARTS] = {"profiling", "algorithm", "migration", "overhead"};
-    const char *label = text_of(at->row, "row");
+    const char *label = text_of(at, "row");
     ana_interval share[PARTS] = {{0}};
     for (int range = 0; range < at->range_count; range++) {
+        const ana_trial_row *row = NULL;
         ana_trial trial;
         TRY(play(at, range, NULL, &trial, err));
-        const ana_trial_row *row = ana_trial_find(&trial, label);
-        if (row == NULL) return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
-        const int64_t spent_ns[PARTS] = {row->profile_ns, row->decision_ns, row->migration_ns,
-                                         overhead_ns(row)};
+        TRY(find_row(at, &trial, label, &row, err));
+        const bal_training_result *result = &row->result;
+        const int64_t spent_ns[PARTS] = {result->profile_ns, result->decision_ns,
+                                         result->migration_ns, ana_trial_overhead_ns(row)};
         for (int part = 0; part < PARTS; part++) {
-            ana_interval_add(&share[part], (double)spent_ns[part] / (double)row->total_ns);
+            ana_interval_add(&share[part], (double)spent_ns[part] / (double)result->total_ns);
         }
     }
     for (int part = 0; part < PARTS; part++) {
-        ana_rows_add_number(
-            at->rows, ana_rows_text(at->rows, "%s, %s", text_of(at->row, "quantity"), parts[part]),
-            &share[part], NAN, ANA_AGREEMENT_PREDICTED,
-            ana_rows_text(at->rows, "%s, share of the time", label), "");
-    }
-    return STATUS_OK;
-}
-
-/// Throughput per GPU of the model as it is at the end, on fewer stages over that on all.
-static status make_per_gpu(playing *at, error_message *err)
-{
-    const double gpus = number_of(at->row, "gpus");
-    const double of = number_of(at->row, "of");
-    const char *label = text_of(at->row, "row");
-    const char *fewer = ana_rows_text(at->rows, "{\"pipeline.stages\":%.0f}", gpus);
-    ana_interval ratio = {0};
-    bool fits = true;
-    for (int range = 0; range < at->range_count; range++) {
-        ana_trial all;
-        ana_trial few;
-        TRY(play(at, range, NULL, &all, err));
-        TRY(play(at, range, fewer, &few, err));
-        const ana_trial_row *before = ana_trial_find(&all, label);
-        const ana_trial_row *after = ana_trial_find(&few, label);
-        if (before == NULL || after == NULL) {
-            return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
-        }
-        if (range == 0) fits = after->fits;
-        ana_interval_add(&ratio, speed(before->last_ns, after->last_ns) * of / gpus);
-    }
-    add_number(at, &ratio, NAN);
-    if (!fits) {
-        at->rows->rows[at->rows->count - 1].note =
-            "Out of memory before it is pruned: reached only by re-packing.";
+        ana_rows_add(at->rows,
+                     ana_rows_text(at->rows, "%s, %s", text_of(at, "quantity"), parts[part]),
+                     &share[part], ana_rows_text(at->rows, "%s, share of the time", label), "");
     }
     return STATUS_OK;
 }
@@ -446,9 +400,9 @@ static status make_kernel(playing *at, error_message *err)
 {
     (void)err;
     const model_kernel_speed *speeds = &model_kernel_speed_sputnik_a100;
-    ana_interval value =
-        ana_interval_of(model_kernel_speed_at(speeds, 1 - number_of(at->row, "sparsity")));
-    if (json_is_missing(json_member(at->row, "sparsity"))) {
+    const double sparsity = ana_paper_number(at->row, "sparsity");
+    ana_interval value = ana_interval_of(model_kernel_speed_at(speeds, 1 - sparsity));
+    if (isnan(sparsity)) {
         int above = 1;
         while (above < speeds->count - 1 && speeds->ratio[above] < 1) {
             above++;
@@ -460,7 +414,7 @@ static status make_kernel(playing *at, error_message *err)
                                .low = 1 - speeds->density[above],
                                .high = 1 - speeds->density[above - 1]};
     }
-    add_number(at, &value, NAN);
+    add_number(at, &value);
     return STATUS_OK;
 }
 
@@ -468,13 +422,11 @@ static status make_kernel(playing *at, error_message *err)
 static status make_over_factor(playing *at, error_message *err)
 {
     (void)err;
-    const double factor = number_of(at->row, "factor");
+    const double factor = ana_paper_number(at->row, "factor");
     const ana_interval *total = &at->speed_up.total;
-    const ana_interval over = {.value = total->value / factor,
-                               .low = total->low / factor,
-                               .high = total->high / factor,
-                               .count = total->count};
-    add_number(at, &over, NAN);
+    const ana_interval over = {
+        .value = total->value / factor, .low = total->low / factor, .high = total->high / factor};
+    add_number(at, &over);
     return STATUS_OK;
 }
 
@@ -485,51 +437,33 @@ static status make_chosen_loads(playing *at, error_message *err)
     int layer_count = 0;
     json_value run = json_element(json_member(at->row, "layers"), 0);
     for (; run.node != NULL; run = json_next(run)) {
-        const int end = layer_count + (int)number_of_element(run, 0);
+        const int end = layer_count + (int)ana_paper_element(run, 0);
         while (layer_count < end && layer_count < LAYERS_MAX) {
-            load_ns[layer_count++] = llround(number_of_element(run, 1) * NS_OF_LOAD);
+            load_ns[layer_count++] = llround(ana_paper_element(run, 1) * NS_OF_LOAD);
         }
     }
-    const ana_chosen_loads chosen = {text_of(at->row, "schedule"),
-                                     (int)number_of(at->row, "stages"),
-                                     (int)number_of(at->row, "microbatches"), layer_count, load_ns};
+    const ana_chosen_loads chosen = {
+        text_of(at, "schedule"), (int)ana_paper_number(at->row, "stages"),
+        (int)ana_paper_number(at->row, "microbatches"), layer_count, load_ns};
     ana_chosen_result result;
-    TRY(ana_chosen_loads_play(&chosen, &result, err));
+    TRY(ana_chosen_loads_play(&chosen, at->rows->memory, &result, err));
     static const char *const quantities[] = {"bubble before", "bubble after",
                                              "speed-up over static"};
     const double numbers[] = {result.idle_even, result.idle_balanced, result.speed_up};
     for (int number = 0; number < 3; number++) {
         const ana_interval interval = ana_interval_of(numbers[number]);
-        ana_rows_add_number(at->rows,
-                            ana_rows_text(at->rows, "%s%s, of chosen loads",
-                                          text_of(at->row, "prefix"), quantities[number]),
-                            &interval, NAN, ANA_AGREEMENT_CONSISTENT, text_of(at->row, "baseline"),
-                            number == 0 ? text_of(at->row, "note") : "");
+        const char *quantity = ana_rows_text(at->rows, "%s%s, of chosen loads",
+                                             text_of(at, "prefix"), quantities[number]);
+        ana_rows_add(at->rows, quantity, &interval, text_of(at, "baseline"),
+                     number == 0 ? text_of(at, "note") : "")
+            ->agreement = ANA_AGREEMENT_CONSISTENT;
     }
-    return STATUS_OK;
-}
-
-/// The length of one row's run over that of another.
-static status make_row_over(playing *at, error_message *err)
-{
-    ana_interval ratio = {0};
-    for (int range = 0; range < at->range_count; range++) {
-        ana_trial trial;
-        TRY(play(at, range, NULL, &trial, err));
-        const ana_trial_row *row = ana_trial_find(&trial, text_of(at->row, "row"));
-        const ana_trial_row *over = ana_trial_find(&trial, text_of(at->row, "over"));
-        if (row == NULL || over == NULL) {
-            return error_set(err, STATUS_INFEASIBLE, "%s: no plan fits", at->study);
-        }
-        ana_interval_add(&ratio, speed(over->total_ns, row->total_ns));
-    }
-    add_number(at, &ratio, NAN);
     return STATUS_OK;
 }
 
 static status make_table1(playing *at, error_message *err)
 {
-    return ana_play_table1(at->rows, err);
+    return ana_play_table1(at->rows, json_member(at->row, "table"), err);
 }
 
 /// What "make" of a row may be.
@@ -537,25 +471,19 @@ static const struct {
     const char *name;
     status (*make)(playing *at, error_message *err);
 } makers[] = {
+    {"number", make_number},
+    {"most", make_most},
+    {"change", make_change},
     {"speed-up", make_speed_up},
     {"bubble-before", make_bubble_before},
     {"bubble-after", make_bubble_after},
     {"identity", make_identity},
-    {"even-bubble", make_even_bubble},
-    {"bubble-growth", make_bubble_growth},
-    {"bubble-over", make_bubble_over},
-    {"static-bubble", make_static_bubble},
     {"calibrated-bubbles", make_calibrated_bubbles},
     {"repacking", make_repacking},
-    {"bare-speed-up", make_bare_speed_up},
-    {"most", make_most},
-    {"change", make_change},
     {"overhead", make_overhead},
-    {"per-gpu", make_per_gpu},
     {"kernel", make_kernel},
     {"over-factor", make_over_factor},
     {"chosen-loads", make_chosen_loads},
-    {"row-over", make_row_over},
     {"table1", make_table1},
 };
 
@@ -572,9 +500,8 @@ static bool is_settled(json_value range, json_value change)
 static void choose_ranges(playing *at, json_value ranges)
 {
     const json_value change = json_member(at->row, "change");
-    const int count = json_count(ranges);
     at->range_count = 0;
-    for (int index = 0; index < count; index++) {
+    for (int index = 0; index < json_count(ranges); index++) {
         const json_value range = json_element(ranges, index);
         assert(at->range_count < RANGES_MAX);
         if (index > 0 && is_settled(range, change)) continue;
@@ -584,24 +511,24 @@ static void choose_ranges(playing *at, json_value ranges)
 
 static status make_row(playing *at, json_value experiment, error_message *err)
 {
-    const char *made = text_of(at->row, "make");
-    const char *study = text_of(at->row, "study");
-    at->study = study[0] != '\0' ? study : text_of(experiment, "study");
-    at->change = change_of(at->rows, json_member(at->row, "change"));
+    const char *study = text_of(at, "study");
     const json_value own = json_member(at->row, "ranges");
+    at->study = study[0] != '\0' ? study : ana_paper_text(experiment, "study");
+    at->change = change_of(at->rows, json_member(at->row, "change"));
     choose_ranges(at, json_is_missing(own) ? json_member(experiment, "ranges") : own);
     for (size_t maker = 0; maker < sizeof makers / sizeof makers[0]; maker++) {
-        if (strcmp(makers[maker].name, made) == 0) return makers[maker].make(at, err);
+        if (strcmp(makers[maker].name, text_of(at, "make")) == 0)
+            return makers[maker].make(at, err);
     }
-    return json_error(at->row, STATUS_FORMAT, err, "nothing makes '%.40s'", made);
+    return json_error(at->row, STATUS_FORMAT, err, "nothing makes '%.40s'", text_of(at, "make"));
 }
 
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err)
 {
     playing at = {.rows = rows};
-    const bool is_static = strcmp(text_of(experiment, "baseline"), "static") == 0;
+    const bool is_static = strcmp(ana_paper_text(experiment, "baseline"), "static") == 0;
     at.baseline = is_static ? ANA_BASELINE_STATIC : ANA_BASELINE_STILL;
-    rows->experiment = text_of(experiment, "name");
+    rows->experiment = experiment;
     at.row = json_element(json_member(experiment, "rows"), 0);
     for (; at.row.node != NULL; at.row = json_next(at.row)) {
         TRY(make_row(&at, experiment, err));

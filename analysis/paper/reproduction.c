@@ -20,14 +20,6 @@ const char *ana_reproduced_outcome(const ana_reproduced *row)
                : "disagrees";
 }
 
-/// The text of the file, which is part of the program and complete.
-static const char *text_of(json_value value)
-{
-    const char *text = "";
-    (void)json_string(value, &text, NULL);
-    return text;
-}
-
 static status choose(const char *const *names, int name_count, ana_reproduction *reproduction,
                      error_message *err)
 {
@@ -36,7 +28,7 @@ static status choose(const char *const *names, int name_count, ana_reproduction 
     const json_value all = json_member(json_root(reproduction->document), "experiments");
     const int count = json_count(all);
     for (int index = 0; index < count; index++) {
-        known[index] = text_of(json_member(json_element(all, index), "name"));
+        known[index] = ana_paper_text(json_element(all, index), "name");
     }
     for (int name = 0; name < name_count; name++) {
         int found = 0;
@@ -74,15 +66,33 @@ void ana_reproduction_close(ana_reproduction *reproduction)
     reproduction->document = NULL;
 }
 
-status ana_reproduction_play(ana_reproduction *reproduction,
-                             const ana_reproduction_listener *listener, arena *memory,
-                             error_message *err)
+/// Why a row disagrees, in a sentence: the experiment's own, or of its pairs of [part of a
+/// quantity, sentence] the first whose part is in the row's. "" if it does not disagree.
+static const char *reason_of(json_value experiment, const ana_reproduced *row)
+{
+    const json_value because = json_member(experiment, "because");
+    if (strcmp(ana_reproduced_outcome(row), "disagrees") != 0) return "";
+    if (!json_is_array(because)) return ana_paper_text(experiment, "because");
+    json_value pair = json_element(because, 0);
+    while (pair.node != NULL && strstr(row->quantity, ana_paper_element_text(pair, 0)) == NULL) {
+        pair = json_next(pair);
+    }
+    return pair.node != NULL ? ana_paper_element_text(pair, 1) : "";
+}
+
+status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void *context),
+                             void *context, arena *memory, error_message *err)
 {
     ana_rows *rows = arena_array(memory, 1, sizeof *rows);
     rows->memory = memory;
     for (int index = 0; index < reproduction->experiment_count; index++) {
-        if (listener != NULL) listener->begin(listener->context);
-        TRY(ana_experiment_play(reproduction->experiments[index], rows, err));
+        const json_value experiment = reproduction->experiments[index];
+        const int first = rows->count;
+        begin(context);
+        TRY(ana_experiment_play(experiment, rows, err));
+        for (int row = first; row < rows->count; row++) {
+            rows->rows[row].reason = reason_of(experiment, &rows->rows[row]);
+        }
     }
     reproduction->rows = rows->rows;
     reproduction->row_count = rows->count;
@@ -102,48 +112,14 @@ static const char *number_text(double number, char out[24])
     return out;
 }
 
-/// "1.2345", or "-" where a factor does not apply.
-static const char *factor_text(int64_t factor_e4, char out[24])
-{
-    if (factor_e4 == 0) {
-        snprintf(out, 24, "-");
-    } else {
-        snprintf(out, 24, "%.4f", (double)factor_e4 / 1e4);
-    }
-    return out;
-}
-
-static void print_factors(const ana_reproduced *row, text_buffer *out)
-{
-    const ana_printed_factors printed = ana_factors_print(&row->factors);
-    char factor[ANA_FACTOR_COUNT][24];
-    char over[4][24];
-    for (int index = 0; index < ANA_FACTOR_COUNT; index++) {
-        factor_text(printed.factor_e4[index], factor[index]);
-    }
-    text_format(out,
-                "      = algorithm %s x static tuning %s x dynamic balancing %s x re-packing %s\n",
-                factor[ANA_FACTOR_ALGORITHM], factor[ANA_FACTOR_STATIC], factor[ANA_FACTOR_DYNAMIC],
-                factor[ANA_FACTOR_REPACK]);
-    text_format(out, "      over even %s, parameters %s, parameters-legacy %s, tuned %s\n",
-                number_text(row->over.even, over[0]), number_text(row->over.parameters, over[1]),
-                number_text(row->over.parameters_legacy, over[2]),
-                number_text(row->over.tuned, over[3]));
-}
-
 static void print_row(const ana_reproduced *row, int width, text_buffer *out)
 {
-    char published[24];
-    char simulated[24];
-    char low[24];
-    char high[24];
-    char bound[24];
+    char text[5][24];
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
-                number_text(row->published, published), number_text(row->simulated, simulated),
-                number_text(row->low, low), number_text(row->high, high),
-                number_text(row->bound, bound), agreement_names[row->agreement],
+                number_text(row->published, text[0]), number_text(row->simulated, text[1]),
+                number_text(row->low, text[2]), number_text(row->high, text[3]),
+                number_text(row->bound, text[4]), agreement_names[row->agreement],
                 ana_reproduced_outcome(row), row->baseline);
-    if (row->factors.total > 0) print_factors(row, out);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }
 
@@ -152,13 +128,13 @@ static void print_inputs(json_value experiment, text_buffer *out)
     const json_value first = json_element(json_member(experiment, "inputs"), 0);
     int width = 0;
     for (json_value input = first; input.node != NULL; input = json_next(input)) {
-        const int length = (int)strlen(text_of(json_element(input, 0)));
+        const int length = (int)strlen(ana_paper_element_text(input, 0));
         if (length > width) width = length;
     }
     text_append(out, "  inputs\n");
     for (json_value input = first; input.node != NULL; input = json_next(input)) {
-        text_format(out, "    %-*s  %s [%s]\n", width, text_of(json_element(input, 0)),
-                    text_of(json_element(input, 1)), text_of(json_element(input, 2)));
+        text_format(out, "    %-*s  %s [%s]\n", width, ana_paper_element_text(input, 0),
+                    ana_paper_element_text(input, 1), ana_paper_element_text(input, 2));
     }
 }
 
@@ -173,34 +149,17 @@ static int quantity_width(const ana_reproduction *reproduction)
     return width;
 }
 
-/// Why a row disagrees, in a sentence: the experiment's own, or of its pairs of [part of a
-/// quantity, sentence] the first whose part is in the row's. "" if it does not disagree.
-static const char *reason_of(json_value experiment, const ana_reproduced *row)
-{
-    const json_value because = json_member(experiment, "because");
-    if (strcmp(ana_reproduced_outcome(row), "disagrees") != 0) return "";
-    if (!json_is_array(because)) return text_of(because);
-    json_value pair = json_element(because, 0);
-    while (pair.node != NULL && strstr(row->quantity, text_of(json_element(pair, 0))) == NULL) {
-        pair = json_next(pair);
-    }
-    return pair.node != NULL ? text_of(json_element(pair, 1)) : "";
-}
-
 /// Every reason once, in the order of the rows.
-static void print_reasons(const ana_reproduction *reproduction, json_value experiment,
-                          text_buffer *out)
+static void print_reasons(const ana_reproduction *reproduction, const char *name, text_buffer *out)
 {
     text_buffer printed = {0};
     for (int row = 0; row < reproduction->row_count; row++) {
         const ana_reproduced *entry = &reproduction->rows[row];
-        if (strcmp(entry->experiment, text_of(json_member(experiment, "name"))) != 0) continue;
-        const char *reason = reason_of(experiment, entry);
-        if (reason[0] == '\0') continue;
-        if (printed.length > 0 && strstr(printed.bytes, reason) != NULL) continue;
+        if (strcmp(entry->experiment, name) != 0 || entry->reason[0] == '\0') continue;
+        if (printed.length > 0 && strstr(printed.bytes, entry->reason) != NULL) continue;
         if (printed.length == 0) text_append(out, "  where it disagrees\n");
-        text_append(&printed, reason);
-        text_append_wrapped(out, reason, 4, LINE_COLUMNS);
+        text_append(&printed, entry->reason);
+        text_append_wrapped(out, entry->reason, 4, LINE_COLUMNS);
     }
     text_free(&printed);
 }
@@ -208,9 +167,9 @@ static void print_reasons(const ana_reproduction *reproduction, json_value exper
 static void print_experiment(const ana_reproduction *reproduction, json_value experiment,
                              text_buffer *out)
 {
-    const char *name = text_of(json_member(experiment, "name"));
+    const char *name = ana_paper_text(experiment, "name");
     const int width = quantity_width(reproduction);
-    text_format(out, "%s: %s\n", name, text_of(json_member(experiment, "summary")));
+    text_format(out, "%s: %s\n", name, ana_paper_text(experiment, "summary"));
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, "quantity",
                 "published", "simulated", "low", "high", "bound", "agreement", "outcome",
                 "against");
@@ -218,7 +177,7 @@ static void print_experiment(const ana_reproduction *reproduction, json_value ex
         const ana_reproduced *entry = &reproduction->rows[row];
         if (strcmp(entry->experiment, name) == 0) print_row(entry, width, out);
     }
-    print_reasons(reproduction, experiment, out);
+    print_reasons(reproduction, name, out);
     print_inputs(experiment, out);
     text_append(out, "\n");
 }
@@ -250,42 +209,11 @@ static void put_number(json_writer *writer, const char *key, double number)
     }
 }
 
-/// A factor that does not apply is null.
-static void write_factors(json_writer *writer, const ana_reproduced *row)
-{
-    json_put_object(writer, "factors");
-    for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
-        const double value = row->factors.factor[factor];
-        put_number(writer, ana_factor_names[factor], value > 0 ? value : NAN);
-    }
-    json_end_object(writer);
-    json_put_object(writer, "over");
-    put_number(writer, "even", row->over.even);
-    put_number(writer, "parameters", row->over.parameters);
-    put_number(writer, "parameters-legacy", row->over.parameters_legacy);
-    put_number(writer, "tuned", row->over.tuned);
-    json_end_object(writer);
-}
-
-/// The note, which of a row that disagrees ends in why it does.
-static void write_note(json_writer *writer, const ana_reproduction *reproduction,
-                       const ana_reproduced *row)
+static void write_row(json_writer *writer, const ana_reproduced *row)
 {
     text_buffer note = {0};
-    text_append(&note, row->note);
-    for (int index = 0; index < reproduction->experiment_count; index++) {
-        const json_value experiment = reproduction->experiments[index];
-        if (strcmp(text_of(json_member(experiment, "name")), row->experiment) != 0) continue;
-        const char *reason = reason_of(experiment, row);
-        text_format(&note, "%s%s", note.length > 0 && reason[0] != '\0' ? " " : "", reason);
-    }
-    json_put_string(writer, "note", note.length > 0 ? note.bytes : "");
-    text_free(&note);
-}
-
-static void write_row(json_writer *writer, const ana_reproduction *reproduction,
-                      const ana_reproduced *row)
-{
+    const bool has_both = row->note[0] != '\0' && row->reason[0] != '\0';
+    text_format(&note, "%s%s%s", row->note, has_both ? " " : "", row->reason);
     json_begin_object(writer);
     json_put_string(writer, "experiment", row->experiment);
     json_put_string(writer, "quantity", row->quantity);
@@ -296,10 +224,10 @@ static void write_row(json_writer *writer, const ana_reproduction *reproduction,
     put_number(writer, "bound", row->bound);
     json_put_string(writer, "agreement", agreement_names[row->agreement]);
     json_put_string(writer, "outcome", ana_reproduced_outcome(row));
-    if (row->factors.total > 0) write_factors(writer, row);
     json_put_string(writer, "baseline", row->baseline);
-    write_note(writer, reproduction, row);
+    json_put_string(writer, "note", note.bytes);
     json_end_object(writer);
+    text_free(&note);
 }
 
 void ana_reproduction_write(const ana_reproduction *reproduction, text_buffer *out)
@@ -307,7 +235,7 @@ void ana_reproduction_write(const ana_reproduction *reproduction, text_buffer *o
     json_writer writer = json_writer_init(out);
     json_begin_array(&writer);
     for (int row = 0; row < reproduction->row_count; row++) {
-        write_row(&writer, reproduction, &reproduction->rows[row]);
+        write_row(&writer, &reproduction->rows[row]);
     }
     json_end_array(&writer);
     text_append(out, "\n");

@@ -6,7 +6,6 @@
 /// that is then compared with it, except where a row says that it is the calibration.
 #pragma once
 
-#include "analysis/compare/factors.h"
 #include "base/arena.h"
 #include "base/embedded.h"
 #include "base/json.h"
@@ -29,14 +28,6 @@ typedef enum ana_agreement {
     ANA_AGREEMENT_COUNT
 } ana_agreement;
 
-/// The same dynamic run against each static split; NAN: that split was not played.
-typedef struct ana_over_statics {
-    double even;
-    double parameters;
-    double parameters_legacy;
-    double tuned;
-} ana_over_statics;
-
 /// One number. Unknown numbers are NAN.
 typedef struct ana_reproduced {
     const char *experiment;
@@ -48,11 +39,9 @@ typedef struct ana_reproduced {
     double bound; // proven: the largest speed-up, or the smallest bubble, that any contiguous plan
                   // and any schedule could reach with these costs
     ana_agreement agreement;
-    ana_factors factors;   // of a speed-up; total 0: it is none. The static factor is that of the
-                           // best split of the paper
-    ana_over_statics over; // with factors
-    const char *baseline;  // what the number is relative to
+    const char *baseline; // what the number is relative to
     const char *note;
+    const char *reason; // why it disagrees, in a sentence; "": it does not
 } ana_reproduced;
 
 enum { ANA_EXPERIMENTS_MAX = 16 };
@@ -80,20 +69,13 @@ status ana_reproduction_open(const char *const *names, int name_count,
 
 void ana_reproduction_close(ana_reproduction *reproduction);
 
-/// Told before an experiment is played.
-typedef struct ana_reproduction_listener {
-    void *context;
-    void (*begin)(void *context);
-} ana_reproduction_listener;
-
 /// Plays the chosen experiments.
 ///
-/// @param listener NULL: nobody
-/// @param memory   of the rows
+/// @param begin  told before an experiment is played
+/// @param memory of the rows
 /// @return what the studies and their replays return
-status ana_reproduction_play(ana_reproduction *reproduction,
-                             const ana_reproduction_listener *listener, arena *memory,
-                             error_message *err);
+status ana_reproduction_play(ana_reproduction *reproduction, void (*begin)(void *context),
+                             void *context, arena *memory, error_message *err);
 
 /// Appends the rows as tables for people, each experiment with its inputs and their sources.
 void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *out);

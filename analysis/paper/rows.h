@@ -7,22 +7,25 @@
 #include "base/json.h"
 #include "base/status.h"
 
-enum { ANA_ROWS_MAX = 256, ANA_CHANGE_BYTES = 128 };
+enum { ANA_ROWS_MAX = 256 };
 
 typedef struct ana_rows {
-    arena *memory;          // of what the rows point to
-    const char *experiment; // being played
+    arena *memory;         // of what the rows point to
+    json_value experiment; // being played
     ana_reproduced rows[ANA_ROWS_MAX];
     int count;
 } ana_rows;
 
+/// What experiments.json, which is part of the program and complete, has under a key; "" and NAN
+/// where it has nothing.
+const char *ana_paper_text(json_value object, const char *key);
+double ana_paper_number(json_value object, const char *key);
+double ana_paper_element(json_value array, int index);
+const char *ana_paper_element_text(json_value array, int index);
+
 /// A text that lives as long as the rows.
 const char *ana_rows_text(ana_rows *rows, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/// Two changes as one, which lives as long as the rows; either may be NULL. They must not be of the
-/// same path.
-const char *ana_rows_join(ana_rows *rows, const char *first, const char *second);
 
 /// A number at its stated inputs, and its extremes over all trials.
 typedef struct ana_interval {
@@ -37,6 +40,18 @@ void ana_interval_add(ana_interval *interval, double number);
 
 /// An interval of one number.
 ana_interval ana_interval_of(double number);
+
+/// What the paper publishes of a quantity of the experiment being played, or of the one that this
+/// is a variant of: what follows the last comma is left away until something is found. NAN:
+/// nothing.
+double ana_rows_published(const ana_rows *rows, const char *quantity);
+
+/// Adds a row of a number with its interval for the experiment being played: predicted, without a
+/// bound, beside what is published.
+///
+/// @return borrowed until the next is added
+ana_reproduced *ana_rows_add(ana_rows *rows, const char *quantity, const ana_interval *number,
+                             const char *baseline, const char *note);
 
 /// What a speed-up is over.
 typedef enum ana_baseline {
@@ -63,63 +78,19 @@ typedef struct ana_speed_up {
                               // `even`
     ana_interval after;       // bubble_ratio of the fastest dynamic row
     ana_interval after_bound; // no contiguous plan has a smaller bubble_ratio
-    ana_factors factors;      // of the first trial, and all below
-    ana_over_statics over;
-    char still[ANA_TRIAL_LABEL_BYTES];   // label of the static split
+    char still[ANA_TRIAL_LABEL_BYTES];   // label of the static split, of the first trial
     char dynamic[ANA_TRIAL_LABEL_BYTES]; // label of the fastest dynamic row
 } ana_speed_up;
 
-/// Plays the trials of a speed-up. Its study needs rows "even" and "tuned", and a dynamic one.
+/// Plays the trials of a speed-up. Its study needs a static row and a dynamic one.
 ///
 /// @return STATUS_INFEASIBLE naming the study if one of them was not played
 status ana_speed_up_play(const ana_speed_up_case *what, ana_speed_up *out, error_message *err);
 
-/// One number of a study, to be set so that a measured one comes out as wanted.
-typedef struct ana_calibration {
-    const char *study;
-    const char *common; // changes for every trial, or NULL
-    const char *rows;   // a change that leaves only what is measured, or NULL
-    const char *path;   // of the number in the study
-    double low;         // its range, over which what is measured rises or falls
-    double high;
-    double wanted;
-    double (*measure)(const ana_trial *trial); // NAN: not played
-} ana_calibration;
-
-typedef struct ana_calibrated {
-    double value;                  // of the number
-    double reached;                // what was measured with it
-    char change[ANA_CHANGE_BYTES]; // {path: value}, for the trials that follow
-} ana_calibrated;
-
-/// Bisects. Where wanted is outside of what the range reaches, the end that comes nearer is the
-/// answer, and reached says how far off it is.
-status ana_calibrate(const ana_calibration *calibration, ana_calibrated *calibrated,
-                     error_message *err);
-
-/// For calibrations by a static split: no other rows.
-#define ANA_STATIC_ROWS                                                                            \
-    "{\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":\"parameters\"},"                       \
-    "{\"balancer\":\"parameters-legacy\"}]}"
-
-/// bubble_ratio of the best static split of the paper; NAN: not played.
-double ana_measure_static_bubble(const ana_trial *trial);
-
-/// Adds a row of a number with its interval, for the experiment being played. What the paper
-/// publishes of the quantity is looked up.
-///
-/// @param bound NAN: none
-void ana_rows_add_number(ana_rows *rows, const char *quantity, const ana_interval *number,
-                         double bound, ana_agreement agreement, const char *baseline,
-                         const char *note);
-
-/// Adds the row of a speed-up: predicted, or unreachable where the largest bound is short of
-/// the published number. The factors are those of the stated inputs.
+/// Adds the row of a speed-up: predicted, or unreachable where the largest bound is short of the
+/// published number.
 void ana_rows_add_speed_up(ana_rows *rows, const char *quantity, ana_baseline baseline,
                            const ana_speed_up *result, const char *note);
-
-/// Sets the published number of the row added last, where it stands in Table 1.
-void ana_rows_publish(ana_rows *rows, double published);
 
 /// Layers whose F, B and W take chosen times, the same for every microbatch.
 typedef struct ana_chosen_loads {
@@ -138,11 +109,14 @@ typedef struct ana_chosen_result {
 } ana_chosen_result;
 
 /// @return what the schedule or the partition refuses
-status ana_chosen_loads_play(const ana_chosen_loads *chosen, ana_chosen_result *out,
+status ana_chosen_loads_play(const ana_chosen_loads *chosen, arena *memory, ana_chosen_result *out,
                              error_message *err);
 
 /// Plays an experiment of experiments.json.
 status ana_experiment_play(json_value experiment, ana_rows *rows, error_message *err);
 
 /// Table 1, all of it.
-status ana_play_table1(ana_rows *rows, error_message *err);
+///
+/// @param published rows [layers, GPUs, samples per second of Megatron, diffusion and partition by
+///              time, speed-up], by layers, then GPUs; the last four 0: out of memory
+status ana_play_table1(ana_rows *rows, json_value published, error_message *err);

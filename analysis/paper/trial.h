@@ -2,6 +2,7 @@
 /// of.
 #pragma once
 
+#include "balance/run/training.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -12,26 +13,16 @@ enum { ANA_TRIAL_ROWS_MAX = 16, ANA_TRIAL_LABEL_BYTES = 64 };
 /// What an experiment keeps of a row of a comparison.
 typedef struct ana_trial_row {
     char label[ANA_TRIAL_LABEL_BYTES];
-    bool is_dynamic;           // its plan may change after the start
-    bool is_played;            // a plan fits, and it has times; else nothing below means anything
-    bool fits;                 // the memory of every rank
-    int64_t total_ns;          // of the run, overheads included
-    int64_t unpacked_ns;       // the same without re-packing; 0: it does not re-pack
-    int64_t profile_ns;        // of total_ns
-    int64_t decision_ns;       // of total_ns
-    int64_t migration_ns;      // of total_ns
-    int64_t last_ns;           // the pipeline of the last iteration
-    double rank_count_mean;    // of the pipeline, over time
-    double bubble_ratio;       // idle over total, over the run
-    double first_bubble_ratio; // of the first and the last iteration
-    double last_bubble_ratio;
+    bool is_dynamic;            // its plan may change after the start
+    bool is_played;             // a plan fits, and it has times; else nothing below means anything
+    bal_training_result result; // its arrays are gone
+    int64_t unpacked_ns;        // the length of the run without re-packing; 0: it does not re-pack
 } ana_trial_row;
 
 typedef struct ana_trial {
     ana_trial_row rows[ANA_TRIAL_ROWS_MAX]; // [row_count] as the study lists them
     int row_count;
     int iteration_count;
-    int samples_per_iteration;  // of one replica
     int64_t still_even_ns;      // `even` without the study's case of dynamism; 0: not played
     int64_t bound_ns;           // proven: no contiguous plan and no schedule makes the run shorter
     int64_t reduction_bound_ns; // nor exposes less of the reduction of gradients on top
@@ -42,16 +33,17 @@ typedef struct ana_trial {
 ///
 /// @param study   of ana_paper_studies (asserted)
 /// @param changes [change_count] JSON objects of paths and values as json_change takes them,
-/// applied
-///                one after the other; an entry may be NULL: nothing
+///                applied one after the other; an entry may be NULL: nothing
 /// @return what study, costs and replay return; STATUS_INVALID if the sums do not fit int64
 status ana_trial_play(const char *study, const char *const *changes, int change_count,
                       ana_trial *trial, error_message *err);
 
-/// The row of a label if it was played, else NULL.
+/// The row of a label if it was played, else NULL. "static": the fastest of those that the paper
+/// calls static, even and both versions of parameters.
 const ana_trial_row *ana_trial_find(const ana_trial *trial, const char *label);
 
-/// The fastest row among those that the paper calls static (even, and both versions of parameters),
-/// or among the dynamic ones that do not re-pack. NULL if none was played.
-const ana_trial_row *ana_trial_best_static(const ana_trial *trial);
+/// The fastest dynamic row that does not re-pack; NULL if none was played.
 const ana_trial_row *ana_trial_best_dynamic(const ana_trial *trial);
+
+/// Time that profiling, deciding and migrating added to the run.
+int64_t ana_trial_overhead_ns(const ana_trial_row *row);

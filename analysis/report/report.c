@@ -1,7 +1,7 @@
 #include "analysis/report/report.h"
 
 #include "analysis/compare/columns.h"
-#include "analysis/compare/factors.h"
+#include "analysis/compare/compare.h"
 #include "analysis/report/html.h"
 
 #include <limits.h>

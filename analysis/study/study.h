@@ -125,7 +125,6 @@ typedef struct ana_study {
     json_value dynamism;  // the object with a "case"; missing: costs change as the trace's do
     double change_ratio;  // dynamism.change_ratio
     json_value execution; // what `dynmo run` trains; missing: a plain transformer
-    bool foresight;       // rows are also replayed with perfect foresight
 
     ana_repack repack; // of rows with a policy that do not say otherwise
     ana_balancing balancings[ANA_BALANCINGS_MAX];

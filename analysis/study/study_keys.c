@@ -263,8 +263,6 @@ static const ana_study_key keys[] = {
      .read = ana_read_value, .flags = ANA_KEY_FIXED},
     {"uncertainty", ANA_KEY_OWN, "ranges of inputs, of `dynmo study`", OFFSET(uncertainty),
      .read = ana_read_value, .flags = ANA_KEY_FIXED},
-    {"foresight", ANA_KEY_BOOL, "rows are also replayed with foresight", NULL, 0, 1, 1,
-     OFFSET(foresight), .flags = ANA_KEY_FIXED},
 
     {"repack", ANA_KEY_OWN, "of rows with a policy that have none of their own", OFFSET(repack),
      .read = ana_read_repack},

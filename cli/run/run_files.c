@@ -1,7 +1,7 @@
 /// The files that a run writes while it goes on: trace, run in a store, tokens of experts.
 #include "cli/run/run.h"
 
-#include "analysis/compare/comparison.h"
+#include "analysis/compare/compare.h"
 #include "analysis/report/recording.h"
 #include "base/file.h"
 #include "cli/version.h"
@@ -137,7 +137,7 @@ static status put_run(void *context, const bal_training_iteration *iteration, er
 {
     cli_run_files *files = context;
     const bal_record_sink sink = ana_recording_listener(files->recording).sink;
-    TRY(ana_course_add(&files->course, iteration));
+    ana_course_add(&files->course, iteration);
     return sink.put(sink.context, iteration, err);
 }
 

@@ -1,7 +1,7 @@
 /// The study that `dynmo run` executes, and what of a study is not executed.
 #include "cli/run/run.h"
 
-#include "analysis/compare/comparison.h"
+#include "analysis/compare/compare.h"
 #include "analysis/study/study_keys.h"
 #include "base/file.h"
 #include "base/json.h"

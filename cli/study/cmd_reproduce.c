@@ -14,8 +14,8 @@ static status play(const cli_arguments *arguments, ana_reproduction *reproductio
                    text_buffer *out, error_message *err)
 {
     cli_progress progress = cli_progress_begin("experiments", reproduction->experiment_count);
-    const ana_reproduction_listener listener = {&progress, begin_experiment};
-    const status played = ana_reproduction_play(reproduction, &listener, memory, err);
+    const status played =
+        ana_reproduction_play(reproduction, begin_experiment, &progress, memory, err);
     cli_progress_end(&progress);
     TRY(played);
     if (cli_has(arguments, "--json")) {
@@ -70,18 +70,16 @@ const cli_command cli_command_reproduce = {
         "open where nothing was published or played. low and high are the extremes over seeds and "
         "over the "
         "ranges "
-        "of inputs that the paper leaves open. A speed-up is the product of what the algorithm "
-        "saves "
-        "by itself, of static tuning (head and embedding counted), of dynamic balancing and of "
-        "re-packing."
+        "of inputs that the paper leaves open. What a speed-up is made of, `dynmo simulate` says "
+        "of "
+        "each study."
         "\n\n"
         "Where loads change in every iteration, fewer iterations than the paper's are played; the "
         "inputs say how many."
         "\n\n"
         "--json prints one array with an object per row: experiment, quantity, published, "
-        "simulated, low, high, bound, agreement, outcome, factors (of speed-ups), baseline, note. "
-        "A number "
-        "that is not known is null.",
+        "simulated, low, high, bound, agreement, outcome, baseline, note. "
+        "A number that is not known is null.",
     .options =
         {
             {.name = "--json", .help = "Prints one line of JSON."},

@@ -21,7 +21,8 @@ static void show_step(void *context)
 static status compare(const ana_setup *setup, const ana_listener *recording, arena *memory,
                       ana_comparison *comparison, error_message *err)
 {
-    cli_progress progress = cli_progress_begin("iterations", ana_compare_iteration_count(setup));
+    cli_progress progress = cli_progress_begin(
+        "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     ana_listener listener = recording != NULL ? *recording : (ana_listener){0};
     listener.step = show_step;
     listener.step_context = &progress;
@@ -57,31 +58,12 @@ static status play(const cli_arguments *arguments, const ana_setup *setup, trace
     return compare_recorded(arguments, setup, *store, memory, comparison, err);
 }
 
-/// Before anything is played: the row whose decisions are asked for must be there and decide.
-static status check_decisions(const cli_arguments *arguments, const ana_study *study,
-                              error_message *err)
-{
-    const char *label = cli_value(arguments, "--decisions");
-    char known[200] = "";
-    if (label == NULL || strcmp(label, "all") == 0) return STATUS_OK;
-    for (int row = 0; row < study->balancing_count; row++) {
-        const ana_balancing *balancing = &study->balancings[row];
-        if (!ana_balancing_is_dynamic(balancing)) continue;
-        if (strcmp(label, balancing->label) == 0) return STATUS_OK;
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, ", '%s'", balancing->label);
-    }
-    return error_set(err, STATUS_INVALID, "--decisions: no row '%.60s' decides; known: all%s",
-                     label, known);
-}
-
 static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
                        error_message *err)
 {
     ana_setup setup;
     ana_comparison comparison;
     text_buffer out = {0};
-    TRY(check_decisions(arguments, study, err));
     const status opened = ana_setup_open(study, memory, &setup, err);
     if (opened != STATUS_OK) return error_about(err, opened, study->path);
     trace_store *store = NULL;
@@ -92,8 +74,6 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
             ana_comparison_write(&comparison, &out);
         } else {
             ana_comparison_print(&comparison, &out);
-            const char *decisions = cli_value(arguments, "--decisions");
-            if (decisions != NULL) ana_comparison_print_decisions(&comparison, decisions, &out);
         }
         result = cli_print(&out, err);
     }
@@ -142,15 +122,15 @@ const cli_command cli_command_simulate = {
     .name = "simulate",
     .synopsis =
         "STUDY.json|--keys [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
-        "[--decisions ROW] [--json]",
+        "[--json]",
     .summary = "replays a training run under several balancers and compares them",
     .description =
         "Replays every iteration of the run that the study describes, once for each entry of its "
         "'balancing': stage costs from the trace or the model, the schedule played with them, the "
         "controller's decisions, and the migrations that follow. Prints throughput, iteration "
         "time, bubble_ratio, imbalance, what moved and the peak memory side by side; then what was "
-        "decided, why, after which iterations and at what cost, what knowing ahead would be worth, "
-        "the GPUs that re-packing releases, and each speed-up as a product: the algorithm's own "
+        "decided, why and at what cost (--json: each move), the GPUs that re-packing releases, and "
+        "each speed-up as a product: the algorithm's own "
         "saving (even with dynamism against even without), static tuning (tuned against even), "
         "dynamic balancing (the row without re-packing against tuned) and re-packing. It ends with "
         "the inputs and where each comes from."
@@ -160,8 +140,8 @@ const cli_command cli_command_simulate = {
         "`every:N`, after every N-th; `threshold:x`, where the predicted iteration gets shorter by "
         "more than the share x; `shadow`, when waiting has cost what moving costs. A decision is "
         "in force from the next iteration on. It looks at the iteration that has just ended "
-        "(information profile), or at the next one itself (foresight, which no run has). Rows with "
-        "profile are replayed with foresight beside them, unless \"foresight\" is false."
+        "(information profile), or at the next one itself (foresight, which no run has: "
+        "a row with it beside one without says what knowing ahead would be worth)."
         "\n\n"
         "A study is JSON with the schema \"dynmo-study/1\"; --keys lists every key, what it may "
         "be, "
@@ -200,10 +180,6 @@ const cli_command cli_command_simulate = {
              .help =
                  "Records the run in this store: every iteration, every plan, the timelines of the "
                  "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
-            {.name = "--decisions",
-             .argument = "ROW",
-             .help = "Lists every decision of the row with this label, or of all, behind the "
-                     "inputs; --json has those that moved layers in any case."},
             {.name = "--keys", .help = "Lists every key of a study instead."},
             {.name = "--json", .help = "Prints one line of JSON."},
         },

@@ -120,7 +120,6 @@ static void write_study(const diagnose_request *request, text_buffer *out)
     json_put_int64(writer, "stages", request->stage_count);
     json_put_string(writer, "schedule", request->schedule);
     json_end_object(writer);
-    json_put_bool(writer, "foresight", false);
     text_format(out, ",\"balancing\":%s}", ana_diagnosis_rows);
 }
 
@@ -298,7 +297,8 @@ static status diagnose_setup(const cli_arguments *arguments, const diagnose_requ
     if (request->store_path != NULL) {
         TRY(find_lengths(request->store_path, request->trace_name, memory, &options.lengths, err));
     }
-    cli_progress progress = cli_progress_begin("iterations", ana_compare_iteration_count(setup));
+    cli_progress progress = cli_progress_begin(
+        "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     const status result =
         ana_diagnose(setup, &options, show_step, &progress, memory, &diagnosis, err);
     cli_progress_end(&progress);

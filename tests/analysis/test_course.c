@@ -4,83 +4,66 @@
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"
 
-static void only_decisions_that_were_asked_for_are_kept(void **state)
+/// Iterations of 8, 8, 6, 6, 6 and 8 ranks, of which one has two replicas; the second and every
+/// later one ask for a decision, and the last of them moves.
+static void decisions_are_counted_and_ranks_become_steps(void **state)
 {
-    arena *memory = *state;
+    static const int ranks[] = {8, 8, 6, 6, 6, 8};
     ana_course course;
-    ana_course_init(&course, memory);
-    const bal_training_iteration quiet = {.iteration = 0, .rank_count = 4, .replica_count = 1};
-    const bal_training_iteration same = {.iteration = 1,
-                                         .rank_count = 4,
-                                         .replica_count = 1,
-                                         .changed = true,
-                                         .was_asked = true,
-                                         .reason = BAL_REASON_SAME,
-                                         .decision_ns = 5};
-    const bal_training_iteration moved = {.iteration = 2,
-                                          .rank_count = 4,
-                                          .replica_count = 1,
-                                          .was_asked = true,
-                                          .action = BAL_ACTION_REBALANCE,
-                                          .reason = BAL_REASON_CHANGE,
-                                          .moved_layer_count = 3,
-                                          .decision_ns = 5,
-                                          .migration_ns = 7};
-
-    assert_ok(ana_course_add(&course, &quiet));
-    assert_ok(ana_course_add(&course, &same));
-    assert_ok(ana_course_add(&course, &moved));
-
-    assert_int_equal(course.decision_count, 2);
-    assert_int_equal(course.decisions[1].iteration, 2);
-    assert_int_equal(course.decisions[1].moved_layer_count, 3);
-    assert_int_equal(course.acted_count, 1);
-    assert_int_equal(course.changed_count, 1);
-    assert_int_equal(course.reason_counts[BAL_REASON_SAME], 1);
-    assert_int_equal(course.decision_ns, 10);
-    assert_int_equal(course.migration_ns, 7);
-    assert_int_equal(course.step_count, 1);
-}
-
-static void ranks_become_a_step_where_anything_of_them_changes(void **state)
-{
-    arena *memory = *state;
-    ana_course course;
-    ana_course_init(&course, memory);
-    const int ranks[] = {8, 8, 6, 6, 6, 8};
-    const int replicas[] = {1, 1, 1, 1, 2, 1};
-
+    ana_course_init(&course, *state);
     for (int iteration = 0; iteration < 6; iteration++) {
-        const bal_training_iteration played = {.iteration = iteration,
-                                               .rank_count = ranks[iteration],
-                                               .replica_count = replicas[iteration],
-                                               .microbatch_count = 4};
-        assert_ok(ana_course_add(&course, &played));
+        const bool moves = iteration == 5;
+        const bal_training_iteration played = {
+            .iteration = iteration,
+            .iteration_ns = 60 - iteration,
+            .rank_count = ranks[iteration],
+            .replica_count = iteration == 4 ? 2 : 1,
+            .microbatch_count = 4,
+            .was_asked = iteration > 0,
+            .action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP,
+            .reason = moves ? BAL_REASON_CHANGE : BAL_REASON_SAME,
+            .moved_layer_count = moves ? 3 : 0,
+            .decision_ns = 5,
+            .migration_ns = moves ? 7 : 0};
+        ana_course_add(&course, &played);
     }
 
+    assert_int_equal(course.asked_count, 5);
+    assert_int_equal(course.reason_counts[BAL_REASON_SAME], 4);
+    assert_int_equal(course.acted_count, 1);
+    assert_int_equal(course.move_count, 1);
+    assert_int_equal(course.moves[0].iteration, 5);
+    assert_int_equal(course.moves[0].moved_layer_count, 3);
+    assert_int_equal(course.decision_ns, 25);
+    assert_int_equal(course.migration_ns, 7);
     assert_int_equal(course.step_count, 4);
     assert_int_equal(course.steps[1].from_iteration, 2);
     assert_int_equal(course.steps[1].rank_count, 6);
     assert_int_equal(course.steps[2].from_iteration, 4);
     assert_int_equal(course.steps[2].replica_count, 2);
     assert_int_equal(course.steps[3].rank_count, 8);
+    assert_int_equal(ana_course_quantile_ns(&course, 0.5), 57); // 55 56 57 | 58 59 60
+    assert_int_equal(ana_course_quantile_ns(&course, 1), 60);
 }
 
-static void many_decisions_are_counted_beyond_what_is_kept(void **state)
+static void many_moves_and_lengths_are_counted_beyond_what_is_kept(void **state)
 {
-    arena *memory = *state;
     ana_course course;
-    ana_course_init(&course, memory);
-
-    for (int iteration = 0; iteration < ANA_COURSE_MAX + 3; iteration++) {
-        const bal_training_iteration played = {
-            .iteration = iteration, .was_asked = true, .reason = BAL_REASON_PERIOD};
-        assert_ok(ana_course_add(&course, &played));
+    ana_course_init(&course, *state);
+    for (int iteration = 0; iteration < 2 * ANA_COURSE_MAX + 4; iteration++) {
+        const bal_training_iteration played = {.iteration = iteration,
+                                               .iteration_ns = iteration,
+                                               .was_asked = true,
+                                               .action = BAL_ACTION_REBALANCE,
+                                               .reason = BAL_REASON_PERIOD};
+        ana_course_add(&course, &played);
     }
 
-    assert_int_equal(course.decision_count, ANA_COURSE_MAX);
-    assert_int_equal(course.reason_counts[BAL_REASON_PERIOD], ANA_COURSE_MAX + 3);
-    assert_true(course.is_cut);
+    assert_int_equal(course.move_count, ANA_COURSE_MAX);
+    assert_int_equal(course.acted_count, 2 * ANA_COURSE_MAX + 4);
+    assert_int_equal(course.iteration_stride, 4);
+    assert_int_equal(course.iteration_ns[course.iteration_kept_count - 1], 2 * ANA_COURSE_MAX);
+    assert_int_equal(ana_course_quantile_ns(&course, 0.5), ANA_COURSE_MAX);
 }
 
 static void splits_are_kept_where_they_change_and_always_the_last(void **state)
@@ -114,9 +97,8 @@ static void splits_are_kept_where_they_change_and_always_the_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_decisions_that_were_asked_for_are_kept),
-        cmocka_unit_test(ranks_become_a_step_where_anything_of_them_changes),
-        cmocka_unit_test(many_decisions_are_counted_beyond_what_is_kept),
+        cmocka_unit_test(decisions_are_counted_and_ranks_become_steps),
+        cmocka_unit_test(many_moves_and_lengths_are_counted_beyond_what_is_kept),
         cmocka_unit_test(splits_are_kept_where_they_change_and_always_the_last),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);

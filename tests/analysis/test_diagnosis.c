@@ -35,7 +35,7 @@ static fixture *diagnose(const int64_t *loads, int sampling, int64_t state_bytes
     snprintf(text, sizeof text,
              "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\",\"hardware\":"
              "\"h100-sxm\",\"training\":{\"iterations\":%d,\"microbatches\":%d},"
-             "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"},\"foresight\":false,"
+             "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"},"
              "\"balancing\":%s}",
              ITERATIONS, MICROBATCHES, stages, schedule, ana_diagnosis_rows);
     assert_ok(ana_study_open_text("n", text, opened->memory, &opened->study, &err));

@@ -223,7 +223,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
     arena *memory = *state;
     const study_file file = write_study(
         STUDY(STAGES ",\"repack\":{\"kind\":\"throughput\",\"tolerance\":0.1,\"unit\":\"node\"},"
-                     "\"foresight\":false,\"balancing\":[{\"balancer\":\"partition\"},"
+                     "\"balancing\":[{\"balancer\":\"partition\"},"
                      "{\"balancer\":\"partition\",\"policy\":\"shadow\"},"
                      "{\"balancer\":\"diffusion\",\"policy\":\"threshold:0.05\","
                      "\"information\":\"foresight\",\"migration\":"
@@ -234,7 +234,6 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
     assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
 
     const ana_balancing *row = study.balancings;
-    assert_false(study.foresight);
     assert_int_equal(row[0].repack.options.kind, BAL_REPACK_NONE); // never: keeps its ranks too
     assert_int_equal(row[1].repack.options.kind, BAL_REPACK_THROUGHPUT);
     assert_true(row[1].repack.by_node);

@@ -65,7 +65,7 @@ static void open_setup(const moving_load *load, int stages, int microbatches, ar
              "{\"schema\":\"dynmo-study/1\",\"name\":\"n\",\"model\":\"gpt2\","
              "\"hardware\":\"h100-sxm\",\"training\":{\"iterations\":%d,\"microbatches\":%d,"
              "\"layers\":%d},\"pipeline\":{\"stages\":%d,\"schedule\":\"1f1b\"},"
-             "\"foresight\":false,\"balancing\":%s}",
+             "\"balancing\":%s}",
              load->iteration_count, microbatches, load->layer_count - 2, stages,
              ana_diagnosis_rows);
     bench_require(ana_study_open_text("bench", text, memory, study, &err), &err);

@@ -4,7 +4,7 @@
 . cli/expect.sh
 
 over_model() { # over_model TEXT: 40 iterations of a model on 6 stages under a case
-    printf '{"schema":"dynmo-study/1","model":"gpt-dynmo","hardware":"h100-sxm","pipeline":{"stages":6},"training":{"iterations":40,"microbatches":8,"data_parallel":2},"balancing":[{"balancer":"even"},{"balancer":"partition","policy":"on-change"}],"foresight":false,"dynamism":{%s}}' \
+    printf '{"schema":"dynmo-study/1","model":"gpt-dynmo","hardware":"h100-sxm","pipeline":{"stages":6},"training":{"iterations":40,"microbatches":8,"data_parallel":2},"balancing":[{"balancer":"even"},{"balancer":"partition","policy":"on-change"}],"dynamism":{%s}}' \
         "$1" >s.json
 }
 

@@ -39,7 +39,7 @@ CASES = {
 MODELS = ("gpt2", "gpt2", "gpt2", "gpt-bytes", "llama-2-7b", "mixtral-8x7b", "qwen3-30b-a3b")
 # Keys that the core of a study draws, that need a file, or that make runs long.
 NOT_DRAWN = re.compile(r"schema|name|vary|alternatives|sources|trace|model|execution|uncertainty|"
-                       r"dynamism|balancing|repack|foresight|training.(iterations|microbatches|"
+                       r"dynamism|balancing|repack|training.(iterations|microbatches|"
                        r"layers|sequence_length|tokens|global_batch|accumulation)$|pipeline|"
                        r".*\.measured$|.*\.failures$|cluster.nodes$|hardware(\.base|\.name)?$")
 EDGES = {"cluster.gpus_per_node": 8, "cluster.gpus": 64, "cluster.memory_bytes": 8 * 10**10,
@@ -134,8 +134,6 @@ def study_of(draw, keys):
         study["training"]["accumulation"] = 2
     if draw.random() < 0.2:
         study["pipeline"]["chunks"] = draw.choice([1, 2, 3])
-    if draw.random() < 0.5:
-        study["foresight"] = False
     for path, kind in draw.sample(keys, draw.choice([0, 1, 2, 3, 5, 8])):
         value = None if NOT_DRAWN.match(path) else some_value(draw, path, kind)
         if value is None:

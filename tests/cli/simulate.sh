@@ -83,13 +83,6 @@ refuse 2 "--figure: unknown figure 'loads'; did you mean 'load'?" report t.db --
 PATH=/nonexistent "$dynmo" report t.db -o plain.html || fail 'report without gnuplot'
 grep -q 'no gnuplot to draw the figures' plain.html || fail 'a report without figures does not say so'
 
-# Every decision of a row; the store has the same ones.
-"$dynmo" simulate "$root/models/studies/freezing.json" --trace t.db --decisions 'partition every:10' >all
-[ "$(grep -c ' rebalance  period ' all)" -eq 14 ] || fail 'decisions: not every move'
-[ "$(grep -c ' keep       same ' all)" -eq 9 ] || fail 'decisions: not everyone that was kept'
-refuse 2 "--decisions: no row 'tuned' decides; known: all, 'diffusion on-change', 'partition on-change', 'makespan on-change'" \
-    simulate s0.json --decisions tuned
-
 # A wrong question has one answer.
 refuse 1 'none.json: No such file or directory' simulate none.json
 refuse 2 'dynmo simulate: needs a study; --keys lists what may stand in it' \

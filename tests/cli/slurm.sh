@@ -76,7 +76,7 @@ END
 "$dynmo" import csv loads.csv -o t.db >out || fail 'import'
 cat >s.json <<'END'
 {"schema":"dynmo-study/1","name":"nodes","trace":"t.db","cluster":{"gpus_per_node":2},
-"training":{"microbatches":4},"pipeline":{"stages":4,"schedule":"1f1b"},"foresight":false,"balancing":
+"training":{"microbatches":4},"pipeline":{"stages":4,"schedule":"1f1b"},"balancing":
 [{"balancer":"even"},{"balancer":"partition","policy":"on-change","label":"by node",
 "repack":{"kind":"throughput","tolerance":0.05,"unit":"node"}}]}
 END

@@ -19,7 +19,7 @@
 
 study() { # study NAME GPUS_PER_NODE ROWS
     printf '{"schema":"dynmo-study/1","name":"%s","trace":"t.db","cluster":{"gpus_per_node":%d},
-"training":{"microbatches":4},"pipeline":{"stages":4,"schedule":"1f1b"},"foresight":false,"balancing":[%s]}' \
+"training":{"microbatches":4},"pipeline":{"stages":4,"schedule":"1f1b"},"balancing":[%s]}' \
         "$1" "$2" "$3" >s.json
     "$dynmo" simulate s.json --store r.db >out || fail "study $1"
 }

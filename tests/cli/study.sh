@@ -75,7 +75,7 @@ refuse 2 '--top: 0 is outside [1, 400]' s.json --top 0
 row='{"balancer":"partition","policy":"on-change"}'
 printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"balancing":%s,"vary":{"pipeline.stages":[2,4],"training.microbatches":[8,16]}}' "$row" >s.json
 "$dynmo" study s.json --draws 0 --json >traced.json || fail 'a study of a trace'
-printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"training":{"microbatches":16},"foresight":false,"balancing":[%s]}' "$row" >one.json
+printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"training":{"microbatches":16},"balancing":[%s]}' "$row" >one.json
 mean=$("$dynmo" simulate one.json --json | sed 's/.*"iteration_mean_ns":\([0-9]*\).*/\1/')
 grep -q "\"point\":3,\"values\":\[1,1\],\"iteration_ns\":${mean}[,.]" traced.json ||
     fail "a point is not what simulate plays: $mean"

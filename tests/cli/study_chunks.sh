@@ -7,7 +7,7 @@ root=$(cd .. && pwd)
 
 # study SCHEDULE BALANCER [REST]: a GPT whose layers freeze, on 4 ranks.
 study() {
-    printf '{"schema":"dynmo-study/1","name":"folded","model":"gpt-dynmo","hardware":"h100-dynmo","training":{"iterations":400,"optimizer_step_ns":0,"sequence_length":2048,"microbatch_size":2,"microbatches":16,"layers":24},"dynamism":{"case":"freezing","start_iteration":100,"interval":50,"last_iteration":400},"pipeline":{"stages":4,"schedule":"%s"},"foresight":false,"balancing":[{"balancer":"tuned"},{"balancer":"%s","policy":"on-change"}]%s}' \
+    printf '{"schema":"dynmo-study/1","name":"folded","model":"gpt-dynmo","hardware":"h100-dynmo","training":{"iterations":400,"optimizer_step_ns":0,"sequence_length":2048,"microbatch_size":2,"microbatches":16,"layers":24},"dynamism":{"case":"freezing","start_iteration":100,"interval":50,"last_iteration":400},"pipeline":{"stages":4,"schedule":"%s"},"balancing":[{"balancer":"tuned"},{"balancer":"%s","policy":"on-change"}]%s}' \
         "$1" "$2" "${3-}" >s.json
 }
 

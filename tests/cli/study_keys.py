@@ -18,7 +18,7 @@ DYNMO = sys.argv[1]
 with open(DYNMO, "rb") as program:
     IS_SANITIZED = b"__asan_init" in program.read()
 BASE = {
-    "schema": "dynmo-study/1", "model": "gpt2", "hardware": "h100-sxm", "foresight": False,
+    "schema": "dynmo-study/1", "model": "gpt2", "hardware": "h100-sxm",
     "cluster": {"gpus_per_node": 8}, "training": {"iterations": 3, "microbatches": 4},
     "pipeline": {"stages": 2, "schedule": "1f1b"},
     "balancing": [{"balancer": "even", "label": "r"}]}
@@ -46,7 +46,7 @@ BESIDE = {
     "hardware": {"hardware.base": "h100-sxm"},
 }
 LISTS = ("cluster.slow_ranks", "disturbance.links", "balancing")
-FIXED = ("balancing", "cluster.slow_ranks.", "disturbance.links.", "name", "foresight")
+FIXED = ("balancing", "cluster.slow_ranks.", "disturbance.links.", "name")
 
 
 def put(study, path, value):
