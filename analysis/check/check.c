@@ -391,6 +391,7 @@ static void add_plans(ana_check *check)
             measured->iterations[measured->iteration_count - 1].iteration);
         return;
     }
+    if (check->plan->is_by_layer) return;
     compare_start(check);
     compare_orders(check);
     compare_decisions(check);

@@ -53,7 +53,7 @@ enum { TIME_FORWARD, TIME_INPUT, TIME_WEIGHT, TIME_SEND, TIME_SEND_BACK, TIME_NO
 /// A microbatch's share of the planned iteration, ns.
 static double share_ns(const ana_check *check)
 {
-    return check->quantities[check->length].planned / check->plan->microbatch_count;
+    return check->quantities[check->length].planned / ana_check_share_count(check->plan);
 }
 
 /// A time as planned or, by its change, as measured; never negative.
@@ -240,18 +240,24 @@ static const char *slower_or_faster(double change)
     return change > 0 ? "slower" : "faster";
 }
 
+/// What has ops.
+static const char *places_of(const ana_check *check)
+{
+    return check->plan->is_by_layer ? "layers" : "stages";
+}
+
 static bool explain_all(const ana_check *check, ana_check_cause *cause)
 {
     range none;
     const range all = range_of(check, -1, -1, &none);
     if (!departs_together(&all, check->options.tolerance)) return false;
     const int ranks = check->plan->rank_count;
-    if (ranks < 2) return false; // then one rank is all
+    if (ranks < 2 && !check->plan->is_by_layer) return false; // then one rank is all
     cause->kind = ANA_CAUSE_ALL_OPS;
     cause->factor = 1 + (all.smallest + all.largest) / 2;
     snprintf(cause->summary, sizeof cause->summary,
-             "op times changed on all stages alike, by a factor of %.2f: machine or kernels are %s",
-             cause->factor, slower_or_faster(all.smallest));
+             "op times changed on all %s alike, by a factor of %.2f: machine or kernels are %s",
+             places_of(check), cause->factor, slower_or_faster(all.smallest));
     tell_ranges("all ops", &all, &none, cause);
     return true;
 }
@@ -268,11 +274,12 @@ static bool explain_kind(const ana_check *check, ana_check_cause *cause)
         cause->kind = ANA_CAUSE_KIND;
         cause->factor = 1 + (these.smallest + these.largest) / 2;
         snprintf(cause->summary, sizeof cause->summary,
-                 "op times changed: %s of all stages alike, by a factor of %.2f, and no other "
+                 "op times changed: %s of all %s alike, by a factor of %.2f, and no other "
                  "kind: the kernels of that pass are %s",
-                 ana_check_op_word((bal_op_kind)kind), cause->factor,
+                 ana_check_op_word((bal_op_kind)kind), places_of(check), cause->factor,
                  slower_or_faster(these.smallest));
-        snprintf(who, sizeof who, "%s of all stages", ana_check_op_word((bal_op_kind)kind));
+        snprintf(who, sizeof who, "%s of all %s", ana_check_op_word((bal_op_kind)kind),
+                 places_of(check));
         tell_ranges(who, &these, &others, cause);
         return true;
     }
@@ -513,12 +520,13 @@ static void explain_stages(const ana_check *check, ana_check_cause *cause)
     cause->kind = ANA_CAUSE_STAGES;
     if (count == 0) {
         snprintf(cause->summary, sizeof cause->summary,
-                 "op times changed a little on many stages; none is beyond the tolerance alone");
+                 "op times changed a little on many %s; none is beyond the tolerance alone",
+                 places_of(check));
         tell_ranges("ops", &others, &these, cause);
         return;
     }
-    snprintf(cause->summary, sizeof cause->summary, "op times changed on some stages: %s%s", list,
-             strlen(list) + 48 >= sizeof list ? ", ..." : "");
+    snprintf(cause->summary, sizeof cause->summary, "op times changed on some %s: %s%s",
+             places_of(check), list, strlen(list) + 48 >= sizeof list ? ", ..." : "");
     tell_ranges("these", &these, &others, cause);
 }
 
@@ -539,7 +547,9 @@ static void explain_ops(const ana_check *check, arena *memory, ana_check_cause *
     arena *scratch = arena_create(1 << 16);
     epoch *epochs = arena_array(memory, (size_t)check->plan->plan_count, sizeof *epochs);
     int epoch_count = 0;
-    if (speed_group(check) == ANA_CHECK_OP) find_epochs(check, scratch, epochs, &epoch_count);
+    if (speed_group(check) == ANA_CHECK_OP && !check->plan->is_by_layer) {
+        find_epochs(check, scratch, epochs, &epoch_count);
+    }
     if (!explain_all(check, cause) && !explain_kind(check, cause) &&
         !explain_straggler(check, epochs, epoch_count, cause) &&
         !explain_layers(epochs, epoch_count, cause)) {

@@ -23,6 +23,10 @@ enum { ANA_CHECK_SCALE_PART = 20 };
 /// @return STATUS_INVALID if the warm-up leaves no iteration
 status ana_check_add_numbers(ana_check *check, error_message *err);
 
+/// Into how many parts the scale of ops divides an iteration: its microbatches, of traces by layer
+/// each of their layers.
+double ana_check_share_count(const ana_observed *plan);
+
 /// Decides about one quantity.
 ///
 /// @param changes   [count] in the order of iterations

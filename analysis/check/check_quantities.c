@@ -11,7 +11,8 @@ enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, SHARE_MAX = 3 };
 typedef struct moment {
     const ana_observed *observed;
     int row;
-    int sample; // -1: not sampled
+    int sample;       // -1: not sampled
+    bool is_pipeline; // an iteration is its makespan: one side knows no more
 } moment;
 
 /// What has been gathered of a quantity.
@@ -33,11 +34,6 @@ static int64_t iteration_ns(const moment *at)
     return at->observed->iterations[at->row].iteration_ns;
 }
 
-static const bal_plan *plan_at(const moment *at)
-{
-    return &at->observed->plans[at->observed->plan_of[at->row]];
-}
-
 /// The value of a quantity at a moment, ns. @return false where it has none
 static bool value_at(const ana_check_quantity *quantity, const moment *at, double *value)
 {
@@ -47,7 +43,7 @@ static bool value_at(const ana_check_quantity *quantity, const moment *at, doubl
         (int64_t)quantity->op;
     int64_t ns = -1;
     if (quantity->group == ANA_CHECK_ITERATION) {
-        ns = iteration_ns(at);
+        ns = at->is_pipeline ? makespan_ns(at) : iteration_ns(at);
     } else if (quantity->group == ANA_CHECK_OUTSIDE) {
         ns = iteration_ns(at) > makespan_ns(at) ? iteration_ns(at) - makespan_ns(at) : 0;
     } else if (at->sample < 0) {
@@ -64,11 +60,17 @@ static bool value_at(const ana_check_quantity *quantity, const moment *at, doubl
     return ns >= 0;
 }
 
+double ana_check_share_count(const ana_observed *plan)
+{
+    const double microbatches = plan->plans[0].microbatch_count;
+    return plan->is_by_layer ? microbatches * plan->layer_count : microbatches;
+}
+
 /// What a difference of the quantity is divided by.
 static double scale_of(const ana_check_quantity *quantity, double planned, double iteration,
-                       int microbatch_count)
+                       double share_count)
 {
-    const double share = iteration / microbatch_count;
+    const double share = iteration / share_count;
     switch (quantity->group) {
     case ANA_CHECK_OP:
         return fmax(planned, share / ANA_CHECK_SCALE_PART);
@@ -90,6 +92,11 @@ static bool is_of_any_plan(ana_check_group group)
     return group == ANA_CHECK_ITERATION || group == ANA_CHECK_OUTSIDE;
 }
 
+static bool has_trace(const ana_check *check)
+{
+    return check->plan->is_trace || check->measured->is_trace;
+}
+
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
 {
     const ana_check_pairs *pairs = &check->pairs;
@@ -99,15 +106,16 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
     for (int pair = check->warmup; pair < pairs->count; pair++) {
-        const moment one = {check->plan, pairs->plan_row[pair], pairs->plan_sample[pair]};
+        const moment one = {check->plan, pairs->plan_row[pair], pairs->plan_sample[pair],
+                            has_trace(check)};
         const moment other = {check->measured, pairs->measured_row[pair],
-                              pairs->measured_sample[pair]};
+                              pairs->measured_sample[pair], has_trace(check)};
         double planned = 0;
         double measured = 0;
         if (!is_of_any_plan(quantity->group) && !pairs->same_plan[pair]) continue;
         if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
-                                      plan_at(&one)->microbatch_count);
+                                      ana_check_share_count(check->plan));
         out.iteration[out.count] = check->plan->iterations[one.row].iteration;
         out.change[out.count] = (measured - planned) / scale;
         out.planned[out.count] = planned;
@@ -214,7 +222,9 @@ static ana_check_quantity *add(ana_check *check, ana_check_group group, int rank
         .group = group, .rank = rank, .stage = stage, .op = op, .is_number = true, .since = -1};
     char *name = quantity->name;
     const size_t size = sizeof quantity->name;
-    if (stage >= 0) {
+    if (stage >= 0 && check->plan->is_by_layer) {
+        snprintf(name, size, "%s of layer %d", ana_check_op_word(op), stage);
+    } else if (stage >= 0) {
         snprintf(name, size, "%s%s of stage %d (rank %d)",
                  group == ANA_CHECK_MESSAGE ? "message to " : "", ana_check_op_word(op), stage,
                  rank);
@@ -249,9 +259,8 @@ static void list_ops(ana_check *check, ana_check_group group)
     if (!plan->has_op_times || !measured->has_op_times) return;
     for (int stage = 0; stage < stages; stage++) {
         const bal_plan *start = &plan->plans[0];
-        const int rank = stage < start->rank_count * start->chunk_count
-                             ? ana_observed_rank_of(start, stage)
-                             : -1;
+        const bool has_rank = !plan->is_by_layer && stage < start->rank_count * start->chunk_count;
+        const int rank = has_rank ? ana_observed_rank_of(start, stage) : -1;
         for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
             if (has_cell(plan, is_op ? plan->op_ns : plan->travel_ns, stage, kind) &&
                 has_cell(measured, is_op ? measured->op_ns : measured->travel_ns, stage, kind)) {
@@ -278,6 +287,7 @@ static void add_memory(ana_check *check)
     const ana_observed *measured = check->measured;
     const int ranks =
         plan->rank_count < measured->rank_count ? plan->rank_count : measured->rank_count;
+    if (has_trace(check)) return;
     if (plan->peak_bytes == NULL || measured->peak_bytes == NULL) {
         ana_check_note(check, "peak memory is not known of both: it stands in complete runs only");
         return;
@@ -355,7 +365,7 @@ status ana_check_add_numbers(ana_check *check, error_message *err)
     const status result = find_warmup(check, scratch, err);
     list_ops(check, ANA_CHECK_OP);
     list_ops(check, ANA_CHECK_MESSAGE);
-    add(check, ANA_CHECK_OUTSIDE, -1, -1, OP_FORWARD);
+    if (!has_trace(check)) add(check, ANA_CHECK_OUTSIDE, -1, -1, OP_FORWARD);
     list_ranks(check, ANA_CHECK_BUSY);
     list_ranks(check, ANA_CHECK_IDLE);
     add(check, ANA_CHECK_ITERATION, -1, -1, OP_FORWARD);

@@ -44,6 +44,8 @@ typedef struct ana_observed {
     const int64_t *peak_bytes; // [rank_count], or NULL: not known
     const ana_timeline *first; // timelines of the first and the last iteration; NULL: not recorded
     const ana_timeline *last;
+    bool is_trace;    // recorded layers: nothing is known of what lies outside the pipeline
+    bool is_by_layer; // of it every layer is a stage of its own, and there are no ranks
 } ana_observed;
 
 /// Reads one row of one run.
@@ -54,6 +56,15 @@ typedef struct ana_observed {
 ///         label, a run without iterations or without stages; STATUS_FORMAT
 status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,
                          ana_observed *observed, error_message *err);
+
+/// Reads a recorded trace: its samples are the iterations, each from its first op to its last or,
+/// without ops, as long as all its work.
+///
+/// @param name number or name of the trace; NULL: the newest
+/// @param plan of the other side, to whose stages layers are summed up; NULL: by layers
+/// @return STATUS_INVALID for an unknown trace, or another number of layers than the plan's
+status ana_observed_read_trace(trace_store *store, const char *name, const bal_plan *plan,
+                               arena *memory, ana_observed *observed, error_message *err);
 
 /// The labels of a run's rows. @param labels [*count] from memory
 status ana_observed_labels(trace_store *store, const char *name, arena *memory,

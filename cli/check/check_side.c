@@ -69,18 +69,41 @@ static const char *choose_label(const cli_check_side *side, const char *const *l
     return shared_count == 1 ? shared : NULL;
 }
 
-static status read_store(const cli_check_side *side, const place *at, const char *const *other,
-                         int other_count, arena *memory, ana_observed *observed, error_message *err)
+static status read_run(const cli_check_side *side, trace_store *store, const place *at,
+                       const char *const *other, int other_count, arena *memory,
+                       ana_observed *observed, error_message *err)
 {
-    trace_store *store = NULL;
     const char **labels = NULL;
     int count = 0;
+    TRY(ana_observed_labels(store, at->run, memory, &labels, &count, err));
+    return ana_observed_read(store, at->run, choose_label(side, labels, count, other, other_count),
+                             memory, observed, err);
+}
+
+/// A store without runs is read for its trace.
+static status holds_trace(trace_store *store, arena *memory, bool *is_trace, error_message *err)
+{
+    trace_run_info *runs = NULL;
+    trace_info *traces = NULL;
+    int run_count = 0;
+    int trace_count = 0;
+    TRY(trace_run_list(store, memory, &runs, &run_count, err));
+    TRY(trace_list(store, memory, &traces, &trace_count, err));
+    *is_trace = run_count == 0 && trace_count > 0;
+    return STATUS_OK;
+}
+
+static status read_store(const cli_check_side *side, const place *at, const char *const *other,
+                         int other_count, const bal_plan *plan, arena *memory,
+                         ana_observed *observed, error_message *err)
+{
+    trace_store *store = NULL;
+    bool is_trace = false;
     TRY(trace_store_open(at->path, TRACE_READ, &store, err));
-    status result = ana_observed_labels(store, at->run, memory, &labels, &count, err);
+    status result = holds_trace(store, memory, &is_trace, err);
     if (result == STATUS_OK) {
-        result =
-            ana_observed_read(store, at->run, choose_label(side, labels, count, other, other_count),
-                              memory, observed, err);
+        result = is_trace ? ana_observed_read_trace(store, at->run, plan, memory, observed, err)
+                          : read_run(side, store, at, other, other_count, memory, observed, err);
     }
     trace_store_close(store);
     return result;
@@ -168,25 +191,32 @@ static status predict_side(const cli_check_side *side, const char *const *other,
 }
 
 status cli_check_side_labels(const cli_check_side *side, arena *memory, const char ***labels,
-                             int *count, error_message *err)
+                             int *count, bool *is_trace, error_message *err)
 {
     place at;
     trace_store *store = NULL;
     *labels = NULL;
     *count = 0;
+    *is_trace = false;
     TRY(find_place(side, memory, &at, err));
     if (!at.is_store) return STATUS_OK;
     TRY(trace_store_open(at.path, TRACE_READ, &store, err));
-    const status result = ana_observed_labels(store, at.run, memory, labels, count, err);
+    status result = holds_trace(store, memory, is_trace, err);
+    if (result == STATUS_OK && !*is_trace) {
+        result = ana_observed_labels(store, at.run, memory, labels, count, err);
+    }
     trace_store_close(store);
     return result;
 }
 
 status cli_check_side_read(const cli_check_side *side, const char *const *other, int other_count,
-                           arena *memory, ana_observed *observed, error_message *err)
+                           const bal_plan *plan, arena *memory, ana_observed *observed,
+                           error_message *err)
 {
     place at;
     TRY(find_place(side, memory, &at, err));
-    if (at.is_store) return read_store(side, &at, other, other_count, memory, observed, err);
+    if (at.is_store) {
+        return read_store(side, &at, other, other_count, plan, memory, observed, err);
+    }
     return predict_side(side, other, other_count, memory, observed, err);
 }

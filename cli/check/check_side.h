@@ -1,5 +1,5 @@
-/// The two sides of `dynmo check`: each a run in a store, or a plan or study whose run is predicted
-/// first.
+/// The two sides of `dynmo check`: each a run or a trace in a store, or a plan or study whose run
+/// is predicted first.
 #pragma once
 
 #include "analysis/check/observed.h"
@@ -9,7 +9,7 @@
 /// Which run of which file. Strings are borrowed; NULL or 0: not given.
 typedef struct cli_check_side {
     const char *option; // "--plan" or "--measured", for messages
-    const char *path;   // STORE.db, STORE.db:RUN, PLAN.json or STUDY.json
+    const char *path;   // STORE.db, STORE.db:NAME, PLAN.json or STUDY.json
     const char *run;    // its number or name
     const char *row;
     const char *trace; // of a plan or study: where its costs come from
@@ -22,10 +22,12 @@ typedef struct cli_check_side {
 ///
 /// @param other the labels of the other side's rows, [other_count]: where this side has several and
 ///              none is named, the only one that is on both
+/// @param plan  of the other side, for a trace: see ana_observed_read_trace
 /// @return what the file's reader refuses, STATUS_INVALID for a plan without costs
 status cli_check_side_read(const cli_check_side *side, const char *const *other, int other_count,
-                           arena *memory, ana_observed *observed, error_message *err);
+                           const bal_plan *plan, arena *memory, ana_observed *observed,
+                           error_message *err);
 
-/// Lists the rows of a store's run; none of a plan or study.
+/// Lists the rows of a store's run; none of a plan, a study, or a store that holds a trace alone.
 status cli_check_side_labels(const cli_check_side *side, arena *memory, const char ***labels,
-                             int *count, error_message *err);
+                             int *count, bool *is_trace, error_message *err);

@@ -118,10 +118,19 @@ static status read_both(const cli_check_side *plan, const cli_check_side *measur
     const char **measured_labels = NULL;
     int plan_count = 0;
     int measured_count = 0;
-    TRY(cli_check_side_labels(plan, memory, &plan_labels, &plan_count, err));
-    TRY(cli_check_side_labels(measured, memory, &measured_labels, &measured_count, err));
-    TRY(cli_check_side_read(plan, measured_labels, measured_count, memory, planned, err));
-    TRY(cli_check_side_read(measured, plan_labels, plan_count, memory, found, err));
+    bool is_plan_trace = false;
+    bool is_trace = false;
+    TRY(cli_check_side_labels(plan, memory, &plan_labels, &plan_count, &is_plan_trace, err));
+    TRY(cli_check_side_labels(measured, memory, &measured_labels, &measured_count, &is_trace, err));
+    if (is_plan_trace && !is_trace) { // its layers are summed up to the stages of the run
+        TRY(cli_check_side_read(measured, plan_labels, plan_count, NULL, memory, found, err));
+        TRY(cli_check_side_read(plan, measured_labels, measured_count, found->plans, memory,
+                                planned, err));
+        return check_row(plan, planned, found, err);
+    }
+    TRY(cli_check_side_read(plan, measured_labels, measured_count, NULL, memory, planned, err));
+    TRY(cli_check_side_read(measured, plan_labels, plan_count,
+                            is_plan_trace ? NULL : planned->plans, memory, found, err));
     return check_row(plan, planned, found, err);
 }
 
@@ -193,9 +202,10 @@ const cli_command cli_command_check = {
     .summary = "checks a run against a plan's prediction or against another run",
     .description =
         "P and RUN are each a store with a run (STORE.db, or STORE.db:RUN by its number or name), "
-        "simulated or executed; a study; or a plan file, whose costs --trace, or --model with "
-        "--hardware, say. So a plan is checked against a run, a run against another, or a plan "
-        "against another."
+        "simulated or executed; a store with a recorded trace alone; a study; or a plan file, "
+        "whose costs --trace, or --model with --hardware, say. So a plan is checked against a run, "
+        "a run against another, or a plan against another. Two traces are compared layer by layer; "
+        "beside a run or plan a trace's layers are summed up to its stages."
         "\n\n"
         "Compares the length of iterations, each rank's busy and idle time, op times by stage and "
         "kind, the ways of awaited messages, the order of ops, peak memory, the decisions and the "

@@ -159,6 +159,40 @@ if command -v python3 >/dev/null; then
     python3 -c 'import xml.dom.minidom as m; m.parse("report.xml")' || fail 'the JUnit report is no XML'
 fi
 
+# Recorded traces: layer by layer against one another, by stages beside a plan. record NAME SEED SLOW: six
+# layers, four microbatches, 2 % of noise, layer 3 slower by a factor.
+record() {
+    awk -v seed="$2" -v slow="$3" 'BEGIN {
+        srand(seed)
+        print "# dynmo-trace/1\n# device=cpu\niteration,microbatch,layer,phase,rank,start_ns,span_ns,busy_ns"
+        for (i = 0; i < 30; i++) for (m = 0; m < 4; m++) for (l = 0; l < 6; l++) {
+            factor = (l == 3 ? slow : 1) * 1000000
+            forward = int(factor * (0.96 + 0.08 * rand())); backward = int(2 * factor * (0.96 + 0.08 * rand()))
+            printf "%d,%d,%d,F,0,%d,%d,%d\n", i, m, l, t, forward, forward; t += forward
+            printf "%d,%d,%d,BW,0,%d,%d,%d\n", i, m, l, t, backward, backward; t += backward
+        }
+    }' >"$1.csv"
+    rm -f "$1.db"
+    "$dynmo" import csv "$1.csv" -o "$1.db" >/dev/null 2>&1 || fail "import of $1"
+}
+record one 1 1
+record other 2 1
+record slow_layer 3 1.5
+finds 0 none --plan one.db --measured other.db
+finds 4 ops-of-some-stages --plan one.db --measured slow_layer.db:slow_layer
+says '"summary":"op times changed on some layers: F of layer 3, BW of layer 3"'
+says '"notes":\[\]'
+grep -o '"verdict":"departs"' found.json | grep -c . | grep -qx 5 || fail 'more departs than layer 3 and the iteration'
+cat >halves.json <<'END'
+{"schema":"dynmo-study/1","trace":"one.db","cluster":{"nodes":1,"gpus_per_node":2},
+ "pipeline":{"stages":2,"schedule":"1f1b"},"balancing":[{"balancer":"even"}]}
+END
+finds 0 none --plan halves.json --measured other.db --ignore iteration,idle # it ran on one rank
+finds 4 straggler-rank --plan halves.json --measured slow_layer.db --ignore iteration,idle
+says '"name":"F of stage 1 (rank 1)"'
+finds 4 straggler-rank --plan slow_layer.db --measured halves.json --ignore iteration,idle
+says '"factor":0.8'
+
 # Too few iterations.
 sed 's/"iterations":40/"iterations":5/' study.json >few.json
 run_into few.db few.json
@@ -191,6 +225,6 @@ refuse 2 'plan.json is a plan: --trace, or --model and --hardware, have to say h
 refuse 2 'plan.db: no run '"'9'" --plan plan.db:9 --measured run.db
 refuse 2 "--warmup 40 leaves none of the 40 iterations compared" \
     --plan plan.db --measured run.db --warmup 40
-refuse 2 'costs.db: holds no runs; dynmo simulate --store and dynmo run --store put them there' \
+refuse 2 "costs.db, trace 'gpt-freezing-cpu' has 16 layers, the plan of the other side 26" \
     --plan costs.db --measured run.db
 exit $failed
