@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
-#include "cli/schedule/timeline_causes.h"
 #include "cli/trace/replay_output.h"
 #include "cli/version.h"
 #include "traces/import/import_kineto.h"
@@ -77,7 +76,7 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
 }
 
 static void write_json(const trace_import *import, const trace_info *info, bool keeps_gaps,
-                       const trace_recorded_timeline *timeline, text_buffer *out)
+                       text_buffer *out)
 {
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
@@ -98,8 +97,6 @@ static void write_json(const trace_import *import, const trace_info *info, bool 
         write_rank_json(&writer, import, rank);
     }
     json_end_array(&writer);
-    json_write_key(&writer, "timeline");
-    cli_write_timeline_json(&writer, timeline);
     json_write_key(&writer, "replay");
     cli_write_replay_json(&writer, &import->replay, keeps_gaps);
     json_end_object(&writer);
@@ -210,7 +207,7 @@ static void write_clocks(const trace_import *import, text_buffer *out)
 }
 
 static void write_words(const trace_import *import, const trace_info *info, const char *path,
-                        bool keeps_gaps, const trace_recorded_timeline *timeline, text_buffer *out)
+                        bool keeps_gaps, text_buffer *out)
 {
     text_format(out,
                 "trace '%s' in %s: %d layers, %d microbatches, %d iterations (%d to %d), %d ranks; "
@@ -223,7 +220,6 @@ static void write_words(const trace_import *import, const trace_info *info, cons
     }
     write_assumptions(import, info, out);
     write_clocks(import, out);
-    if (import->rank_count > 1 && timeline->rank_count > 1) cli_write_timeline(out, timeline);
     cli_write_replay(&import->replay, keeps_gaps, out);
 }
 
@@ -232,14 +228,11 @@ static status print_report(const trace_import *import, const trace_info *info,
 {
     const bool keeps_gaps = info->gaps != TRACE_GAPS_LEAVE;
     text_buffer out = {0};
-    trace_recorded_timeline timeline;
-    timeline = trace_recorded_timeline_of(import->ops, import->op_count);
     if (cli_has(arguments, "--json")) {
-        write_json(import, info, keeps_gaps, &timeline, &out);
+        write_json(import, info, keeps_gaps, &out);
     } else {
-        write_words(import, info, cli_value(arguments, "--output"), keeps_gaps, &timeline, &out);
+        write_words(import, info, cli_value(arguments, "--output"), keeps_gaps, &out);
     }
-    trace_recorded_timeline_free(&timeline);
     const status result = cli_print(&out, err);
     text_free(&out);
     return result;

@@ -2,7 +2,6 @@
 #include "cli/commands.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
-#include "cli/schedule/timeline_causes.h"
 #include "cli/trace/show_study.h"
 
 #include "base/arena.h"
@@ -318,63 +317,12 @@ static status show_loads(shown *show, const cli_arguments *arguments, error_mess
     return STATUS_OK;
 }
 
-/// Adds the timeline of one iteration to sum.
-static status add_iteration(shown *show, int64_t trace_id, int iteration,
-                            trace_recorded_timeline *sum, error_message *err)
-{
-    trace_op *ops = NULL;
-    int op_count = 0;
-    trace_recorded_timeline one;
-    arena *memory = arena_create(1 << 16);
-    const status result = trace_ops(show->store, trace_id, iteration, memory, &ops, &op_count, err);
-    if (result == STATUS_OK) {
-        one = trace_recorded_timeline_of(ops, op_count);
-        trace_recorded_timeline_add(sum, &one);
-        trace_recorded_timeline_free(&one);
-    }
-    arena_destroy(memory);
-    return result;
-}
-
-static status sum_timeline(shown *show, const cli_arguments *arguments,
-                           trace_recorded_timeline *sum, error_message *err)
-{
-    trace_info info;
-    trace_loads loads;
-    TRY(read_loads(show, arguments, &info, &loads, err));
-    for (int sample = 0; sample < loads.iteration_count; sample++) {
-        TRY(add_iteration(show, info.trace_id, loads.iterations[sample], sum, err));
-    }
-    if (sum->rank_count > 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "trace '%s' has no timeline", info.name);
-}
-
-static status show_timeline(shown *show, const cli_arguments *arguments, error_message *err)
-{
-    trace_recorded_timeline sum = {0};
-    const status result = sum_timeline(show, arguments, &sum, err);
-    if (result == STATUS_OK && show->json) {
-        json_writer writer = json_writer_init(&show->out);
-        cli_write_timeline_json(&writer, &sum);
-        text_append(&show->out, "\n");
-    } else if (result == STATUS_OK) {
-        cli_write_timeline(&show->out, &sum);
-    }
-    trace_recorded_timeline_free(&sum);
-    return result;
-}
-
 static status check_options(const cli_arguments *arguments, error_message *err)
 {
-    static const char *const of_views[] = {"--trace", "--iterations"};
-    const int views = cli_has(arguments, "--loads") + cli_has(arguments, "--timeline");
-    if (views > 1) {
-        return error_set(err, STATUS_INVALID, "dynmo show: --loads or --timeline, not both");
-    }
-    for (int option = 0; option < 2 && views == 0; option++) {
-        if (!cli_has(arguments, of_views[option])) continue;
-        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads or --timeline",
-                         of_views[option]);
+    static const char *const of_loads[] = {"--trace", "--iterations"};
+    for (int option = 0; option < 2 && !cli_has(arguments, "--loads"); option++) {
+        if (!cli_has(arguments, of_loads[option])) continue;
+        return error_set(err, STATUS_INVALID, "dynmo show: %s needs --loads", of_loads[option]);
     }
     return STATUS_OK;
 }
@@ -392,9 +340,8 @@ static status run(const cli_arguments *arguments, error_message *err)
     TRY(check_options(arguments, err));
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
     show.memory = arena_create(1 << 16);
-    status result = cli_has(arguments, "--loads")      ? show_loads(&show, arguments, err)
-                    : cli_has(arguments, "--timeline") ? show_timeline(&show, arguments, err)
-                                                       : show_contents(&show, err);
+    status result = cli_has(arguments, "--loads") ? show_loads(&show, arguments, err)
+                                                  : show_contents(&show, err);
     if (result == STATUS_OK) result = cli_print(&show.out, err);
     text_free(&show.out);
     arena_destroy(show.memory);
@@ -404,14 +351,12 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_show = {
     .name = "show",
-    .synopsis = "FILE [--loads|--timeline [--trace NAME] [--iterations A:B]] [--json]",
+    .synopsis = "FILE [--loads [--trace NAME] [--iterations A:B]] [--json]",
     .summary = "shows what is in a store",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
         "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
         "each layer's load between the first and the last of them.\n\n"
-        "With --timeline, why the ranks of an imported profiler trace were idle: how long they "
-        "worked, waited for input or gradient of another rank, for a message, or otherwise.\n\n"
         "Of a study (a name that ends in .json) the paper's c_l is shown: F + B + W of every layer "
         "at "
         "an iteration (--iterations N, 0 if it is not given) as its case of dynamism makes it, "
@@ -421,7 +366,6 @@ const cli_command cli_command_show = {
     .options =
         {
             {.name = "--loads", .help = "Shows the loads of a trace's layers."},
-            {.name = "--timeline", .help = "Shows why the ranks were idle."},
             {.name = "--trace",
              .argument = "NAME",
              .help = "The trace by its name or number. Default: the newest complete one."},

@@ -89,8 +89,8 @@ status cli_show_study(const cli_arguments *arguments, arena *memory, text_buffer
 {
     ana_study study;
     ana_setup setup;
-    static const char *const of_stores[] = {"--loads", "--timeline", "--trace"};
-    for (int option = 0; option < 3; option++) {
+    static const char *const of_stores[] = {"--loads", "--trace"};
+    for (int option = 0; option < 2; option++) {
         if (!cli_has(arguments, of_stores[option])) continue;
         return error_set(err, STATUS_INVALID, "dynmo show: %s needs a store, not a study",
                          of_stores[option]);

@@ -42,12 +42,10 @@ left out: host 402 us (44.7 %), launch 42.0 us (4.7 %), waiting 136 us (15.1 %),
 warning: the replay is -77.5 % off what was recorded, most by host" \
     import kineto gpu.json -o g.db --name left --gaps leave
 
-timeline='{"iterations":1,"makespan_ns":174000,"bubble_ratio":0.38505747126436785,"ranks":[{"rank":0,"op_ns":100000,"warmup_ns":0,"cooldown_ns":0,"wait_forward_ns":0,"wait_gradient_ns":66000,"communication_ns":8000,"other_ns":0,"device_ns":100000},{"rank":1,"op_ns":114000,"warmup_ns":24000,"cooldown_ns":34000,"wait_forward_ns":0,"wait_gradient_ns":0,"communication_ns":0,"other_ns":2000,"device_ns":114000}]}'
 ranks='{"rank":0,"device":"cuda","events":15,"malformed_events":0,"operations":4,"operations_ns":100000,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"outside_windows_ns":0,"without_launch":0,"without_launch_ns":0,"linked_backwards":0,"has_backward":true,"clock_offset_ns":0,"clock_residual_ns":0},{"rank":1,"device":"cuda","events":13,"malformed_events":0,"operations":4,"operations_ns":114000,"attributed":4,"attributed_to_layers":4,"outside_windows":0,"outside_windows_ns":0,"without_launch":0,"without_launch_ns":0,"linked_backwards":0,"has_backward":true,"clock_offset_ns":-1000000,"clock_residual_ns":4000}'
 replay='{"recorded_ns":1000000,"replayed_ns":1000000,"error_ratio":0,"compute_ns":164000,"ranks_ns":2000000,"charged_ns":{"host":2000},"outside_ops_ns":{"host":1710000,"waiting":74000}}'
-prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\":2,\"microbatches\":2,\"iterations\":1,\"first_iteration\":7,\"last_iteration\":7,\"backward_split\":\"none\",\"clock_contradiction_ns\":0,\"ranks\":[$ranks],\"timeline\":$timeline,\"replay\":$replay}" \
+prints "{\"trace\":\"two\",\"names\":\"torch.distributed.pipelining\",\"layers\":2,\"microbatches\":2,\"iterations\":1,\"first_iteration\":7,\"last_iteration\":7,\"backward_split\":\"none\",\"clock_contradiction_ns\":0,\"ranks\":[$ranks],\"replay\":$replay}" \
     import kineto "$traces/rank1.json" "$traces/rank0.json" -o two.db --name two --json
-prints "$timeline" show two.db --timeline --json
 
 # The simulator takes what the import charged: 523 ms were recorded for two iterations.
 "$dynmo" import kineto "$traces"/../../../traces/recorded/gpt-pipeline-rank?.pt.trace.json.gz \

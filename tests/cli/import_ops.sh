@@ -14,7 +14,7 @@ a step took 111 ms; replayed as recorded 111 ms, off by 0.00 % in the median, 0.
 "$dynmo" stragglers r.db --trace run --json >one
 "$dynmo" stragglers r.db --trace plain --json >two
 cmp one two || fail 'gzip and plain differ'
-"$dynmo" show r.db --timeline --trace json >/dev/null || fail 'show of a run of ops'
+"$dynmo" show r.db --loads --trace json >/dev/null || fail 'show of a run of ops'
 "$dynmo" show r.db --loads --trace run >/dev/null || fail 'loads of a run of ops'
 
 "$dynmo" stragglers r.db --trace run --timeline steps.json --step 4 --heat-map workers.svg >/dev/null || fail 'pictures'

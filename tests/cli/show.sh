@@ -66,13 +66,12 @@ prints "trace 'split', 2 samples of iterations 0:5; busy time of one microbatch
       2     12.5 us     12.5 us     12.5 us           0 ns  ##########                  +50%  head
 drift: F + B + W of iteration 5 against iteration 0" show s.db --loads --trace split
 
-refuse 2 "dynmo show: --loads or --timeline, not both" show s.db --timeline --loads
 refuse 2 "s.db: no trace 'splt'; did you mean 'split'?" show s.db --loads --trace splt
 refuse 2 "s.db: trace 'split' has no sample in iterations 1:4; it has them from 0 to 5" \
     show s.db --loads --trace split --iterations 1:4
 refuse 2 "--iterations: 5:1 ends before it begins" show s.db --loads --iterations 5:1
 refuse 2 "--iterations: 'x' is not an integer" show s.db --loads --iterations x
-refuse 2 "dynmo show: --trace needs --loads or --timeline" show s.db --trace split
+refuse 2 "dynmo show: --trace needs --loads" show s.db --trace split
 refuse 1 "absent.db: No such file or directory" show absent.db
 refuse 2 "split.csv: not a SQLite file" show split.csv
 # What a case multiplies c_l by: nothing of frozen layers is left in the paper's model.

@@ -27,7 +27,7 @@ SHRINK = '''{"balancer":"partition","policy":"on-change",
  "repack":{"kind":"throughput","tolerance":1}}'''
 READERS = {
     "trace.db ops.db record.db": [
-        "show S --loads --json", "show S --timeline",
+        "show S --loads --json",
         "diagnose S", "diagnose S --json", "simulate trace.json --json",
         "run trace.json --row even --json", "study trace.json --json", "import csv t.csv -o S"],
     "runs.db": [

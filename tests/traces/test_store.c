@@ -203,13 +203,13 @@ static void a_store_of_another_version_is_refused(void **state)
     trace_store *store = open_store(TRACE_WRITE);
     put_trace(store, "t", 1);
     trace_store_close(store);
-    sql("PRAGMA user_version=10");
+    sql("PRAGMA user_version=11");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
-                      "store version 10 was made by a newer dynmo; this one reads version 9");
-    sql("PRAGMA user_version=8");
+                      "store version 11 was made by a newer dynmo; this one reads version 10");
+    sql("PRAGMA user_version=9");
     assert_not_opened(
         TRACE_WRITE, STATUS_UNSUPPORTED,
-        "store version 8 was made by an older dynmo; this one reads version 9: import "
+        "store version 9 was made by an older dynmo; this one reads version 10: import "
         "or record again");
 }
 

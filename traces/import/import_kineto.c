@@ -427,33 +427,11 @@ static status write_notes(const trace_import *import, trace_writer *writer, erro
     return trace_writer_put_note(writer, "timeline zero, ns", zero, err);
 }
 
-/// Where the time of a rank went that is no op's compute.
-static status write_gaps(const trace_recording *recording, trace_writer *writer, error_message *err)
-{
-    for (int at = 0; at < recording->iteration_count; at++) {
-        const trace_iteration_time *time = &recording->iterations[at];
-        for (int gap = 0; gap < TRACE_GAP_COUNT; gap++) {
-            if (time->charged_ns[gap] == 0 && time->outside_ns[gap] == 0) continue;
-            const trace_gap_time row = {.iteration = time->iteration,
-                                        .rank = recording->rank,
-                                        .cause = (trace_gap)gap,
-                                        .charged_ns = time->charged_ns[gap],
-                                        .outside_ns = time->outside_ns[gap]};
-            TRY(trace_writer_put_gap(writer, &row, err));
-        }
-    }
-    return STATUS_OK;
-}
-
 static status write_all(const trace_import *import, bool keeps_gaps, trace_writer *writer,
                         error_message *err)
 {
     for (int rank = 0; rank < import->rank_count; rank++) {
-        const trace_clock clock = {import->recordings[rank].rank, import->alignment.offset_ns[rank],
-                                   import->alignment.residual_ns[rank]};
         TRY(write_loads(&import->recordings[rank], keeps_gaps, writer, err));
-        if (keeps_gaps) TRY(write_gaps(&import->recordings[rank], writer, err));
-        TRY(trace_writer_put_clock(writer, &clock, err));
     }
     if (keeps_gaps && import->iteration_count > 0) {
         const int64_t outside_ns = import->replay.replayed_ns - import->replay.charges_ns;

@@ -255,22 +255,6 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
     return result;
 }
 
-static void read_clock(sqlite3_stmt *row, arena *memory, void *item)
-{
-    (void)memory;
-    *(trace_clock *)item =
-        (trace_clock){sqlite3_column_int(row, 0), sqlite3_column_int64(row, 1), sql_int64(row, 2)};
-}
-
-status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_clock **clocks,
-                    int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT rank, offset_ns, residual_ns FROM clock WHERE trace_id=? ORDER BY rank", read_clock,
-        sizeof(trace_clock)};
-    return sql_rows(store, &select, memory, clocks, count, err, "i", trace_id);
-}
-
 /// Adds what is wanted of a block to ops[*count]. @param iteration negative: all
 static void add_ops(const trace_op *block, int block_count, int iteration, trace_op **ops,
                     int *count, int *capacity)

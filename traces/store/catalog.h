@@ -35,10 +35,6 @@ status trace_inputs(trace_store *store, int64_t trace_id, arena *memory, trace_i
 status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
                     error_message *err);
 
-/// The clocks of a trace's ranks, by rank. @param clocks [*count] carved from memory
-status trace_clocks(trace_store *store, int64_t trace_id, arena *memory, trace_clock **clocks,
-                    int *count, error_message *err);
-
 /// The ops of one iteration, or of all where it is TRACE_NOT_RECORDED, by iteration, rank,
 /// begin, end, then in the order in which they were put.
 ///

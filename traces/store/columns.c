@@ -46,9 +46,7 @@ static const trace_column columns[] = {
     {"bubble_ratio", RATIO, false, -1, 1},
     {"busy_ns", NUMBER, true, 0, INT64_MAX},
     {"bytes", NUMBER, false, 0, INT64_MAX},
-    {"cause", NAME, false, 0, 0},
     {"changed", NUMBER, true, 0, 1},
-    {"charged_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
     {"chunk", NUMBER, false, 0, INT_MAX},
     {"command_line", TEXT, false, 0, 0},
     {"communication", NAME, false, 0, 0},
@@ -92,11 +90,9 @@ static const trace_column columns[] = {
     {"moved_layer_count", NUMBER, false, 0, INT_MAX},
     {"name", NAME, false, 0, 0},
     {"name_index", NUMBER, false, 0, INT_MAX}, // op.name
-    {"offset_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
     {"op_count", NUMBER, false, 0, INT_MAX},
     {"op_kind", NUMBER, false, 0, TRACE_OP_COUNT - 1}, // of a block of ops
     {"ops", BYTES, false, 0, 0},
-    {"outside_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
     {"parameters", NUMBER, true, 0, TRACE_VALUE_MAX},
     {"parameters_known", NAME, false, 0, 0}, // trace.parameters
     {"pass", NUMBER, false, 0, INT_MAX},
@@ -116,7 +112,6 @@ static const trace_column columns[] = {
     {"recorded_by", TEXT, true, 0, 0},
     {"replica", NUMBER, false, 0, INT_MAX},
     {"replica_count", NUMBER, false, 0, INT_MAX},
-    {"residual_ns", NUMBER, true, 0, STAMP_MAX},
     {"result", BYTES, false, 0, 0},
     {"result_id", NUMBER, false, 0, INT64_MAX},
     {"result_json", TEXT, false, 0, 0},

@@ -41,22 +41,13 @@ static const char *const tables[] = {
     " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
     " iteration INTEGER NOT NULL, row_count INTEGER NOT NULL, loads BLOB NOT NULL,"
     " UNIQUE(trace_id, iteration)) STRICT;"
-    "CREATE TABLE clock("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, rank INTEGER NOT NULL,"
-    " offset_ns INTEGER NOT NULL, residual_ns INTEGER,"
-    " PRIMARY KEY(trace_id, rank)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE ops("
     " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, block INTEGER NOT NULL,"
     " first_iteration INTEGER NOT NULL, last_iteration INTEGER NOT NULL,"
     " row_count INTEGER NOT NULL, ops BLOB NOT NULL, UNIQUE(trace_id, block)) STRICT;"
     "CREATE TABLE op_name("
     " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, name INTEGER NOT NULL,"
-    " text TEXT NOT NULL, PRIMARY KEY(trace_id, name)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE gap("
-    " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE,"
-    " iteration INTEGER NOT NULL, rank INTEGER NOT NULL, cause TEXT NOT NULL,"
-    " charged_ns INTEGER NOT NULL, outside_ns INTEGER NOT NULL,"
-    " PRIMARY KEY(trace_id, iteration, rank, cause)) STRICT, WITHOUT ROWID;",
+    " text TEXT NOT NULL, PRIMARY KEY(trace_id, name)) STRICT, WITHOUT ROWID;",
     // Runs: what they decided and why, the ranks that they were on, and how much each of them
     // worked.
     "CREATE TABLE run("

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "traces/store/sql.h"
 
-enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 9 }; // the id reads "DYNM"
+enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 10 }; // the id reads "DYNM"
 
 /// Checks that the file is a store of this version, with nothing but its tables. An empty file
 /// becomes a store under TRACE_WRITE.

@@ -589,30 +589,11 @@ status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_messa
     return settle(writer, err);
 }
 
-status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, error_message *err)
-{
-    TRY(check_number("rank", time->rank, 0, TRACE_RANKS_MAX - 1, err));
-    TRY(check_number("iteration", time->iteration, 0, TRACE_ITERATIONS_MAX, err));
-    TRY(check_number("charged_ns", time->charged_ns, 0, TRACE_VALUE_MAX, err));
-    TRY(check_number("outside_ns", time->outside_ns, 0, TRACE_VALUE_MAX, err));
-    return sql_write_once(writer->store, err, "INSERT INTO gap VALUES(?,?,?,?,?,?)", "iiitii",
-                          writer->trace_id, (int64_t)time->iteration, (int64_t)time->rank,
-                          trace_gap_name(time->cause), time->charged_ns, time->outside_ns);
-}
-
 status trace_writer_put_op_name(trace_writer *writer, int name, const char *text,
                                 error_message *err)
 {
     return sql_write_once(writer->store, err, "INSERT INTO op_name VALUES(?,?,?)", "iit",
                           writer->trace_id, (int64_t)name, text);
-}
-
-status trace_writer_put_clock(trace_writer *writer, const trace_clock *clock, error_message *err)
-{
-    TRY(check_number("rank", clock->rank, 0, TRACE_RANKS_MAX - 1, err));
-    return sql_write_once(writer->store, err, "INSERT OR REPLACE INTO clock VALUES(?,?,?,?)",
-                          "iiin", writer->trace_id, (int64_t)clock->rank, clock->offset_ns,
-                          clock->residual_ns);
 }
 
 status trace_writer_put_input(trace_writer *writer, const trace_input_file *file,

@@ -173,7 +173,7 @@ typedef enum trace_op_kind {
 /// "LOCAL", "REPLICAS", "ENDS", "PIPELINE", "WORLD".
 const char *trace_op_kind_name(trace_op_kind kind);
 
-/// One op of one rank. Ranks' clocks are already aligned (see trace_clock).
+/// One op of one rank. Ranks' clocks are already aligned.
 typedef struct trace_op {
     int rank;
     int iteration;
@@ -188,13 +188,6 @@ typedef struct trace_op {
     int chunk; // of the rank's model parts
     int name;  // as trace_writer_put_op_name numbered it; 0: its kind says it all
 } trace_op;
-
-/// What was added to a rank's clock to align it, and how far off it may still be.
-typedef struct trace_clock {
-    int rank;
-    int64_t offset_ns;
-    int64_t residual_ns; // half the width of the interval that the messages leave; -1: not known
-} trace_clock;
 
 /// A trace that is being written. Several may be written to one store.
 typedef struct trace_writer trace_writer;
@@ -225,22 +218,9 @@ status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, er
 
 status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_message *err);
 
-/// Time of a rank in an iteration that is no op's compute, by its cause. Once per iteration, rank
-/// and cause.
-typedef struct trace_gap_time {
-    int iteration;
-    int rank;
-    trace_gap cause;
-    int64_t charged_ns; // in what ops are charged
-    int64_t outside_ns; // in no op
-} trace_gap_time;
-
-status trace_writer_put_gap(trace_writer *writer, const trace_gap_time *time, error_message *err);
-
 /// What a recorder called some of the ops. @param name from 1; each is put once
 status trace_writer_put_op_name(trace_writer *writer, int name, const char *text,
                                 error_message *err);
-status trace_writer_put_clock(trace_writer *writer, const trace_clock *clock, error_message *err);
 
 /// Names an input file; in order.
 status trace_writer_put_input(trace_writer *writer, const trace_input_file *file,
