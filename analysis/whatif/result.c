@@ -28,7 +28,7 @@ static const struct {
     {"cost", "cost", GROUPED},
     {"peak_memory_bytes", "peak", SIZE},
     {"free_memory_bytes", "free", SIZE},
-    {"bubble_ratio", "bubble", PERCENT},
+    {"bubble_ratio", "bubble_ratio", PERCENT},
     {"above_bound_ratio", "> bound", PERCENT},
     {"bound_ns", NULL, HIDDEN},
     {"imbalance_ratio", NULL, HIDDEN},
@@ -188,19 +188,56 @@ static void say_figures(const ana_whatif *study, const ana_point *point, text_bu
     text_format(out, ", %s %s", ana_grouped_number(point->cost, cells[3]), study->currency);
 }
 
+/// The best point as it was drawn, or NULL.
+static const ana_sure_point *drawn_best(const ana_whatif *study, const ana_certainty *certainty)
+{
+    for (int point = 0; certainty != NULL && point < certainty->point_count; point++) {
+        const ana_sure_point *drawn = &certainty->points[point];
+        if (drawn->item == study->standing.order[0]) return drawn;
+    }
+    return NULL;
+}
+
 /// Points that draws cannot tell from the best one, where it was drawn.
 static int tied_count(const ana_whatif *study, const ana_certainty *certainty)
 {
-    int group = 0;
+    const ana_sure_point *best = drawn_best(study, certainty);
     int tied = -1;
-    for (int point = 0; certainty != NULL && point < certainty->point_count; point++) {
-        const ana_sure_point *drawn = &certainty->points[point];
-        if (drawn->item == study->standing.order[0]) group = drawn->ranked.group;
-    }
-    for (int point = 0; group > 0 && point < certainty->point_count; point++) {
-        tied += certainty->points[point].ranked.group == group;
+    for (int point = 0; best != NULL && point < certainty->point_count; point++) {
+        tied += certainty->points[point].ranked.group == best->ranked.group;
     }
     return tied > 0 ? tied : 0;
+}
+
+/// By how much the best point's time may be off.
+static void say_error(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
+{
+    const ana_sure_point *drawn = drawn_best(study, certainty);
+    const ana_point *best = &study->points[study->standing.order[0]];
+    if (drawn == NULL) return;
+    const ana_error_bar *bar = &drawn->bars[ANA_BAR_ITERATION_NS];
+    text_format(out, "; times may be off by %+.0f to %+.0f %%",
+                100 * (bar->low / best->iteration_ns - 1),
+                100 * (bar->high / best->iteration_ns - 1));
+}
+
+/// Published peaks of memory were predicted 2 to 10 % off in the mean, by set
+/// (analysis/validate/README.md).
+#define MEMORY_ERROR_RATIO 0.1
+
+/// Whether the best point is so near to the limit that it may not fit.
+static void say_memory(const ana_point *point, text_buffer *out)
+{
+    char free_size[32];
+    char peak[32];
+    const double doubt = MEMORY_ERROR_RATIO * (double)point->peak_memory_bytes;
+    if (point->free_bytes < 0 || (double)point->free_bytes > doubt) return;
+    text_size(point->free_bytes, free_size);
+    text_size(point->peak_memory_bytes, peak);
+    text_format(out,
+                "It leaves %s beside %s of memory, and predicted peaks were 2 to 10 %% off "
+                "measured ones: it may not fit. ",
+                free_size, peak);
 }
 
 static void print_answer(const ana_whatif *study, const ana_certainty *certainty, text_buffer *out)
@@ -226,6 +263,7 @@ static void print_answer(const ana_whatif *study, const ana_certainty *certainty
                     "alone. ",
                     tied, plural(tied));
     }
+    say_memory(point, &words);
     if (study->calibration != NULL) {
         text_append(&words, "Times are at the level of the calibration.");
     }
@@ -307,6 +345,7 @@ status ana_result_print(const ana_whatif *study, const ana_certainty *certainty,
                 "failure-free",
                 study->title, study->matrix.point_count, study->matrix.axis_count,
                 counts[ANA_REFUSAL_NONE], ana_objective_names[study->objective]);
+    say_error(study, certainty, out);
     if (study->beyond[0] != '\0' && study->calibration == NULL) {
         text_format(out, "; beyond what was validated: %s", study->beyond);
     }

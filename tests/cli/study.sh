@@ -25,18 +25,18 @@ split of its layers and no order of ops is more than 16.5 % faster.
 Held as written, not searched: tensor_parallel, context_parallel, microbatch_size, recompute,
 sharding, dtype, chunks, schedule.
 
-rank  point  stages  microbatches  balancing  tokens/s  /GPU     MFU     train  GPUs  GPU-hours  cost      peak      free  bubble  > bound  learning
-   1      5  4       8             tuned         1.19M  298k  24.0 %  14.0 min     4       0.93  1.87  1.54 GiB   334 MiB  40.5 %   16.5 %  bit-identical  *
-   2      4  4       8             even           886k  221k  17.9 %  18.8 min     4       1.25  2.51  1.32 GiB   557 MiB  55.8 %   56.6 %  bit-identical  *
-   3      1  2       8             tuned          759k  379k  30.6 %  22.0 min     2       0.73  1.46  1.84 GiB  21.1 MiB  24.2 %   26.9 %  bit-identical  *
-   4      0  2       8             even           707k  353k  28.5 %  23.6 min     2       0.79  1.57  1.70 GiB   162 MiB  29.4 %   36.2 %  bit-identical  *
+rank  point  stages  microbatches  balancing  tokens/s  /GPU     MFU     train  GPUs  GPU-hours  cost      peak      free  bubble_ratio  > bound  learning
+   1      5  4       8             tuned         1.19M  298k  24.0 %  14.0 min     4       0.93  1.87  1.54 GiB   334 MiB        40.5 %   16.5 %  bit-identical  *
+   2      4  4       8             even           886k  221k  17.9 %  18.8 min     4       1.25  2.51  1.32 GiB   557 MiB        55.8 %   56.6 %  bit-identical  *
+   3      1  2       8             tuned          759k  379k  30.6 %  22.0 min     2       0.73  1.46  1.84 GiB  21.1 MiB        24.2 %   26.9 %  bit-identical  *
+   4      0  2       8             even           707k  353k  28.5 %  23.6 min     2       0.79  1.57  1.70 GiB   162 MiB        29.4 %   36.2 %  bit-identical  *
 
 Other training: another global batch, sequence length, token count, dtype, model, data or case
-rank  point  stages  microbatches  balancing  tokens/s  /GPU     MFU     train  GPUs  GPU-hours  cost      peak      free  bubble  > bound  learning
-   1      7  4       16            tuned         1.33M  332k  26.8 %  12.6 min     4       0.84  1.67  1.54 GiB   334 MiB  33.7 %    8.6 %  other training  *
-   2      6  4       16            even           940k  235k  19.0 %  17.7 min     4       1.18  2.36  1.32 GiB   557 MiB  53.0 %   53.3 %  other training  *
-   3      3  2       16            tuned          788k  394k  31.8 %  21.1 min     2       0.70  1.41  1.84 GiB  21.1 MiB  21.2 %   24.6 %  other training  *
-   4      2  2       16            even           729k  364k  29.4 %  22.9 min     2       0.76  1.52  1.70 GiB   162 MiB  27.2 %   34.7 %  other training  *
+rank  point  stages  microbatches  balancing  tokens/s  /GPU     MFU     train  GPUs  GPU-hours  cost      peak      free  bubble_ratio  > bound  learning
+   1      7  4       16            tuned         1.33M  332k  26.8 %  12.6 min     4       0.84  1.67  1.54 GiB   334 MiB        33.7 %    8.6 %  other training  *
+   2      6  4       16            even           940k  235k  19.0 %  17.7 min     4       1.18  2.36  1.32 GiB   557 MiB        53.0 %   53.3 %  other training  *
+   3      3  2       16            tuned          788k  394k  31.8 %  21.1 min     2       0.70  1.41  1.84 GiB  21.1 MiB        21.2 %   24.6 %  other training  *
+   4      2  2       16            even           729k  364k  29.4 %  22.9 min     2       0.76  1.52  1.70 GiB   162 MiB        27.2 %   34.7 %  other training  *
 
 Infeasible: 4 of 12 points
          4  more stages than layers; point 8: pipeline.stages: 16 stages of 1 chunks need at least 16 layers, there are 14
