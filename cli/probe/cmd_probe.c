@@ -6,15 +6,13 @@
 #include "cli/progress.h"
 
 #include "base/file.h"
-#include "models/cost/layer_work.h"
+#include "exec/transport/transport.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LARGE_MAX = 4, TOKENS_MAX = 1 << 20, ARENA_BYTES = 1 << 20 };
+enum { TOKENS_MAX = 1 << 20, ARENA_BYTES = 1 << 20 };
 
 /// What the command line asks for.
 typedef struct probe_request {
@@ -118,22 +116,6 @@ static status open_backend(const probe_request *request, exec_kernels **kernels,
     return exec_kernels_cpu_open(kernels);
 }
 
-/// Square products for the peak, with sides that the device fills.
-static int list_large(const probe_request *request, exec_probe_product *large)
-{
-    static const int cpu_sides[] = {256, 512, 1024};
-    static const int cuda_sides[] = {2048, 4096, 8192};
-    const bool is_little = request->bytes < (1 << 24); // memory, and so work
-    const int *sides = !is_little && strcmp(request->device, "cuda") == 0 ? cuda_sides : cpu_sides;
-    const int count = is_little ? 1 : 3;
-    for (int index = 0; index < count; index++) {
-        large[index] = (exec_probe_product){
-            .name = "square",
-            .shape = {.rows = sides[index], .columns = sides[index], .inner = sides[index]}};
-    }
-    return count;
-}
-
 /// Physical memory for each core that is online.
 static void find_host_memory(cli_probe_report *report)
 {
@@ -153,18 +135,19 @@ static void find_memory(const probe_request *request, exec_kernels *kernels,
     } else {
         report->memory_bytes = exec_probe_capacity(kernels, INT64_C(1) << 40);
         report->memory_text = "the largest piece that the device gives out";
-        report->rank_capacity = report->links.trip_count > 0 ? report->links.rank_count : 1;
+        report->rank_capacity = report->links.count > 0 ? report->links.rank_count : 1;
     }
     if (report->preset != NULL) report->rank_capacity = report->preset->gpus_per_node;
 }
 
 /// Operands are made on the host, whatever the device.
-static status check_host_memory(const probe_request *request, const cli_probe_shapes *shapes,
+static status check_host_memory(const probe_request *request, const cli_probe_list *list,
                                 error_message *err)
 {
     const double half = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2;
-    for (int index = 0; index < shapes->count; index++) {
-        const exec_matmul *shape = &shapes->products[index].shape;
+    for (int index = 0; index < list->count; index++) {
+        const exec_matmul *shape = &list->rows[index].shape;
+        if (list->rows[index].kind != EXEC_PROBE_PRODUCT) continue;
         const double values = (double)shape->rows * shape->inner +
                               (double)shape->inner * shape->columns +
                               (double)shape->rows * shape->columns;
@@ -173,74 +156,44 @@ static status check_host_memory(const probe_request *request, const cli_probe_sh
         return error_set(err, STATUS_INVALID,
                          "--tokens %d: product '%s' takes %.0f GB, half of this machine's memory "
                          "is %.0f GB",
-                         request->tokens, shapes->products[index].name, bytes / 1e9, half / 1e9);
-    }
-    return STATUS_OK;
-}
-
-static status measure_products(exec_kernels *kernels, const exec_probe_options *options,
-                               exec_probe_product *products, int count, cli_progress *progress,
-                               error_message *err)
-{
-    for (int index = 0; index < count; index++) {
-        TRY(exec_probe_products(kernels, options, &products[index], 1, err));
-        cli_progress_step(progress);
+                         request->tokens, list->rows[index].name, bytes / 1e9, half / 1e9);
     }
     return STATUS_OK;
 }
 
 static status measure_with(const probe_request *request, exec_kernels *kernels,
-                           exec_probe_product *large, cli_probe_report *report, error_message *err)
+                           cli_probe_report *report, error_message *err)
 {
-    exec_probe_options options = exec_probe_options_default();
-    options.budget_ns = request->budget_ns;
-    options.stream_bytes = request->bytes;
+    cli_probe_list *list = &report->device_list;
+    status measured = STATUS_OK;
     report->backend = kernels->table->name;
-    report->memory.value_count = report->shapes.value_count;
-    const int count = report->shapes.count;
-    cli_progress progress = cli_progress_begin("products", report->large_count + count);
-    status measured =
-        measure_products(kernels, &options, large, report->large_count, &progress, err);
-    if (measured == STATUS_OK) {
-        measured =
-            measure_products(kernels, &options, report->shapes.products, count, &progress, err);
+    cli_progress progress = cli_progress_begin("measurements", list->count);
+    for (int index = 0; index < list->count && measured == STATUS_OK; index++) {
+        measured = exec_probe_measure(kernels, request->budget_ns, &list->rows[index], err);
+        cli_progress_step(&progress);
     }
     cli_progress_end(&progress);
-    TRY(measured);
-    TRY(exec_probe_attention_measure(kernels, &options, &report->shapes.attention, err));
-    TRY(exec_probe_memory_measure(kernels, &options, &report->memory, err));
-    find_memory(request, kernels, report);
-    return STATUS_OK;
-}
-
-/// FLOP of attention as the cost model counts them, which divides by what is measured here.
-static void count_attention(const model_config *config, cli_probe_report *report)
-{
-    const model_shape shape = {.sequence_length = report->tokens,
-                               .microbatch_size = 1,
-                               .dtype = report->dtype,
-                               .attention = MODEL_ATTENTION_FLASH,
-                               .parallel = model_parallel_filled((model_parallel){0})};
-    report->attention_flop[0] =
-        model_layer_work_of(config, &shape, 0, MODEL_PASS_FORWARD).attention.flop;
-    report->attention_flop[1] =
-        model_layer_work_of(config, &shape, 0, MODEL_PASS_BACKWARD_INPUT).attention.flop;
+    if (measured == STATUS_OK) find_memory(request, kernels, report);
+    return measured;
 }
 
 static status measure_device(const probe_request *request, arena *memory, cli_probe_report *report,
                              error_message *err)
 {
+    // Squares for the peak, with sides that the device fills.
+    static const int cpu_sides[] = {256, 512, 1024};
+    static const int cuda_sides[] = {2048, 4096, 8192};
+    const bool is_little = request->bytes < (1 << 24); // memory, and so work
+    const bool is_large = !is_little && strcmp(request->device, "cuda") == 0;
     model_config config;
     exec_kernels *kernels = NULL;
-    exec_probe_product *large = arena_array(memory, LARGE_MAX, sizeof *large);
     TRY(model_config_open(request->model, memory, &config, err));
-    TRY(cli_probe_shapes_of(&config, request->tokens, memory, &report->shapes, err));
-    TRY(check_host_memory(request, &report->shapes, err));
-    count_attention(&config, report);
-    report->large = large;
-    report->large_count = list_large(request, large);
+    TRY(cli_probe_list_of(&config, request->tokens, report->dtype, request->bytes,
+                          request->is_bf16 ? 2 : 4, is_large ? cuda_sides : cpu_sides,
+                          is_little ? 1 : 3, memory, &report->device_list, err));
+    TRY(check_host_memory(request, &report->device_list, err));
     TRY(open_backend(request, &kernels, err));
-    const status result = measure_with(request, kernels, large, report, err);
+    const status result = measure_with(request, kernels, report, err);
     kernels->table->close(kernels);
     return result;
 }
@@ -294,18 +247,15 @@ static status probe(const cli_arguments *arguments, const probe_request *request
                                .tokens = request->tokens,
                                .dtype =
                                    request->is_bf16 ? MODEL_DTYPE_BFLOAT16 : MODEL_DTYPE_FLOAT32};
-    exec_probe_links_options links = exec_probe_links_options_default();
     if (cli_has(arguments, "--hardware")) {
         TRY(model_hardware_open(cli_value(arguments, "--hardware"), memory, &preset, err));
         report.preset = &preset;
         report.uses_preset_peak = strcmp(request->device, "cuda") == 0;
     }
-    links.transport = request->transport;
-    links.rank_count = request->rank_count;
-    links.size_max = request->bytes / 4;
-    links.uses_cuda = strcmp(request->device, "cuda") == 0;
     if (request->rank_count > 1) {
-        TRY(exec_probe_links_measure(&links, memory, &report.links, err));
+        TRY(exec_probe_links_measure(request->transport, request->rank_count, request->bytes / 4,
+                                     strcmp(request->device, "cuda") == 0, memory, &report.links,
+                                     err));
         if (!report.links.is_leader) return STATUS_OK;
         report.transport = request->transport;
     } else if (report.preset == NULL) {

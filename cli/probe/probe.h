@@ -1,33 +1,34 @@
-/// What a probe measures, what it has found, and how that is told: as a hardware file, for people,
-/// as JSON.
+/// What a probe measures, what follows from it, and how that is told: as a hardware file, for
+/// people, as JSON.
 #pragma once
 
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "exec/probe/probe_compute.h"
-#include "exec/probe/probe_link.h"
+#include "exec/probe/probe.h"
 #include "models/cost/config.h"
 #include "models/cost/hardware.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/// The products of matrices that training a model is made of.
-typedef struct cli_probe_shapes {
-    exec_probe_product *products; // [count] carved from memory
-    int *repeats;                 // [count] how often the model has each, in one microbatch
+/// What is to be measured of a device: square products for the peak, the model's products,
+/// attention, streams through memory.
+typedef struct cli_probe_list {
+    exec_measurement *rows; // [count] carved from memory
     int count;
-    exec_probe_attention attention;
-    int64_t value_count; // activations inside the MLP of a layer
-} cli_probe_shapes;
+} cli_probe_list;
 
-/// Products of one transformer layer and of the head over `tokens` rows, each as F, B and W have
-/// it. With experts, one expert's, with as many rows as balanced routing gives it.
+/// Products are those of F, B and W of one transformer layer and the head over `tokens` rows, each
+/// as often as the model has it. With experts, one expert's, with as many rows as balanced routing
+/// gives it. FLOP of attention are the cost model's, which divides by what is measured here.
 ///
+/// @param stream_bytes of the array that is copied
+/// @param sides        [side_count] of the squares
 /// @return STATUS_INVALID for sides that do not fit 31 bits
-status cli_probe_shapes_of(const model_config *config, int tokens, arena *memory,
-                           cli_probe_shapes *shapes, error_message *err);
+status cli_probe_list_of(const model_config *config, int tokens, model_dtype dtype,
+                         int64_t stream_bytes, int value_bytes, const int *sides, int side_count,
+                         arena *memory, cli_probe_list *list, error_message *err);
 
 /// Measurements, and what is not measured but taken from elsewhere. Everything is borrowed.
 typedef struct cli_probe_report {
@@ -42,27 +43,45 @@ typedef struct cli_probe_report {
     const model_hardware *preset; // of --hardware, or NULL
     bool uses_preset_peak;        // the peak is the preset's; else the fastest product's
 
-    cli_probe_shapes shapes;
-    const exec_probe_product *large; // [large_count] square products, for the peak
-    int large_count;
-    int64_t attention_flop[2]; // of F and B, as the cost model counts them
-    exec_probe_memory memory;
+    cli_probe_list device_list;
+    exec_probe_links links; // count 0: not measured
     int64_t memory_bytes;
     const char *memory_text; // how that was found
     int rank_capacity;       // ranks of one node
-    exec_probe_links links;  // trip_count 0: not measured
 } cli_probe_report;
 
+/// Where the values of the file come from.
+typedef enum cli_probe_source {
+    CLI_PROBE_FLOP_PER_S,
+    CLI_PROBE_EFFICIENCY,
+    CLI_PROBE_MEMORY,
+    CLI_PROBE_LINKS,
+    CLI_PROBE_LATENCY,
+    CLI_PROBE_SOURCES
+} cli_probe_source;
+
 /// What goes into the file.
+typedef enum cli_probe_value {
+    CLI_PROBE_PEAK, ///< FLOP/s
+    CLI_PROBE_GEMM, ///< shares are at most 1
+    CLI_PROBE_ATTENTION,
+    CLI_PROBE_STREAMS,
+    CLI_PROBE_BYTES,
+    CLI_PROBE_BYTES_PER_S,
+    CLI_PROBE_RANKS,
+    CLI_PROBE_INTRA_LATENCY, ///< ns
+    CLI_PROBE_INTRA_SPEED,   ///< bytes per s
+    CLI_PROBE_INTER_LATENCY,
+    CLI_PROBE_INTER_SPEED,
+    CLI_PROBE_VALUES
+} cli_probe_value;
+
+enum { CLI_PROBE_TEXT = 512 };
+
 typedef struct cli_probe_result {
-    double peak_flop_per_s;
-    double gemm_efficiency; // shares are at most 1
-    double attention_efficiency;
-    double memory_efficiency;
-    int64_t memory_bytes_per_s;
-    bool has_intra, has_inter; // lines that were measured; else they are the preset's, or alike
-    exec_probe_line intra;
-    exec_probe_line inter;
+    double value[CLI_PROBE_VALUES];
+    bool is_measured[CLI_PROBE_SOURCES];
+    char source[CLI_PROBE_SOURCES][CLI_PROBE_TEXT];
 } cli_probe_result;
 
 /// Derives it.
@@ -72,11 +91,10 @@ typedef struct cli_probe_result {
 status cli_probe_result_of(const cli_probe_report *report, arena *memory, cli_probe_result *result,
                            error_message *err);
 
-/// Appends the hardware file ("dynmo-hardware/1"), one line.
+/// Appends the hardware file ("dynmo-hardware/1"), one line; the page for people; or one JSON
+/// object ("dynmo-probe/1") with every measurement and the file.
 void cli_probe_write_hardware(const cli_probe_report *report, const cli_probe_result *result,
                               text_buffer *out);
-
-/// Appends the page for people, or one JSON object ("dynmo-probe/1") with every measurement.
 void cli_probe_print(const cli_probe_report *report, const cli_probe_result *result,
                      text_buffer *out);
 void cli_probe_write(const cli_probe_report *report, const cli_probe_result *result,

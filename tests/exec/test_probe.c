@@ -1,16 +1,19 @@
-/// The probe, without asking how fast anything is: statistics and lines from given numbers, samples
-/// on a clock and a backend of the test's own, and what it returns of the real ones.
-#include "exec/probe/probe_compute.h"
-#include "exec/probe/probe_link.h"
+/// The probe, without asking how fast anything is: statistics and lines from given numbers, memory
+/// of a backend of the test's own, and what it returns of the real ones.
+#include "exec/probe/probe.h"
 #include "tests/assert_close.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static exec_probe_trip trip_of(int64_t bytes, int64_t ns)
+static exec_measurement message_of(int64_t bytes, int64_t ns)
 {
-    return (exec_probe_trip){
-        .from = 0, .to = 1, .bytes = bytes, .times = {.median_ns = ns, .min_ns = ns, .count = 1}};
+    return (exec_measurement){.kind = EXEC_PROBE_MESSAGE,
+                              .shape = {.rows = 0, .columns = 1},
+                              .amount = bytes,
+                              .median_ns = ns,
+                              .min_ns = ns,
+                              .count = 1};
 }
 
 static void the_median_and_the_least_of_samples_are_told(void **state)
@@ -18,9 +21,11 @@ static void the_median_and_the_least_of_samples_are_told(void **state)
     (void)state;
     int64_t odd[] = {9, 1, 5};
     int64_t even[] = {4, 1, 3, 2};
+    exec_measurement of_odd = {0};
+    exec_measurement of_even = {0};
 
-    const exec_probe_times of_odd = exec_probe_times_of(odd, 3);
-    const exec_probe_times of_even = exec_probe_times_of(even, 4);
+    exec_probe_tell(odd, 3, &of_odd);
+    exec_probe_tell(even, 4, &of_even);
 
     assert_int_equal(of_odd.median_ns, 5);
     assert_int_equal(of_odd.min_ns, 1);
@@ -32,19 +37,19 @@ static void the_median_and_the_least_of_samples_are_told(void **state)
 static void a_line_that_is_there_is_found(void **state)
 {
     (void)state;
-    exec_probe_trip trips[8];
+    exec_measurement messages[8];
     exec_probe_line line;
     for (int index = 0; index < 8; index++) {
         const int64_t bytes = INT64_C(64) << (2 * index);
-        trips[index] = trip_of(bytes, 3000 + bytes / 2);
+        messages[index] = message_of(bytes, 3000 + bytes / 2);
     }
 
-    assert_int_equal(exec_probe_line_fit(trips, 8, &line, NULL), STATUS_OK);
+    assert_int_equal(exec_probe_line_fit(messages, 8, &line, NULL), STATUS_OK);
 
     assert_int_equal(line.latency_ns, 3000);
     assert_close((double)line.bytes_per_s, 2e9, 1e-6);
     assert_true(line.deviation_ratio < 1e-6);
-    assert_int_equal(line.trip_count, 8);
+    assert_int_equal(line.count, 8);
 }
 
 /// Errors count as shares: 10 % of a short message as much as 10 % of a long one. Two sizes, each
@@ -52,11 +57,11 @@ static void a_line_that_is_there_is_found(void **state)
 static void errors_are_relative(void **state)
 {
     (void)state;
-    const exec_probe_trip trips[] = {trip_of(0, 900), trip_of(0, 1100), trip_of(1000000, 900000),
-                                     trip_of(1000000, 1100000)};
+    const exec_measurement messages[] = {message_of(0, 900), message_of(0, 1100),
+                                         message_of(1000000, 900000), message_of(1000000, 1100000)};
     exec_probe_line line;
 
-    assert_int_equal(exec_probe_line_fit(trips, 4, &line, NULL), STATUS_OK);
+    assert_int_equal(exec_probe_line_fit(messages, 4, &line, NULL), STATUS_OK);
 
     // the weighted mean of 0.9 and 1.1: (1/0.9 + 1/1.1) / (1/0.81 + 1/1.21) = 0.98020
     assert_int_equal(line.latency_ns, 980);
@@ -67,20 +72,21 @@ static void errors_are_relative(void **state)
 static void a_latency_below_nothing_is_nothing(void **state)
 {
     (void)state;
-    const exec_probe_trip trips[] = {trip_of(100, 10), trip_of(1000, 200), trip_of(10000, 2200)};
+    const exec_measurement messages[] = {message_of(100, 10), message_of(1000, 200),
+                                         message_of(10000, 2200)};
     exec_probe_line line;
 
-    assert_int_equal(exec_probe_line_fit(trips, 3, &line, NULL), STATUS_OK);
+    assert_int_equal(exec_probe_line_fit(messages, 3, &line, NULL), STATUS_OK);
 
     assert_int_equal(line.latency_ns, 0);
     assert_true(line.bytes_per_s > 1000000000 && line.bytes_per_s < 10000000000);
 }
 
-static void trips_that_make_no_line_are_invalid(void **state)
+static void messages_that_make_no_line_are_invalid(void **state)
 {
     (void)state;
-    const exec_probe_trip alike[] = {trip_of(64, 100), trip_of(64, 120)};
-    const exec_probe_trip flat[] = {trip_of(64, 100), trip_of(4096, 100)};
+    const exec_measurement alike[] = {message_of(64, 100), message_of(64, 120)};
+    const exec_measurement flat[] = {message_of(64, 100), message_of(4096, 100)};
     exec_probe_line line = {.latency_ns = -7};
     error_message err = {0};
 
@@ -92,100 +98,44 @@ static void trips_that_make_no_line_are_invalid(void **state)
     assert_int_equal(line.latency_ns, -7);
 }
 
-/// A backend whose work takes what the test says, on the test's clock; and that gives out memory
-/// up to a limit.
-typedef struct drawn_backend {
+/// A backend that gives out memory up to a limit.
+typedef struct limited_backend {
     exec_kernels kernels;
     exec_kernel_table table;
-    int64_t now_ns;
-    int work_count;
     int64_t limit_bytes;
     int held; // regions
-} drawn_backend;
+} limited_backend;
 
-static int64_t drawn_now(void *context)
-{
-    return ((drawn_backend *)context)->now_ns;
-}
-
-static status drawn_finish(exec_kernels *kernels, error_message *err)
+static status limited_finish(exec_kernels *kernels, error_message *err)
 {
     (void)kernels;
     (void)err;
     return STATUS_OK;
 }
 
-static status drawn_allocate(exec_kernels *kernels, size_t bytes, void **memory, error_message *err)
+static status limited_allocate(exec_kernels *kernels, size_t bytes, void **memory,
+                               error_message *err)
 {
-    drawn_backend *of = (drawn_backend *)kernels;
+    limited_backend *of = (limited_backend *)kernels;
     if ((int64_t)bytes > of->limit_bytes) return error_set(err, STATUS_NO_MEMORY, "no more");
     *memory = of;
     of->held++;
     return STATUS_OK;
 }
 
-static void drawn_release(exec_kernels *kernels, void *memory)
+static void limited_release(exec_kernels *kernels, void *memory)
 {
-    if (memory != NULL) ((drawn_backend *)kernels)->held--;
-}
-
-static void drawn_init(drawn_backend *of)
-{
-    *of = (drawn_backend){
-        .table = {.finish = drawn_finish, .allocate = drawn_allocate, .release = drawn_release}};
-    of->kernels.table = &of->table;
-}
-
-/// The first call takes 1,000,000 ns, as warming up does, the others 100 and 300 in turn.
-static void take_time(void *context, exec_kernels *kernels)
-{
-    (void)kernels;
-    drawn_backend *of = context;
-    of->now_ns += of->work_count == 0 ? 1000000 : of->work_count % 2 == 0 ? 300 : 100;
-    of->work_count++;
-}
-
-static void samples_are_taken_until_the_time_is_over(void **state)
-{
-    (void)state;
-    drawn_backend backend;
-    drawn_init(&backend);
-    const exec_probe_clock clock = {&backend, drawn_now};
-    const exec_probe_work work = {&backend, take_time};
-    exec_probe_times times;
-
-    assert_int_equal(exec_probe_measure(&backend.kernels, clock, 2000, &work, &times, NULL),
-                     STATUS_OK);
-
-    assert_int_equal(times.count, 10); // 5 x (100 + 300)
-    assert_int_equal(times.min_ns, 100);
-    assert_int_equal(times.median_ns, 100);
-    assert_int_equal(backend.work_count, 11); // one that does not count
-}
-
-static void there_are_enough_samples_however_short_the_time_and_not_too_many(void **state)
-{
-    (void)state;
-    drawn_backend backend;
-    drawn_init(&backend);
-    const exec_probe_clock clock = {&backend, drawn_now};
-    const exec_probe_work work = {&backend, take_time};
-    exec_probe_times times;
-
-    assert_int_equal(exec_probe_measure(&backend.kernels, clock, 0, &work, &times, NULL),
-                     STATUS_OK);
-    assert_int_equal(times.count, EXEC_PROBE_SAMPLES_MIN);
-    assert_int_equal(
-        exec_probe_measure(&backend.kernels, clock, INT64_MAX / 2, &work, &times, NULL), STATUS_OK);
-    assert_int_equal(times.count, EXEC_PROBE_SAMPLES_MAX);
+    if (memory != NULL) ((limited_backend *)kernels)->held--;
 }
 
 static void the_capacity_is_found_to_the_step(void **state)
 {
     (void)state;
     const int64_t step = INT64_C(64) << 20;
-    drawn_backend backend;
-    drawn_init(&backend);
+    limited_backend backend = {.table = {.finish = limited_finish,
+                                         .allocate = limited_allocate,
+                                         .release = limited_release}};
+    backend.kernels.table = &backend.table;
     for (int steps = 0; steps < 40; steps++) {
         backend.limit_bytes = steps * step + 12345;
         assert_int_equal(exec_probe_capacity(&backend.kernels, INT64_C(1) << 40), steps * step);
@@ -199,60 +149,51 @@ static void a_real_backend_is_measured(void **state)
 {
     (void)state;
     exec_kernels *kernels = NULL;
-    exec_probe_options options = exec_probe_options_default();
-    exec_probe_product products[] = {{.name = "F", .shape = {.rows = 5, .columns = 7, .inner = 3}},
-                                     {.name = "W",
-                                      .shape = {.rows = 3,
-                                                .columns = 7,
-                                                .inner = 5,
-                                                .transposes_a = true,
-                                                .accumulates = true,
-                                                .is_float = true}}};
-    exec_probe_attention attention = {.sequence_length = 70, .head_count = 2, .head_width = 8};
-    exec_probe_memory memory = {.value_count = 1000};
-    options.budget_ns = 0;
-    options.stream_bytes = 4096;
+    exec_measurement rows[] = {
+        {.kind = EXEC_PROBE_PRODUCT, .shape = {.rows = 5, .columns = 7, .inner = 3}},
+        {.kind = EXEC_PROBE_PRODUCT,
+         .shape = {.rows = 3,
+                   .columns = 7,
+                   .inner = 5,
+                   .transposes_a = true,
+                   .accumulates = true,
+                   .is_float = true}},
+        {.kind = EXEC_PROBE_ATTENTION, .shape = {.rows = 70, .columns = 8, .inner = 2}},
+        {.kind = EXEC_PROBE_ATTENTION_BACKWARD, .shape = {.rows = 70, .columns = 8, .inner = 2}},
+        {.kind = EXEC_PROBE_COPY, .amount = 2 * 4096},
+        {.kind = EXEC_PROBE_ELEMENTS, .shape = {.rows = 10, .columns = 100}},
+    };
     assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
 
-    assert_int_equal(exec_probe_products(kernels, &options, products, 2, NULL), STATUS_OK);
-    assert_int_equal(exec_probe_attention_measure(kernels, &options, &attention, NULL), STATUS_OK);
-    assert_int_equal(exec_probe_memory_measure(kernels, &options, &memory, NULL), STATUS_OK);
-
-    assert_int_equal(exec_probe_product_flop(&products[0].shape), 2 * 5 * 7 * 3);
-    const exec_probe_times *all[] = {&products[0].times,  &products[1].times, &attention.forward,
-                                     &attention.backward, &memory.copy,       &memory.kernels};
-    for (size_t each = 0; each < sizeof all / sizeof all[0]; each++) {
-        assert_int_equal(all[each]->count, EXEC_PROBE_SAMPLES_MIN);
-        assert_true(all[each]->min_ns >= 1 && all[each]->median_ns >= all[each]->min_ns);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        assert_int_equal(exec_probe_measure(kernels, 0, &rows[row], NULL), STATUS_OK);
+        assert_int_equal(rows[row].count, EXEC_PROBE_SAMPLES_MIN);
+        assert_true(rows[row].min_ns >= 1 && rows[row].median_ns >= rows[row].min_ns);
     }
-    assert_int_equal(memory.copy_bytes, 2 * 4096);
-    assert_int_equal(memory.kernel_bytes, 5 * 1000 * (int64_t)sizeof(float));
+    assert_int_equal(exec_probe_measure(kernels, 5000000, &rows[0], NULL), STATUS_OK);
+    assert_true(rows[0].count > EXEC_PROBE_SAMPLES_MIN);
+    assert_true(rows[0].count <= EXEC_PROBE_SAMPLES_MAX);
     kernels->table->close(kernels);
 }
 
 static void every_two_ranks_are_measured_at_every_size(void **state)
 {
     (void)state;
-    exec_probe_links_options options = exec_probe_links_options_default();
     exec_probe_links links;
     arena *memory = arena_create(1 << 12);
     int seen[3][3] = {{0}};
-    options.rank_count = 3;
-    options.round_count = 4;
-    options.size_max = 5000;
 
-    assert_int_equal(exec_probe_links_measure(&options, memory, &links, NULL), STATUS_OK);
+    assert_int_equal(exec_probe_links_measure("local", 3, 5000, false, memory, &links, NULL),
+                     STATUS_OK);
 
     assert_true(links.is_leader);
     assert_int_equal(links.rank_count, 3);
-    assert_int_equal(links.trip_count, 3 * 4); // 64, 256, 1024, 4096
-    for (int trip = 0; trip < links.trip_count; trip++) {
-        const exec_probe_trip *each = &links.trips[trip];
-        assert_true(each->from < each->to && each->to < 3);
-        assert_int_equal(each->times.count, 4);
-        assert_true(each->times.min_ns >= 1);
-        assert_true(exec_probe_links_is_intra(&links, each->from, each->to));
-        seen[each->from][each->to] += (int)each->bytes;
+    assert_int_equal(links.count, 3 * 4); // 64, 256, 1024, 4096
+    for (int index = 0; index < links.count; index++) {
+        const exec_measurement *each = &links.messages[index];
+        assert_true(each->shape.rows < each->shape.columns && each->shape.columns < 3);
+        assert_true(each->min_ns >= 1 && each->count > 1 && each->is_intra);
+        seen[each->shape.rows][each->shape.columns] += (int)each->amount;
     }
     assert_int_equal(seen[0][1], 64 + 256 + 1024 + 4096);
     assert_int_equal(seen[0][2], seen[0][1]);
@@ -263,13 +204,12 @@ static void every_two_ranks_are_measured_at_every_size(void **state)
 static void one_rank_has_no_links(void **state)
 {
     (void)state;
-    exec_probe_links_options options = exec_probe_links_options_default();
     exec_probe_links links = {.rank_count = -7};
     arena *memory = arena_create(1 << 12);
     error_message err = {0};
-    options.rank_count = 1;
 
-    assert_int_equal(exec_probe_links_measure(&options, memory, &links, &err), STATUS_INVALID);
+    assert_int_equal(exec_probe_links_measure("local", 1, 5000, false, memory, &links, &err),
+                     STATUS_INVALID);
 
     assert_non_null(
         strstr(err.message, "links are between ranks: there are 1, 2 to 64 are needed"));
@@ -284,9 +224,7 @@ int main(void)
         cmocka_unit_test(a_line_that_is_there_is_found),
         cmocka_unit_test(errors_are_relative),
         cmocka_unit_test(a_latency_below_nothing_is_nothing),
-        cmocka_unit_test(trips_that_make_no_line_are_invalid),
-        cmocka_unit_test(samples_are_taken_until_the_time_is_over),
-        cmocka_unit_test(there_are_enough_samples_however_short_the_time_and_not_too_many),
+        cmocka_unit_test(messages_that_make_no_line_are_invalid),
         cmocka_unit_test(the_capacity_is_found_to_the_step),
         cmocka_unit_test(a_real_backend_is_measured),
         cmocka_unit_test(every_two_ranks_are_measured_at_every_size),
