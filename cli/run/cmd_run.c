@@ -503,7 +503,8 @@ const cli_command cli_command_run = {
              .argument = "SECONDS",
              .help = "no rank has moved for so long: the run fails; default 60"},
             {.name = "--distributed",
-             .help = "the balancer diffusion runs on the ranks, with messages between neighbours"},
+             .help = "the balancer diffusion runs on the ranks, each with what it measured of its "
+                     "layers"},
             {.name = "--real-time",
              .help = "asks the system for real-time priority, where it is allowed"},
             {.name = "--json", .help = "prints one JSON object"},

@@ -100,8 +100,8 @@ typedef struct exec_training {
                                 // decision is made from: they are slower than any later one
     bool profiles_always;       // leader only: a device that learns is profiled in every
                                 // iteration, whatever the policy asks for
-    bool distributes_decisions; // leader only: the balancer `diffusion` runs with messages
-                                // between neighbours in the pipeline; the leader hears the cuts
+    bool distributes_decisions; // leader only: the balancer `diffusion` runs on the ranks, each
+                                // with what it measured; the leader hears the cuts
     const exec_training_listener *listener; // leader only; NULL: none
 } exec_training;
 

@@ -1,10 +1,11 @@
-/// Decisions of the ranks among themselves: the leader says by which rules, the ranks of the
-/// pipeline run the balancer `diffusion` with what each has measured of its own layers, and the
-/// leader hears the cuts.
+/// Decisions of the ranks among themselves: each adds what it has measured of its own layers to
+/// sums over the pipeline, takes the steps of the balancer `diffusion` over the whole chain, and
+/// the leader hears the cuts.
 #include "exec/run/run.h"
 
+#include "balance/partition/balancer_diffusion.h"
+#include "balance/partition/bounds.h"
 #include "exec/transport/activity.h"
-#include "exec/transport/distributed_diffusion.h"
 
 #include <string.h>
 
@@ -26,31 +27,9 @@ typedef struct exec_diffused_answer {
     int64_t end_layer;
 } exec_diffused_answer;
 
-/// Reads the rules after the head of the command.
-static exec_diffusion_rules take_rules(exec_run *run, const exec_diffuse_terms *terms)
-{
-    const bal_placed_partition *placed = &exec_run_plan_in_force(run)->placed;
-    const int64_t *arrays[4] = {NULL, NULL, NULL, NULL};
-    for (int array = 0; array < 4; array++) {
-        if (!terms->has_array[array]) continue;
-        arrays[array] =
-            exec_packet_take(&run->command, placed->rank_count * (int64_t)sizeof *arrays[array]);
-    }
-    return (exec_diffusion_rules){
-        .layer_count = run->terms.layer_count,
-        .allow_empty_stages = terms->allow_empty_stages,
-        .embedding = terms->embedding,
-        .head = terms->head,
-        .stage_memory_bytes = arrays[0],
-        .stage_inflight = arrays[1],
-        .stage_time_factor_ppb = arrays[2],
-        .stage_fixed_ns = arrays[3],
-    };
-}
-
-/// The weights of the own layers as a controller would have them: sums of means.
+/// The weight of an own layer as a controller would have it: parameters, or the sum of mean times.
 static status weigh(exec_run *run, const exec_layer_report *report, bool by_parameters,
-                    const int64_t **weight, error_message *err)
+                    int64_t *weight, error_message *err)
 {
     const bal_layer_costs layers = {
         .layer_count = report->layer_count,
@@ -60,64 +39,83 @@ static status weigh(exec_run *run, const exec_layer_report *report, bool by_para
         .backward_weight_ns = report->backward_weight_ns,
     };
     bal_layer_times times;
-    *weight = report->parameters;
-    if (by_parameters) return STATUS_OK;
-    if (report->layer_count > 0 && report->forward_ns == NULL) {
+    if (!by_parameters && report->layer_count > 0 && report->forward_ns == NULL) {
         return error_set(err, STATUS_BACKEND, "layers were not profiled before a decision");
     }
-    int64_t *sums = arena_array(run->scratch, (size_t)report->layer_count, sizeof *sums);
     bal_layer_times_init(&times, report->layer_count, run->scratch);
-    TRY(bal_layer_times_fill(&times, &layers, err));
-    for (int layer = 0; layer < report->layer_count; layer++) {
-        sums[layer] = bal_layer_time_ns(&times, layer);
+    if (!by_parameters) TRY(bal_layer_times_fill(&times, &layers, err));
+    for (int row = 0; row < report->layer_count; row++) {
+        weight[report->layer[row]] =
+            by_parameters ? report->parameters[row] : bal_layer_time_ns(&times, row);
     }
-    *weight = sums;
     return STATUS_OK;
 }
 
-/// The ranks of the pipeline in the order of their places.
-static void group_places(exec_run *run, exec_group *group)
+/// Puts one number per own layer at its place among all layers.
+static void spread(const exec_layer_report *report, const int64_t *rows, int64_t *all)
 {
-    const exec_run_plan *plan = exec_run_plan_in_force(run);
-    int *rank = arena_array(run->scratch, (size_t)plan->placed.rank_count, sizeof *rank);
-    for (int place = 0; place < plan->placed.rank_count; place++) {
-        rank[place] =
-            exec_run_world_rank(&run->ranks, run->ranks.replica, plan->placed.machine_rank[place]);
+    for (int row = 0; row < report->layer_count && rows != NULL; row++) {
+        all[report->layer[row]] = rows[row];
     }
-    *group = run->ranks.pipeline; // its channel and sequence
-    group->rank = rank;
-    group->self = plan->place;
 }
 
-static status decide(exec_run *run, const exec_diffuse_terms *terms, exec_diffusion_answer *decided,
-                     error_message *err)
+/// Sums in front of every boundary. They fit: the leader has summed the same for its own chain.
+static const int64_t *before(exec_run *run, const int64_t *values)
 {
-    const exec_run_plan *plan = exec_run_plan_in_force(run);
-    const exec_diffusion_rules rules = take_rules(run, terms);
-    exec_group group;
+    int64_t *sums = arena_array(run->scratch, (size_t)run->terms.layer_count + 1, sizeof *sums);
+    for (int layer = 0; layer < run->terms.layer_count; layer++) {
+        sums[layer + 1] = sums[layer] + values[layer];
+    }
+    return sums;
+}
+
+/// @param first [places + 1] out
+static status decide(exec_run *run, const exec_diffuse_terms *terms, int *first, error_message *err)
+{
+    const int layers = run->terms.layer_count;
+    const int places = exec_run_plan_in_force(run)->placed.rank_count;
+    int64_t *numbers = arena_array(run->scratch, 3 * (size_t)layers, sizeof *numbers);
+    const int64_t *arrays[4] = {NULL, NULL, NULL, NULL};
     exec_layer_report report;
-    exec_diffusion_layers own = {
-        .first_layer = plan->placed.first_layer[plan->place],
-        .end_layer = plan->placed.first_layer[plan->place + 1],
-    };
+    for (int array = 0; array < 4; array++) {
+        if (!terms->has_array[array]) continue;
+        arrays[array] = exec_packet_take(&run->command, places * (int64_t)sizeof *arrays[array]);
+    }
     run->device->table->report(run->device, &report);
-    TRY(weigh(run, &report, terms->by_parameters, &own.weight, err));
-    own.state_bytes = report.state_bytes;
-    own.activation_bytes = report.activation_bytes;
-    group_places(run, &group);
-    return exec_distributed_diffusion(&group, &rules, &own, run->scratch, decided, err);
+    TRY(weigh(run, &report, terms->by_parameters, numbers, err));
+    spread(&report, report.state_bytes, numbers + layers);
+    spread(&report, report.activation_bytes, numbers + 2 * layers);
+    TRY(exec_group_sum_int64(&run->ranks.pipeline, numbers, 3 * (int64_t)layers, err));
+    bal_chain chain = {.layer_count = layers,
+                       .stage_count = places,
+                       .chunk_count = 1,
+                       .allow_empty_stages = terms->allow_empty_stages,
+                       .embedding = terms->embedding,
+                       .head = terms->head,
+                       .weight_before = before(run, numbers),
+                       .state_before = before(run, numbers + layers),
+                       .activation_before = before(run, numbers + 2 * layers),
+                       .stage_memory_bytes = arrays[0],
+                       .stage_inflight = arrays[1],
+                       .stage_time_factor_ppb = arrays[2],
+                       .stage_fixed_ns = arrays[3]};
+    TRY(bal_chain_bound_load_sum(&chain, err));
+    return bal_diffusion_cuts(&chain, run->scratch, first, err);
 }
 
 status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err)
 {
     const exec_diffuse_terms terms =
         *(const exec_diffuse_terms *)exec_packet_take(&run->command, (int64_t)sizeof terms);
-    const int place = exec_run_plan_in_force(run)->place;
-    exec_diffusion_answer decided = {0};
+    const exec_run_plan *plan = exec_run_plan_in_force(run);
+    exec_diffused_answer answer = {.place = plan->place};
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_DECISION);
-    if (place >= 0) TRY(decide(run, &terms, &decided, err));
-    const exec_diffused_answer answer = {
-        .place = place, .first_layer = decided.first_layer, .end_layer = decided.end_layer};
+    if (plan->place >= 0) {
+        int *first = arena_array(run->scratch, (size_t)plan->placed.rank_count + 1, sizeof *first);
+        TRY(decide(run, &terms, first, err));
+        answer.first_layer = first[plan->place];
+        answer.end_layer = first[plan->place + 1];
+    }
     exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
     return STATUS_OK;
 }
