@@ -103,16 +103,16 @@ void cli_spread_tell(const ana_spread_report *report, const char *what)
 static void tell_state(const char *store, const ana_kept_run *kept)
 {
     if (cli_launched_rank() > 0) return;
-    switch (ana_kept_run_state(kept)) {
+    switch (kept->state) {
     case ANA_KEPT_NEW:
         return;
     case ANA_KEPT_RESUMED:
-        fprintf(stderr, "going on with run %" PRId64 " of %s, begun %s\n",
-                ana_kept_run_number(kept), store, ana_kept_run_begun(kept));
+        fprintf(stderr, "going on with run %" PRId64 " of %s, begun %s\n", kept->number, store,
+                kept->begun);
         return;
     case ANA_KEPT_COMPLETE:
         fprintf(stderr, "answered from run %" PRId64 " of %s, begun %s; --again does it anew\n",
-                ana_kept_run_number(kept), store, ana_kept_run_begun(kept));
+                kept->number, store, kept->begun);
     }
 }
 

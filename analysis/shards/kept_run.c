@@ -19,7 +19,6 @@ typedef struct finding {
     arena *memory;
     trace_input_file *files; // [count]
     int count;
-    int capacity;
 } finding;
 
 /// Whether both are one file.
@@ -52,12 +51,11 @@ static status add_file(finding *all, const char *path, error_message *err)
     for (int file = 0; file < all->count; file++) {
         if (strcmp(all->files[file].path, path) == 0) return STATUS_OK;
     }
-    if (all->count == all->capacity) {
-        const int capacity = all->capacity == 0 ? 8 : 2 * all->capacity;
-        trace_input_file *grown = arena_array(all->memory, (size_t)capacity, sizeof *grown);
+    if ((all->count & (all->count - 1)) == 0) { // at powers of two there is no more room
+        trace_input_file *grown =
+            arena_array(all->memory, 2 * (size_t)all->count + 1, sizeof *grown);
         if (all->count > 0) memcpy(grown, all->files, (size_t)all->count * sizeof *grown);
         all->files = grown;
-        all->capacity = capacity;
     }
     trace_input_file *file = &all->files[all->count++];
     *file = (trace_input_file){.path = arena_string(all->memory, path)}; // path may lie in the JSON
@@ -80,24 +78,14 @@ static status look_at(finding *all, json_value value, error_message *err)
     return add_file(all, path, err);
 }
 
-/// Goes through all values, those inside others included.
-static status look_at_all(finding *all, json_value root, error_message *err)
+/// Goes through a value and those inside; at most JSON_DEPTH_MAX deep.
+static status look_at_all(finding *all, json_value value, error_message *err)
 {
-    json_value values[JSON_DEPTH_MAX + 1] = {root}; // the one at hand and those around it
-    int depth = 0;
-    for (;;) {
-        TRY(look_at(all, values[depth], err));
-        if (json_count(values[depth]) > 0) {
-            values[depth + 1] = json_element(values[depth], 0);
-            depth++;
-            continue;
-        }
-        while (depth > 0 && json_next(values[depth]).node == NULL) {
-            depth--;
-        }
-        if (depth == 0) return STATUS_OK;
-        values[depth] = json_next(values[depth]);
+    TRY(look_at(all, value, err));
+    for (json_value at = json_element(value, 0); at.node != NULL; at = json_next(at)) {
+        TRY(look_at_all(all, at, err));
     }
+    return STATUS_OK;
 }
 
 /// Finds the document's own file, if it has one, and every text in it, at any depth, that is the
@@ -124,15 +112,6 @@ static status find_inputs(const char *path, const char *json, trace_store *store
     *count = all.count;
     return code;
 }
-
-struct ana_kept_run {
-    trace_store *store;
-    trace_items *items; // NULL: the run is complete
-    int64_t number;
-    ana_kept_state state;
-    const char *begun;
-    arena *memory;
-};
 
 /// What tells runs apart whose results may differ, as 16 digits and the shard.
 static void make_identity(const ana_kept_options *options, const trace_input_file *files,
@@ -292,21 +271,6 @@ status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, e
     }
     *kept = opened;
     return STATUS_OK;
-}
-
-ana_kept_state ana_kept_run_state(const ana_kept_run *kept)
-{
-    return kept->state;
-}
-
-int64_t ana_kept_run_number(const ana_kept_run *kept)
-{
-    return kept->number;
-}
-
-const char *ana_kept_run_begun(const ana_kept_run *kept)
-{
-    return kept->begun;
 }
 
 status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char *json,

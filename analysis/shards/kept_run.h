@@ -33,6 +33,16 @@ typedef enum ana_kept_state {
     ANA_KEPT_COMPLETE ///< all of it was: nothing needs to be done
 } ana_kept_state;
 
+/// An open run; only kept_run.c writes it.
+struct ana_kept_run {
+    struct trace_store *store;
+    struct trace_items *items; // NULL: the run is complete
+    int64_t number;            // in the store
+    ana_kept_state state;
+    const char *begun; // when, UTC; "" if it is new
+    struct arena *memory;
+};
+
 /// Finds or begins the run. What the results depend on is the version of the program, the settings,
 /// the configuration with every file that a text in it names, and the seed. A trace that lies in
 /// the store itself counts by its name and when it was imported, as the file changes with every
@@ -52,10 +62,6 @@ status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_
 /// Whether a store has the run of this identity, and complete. One that is not there has none.
 status ana_kept_run_look(const char *store, const char *identity, bool *is_complete,
                          error_message *err);
-
-ana_kept_state ana_kept_run_state(const ana_kept_run *kept);
-int64_t ana_kept_run_number(const ana_kept_run *kept);    ///< in the store
-const char *ana_kept_run_begun(const ana_kept_run *kept); ///< when, UTC; "" if it is new
 
 /// Gives what is kept of a pass to take, in ascending order of the items. What take returns ends
 /// it. Each ana_spread_run is a pass, numbered from 0.

@@ -2,12 +2,9 @@
 #define _GNU_SOURCE // sched_getaffinity
 #include "analysis/shards/spread.h"
 
-#include <limits.h>
 #include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { CORES_MAX = 4096 };
 
@@ -22,65 +19,18 @@ static int bound_core_count(void)
     return count > 0 ? count : 1;
 }
 
-/// Reads two words of a small file; false if it is not there.
-static bool read_words(const char *path, char first[32], char second[32])
-{
-    FILE *file = fopen(path, "r");
-    if (file == NULL) return false;
-    first[0] = second[0] = '\0';
-    const int count = fscanf(file, "%31s %31s", first, second);
-    fclose(file);
-    return count >= 1;
-}
-
-static int quota_of(const char *quota, const char *period)
-{
-    const long long quota_us = atoll(quota); // "max" and -1: no limit
-    const long long period_us = atoll(period);
-    if (quota_us <= 0 || period_us <= 0) return CORES_MAX;
-    const long long cores = (quota_us + period_us - 1) / period_us;
-    return cores < CORES_MAX ? (int)cores : CORES_MAX;
-}
-
-/// The path of the process in version 2, "0::/some/path" in /proc/self/cgroup; "" if there is none.
-static void read_group(char path[PATH_MAX])
-{
-    char line[PATH_MAX];
-    FILE *file = fopen("/proc/self/cgroup", "r");
-    path[0] = '\0';
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "0::", 3) == 0) strcpy(path, line + 3);
-    }
-    if (file != NULL) fclose(file);
-}
-
-/// How many cores' time the process's control group allows, rounded up; CORES_MAX: no limit.
-/// Version 2 of control groups, also those above, and the root of version 1 as containers see it.
+/// How many cores' time the container's control group allows, rounded up; CORES_MAX: no limit.
 static int core_quota(void)
 {
-    static const char root[] = "/sys/fs/cgroup";
-    char group[PATH_MAX];
-    char quota[32];
-    char period[32];
-    int cores = CORES_MAX;
-    read_group(group);
-    for (;;) { // the group and all above it
-        char path[PATH_MAX + sizeof root + sizeof "/cpu.max"];
-        snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
-        const int limit = read_words(path, quota, period) ? quota_of(quota, period) : cores;
-        if (limit < cores) cores = limit;
-        char *last = strrchr(group, '/');
-        if (last == NULL) break;
-        *last = '\0';
-    }
-    char unused[32];
-    if (read_words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, unused) &&
-        read_words("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, unused)) {
-        const int limit = quota_of(quota, period);
-        if (limit < cores) cores = limit;
-    }
-    return cores;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r"); // "max 100000" or "150000 100000", us
+    long long quota_us = 0;
+    long long period_us = 0;
+    if (file == NULL) return CORES_MAX;
+    const int count = fscanf(file, "%lld %lld", &quota_us, &period_us);
+    fclose(file);
+    if (count != 2 || quota_us <= 0 || period_us <= 0) return CORES_MAX;
+    const long long cores = (quota_us + period_us - 1) / period_us;
+    return cores < CORES_MAX ? (int)cores : CORES_MAX;
 }
 
 int ana_spread_core_count(void)

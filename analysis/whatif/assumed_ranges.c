@@ -11,100 +11,57 @@
 #define INTER_COMMAND                                                                              \
     "two nodes: mpirun -np 2 -N 1 sendrecv_perf -b 8 -e 1G -f 2 -g 1 -J inter.json"
 
+static const ana_assumed_kind efficiency = {ANA_TRIANGULAR, true, false, 1e-6, 1, ""};
+static const ana_assumed_kind overhead = {ANA_LOG_UNIFORM, true, true, 0, LATENCY_MAX_NS, "ns"};
+static const ana_assumed_kind rate = {ANA_UNIFORM, true, true, 1, RATE_MAX, "B/s"};
+static const ana_assumed_kind decision = {ANA_UNIFORM, false, true, 0, LATENCY_MAX_NS, "ns"};
+
 /// Ranges are judgements, not measurements; each says what it rests on.
 const ana_assumed_range ana_assumed_ranges[] = {
-    {"hardware.efficiency.gemm",
-     "efficiency.gemm",
-     true,
-     false,
-     {ANA_TRIANGULAR, true, 0.8, 1.15, 1},
-     1e-6,
-     1,
-     "",
+    {"hardware.efficiency.gemm", "efficiency.gemm", &efficiency, 0.8, 1.15,
      "shapes, clocks under load and library versions"},
-    {"hardware.efficiency.attention",
-     "efficiency.attention",
-     true,
-     false,
-     {ANA_TRIANGULAR, true, 0.7, 1.3, 1},
-     1e-6,
-     1,
-     "",
+    {"hardware.efficiency.attention", "efficiency.attention", &efficiency, 0.7, 1.3,
      "sequence length, head size and kernel"},
-    {"hardware.efficiency.memory",
-     "efficiency.memory",
-     true,
-     false,
-     {ANA_TRIANGULAR, true, 0.85, 1.1, 1},
-     1e-6,
-     1,
-     "",
+    {"hardware.efficiency.memory", "efficiency.memory", &efficiency, 0.85, 1.1,
      "how many small kernels are fused"},
-    {"hardware.overhead.operator_ns",
-     "overhead",
-     true,
-     true,
-     {ANA_LOG_UNIFORM, true, 0.3, 1.6, 1},
-     0,
-     LATENCY_MAX_NS,
-     "ns",
+    {"hardware.overhead.operator_ns", "overhead", &overhead, 0.3, 1.6,
      "graphs of kernels, speed of the host, how much is fused"},
-    {"hardware.overhead.kernel_ns",
-     "overhead",
-     true,
-     true,
-     {ANA_LOG_UNIFORM, true, 0.5, 2, 1},
-     0,
-     LATENCY_MAX_NS,
-     "ns",
+    {"hardware.overhead.kernel_ns", "overhead", &overhead, 0.5, 2,
      "gaps between kernels, and kernels that are too short to fill a GPU"},
-    {"cluster.links.intra.latency_ns",
-     "cluster.links.intra.latency_ns",
-     true,
-     true,
-     {ANA_LOG_UNIFORM, true, 0.5, 3, 1},
-     0,
-     LATENCY_MAX_NS,
-     "ns",
+    {"cluster.links.intra.latency_ns", "cluster.links.intra.latency_ns", &overhead, 0.5, 3,
      "message size, protocol and process placement"},
-    {"cluster.links.inter.latency_ns",
-     "cluster.links.inter.latency_ns",
-     true,
-     true,
-     {ANA_LOG_UNIFORM, true, 0.5, 3, 1},
-     0,
-     LATENCY_MAX_NS,
-     "ns",
+    {"cluster.links.inter.latency_ns", "cluster.links.inter.latency_ns", &overhead, 0.5, 3,
      "switches between the nodes, protocol and process placement"},
-    {"cluster.links.intra.bytes_per_s",
-     "cluster.links.intra.bytes_per_s",
-     true,
-     true,
-     {ANA_UNIFORM, true, 0.75, 1, 1},
-     1,
-     RATE_MAX,
-     "B/s",
+    {"cluster.links.intra.bytes_per_s", "cluster.links.intra.bytes_per_s", &rate, 0.75, 1,
      "no message reaches the printed rate"},
-    {"cluster.links.inter.bytes_per_s",
-     "cluster.links.inter.bytes_per_s",
-     true,
-     true,
-     {ANA_UNIFORM, true, 0.75, 1, 1},
-     1,
-     RATE_MAX,
-     "B/s",
+    {"cluster.links.inter.bytes_per_s", "cluster.links.inter.bytes_per_s", &rate, 0.75, 1,
      "no message reaches the printed rate; others share the switches"},
-    {"training.decision_ns",
-     "training.decision_ns",
-     false,
-     true,
-     {ANA_UNIFORM, false, 0, 1e7, 0},
-     0,
-     LATENCY_MAX_NS,
-     "ns",
+    {"training.decision_ns", "training.decision_ns", &decision, 0, 1e7,
      "balancers here take microseconds to milliseconds; gathering profiles comes on top"},
     {.path = NULL},
 };
+
+double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *setup)
+{
+    const model_hardware *hardware = &setup->hardware;
+    const double values[] = {
+        // In the order of the table.
+        hardware->gemm_efficiency,
+        hardware->attention_efficiency,
+        hardware->memory_efficiency,
+        (double)hardware->operator_ns,
+        (double)hardware->kernel_ns,
+        (double)hardware->intra_node.latency_ns,
+        (double)hardware->inter_node.latency_ns,
+        (double)hardware->intra_node.bytes_per_s,
+        (double)hardware->inter_node.bytes_per_s,
+        (double)setup->study->decision_ns,
+    };
+    static_assert(sizeof values / sizeof values[0] + 1 ==
+                      sizeof ana_assumed_ranges / sizeof ana_assumed_ranges[0],
+                  "a row without a value");
+    return values[row - ana_assumed_ranges];
+}
 
 static const ana_input *find_input(const ana_inputs *inputs, const char *name)
 {
@@ -127,40 +84,13 @@ bool ana_assumed_range_holds(const ana_assumed_range *row, const ana_setup *setu
     return input->origin == MODEL_ORIGIN_PRESET && strstr(row->path, ".bytes_per_s") != NULL;
 }
 
-double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *setup)
-{
-    const model_hardware *hardware = &setup->hardware;
-    const struct {
-        const char *path;
-        double value;
-    } values[] = {
-        {"hardware.efficiency.gemm", hardware->gemm_efficiency},
-        {"hardware.efficiency.attention", hardware->attention_efficiency},
-        {"hardware.efficiency.memory", hardware->memory_efficiency},
-        {"hardware.overhead.operator_ns", (double)hardware->operator_ns},
-        {"hardware.overhead.kernel_ns", (double)hardware->kernel_ns},
-        {"cluster.links.intra.latency_ns", (double)hardware->intra_node.latency_ns},
-        {"cluster.links.inter.latency_ns", (double)hardware->inter_node.latency_ns},
-        {"cluster.links.intra.bytes_per_s", (double)hardware->intra_node.bytes_per_s},
-        {"cluster.links.inter.bytes_per_s", (double)hardware->inter_node.bytes_per_s},
-        {"training.decision_ns", (double)setup->study->decision_ns},
-    };
-    for (size_t known = 0; known < sizeof values / sizeof values[0]; known++) {
-        if (strcmp(row->path, values[known].path) == 0) return values[known].value;
-    }
-    assert(false); // every row of the table has a value
-    return 0;
-}
-
 const char *ana_measurement_of(const char *path)
 {
     static const struct {
         const char *prefix;
         const char *command;
     } measurements[] = {
-        {"hardware.efficiency.gemm", "dynmo probe --device cuda --hardware NAME -o node.json"},
-        {"hardware.efficiency.attention", "dynmo probe --device cuda --hardware NAME -o node.json"},
-        {"hardware.efficiency.memory", "dynmo probe --device cuda --hardware NAME -o node.json"},
+        {"hardware.efficiency", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.overhead", "a trace of a few iterations: dynmo import kineto"},
         {"hardware.memory_bytes_per_s", "dynmo probe --device cuda --hardware NAME -o node.json"},
         {"hardware.flop_per_s", "dynmo probe --device cuda --hardware NAME -o node.json"},
@@ -174,7 +104,6 @@ const char *ana_measurement_of(const char *path)
         {"training.restart_s", "one restart from a checkpoint, timed"},
         {"training", "a short run, recorded: dynmo import kineto"},
         {"dynamism", "a recorded trace of the model's loads: dynmo import"},
-        {"recorded variation", "more iterations in the trace"},
         {"calibration", "runs of the sizes in question: dynmo calibrate"},
         {"cost model", "a few iterations of this shape on one node, timed: dynmo calibrate"},
     };

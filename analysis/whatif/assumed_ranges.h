@@ -7,15 +7,21 @@
 
 #include <stdbool.h>
 
-/// A row of the table.
-typedef struct ana_assumed_range {
-    const char *path;    // in the study
-    const char *input;   // in the list of inputs, which says where the value comes from
-    bool is_of_hardware; // a property of the kind of GPU, not of the study
+/// What numbers of a kind are, and how their ranges are spread.
+typedef struct ana_assumed_kind {
+    ana_distribution distribution;
+    bool is_of_hardware; // a property of the kind of GPU, not of the study; its range is a factor
     bool is_integer;
-    ana_range range;
     double min, max; // what the study takes
     const char *unit;
+} ana_assumed_kind;
+
+/// A row of the table.
+typedef struct ana_assumed_range {
+    const char *path;  // in the study
+    const char *input; // in the list of inputs, which says where the value comes from
+    const ana_assumed_kind *kind;
+    double low, high;
     const char *reason;
 } ana_assumed_range;
 

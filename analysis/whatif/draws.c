@@ -50,10 +50,10 @@ void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, aren
         draws->inputs[range] = (ana_uncertain){
             .path = path,
             .range = uncertainty->ranges[range].range,
-            .min = known != NULL ? known->min : -VALUE_MAX,
-            .max = known != NULL ? known->max : VALUE_MAX,
-            .is_integer = known != NULL && known->is_integer,
-            .unit = known != NULL ? known->unit : "",
+            .min = known != NULL ? known->kind->min : -VALUE_MAX,
+            .max = known != NULL ? known->kind->max : VALUE_MAX,
+            .is_integer = known != NULL && known->kind->is_integer,
+            .unit = known != NULL ? known->kind->unit : "",
             .nominal_min = NAN,
             .nominal_max = NAN,
         };
@@ -133,14 +133,15 @@ static status add_input(ana_draws *draws, ana_drawn_point *point, const ana_unce
 
 static ana_uncertain input_of_row(const ana_assumed_range *row, const char *scope)
 {
+    const ana_assumed_kind *kind = row->kind;
     return (ana_uncertain){
         .path = row->path,
         .scope = scope,
-        .range = row->range,
-        .min = row->min,
-        .max = row->max,
-        .is_integer = row->is_integer,
-        .unit = row->unit,
+        .range = {kind->distribution, kind->is_of_hardware, row->low, row->high, 1},
+        .min = kind->min,
+        .max = kind->max,
+        .is_integer = kind->is_integer,
+        .unit = kind->unit,
         .reason = row->reason,
     };
 }
@@ -152,9 +153,9 @@ static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_se
     for (const ana_assumed_range *row = ana_assumed_ranges; row->path != NULL; row++) {
         if (is_declared(draws, row->path) || !ana_assumed_range_holds(row, setup)) continue;
         // A calibration says what the hardware comes to; ranges of it would count that twice.
-        if (row->is_of_hardware && draws->uncertainty->calibration != NULL) continue;
+        if (row->kind->is_of_hardware && draws->uncertainty->calibration != NULL) continue;
         const ana_uncertain input =
-            input_of_row(row, row->is_of_hardware ? setup->hardware.name : NULL);
+            input_of_row(row, row->kind->is_of_hardware ? setup->hardware.name : NULL);
         TRY(add_input(draws, point, &input, ana_assumed_range_value(row, setup), err));
     }
     return STATUS_OK;

@@ -9,38 +9,31 @@
 
 #define NS_PER_DAY (24 * 3.6e12)
 
-/// Whether what it costs is said: with one value and not with another, costs would not compare.
-typedef enum price_known { PRICE_UNSEEN, PRICE_MISSING, PRICE_GIVEN } price_known;
-
 /// The prices of a study: known at all values or at none, and in one currency.
 typedef struct price_seen {
-    price_known known;
+    bool is_seen;
+    bool is_given;
     char currency[32];
 } price_seen;
-
-static status check_currency(const char *currency, price_seen *seen, error_message *err)
-{
-    if (seen->currency[0] == '\0') {
-        snprintf(seen->currency, sizeof seen->currency, "%.31s", currency);
-    }
-    if (strncmp(seen->currency, currency, sizeof seen->currency - 1) == 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "cluster.price_currency: '%.31s' here and '%s' at other values do not compare",
-                     currency, seen->currency);
-}
 
 static status check_price(const ana_point_worker *worker, price_seen *seen, error_message *err)
 {
     const ana_study *opened = ana_point_worker_study(worker);
     if (opened == NULL) return STATUS_OK;
-    const price_known here = opened->price_per_gpu_hour >= 0 ? PRICE_GIVEN : PRICE_MISSING;
-    if (seen->known == PRICE_UNSEEN) seen->known = here;
-    if (here == seen->known) {
-        return here == PRICE_GIVEN ? check_currency(opened->price_currency, seen, err) : STATUS_OK;
+    const bool is_given = opened->price_per_gpu_hour >= 0;
+    if (!seen->is_seen) {
+        *seen = (price_seen){.is_seen = true, .is_given = is_given};
+        snprintf(seen->currency, sizeof seen->currency, "%.31s", opened->price_currency);
     }
-    return error_set(err, STATUS_INVALID, "cluster.price_per_gpu_hour: is %s",
-                     here == PRICE_GIVEN ? "given here, but not at other values"
-                                         : "missing here, but given at other values");
+    if (is_given != seen->is_given) {
+        return error_set(err, STATUS_INVALID, "cluster.price_per_gpu_hour: is %s",
+                         is_given ? "given here, but not at other values"
+                                  : "missing here, but given at other values");
+    }
+    if (!is_given || strncmp(seen->currency, opened->price_currency, 31) == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "cluster.price_currency: '%.31s' here and '%s' at other values do not compare",
+                     opened->price_currency, seen->currency);
 }
 
 /// Opens the study with these values, to see its form.
@@ -152,10 +145,10 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     return STATUS_OK;
 }
 
-static status check_objective(const ana_whatif *study, price_known price, error_message *err)
+static status check_objective(const ana_whatif *study, bool is_priced, error_message *err)
 {
     const bool needs_price = study->objective == ANA_OBJECTIVE_COST || study->budget > 0;
-    if (!needs_price || price != PRICE_MISSING) return STATUS_OK;
+    if (!needs_price || is_priced) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s: %s needs cluster.price_per_gpu_hour, which is missing", study->path,
                      study->budget > 0 ? "a budget" : "an order by cost");
@@ -164,13 +157,13 @@ static status check_objective(const ana_whatif *study, price_known price, error_
 static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
 {
     ana_point_worker *worker = ana_point_worker_create();
-    price_seen price = {PRICE_UNSEEN, ""};
+    price_seen price = {0};
     status result = check_axes(study, worker, &price, err);
     if (result == STATUS_OK && study->matrix.axis_count == 0) {
         result = check_values(study, NULL, worker, err);
         if (result == STATUS_OK) result = check_price(worker, &price, err);
     }
-    if (result == STATUS_OK) result = check_objective(study, price.known, err);
+    if (result == STATUS_OK) result = check_objective(study, price.is_given, err);
     if (result == STATUS_OK) {
         choose_reference(study, worker);
         result = read_reference(study, worker, err);
@@ -179,7 +172,7 @@ static status open_checked(ana_whatif *study, const char *calibration, error_mes
         result = ana_calibrated_open(study->path, calibration, worker, study->memory,
                                      &study->calibration, err);
     }
-    if (result == STATUS_OK && price.known == PRICE_GIVEN) {
+    if (result == STATUS_OK && price.is_given) {
         study->currency = arena_string(study->memory, price.currency);
     }
     ana_point_worker_destroy(worker);
