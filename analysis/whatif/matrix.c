@@ -329,10 +329,7 @@ static status base_has(json_value base, const ana_axis_value *value, bool *has, 
 
 static status find_base_value(json_value base, const ana_axis *axis, int *found, error_message *err)
 {
-    *found = ANA_BASE_OTHER;
-    for (int path = 0; path < axis->path_count; path++) {
-        if (json_is_missing(ana_value_at(base, axis->paths[path]))) *found = ANA_BASE_NONE;
-    }
+    *found = -1;
     for (int value = 0; value < axis->value_count; value++) {
         bool has = false;
         TRY(base_has(base, &axis->values[value], &has, err));

@@ -35,9 +35,6 @@ typedef struct ana_axis {
     const char **paths; // [path_count] that its values set, some perhaps several times
 } ana_axis;
 
-/// Of the study as written on an axis: a value that the axis has not, or none.
-enum { ANA_BASE_OTHER = -1, ANA_BASE_NONE = -2 };
-
 /// Filled by ana_matrix_open; everything is carved from its arena.
 typedef struct ana_matrix {
     const char *name; // of the study's file, for messages
@@ -45,7 +42,7 @@ typedef struct ana_matrix {
     ana_axis axes[ANA_AXES_MAX];
     int axis_count;
     int64_t point_count;
-    const int *base_value; // [axis_count] index of the value that the base has; or one of these
+    const int *base_value; // [axis_count] index of the value that the base has; -1: none of them
 } ana_matrix;
 
 /// Reads the axes of a study. Values are not looked at but for their number and their being

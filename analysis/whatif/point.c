@@ -140,17 +140,23 @@ static void write_rounding(const ana_setup *setup, const ana_balancing *row, tex
                 text_or_none(study->hardware));
 }
 
-void ana_learning_settings_of(const ana_setup *setup, const ana_balancing *row,
-                              ana_learning_settings *settings)
+/// Balancer, policy, stages, chunks, schedule, links, memory, recomputation and re-packing that
+/// releases or lends ranks are in neither: `dynmo run` shows that they change no bit. What
+/// re-packed GPUs do as further replicas or with other microbatches is rounding. Kinds of GPU are
+/// told apart by the name of the hardware file.
+static ana_learning_settings learning_of(const ana_setup *setup)
 {
     text_buffer training = {0};
     text_buffer rounding = {0};
     write_training(setup, &training);
-    write_rounding(setup, row, &rounding);
-    settings->training = file_hash(FILE_HASH_START, training.bytes, training.length);
-    settings->rounding = file_hash(FILE_HASH_START, rounding.bytes, rounding.length);
+    write_rounding(setup, &setup->study->balancings[0], &rounding);
+    const ana_learning_settings settings = {
+        .training = file_hash(FILE_HASH_START, training.bytes, training.length),
+        .rounding = file_hash(FILE_HASH_START, rounding.bytes, rounding.length),
+    };
     text_free(&training);
     text_free(&rounding);
+    return settings;
 }
 
 ana_learning ana_learning_beside(const ana_learning_settings *reference,
@@ -443,7 +449,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     const ana_setup *setup = &worker->setup;
     const ana_balancing *row = &setup->study->balancings[0];
     ana_run_bound bound;
-    ana_learning_settings_of(setup, row, &point->learning);
+    point->learning = learning_of(setup);
     status result = ana_run_bound_begin(setup, row, worker->memory, &bound);
     if (result == STATUS_OK) result = play_bounded(worker, sink, &bound, point, err);
     ana_run_bound_free(&bound);

@@ -32,15 +32,6 @@ typedef struct ana_learning_settings {
         rounding; // into what parts the batch and the matrices are divided, and the kind of GPU
 } ana_learning_settings;
 
-/// Balancer, policy, stages, chunks, schedule, links, memory, recomputation and re-packing that
-/// releases or lends ranks are in neither: `dynmo run` shows that they change no bit. What
-/// re-packed GPUs do as further replicas or with other microbatches is rounding. Kinds of GPU are
-/// told apart by the name of the hardware file.
-///
-/// @param row of the setup's study that is played
-void ana_learning_settings_of(const ana_setup *setup, const ana_balancing *row,
-                              ana_learning_settings *settings);
-
 ana_learning ana_learning_beside(const ana_learning_settings *reference,
                                  const ana_learning_settings *point);
 

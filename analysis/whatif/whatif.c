@@ -55,19 +55,6 @@ static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const 
            strcmp(written.message, message) == 0;
 }
 
-/// What stands under an axis and is none of its values could be a value of it.
-static status check_replaced(const ana_whatif *study, int axis, ana_point_worker *worker,
-                             error_message *err)
-{
-    int value[ANA_AXES_MAX] = {0};
-    if (study->matrix.base_value[axis] != ANA_BASE_OTHER) return STATUS_OK;
-    value[axis] = ANA_BASE_OTHER;
-    const status checked = check_values(study, value, worker, err);
-    if (checked == STATUS_OK) return STATUS_OK;
-    return error_prefix(err, checked, "%s: what the axis '%.60s' replaces", study->path,
-                        study->matrix.axes[axis].name);
-}
-
 /// Checks every value of every axis, the other axes being at their first values.
 static status check_axes(const ana_whatif *study, ana_point_worker *worker, price_seen *price,
                          error_message *err)
@@ -87,7 +74,6 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, pric
             }
         }
         value[axis] = 0;
-        TRY(check_replaced(study, axis, worker, err));
     }
     return STATUS_OK;
 }
