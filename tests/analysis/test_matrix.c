@@ -1,7 +1,5 @@
 /// The matrix of a what-if study: its points against plain nested loops over the axes, samples, and
 /// what is refused.
-#include "analysis/study/study.h"
-#include "analysis/study/study_keys.h"
 #include "analysis/whatif/matrix.h"
 #include "base/json.h"
 #include "tests/assert_close.h"
@@ -132,85 +130,6 @@ static void a_thousand_million_points_are_too_many(void **state)
     text_free(&text);
 }
 
-/// An example of a value for paths whose value is no number.
-static const char *example_of(const char *path)
-{
-    static const char *const examples[][2] = {
-        {"trace", "\"t.db\""},
-        {"trace.store", "\"t.db\""},
-        {"trace.name", "\"n\""},
-        {"trace.model", "\"gpt2\""},
-        {"model", "\"gpt2\""},
-        {"model.base", "\"gpt2\""},
-        {"hardware.base", "\"h100-sxm\""},
-        {"hardware", "\"h100-sxm\""},
-        {"hardware.name", "\"n\""},
-        {"dynamism.case", "\"moe\""},
-        {"dynamism", "{\"case\":\"moe\"}"},
-        {"balancing", "{\"balancer\":\"even\"}"},
-    };
-    for (size_t each = 0; each < sizeof examples / sizeof examples[0]; each++) {
-        if (strcmp(path, examples[each][0]) == 0) return examples[each][1];
-    }
-    return "1";
-}
-
-/// A study with the value, and what has to be there beside it.
-static void write_change(const char *path, text_buffer *out)
-{
-    static const char *const of_case[] = {"dynamism.load_model", "dynamism.seed"};
-    const bool is_traced = strncmp(path, "trace", strlen("trace")) == 0;
-    const bool is_of_model = strncmp(path, "model", strlen("model")) == 0;
-    const bool is_of_case = strcmp(path, of_case[0]) == 0 || strcmp(path, of_case[1]) == 0;
-    const bool is_of_hardware = strcmp(path, "hardware") == 0 || strcmp(path, "hardware.base") == 0;
-    text_format(out, "{\"%s\":%s", path, example_of(path));
-    if (is_traced) text_append(out, ",\"model\":null");
-    if (!is_traced && !is_of_model) text_append(out, ",\"model.base\":\"gpt2\"");
-    if (!is_of_hardware) text_append(out, ",\"hardware.base\":\"h100-sxm\"");
-    if (is_of_case) text_append(out, ",\"dynamism.case\":\"moe\"");
-    text_append(out, "}");
-}
-
-/// A path that nobody reads is refused as an unknown key; a value may be refused for other reasons.
-static void every_path_that_is_known_is_read(void **state)
-{
-    (void)state;
-    const char *text = "{\"schema\":\"dynmo-study/1\",\"model\":{},\"hardware\":{},\"pipeline\":{"
-                       "\"stages\":4},\"balancing\":{\"balancer\":\"partition\",\"policy\":"
-                       "\"on-change\"}}";
-    int count = 0;
-    const ana_study_key *keys = ana_study_keys(&count);
-    for (int key = 0; key < count; key++) {
-        if ((keys[key].flags & ANA_KEY_FIXED) != 0) continue;
-        const char *path = keys[key].path;
-        arena *memory = arena_create(1 << 12);
-        text_buffer changes = {0};
-        text_buffer changed = {0};
-        ana_study study;
-        error_message err = {0};
-        write_change(path, &changes);
-        assert_ok(json_change("s.json", text, changes.bytes, &changed, &err));
-        if (ana_study_open_text("s.json", changed.bytes, memory, &study, &err) == STATUS_OK) {
-            ana_study_close(&study);
-        } else if (strstr(err.message, "unknown key") != NULL) {
-            fail_msg("%s: %s", path, err.message);
-        }
-        assert_ok(ana_study_path_check(path, NULL));
-        text_free(&changes);
-        text_free(&changed);
-        arena_destroy(memory);
-    }
-    error_message err = {0};
-    assert_ok(ana_study_path_check("cluster.links", NULL));
-    assert_ok(ana_study_path_check("dynamism.final_sparsity", NULL));
-    assert_int_equal(ana_study_path_check("model.", &err), STATUS_FORMAT);
-    assert_int_equal(ana_study_path_check("", &err), STATUS_FORMAT);
-    assert_int_equal(ana_study_path_check("training.global_bach", &err), STATUS_FORMAT);
-    assert_string_equal(err.message,
-                        "'training.global_bach' names nothing in a study; did you mean "
-                        "'training.global_batch'?");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,7 +137,6 @@ int main(void)
         cmocka_unit_test(rows_of_balancing_are_the_last_axis),
         cmocka_unit_test(what_is_no_matrix_is_refused),
         cmocka_unit_test(a_thousand_million_points_are_too_many),
-        cmocka_unit_test(every_path_that_is_known_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,46 +240,16 @@ static void an_interruption_leaves_no_gap(void **state)
     assert_true(all.put_count < 10000000);
 }
 
-/// What a watcher is told.
-typedef struct told {
-    int64_t begun_with;
-    int64_t step_count;
-    int64_t end_count;
-} told;
-
-static void begin_watching(void *context, int64_t item_count)
-{
-    ((told *)context)->begun_with = item_count;
-}
-
-static void step_watching(void *context)
-{
-    ((told *)context)->step_count++;
-}
-
-static void end_watching(void *context)
-{
-    ((told *)context)->end_count++;
-}
-
-static void a_watcher_is_told_of_every_item_that_is_put(void **state)
+static void what_cannot_be_put_ends_the_whole(void **state)
 {
     (void)state;
-    for (int fails = 0; fails < 2; fails++) {
-        told heard = {0};
-        error_message err = {0};
-        work all = {.before_put = fails ? refuse_10 : NULL};
-        ana_spread threads = {.thread_count = 3,
-                              .watcher = {&heard, begin_watching, step_watching, end_watching}};
-        const ana_items items = items_of(&all, 100);
+    work all = {.before_put = refuse_10};
+    error_message err = {0};
 
-        assert_int_equal(ana_spread_run(&threads, &items, NULL, &err),
-                         fails ? STATUS_IO : STATUS_OK);
+    assert_int_equal(spread(&all, 1000000, 4, NULL, &err), STATUS_IO);
 
-        assert_int_equal(heard.begun_with, 100);
-        assert_int_equal(heard.step_count, fails ? 10 : 100);
-        assert_int_equal(heard.end_count, 1);
-    }
+    assert_string_equal(err.message, "disk full");
+    assert_int_equal(all.put_count, 10);
 }
 
 int main(void)
@@ -291,7 +261,7 @@ int main(void)
         cmocka_unit_test(the_failure_of_the_lowest_item_counts_and_those_before_are_put),
         cmocka_unit_test(a_worker_that_cannot_begin_ends_the_whole),
         cmocka_unit_test(an_interruption_leaves_no_gap),
-        cmocka_unit_test(a_watcher_is_told_of_every_item_that_is_put),
+        cmocka_unit_test(what_cannot_be_put_ends_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
