@@ -23,8 +23,7 @@ typedef enum column_kind {
 
 typedef struct column {
     ana_column_group group;
-    const char *key;   // NULL: it stands somewhere else in JSON; so does "first.bubble_ratio"
-    const char *page;  // title on the report's page; NULL: not there
+    const char *key;   // NULL: it stands somewhere else in JSON
     const char *title; // of the table; NULL: not there
     int width;
     column_kind kind;
@@ -35,65 +34,51 @@ typedef struct column {
 #define RESULT(member) offsetof(ana_row, result.member)
 
 static const column columns[] = {
-    {ANA_COLUMNS_RATE, NULL, NULL, "", 12, KIND_RATE, ROW(per_second)},
-    {ANA_COLUMNS_TIMES, "relative_to_even", "vs even", "vs even", 8, KIND_GAIN,
-     ROW(relative_to_even)},
-    {ANA_COLUMNS_TIMES, "relative_to_tuned", "vs tuned", "vs tuned", 8, KIND_GAIN,
-     ROW(relative_to_tuned)},
-    {ANA_COLUMNS_TIMES, "total_ns", NULL, NULL, 0, KIND_NS, RESULT(total_ns)},
-    {ANA_COLUMNS_TIMES, "iteration_mean_ns", "iteration", "iteration", 9, KIND_NS,
-     ROW(iteration_mean_ns)},
-    {ANA_COLUMNS_TIMES, "pipeline_ns", NULL, NULL, 0, KIND_NS, RESULT(pipeline_ns)},
-    {ANA_COLUMNS_TIMES, "reduction_ns", NULL, NULL, 0, KIND_NS, RESULT(reduction_ns)},
-    {ANA_COLUMNS_TIMES, "profile_ns", NULL, NULL, 0, KIND_NS, RESULT(profile_ns)},
-    {ANA_COLUMNS_TIMES, "decision_ns", NULL, NULL, 0, KIND_NS, RESULT(decision_ns)},
-    {ANA_COLUMNS_TIMES, "migration_ns", NULL, NULL, 0, KIND_NS, RESULT(migration_ns)},
+    {ANA_COLUMNS_RATE, NULL, "", 12, KIND_RATE, ROW(per_second)},
+    {ANA_COLUMNS_TIMES, "relative_to_even", "vs even", 8, KIND_GAIN, ROW(relative_to_even)},
+    {ANA_COLUMNS_TIMES, "relative_to_tuned", "vs tuned", 8, KIND_GAIN, ROW(relative_to_tuned)},
+    {ANA_COLUMNS_TIMES, "total_ns", NULL, 0, KIND_NS, RESULT(total_ns)},
+    {ANA_COLUMNS_TIMES, "iteration_mean_ns", "iteration", 9, KIND_NS, ROW(iteration_mean_ns)},
+    {ANA_COLUMNS_TIMES, "pipeline_ns", NULL, 0, KIND_NS, RESULT(pipeline_ns)},
+    {ANA_COLUMNS_TIMES, "reduction_ns", NULL, 0, KIND_NS, RESULT(reduction_ns)},
+    {ANA_COLUMNS_TIMES, "profile_ns", NULL, 0, KIND_NS, RESULT(profile_ns)},
+    {ANA_COLUMNS_TIMES, "decision_ns", NULL, 0, KIND_NS, RESULT(decision_ns)},
+    {ANA_COLUMNS_TIMES, "migration_ns", NULL, 0, KIND_NS, RESULT(migration_ns)},
 
-    {ANA_COLUMNS_BUBBLE, "first.bubble_ratio", "bubble first", "first", 6, KIND_RATIO,
-     RESULT(first.bubble_ratio)},
-    {ANA_COLUMNS_BUBBLE, "last.bubble_ratio", "bubble last", "last", 6, KIND_RATIO,
-     RESULT(last.bubble_ratio)},
-    {ANA_COLUMNS_BUBBLE, "bubble_ratio", NULL, "mean", 6, KIND_RATIO, RESULT(bubble_ratio)},
+    {ANA_COLUMNS_BUBBLE, NULL, "first", 6, KIND_RATIO, RESULT(first.bubble_ratio)},
+    {ANA_COLUMNS_BUBBLE, NULL, "last", 6, KIND_RATIO, RESULT(last.bubble_ratio)},
+    {ANA_COLUMNS_BUBBLE, "bubble_ratio", "mean", 6, KIND_RATIO, RESULT(bubble_ratio)},
 
-    {ANA_COLUMNS_EQ1, NULL, NULL, "simulated", 9, KIND_RATIO, RESULT(first.bubble_ratio)},
-    {ANA_COLUMNS_EQ1, "first.published_eq1_ratio", "Eq. 1 first", "as printed", 10, KIND_RATIO,
-     RESULT(first.published_eq1_ratio)},
-    {ANA_COLUMNS_EQ1, NULL, NULL, "unequal", 9, KIND_RATIO,
-     RESULT(first.published_eq1_unequal_ratio)},
-    {ANA_COLUMNS_EQ1, NULL, NULL, "simulated", 11, KIND_RATIO, RESULT(last.bubble_ratio)},
-    {ANA_COLUMNS_EQ1, "last.published_eq1_ratio", "Eq. 1 last", "as printed", 10, KIND_RATIO,
-     RESULT(last.published_eq1_ratio)},
-    {ANA_COLUMNS_EQ1, NULL, NULL, "unequal", 9, KIND_RATIO,
-     RESULT(last.published_eq1_unequal_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, "simulated", 9, KIND_RATIO, RESULT(first.bubble_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, "as printed", 10, KIND_RATIO, RESULT(first.published_eq1_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, "unequal", 9, KIND_RATIO, RESULT(first.published_eq1_unequal_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, "simulated", 11, KIND_RATIO, RESULT(last.bubble_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, "as printed", 10, KIND_RATIO, RESULT(last.published_eq1_ratio)},
+    {ANA_COLUMNS_EQ1, NULL, "unequal", 9, KIND_RATIO, RESULT(last.published_eq1_unequal_ratio)},
 
-    {ANA_COLUMNS_LOADS, "imbalance_ratio", "imbalance", "imbalance", 9, KIND_RATIO,
-     RESULT(imbalance_ratio)},
-    {ANA_COLUMNS_LOADS, "changes", NULL, NULL, 0, KIND_COUNT, RESULT(change_count)},
-    {ANA_COLUMNS_LOADS, "decisions", NULL, NULL, 0, KIND_COUNT, RESULT(decision_count)},
-    {ANA_COLUMNS_LOADS, "rebalances", "rebalances", "rebal.", 6, KIND_COUNT,
-     RESULT(rebalance_count)},
-    {ANA_COLUMNS_LOADS, "moved_layers", "layers moved", "layers", 7, KIND_NUMBER,
-     RESULT(moved_layer_count)},
-    {ANA_COLUMNS_LOADS, "moved_bytes", "bytes moved", "bytes", 9, KIND_BYTES, RESULT(moved_bytes)},
-    {ANA_COLUMNS_LOADS, "bottleneck_ns", NULL, NULL, 0, KIND_NS, RESULT(bottleneck_ns)},
-    {ANA_COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, NULL, 0, KIND_NS,
+    {ANA_COLUMNS_LOADS, "imbalance_ratio", "imbalance", 9, KIND_RATIO, RESULT(imbalance_ratio)},
+    {ANA_COLUMNS_LOADS, "changes", NULL, 0, KIND_COUNT, RESULT(change_count)},
+    {ANA_COLUMNS_LOADS, "decisions", NULL, 0, KIND_COUNT, RESULT(decision_count)},
+    {ANA_COLUMNS_LOADS, "rebalances", "rebal.", 6, KIND_COUNT, RESULT(rebalance_count)},
+    {ANA_COLUMNS_LOADS, "moved_layers", "layers", 7, KIND_NUMBER, RESULT(moved_layer_count)},
+    {ANA_COLUMNS_LOADS, "moved_bytes", "bytes", 9, KIND_BYTES, RESULT(moved_bytes)},
+    {ANA_COLUMNS_LOADS, "bottleneck_ns", NULL, 0, KIND_NS, RESULT(bottleneck_ns)},
+    {ANA_COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, 0, KIND_NS,
      RESULT(bottleneck_lower_bound_ns)},
 
-    {ANA_COLUMNS_SPREAD, NULL, NULL, "P5", 10, KIND_NS, ROW(iteration_quantile_ns[0])},
-    {ANA_COLUMNS_SPREAD, NULL, NULL, "P50", 10, KIND_NS, ROW(iteration_quantile_ns[1])},
-    {ANA_COLUMNS_SPREAD, NULL, NULL, "P95", 10, KIND_NS, ROW(iteration_quantile_ns[2])},
-    {ANA_COLUMNS_SPREAD, NULL, NULL, "longest", 10, KIND_NS, ROW(iteration_quantile_ns[3])},
+    {ANA_COLUMNS_SPREAD, NULL, "P5", 10, KIND_NS, ROW(iteration_quantile_ns[0])},
+    {ANA_COLUMNS_SPREAD, NULL, "P50", 10, KIND_NS, ROW(iteration_quantile_ns[1])},
+    {ANA_COLUMNS_SPREAD, NULL, "P95", 10, KIND_NS, ROW(iteration_quantile_ns[2])},
+    {ANA_COLUMNS_SPREAD, NULL, "longest", 10, KIND_NS, ROW(iteration_quantile_ns[3])},
 
-    {ANA_COLUMNS_GPUS, "count", NULL, NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
-    {ANA_COLUMNS_GPUS, "rank_count_mean", NULL, "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
-    {ANA_COLUMNS_GPUS, "final_rank_count", NULL, NULL, 0, KIND_COUNT, RESULT(final_rank_count)},
-    {ANA_COLUMNS_GPUS, "repacks", NULL, NULL, 0, KIND_COUNT, RESULT(repack_count)},
-    {ANA_COLUMNS_GPUS, "gpu_s", NULL, "hours", 10, KIND_GPU_NS, RESULT(gpu_ns)},
-    {ANA_COLUMNS_GPUS, "idle_gpu_s", NULL, "hours", 10, KIND_GPU_NS, RESULT(idle_gpu_ns)},
-    {ANA_COLUMNS_GPUS, "released_rank_s", NULL, "rank hours", 10, KIND_GPU_NS,
-     RESULT(released_rank_ns)},
-    {ANA_COLUMNS_GPUS, "released_node_s", NULL, "node hours", 10, KIND_GPU_NS,
-     RESULT(released_node_ns)},
+    {ANA_COLUMNS_GPUS, "count", NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
+    {ANA_COLUMNS_GPUS, "rank_count_mean", "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
+    {ANA_COLUMNS_GPUS, "final_rank_count", NULL, 0, KIND_COUNT, RESULT(final_rank_count)},
+    {ANA_COLUMNS_GPUS, "repacks", NULL, 0, KIND_COUNT, RESULT(repack_count)},
+    {ANA_COLUMNS_GPUS, "gpu_s", "hours", 10, KIND_GPU_NS, RESULT(gpu_ns)},
+    {ANA_COLUMNS_GPUS, "idle_gpu_s", "hours", 10, KIND_GPU_NS, RESULT(idle_gpu_ns)},
+    {ANA_COLUMNS_GPUS, "released_rank_s", "rank hours", 10, KIND_GPU_NS, RESULT(released_rank_ns)},
+    {ANA_COLUMNS_GPUS, "released_node_s", "node hours", 10, KIND_GPU_NS, RESULT(released_node_ns)},
 };
 
 enum { COLUMN_COUNT = (int)(sizeof columns / sizeof columns[0]) };
@@ -130,7 +115,7 @@ void ana_columns_write(ana_column_group group, const ana_row *row, json_writer *
 {
     for (int index = 0; index < COLUMN_COUNT; index++) {
         const column *each = &columns[index];
-        if (each->group != group || each->key == NULL || strchr(each->key, '.') != NULL) continue;
+        if (each->group != group || each->key == NULL) continue;
         write_value(each, row, writer);
     }
 }
@@ -183,32 +168,5 @@ void ana_columns_print(ana_column_group group, const ana_row *row, text_buffer *
         if (each->group != group || each->title == NULL) continue;
         if (row != NULL) cell_text(each, value_of(each, row), text);
         text_format(out, " %*s", each->width, text);
-    }
-}
-
-void ana_columns_page_title(ana_column_group group, text_buffer *out)
-{
-    for (int index = 0; index < COLUMN_COUNT; index++) {
-        const column *each = &columns[index];
-        if (each->group != group || each->page == NULL) continue;
-        text_format(out, "<th>%s</th>", each->page);
-    }
-}
-
-void ana_columns_page(ana_column_group group, json_value row, text_buffer *out)
-{
-    for (int index = 0; index < COLUMN_COUNT; index++) {
-        const column *each = &columns[index];
-        char text[32];
-        double value = (double)NAN;
-        if (each->group != group || each->page == NULL) continue;
-        const char *dot = strchr(each->key, '.');
-        char around[16] = "";
-        if (dot != NULL) snprintf(around, sizeof around, "%.*s", (int)(dot - each->key), each->key);
-        const json_value cell = dot != NULL ? json_member(json_member(row, around), dot + 1)
-                                            : json_member(row, each->key);
-        if (json_is_number(cell)) (void)json_double(cell, -1e300, 1e300, &value, NULL);
-        cell_text(each, value, text);
-        text_format(out, "<td>%s</td>", text);
     }
 }

@@ -24,7 +24,3 @@ void ana_columns_write(ana_column_group group, const ana_row *row, json_writer *
 /// has no such values (NULL).
 void ana_columns_title(ana_column_group group, text_buffer *out);
 void ana_columns_print(ana_column_group group, const ana_row *row, text_buffer *out);
-
-/// The same for the report's page: titles, and cells of a row as it was written in JSON.
-void ana_columns_page_title(ana_column_group group, text_buffer *out);
-void ana_columns_page(ana_column_group group, json_value row, text_buffer *out);

@@ -1,7 +1,5 @@
 #include "analysis/report/html.h"
 
-#include <string.h>
-
 double ana_json_number_or(json_value value, double fallback)
 {
     double number = fallback;
@@ -14,23 +12,6 @@ const char *ana_json_string_or(json_value value, const char *fallback)
     const char *text = fallback;
     if (json_is_string(value)) (void)json_string(value, &text, NULL);
     return text;
-}
-
-/// The key under which rows carry their throughput, and its unit.
-const char *ana_rate_key(json_value row)
-{
-    return json_is_missing(json_member(row, "tokens_per_s")) ? "microbatches_per_s"
-                                                             : "tokens_per_s";
-}
-
-const char *ana_rate_unit(const char *key)
-{
-    return strcmp(key, "tokens_per_s") == 0 ? "tokens/s" : "microbatches/s";
-}
-
-bool ana_row_has_times(json_value row)
-{
-    return json_is_number(json_member(row, ana_rate_key(row)));
 }
 
 void ana_html_begin(const char *title, text_buffer *out)
@@ -47,7 +28,6 @@ void ana_html_begin(const char *title, text_buffer *out)
                      "font-variant-numeric:tabular-nums}\n"
                      "th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd}\n"
                      "th:first-child,td:first-child,td.text,th.text{text-align:left}\n"
-                     "tr.best td{font-weight:600}\n"
                      "figure{margin:1em 0;padding:8px;background:#fff;overflow-x:auto}\n"
                      "figure svg{max-width:100%;height:auto}\n"
                      ".wide{overflow-x:auto}\n"
@@ -66,6 +46,14 @@ void ana_html_figure(text_buffer *out, const text_buffer *svg, const char *capti
     text_append(out, "<figure>");
     text_append_bytes(out, svg->bytes, svg->length);
     text_format(out, "<figcaption>%s</figcaption></figure>\n", caption);
+}
+
+void ana_html_words(text_buffer *out, const char *words)
+{
+    if (words == NULL) return;
+    text_append(out, "<h2>The answer</h2>\n<div class=\"wide\"><pre>");
+    text_append_escaped(out, words);
+    text_append(out, "</pre></div>\n");
 }
 
 void ana_html_provenance(text_buffer *out, const ana_report_fact *facts, int count)

@@ -1,7 +1,8 @@
 /// What the pages of a run and of a study share: reading what was written down, and their HTML.
 #pragma once
 
-#include "analysis/report/report.h"
+#include "analysis/report/recorded.h"
+#include "base/text.h"
 
 /// A number or a text, or fallback where the value is none.
 double ana_json_number_or(json_value value, double fallback);
@@ -16,8 +17,5 @@ void ana_html_figure(text_buffer *out, const text_buffer *svg, const char *capti
 /// The section on where the run comes from.
 void ana_html_provenance(text_buffer *out, const ana_report_fact *facts, int count);
 
-/// The key under which a row carries its throughput, and the unit of such a key.
-const char *ana_rate_key(json_value row);
-const char *ana_rate_unit(const char *key);
-
-bool ana_row_has_times(json_value row);
+/// What was printed of an answer; nothing if words are NULL.
+void ana_html_words(text_buffer *out, const char *words);

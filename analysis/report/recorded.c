@@ -43,33 +43,6 @@ static status read_results(trace_store *store, ana_recorded *recorded, arena *me
                      trace_status_name(recorded->info.status));
 }
 
-/// The ranks that a series was on, and how much each worked.
-static status read_course(trace_store *store, int64_t run_id, ana_report_series *series,
-                          arena *memory, error_message *err)
-{
-    trace_run_ranks *ranks = NULL;
-    trace_run_work *work = NULL;
-    TRY(trace_run_ranks_of(store, run_id, series->label, memory, &ranks, &series->rank_step_count,
-                           err));
-    TRY(trace_run_work_of(store, run_id, series->label, memory, &work, &series->work_count, err));
-    ana_rank_step *steps = arena_array(memory, (size_t)series->rank_step_count, sizeof *steps);
-    for (int step = 0; step < series->rank_step_count; step++) {
-        steps[step] = (ana_rank_step){.from_iteration = ranks[step].from_iteration,
-                                      .rank_count = ranks[step].rank_count,
-                                      .replica_count = ranks[step].replica_count,
-                                      .microbatch_count = ranks[step].microbatch_count};
-    }
-    for (int index = 0; index < series->work_count; index++) {
-        if (work[index].rank >= 0 && work[index].rank < BAL_RANKS_MAX && work[index].iteration >= 0)
-            continue;
-        return error_set(err, STATUS_FORMAT, "%s: work of rank %d in iteration %d",
-                         trace_store_path(store), work[index].rank, work[index].iteration);
-    }
-    series->rank_steps = steps;
-    series->work = work;
-    return STATUS_OK;
-}
-
 static status read_series(trace_store *store, ana_recorded *recorded, arena *memory,
                           error_message *err)
 {
@@ -84,20 +57,20 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
                                  &row_count, err));
         int *iteration = arena_array(memory, (size_t)row_count, sizeof *iteration);
         double *bubble = arena_array(memory, (size_t)row_count, sizeof *bubble);
-        double *imbalance = arena_array(memory, (size_t)row_count, sizeof *imbalance);
         bool has_times = false;
         for (int row = 0; row < row_count; row++) {
             iteration[row] = rows[row].iteration;
             bubble[row] = rows[row].bubble_ratio;
-            imbalance[row] = rows[row].imbalance_ratio;
             has_times = has_times || rows[row].makespan_ns > 0;
         }
         series[index] = (ana_report_series){.label = labels[index],
                                             .count = row_count,
                                             .iteration = iteration,
-                                            .bubble_ratio = has_times ? bubble : NULL,
-                                            .imbalance_ratio = imbalance};
-        TRY(read_course(store, recorded->info.run_id, &series[index], memory, err));
+                                            .bubble_ratio = has_times ? bubble : NULL};
+        trace_run_ranks *ranks = NULL;
+        TRY(trace_run_ranks_of(store, recorded->info.run_id, labels[index], memory, &ranks,
+                               &series[index].rank_step_count, err));
+        series[index].rank_steps = ranks;
     }
     recorded->series = series;
     recorded->series_count = count;

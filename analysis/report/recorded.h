@@ -2,7 +2,6 @@
 /// exports.
 #pragma once
 
-#include "analysis/report/report.h"
 #include "analysis/report/timeline_file.h"
 #include "base/arena.h"
 #include "base/json.h"
@@ -10,12 +9,27 @@
 #include "traces/store/runs.h"
 #include "traces/store/store.h"
 
+/// One row of the comparison over the iterations.
+typedef struct ana_report_series {
+    const char *label;
+    int count;
+    const int *iteration;              // [count] ascending
+    const double *bubble_ratio;        // [count]; NULL: loads only
+    const trace_run_ranks *rank_steps; // [rank_step_count] by iteration; none in old records
+    int rank_step_count;
+} ana_report_series;
+
+typedef struct ana_report_fact {
+    const char *name;
+    const char *value;
+} ana_report_fact;
+
 /// Everything that a report shows. Arrays and strings are from the arena.
 typedef struct ana_recorded {
     trace_run_info info;
     json_document *comparison; // what ana_comparison_write wrote; NULL: the run is a what-if study
     json_document *answer;     // what ana_result_write wrote; NULL: it is none
-    const char *words;         // what ana_result_print wrote, or NULL
+    const char *words;         // what was printed of it, or NULL
     const ana_report_series *series; // [series_count]
     int series_count;
     const ana_report_fact *provenance;

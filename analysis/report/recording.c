@@ -319,15 +319,29 @@ ana_listener ana_recording_listener(ana_recording *recording)
     };
 }
 
+/// What came out, for programs and as it is printed.
+static status put_outcome(ana_recording *recording, const ana_comparison *comparison,
+                          error_message *err)
+{
+    text_buffer words = {0};
+    text_clear(&recording->json);
+    ana_comparison_write(comparison, &recording->json);
+    TRY(trace_run_put_result(recording->run, "comparison", recording->json.bytes, err));
+    ana_comparison_print(comparison, &words);
+    text_clear(&recording->json);
+    json_writer writer = json_writer_init(&recording->json);
+    json_begin_object(&writer);
+    json_put_string(&writer, "text", words.bytes);
+    json_end_object(&writer);
+    text_free(&words);
+    return trace_run_put_result(recording->run, "words", recording->json.bytes, err);
+}
+
 status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
                             const error_message *outcome, error_message *err)
 {
     status result = STATUS_OK;
-    if (comparison != NULL) {
-        text_clear(&recording->json);
-        ana_comparison_write(comparison, &recording->json);
-        result = trace_run_put_result(recording->run, "comparison", recording->json.bytes, err);
-    }
+    if (comparison != NULL) result = put_outcome(recording, comparison, err);
     const error_message *ended = result == STATUS_OK ? outcome : err;
     error_message later = {0};
     const status finished = trace_run_finish(recording->run, ended, &later);

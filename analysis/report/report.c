@@ -1,268 +1,183 @@
 #include "analysis/report/report.h"
 
-#include "analysis/compare/columns.h"
-#include "analysis/compare/compare.h"
 #include "analysis/report/html.h"
+#include "analysis/report/plot.h"
+#include "balance/metrics.h"
 
-#include <limits.h>
-#include <string.h>
+#include <stdio.h>
 
-static json_value best_row(json_value rows)
-{
-    json_value best = {0};
-    double best_rate = 0;
-    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
-        const double rate = ana_json_number_or(json_member(row, ana_rate_key(row)), 0);
-        if (rate > best_rate) {
-            best = row;
-            best_rate = rate;
-        }
-    }
-    return best;
-}
+enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000 };
 
-static void append_lead(json_value root, json_value best, text_buffer *out)
-{
-    text_format(out,
-                "<p class=\"lead\">%.0f iterations, %.0f layers on %.0f stages, %.0f "
-                "microbatches, schedule <code>",
-                ana_json_number_or(json_member(root, "iterations"), 0),
-                ana_json_number_or(json_member(root, "layers"), 0),
-                ana_json_number_or(json_member(root, "stages"), 0),
-                ana_json_number_or(json_member(root, "microbatches"), 0));
-    text_append_escaped(out, ana_json_string_or(json_member(root, "schedule"), ""));
-    text_append(out, "</code>.");
-    if (!json_is_missing(best)) {
-        const double even = ana_json_number_or(json_member(best, "relative_to_even"), 0);
-        const double tuned = ana_json_number_or(json_member(best, "relative_to_tuned"), 0);
-        text_append(out, " Fastest: <b>");
-        text_append_escaped(out, ana_json_string_or(json_member(best, "label"), ""));
-        text_append(out, "</b>");
-        if (even > 0) text_format(out, ", %.3fx <i>even</i>", even);
-        if (tuned > 0)
-            text_format(out, ", %.3fx <i>tuned</i> (the best split for the first iteration)",
-                        tuned);
-        text_append(out, ".");
-    }
-    text_append(out, "</p>\n");
-}
+const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "ranks", "bubble"};
 
-static void append_ratio_cell(text_buffer *out, json_value value)
-{
-    if (json_is_number(value)) {
-        text_format(out, "<td>%.3fx</td>", ana_json_number_or(value, 0));
-    } else {
-        text_append(out, "<td>-</td>");
-    }
-}
-
-static int64_t largest_of(json_value array)
-{
-    double largest = 0;
-    for (json_value entry = json_element(array, 0); !json_is_missing(entry);
-         entry = json_next(entry)) {
-        if (ana_json_number_or(entry, 0) > largest) largest = ana_json_number_or(entry, 0);
-    }
-    return (int64_t)largest;
-}
-
-static void append_row_times(text_buffer *out, json_value row)
-{
-    char memory[32];
-    const double rate = ana_json_number_or(json_member(row, ana_rate_key(row)), 0);
-    const json_value fits = json_member(row, "fits");
-    bool is_enough = true;
-    text_size(largest_of(json_member(row, "peak_memory_bytes")), memory);
-    text_format(out, "<td>%.*f</td>", rate >= 100 ? 0 : 2, rate);
-    ana_columns_page(ANA_COLUMNS_TIMES, row, out);
-    ana_columns_page(ANA_COLUMNS_BUBBLE, row, out);
-    ana_columns_page(ANA_COLUMNS_EQ1, row, out);
-    if (json_is_bool(fits)) (void)json_bool(fits, &is_enough, NULL);
-    text_format(out, "<td>%s%s</td>", memory,
-                !is_enough           ? " (too much)"
-                : json_is_bool(fits) ? ""
-                                     : " (not all known)");
-}
-
-static void append_row(text_buffer *out, json_value row, bool is_best)
-{
-    text_format(out, "<tr%s><td>", is_best ? " class=\"best\"" : "");
-    text_append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
-    text_append(out, "</td>");
-    const json_value infeasible = json_member(row, "infeasible");
-    if (!json_is_missing(infeasible)) {
-        text_append(out, "<td class=\"text\" colspan=\"13\">infeasible: ");
-        text_append_escaped(out, ana_json_string_or(infeasible, ""));
-        text_append(out, "</td></tr>\n");
-        return;
-    }
-    if (ana_row_has_times(row)) {
-        append_row_times(out, row);
-    } else {
-        text_append(out, "<td class=\"text\" colspan=\"9\">loads only, not executable</td>");
-    }
-    ana_columns_page(ANA_COLUMNS_LOADS, row, out);
-    text_append(out, "</tr>\n");
-}
-
-static void append_table(text_buffer *out, json_value rows, json_value best)
-{
-    const json_value first = json_is_missing(best) ? json_element(rows, 0) : best;
-    text_format(out,
-                "<h2>Comparison</h2>\n<div class=\"wide\"><table><thead><tr><th>balancer</th>"
-                "<th>%s</th>",
-                ana_rate_unit(ana_rate_key(first)));
-    ana_columns_page_title(ANA_COLUMNS_TIMES, out);
-    ana_columns_page_title(ANA_COLUMNS_BUBBLE, out);
-    ana_columns_page_title(ANA_COLUMNS_EQ1, out);
-    text_append(out, "<th>peak memory</th>");
-    ana_columns_page_title(ANA_COLUMNS_LOADS, out);
-    text_append(out, "</tr></thead><tbody>\n");
-    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
-        append_row(out, row, row.node == best.node);
-    }
-    text_append(out,
-                "</tbody></table></div>\n<p>iteration: mean over the run, decisions and migration "
-                "included. bubble: bubble_ratio = idle / total time of all ranks. Eq. 1: "
-                "what the DynMo paper's Equation 1 says of the mean loads of the ranks; it is "
-                "Chimera's bubble at as many microbatches as ranks, messages free. imbalance: "
-                "max / mean load of the ranks, mean over the run.</p>\n");
-}
-
-static void append_factors(text_buffer *out, json_value rows)
-{
-    bool has_header = false;
-    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
-        const json_value factors = json_member(row, "factors");
-        if (!json_is_number(json_member(factors, "total"))) continue;
-        if (!has_header) {
-            text_append(out, "<h2>Where the speed-up comes from</h2>\n<div class=\"wide\"><table>"
-                             "<thead><tr><th>balancer</th><th>algorithm</th><th>static</th>"
-                             "<th>dynamic</th><th>re-packing</th><th>product</th></tr></thead>"
-                             "<tbody>\n");
-        }
-        has_header = true;
-        text_append(out, "<tr><td>");
-        text_append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
-        text_append(out, "</td>");
-        for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
-            append_ratio_cell(out, json_member(factors, ana_factor_names[factor]));
-        }
-        append_ratio_cell(out, json_member(factors, "total"));
-        text_append(out, "</tr>\n");
-    }
-    if (has_header) text_append(out, "</tbody></table></div>\n");
-}
-
-/// "12: 4 4 3 3": the iteration, and the layers of each stage; nothing of what is none.
-static void append_split(text_buffer *out, json_value split)
-{
-    int from = 0;
-    int before = 0;
-    if (json_int(json_member(split, "from_iteration"), 0, INT_MAX, &from, NULL) != STATUS_OK)
-        return;
-    text_format(out, "<div>%d:", from);
-    json_value bound = json_element(json_member(split, "first_layer"), 0);
-    for (bound = json_next(bound); !json_is_missing(bound); bound = json_next(bound)) {
-        int layer = 0;
-        if (json_int(bound, before, INT_MAX, &layer, NULL) != STATUS_OK) break;
-        text_format(out, " %d", layer - before);
-        before = layer;
-    }
-    text_append(out, "</div>");
-}
-
-/// What is to be set, and when.
-static void append_splits(text_buffer *out, json_value rows)
-{
-    text_append(out, "<h2>Splits</h2>\n<p>Layers per stage, from the iteration on that stands in "
-                     "front.</p>\n<table><tbody>\n");
-    for (json_value row = json_element(rows, 0); !json_is_missing(row); row = json_next(row)) {
-        json_value split = json_element(json_member(row, "splits"), 0);
-        if (json_is_missing(split)) continue;
-        text_append(out, "<tr><td>");
-        text_append_escaped(out, ana_json_string_or(json_member(row, "label"), ""));
-        text_append(out, "</td><td class=\"text\">");
-        for (; !json_is_missing(split); split = json_next(split)) {
-            append_split(out, split);
-        }
-        text_append(out, "</td></tr>\n");
-    }
-    text_append(out, "</tbody></table>\n");
-}
-
-static void append_inputs(text_buffer *out, json_value inputs)
-{
-    text_append(out, "<h2>Inputs and where they come from</h2>\n<table><thead><tr><th>input</th>"
-                     "<th class=\"text\">value</th><th class=\"text\">origin</th></tr></thead>"
-                     "<tbody>\n");
-    for (json_value input = json_element(inputs, 0); !json_is_missing(input);
-         input = json_next(input)) {
-        text_append(out, "<tr><td>");
-        text_append_escaped(out, ana_json_string_or(json_member(input, "name"), ""));
-        text_append(out, "</td><td class=\"text\">");
-        text_append_escaped(out, ana_json_string_or(json_member(input, "value"), ""));
-        text_append(out, "</td><td class=\"text\">");
-        text_append_escaped(out, ana_json_string_or(json_member(input, "origin"), ""));
-        text_append(out, "</td></tr>\n");
-    }
-    text_append(out, "</tbody></table>\n");
-}
-
-/// What stands below each figure.
+/// What stands below each picture.
 static const char *const captions[ANA_FIGURE_COUNT] = {
     [ANA_FIGURE_TIMELINE] =
         "One iteration before and after balancing, on one time axis. F: forward; B: backward for "
         "the input gradient; W: backward for the weight gradient; BW: both. White is idle.",
-    [ANA_FIGURE_THROUGHPUT] = "Throughput over the whole run, decisions and migration paid. Grey: "
-                              "static splits.",
-    [ANA_FIGURE_LOAD] = "How long each rank works, as a share of the busiest rank of the same "
-                        "iteration. White: not in use.",
     [ANA_FIGURE_RANKS] = "Ranks in use over the iterations, all replicas.",
     [ANA_FIGURE_BUBBLE] = "Share of all ranks' time that is idle. Iterations count from the first "
                           "one that was replayed.",
-    [ANA_FIGURE_IMBALANCE] = "Largest load of a rank over the mean, per iteration.",
 };
 
-/// In the order in which they stand on the page.
-static const ana_figure page_figures[] = {ANA_FIGURE_TIMELINE, ANA_FIGURE_THROUGHPUT,
-                                          ANA_FIGURE_LOAD,     ANA_FIGURE_RANKS,
-                                          ANA_FIGURE_BUBBLE,   ANA_FIGURE_IMBALANCE};
-
-static status append_figures(const ana_report *report, text_buffer *out, error_message *err)
+/// The ops of a timeline as a data block for the timeline script, and its title.
+static void append_panel(const ana_timeline *timeline, int panel, text_buffer *settings)
 {
-    for (size_t place = 0; place < sizeof page_figures / sizeof page_figures[0]; place++) {
-        const ana_figure figure = page_figures[place];
-        text_buffer svg = {0};
-        const status drawn = ana_report_figure(report, figure, &svg, err);
-        if (drawn == STATUS_OK) ana_html_figure(out, &svg, captions[figure]);
-        text_free(&svg);
-        if (drawn == STATUS_UNSUPPORTED) {
-            text_append(out, "<p>There was no gnuplot to draw the figures with.</p>\n");
-            return STATUS_OK;
+    static const int colors[OP_KIND_COUNT] = {
+        [OP_FORWARD] = 0, [OP_BACKWARD_INPUT] = 1, [OP_BACKWARD_WEIGHT] = 2, [OP_BACKWARD] = 3};
+    const bal_schedule *schedule = &timeline->schedule;
+    const bal_metrics metrics = bal_metrics_of(&timeline->timeline);
+    char makespan[32];
+    char title[256];
+    text_format(settings, "$ops_%d << EOD\n", panel);
+    for (int rank = 0; rank < schedule->rank_count; rank++) {
+        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
+            char name[32];
+            bal_op_name(schedule->ops[op], name);
+            text_format(settings, "%.6f %.6f %d %d %s\n",
+                        (double)timeline->timeline.begin_ns[op] / 1e6,
+                        (double)timeline->timeline.end_ns[op] / 1e6, rank,
+                        colors[schedule->ops[op].kind], name);
         }
-        if (drawn != STATUS_OK) return drawn;
     }
-    return STATUS_OK;
+    text_duration(metrics.makespan_ns, makespan);
+    snprintf(title, sizeof title, "%s, iteration %d: makespan %s, bubble_ratio %.3f",
+             timeline->label, timeline->iteration, makespan, metrics.bubble_ratio);
+    text_format(settings, "EOD\ntitle_%d = ", panel);
+    ana_plot_quote(settings, title);
+    text_append(settings, "\n");
+}
+
+static status draw_timeline(const ana_report *report, text_buffer *svg, error_message *err)
+{
+    const ana_timeline *const panels[] = {report->before, report->after};
+    const int panel_count = report->after != NULL ? 2 : 1;
+    if (report->before == NULL) return STATUS_OK;
+    text_buffer settings = {0};
+    int64_t end_ns = 1;
+    int ranks = 0;
+    int kinds = 0;
+    int op_count = 0;
+    for (int panel = 0; panel < panel_count; panel++) {
+        const bal_schedule *schedule = &panels[panel]->schedule;
+        const int64_t makespan_ns = bal_metrics_of(&panels[panel]->timeline).makespan_ns;
+        const int ops = schedule->first_op[schedule->rank_count];
+        if (makespan_ns > end_ns) end_ns = makespan_ns;
+        if (schedule->rank_count > ranks) ranks = schedule->rank_count;
+        if (ops > op_count) op_count = ops;
+        kinds |= schedule->has_split ? 7 : 9; // F, B, W or F, BW: bits of the colors
+        append_panel(panels[panel], panel, &settings);
+    }
+    if (panel_count == 1) text_append(&settings, "title_1 = \"\"\n");
+    const int rank_height = ranks <= 8 ? 32 : ranks <= 24 ? 16 : 8;
+    const int panel_height = ranks * rank_height + 12;
+    const int height = panel_count * panel_height + (panel_count - 1) * 62 + 52 + 48;
+    text_format(&settings,
+                "height = %d\nbottom_margin = %.5f\ntop_margin = %.5f\npanel_gap = %.5f\n"
+                "panel_count = %d\nrank_count = %d\nend_ms = %.6f\nshow_names = %d\nkinds = %d\n"
+                "rank_step = %d\n",
+                height, 48.0 / height, 1.0 - 52.0 / height, 62.0 / height, panel_count, ranks,
+                (double)end_ns / 1e6, op_count <= NAMES_SHOWN_MAX, kinds, ranks <= 12 ? 1 : 4);
+    const status result = ana_plot("timeline", &settings, svg, err);
+    text_free(&settings);
+    return result;
+}
+
+/// The ranks of all replicas, constant from step to step.
+static void append_ranks(const ana_report_series *series, text_buffer *settings)
+{
+    for (int step = 0; step < series->rank_step_count; step++) {
+        const trace_run_ranks *from = &series->rank_steps[step];
+        const int ranks = from->rank_count * from->replica_count;
+        const int end = step + 1 < series->rank_step_count
+                            ? series->rank_steps[step + 1].from_iteration
+                            : series->iteration[series->count - 1];
+        text_format(settings, "%d %d\n%d %d\n", from->from_iteration, ranks, end, ranks);
+    }
+}
+
+/// The bubbles of a series, thinned to what a picture can show.
+static void append_bubbles(const ana_report_series *series, text_buffer *settings)
+{
+    const int step = (series->count + SERIES_POINTS_MAX - 1) / SERIES_POINTS_MAX;
+    for (int point = 0; point < series->count; point += step) {
+        text_format(settings, "%d %.6f\n", series->iteration[point], series->bubble_ratio[point]);
+    }
+}
+
+/// Whether a series has the quantity, and of ranks any series has more than one number.
+static bool has_course(const ana_recorded *recorded, const ana_report_series *series,
+                       ana_figure figure)
+{
+    bool changes = false;
+    for (int index = 0; index < recorded->series_count; index++) {
+        changes = changes || recorded->series[index].rank_step_count > 1;
+    }
+    if (series->count == 0) return false;
+    return figure == ANA_FIGURE_RANKS ? changes && series->rank_step_count > 0
+                                      : series->bubble_ratio != NULL;
+}
+
+/// Draws one quantity of every series.
+static status draw_series(const ana_recorded *recorded, ana_figure figure, text_buffer *svg,
+                          error_message *err)
+{
+    text_buffer settings = {0};
+    text_buffer titles = {0};
+    int shown = 0;
+    int last_iteration = 1;
+    for (int index = 0; index < recorded->series_count; index++) {
+        const ana_report_series *series = &recorded->series[index];
+        if (!has_course(recorded, series, figure)) continue;
+        const int last = series->iteration[series->count - 1];
+        text_format(&settings, "$series_%d << EOD\n", shown);
+        if (figure == ANA_FIGURE_RANKS) append_ranks(series, &settings);
+        if (figure == ANA_FIGURE_BUBBLE) append_bubbles(series, &settings);
+        text_append(&settings, "EOD\n");
+        text_format(&titles, "numbers[%d] = %d\ntitles[%d] = ", shown + 1, index, shown + 1);
+        ana_plot_quote(&titles, series->label);
+        text_append(&titles, "\n");
+        if (last > last_iteration) last_iteration = last;
+        shown++;
+    }
+    if (shown == 0) return STATUS_OK;
+    text_format(&settings,
+                "array titles[%d]\narray numbers[%d]\n%stitle_of(n) = titles[n + 1]\n"
+                "number_of(n) = numbers[n + 1]\nheight = %d\nseries_count = %d\n"
+                "last_iteration = %d\ny_title = \"%s\"\n",
+                shown, shown, titles.bytes, 280 + 20 * ((shown + 1) / 2), shown, last_iteration,
+                figure == ANA_FIGURE_RANKS ? "ranks in use" : "bubble_ratio");
+    const status result = ana_plot("series", &settings, svg, err);
+    text_free(&settings);
+    text_free(&titles);
+    return result;
+}
+
+status ana_report_figure(const ana_report *report, ana_figure figure, text_buffer *svg,
+                         error_message *err)
+{
+    return figure == ANA_FIGURE_TIMELINE ? draw_timeline(report, svg, err)
+                                         : draw_series(report->recorded, figure, svg, err);
 }
 
 status ana_report_write(const ana_report *report, text_buffer *out, error_message *err)
 {
-    const json_value root = json_root(report->comparison);
-    const json_value rows = json_member(root, "rows");
-    if (strcmp(ana_json_string_or(json_member(root, "schema"), ""), "dynmo-simulation/1") != 0) {
-        return json_error(json_member(root, "schema"), STATUS_FORMAT, err,
-                          "is not 'dynmo-simulation/1'");
+    const ana_recorded *recorded = report->recorded;
+    status drawn = STATUS_OK;
+    ana_html_begin(recorded->info.name, out);
+    for (int figure = 0; figure < ANA_FIGURE_COUNT && drawn == STATUS_OK; figure++) {
+        text_buffer svg = {0};
+        drawn = ana_report_figure(report, (ana_figure)figure, &svg, err);
+        if (drawn == STATUS_OK) ana_html_figure(out, &svg, captions[figure]);
+        text_free(&svg);
     }
-    const json_value best = best_row(rows);
-    ana_html_begin(report->title, out);
-    append_lead(root, best, out);
-    TRY(append_figures(report, out, err));
-    append_table(out, rows, best);
-    append_factors(out, rows);
-    append_splits(out, rows);
-    append_inputs(out, json_member(root, "inputs"));
-    ana_html_provenance(out, report->provenance, report->provenance_count);
+    if (drawn == STATUS_UNSUPPORTED) {
+        text_append(out, "<p>There was no gnuplot to draw the figures with.</p>\n");
+    } else {
+        TRY(drawn);
+    }
+    ana_html_words(out, recorded->words);
+    ana_html_provenance(out, recorded->provenance, recorded->provenance_count);
     text_append(out, "</body></html>\n");
     return STATUS_OK;
 }

@@ -174,11 +174,7 @@ status ana_study_report_write(const ana_study_report *report, text_buffer *out, 
     TRY(append_figure(answer,
                       "Every point of the study. Nothing beats the Pareto set in everything.",
                       draw_pareto, out, err));
-    if (report->words != NULL) {
-        text_append(out, "<h2>The answer</h2>\n<div class=\"wide\"><pre>");
-        text_append_escaped(out, report->words);
-        text_append(out, "</pre></div>\n");
-    }
+    ana_html_words(out, report->words);
     ana_html_provenance(out, report->provenance, report->provenance_count);
     text_append(out, "</body></html>\n");
     return STATUS_OK;

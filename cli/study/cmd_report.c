@@ -8,68 +8,29 @@
 
 #include <string.h>
 
-/// The two timelines of the picture; after may stay unset.
-typedef struct timeline_pair {
-    ana_timeline before;
-    ana_timeline after;
-    bool has_before;
-    bool has_after;
-    const char *before_label; // of the rows, whether or not there are timelines
-    const char *after_label;
-} timeline_pair;
-
-/// Takes what the options name, else `even` and the fastest row. Only what was asked for by name
-/// must be there.
-static status open_timelines(const cli_arguments *arguments, trace_store *store,
-                             const ana_recorded *recorded, arena *memory, timeline_pair *pair,
-                             error_message *err)
+/// The last timelines of `even` and of the fastest row, as far as there are.
+static void open_timelines(trace_store *store, const ana_recorded *recorded, arena *memory,
+                           ana_timeline pair[2], ana_report *report)
 {
     const char *before = NULL;
     const char *after = NULL;
-    int iteration = -1;
-    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
     ana_recorded_before_after(recorded, &before, &after);
-    const bool named = cli_has(arguments, "--before") || cli_has(arguments, "--after") ||
-                       (cli_has(arguments, "--svg") && !cli_has(arguments, "--figure")) ||
-                       iteration >= 0;
-    if (cli_has(arguments, "--before")) before = cli_value(arguments, "--before");
-    if (cli_has(arguments, "--after")) after = cli_value(arguments, "--after");
-    pair->before_label = before;
-    pair->after_label = after;
-    if (before != NULL) {
-        const status found =
-            ana_recorded_timeline(store, recorded, before, iteration, memory, &pair->before, err);
-        if (found != STATUS_OK && named) return found;
-        pair->has_before = found == STATUS_OK;
+    if (before != NULL &&
+        ana_recorded_timeline(store, recorded, before, -1, memory, &pair[0], NULL) == STATUS_OK) {
+        report->before = &pair[0];
     }
-    if (after != NULL && pair->has_before) {
-        const status found =
-            ana_recorded_timeline(store, recorded, after, iteration, memory, &pair->after, err);
-        if (found != STATUS_OK && named) return found;
-        pair->has_after = found == STATUS_OK;
+    if (after != NULL && report->before != NULL &&
+        ana_recorded_timeline(store, recorded, after, -1, memory, &pair[1], NULL) == STATUS_OK) {
+        report->after = &pair[1];
     }
-    return STATUS_OK;
-}
-
-static bool wants_figure(const cli_arguments *arguments)
-{
-    return cli_has(arguments, "--svg") || cli_has(arguments, "--figure");
 }
 
 static status write_figure(const cli_arguments *arguments, const ana_report *report,
                            text_buffer *out, error_message *err)
 {
-    const char *name = cli_value(arguments, "--figure");
-    ana_figure figure = ANA_FIGURE_TIMELINE;
-    for (; name != NULL && figure < ANA_FIGURE_COUNT; figure++) {
-        if (strcmp(name, ana_figure_names[figure]) == 0) break;
-    }
-    if (figure == ANA_FIGURE_COUNT) {
-        char suggestion[TEXT_SUGGESTION_BYTES];
-        return error_set(err, STATUS_INVALID, "--figure: unknown figure '%.40s'%s", name,
-                         text_suggestion(name, ana_figure_names, ANA_FIGURE_COUNT, suggestion));
-    }
-    TRY(ana_report_figure(report, figure, out, err));
+    int figure = 0;
+    TRY(cli_choice(arguments, "--figure", ana_figure_names, ANA_FIGURE_COUNT, 0, &figure, err));
+    TRY(ana_report_figure(report, (ana_figure)figure, out, err));
     if (out->length > 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "the run holds nothing to draw as '%s'",
                      ana_figure_names[figure]);
@@ -79,24 +40,11 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
                          const ana_recorded *recorded, arena *memory, text_buffer *out,
                          error_message *err)
 {
-    timeline_pair pair = {0};
-    TRY(open_timelines(arguments, store, recorded, memory, &pair, err));
-    const ana_timeline *before = pair.has_before ? &pair.before : NULL;
-    const ana_timeline *after = pair.has_after ? &pair.after : NULL;
-    const ana_report report = {
-        .title = recorded->info.name,
-        .comparison = recorded->comparison,
-        .series = recorded->series,
-        .series_count = recorded->series_count,
-        .before = before,
-        .after = after,
-        .before_label = pair.before_label,
-        .after_label = pair.after_label,
-        .provenance = recorded->provenance,
-        .provenance_count = recorded->provenance_count,
-    };
-    return wants_figure(arguments) ? write_figure(arguments, &report, out, err)
-                                   : ana_report_write(&report, out, err);
+    ana_timeline pair[2];
+    ana_report report = {.recorded = recorded};
+    open_timelines(store, recorded, memory, pair, &report);
+    return cli_has(arguments, "--figure") ? write_figure(arguments, &report, out, err)
+                                          : ana_report_write(&report, out, err);
 }
 
 /// The page of a what-if study.
@@ -107,7 +55,7 @@ static status write_study(const cli_arguments *arguments, const ana_recorded *re
                                      .words = recorded->words,
                                      .provenance = recorded->provenance,
                                      .provenance_count = recorded->provenance_count};
-    if (!wants_figure(arguments)) return ana_study_report_write(&report, out, err);
+    if (!cli_has(arguments, "--figure")) return ana_study_report_write(&report, out, err);
     return error_set(err, STATUS_INVALID, "of a what-if study there is only the whole page");
 }
 
@@ -142,18 +90,15 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_report = {
     .name = "report",
-    .synopsis = "RUN.db [--run NAME] [--before LABEL] [--after LABEL] [--iteration N] [--svg] "
-                "[--figure NAME] "
-                "[-o FILE]",
-    .summary = "writes a recorded run as an HTML page, or its timelines as SVG",
+    .synopsis = "RUN.db [--run NAME] [--figure NAME] [-o FILE]",
+    .summary = "writes a recorded run as an HTML page, or one of its pictures as SVG",
     .description =
         "Writes one HTML page with the comparison of a run that `dynmo simulate --store` or `dynmo "
-        "run --store` recorded: "
-        "timelines before and after balancing, throughput, how much every rank works over the "
-        "iterations as a heat map, the ranks in use where they change, bubble_ratio and imbalance "
-        "over the iterations, where each speed-up comes from, the inputs and where they come from. "
+        "run --store` recorded: timelines before and after balancing, the ranks in use where they "
+        "change, bubble_ratio over the iterations, all that was printed, and where the run comes "
+        "from. "
         "The page needs nothing else: no scripts, no fonts, no network. gnuplot draws the figures; "
-        "without it they are left out. --svg and --figure write one figure alone."
+        "without it they are left out. --figure writes one figure alone."
         "\n\n"
         "Of a what-if study that `dynmo study --store` kept: the answer in words, the best points "
         "with their error bars, all points with the Pareto set, and the whole printed answer.",
@@ -162,21 +107,10 @@ const cli_command cli_command_report = {
             {.name = "--run",
              .argument = "NAME",
              .help = "The run by its name or number. Default: the newest."},
-            {.name = "--before",
-             .argument = "LABEL",
-             .help = "Row of the upper timeline. Default: 'even'."},
-            {.name = "--after",
-             .argument = "LABEL",
-             .help = "Row of the lower timeline. Default: the fastest."},
-            {.name = "--iteration",
-             .argument = "N",
-             .help = "Iteration of both timelines. Default: the last recorded."},
-            {.name = "--svg", .help = "Writes only a picture, as SVG: that of the timelines."},
             {.name = "--figure",
              .argument = "NAME",
-             .help = "Writes this picture instead: timeline, load (how much every rank works over "
-                     "the iterations, as a heat map of the rows before and after), ranks (in use "
-                     "over the iterations), throughput, bubble or imbalance."},
+             .help = "Writes this picture instead: timeline, ranks (in use over the iterations) or "
+                     "bubble."},
             {.name = "--output",
              .is_output = true,
              .letter = 'o',
