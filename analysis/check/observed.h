@@ -62,7 +62,8 @@ status ana_observed_read(trace_store *store, const char *name, const char *label
 ///
 /// @param name number or name of the trace; NULL: the newest
 /// @param plan of the other side, to whose stages layers are summed up; NULL: by layers
-/// @return STATUS_INVALID for an unknown trace, or another number of layers than the plan's
+/// @return STATUS_INVALID for an unknown trace, another number of layers than the plan's, or an
+///         iteration that takes no time
 status ana_observed_read_trace(trace_store *store, const char *name, const bal_plan *plan,
                                arena *memory, ana_observed *observed, error_message *err);
 

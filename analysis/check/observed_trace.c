@@ -136,6 +136,10 @@ static status read_sample(const reading *at, int iteration, int sample, arena *s
         if (ops[op].end_ns > end_ns) end_ns = ops[op].end_ns;
     }
     const int64_t length_ns = count > 0 ? end_ns - begin_ns : work_ns;
+    if (length_ns <= 0) {
+        return error_set(at->err, STATUS_INVALID, "%s: iteration %d takes no time",
+                         at->observed->source, iteration);
+    }
     at->sample_row[sample] = sample;
     at->iterations[sample] = (trace_run_iteration){
         .iteration = iteration, .iteration_ns = length_ns, .makespan_ns = length_ns};

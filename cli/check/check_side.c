@@ -80,16 +80,23 @@ static status read_run(const cli_check_side *side, trace_store *store, const pla
                              memory, observed, err);
 }
 
-/// A store without runs is read for its trace.
-static status holds_trace(trace_store *store, arena *memory, bool *is_trace, error_message *err)
+/// A store without runs, or without one of the name that is given, is read for its trace.
+static status holds_trace(trace_store *store, const char *name, arena *memory, bool *is_trace,
+                          error_message *err)
 {
     trace_run_info *runs = NULL;
     trace_info *traces = NULL;
+    trace_run_info run;
+    trace_info trace;
     int run_count = 0;
     int trace_count = 0;
     TRY(trace_run_list(store, memory, &runs, &run_count, err));
     TRY(trace_list(store, memory, &traces, &trace_count, err));
-    *is_trace = run_count == 0 && trace_count > 0;
+    *is_trace = trace_count > 0 && run_count == 0;
+    if (name != NULL && run_count > 0) {
+        *is_trace = trace_run_find(store, name, memory, &run, NULL) != STATUS_OK &&
+                    trace_find(store, name, memory, &trace, NULL) == STATUS_OK;
+    }
     return STATUS_OK;
 }
 
@@ -100,7 +107,7 @@ static status read_store(const cli_check_side *side, const place *at, const char
     trace_store *store = NULL;
     bool is_trace = false;
     TRY(trace_store_open(at->path, TRACE_READ, &store, err));
-    status result = holds_trace(store, memory, &is_trace, err);
+    status result = holds_trace(store, at->run, memory, &is_trace, err);
     if (result == STATUS_OK) {
         result = is_trace ? ana_observed_read_trace(store, at->run, plan, memory, observed, err)
                           : read_run(side, store, at, other, other_count, memory, observed, err);
@@ -201,7 +208,7 @@ status cli_check_side_labels(const cli_check_side *side, arena *memory, const ch
     TRY(find_place(side, memory, &at, err));
     if (!at.is_store) return STATUS_OK;
     TRY(trace_store_open(at.path, TRACE_READ, &store, err));
-    status result = holds_trace(store, memory, is_trace, err);
+    status result = holds_trace(store, at.run, memory, is_trace, err);
     if (result == STATUS_OK && !*is_trace) {
         result = ana_observed_labels(store, at.run, memory, labels, count, err);
     }

@@ -28,6 +28,6 @@ status cli_check_side_read(const cli_check_side *side, const char *const *other,
                            const bal_plan *plan, arena *memory, ana_observed *observed,
                            error_message *err);
 
-/// Lists the rows of a store's run; none of a plan, a study, or a store that holds a trace alone.
+/// Lists the rows of a store's run; none of a plan, a study or a trace.
 status cli_check_side_labels(const cli_check_side *side, arena *memory, const char ***labels,
                              int *count, bool *is_trace, error_message *err);

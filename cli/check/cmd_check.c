@@ -202,7 +202,8 @@ const cli_command cli_command_check = {
     .summary = "checks a run against a plan's prediction or against another run",
     .description =
         "P and RUN are each a store with a run (STORE.db, or STORE.db:RUN by its number or name), "
-        "simulated or executed; a store with a recorded trace alone; a study; or a plan file, "
+        "simulated or executed; a store with a recorded trace, alone or named likewise; a study; "
+        "or a plan file, "
         "whose costs --trace, or --model with --hardware, say. So a plan is checked against a run, "
         "a run against another, or a plan against another. Two traces are compared layer by layer; "
         "beside a run or plan a trace's layers are summed up to its stages."

@@ -176,6 +176,9 @@ record other 2 1
 record slow_layer 3 1.5
 finds 0 none --plan one.db --measured other.db
 finds 4 ops-of-some-stages --plan one.db --measured slow_layer.db:slow_layer
+cp run.db both.db
+"$dynmo" import csv slow_layer.csv -o both.db >/dev/null 2>&1 || fail 'a trace beside a run'
+finds 4 ops-of-some-stages --plan one.db --measured both.db:slow_layer
 says '"summary":"op times changed on some layers: F of layer 3, BW of layer 3"'
 says '"notes":\[\]'
 grep -o '"verdict":"departs"' found.json | grep -c . | grep -qx 5 || fail 'more departs than layer 3 and the iteration'
@@ -221,6 +224,10 @@ refuse 2 'plan.json is a plan: --trace, or --model and --hardware, have to say h
 refuse 2 'plan.db: no run '"'9'" --plan plan.db:9 --measured run.db
 refuse 2 "--warmup 40 leaves none of the 40 iterations compared" \
     --plan plan.db --measured run.db --warmup 40
+printf '# dynmo-trace/1\niteration,layer,phase,busy_ns\n0,0,F,0\n' >idle.csv
+"$dynmo" import csv idle.csv -o idle.db >/dev/null 2>&1 || fail 'import of a trace without time'
+refuse 2 "idle.db, trace 'idle': iteration 0 takes no time" --plan idle.db --measured one.db
+refuse 2 "one.db: no trace 'none'; did you mean 'one'?" --plan one.db:none --measured other.db
 refuse 2 "costs.db, trace 'gpt-freezing-cpu' has 16 layers, the plan of the other side 26" \
     --plan costs.db --measured run.db
 exit $failed
