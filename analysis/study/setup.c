@@ -144,6 +144,13 @@ static ana_model_inputs *find_inputs(ana_setup *setup, arena *memory)
     return entry->value;
 }
 
+/// Puts the numbers that a study gives in place of the hardware's.
+static void override_link(bal_link given, bal_link *link)
+{
+    if (given.latency_ns >= 0) link->latency_ns = given.latency_ns;
+    if (given.bytes_per_s > 0) link->bytes_per_s = given.bytes_per_s;
+}
+
 static status read_hardware(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
@@ -157,8 +164,8 @@ static status read_hardware(ana_setup *setup, error_message *err)
     } else if (!setup->hardware_is_named) {
         hardware.gpus_per_node = GPUS_PER_NODE_DEFAULT;
     }
-    if (study->intra_node.latency_ns >= 0) hardware.intra_node = study->intra_node;
-    if (study->inter_node.latency_ns >= 0) hardware.inter_node = study->inter_node;
+    override_link(study->intra_node, &hardware.intra_node);
+    override_link(study->inter_node, &hardware.inter_node);
     setup->inputs->hardware = hardware;
     return STATUS_OK;
 }
@@ -181,14 +188,16 @@ static void add_number(const ana_setup *setup, arena *memory, const char *name,
     ana_inputs_add(&setup->study->inputs, memory, name, origin, "%" PRId64 " %s", value, unit);
 }
 
-/// Lists the hardware's link, unless the study gave one and has listed it.
+/// Lists what of a link is the hardware's: what the study gave it has listed.
 static void add_link(const ana_setup *setup, arena *memory, const char *scope, bal_link given,
                      bal_link link)
 {
     char name[64];
-    if (given.latency_ns >= 0) return;
-    snprintf(name, sizeof name, "cluster.links.%s.latency_ns", scope);
-    add_number(setup, memory, name, setup->hardware.latency_origin.kind, link.latency_ns, "ns");
+    if (given.latency_ns < 0) {
+        snprintf(name, sizeof name, "cluster.links.%s.latency_ns", scope);
+        add_number(setup, memory, name, setup->hardware.latency_origin.kind, link.latency_ns, "ns");
+    }
+    if (given.bytes_per_s > 0) return;
     snprintf(name, sizeof name, "cluster.links.%s.bytes_per_s", scope);
     add_number(setup, memory, name, setup->hardware.links_origin.kind, link.bytes_per_s, "B/s");
 }

@@ -301,23 +301,17 @@ static const char *list_unranged(const ana_draws *draws, const ana_inputs *input
     return kept;
 }
 
-/// A study has both halves of a link or none: where one is drawn, both are written, first with the
-/// values that they have. They take the place of a measurement.
+/// Where a number of a measured link is drawn, both stand in place of the measurement.
 static const char *write_preamble(const ana_draws *draws, const ana_drawn_point *point,
                                   const ana_setup *setup)
 {
-    const ana_study *study = setup->study;
     const struct {
         const char *path;
-        bool is_given;
-        bal_link in_force;
+        const char *file; // of its measurement
+        bal_link link;
     } links[] = {
-        {"cluster.links.intra",
-         study->intra_node.latency_ns >= 0 && study->intra_source.file == NULL,
-         setup->hardware.intra_node},
-        {"cluster.links.inter",
-         study->inter_node.latency_ns >= 0 && study->inter_source.file == NULL,
-         setup->hardware.inter_node},
+        {"cluster.links.intra", setup->study->intra_source.file, setup->hardware.intra_node},
+        {"cluster.links.inter", setup->study->inter_source.file, setup->hardware.inter_node},
     };
     char text[256] = "";
     for (int link = 0; link < 2; link++) {
@@ -327,11 +321,11 @@ static const char *write_preamble(const ana_draws *draws, const ana_drawn_point 
             const bool is_of_link = strncmp(draws->inputs[input].path, path, strlen(path)) == 0;
             is_drawn = is_drawn || (point->has[input] && is_of_link);
         }
-        if (!is_drawn || links[link].is_given) continue;
+        if (!is_drawn || links[link].file == NULL) continue;
         const size_t used = strlen(text);
         snprintf(text + used, sizeof text - used,
                  "\"%s\":{\"latency_ns\":%" PRId64 ",\"bytes_per_s\":%" PRId64 "},", path,
-                 links[link].in_force.latency_ns, links[link].in_force.bytes_per_s);
+                 links[link].link.latency_ns, links[link].link.bytes_per_s);
     }
     return arena_string(draws->memory, text);
 }

@@ -189,10 +189,6 @@ static void numbers_outside_their_limits_are_refused(void **state)
     assert_refused(STUDY(STAGES ",\"training\":{\"decision_ns\":10000000000000000000}"),
                    STATUS_FORMAT,
                    ":1: decision_ns: integer 10000000000000000000 exceeds 2^53 = 9007199254740992");
-    assert_refused(STUDY(STAGES ",\"cluster\":{\"links\":{\"inter\":{\"latency_ns\":5}}}"),
-                   STATUS_FORMAT,
-                   ": cluster.links.inter.bytes_per_s: missing; a link needs latency_ns and "
-                   "bytes_per_s, or measured");
 }
 
 static void contradictions_and_parts_of_later_versions_are_refused(void **state)

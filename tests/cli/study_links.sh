@@ -74,7 +74,8 @@ refuse_link() {
 }
 refuse_link 2 'refused.json: cluster.links.inter.measured: stands beside latency_ns, which it gives' \
     '"inter":{"measured":"other.json","latency_ns":3}'
-refuse_link 2 'refused.json: cluster.links.inter.bytes_per_s: missing; a link needs latency_ns and bytes_per_s, or measured' \
-    '"inter":{"latency_ns":3}'
+single half '"inter":{"latency_ns":3}'
+has 'given  *cluster.links.inter.latency_ns  *3 ns' simulate half.json
+has 'preset  *cluster.links.inter.bytes_per_s' simulate half.json
 refuse_link 1 'none.json: No such file or directory' '"intra":{"measured":"none.json"}'
 exit $failed
