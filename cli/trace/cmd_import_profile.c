@@ -149,10 +149,6 @@ static void write_assumptions(const trace_import *import, const trace_info *info
         text_append(out, "assumed: no ProfilerStep#<n>; iterations are counted from 0 by repeated "
                          "names\n");
     }
-    if (first->has_overlap) {
-        text_append(out, "assumed: in OVERLAP_F_B, what other threads than the annotated one "
-                         "launch is the backward\n");
-    }
     for (int rank = 0; rank < import->rank_count; rank++) {
         const trace_recording *each = &import->recordings[rank];
         if (each->linked_count > 0) {

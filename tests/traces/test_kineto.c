@@ -133,23 +133,6 @@ static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state
     trace_recording_free(&recording);
 }
 
-static void an_overlapped_pair_is_told_apart_by_thread(void **state)
-{
-    (void)state;
-    trace_recording recording;
-    const char text[] = "[" ANNOTATION("PP:(0F1;3B0)OVERLAP_F_B", 5, 100, 100) LAUNCH(1, 5, 110)
-        LAUNCH(2, 6, 120) KERNEL("k", 1, 130, 10) KERNEL("k", 2, 135, 20) "]";
-
-    assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
-
-    assert_true(recording.has_overlap);
-    expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 10000, 0, 10000);
-    expect_cell(&recording, 1, TRACE_OP_BACKWARD, 3, 20000, 0, 20000);
-    assert_int_equal(recording.cells[0].microbatch, 1);
-    assert_int_equal(recording.cells[1].microbatch, 0);
-    trace_recording_free(&recording);
-}
-
 static void gpipe_names_have_the_rank_as_stage(void **state)
 {
     (void)state;
@@ -530,7 +513,6 @@ int main(void)
         cmocka_unit_test(the_innermost_window_counts),
         cmocka_unit_test(without_a_device_cpu_operators_count),
         cmocka_unit_test(a_cpu_operator_is_shared_by_the_windows_that_it_crosses),
-        cmocka_unit_test(an_overlapped_pair_is_told_apart_by_thread),
         cmocka_unit_test(gpipe_names_have_the_rank_as_stage),
         cmocka_unit_test(without_steps_repetition_numbers_iterations),
         cmocka_unit_test(counted_layers_start_over_in_each_scope),

@@ -194,22 +194,6 @@ static void names_of_torch_and_dynmo_need_no_map(void **state)
     }
 }
 
-static void an_overlapped_pair_names_both(void **state)
-{
-    (void)state;
-    trace_annotation found;
-    bool is_known = false;
-
-    assert_int_equal(trace_annotation_parse("PP:(0F1;3B0)OVERLAP_F_B", &found, &is_known, NULL),
-                     STATUS_OK);
-
-    assert_true(is_known && found.is_overlapped);
-    assert_int_equal(found.layer, 0);
-    assert_int_equal(found.microbatch, 1);
-    assert_int_equal(found.backward_layer, 3);
-    assert_int_equal(found.backward_microbatch, 0);
-}
-
 static void other_names_are_not_known(void **state)
 {
     (void)state;
@@ -261,7 +245,6 @@ int main(void)
         cmocka_unit_test(a_group_without_a_number_is_refused),
         cmocka_unit_test(mistakes_in_the_file_are_named),
         cmocka_unit_test(names_of_torch_and_dynmo_need_no_map),
-        cmocka_unit_test(an_overlapped_pair_names_both),
         cmocka_unit_test(other_names_are_not_known),
         cmocka_unit_test(numbers_beyond_the_limits_are_refused),
     };

@@ -238,71 +238,6 @@ static void a_locked_store_says_so(void **state)
     trace_store_close(store);
 }
 
-/// A file system that is full once write_budget bytes were written; below 0: never. The system's
-/// own has a table of methods for the store and another for its journals.
-static int64_t write_budget = -1;
-static sqlite3_vfs full_disk;
-static struct {
-    const sqlite3_io_methods *real;
-    sqlite3_io_methods patched;
-} methods[2];
-static int (*real_open)(sqlite3_vfs *, const char *, sqlite3_file *, int, int *);
-
-static int write_until_full(sqlite3_file *file, const void *bytes, int length, sqlite3_int64 offset)
-{
-    if (write_budget >= 0) {
-        if (length > write_budget) return SQLITE_FULL;
-        write_budget -= length;
-    }
-    const int table = file->pMethods == &methods[1].patched;
-    return methods[table].real->xWrite(file, bytes, length, offset);
-}
-
-static int open_patched(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags,
-                        int *out_flags)
-{
-    const int code = real_open(vfs, name, file, flags, out_flags);
-    if (code != SQLITE_OK) return code;
-    const int table = methods[0].real != NULL && methods[0].real != file->pMethods;
-    methods[table].real = file->pMethods;
-    methods[table].patched = *file->pMethods;
-    methods[table].patched.xWrite = write_until_full;
-    file->pMethods = &methods[table].patched;
-    return SQLITE_OK;
-}
-
-static void a_full_disk_loses_nothing_that_was_committed(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    char message[160];
-    full_disk = *sqlite3_vfs_find("unix");
-    real_open = full_disk.xOpen;
-    full_disk.xOpen = open_patched;
-    full_disk.zName = "full-disk";
-    sqlite3_vfs_register(&full_disk, 1);
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "before", 10);
-    trace_writer *writer = begin(store, "during");
-
-    write_budget = 100000;
-    assert_int_equal(put_rows(writer, 1000000, &err), STATUS_IO);
-    snprintf(message, sizeof message, "%s: cannot grow: disk or quota full", path);
-    assert_string_equal(err.message, message);
-    trace_writer_abort(writer);
-    trace_store_close(store);
-
-    write_budget = -1;
-    store = open_store(TRACE_WRITE);
-    trace_info info;
-    ok(trace_find(store, NULL, memory, &info, &err), &err);
-    assert_string_equal(info.name, "before");
-    assert_int_equal(info.iteration_count, 10);
-    put_trace(store, "after", 10);
-    trace_store_close(store);
-    sqlite3_vfs_unregister(&full_disk);
-}
-
 /// Puts iterations of layer_count layers until a row fails.
 static status put_layers(trace_writer *writer, int iteration_count, int layer_count,
                          error_message *err)
@@ -358,37 +293,6 @@ static void what_is_kept_has_whole_iterations(void **state)
         if (whole > 0) assert_int_equal(count_rows("true"), whole * LAYERS);
         unlink(path);
     }
-}
-
-static void what_was_committed_is_kept_on_a_full_disk(void **state)
-{
-    (void)state;
-    enum { LAYERS = 7 };
-    full_disk = *sqlite3_vfs_find("unix");
-    real_open = full_disk.xOpen;
-    full_disk.xOpen = open_patched;
-    full_disk.zName = "full-disk";
-    sqlite3_vfs_register(&full_disk, 1);
-    for (int is_freed = 0; is_freed < 2; is_freed++) {
-        error_message err = {0};
-        trace_store *store = open_store(TRACE_WRITE);
-        trace_writer *writer = begin(store, "t");
-        write_budget = 4000000;
-        assert_int_equal(put_layers(writer, 1000000, LAYERS, &err), STATUS_IO);
-        write_budget = is_freed ? -1 : 0;
-        assert_int_equal(trace_writer_keep(writer, &err), is_freed ? STATUS_OK : STATUS_IO);
-        trace_store_close(store);
-        write_budget = -1;
-
-        assert_true(count_rows("true") > 0); // a batch is far below the budget
-        if (is_freed) assert_int_equal(count_rows("row_count<7"), 0);
-        store = open_store(TRACE_WRITE);
-        // Not even its end could be written, and the writer, this process, is not gone.
-        assert_int_equal(only_trace(store).status, is_freed ? TRACE_COMPLETE : TRACE_RUNNING);
-        trace_store_close(store);
-        unlink(path);
-    }
-    sqlite3_vfs_unregister(&full_disk);
 }
 
 static void the_systems_reason_for_a_failed_write_is_given(void **state)
@@ -988,9 +892,7 @@ int main(void)
         IN_FOLDER(a_file_that_is_no_store_is_refused),
         IN_FOLDER(a_store_of_another_version_is_refused),
         IN_FOLDER(a_locked_store_says_so),
-        IN_FOLDER(a_full_disk_loses_nothing_that_was_committed),
         IN_FOLDER(what_is_kept_has_whole_iterations),
-        IN_FOLDER(what_was_committed_is_kept_on_a_full_disk),
         IN_FOLDER(the_systems_reason_for_a_failed_write_is_given),
         IN_FOLDER(a_killed_writer_loses_nothing_committed_and_leaves_its_sign),
         IN_FOLDER(writers_that_cannot_be_seen_from_here_stay_running),

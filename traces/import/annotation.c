@@ -74,20 +74,6 @@ static bool parse_dynmo(cursor text, trace_annotation *found, bool *too_large)
     return known;
 }
 
-/// "PP:(0F1;3B0)OVERLAP_F_B", behind "PP:".
-static bool parse_overlap(cursor text, trace_annotation *found, bool *too_large)
-{
-    const bool known = skip(&text, "(") && stage(&text, &found->layer) && skip(&text, "F") &&
-                       microbatch(&text, &found->microbatch) && skip(&text, ";") &&
-                       stage(&text, &found->backward_layer) && skip(&text, "B") &&
-                       microbatch(&text, &found->backward_microbatch) &&
-                       skip(&text, ")OVERLAP_F_B") && at_end(&text);
-    found->kind = TRACE_OP_FORWARD;
-    found->is_overlapped = true;
-    *too_large = text.too_large;
-    return known;
-}
-
 static bool parse_pipeline(cursor text, trace_annotation *found, bool *too_large)
 {
     // The letters of torch: I is the input gradient, B the full backward.
@@ -106,7 +92,6 @@ static bool parse_pipeline(cursor text, trace_annotation *found, bool *too_large
     };
     if (!skip(&text, "PP:")) return false;
     found->naming = TRACE_NAMED_BY_PIPELINE;
-    if (*text.at == '(') return parse_overlap(text, found, too_large);
     if (!stage(&text, &found->layer)) return false;
     *too_large = text.too_large;
     if (strcmp(text.at, "REDUCE_GRAD") == 0) {

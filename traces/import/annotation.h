@@ -33,9 +33,6 @@ typedef struct trace_annotation {
     int layer;             // or virtual stage; TRACE_NOT_RECORDED: the rank's, or counted
     int microbatch;        // TRACE_NOT_RECORDED where the name does not say it
     bool is_communication; // all that it launches is
-    bool is_overlapped;    // a forward and a full backward at once: the backward is
-    int backward_layer;    // this layer and
-    int backward_microbatch;
 } trace_annotation;
 
 /// Whether a layer is a stage of torch.distributed.pipelining.
@@ -44,8 +41,7 @@ bool trace_naming_is_pipeline(trace_naming naming);
 /// Recognises the names that need no phase map:
 ///
 /// - `PP:<stage><F|I|W|B><microbatch>`: I is B here, B is BW; `SEND_F`, `RECV_F`, `SEND_B`,
-///   `RECV_B` in place of the letter; `PP:<stage>REDUCE_GRAD`;
-///   `PP:(<stage>F<microbatch>;<stage>B<microbatch>)OVERLAP_F_B`
+///   `RECV_B` in place of the letter; `PP:<stage>REDUCE_GRAD`
 /// - `Forward <microbatch>`, `Backward <microbatch>`: the stage is the rank
 /// - `dynmo it=<i> mb=<m> L=<layer> <F|B|W|BW|R>`
 /// - `Optimizer.step#...`

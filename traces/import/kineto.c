@@ -199,10 +199,8 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
     kineto_work *last = &reading->last_work[work.key];
     if (work.begin_ns >= last->begin_ns && work.end_ns <= last->end_ns) return STATUS_OK;
     *last = work;
-    if (is_autograd(event)) {
-        work.flags = KINETO_AUTOGRAD;
-    } else if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
-               begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
+    if (begins_with(event->name, "c10d::") || begins_with(event->name, "gloo:") ||
+        begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
         work.flags = KINETO_COMMUNICATION;
     }
     kineto_collect_work(&reading->collector, &work);

@@ -90,7 +90,6 @@ typedef struct trace_recording {
     char loss[160];      // the first such message; "" without one
     bool has_backward;   // of some load; false: forwards alone were found
     int linked_count;    // backwards that no annotation names, found through their forwards
-    bool has_overlap;    // PP:(...)OVERLAP_F_B annotations were told apart by thread
     char structure[64];  // what layers are, where no name says it; "" else
     int64_t unknown_annotation_count;
     int64_t stray_window_count; // annotations outside every ProfilerStep: left out

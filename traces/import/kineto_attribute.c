@@ -137,7 +137,6 @@ static void place_launches(kineto_events *events)
         for (; next < events->mark_list.count && events->marks[next].window.begin_ns <= moment_ns;
              next++) {
             const uint32_t thread = events->marks[next].thread;
-            if (events->marks[next].is_twin) continue;
             open_marks_push(&open, next, thread, events->process_of[thread]);
         }
         const uint32_t process = events->process_of[launch->thread];
@@ -146,8 +145,6 @@ static void place_launches(kineto_events *events)
         if (mark == NO_MARK) {
             mark = open_marks_top(&open, &open.top_of_process[process], open.below_in_process,
                                   moment_ns);
-            // The backward of an overlapped pair is launched from other threads than its own.
-            if (mark != NO_MARK && events->marks[mark].is_overlapped) mark++;
         }
         launch->mark = mark;
     }
@@ -381,7 +378,6 @@ static void add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_
         return;
     }
     kineto_mark *owner = &sweep->events->marks[mark];
-    if (owner->is_overlapped && flags == KINETO_AUTOGRAD) owner++;
     widen(&owner->window, begin_ns, end_ns);
     const uint32_t component = component_in(owner, flags);
     keep_piece(sweep, (uint32_t)(owner - sweep->events->marks), component, begin_ns, end_ns);
@@ -477,23 +473,19 @@ static void group_marks(const kineto_events *events, size_t *first_mark, uint32_
 {
     const size_t threads = events->thread_list.count;
     for (size_t mark = 0; mark < events->mark_list.count; mark++) {
-        if (!events->marks[mark].is_twin) first_mark[events->marks[mark].thread + 1]++;
+        first_mark[events->marks[mark].thread + 1]++;
     }
     for (size_t thread = 0; thread < threads; thread++) {
         first_mark[thread + 1] += first_mark[thread];
     }
     for (size_t mark = events->mark_list.count; mark-- > 0;) {
-        if (events->marks[mark].is_twin) continue;
         marks[--first_mark[events->marks[mark].thread + 1]] = (uint32_t)mark;
     }
     // Each place now holds the begin of its thread, one entry late.
     for (size_t thread = 0; thread < threads; thread++) {
         first_mark[thread] = first_mark[thread + 1];
     }
-    first_mark[threads] = 0;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
-        if (!events->marks[mark].is_twin) first_mark[threads]++;
-    }
+    first_mark[threads] = events->mark_list.count;
 }
 
 /// Divides the time of the process among what ran, of all threads.

@@ -89,42 +89,6 @@ void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, ui
     collector->last_thread = *number;
 }
 
-static status append_mark(kineto_collector *collector, const kineto_mark *mark, error_message *err)
-{
-    kineto_events *events = &collector->events;
-    if (events->mark_list.count >= INT32_MAX - 1) {
-        return error_set(err, STATUS_UNSUPPORTED, "%s: more than 2^31 annotations",
-                         collector->path);
-    }
-    kineto_mark kept = *mark;
-    kept.order = (uint32_t)events->mark_list.count;
-    APPEND(events->marks, &events->mark_list, kept);
-    return STATUS_OK;
-}
-
-static status append_annotation(kineto_collector *collector, const trace_annotation *annotation,
-                                kineto_mark mark, error_message *err)
-{
-    mark.window.kind = annotation->kind;
-    mark.window.iteration = annotation->iteration;
-    mark.window.layer = annotation->layer;
-    mark.window.microbatch = annotation->microbatch;
-    mark.window.is_load = annotation->kind <= TRACE_OP_RECOMPUTE;
-    mark.naming = (uint8_t)annotation->naming;
-    mark.count = (uint8_t)annotation->count;
-    mark.is_communication = annotation->is_communication || !mark.window.is_load;
-    if (annotation->kind == TRACE_OP_OPTIMIZER_STEP) mark.is_communication = false;
-    mark.is_overlapped = annotation->is_overlapped;
-    TRY(append_mark(collector, &mark, err));
-    if (!annotation->is_overlapped) return STATUS_OK;
-    mark.window.kind = TRACE_OP_BACKWARD;
-    mark.window.layer = annotation->backward_layer;
-    mark.window.microbatch = annotation->backward_microbatch;
-    mark.is_twin = true;
-    collector->recording->has_overlap = true;
-    return append_mark(collector, &mark, err);
-}
-
 /// Names that PyTorch itself writes, which never are a layer's.
 static bool is_of_framework(const char *name)
 {
@@ -207,14 +171,33 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
 status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
                            uint32_t thread, int64_t begin_ns, int64_t end_ns, error_message *err)
 {
-    const kineto_mark mark = {.window = {.begin_ns = begin_ns,
-                                         .end_ns = end_ns,
-                                         .work_begin_ns = INT64_MAX,
-                                         .work_end_ns = INT64_MIN,
-                                         .cell = -1},
-                              .thread = thread,
-                              .name = annotation->name};
-    return append_annotation(collector, annotation, mark, err);
+    kineto_events *events = &collector->events;
+    const bool is_load = annotation->kind <= TRACE_OP_RECOMPUTE;
+    if (events->mark_list.count >= INT32_MAX - 1) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s: more than 2^31 annotations",
+                         collector->path);
+    }
+    const kineto_mark mark = {
+        .window = {.kind = annotation->kind,
+                   .iteration = annotation->iteration,
+                   .layer = annotation->layer,
+                   .microbatch = annotation->microbatch,
+                   .is_load = is_load,
+                   .begin_ns = begin_ns,
+                   .end_ns = end_ns,
+                   .work_begin_ns = INT64_MAX,
+                   .work_end_ns = INT64_MIN,
+                   .cell = -1},
+        .thread = thread,
+        .name = annotation->name,
+        .order = (uint32_t)events->mark_list.count,
+        .naming = (uint8_t)annotation->naming,
+        .count = (uint8_t)annotation->count,
+        .is_communication = annotation->is_communication ||
+                            (!is_load && annotation->kind != TRACE_OP_OPTIMIZER_STEP),
+    };
+    APPEND(events->marks, &events->mark_list, mark);
+    return STATUS_OK;
 }
 
 void kineto_collect_span(kineto_collector *collector, const char *name, bool is_operator,

@@ -11,8 +11,7 @@
 
 enum {
     KINETO_COMMUNICATION = 1, ///< by the name of the kernel or a rule for it
-    KINETO_COMPUTE = 2,       ///< by a rule, whatever the annotation says
-    KINETO_AUTOGRAD = 4       ///< a CPU operator of the backward
+    KINETO_COMPUTE = 2        ///< by a rule, whatever the annotation says
 };
 
 /// A stretch of time with a number: a ProfilerStep, or a scope of the phase map.
@@ -22,8 +21,7 @@ typedef struct kineto_stretch {
     int number;
 } kineto_stretch;
 
-/// An annotation as it was found. An overlapped forward and backward becomes two, one after the
-/// other, of which the second is_twin.
+/// An annotation as it was found.
 typedef struct kineto_mark {
     trace_window window;
     uint32_t thread;
@@ -33,8 +31,6 @@ typedef struct kineto_mark {
     uint8_t naming; // trace_naming
     uint8_t count;  // trace_count
     bool is_communication;
-    bool is_overlapped;
-    bool is_twin;
 } kineto_mark;
 
 typedef struct kineto_launch {

@@ -168,7 +168,6 @@ static kineto_mark backward_mark(const kineto_events *events, const backward_run
     mark.window.begin_ns = run->begin_ns;
     mark.window.end_ns = run->end_ns;
     mark.thread = run->thread;
-    mark.is_twin = false;
     return mark;
 }
 

@@ -19,7 +19,7 @@ static int compare_stretches(const void *a, const void *b)
     return (left->number > right->number) - (left->number < right->number);
 }
 
-/// By begin, outer before inner, then as in the file: a twin stays behind its forward.
+/// By begin, outer before inner, then as in the file.
 static int compare_marks(const void *a, const void *b)
 {
     const kineto_mark *left = a;
