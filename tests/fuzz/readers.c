@@ -1,6 +1,6 @@
-/// Any bytes given to one reader, which FUZZ_READER names: refused with a message, or read, and
-/// what was read keeps what its header promises.
-#define _GNU_SOURCE // memfd_create
+/// Any bytes given to one reader, which the program is named after: refused with a message, or
+/// read, and what was read keeps what its header promises.
+#define _GNU_SOURCE // memfd_create, program_invocation_short_name
 #include "analysis/calibration/calibration.h"
 #include "analysis/calibration/measured_link.h"
 #include "analysis/calibration/measured_runs.h"
@@ -23,6 +23,7 @@
 #include "traces/import/ops.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -465,7 +466,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     const char *text = count > 0 ? (const char *)bytes : "";
     error_message err = {0};
     size_t reader = 0;
-    while (strcmp(readers[reader].name, FUZZ_READER) != 0) {
+    while (strcmp(readers[reader].name, program_invocation_short_name) != 0) {
         reader++;
         assert(reader < sizeof readers / sizeof readers[0]);
     }
