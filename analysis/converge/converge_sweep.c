@@ -60,20 +60,16 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
     return STATUS_OK;
 }
 
-static status begin_worker(void *context, void **worker, error_message *err)
+static void *begin_worker(void)
 {
-    (void)context;
-    (void)err;
     sweep_worker *made = memory_array(1, sizeof *made);
     made->memory = arena_create(ARENA_BYTES);
     made->point = -1;
-    *worker = made;
-    return STATUS_OK;
+    return made;
 }
 
-static void end_worker(void *context, void *worker)
+static void end_worker(void *worker)
 {
-    (void)context;
     sweep_worker *ended = worker;
     arena_destroy(ended->memory);
     free(ended);

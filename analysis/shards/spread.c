@@ -102,35 +102,20 @@ static void do_item(pool *all, void *worker, int64_t n, text_buffer *result)
     if (n == all->put) pthread_cond_broadcast(&all->moved);
 }
 
-static status begin_worker(const pool *all, void **worker, error_message *err)
-{
-    const ana_items *items = all->items;
-    return items->begin_worker != NULL ? items->begin_worker(items->context, worker, err)
-                                       : STATUS_OK;
-}
-
-static void end_worker(const pool *all, void *worker)
-{
-    if (all->items->end_worker != NULL) all->items->end_worker(all->items->context, worker);
-}
-
 /// What a thread beside the calling one does.
 static void *thread_main(void *context)
 {
     pool *all = context;
-    void *worker = NULL;
-    error_message err = {0};
+    void *worker = all->items->begin_worker != NULL ? all->items->begin_worker() : NULL;
     text_buffer result = {0};
-    const status begun = begin_worker(all, &worker, &err);
     pthread_mutex_lock(&all->lock);
-    if (begun != STATUS_OK) end_at(all, all->put, begun, &err);
     while (all->claimed < all->end) {
         const int64_t n = claim_item(all);
         if (n >= 0) do_item(all, worker, n, &result);
         if (n < 0 && all->claimed < all->end) pthread_cond_wait(&all->moved, &all->lock);
     }
     pthread_mutex_unlock(&all->lock);
-    if (begun == STATUS_OK) end_worker(all, worker);
+    if (all->items->end_worker != NULL) all->items->end_worker(worker);
     text_free(&result);
     return NULL;
 }
@@ -168,12 +153,9 @@ static void put_next(pool *all)
 /// What the calling thread does: it puts what is there and does items between.
 static void work_and_put(pool *all)
 {
-    void *worker = NULL;
-    error_message err = {0};
+    void *worker = all->items->begin_worker != NULL ? all->items->begin_worker() : NULL;
     text_buffer result = {0};
-    const status begun = begin_worker(all, &worker, &err);
     pthread_mutex_lock(&all->lock);
-    if (begun != STATUS_OK) end_at(all, all->put, begun, &err);
     while (all->put < all->end) {
         if (slot_of(all, all->put)->is_there) {
             put_next(all);
@@ -187,7 +169,7 @@ static void work_and_put(pool *all)
     }
     pthread_cond_broadcast(&all->moved);
     pthread_mutex_unlock(&all->lock);
-    if (begun == STATUS_OK) end_worker(all, worker);
+    if (all->items->end_worker != NULL) all->items->end_worker(worker);
     text_free(&result);
 }
 

@@ -23,9 +23,9 @@ enum { ANA_SHARDS_MAX = 1 << 20 };
 typedef struct ana_items {
     int64_t count;
     void *context;
-    /// Makes and releases a worker's own state (arena, caches), on its thread. Either may be NULL.
-    status (*begin_worker)(void *context, void **worker, error_message *err);
-    void (*end_worker)(void *context, void *worker);
+    /// Makes and releases a worker's own state (arena, caches), on its thread. Both may be NULL.
+    void *(*begin_worker)(void);
+    void (*end_worker)(void *worker);
     /// Does one item; on several threads at once, each with its own worker. Appends the result, any
     /// bytes, or none. A failure ends the whole; what is only infeasible is a result. An item that
     /// takes longer than a second should look at ana_spread.interrupt itself.
@@ -74,7 +74,7 @@ int ana_spread_core_count(void);
 ///
 /// @param report may be NULL
 /// @return STATUS_BACKEND "interrupted", after the results have been put that are there without a
-///         gap; what begin_worker, run, put or the store return
+///         gap; what run, put or the store return
 ///
 /// At most 65,536 results wait for one before them; a thread that is that far ahead waits.
 status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_report *report,

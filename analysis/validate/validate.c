@@ -15,20 +15,16 @@ typedef struct row_worker {
     ana_point_worker *points;
 } row_worker;
 
-static status begin_worker(void *context, void **worker, error_message *err)
+static void *begin_worker(void)
 {
-    (void)context;
-    (void)err;
     row_worker *created = memory_array(1, sizeof *created);
     created->memory = arena_create(1 << 18);
     created->points = ana_point_worker_create();
-    *worker = created;
-    return STATUS_OK;
+    return created;
 }
 
-static void end_worker(void *context, void *worker)
+static void end_worker(void *worker)
 {
-    (void)context;
     row_worker *ended = worker;
     ana_point_worker_destroy(ended->points);
     arena_destroy(ended->memory);

@@ -204,17 +204,13 @@ status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, 
     return ana_matrix_text(&study->matrix, is_point ? value : NULL, out, err);
 }
 
-status ana_whatif_begin_worker(void *context, void **worker, error_message *err)
+void *ana_whatif_begin_worker(void)
 {
-    (void)context;
-    (void)err;
-    *worker = ana_point_worker_create();
-    return STATUS_OK;
+    return ana_point_worker_create();
 }
 
-void ana_whatif_end_worker(void *context, void *worker)
+void ana_whatif_end_worker(void *worker)
 {
-    (void)context;
     ana_point_worker_destroy(worker);
 }
 

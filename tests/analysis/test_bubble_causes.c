@@ -37,121 +37,85 @@ static bal_training_iteration iteration_of(const bal_schedule *schedule,
                                     .costs = costs};
 }
 
-static ana_bubble_causes causes_of(const bal_training_iteration *iteration, arena *memory)
-{
-    ana_bubble_causes causes = {0};
-    assert_ok(ana_bubble_causes_add(&causes, iteration, memory, NULL));
-    return causes;
-}
-
-static void alike_stages_idle_while_the_pipeline_fills_and_drains(void **state)
-{
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("1f1b", 4, 8, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(4, 10, 20, 10, 0, (int64_t[]){1, 0, -1}, memory);
-    const bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
-
-    const ana_bubble_causes causes = causes_of(&iteration, memory);
-
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 4 * 3 * 40);
-    assert_close(ana_bubble_causes_idle_ratio(&causes), 3.0 / 11.0, 1e-12);
-    assert_close(ana_bubble_causes_share(&causes, ANA_BUBBLE_FILL), 3.0 / 11.0, 1e-12);
-}
-
-static void a_long_stage_is_imbalance(void **state)
-{
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("gpipe", 2, 3, 1, memory);
-    const int64_t forward[] = {10, 30};
-    bal_stage_costs costs = reference_uniform_costs(2, 0, 10, 0, 0, (int64_t[]){1, 0, -1}, memory);
-    costs.forward_ns = forward;
-    const bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
-
-    const ana_bubble_causes causes = causes_of(&iteration, memory);
-
-    // F: 10 + 3 x 30, alike 20 + 3 x 20; BW: 3 x 10 + 10 in both. Two ranks.
-    assert_int_equal(iteration.iteration_ns, 140);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_IMBALANCE], 2 * 20);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 120 - (40 + 80 + 60));
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 0);
-}
-
-static void messages_and_what_follows_the_pipeline_are_told_apart(void **state)
-{
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("1f1b", 2, 1, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(2, 10, 20, 0, 5, (int64_t[]){1, 0, -1}, memory);
-    bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
-    iteration.reduction_ns = 7;
-    iteration.migration_ns = 100;
-    iteration.decision_ns = 20;
-    iteration.profile_ns = 3;
-    iteration.iteration_ns += 7 + 123 + 11; // 11: the optimizer
-
-    const ana_bubble_causes causes = causes_of(&iteration, memory);
-
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 2 * 10);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_REDUCTION], 2 * 7);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_MIGRATION], 2 * 123);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_BARRIER], 2 * 11);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 30);
-}
-
-static void zb_h2_waits_for_the_barrier_only(void **state)
-{
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("zb-h2", 4, 12, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(4, 10, 10, 10, 0, (int64_t[]){1, 0, -1}, memory);
-    const bal_training_iteration with = iteration_of(&schedule, &costs, false, memory);
-    const bal_training_iteration without = iteration_of(&schedule, &costs, true, memory);
-
-    const ana_bubble_causes barrier = causes_of(&with, memory);
-    const ana_bubble_causes validated = causes_of(&without, memory);
-
-    assert_int_equal(barrier.cause_ns[ANA_BUBBLE_FILL], 0);
-    assert_int_equal(barrier.cause_ns[ANA_BUBBLE_BARRIER], 4 * 3 * 10);
-    assert_int_equal(validated.rank_ns, validated.busy_ns);
-}
-
-static void passes_that_accumulate_are_filled_one_after_the_other(void **state)
-{
-    arena *memory = *state;
-    const bal_schedule schedule = reference_build("1f1b", 2, 2, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(2, 10, 20, 0, 0, (int64_t[]){1, 0, -1}, memory);
-    bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
-    assert_int_equal(iteration.iteration_ns, 90);
-    iteration.round_count = 3;
+/// Orders whose causes can be added up by hand, in ns of all ranks.
+static const struct {
+    const char *schedule;
+    int rank_count;
+    int microbatch_count;
+    int64_t op_ns[3];      // F, B, W
+    int64_t forward_ns[2]; // of each of two stages; 0: alike
+    int64_t send_ns;
+    bool validates_behind;
+    int round_count;
+    int64_t after_ns[3]; // reduction, migration, optimizer
+    int64_t network_ns;  // that ranks wait for a network they share
+    int64_t cause_ns[ANA_BUBBLE_CAUSE_COUNT];
+} by_hand[] = {
+    {"1f1b", 4, 8, {10, 20, 10}, .cause_ns = {[ANA_BUBBLE_FILL] = 4 * 3 * 40}},
+    // F: 10 + 3 x 30, alike 20 + 3 x 20; BW: 3 x 10 + 10 in both.
+    {"gpipe",
+     2,
+     3,
+     {0, 10, 0},
+     {10, 30},
+     .cause_ns = {[ANA_BUBBLE_IMBALANCE] = 2 * 20, [ANA_BUBBLE_FILL] = 2 * 120 - 180}},
+    {"1f1b",
+     2,
+     1,
+     {10, 20, 0},
+     .send_ns = 5,
+     .after_ns = {7, 123, 11},
+     .cause_ns = {[ANA_BUBBLE_COMMUNICATION] = 2 * 10,
+                  [ANA_BUBBLE_REDUCTION] = 2 * 7,
+                  [ANA_BUBBLE_MIGRATION] = 2 * 123,
+                  [ANA_BUBBLE_BARRIER] = 2 * 11,
+                  [ANA_BUBBLE_FILL] = 2 * 30}},
+    {"zb-h2", 4, 12, {10, 10, 10}, .cause_ns = {[ANA_BUBBLE_BARRIER] = 4 * 3 * 10}},
+    {"zb-h2", 4, 12, {10, 10, 10}, .validates_behind = true},
     // Rank 0 begins each pass when it has ended the one before, and rank 1 waits for it.
-    iteration.iteration_ns = iteration.pipeline_ns = 3 * 90;
-    iteration.metrics.busy_ns *= 3;
+    {"1f1b", 2, 2, {10, 20, 0}, .round_count = 3, .cause_ns = {[ANA_BUBBLE_FILL] = 3 * 60}},
+    {"gpipe",
+     2,
+     3,
+     {10, 20, 0},
+     .send_ns = 5,
+     .network_ns = 17,
+     .cause_ns = {[ANA_BUBBLE_COMMUNICATION] = 2 * (2 * 5 + 17), [ANA_BUBBLE_FILL] = 2 * 30}},
+};
 
-    const ana_bubble_causes causes = causes_of(&iteration, memory);
-
-    assert_int_equal(causes.rank_ns, 2 * 270);
-    assert_int_equal(causes.busy_ns, 3 * 2 * 60);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 3 * 60);
-}
-
-static void what_a_network_adds_is_communication(void **state)
+static void causes_are_those_that_are_added_up_by_hand(void **state)
 {
     arena *memory = *state;
-    const bal_schedule schedule = reference_build("gpipe", 2, 3, 1, memory);
-    const bal_stage_costs costs =
-        reference_uniform_costs(2, 10, 20, 0, 5, (int64_t[]){1, 0, -1}, memory);
-    bal_training_iteration iteration = iteration_of(&schedule, &costs, false, memory);
-    iteration.is_network_shared = true;
-    iteration.iteration_ns += 17; // than without ranks that wait for their messages
-    iteration.pipeline_ns += 17;
+    for (size_t row = 0; row < sizeof by_hand / sizeof by_hand[0]; row++) {
+        const int64_t *op_ns = by_hand[row].op_ns;
+        const int64_t *after_ns = by_hand[row].after_ns;
+        const int rounds = by_hand[row].round_count > 0 ? by_hand[row].round_count : 1;
+        const int ranks = by_hand[row].rank_count;
+        const bal_schedule schedule =
+            reference_build(by_hand[row].schedule, ranks, by_hand[row].microbatch_count, 1, memory);
+        bal_stage_costs costs =
+            reference_uniform_costs(ranks, op_ns[0], op_ns[1], op_ns[2], by_hand[row].send_ns,
+                                    (int64_t[]){1, 0, -1}, memory);
+        if (by_hand[row].forward_ns[0] > 0) costs.forward_ns = by_hand[row].forward_ns;
+        bal_training_iteration iteration =
+            iteration_of(&schedule, &costs, by_hand[row].validates_behind, memory);
+        iteration.round_count = rounds;
+        iteration.metrics.busy_ns *= rounds;
+        iteration.pipeline_ns = rounds * iteration.pipeline_ns + by_hand[row].network_ns;
+        iteration.is_network_shared = by_hand[row].network_ns > 0;
+        iteration.reduction_ns = after_ns[0];
+        iteration.migration_ns = after_ns[1];
+        iteration.iteration_ns = iteration.pipeline_ns + after_ns[0] + after_ns[1] + after_ns[2];
+        ana_bubble_causes causes = {0};
 
-    const ana_bubble_causes causes = causes_of(&iteration, memory);
+        assert_ok(ana_bubble_causes_add(&causes, &iteration, memory, NULL));
 
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_COMMUNICATION], 2 * (2 * 5 + 17));
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_IMBALANCE], 0);
-    assert_int_equal(causes.cause_ns[ANA_BUBBLE_FILL], 2 * 30);
+        assert_memory_equal(causes.cause_ns, by_hand[row].cause_ns, sizeof causes.cause_ns);
+        assert_int_equal(causes.rank_ns, ranks * iteration.iteration_ns);
+        if (row > 0) continue;
+        assert_close(ana_bubble_causes_idle_ratio(&causes), 3.0 / 11.0, 1e-12);
+        assert_close(ana_bubble_causes_share(&causes, ANA_BUBBLE_FILL), 3.0 / 11.0, 1e-12);
+    }
 }
 
 /// A run that is drawn, and what its iterations are made of.
@@ -304,12 +268,7 @@ static void time_beyond_64_bits_is_refused_and_adds_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alike_stages_idle_while_the_pipeline_fills_and_drains),
-        cmocka_unit_test(a_long_stage_is_imbalance),
-        cmocka_unit_test(messages_and_what_follows_the_pipeline_are_told_apart),
-        cmocka_unit_test(zb_h2_waits_for_the_barrier_only),
-        cmocka_unit_test(passes_that_accumulate_are_filled_one_after_the_other),
-        cmocka_unit_test(what_a_network_adds_is_communication),
+        cmocka_unit_test(causes_are_those_that_are_added_up_by_hand),
         cmocka_unit_test(causes_add_up_with_accumulation_and_a_network_that_resists),
         cmocka_unit_test(time_beyond_64_bits_is_refused_and_adds_nothing),
     };

@@ -220,36 +220,6 @@ static void no_mean_iteration_is_shorter_than_the_bound(void **state)
     }
 }
 
-static void a_point_that_is_written_reads_back(void **state)
-{
-    arena *memory = arena_create(1 << 12);
-    const ana_point points[] = {evaluate(*state, "{\"training.tokens\":123}"),
-                                evaluate(*state, "{\"pipeline.stages\":15}")};
-    for (int each = 0; each < 2; each++) {
-        text_buffer text = {0};
-        text_buffer again = {0};
-        ana_point read;
-        // The message is the worker's, which has gone on.
-        ana_point point = points[each];
-        if (point.refusal != ANA_REFUSAL_NONE) point.message = "why";
-        ana_point_write(&point, &text);
-        assert_ok(ana_point_read(text.bytes, text.length, memory, &read, NULL));
-        ana_point_write(&read, &again);
-        assert_int_equal(again.length, text.length);
-        assert_memory_equal(again.bytes, text.bytes, text.length);
-        text_free(&text);
-        text_free(&again);
-    }
-    ana_point untouched;
-    error_message err = {0};
-    assert_int_equal(ana_point_read("short", 5, memory, &untouched, &err), STATUS_FORMAT);
-    assert_string_equal(err.message, "a result of 5 bytes is not one of a point");
-    const ana_point wrong = {.refusal = ANA_REFUSAL_COUNT};
-    assert_int_equal(ana_point_read((const char *)&wrong, sizeof wrong, memory, &untouched, &err),
-                     STATUS_FORMAT);
-    arena_destroy(memory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,7 +230,6 @@ int main(void)
         cmocka_unit_test(memory_that_is_missing_is_counted_to_the_byte),
         cmocka_unit_test(learning_is_told_from_what_really_changes),
         cmocka_unit_test(no_mean_iteration_is_shorter_than_the_bound),
-        cmocka_unit_test(a_point_that_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, create_worker, destroy_worker);
 }

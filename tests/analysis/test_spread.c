@@ -22,31 +22,26 @@ typedef status item_body(work *all, int64_t item, error_message *err);
 struct work {
     item_body *body;
     status (*before_put)(work *all, int64_t item, error_message *err);
-    atomic_int begun_workers;
-    atomic_int ended_workers;
     atomic_llong done_count;
     atomic_llong highest;
     atomic_bool flag;
-    bool begin_fails;
     int64_t put_count;
     int64_t last_put;
 };
 
-static status begin_worker(void *context, void **worker, error_message *err)
+static atomic_int begun_workers;
+static atomic_int ended_workers;
+
+static void *begin_worker(void)
 {
-    work *all = context;
-    *worker = memory_array(1, 1);
-    atomic_fetch_add(&all->begun_workers, 1);
-    if (!all->begin_fails) return STATUS_OK;
-    free(*worker);
-    return error_set(err, STATUS_IO, "no trace");
+    atomic_fetch_add(&begun_workers, 1);
+    return memory_array(1, 1);
 }
 
-static void end_worker(void *context, void *worker)
+static void end_worker(void *worker)
 {
-    work *all = context;
     free(worker);
-    atomic_fetch_add(&all->ended_workers, 1);
+    atomic_fetch_add(&ended_workers, 1);
 }
 
 static status run(void *context, void *worker, int64_t item, text_buffer *result,
@@ -118,8 +113,8 @@ static void results_are_put_in_order_whoever_is_faster(void **state)
     assert_int_equal(all.put_count, 20000);
     assert_int_equal(report.item_count, 20000);
     assert_int_equal(report.thread_count, 8);
-    assert_int_equal(atomic_load(&all.begun_workers), 8);
-    assert_int_equal(atomic_load(&all.ended_workers), 8);
+    assert_int_equal(atomic_load(&begun_workers), 8);
+    assert_int_equal(atomic_load(&ended_workers), 8);
     assert_true(ana_spread_core_count() >= 1);
 }
 
@@ -197,26 +192,12 @@ static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void 
     assert_string_equal(err.message, "item 3 fails");
     assert_int_equal(all.put_count, 3);
     assert_true(atomic_load(&all.highest) < WINDOW);
-    assert_int_equal(atomic_load(&all.ended_workers), 8);
 }
 
 static status refuse_10(work *all, int64_t item, error_message *err)
 {
     (void)all;
     return item < 10 ? STATUS_OK : error_set(err, STATUS_IO, "disk full");
-}
-
-static void a_worker_that_cannot_begin_ends_the_whole(void **state)
-{
-    (void)state;
-    work all = {.begin_fails = true};
-    error_message err = {0};
-
-    assert_int_equal(spread(&all, 100, 4, NULL, &err), STATUS_IO);
-
-    assert_string_equal(err.message, "no trace");
-    assert_int_equal(all.put_count, 0);
-    assert_int_equal(atomic_load(&all.ended_workers), 0);
 }
 
 static status interrupt_at_500(work *all, int64_t item, error_message *err)
@@ -259,7 +240,6 @@ int main(void)
         cmocka_unit_test(a_shard_does_every_nth_item),
         cmocka_unit_test(who_is_far_ahead_waits),
         cmocka_unit_test(the_failure_of_the_lowest_item_counts_and_those_before_are_put),
-        cmocka_unit_test(a_worker_that_cannot_begin_ends_the_whole),
         cmocka_unit_test(an_interruption_leaves_no_gap),
         cmocka_unit_test(what_cannot_be_put_ends_the_whole),
     };

@@ -35,17 +35,16 @@ static char *make_study(const char *schedule, int stages, int microbatches, int 
 static double play_s(ana_whatif *study)
 {
     error_message err = {0};
-    void *worker = NULL;
     text_buffer result = {0};
     const int64_t begin_ns = bench_now_ns();
-    bench_require(ana_whatif_begin_worker(study, &worker, &err), &err);
+    void *worker = ana_whatif_begin_worker();
     for (int64_t item = 0; item < study->item_count; item++) {
         text_clear(&result);
         bench_require(ana_whatif_evaluate(study, worker, item, &result, &err), &err);
         bench_require(ana_whatif_put(study, item, &result, &err), &err);
     }
     bench_require(ana_whatif_finish(study, &err), &err);
-    ana_whatif_end_worker(study, worker);
+    ana_whatif_end_worker(worker);
     text_free(&result);
     return (double)(bench_now_ns() - begin_ns) / 1e9;
 }
