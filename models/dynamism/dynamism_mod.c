@@ -4,10 +4,7 @@
 #include "models/dynamism/expert_load.h"
 #include "models/random_draw.h"
 
-#include <assert.h>
-#include <stdlib.h>
-
-enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16, SEQUENCE_MAX = 1 << 24 };
+enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16 };
 
 static const char *const keys[] = {"capacity_ratio",        "every",          "first_routed",
                                    "predictor_error_ratio", "routing_weight", "moe"};
@@ -23,19 +20,17 @@ typedef struct mod_state {
     int transformer_first;
     int transformer_end;
     int column_count;
-    int64_t window; // keys that a query sees, in units of s / s; 0: all
-    int64_t length; // s; 0: not known, no window
-    double *linear; // [layer_count][column_count] k / s
-    double *core;   // [layer_count][column_count] pairs of k tokens over pairs of s
-    double *kept;   // [layer_count] k / s without error: what memory is provided for
-    double *whole;  // [layer_count][column_count] published
-    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]; NULL without hardware
+    int64_t window;                      // keys that a query sees, in units of s / s; 0: all
+    int64_t length;                      // s; 0: not known, no window
+    int64_t router_ns[MODEL_PASS_COUNT]; // of a routed block; 0 without hardware
+    const model_layer_shares *shares;    // physical load model
     model_expert_load *moe; // of case moe, which routes the tokens that take part; NULL: no experts
-    const model_layer_shares *shares; // with moe, as all below
-    double *pass[MODEL_PASS_COUNT];   // [layer_count][column_count] both cases; published: of F
-    int64_t *both_ns[MODEL_PASS_COUNT];
-    double *both_activation; // [layer_count]
-    double *both_gradient;   // [layer_count]
+    double *share;          // [layer_count][column_count] k / s
+    double *kept;           // [layer_count] k / s without error: what memory is provided for
+    double *pass[MODEL_PASS_COUNT];      // [layer_count][column_count] published: of F, for all
+    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]
+    double *activation;                  // [layer_count]
+    double *gradient;                    // [layer_count]
 } mod_state;
 
 static bool is_routed(const mod_state *mod, int layer)
@@ -107,15 +102,8 @@ static void add_router(const model_case_setup *setup, mod_state *mod)
     const double all = (double)model_message_bytes(base->config, base->shape);
     const int64_t forward_ns = bytes_ns(base->hardware, all * (1 + 4 * mod->capacity_ratio));
     const int64_t backward_ns = bytes_ns(base->hardware, all * 4 * mod->capacity_ratio);
-    const size_t cells = (size_t)setup->layer_count * (size_t)mod->column_count;
-    int64_t *added = arena_array(setup->memory, 2 * cells, sizeof *added);
-    mod->added_ns[MODEL_PASS_FORWARD] = added;
-    mod->added_ns[MODEL_PASS_BACKWARD_INPUT] = added + cells;
-    for (size_t cell = 0; cell < cells; cell++) {
-        const bool routed = is_routed(mod, (int)(cell / (size_t)mod->column_count));
-        added[cell] = routed ? forward_ns : 0;
-        added[cells + cell] = routed ? backward_ns : 0;
-    }
+    mod->router_ns[MODEL_PASS_FORWARD] = forward_ns;
+    mod->router_ns[MODEL_PASS_BACKWARD_INPUT] = backward_ns;
     model_parameter_note(setup->parameters, "router", from,
                          "%lld ns in F, %lld ns in B of a routed block", (long long)forward_ns,
                          (long long)backward_ns);
@@ -124,21 +112,21 @@ static void add_router(const model_case_setup *setup, mod_state *mod)
 static void carve(const model_case_setup *setup, mod_state *mod)
 {
     const size_t layers = (size_t)setup->layer_count;
-    const size_t cells = layers * (size_t)mod->column_count;
-    mod->linear = model_case_ones(setup->memory, cells);
-    mod->core = model_case_ones(setup->memory, cells);
-    mod->whole = model_case_ones(setup->memory, cells);
+    const size_t columns = (size_t)mod->column_count;
+    mod->share = model_case_ones(setup->memory, layers * columns);
     mod->kept = model_case_ones(setup->memory, layers);
-    for (int layer = 0; layer < setup->layer_count; layer++) {
-        if (is_routed(mod, layer)) mod->kept[layer] = mod->capacity_ratio;
+    mod->activation = model_case_ones(setup->memory, layers);
+    mod->gradient = model_case_ones(setup->memory, layers);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        mod->pass[pass] = model_case_ones(setup->memory, layers * columns);
+        mod->added_ns[pass] = arena_array(setup->memory, layers * columns, sizeof(int64_t));
     }
-}
-
-static void set_cell(mod_state *mod, size_t cell, double share)
-{
-    mod->linear[cell] = share;
-    mod->core[cell] = pair_ratio(mod, share);
-    mod->whole[cell] = share * mod->routing_weight;
+    for (size_t cell = 0; cell < layers * columns; cell++) {
+        const int layer = (int)(cell / columns);
+        if (!is_routed(mod, layer)) continue;
+        mod->share[cell] = mod->capacity_ratio;
+        mod->kept[layer] = mod->capacity_ratio;
+    }
 }
 
 /// "moe": the case moe over the tokens that take part.
@@ -162,20 +150,6 @@ static status open_moe(const model_case_setup *setup, mod_state *mod, model_case
     return STATUS_OK;
 }
 
-static void carve_both(const model_case_setup *setup, mod_state *mod)
-{
-    const size_t layers = (size_t)setup->layer_count;
-    const size_t cells = layers * (size_t)mod->column_count;
-    mod->shares = setup->base->shares;
-    mod->moe->token_ratio = mod->kept;
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        mod->pass[pass] = model_case_ones(setup->memory, cells);
-        mod->both_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
-    }
-    mod->both_activation = model_case_ones(setup->memory, layers);
-    mod->both_gradient = model_case_ones(setup->memory, layers);
-}
-
 static status mod_open(const model_case_setup *setup, model_case_instance *instance,
                        error_message *err)
 {
@@ -185,6 +159,7 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
     mod->layer_count = setup->layer_count;
     mod->transformer_first = base->transformer_first;
     mod->transformer_end = base->transformer_end;
+    mod->shares = base->shares;
     TRY(read_parameters(setup, mod, err));
     TRY(check_fit(mod, err));
     const bool varies = mod->predictor_error_ratio > 0;
@@ -194,19 +169,13 @@ static status mod_open(const model_case_setup *setup, model_case_instance *insta
         mod->window = base->config->sliding_window;
         mod->length = base->shape->sequence_length;
     }
-    instance->source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
     model_case_instance moe = {0};
     TRY(open_moe(setup, mod, &moe, err));
     carve(setup, mod);
     add_router(setup, mod);
-    if (mod->moe != NULL) {
-        carve_both(setup, mod);
-        if (moe.source_count > 1) instance->source_count = moe.source_count;
-    }
-    const size_t columns = (size_t)mod->column_count;
-    for (size_t cell = 0; cell < (size_t)setup->layer_count * columns; cell++) {
-        if (is_routed(mod, (int)(cell / columns))) set_cell(mod, cell, mod->capacity_ratio);
-    }
+    if (mod->moe != NULL) mod->moe->token_ratio = mod->kept;
+    const int sources = varies && base->parallel.data > 1 ? base->parallel.data : 1;
+    instance->source_count = moe.source_count > 1 ? moe.source_count : sources;
     instance->state = mod;
     return STATUS_OK;
 }
@@ -221,61 +190,59 @@ static void draw(mod_state *mod, int iteration, int replica)
             const double error = mod->predictor_error_ratio * model_draw_normal(&random);
             const double share = mod->capacity_ratio * (1 + error);
             const double bounded = share < 0 ? 0 : share > 1 ? 1 : share;
-            set_cell(mod, (size_t)layer * (size_t)mod->column_count + (size_t)column, bounded);
+            mod->share[(size_t)layer * (size_t)mod->column_count + (size_t)column] = bounded;
         }
     }
 }
 
 /// Time of a pass of a layer, over the base's, with depths alone.
-static double pass_scale(const mod_state *mod, int pass, int layer, size_t cell)
+static double pass_scale(const mod_state *mod, int pass, int layer, double share)
 {
     double scale = 1;
     for (int part = 0; part < MODEL_PART_COUNT; part++) {
-        const double factor = part == MODEL_PART_ATTENTION ? mod->core[cell] : mod->linear[cell];
+        const double factor = part == MODEL_PART_ATTENTION ? pair_ratio(mod, share) : share;
         scale += mod->shares->share[pass][part][layer] * (factor - 1);
     }
     return scale;
 }
 
-/// Puts the experts of this iteration over the depths: what waits for the busiest rank is the share
-/// of the time that goes with the tokens that take part.
-static void combine(mod_state *mod, model_load_model load_model)
+/// A cell of the physical load. What waits for the busiest rank of experts is the share of the time
+/// that goes with the tokens that take part.
+///
+/// @param met of moe, where it is not NULL
+static void fill_cell(mod_state *mod, const model_expert_load *moe, int layer, size_t cell,
+                      size_t met)
 {
-    const model_expert_load *moe = mod->moe;
+    const double share = mod->share[cell];
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        const double waiting = moe != NULL ? moe->pass[pass][met] - 1 : 0;
+        mod->pass[pass][cell] = pass_scale(mod, pass, layer, share) + share * waiting;
+        mod->added_ns[pass][cell] = is_routed(mod, layer) ? mod->router_ns[pass] : 0;
+    }
+    if (moe == NULL) return;
+    mod->added_ns[MODEL_PASS_FORWARD][cell] += moe->forward_excess_ns[met];
+    mod->added_ns[MODEL_PASS_BACKWARD_INPUT][cell] += moe->backward_excess_ns[met];
+}
+
+/// @param moe NULL: all experts alike
+static void fill(mod_state *mod, const model_expert_load *moe, model_load_model load_model)
+{
     const size_t columns = (size_t)mod->column_count;
     for (size_t cell = 0; cell < (size_t)mod->layer_count * columns; cell++) {
         const int layer = (int)(cell / columns);
-        const size_t met = moe->column_count == 1 ? (size_t)layer : cell;
-        if (load_model == MODEL_LOAD_PUBLISHED) {
-            mod->pass[MODEL_PASS_FORWARD][cell] = mod->whole[cell] * moe->whole[met];
+        const size_t met = moe != NULL && moe->column_count == 1 ? (size_t)layer : cell;
+        if (load_model == MODEL_LOAD_PHYSICAL) {
+            fill_cell(mod, moe, layer, cell, met);
             continue;
         }
-        const int64_t *const waits[] = {moe->forward_excess_ns, moe->backward_excess_ns, NULL};
-        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-            const int64_t *router = mod->added_ns[pass];
-            mod->pass[pass][cell] =
-                pass_scale(mod, pass, layer, cell) + mod->linear[cell] * (moe->pass[pass][met] - 1);
-            mod->both_ns[pass][cell] =
-                (waits[pass] != NULL ? waits[pass][met] : 0) + (router != NULL ? router[cell] : 0);
-        }
-        mod->both_activation[layer] = mod->kept[layer] * moe->activation[layer];
-        mod->both_gradient[layer] = mod->kept[layer] * moe->gradient[layer];
+        const double weight = is_routed(mod, layer) ? mod->routing_weight : 1;
+        mod->pass[MODEL_PASS_FORWARD][cell] =
+            mod->share[cell] * weight * (moe != NULL ? moe->whole[met] : 1);
     }
-}
-
-static void set_both(mod_state *mod, model_load_model load_model, model_load *load)
-{
-    combine(mod, load_model);
-    if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = mod->pass[MODEL_PASS_FORWARD];
-        return;
+    for (int layer = 0; layer < mod->layer_count; layer++) {
+        mod->activation[layer] = mod->kept[layer] * (moe != NULL ? moe->activation[layer] : 1);
+        mod->gradient[layer] = mod->kept[layer] * (moe != NULL ? moe->gradient[layer] : 1);
     }
-    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->pass[pass] = mod->pass[pass];
-        load->added_ns[pass] = mod->both_ns[pass];
-    }
-    load->activation = mod->both_activation;
-    load->gradient = mod->both_gradient;
 }
 
 static status mod_load_at(void *state, model_load_model load_model, int iteration, int replica,
@@ -283,29 +250,24 @@ static status mod_load_at(void *state, model_load_model load_model, int iteratio
 {
     (void)err;
     mod_state *mod = state;
+    const bool waits = mod->moe != NULL && model_expert_load_is_varied(mod->moe, load_model);
     const bool varies = mod->predictor_error_ratio > 0;
     if (varies) draw(mod, iteration, replica);
-    *changed = varies || iteration == 0;
+    if (waits) model_expert_load_fill(mod->moe, load_model, iteration, replica);
+    fill(mod, waits ? mod->moe : NULL, load_model);
+    *changed =
+        varies || iteration == 0 || (waits && model_expert_load_changes(mod->moe, iteration));
     load->column_count = mod->column_count;
-    if (mod->moe != NULL && model_expert_load_is_varied(mod->moe, load_model)) {
-        *changed = *changed || model_expert_load_changes(mod->moe, iteration);
-        model_expert_load_fill(mod->moe, load_model, iteration, replica);
-        set_both(mod, load_model, load);
-        return STATUS_OK;
-    }
     if (load_model == MODEL_LOAD_PUBLISHED) {
-        load->whole = mod->whole;
+        load->whole = mod->pass[MODEL_PASS_FORWARD];
         return STATUS_OK;
     }
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        load->part[pass][MODEL_PART_PROJECTION] = mod->linear;
-        load->part[pass][MODEL_PART_MLP] = mod->linear;
-        load->part[pass][MODEL_PART_ELEMENTWISE] = mod->linear;
-        load->part[pass][MODEL_PART_ATTENTION] = mod->core;
+        load->pass[pass] = mod->pass[pass];
         load->added_ns[pass] = mod->added_ns[pass];
     }
-    load->activation = mod->kept;
-    load->gradient = mod->kept;
+    load->activation = mod->activation;
+    load->gradient = mod->gradient;
     return STATUS_OK;
 }
 
