@@ -176,36 +176,6 @@ static void write_layers(const model_costs *costs, text_buffer *out)
     write_row("total", "", &total, out);
 }
 
-/// What each pass of each kind of layer is made of, and what replicas exchange at the step.
-static void write_parts(const model_costs *costs, text_buffer *out)
-{
-    static const char *const passes[MODEL_PASS_COUNT] = {"F", "B", "W"};
-    const bal_layer_costs *layers = &costs->layers;
-    char time[32];
-    text_format(out, "\n%-9s %-11s  ", "parts", "");
-    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-        text_format(out, " %11s", model_cost_part_name((model_cost_part)part));
-    }
-    text_format(out, " %11s\n", "step");
-    for (int first = 0; first < layers->layer_count; first = end_of_range(layers, first)) {
-        char range[32];
-        name_range(first, end_of_range(layers, first), range);
-        for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-            text_format(out, "%-9s %-11s %s", pass == 0 ? range : "",
-                        pass == 0 ? kind_of_row(costs, first) : "", passes[pass]);
-            for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
-                text_duration(costs->part_ns[pass][part][first], time);
-                text_format(out, " %11s", time);
-            }
-            if (pass == MODEL_PASS_BACKWARD_WEIGHT) {
-                text_duration(layers->reduction_ns[first], time);
-                text_format(out, " %11s", time);
-            }
-            text_append(out, "\n");
-        }
-    }
-}
-
 static void write_assumptions(const model_costs *costs, text_buffer *out)
 {
     int counts[MODEL_ORIGIN_KIND_COUNT] = {0};
@@ -229,8 +199,7 @@ static void write_assumptions(const model_costs *costs, text_buffer *out)
     }
 }
 
-static void write_text(const model_costs *costs, const char *model, bool with_parts,
-                       text_buffer *out)
+static void write_text(const model_costs *costs, const char *model, text_buffer *out)
 {
     text_format(out, "%s on %s: sequence length %d, microbatch size %d, %s, %s attention\n", model,
                 costs->hardware.name, costs->shape.sequence_length, costs->shape.microbatch_size,
@@ -250,7 +219,6 @@ static void write_text(const model_costs *costs, const char *model, bool with_pa
             "Beside state and what is kept, recomputation and sharding hold up to %s at a time.\n",
             size);
     }
-    if (with_parts) write_parts(costs, out);
     text_append(out, "\n");
     write_assumptions(costs, out);
 }
@@ -345,7 +313,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     if (cli_has(arguments, "--json")) {
         write_json(&costs, model, out);
     } else {
-        write_text(&costs, model, cli_has(arguments, "--parts"), out);
+        write_text(&costs, model, out);
     }
     return STATUS_OK;
 }
@@ -443,9 +411,6 @@ const cli_command cli_command_model = {
              .argument = "NAME",
              .help = "What fills a node around tensor, context and expert groups: data-first, as "
                      "launchers do (default), or pipeline-first."},
-            {.name = "--parts",
-             .help = "Also prints what each pass is made of, and what replicas exchange at the "
-                     "step."},
             {.name = "--json", .help = "Prints one line of JSON."},
             {0},
         },

@@ -276,28 +276,6 @@ static bool takes(const row_filter *filter, int row)
     return true;
 }
 
-/// "; it has 1, 2, 4": the first different values of a column.
-static void list_values(const table *from, int column, char *out, size_t size)
-{
-    enum { LISTED_MAX = 8 };
-    const char *listed[LISTED_MAX];
-    int count = 0;
-    size_t length = (size_t)snprintf(out, size, "; it has");
-    for (int row = 0; row < from->row_count && count < LISTED_MAX; row++) {
-        const char *cell = table_cell(from, row, column);
-        bool is_new = true;
-        for (int index = 0; index < count; index++) {
-            if (strcmp(listed[index], cell) == 0) is_new = false;
-        }
-        if (!is_new) continue;
-        listed[count++] = cell;
-        if (length < size) {
-            length += (size_t)snprintf(out + length, size - length, "%s %.20s",
-                                       count > 1 ? "," : "", cell);
-        }
-    }
-}
-
 /// Says why no row matches: a value that does not occur, or else all of them together.
 static status refuse(const row_filter *filter, error_message *err)
 {
@@ -309,10 +287,8 @@ static status refuse(const row_filter *filter, error_message *err)
             occurs = occurs || takes_column(filter, row, column);
         }
         if (occurs) continue;
-        char values[256];
-        list_values(from, column, values, sizeof values);
-        return error_set(err, STATUS_INVALID, "%s: no row has '%s' = %.60s%s", filter->what,
-                         from->columns[column], filter->values[index], values);
+        return error_set(err, STATUS_INVALID, "%s: no row has '%s' = %.60s", filter->what,
+                         from->columns[column], filter->values[index]);
     }
     return error_set(err, STATUS_INVALID, "%s: no row fulfils all conditions at once",
                      filter->what);

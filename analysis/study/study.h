@@ -2,7 +2,6 @@
 /// input.
 #pragma once
 
-#include "analysis/calibration/measured_link.h"
 #include "analysis/study/inputs.h"
 #include "balance/control/policy.h"
 #include "balance/costs/machine.h"
@@ -44,12 +43,6 @@ typedef struct ana_balancing {
     const char *label;   // unique; "partition on-change" unless the study names it
 } ana_balancing;
 
-/// Where a link's numbers come from if they were measured.
-typedef struct ana_link_source {
-    const char *file; // as the study names it; NULL: the link is not measured
-    ana_measured_link measured;
-} ana_link_source;
-
 /// A row that keeps its plan and has the default of everything else; labelled by its balancer.
 ///
 /// @param balancer its name; "": to be filled
@@ -79,8 +72,6 @@ typedef struct ana_study {
     bal_link inter_node;  // latency_ns -1: not given
     bal_send send;
     bool shares_node_links;
-    ana_link_source intra_source;
-    ana_link_source inter_source;
     bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
     int slow_rank_count;
     double price_per_gpu_hour;  // -1: not given

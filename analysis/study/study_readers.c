@@ -176,56 +176,6 @@ ANA_READER(ana_check_cluster)
                       "needs 'price_date', the day on which it was asked for");
 }
 
-static const char *const link_halves[] = {"latency_ns", "bytes_per_s"};
-
-/// A number of a link that is not given is the hardware's; a file gives both.
-ANA_READER(ana_check_link)
-{
-    (void)path;
-    (void)record;
-    const json_value file = json_member(value, "measured");
-    for (int half = 0; half < COUNT_OF(link_halves); half++) {
-        const json_value given = json_member(value, link_halves[half]);
-        if (!json_is_missing(file) && !json_is_missing(given)) {
-            return json_error(file, STATUS_FORMAT, reading->err, "stands beside %s, which it gives",
-                              link_halves[half]);
-        }
-    }
-    return STATUS_OK;
-}
-
-/// Lists both halves of a measured link with their standard errors.
-static void list_measured(const ana_reading *reading, const char *path,
-                          const ana_link_source *source)
-{
-    const ana_measured_link *measured = &source->measured;
-    char name[80];
-    const int section = (int)(strrchr(path, '.') - path);
-    snprintf(name, sizeof name, "%.*s.%s", section, path, link_halves[0]);
-    ana_inputs_add(&reading->study->inputs, reading->memory, name, MODEL_ORIGIN_FITTED,
-                   "%" PRId64 " +- %.3g ns, of %d sizes in %s", measured->link.latency_ns,
-                   measured->latency_error_ns, measured->size_count, source->file);
-    snprintf(name, sizeof name, "%.*s.%s", section, path, link_halves[1]);
-    ana_inputs_add(&reading->study->inputs, reading->memory, name, MODEL_ORIGIN_FITTED,
-                   "%" PRId64 " +- %.3g B/s, of %d sizes in %s", measured->link.bytes_per_s,
-                   measured->rate_error_bytes_s, measured->size_count, source->file);
-}
-
-ANA_READER(ana_read_measured)
-{
-    ana_study *study = record;
-    const bool is_intra = strstr(path, ".intra.") != NULL;
-    ana_link_source *source = is_intra ? &study->intra_source : &study->inter_source;
-    bal_link *link = is_intra ? &study->intra_node : &study->inter_node;
-    const char *file = NULL;
-    TRY(read_path(reading, value, NULL, &file));
-    TRY(ana_measured_link_open(file, &source->measured, reading->err));
-    TRY(json_string(value, &source->file, reading->err));
-    *link = source->measured.link;
-    list_measured(reading, path, source);
-    return STATUS_OK;
-}
-
 static status check_iterations(const ana_reading *reading, json_value value, int from, int to)
 {
     if (to >= from) return STATUS_OK;

@@ -35,8 +35,6 @@ ANA_READER(ana_read_hardware);
 
 // Cluster and training.
 ANA_READER(ana_check_cluster);
-ANA_READER(ana_check_link);
-ANA_READER(ana_read_measured);
 ANA_READER(ana_add_slow_rank);
 ANA_READER(ana_check_training);
 ANA_READER(ana_read_replicas);

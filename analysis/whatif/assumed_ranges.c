@@ -6,10 +6,9 @@
 #define LATENCY_MAX_NS 1e12
 #define RATE_MAX 1e15
 
-/// Of nccl-tests; each writes the file that a study takes as a link's `measured` (measured_link.h).
-#define INTRA_COMMAND "two GPUs of a node: sendrecv_perf -b 8 -e 1G -f 2 -g 2 -J intra.json"
-#define INTER_COMMAND                                                                              \
-    "two nodes: mpirun -np 2 -N 1 sendrecv_perf -b 8 -e 1G -f 2 -g 1 -J inter.json"
+/// Of nccl-tests.
+#define INTRA_COMMAND "two GPUs of a node: sendrecv_perf -b 8 -e 1G -f 2 -g 2"
+#define INTER_COMMAND "two nodes: mpirun -np 2 -N 1 sendrecv_perf -b 8 -e 1G -f 2 -g 1"
 
 static const ana_assumed_kind efficiency = {ANA_TRIANGULAR, true, false, 1e-6, 1, ""};
 static const ana_assumed_kind overhead = {ANA_LOG_UNIFORM, true, true, 0, LATENCY_MAX_NS, "ns"};

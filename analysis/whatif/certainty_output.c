@@ -129,8 +129,7 @@ static void print_head(const ana_certainty *certainty, text_buffer *out)
 
 static const char *origin_of(const ana_uncertain *input)
 {
-    if (input->reason == NULL) return "declared";
-    return input->is_fitted ? "fitted" : "assumed";
+    return input->reason == NULL ? "declared" : "assumed";
 }
 
 /// "0.65 x 0.8 .. 1.15, triangular; assumed: shapes, clocks under load"

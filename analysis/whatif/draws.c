@@ -161,43 +161,6 @@ static status add_assumed(ana_draws *draws, ana_drawn_point *point, const ana_se
     return STATUS_OK;
 }
 
-/// Latency and rate of a measured link are drawn each by itself, where the fit is not exact. In the
-/// fit one is the lower the higher the other, so what a message takes is spread rather too wide.
-static status add_measured(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
-                           error_message *err)
-{
-    const ana_study *study = setup->study;
-    const ana_link_source *intra = &study->intra_source;
-    const ana_link_source *inter = &study->inter_source;
-    const struct {
-        const char *path;
-        const ana_link_source *source;
-        double value;
-        double error;
-    } halves[] = {
-        {"cluster.links.intra.latency_ns", intra, (double)intra->measured.link.latency_ns,
-         intra->measured.latency_error_ns},
-        {"cluster.links.intra.bytes_per_s", intra, (double)intra->measured.link.bytes_per_s,
-         intra->measured.rate_error_bytes_s},
-        {"cluster.links.inter.latency_ns", inter, (double)inter->measured.link.latency_ns,
-         inter->measured.latency_error_ns},
-        {"cluster.links.inter.bytes_per_s", inter, (double)inter->measured.link.bytes_per_s,
-         inter->measured.rate_error_bytes_s},
-    };
-    for (size_t half = 0; half < sizeof halves / sizeof halves[0]; half++) {
-        const double value = halves[half].value;
-        const double reach = halves[half].error * halves[half].source->measured.reach;
-        const char *file = halves[half].source->file;
-        if (file == NULL || is_declared(draws, halves[half].path) || !(reach > 0)) continue;
-        ana_uncertain input = input_of_row(find_assumed(halves[half].path), file);
-        input.range = (ana_range){ANA_NORMAL, false, value - reach, value + reach, value};
-        input.reason = "least squares, 90 % interval";
-        input.is_fitted = true;
-        TRY(add_input(draws, point, &input, value, err));
-    }
-    return STATUS_OK;
-}
-
 /// What of a point the cost model may misjudge, and by how much for each unit of it, as a share of
 /// uncertainty.model_error: judgements. Points that have as much of it are misjudged alike, so that
 /// they are told apart by what differs between them.
@@ -301,35 +264,6 @@ static const char *list_unranged(const ana_draws *draws, const ana_inputs *input
     return kept;
 }
 
-/// Where a number of a measured link is drawn, both stand in place of the measurement.
-static const char *write_preamble(const ana_draws *draws, const ana_drawn_point *point,
-                                  const ana_setup *setup)
-{
-    const struct {
-        const char *path;
-        const char *file; // of its measurement
-        bal_link link;
-    } links[] = {
-        {"cluster.links.intra", setup->study->intra_source.file, setup->hardware.intra_node},
-        {"cluster.links.inter", setup->study->inter_source.file, setup->hardware.inter_node},
-    };
-    char text[256] = "";
-    for (int link = 0; link < 2; link++) {
-        const char *path = links[link].path;
-        bool is_drawn = false;
-        for (int input = 0; input < draws->input_count; input++) {
-            const bool is_of_link = strncmp(draws->inputs[input].path, path, strlen(path)) == 0;
-            is_drawn = is_drawn || (point->has[input] && is_of_link);
-        }
-        if (!is_drawn || links[link].file == NULL) continue;
-        const size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used,
-                 "\"%s\":{\"latency_ns\":%" PRId64 ",\"bytes_per_s\":%" PRId64 "},", path,
-                 links[link].link.latency_ns, links[link].link.bytes_per_s);
-    }
-    return arena_string(draws->memory, text);
-}
-
 status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
                            error_message *err)
 {
@@ -344,10 +278,8 @@ status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *
     json_close(document);
     TRY(declared);
     TRY(add_assumed(draws, &point, setup, err));
-    TRY(add_measured(draws, &point, setup, err));
     TRY(add_model_error(draws, &point, setup, err));
     point.unranged = list_unranged(draws, &setup->study->inputs);
-    point.preamble = write_preamble(draws, &point, setup);
     draws->points[draws->point_count++] = point;
     return STATUS_OK;
 }
@@ -380,7 +312,6 @@ static status try_value(const ana_draws *draws, ana_point_worker *worker, const 
     error_message inner = {0};
     json_writer writer = json_writer_init(&changes);
     json_begin_object(&writer);
-    text_append(&changes, draws->points[0].preamble);
     put_value(&writer, &draws->inputs[input], value);
     json_end_object(&writer);
     status result = json_change(name, text, changes.bytes, &changed, &inner);
@@ -479,7 +410,6 @@ void ana_draws_changes(const ana_draws *draws, int point, int draw, text_buffer 
 {
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
-    text_append(out, draws->points[point].preamble);
     for (int input = 0; input < draws->input_count; input++) {
         if (!draws->points[point].has[input] || draws->inputs[input].is_model_error) continue;
         put_value(&writer, &draws->inputs[input], ana_draws_value(draws, input, point, draw));

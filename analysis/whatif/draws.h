@@ -24,7 +24,6 @@ typedef struct ana_uncertain {
     const char *scope; // the kind of GPU, what the cost model misjudges or the measurement that has
                        // it; NULL: all points
     bool is_model_error; // multiplies times, and is no value of the study
-    bool is_fitted;      // the range is the interval of a fit to measurements
     ana_range range;
     double min, max; // values are cut to them
     bool is_integer;
@@ -39,7 +38,6 @@ typedef struct ana_drawn_point {
     double *nominal; // [ANA_UNCERTAIN_MAX] the point's own value; of a model error the power that
                      // the drawn factor has at this point; NAN: not known
     bool *has;       // [ANA_UNCERTAIN_MAX] whether the input is one of this point
-    const char *preamble; // changes that make places for others, without braces; "": none
     const char *unranged; // names of what is assumed at this point and has no range, with commas
 } ana_drawn_point;
 

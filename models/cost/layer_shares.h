@@ -3,8 +3,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/status.h"
 #include "models/cost/cost_model.h"
 
 /// Parts of model_layer_work, with what is recomputed of them. What they leave of a pass
@@ -27,16 +25,5 @@ typedef struct model_layer_shares {
 } model_layer_shares;
 
 /// Shares of modelled costs: time of a part over time of the pass.
-///
 void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
                                  model_layer_shares *shares);
-
-/// Shares that somebody states, the same for every transformer layer:
-/// {"forward":{"projection":x,...},"backward_input":{...},"backward_weight":{...},
-/// "weight_of_backward":x}. What is missing is 0; weight_of_backward 0.5.
-///
-/// @param first, end the transformer layers out of layer_count
-/// @return STATUS_FORMAT naming the key: unknown, outside [0, 1], or parts of a pass that sum to
-///         more than 1. shares is then untouched.
-status model_layer_shares_read(json_value object, int layer_count, int first, int end,
-                               arena *memory, model_layer_shares *shares, error_message *err);

@@ -18,7 +18,7 @@ static const model_dynamism_case *const cases[] = {
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
 
-static const char *const common_keys[] = {"case", "load_model", "seed", "shares", "change_ratio"};
+static const char *const common_keys[] = {"case", "load_model", "seed", "change_ratio"};
 enum { COMMON_KEY_COUNT = sizeof common_keys / sizeof common_keys[0] };
 
 static const char *const load_model_names[] = {"physical", "published"};
@@ -42,7 +42,7 @@ struct model_dynamism {
     model_case_instance instance;
     model_load_model load_model;
     model_dynamism_base base;
-    model_layer_shares shares; // those of base, or stated
+    model_layer_shares shares; // those of base
     int layer_count;
     uint64_t base_version; // how often the base's numbers have changed
     arena *memory;
@@ -90,20 +90,10 @@ static status read_seed(model_case_parameters *parameters, uint64_t *seed, error
     return STATUS_OK;
 }
 
-/// Stated shares go before those of the model, which the user can see and correct this way.
 static status choose_shares(model_dynamism *dynamism, error_message *err)
 {
     model_case_parameters *parameters = &dynamism->parameters;
-    const json_value member = json_member(parameters->object, "shares");
     const model_dynamism_base *base = &dynamism->base;
-    if (!json_is_missing(member)) {
-        TRY(model_layer_shares_read(member, dynamism->layer_count, base->transformer_first,
-                                    base->transformer_end, dynamism->memory, &dynamism->shares,
-                                    err));
-        dynamism->base.shares = &dynamism->shares;
-        model_parameter_note(parameters, "shares", model_given, "stated");
-        return STATUS_OK;
-    }
     if (base->shares != NULL) {
         if (base->shares->layer_count != dynamism->layer_count) {
             return error_set(err, STATUS_INVALID,
@@ -122,7 +112,7 @@ static status choose_shares(model_dynamism *dynamism, error_message *err)
     }
     return json_error(parameters->object, STATUS_INVALID, err,
                       "case '%s' touches parts of a layer, and a trace does not tell them apart: "
-                      "name the model beside it, or state \"shares\"",
+                      "name the model beside it",
                       dynamism->row->name);
 }
 

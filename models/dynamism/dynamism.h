@@ -25,8 +25,7 @@ typedef enum model_load_model {
 /// What a case is put over. Borrowed as long as the case is used.
 typedef struct model_dynamism_base {
     bal_cost_source source;           // costs without the dynamism
-    const model_layer_shares *shares; // NULL: not known; cases that need them then want
-                                      // "shares" in their object
+    const model_layer_shares *shares; // NULL: not known; cases that need them are then refused
     const model_config *config;       // NULL: a trace without a model beside it
     const model_shape *shape;         // with config
     const model_hardware *hardware;   // rates and links; NULL: a trace without hardware
@@ -44,7 +43,7 @@ typedef struct model_dynamism_base {
 typedef struct model_dynamism model_dynamism;
 
 /// Reads a case and its parameters: {"case":NAME,"load_model":"physical"|"published","seed":n,
-/// "shares":{...},...}. Parameters that are missing take their published value, or one that is
+/// ...}. Parameters that are missing take their published value, or one that is
 /// listed as assumed. "change_ratio", which belongs to whoever detects changes, is passed over.
 ///
 /// @param memory where everything is carved, strings of the object included

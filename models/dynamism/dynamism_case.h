@@ -42,7 +42,7 @@ typedef struct model_case_parameters {
 
 /// What a case is opened with.
 typedef struct model_case_setup {
-    const model_dynamism_base *base; // its shares are those of "shares" where that is given
+    const model_dynamism_base *base; // with its shares
     int layer_count;                 // of the base
     model_load_model load_model;
     uint64_t seed;

@@ -20,12 +20,11 @@ typedef enum exit_classifier {
 
 static const char *const classifier_names[] = {"none", "linear", "head", "saturation"};
 static const char *const key_names[] = {"all", "survivors"};
-static const char *const message_names[] = {"full", "compact"};
 
 static const char *const keys[] = {
-    "first_exit",     "exit_every",     "exits",     "keep_initial",
-    "keep_final",     "keep_variation", "interval",  "confidence_iterations",
-    "attention_keys", "messages",       "classifier"};
+    "first_exit",     "exit_every",     "exits",    "keep_initial",
+    "keep_final",     "keep_variation", "interval", "confidence_iterations",
+    "attention_keys", "classifier"};
 
 /// Factors on a layer with an exit that has an LM head; 0 where nothing is added.
 typedef struct head_ratio {
@@ -35,7 +34,6 @@ typedef struct head_ratio {
 
 typedef struct exit_state {
     uint64_t seed;
-    int layer_count;
     int first; // transformer layers
     int block_count;
     int column_count;
@@ -45,7 +43,6 @@ typedef struct exit_state {
     double confidence_iterations;
     int interval;
     bool keeps_all_keys;
-    bool is_compact;
     exit_classifier classifier;
     bool *has_exit;                          // [block_count + 1]
     double kv_share;                         // of keys' and values' matrices among attention's
@@ -56,13 +53,11 @@ typedef struct exit_state {
     double *linear;     // [layer_count][column_count] published; 1 outside the transformer layers
     double *projection; // [layer_count][column_count]
     double *core;       // [layer_count][column_count]
-    double *outer;      // [layer_count][column_count] of head and what else is no transformer layer
     double *parameters; // [layer_count], as those that follow
     double *state;
     double *reduction;
     double *activation;
     double *gradient;
-    double *message;
     int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]
     double held;                         // keep of the arrays; negative: none
 } exit_state;
@@ -148,32 +143,16 @@ static status read_choices(const model_case_setup *setup, exit_state *exits, err
 {
     model_case_parameters *parameters = setup->parameters;
     int attention_keys = 0;
-    int messages = 0;
     int classifier = CLASSIFIER_LINEAR;
     TRY(model_parameter_name(parameters, "attention_keys", key_names, 2,
                              MODEL_PUBLISHED("CALM: states of tokens that have left are copied on, "
                                              "and attended to"),
                              &attention_keys, err));
-    TRY(model_parameter_name(parameters, "messages", message_names, 2,
-                             MODEL_ASSUMED("states of tokens that have left travel on to the head"),
-                             &messages, err));
     TRY(model_parameter_name(parameters, "classifier", classifier_names, CLASSIFIER_COUNT,
                              MODEL_ASSUMED("CALM's cheapest; its softmax needs a head"),
                              &classifier, err));
     exits->keeps_all_keys = attention_keys == 0;
-    exits->is_compact = messages == 1;
     exits->classifier = (exit_classifier)classifier;
-    if (exits->is_compact && exits->keeps_all_keys) {
-        return error_set(err, STATUS_INVALID,
-                         "case 'early-exit': messages 'compact' leave out tokens that "
-                         "attention_keys 'all' attends to");
-    }
-    if (exits->is_compact && exits->classifier != CLASSIFIER_HEAD) {
-        return error_set(err, STATUS_INVALID,
-                         "case 'early-exit': with messages 'compact' a token never reaches the "
-                         "head: classifier '%s' gives it no loss, 'head' does",
-                         classifier_names[classifier]);
-    }
     return STATUS_OK;
 }
 
@@ -252,9 +231,9 @@ static void carve(const model_case_setup *setup, exit_state *exits)
     const size_t layers = (size_t)setup->layer_count;
     const size_t cells = layers * (size_t)exits->column_count;
     const size_t blocks = (size_t)exits->block_count;
-    double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core, &exits->outer};
-    double **const of_layers[] = {&exits->parameters, &exits->state,    &exits->reduction,
-                                  &exits->activation, &exits->gradient, &exits->message};
+    double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core};
+    double **const of_layers[] = {&exits->parameters, &exits->state, &exits->reduction,
+                                  &exits->activation, &exits->gradient};
     for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
         *of_cells[array] = model_case_ones(setup->memory, cells);
     }
@@ -274,7 +253,6 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
     const model_dynamism_base *base = setup->base;
     exit_state *exits = arena_array(setup->memory, 1, sizeof *exits);
     exits->seed = setup->seed;
-    exits->layer_count = setup->layer_count;
     exits->first = base->transformer_first;
     exits->block_count = base->transformer_end - exits->first;
     exits->held = -1;
@@ -309,10 +287,6 @@ static void set_column(exit_state *exits, int column)
                 (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
         }
     }
-    for (int layer = exits->first + exits->block_count; layer < exits->layer_count; layer++) {
-        exits->outer[(size_t)layer * columns + (size_t)column] =
-            exits->is_compact ? exits->share[exits->block_count] : 1;
-    }
 }
 
 /// Bytes, which are provided for the share without variation.
@@ -323,11 +297,6 @@ static void set_bytes(exit_state *exits)
         const double share = exits->share[block];
         exits->activation[layer] = share * (1 + exits->head[block].activation);
         exits->gradient[layer] = share * (1 + exits->head[block].gradient);
-        exits->message[layer] = exits->is_compact ? exits->share[block + 1] : 1;
-    }
-    for (int layer = exits->first + exits->block_count; layer < exits->layer_count; layer++) {
-        exits->activation[layer] = exits->is_compact ? exits->share[exits->block_count] : 1;
-        exits->gradient[layer] = exits->activation[layer];
     }
 }
 
@@ -401,13 +370,11 @@ static status exit_load_at(void *state, model_load_model load_model, int iterati
         load->part[pass][MODEL_PART_ELEMENTWISE] = exits->linear;
         load->added_ns[pass] = exits->added_ns[pass];
     }
-    load->whole = exits->is_compact ? exits->outer : NULL;
     load->parameters = exits->parameters;
     load->state = exits->state;
     load->reduction = exits->reduction;
     load->activation = exits->activation;
     load->gradient = exits->gradient;
-    load->message = exits->message;
     return STATUS_OK;
 }
 

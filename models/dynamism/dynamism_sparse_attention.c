@@ -3,14 +3,13 @@
 #include "models/cost/saturating.h"
 #include "models/dynamism/dynamism_case.h"
 #include "models/dynamism/hash_attention.h"
-#include "models/random_draw.h"
 
 #include <inttypes.h>
 
-enum { STREAM_SKEW = 1, STREAM_HASH, STREAM_NOISE };
+enum { STREAM_SKEW = 1, STREAM_HASH };
 
-static const char *const keys[] = {"buckets", "tile",       "skew",           "skew_spread",
-                                   "kept",    "kept_noise", "per_microbatch", "sorting"};
+static const char *const keys[] = {"buckets", "tile",           "skew",   "skew_spread",
+                                   "kept",    "per_microbatch", "sorting"};
 
 typedef struct sparse_state {
     uint64_t seed;
@@ -19,7 +18,6 @@ typedef struct sparse_state {
     int column_count;
     const double *given; // [given_count] kept shares, one for all layers or one each; NULL: hashed
     int given_count;
-    double noise;
     int buckets;
     int tile;
     int sequence_length;
@@ -37,15 +35,9 @@ static status read_given(const model_case_setup *setup, sparse_state *sparse, er
     model_case_parameters *parameters = setup->parameters;
     const json_value object = parameters->object;
     const int blocks = sparse->end - sparse->first;
-    const model_parameter noise_row = {"kept_noise", .real = &sparse->noise, .max = 1,
-                                       .from = MODEL_ASSUMED("as stated")};
     TRY(model_parameter_doubles(parameters, "kept", 0, 1, blocks, &sparse->given,
                                 &sparse->given_count, err));
-    const json_value noise = json_member(object, "kept_noise");
-    if (sparse->given == NULL) {
-        if (json_is_missing(noise)) return STATUS_OK;
-        return json_error(noise, STATUS_INVALID, err, "needs \"kept\", which it varies");
-    }
+    if (sparse->given == NULL) return STATUS_OK;
     if (sparse->given_count != 1 && sparse->given_count != blocks) {
         return json_error(json_member(object, "kept"), STATUS_INVALID, err,
                           "%d numbers for %d transformer layers", sparse->given_count, blocks);
@@ -57,7 +49,7 @@ static status read_given(const model_case_setup *setup, sparse_state *sparse, er
         return json_error(member, STATUS_INVALID, err,
                           "makes no difference beside \"kept\", which states what hashing leaves");
     }
-    return model_parameters_read(parameters, &noise_row, 1, err);
+    return STATUS_OK;
 }
 
 static status check_hashable(const model_case_setup *setup, sparse_state *sparse,
@@ -256,7 +248,6 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
     choose_kernel(setup, sparse);
     TRY(add_sorting(setup, sparse, err));
     instance->state = sparse;
-    instance->varies = sparse->noise > 0;
     instance->source_count = per_microbatch && base->parallel.data > 1 ? base->parallel.data : 1;
     return STATUS_OK;
 }
@@ -264,12 +255,7 @@ static status sparse_open(const model_case_setup *setup, model_case_instance *in
 /// Share of tiles that a layer keeps, drawn from a stream of its own.
 static double draw_kept(const sparse_state *sparse, int block, rng *random)
 {
-    if (sparse->given != NULL) {
-        const double kept = sparse->given[sparse->given_count == 1 ? 0 : block];
-        if (sparse->noise == 0) return kept;
-        const double varied = kept * (1 + sparse->noise * model_draw_normal(random));
-        return varied < 0 ? 0 : varied > 1 ? 1 : varied;
-    }
+    if (sparse->given != NULL) return sparse->given[sparse->given_count == 1 ? 0 : block];
     int tokens[MODEL_HASH_BUCKETS_MAX];
     const double *popularity = sparse->popularity + (size_t)block * MODEL_HASH_POPULARITIES;
     model_hash_draw(random, popularity, sparse->buckets, sparse->sequence_length, tokens);
@@ -290,10 +276,9 @@ static status sparse_load_at(void *state, model_load_model load_model, int itera
 {
     (void)err;
     sparse_state *sparse = state;
-    const int purpose = sparse->given == NULL ? STREAM_HASH : STREAM_NOISE;
     for (int layer = sparse->first; layer < sparse->end; layer++) {
         const int block = layer - sparse->first;
-        rng random = model_case_stream(sparse->seed, purpose, block, iteration, replica);
+        rng random = model_case_stream(sparse->seed, STREAM_HASH, block, iteration, replica);
         for (int column = 0; column < sparse->column_count; column++) {
             const size_t cell = (size_t)layer * (size_t)sparse->column_count + (size_t)column;
             set_cell(sparse, cell, draw_kept(sparse, block, &random));

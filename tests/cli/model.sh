@@ -69,17 +69,6 @@ layer                         F         B         W      parameters     state   
 total                    290 us    504 us    160 us           89280   421 KiB  1.07 MiB  1.34 MiB
 Beside state and what is kept, recomputation and sharding hold up to 721 KiB at a time.
 
-parts                    projection   attention         mlp elementwise      tensor     context      expert        host    sharding        step
-0         embedding   F        0 ns        0 ns        0 ns     1.31 us     4.28 us        0 ns        0 ns        0 ns        0 ns
-                      B        0 ns        0 ns        0 ns        0 ns     4.28 us        0 ns        0 ns        0 ns        0 ns
-                      W        0 ns        0 ns        0 ns     3.28 us        0 ns        0 ns        0 ns        0 ns     39.9 us     43.2 us
-1         experts     F     12.6 us     33.6 us     38.3 us     14.4 us     23.7 us        0 ns     59.2 us        0 ns        0 ns
-                      B     25.2 us      117 us     76.5 us     31.5 us     44.3 us        0 ns      118 us        0 ns        0 ns
-                      W     12.6 us        0 ns     38.3 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     45.2 us
-2         head        F     65.5 us        0 ns        0 ns     26.3 us     10.9 us        0 ns        0 ns        0 ns        0 ns
-                      B     65.5 us        0 ns        0 ns     16.3 us     4.28 us        0 ns        0 ns        0 ns        0 ns
-                      W     65.5 us        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns        0 ns     43.3 us
-
 Inputs: 13 given, 3 measured, 6 assumed
 given     model                          mixtral, 1 layers, hidden 64, 4/2 heads (config.json)
 given     dropout                        none (config.json)
@@ -106,7 +95,7 @@ assumed   overhead                       0 ns (the hardware says none: small lay
 END
 prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --tensor 2 --sequence-parallel --data 4 --expert 4 --context 2 \
     --recompute full --sharding gradients --rank-order pipeline-first \
-    --layers 1 --gradient-bytes-per-parameter 2 --parts
+    --layers 1 --gradient-bytes-per-parameter 2
 
 # The model of the DynMo paper has the figures that it is published with.
 "$dynmo" model --model gpt-dynmo --hardware h100-sxm --microbatch-size 2 --attention unfused --json \

@@ -175,7 +175,7 @@ refuse 2 's.json: training.iterations: missing; a case over a model needs to kno
     simulate s.json
 study ',"dynamism":{"case":"sparse-attention"}'
 "$dynmo" simulate s.json >out 2>err
-if [ $? -ne 2 ] || ! grep -q 'name the model beside it, or state "shares"' err; then
+if [ $? -ne 2 ] || ! grep -q 'name the model beside it' err; then
     fail 'a case that touches parts of the layers of a trace'
 fi
 printf '{"schema":"dynmo-study/1","trace":{"store":"t.db","model":"gpt2"},"pipeline":{"stages":4},"dynamism":{"case":"sparse-attention"}}' >s.json
@@ -194,6 +194,14 @@ fi
 (
     ulimit -f 64
     refuse 1 'small.db: File too large' simulate s.json --store small.db
-    exit $failed
+    
+
+# Of a link that is given by half the hardware says the rest.
+echo '{"schema":"dynmo-study/1","model":"gpt2","hardware":"h100-sxm","training":{"microbatches":8},
+ "cluster":{"links":{"inter":{"latency_ns":3}}},"pipeline":{"stages":4,"schedule":"1f1b"}}' >half.json
+"$dynmo" simulate half.json >half || fail 'a link given by half'
+grep -q 'given  *cluster.links.inter.latency_ns  *3 ns' half || fail 'no latency of half a link'
+grep -q 'preset  *cluster.links.inter.bytes_per_s' half || fail 'no rate of half a link'
+exit $failed
 ) || failed=1
 exit "$failed"

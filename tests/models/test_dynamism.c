@@ -148,7 +148,7 @@ static void iterations_of_every_case_have_the_same_bytes_in_any_order(void **sta
         "'reference_time_ratio':1}",
         "{'case':'pruning','start_iteration':10,'end_iteration':14,'interval':2,"
         "'load_model':'published'}",
-        "{'case':'sparse-attention','kept':[0.5],'kept_noise':0.3,'per_microbatch':true}",
+        "{'case':'sparse-attention','kept':[0.5],'per_microbatch':true}",
     };
     fixture->base.parallel.data = 2;
     for (size_t text = 0; text < sizeof texts / sizeof texts[0]; text++) {
@@ -249,21 +249,9 @@ static void costs_that_do_not_fit_64_bits_are_refused(void **state)
                                      "too large to be counted in 64 bits");
 }
 
-static void shares_are_stated_or_taken_from_the_model(void **state)
+static void shares_are_taken_from_the_model(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
-    const char *stated = "{'case':'mod','capacity_ratio':0.5,'shares':{'forward':{'mlp':0.5}}}";
-
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, stated), 0, 0, &changed);
-    assert_int_equal(costs.forward_ns[2], 750);
-    assert_int_equal(costs.backward_input_ns[2], 2000);
-
-    fixture_refused(fixture, "{'case':'mod','shares':{'forward':{'mlp':0.5,'attention':0.6}}}",
-                    STATUS_FORMAT,
-                    "study.json: shares.forward: the parts sum to 1.1, more than the whole");
-    fixture_refused(fixture, "{'case':'mod','shares':{'forwards':{}}}", STATUS_FORMAT,
-                    "study.json: shares: unknown key 'forwards'; did you mean 'forward'?");
     fixture->shares.layer_count = 5;
     fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
                     "the model has 5 layers with embedding and head, the costs that case 'mod' "
@@ -271,7 +259,7 @@ static void shares_are_stated_or_taken_from_the_model(void **state)
     fixture->base.shares = NULL;
     fixture_refused(fixture, "{'case':'mod'}", STATUS_INVALID,
                     "study.json: case 'mod' touches parts of a layer, and a trace does not tell "
-                    "them apart: name the model beside it, or state \"shares\"");
+                    "them apart: name the model beside it");
     fixture_open(fixture, "{'case':'mod','load_model':'published'}");
 }
 
@@ -322,7 +310,7 @@ int main(void)
         FIXTURE_TEST(what_is_wrong_is_named),
         FIXTURE_TEST(a_base_of_other_microbatches_is_refused),
         FIXTURE_TEST(costs_that_do_not_fit_64_bits_are_refused),
-        FIXTURE_TEST(shares_are_stated_or_taken_from_the_model),
+        FIXTURE_TEST(shares_are_taken_from_the_model),
         cmocka_unit_test(normal_draws_have_the_moments_of_a_normal_distribution),
         cmocka_unit_test(the_portable_exponential_is_as_good_as_that_of_libm),
     };

@@ -50,25 +50,6 @@ static void survivors_attend_to_survivors(void **state)
     check_times(&costs, 5, 70, 140, 60);
 }
 
-static void compact_messages_carry_the_tokens_that_are_left(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *exits = fixture_open(
-        fixture, "{'case':'early-exit','exits':[0,3],'keep_initial':0.5,'keep_final':0.5,"
-                 "'classifier':'head','attention_keys':'survivors','messages':'compact'}");
-
-    const bal_layer_costs costs = fixture_costs(exits, 0, 0, &changed);
-
-    // Shares 1, 1/2, 1/2, 1/2, and 1/16 after the last exit.
-    assert_int_equal(costs.message_bytes[0], 1600);
-    assert_int_equal(costs.message_bytes[1], 800);
-    assert_int_equal(costs.message_bytes[3], 800);
-    assert_int_equal(costs.message_bytes[4], 100);
-    check_times(&costs, 5, 4, 9, 4); // 70, 140, 60 over 16
-    assert_int_equal(costs.activation_bytes[5], 100);
-}
-
 static void an_exit_with_a_head_costs_what_the_head_does(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -219,14 +200,6 @@ static void what_is_wrong_is_named(void **state)
                     "surer, not less sure");
     fixture_refused(fixture, "{'case':'early-exit','confidence_iterations':-5}", STATUS_FORMAT,
                     "study.json: confidence_iterations: -5 is outside [0.001, 1e+09]");
-    fixture_refused(fixture, "{'case':'early-exit','messages':'compact'}", STATUS_INVALID,
-                    "case 'early-exit': messages 'compact' leave out tokens that "
-                    "attention_keys 'all' attends to");
-    fixture_refused(fixture,
-                    "{'case':'early-exit','messages':'compact','attention_keys':'survivors'}",
-                    STATUS_INVALID,
-                    "case 'early-exit': with messages 'compact' a token never reaches the "
-                    "head: classifier 'linear' gives it no loss, 'head' does");
     fixture->costs.head = false;
     fixture_refused(fixture, "{'case':'early-exit','classifier':'head'}", STATUS_INVALID,
                     "case 'early-exit': classifier 'head' takes as long as the model's head, "
@@ -238,7 +211,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(tokens_that_have_left_are_still_attended_to),
         FIXTURE_TEST(survivors_attend_to_survivors),
-        FIXTURE_TEST(compact_messages_carry_the_tokens_that_are_left),
         FIXTURE_TEST(an_exit_with_a_head_costs_what_the_head_does),
         FIXTURE_TEST(measures_without_a_head_read_the_states),
         FIXTURE_TEST(the_published_load_is_the_share_of_tokens),

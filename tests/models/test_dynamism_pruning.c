@@ -182,7 +182,7 @@ static void what_is_wrong_is_named(void **state)
     fixture->base.shares = NULL;
     fixture_refused(fixture, "{'case':'pruning'}", STATUS_INVALID,
                     "study.json: case 'pruning' touches parts of a layer, and a trace does not "
-                    "tell them apart: name the model beside it, or state \"shares\"");
+                    "tell them apart: name the model beside it");
 }
 
 int main(void)

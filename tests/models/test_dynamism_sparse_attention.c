@@ -38,28 +38,6 @@ static void the_published_load_is_the_kept_share(void **state)
     assert_int_equal(costs.backward_weight_ns[1], 200);
 }
 
-static void noise_varies_around_the_stated_share(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    fixture->base.iteration_count = 10000;
-    bool changed = false;
-    double sum = 0;
-    enum { ITERATIONS = 2000 };
-    fixture->base.parallel.data = 2;
-    model_dynamism *sparse =
-        fixture_open(fixture, "{'case':'sparse-attention','kept':[0.5],'kept_noise':0.1,"
-                              "'per_microbatch':true}");
-    assert_int_equal(model_dynamism_source_count(sparse), 2);
-    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-        const bal_layer_costs costs = fixture_costs(sparse, 1, iteration, &changed);
-        assert_int_equal(changed, iteration == 0); // what is kept on average has not
-        assert_int_equal(costs.microbatch_count, FIXTURE_MICROBATCHES);
-        sum += (double)costs.backward_input_ns[FIXTURE_MICROBATCHES];
-    }
-    // 2000 (0.8 + 0.2 x 0.5), deviation 20 each
-    assert_true(fabs(sum / ITERATIONS - 1800) < 4 * 20 / sqrt(ITERATIONS));
-}
-
 /// The paper's GPT on an H100: the base, and the costs it was made of.
 static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention)
 {
@@ -214,8 +192,6 @@ static void what_is_wrong_is_named(void **state)
     fixture_refused(fixture, "{'case':'sparse-attention','kept':[1],'skew':1}", STATUS_INVALID,
                     "study.json: skew: makes no difference beside \"kept\", which states what "
                     "hashing leaves");
-    fixture_refused(fixture, "{'case':'sparse-attention','kept_noise':0.1}", STATUS_INVALID,
-                    "study.json: kept_noise: needs \"kept\", which it varies");
     fixture_refused(fixture, "{'case':'sparse-attention'}", STATUS_INVALID,
                     "case 'sparse-attention': without a model the sequence length is not "
                     "known: name the model beside the trace, or state \"kept\"");
@@ -237,7 +213,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(only_the_core_shrinks),
         FIXTURE_TEST(the_published_load_is_the_kept_share),
-        FIXTURE_TEST(noise_varies_around_the_stated_share),
         FIXTURE_TEST(keeping_every_tile_of_a_flash_model_changes_nothing),
         FIXTURE_TEST(an_unfused_model_gets_a_flash_kernel),
         FIXTURE_TEST(vectors_are_read_and_written_whatever_is_kept),
