@@ -23,6 +23,15 @@ void bench_require(status code, const error_message *err)
     exit(1);
 }
 
+int64_t *bench_draw(rng *generator, int count, int64_t low, int64_t high, arena *memory)
+{
+    int64_t *drawn = arena_array(memory, (size_t)count, sizeof *drawn);
+    for (int index = 0; index < count; index++) {
+        drawn[index] = rng_between(generator, low, high);
+    }
+    return drawn;
+}
+
 int64_t bench_now_ns(void)
 {
     struct timespec now;

@@ -1,6 +1,8 @@
 /// What the programs in tests/bench share: a stopwatch, and the line in which a figure is printed.
 #pragma once
 
+#include "base/arena.h"
+#include "base/rng.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -12,6 +14,9 @@ bool bench_is_smoke(int argc, char **argv);
 
 /// Exits with 1 and the message unless code is STATUS_OK: preparing a benchmark must not fail.
 void bench_require(status code, const error_message *err);
+
+/// Carves count numbers uniform in [low, high].
+int64_t *bench_draw(rng *generator, int count, int64_t low, int64_t high, arena *memory);
 
 /// Nanoseconds of the monotonic clock since an unspecified moment.
 int64_t bench_now_ns(void);

@@ -67,7 +67,6 @@ static void measure(bool smoke, const char *policy, bal_controller_options optio
     const size_t cells = (size_t)layer_count * (size_t)column_count;
     at.times = memory_array(ROUNDS * cells, sizeof *at.times);
     at.bytes = memory_array((size_t)layer_count, sizeof *at.bytes);
-    if (at.times == NULL || at.bytes == NULL) exit(1);
     fill(&at);
     options.balancer = bal_balancer_find("partition");
     options.change_ratio = 0.25;

@@ -43,10 +43,6 @@ static void create(training *made, const exec_model *model, exec_kernels *kernel
     made->token = memory_array(rows, sizeof *made->token);
     made->target = memory_array(rows, sizeof *made->target);
     made->loss = memory_array(rows, sizeof *made->loss);
-    if (made->values == NULL || made->gradient == NULL || made->token == NULL ||
-        made->target == NULL) {
-        exit(1);
-    }
     for (size_t row = 0; row < rows; row++) {
         made->token[row] = (int)(row * 37 % 251);
         made->target[row] = (int)((row + 1) * 37 % 251);

@@ -1,6 +1,5 @@
 /// What the event engine costs per op: under every policy, by every way to send, with shared links,
-/// and how it grows; and a whole run of plays whose costs change, as fast as ops can be played when
-/// their order is decided as they go.
+/// and how it grows.
 #include "balance/schedule/schedule.h"
 #include "base/rng.h"
 #include "sim/costs.h"
@@ -16,21 +15,8 @@ typedef struct event_case {
     sim_network network;
     sim_dispatch *dispatch;
     bal_timeline timeline;
-    int64_t *forward_ns; // that of costs
     rng generator;
-    int play_count;
 } event_case;
-
-static int64_t *draw(rng *generator, int count, int64_t low, int64_t high, arena *memory)
-{
-    error_message err = {0};
-    int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
-    if (row == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
-    for (int index = 0; index < count; index++) {
-        row[index] = rng_between(generator, low, high);
-    }
-    return row;
-}
 
 /// zb-h1 with costs per microbatch up to 40 % apart and 20 us between ranks, in the memory of 1F1B.
 /// Links are those of nodes of 8 ranks: what leaves a node shares one.
@@ -42,32 +28,31 @@ static void init(event_case *problem, int ranks, int microbatches, sim_policy po
     const int cells = ranks * microbatches;
     error_message err = {0};
     rng *generator = &problem->generator;
-    *problem = (event_case){.generator = rng_init(1, 3), .play_count = 1};
+    *problem = (event_case){.generator = rng_init(1, 3)};
     bench_require(bal_schedule_build(&request, memory, &problem->schedule, &err), &err);
-    problem->forward_ns = draw(generator, cells, 5000000, 7000000, memory);
     problem->costs = (bal_stage_costs){
         .stage_count = ranks,
         .microbatch_count = microbatches,
-        .forward_ns = problem->forward_ns,
-        .backward_input_ns = draw(generator, cells, 5000000, 7000000, memory),
-        .backward_weight_ns = draw(generator, cells, 4000000, 5600000, memory),
-        .send_forward_ns = draw(generator, ranks, 20000, 20000, memory),
-        .send_backward_ns = draw(generator, ranks, 20000, 20000, memory),
-        .memory_forward = draw(generator, ranks, 1, 1, memory),
-        .memory_backward_input = draw(generator, ranks, 0, 0, memory),
-        .memory_backward_weight = draw(generator, ranks, -1, -1, memory),
+        .forward_ns = bench_draw(generator, cells, 5000000, 7000000, memory),
+        .backward_input_ns = bench_draw(generator, cells, 5000000, 7000000, memory),
+        .backward_weight_ns = bench_draw(generator, cells, 4000000, 5600000, memory),
+        .send_forward_ns = bench_draw(generator, ranks, 20000, 20000, memory),
+        .send_backward_ns = bench_draw(generator, ranks, 20000, 20000, memory),
+        .memory_forward = bench_draw(generator, ranks, 1, 1, memory),
+        .memory_backward_input = bench_draw(generator, ranks, 0, 0, memory),
+        .memory_backward_weight = bench_draw(generator, ranks, -1, -1, memory),
     };
-    problem->memory_limit = draw(generator, ranks, ranks, ranks, memory);
+    problem->memory_limit = bench_draw(generator, ranks, ranks, ranks, memory);
     problem->network.send = send;
     if (ranks_per_link > 0) {
         int *link = arena_array(memory, (size_t)ranks, sizeof *link);
-        for (int rank = 0; link != NULL && rank < ranks; rank++) {
+        for (int rank = 0; rank < ranks; rank++) {
             link[rank] = rank / ranks_per_link;
         }
         problem->network.link_count = (ranks - 1) / ranks_per_link + 1;
         problem->network.forward_link = problem->network.backward_link = link;
         problem->network.forward_occupancy_ns = problem->network.backward_occupancy_ns =
-            draw(generator, ranks, 15000, 15000, memory);
+            bench_draw(generator, ranks, 15000, 15000, memory);
     }
     bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
     bench_require(sim_dispatch_create(&problem->schedule, policy, &problem->network, memory,
@@ -99,41 +84,11 @@ static void measure(bool smoke, int ranks, int microbatches, sim_policy policy, 
     arena_destroy(memory);
 }
 
-/// Plays with a new cost of every forward in each: what a run does, and nothing kept from one to
-/// the next.
-static void play_run(void *context)
-{
-    event_case *run = context;
-    error_message err = {0};
-    for (int number = 0; number < run->play_count; number++) {
-        for (int cell = 0; cell < RANKS * MICROBATCHES; cell++) {
-            run->forward_ns[cell] = 5000000 + (int64_t)(rng_next(&run->generator) % (1 << 21));
-        }
-        bench_require(sim_costs_check(&run->schedule, &run->costs, &err), &err);
-        play(run);
-    }
-}
-
-static void measure_run(bool smoke, sim_policy policy)
-{
-    arena *memory = arena_create(1 << 20);
-    event_case run;
-    init(&run, RANKS, MICROBATCHES, policy, BAL_SEND_ASYNC, 0, memory);
-    run.play_count = smoke ? 2 : 1000;
-    const bench_time time = bench_measure(smoke, play_run, &run);
-    const double ops = (double)run.schedule.first_op[RANKS] * run.play_count;
-    bench_print("event_engine_run_mops", 1e3 * ops / time.median_ns, "M ops/s",
-                "P=%d M=%d %d plays, new costs drawn and checked for each, policy %s", RANKS,
-                MICROBATCHES, run.play_count, sim_policy_name(policy));
-    arena_destroy(memory);
-}
-
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
     static const int sizes[][2] = {{8, 96}, {64, 256}, {128, 512}, {512, 2048}};
     for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-        measure_run(smoke, (sim_policy)policy);
         for (int send = 0; send < BAL_SEND_COUNT; send++) {
             measure(smoke, RANKS, MICROBATCHES, (sim_policy)policy, (bal_send)send, 0);
         }

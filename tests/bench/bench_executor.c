@@ -48,20 +48,13 @@ typedef struct prepared {
     int64_t *send_ns; // [rank_count] of both directions
 } prepared;
 
-static void *take(arena *memory, int count, size_t bytes)
-{
-    void *array = arena_array(memory, (size_t)count, bytes);
-    if (array == NULL) exit(1);
-    return array;
-}
-
 static status prepare(const trial *at, arena *memory, prepared *made, error_message *err)
 {
     const int ranks = at->rank_count;
-    int64_t *times = take(memory, ranks, sizeof *times);
-    int64_t *zeros = take(memory, ranks, sizeof *zeros);
-    made->send_ns = take(memory, ranks, sizeof *made->send_ns);
-    made->first_layer = take(memory, ranks + 1, sizeof *made->first_layer);
+    int64_t *times = arena_array(memory, (size_t)ranks, sizeof *times);
+    int64_t *zeros = arena_array(memory, (size_t)ranks, sizeof *zeros);
+    made->send_ns = arena_array(memory, (size_t)ranks, sizeof *made->send_ns);
+    made->first_layer = arena_array(memory, (size_t)(ranks + 1), sizeof *made->first_layer);
     for (int stage = 0; stage < ranks; stage++) {
         times[stage] = at->op_ns;
         made->first_layer[stage + 1] = stage + 1;
@@ -140,8 +133,8 @@ static status iterate(trial *at, prepared *made, exec_rank_play *play, const exe
 {
     exec_endpoint *endpoint = play->endpoint;
     const int steps = play->program->step_count;
-    exec_rank_times times = {.begin_ns = take(memory, steps, sizeof(int64_t)),
-                             .end_ns = take(memory, steps, sizeof(int64_t))};
+    exec_rank_times times = {.begin_ns = arena_array(memory, (size_t)steps, sizeof(int64_t)),
+                             .end_ns = arena_array(memory, (size_t)steps, sizeof(int64_t))};
     const exec_iteration what = {.iteration = iteration,
                                  .costs = &made->layers,
                                  .rank_time_factor = 1,

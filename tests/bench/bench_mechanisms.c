@@ -283,7 +283,6 @@ static void predict(const mechanism_row *row, const fitted_base *fitted, double 
     bool changed = false;
     char text[MECHANISM_TEXT_MAX];
     error_message err = {0};
-    if (memory == NULL) bench_require(STATUS_NO_MEMORY, &err);
     row->write_case(text, load, path);
     bench_require(json_open_bytes(row->name, text, strlen(text), &document, &err), &err);
     bench_require(model_dynamism_open(json_root(document), &fitted->base, memory, &dynamism, &err),

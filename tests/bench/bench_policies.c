@@ -25,7 +25,7 @@ static void add_ratio(ratios *to, double ratio)
 
 /// Adds the ratios of all policies over one run to all[policy] and of[policy].
 static void play_run(study_family family, int iteration_count, double layer_move, uint64_t seed,
-                     ratios all[POLICY_COUNT], ratios of[POLICY_COUNT], int *moves)
+                     ratios all[POLICY_COUNT], ratios of[POLICY_COUNT])
 {
     study_run *run = study_create(family, iteration_count, layer_move, seed);
     const bool provokes = family >= STUDY_OBLIVIOUS_COUNT;
@@ -36,7 +36,6 @@ static void play_run(study_family family, int iteration_count, double layer_move
         const double ratio = (double)outcome.total_ns / (double)offline_ns;
         add_ratio(&all[policy], ratio);
         add_ratio(&of[policy], ratio);
-        moves[policy] += outcome.move_count;
     }
     free(run);
 }
@@ -45,15 +44,14 @@ static void play_family(bool smoke, study_family family, ratios all[POLICY_COUNT
 {
     static const double layer_moves[] = {0.02, 0.2, 2};
     ratios of[POLICY_COUNT] = {0};
-    int moves[POLICY_COUNT] = {0};
     for (int price = 0; price < 3; price++) {
         if (smoke) {
-            play_run(family, 20, layer_moves[price], 1, all, of, moves);
+            play_run(family, 20, layer_moves[price], 1, all, of);
             continue;
         }
-        play_run(family, 800, layer_moves[price], 1, all, of, moves);
+        play_run(family, 800, layer_moves[price], 1, all, of);
         for (uint64_t seed = 2; seed <= 4; seed++) {
-            play_run(family, 400, layer_moves[price], seed, all, of, moves);
+            play_run(family, 400, layer_moves[price], seed, all, of);
         }
     }
     for (int policy = 0; policy < POLICY_COUNT; policy++) {
@@ -61,8 +59,6 @@ static void play_family(bool smoke, study_family family, ratios all[POLICY_COUNT
         bench_print("policy_over_offline_mean", mean, "ratio", "%s, %s", policies[policy],
                     study_family_names[family]);
         bench_print("policy_over_offline_worst", of[policy].worst, "ratio", "%s, %s",
-                    policies[policy], study_family_names[family]);
-        bench_print("policy_moves", (double)moves[policy] / of[policy].count, "per run", "%s, %s",
                     policies[policy], study_family_names[family]);
     }
 }

@@ -55,8 +55,6 @@ static void measure(bool smoke, int replicas)
     arena *memory = arena_create(1 << 20);
     ana_study *study = memory_array(1, sizeof *study);
     ana_setup *setup = memory_array(1, sizeof *setup);
-    error_message err = {0};
-    if (memory == NULL || study == NULL || setup == NULL) bench_require(STATUS_NO_MEMORY, &err);
     open_setup(replicas, smoke ? 3 : 10000, memory, study, setup);
     for (size_t policy = 0; policy < sizeof policies / sizeof policies[0]; policy++) {
         bal_training_result result;

@@ -3,9 +3,6 @@
 #include "balance/schedule/schedule.h"
 #include "tests/bench/bench.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 typedef struct search {
     bal_schedule_request request;
     arena *memory;
@@ -17,10 +14,7 @@ static void build(void *context)
     bal_schedule schedule;
     error_message err = {0};
     arena_reset(of->memory);
-    if (bal_schedule_build(&of->request, of->memory, &schedule, &err) != STATUS_OK) {
-        fprintf(stderr, "bench_schedule: %s\n", err.message);
-        exit(1);
-    }
+    bench_require(bal_schedule_build(&of->request, of->memory, &schedule, &err), &err);
 }
 
 /// Costs of a 6.2B GPT (Qi et al., ICLR 2024, table 6) on every rank; where imbalanced, 3 % more on
@@ -57,10 +51,6 @@ static void measure(bool smoke, int chunk_count, int rank_count, int microbatch_
                              .costs = &costs,
                              .memory_limit = rows[8]},
                  .memory = arena_create(1 << 20)};
-    if (of.memory == NULL) {
-        fprintf(stderr, "bench_schedule: out of memory\n");
-        exit(1);
-    }
     const bench_time time = bench_measure(smoke, build, &of);
     bench_print(chunk_count == 1 ? "zb_auto_search_us" : "zb_v_search_us", time.median_ns / 1e3,
                 "us", "P=%d M=%d memory=%dx%s", rank_count, microbatch_count, memory_factor,

@@ -5,14 +5,6 @@
 #include "sim/pipeline.h"
 #include "tests/bench/bench.h"
 
-static void *take(arena *memory, size_t count, size_t bytes)
-{
-    error_message err = {0};
-    void *array = arena_array(memory, count, bytes);
-    if (array == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
-    return array;
-}
-
 static bal_schedule zb_h1(int rank_count, int microbatch_count, arena *memory)
 {
     const bal_schedule_request request = {
@@ -23,15 +15,6 @@ static bal_schedule zb_h1(int rank_count, int microbatch_count, arena *memory)
     return schedule;
 }
 
-static int64_t *draw(rng *generator, int count, int64_t low, int64_t high, arena *memory)
-{
-    int64_t *row = take(memory, (size_t)count, sizeof *row);
-    for (int index = 0; index < count; index++) {
-        row[index] = rng_between(generator, low, high);
-    }
-    return row;
-}
-
 /// Stages up to 40 % apart, 20 us between them.
 static bal_stage_costs skewed_costs(int stage_count, int columns, arena *memory)
 {
@@ -40,14 +23,14 @@ static bal_stage_costs skewed_costs(int stage_count, int columns, arena *memory)
     return (bal_stage_costs){
         .stage_count = stage_count,
         .microbatch_count = columns,
-        .forward_ns = draw(&generator, cells, 5000000, 7000000, memory),
-        .backward_input_ns = draw(&generator, cells, 5000000, 7000000, memory),
-        .backward_weight_ns = draw(&generator, cells, 4000000, 5600000, memory),
-        .send_forward_ns = draw(&generator, stage_count, 20000, 20000, memory),
-        .send_backward_ns = draw(&generator, stage_count, 20000, 20000, memory),
-        .memory_forward = draw(&generator, stage_count, 1, 1, memory),
-        .memory_backward_input = draw(&generator, stage_count, 0, 0, memory),
-        .memory_backward_weight = draw(&generator, stage_count, -1, -1, memory),
+        .forward_ns = bench_draw(&generator, cells, 5000000, 7000000, memory),
+        .backward_input_ns = bench_draw(&generator, cells, 5000000, 7000000, memory),
+        .backward_weight_ns = bench_draw(&generator, cells, 4000000, 5600000, memory),
+        .send_forward_ns = bench_draw(&generator, stage_count, 20000, 20000, memory),
+        .send_backward_ns = bench_draw(&generator, stage_count, 20000, 20000, memory),
+        .memory_forward = bench_draw(&generator, stage_count, 1, 1, memory),
+        .memory_backward_input = bench_draw(&generator, stage_count, 0, 0, memory),
+        .memory_backward_weight = bench_draw(&generator, stage_count, -1, -1, memory),
     };
 }
 
@@ -93,13 +76,6 @@ static void compile(void *context)
     arena_reset(problem->scratch);
 }
 
-static void check(void *context)
-{
-    static_case *problem = context;
-    error_message err = {0};
-    bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
-}
-
 static void measure_static(bool smoke, int ranks, int microbatches, int columns)
 {
     arena *memory = arena_create(1 << 20);
@@ -116,11 +92,6 @@ static void measure_static(bool smoke, int ranks, int microbatches, int columns)
     const bench_time timeline = bench_measure(smoke, play, &problem);
     bench_print("static_engine_timeline_ns_per_op", timeline.median_ns / ops, "ns",
                 "P=%d M=%d costs per %s", ranks, microbatches, costs);
-    if (columns > 1) {
-        const bench_time checked = bench_measure(smoke, check, &problem);
-        bench_print("costs_check_ns_per_op", checked.median_ns / ops, "ns",
-                    "P=%d M=%d costs per %s", ranks, microbatches, costs);
-    }
     if (columns == 1) {
         const bench_time compiled = bench_measure(smoke, compile, &problem);
         bench_print("static_engine_compile_ns_per_op", compiled.median_ns / ops, "ns", "P=%d M=%d",
@@ -135,9 +106,7 @@ typedef struct run_case {
     static_case problem;
     rng generator;
     int iteration_count;
-    bool is_chained; // every rank goes on from its own end, as without a barrier
     int64_t *forward_ns;
-    int64_t *start_ns;
 } run_case;
 
 static void play_run(void *context)
@@ -146,37 +115,27 @@ static void play_run(void *context)
     static_case *problem = &run->problem;
     const int ranks = problem->schedule.rank_count;
     error_message err = {0};
-    for (int rank = 0; rank < ranks; rank++) {
-        run->start_ns[rank] = 0;
-    }
     for (int iteration = 0; iteration < run->iteration_count; iteration++) {
         for (int stage = 0; stage < ranks; stage++) {
             run->forward_ns[stage] = rng_between(&run->generator, 5000000, 7000000);
         }
         bench_require(sim_costs_check(&problem->schedule, &problem->costs, &err), &err);
-        sim_order_summarise(&problem->order, &problem->costs,
-                            run->is_chained ? run->start_ns : NULL, &problem->summary);
-        for (int rank = 0; rank < ranks; rank++) {
-            run->start_ns[rank] = problem->summary.last_end_ns[rank];
-        }
+        sim_order_summarise(&problem->order, &problem->costs, NULL, &problem->summary);
     }
 }
 
-static void measure_run(bool smoke, bool is_chained)
+static void measure_run(bool smoke)
 {
     enum { RANKS = 24, MICROBATCHES = 96 };
     arena *memory = arena_create(1 << 20);
     run_case run = {.generator = rng_init(1, 2),
                     .iteration_count = smoke ? 10 : 10000,
-                    .is_chained = is_chained,
-                    .forward_ns = take(memory, RANKS, sizeof(int64_t)),
-                    .start_ns = take(memory, RANKS, sizeof(int64_t))};
+                    .forward_ns = arena_array(memory, RANKS, sizeof(int64_t))};
     static_case_init(&run.problem, RANKS, MICROBATCHES, 1, memory);
     run.problem.costs.forward_ns = run.forward_ns;
     const bench_time time = bench_measure(smoke, play_run, &run);
     bench_print("static_engine_run_ms", time.median_ns / 1e6, "ms",
-                "P=%d M=%d 10000 %s iterations, costs change in each", RANKS, MICROBATCHES,
-                is_chained ? "chained" : "independent");
+                "P=%d M=%d 10000 iterations, costs change in each", RANKS, MICROBATCHES);
     arena_destroy(memory);
 }
 
@@ -225,8 +184,8 @@ static void measure_bound(bool smoke, int ranks, int microbatches)
     static_case compiled;
     static_case_init(&compiled, ranks, microbatches, 1, memory);
     const int op_count = compiled.order.step_count;
-    bound_op *ops = take(memory, (size_t)op_count, sizeof *ops);
-    int32_t *op_ns = take(memory, (size_t)op_count, sizeof *op_ns);
+    bound_op *ops = arena_array(memory, (size_t)op_count, sizeof *ops);
+    int32_t *op_ns = arena_array(memory, (size_t)op_count, sizeof *op_ns);
     for (int index = 0; index < op_count; index++) {
         const sim_step step = compiled.order.steps[index];
         ops[index] = (bound_op){.rank = (uint16_t)sim_step_rank(step),
@@ -238,8 +197,8 @@ static void measure_bound(bool smoke, int ranks, int microbatches)
         .op_count = op_count,
         .ops = ops,
         .op_ns = op_ns,
-        .clock_ns = take(memory, (size_t)ranks, sizeof(int64_t)),
-        .arrival_ns = take(memory, (size_t)compiled.order.slot_count, sizeof(int64_t)),
+        .clock_ns = arena_array(memory, (size_t)ranks, sizeof(int64_t)),
+        .arrival_ns = arena_array(memory, (size_t)compiled.order.slot_count, sizeof(int64_t)),
         .rank_count = ranks,
     };
     const bench_time time = bench_measure(smoke, bound, &problem);
@@ -255,8 +214,7 @@ int main(int argc, char **argv)
     measure_bound(smoke, 24, 96);
     measure_static(smoke, 24, 96, 1);
     measure_static(smoke, 24, 96, 96);
-    measure_run(smoke, false);
-    measure_run(smoke, true);
+    measure_run(smoke);
     if (smoke) return 0;
     for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
         measure_static(smoke, sizes[size][0], sizes[size][1], 1);

@@ -1,8 +1,6 @@
-/// What spreading costs: nanoseconds an item where items do nothing, with their results in memory
-/// and kept in a store; and what share of the threads' time goes into items that compute.
+/// What keeping results costs: a million of them into a new store, and out of it again.
 #include "analysis/shards/kept_run.h"
 #include "analysis/shards/spread.h"
-#include "base/rng.h"
 #include "tests/bench/bench.h"
 
 #include <stdio.h>
@@ -18,26 +16,19 @@ static const char result_text[] =
     "\"bound_ns\":100000000,\"learning\":{\"sequence_length\":2048,\"global_batch\":1024}}";
 
 typedef struct load {
-    int draw_count; // of an item
     int64_t item_count;
     int thread_count;
     ana_kept_run *kept; // or NULL
     int64_t put_count;
-    _Atomic uint64_t sum;
 } load;
 
 static status run(void *context, void *worker, int64_t item, text_buffer *result,
                   error_message *err)
 {
-    load *all = context;
-    rng random = rng_init((uint64_t)item, 0);
-    uint64_t sum = 0;
+    (void)context;
     (void)worker;
+    (void)item;
     (void)err;
-    for (int draw = 0; draw < all->draw_count; draw++) {
-        sum += rng_next(&random);
-    }
-    if (all->draw_count > 0) atomic_fetch_add(&all->sum, sum);
     text_append_bytes(result, result_text, sizeof result_text - 1);
     return STATUS_OK;
 }
@@ -59,26 +50,6 @@ static void play(void *context)
     ana_spread spread = {.thread_count = all->thread_count, .kept = all->kept};
     const ana_items items = {.count = all->item_count, .context = all, .run = run, .put = put};
     bench_require(ana_spread_run(&spread, &items, NULL, &err), &err);
-}
-
-static void measure_overhead(bool smoke, int thread_count)
-{
-    load all = {.item_count = smoke ? 1000 : 200000, .thread_count = thread_count};
-    const bench_time time = bench_measure(smoke, play, &all);
-    bench_print("spread_overhead_ns_per_item", time.median_ns / (double)all.item_count, "ns",
-                "threads=%d", thread_count);
-}
-
-/// Items of about 1.2 ms, as a point of a study at P=24, M=96 takes.
-static void measure_efficiency(bool smoke, int thread_count)
-{
-    load one = {.item_count = smoke ? 4 : 400, .thread_count = 1, .draw_count = 750000};
-    load all = one;
-    all.thread_count = thread_count;
-    const double one_ns = bench_measure(smoke, play, &one).min_ns;
-    const double all_ns = bench_measure(smoke, play, &all).min_ns;
-    bench_print("spread_efficiency", one_ns / all_ns / thread_count, "1", "threads=%d item=%.2f ms",
-                thread_count, one_ns / (double)one.item_count / 1e6);
 }
 
 /// A million results into a new store, and out of it again.
@@ -113,10 +84,6 @@ static void measure_store(bool smoke)
 int main(int argc, char **argv)
 {
     const bool smoke = bench_is_smoke(argc, argv);
-    const int core_count = ana_spread_core_count();
-    measure_overhead(smoke, 1);
-    if (core_count > 1) measure_overhead(smoke, core_count);
-    if (core_count > 1) measure_efficiency(smoke, core_count);
     measure_store(smoke);
     return 0;
 }

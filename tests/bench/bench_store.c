@@ -18,18 +18,11 @@ static char folder[64];
 static char store_path[96];
 static char csv_path[96];
 
-static void check(status result, const error_message *err)
-{
-    if (result == STATUS_OK) return;
-    fprintf(stderr, "bench_store: %s\n", err->message);
-    exit(1);
-}
-
 static trace_store *open_store(trace_mode mode)
 {
     error_message err = {0};
     trace_store *store = NULL;
-    check(trace_store_open(store_path, mode, &store, &err), &err);
+    bench_require(trace_store_open(store_path, mode, &store, &err), &err);
     return store;
 }
 
@@ -40,7 +33,7 @@ static void write_rows(int iteration_count)
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
     info.name = "bench";
-    check(trace_writer_begin(store, &info, &writer, &err), &err);
+    bench_require(trace_writer_begin(store, &info, &writer, &err), &err);
     for (int iteration = 0; iteration < iteration_count; iteration++) {
         for (int layer = 0; layer < LAYER_COUNT; layer++) {
             for (int microbatch = 0; microbatch < MICROBATCH_COUNT; microbatch++) {
@@ -49,11 +42,11 @@ static void write_rows(int iteration_count)
                 load.backward_input_ns = 1100000 + 17 * iteration;
                 load.backward_weight_ns = 900000 + 7 * layer;
                 load.activation_bytes = 1 << 24;
-                check(trace_writer_put_load(writer, &load, &err), &err);
+                bench_require(trace_writer_put_load(writer, &load, &err), &err);
             }
         }
     }
-    check(trace_writer_finish(writer, &err), &err);
+    bench_require(trace_writer_finish(writer, &err), &err);
     trace_store_close(store);
 }
 
@@ -63,11 +56,11 @@ static void read_costs(int iteration_count)
     trace_store *store = open_store(TRACE_READ);
     trace_reader *reader = NULL;
     int64_t sum_ns = 0;
-    check(trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &err), &err);
+    bench_require(trace_reader_open(store, 1, TRACE_COLUMNS_RECORDED, &reader, &err), &err);
     for (int iteration = 0; iteration < iteration_count; iteration++) {
         bal_layer_costs costs;
         bool changed = false;
-        check(trace_reader_costs_at(reader, iteration, &costs, &changed, &err), &err);
+        bench_require(trace_reader_costs_at(reader, iteration, &costs, &changed, &err), &err);
         sum_ns += costs.forward_ns[0];
     }
     if (sum_ns < iteration_count) exit(1); // every forward took 1 ms and more
@@ -100,11 +93,11 @@ static void import_csv(int iteration_count)
     trace_stream *stream = NULL;
     trace_info info = trace_info_default();
     info.name = "csv";
-    check(trace_csv_begin(store, &info, &csv, &err), &err);
-    check(trace_stream_open(csv_path, &stream, &err), &err);
-    check(trace_csv_read(csv, stream, &err), &err);
+    bench_require(trace_csv_begin(store, &info, &csv, &err), &err);
+    bench_require(trace_stream_open(csv_path, &stream, &err), &err);
+    bench_require(trace_csv_read(csv, stream, &err), &err);
     trace_stream_close(stream);
-    check(trace_csv_finish(csv, NULL, &err), &err);
+    bench_require(trace_csv_finish(csv, NULL, &err), &err);
     trace_store_close(store);
 }
 

@@ -56,7 +56,6 @@ static void measure(const char *schedule, int stages, int microbatches, int poin
     arena *memory = arena_create(1 << 20);
     char *text = make_study(schedule, stages, microbatches, point_count);
     ana_whatif *study = memory_array(1, sizeof *study);
-    if (memory == NULL || text == NULL || study == NULL) bench_require(STATUS_NO_MEMORY, &err);
     bench_require(ana_whatif_open("bench", text, &options, memory, study, &err), &err);
     const double seconds = play_s(study);
     bench_print("study_points_per_s", (double)study->item_count / seconds, "1/s",

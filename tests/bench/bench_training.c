@@ -21,17 +21,6 @@ typedef struct turning_source {
     bool announces_all; // each of these changes is one of the model
 } turning_source;
 
-static int64_t *draw(rng *generator, int count, int64_t low, int64_t high, arena *memory)
-{
-    error_message err = {0};
-    int64_t *drawn = arena_array(memory, (size_t)count, sizeof *drawn);
-    if (drawn == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
-    for (int index = 0; index < count; index++) {
-        drawn[index] = rng_between(generator, low, high);
-    }
-    return drawn;
-}
-
 static status turning_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
                                error_message *err)
 {
@@ -69,20 +58,18 @@ typedef struct run_shape {
 
 static bal_cost_source make_source(const run_shape *shape, int replica, arena *memory)
 {
-    error_message err = {0};
     rng generator = rng_init(1, (uint64_t)replica);
     turning_source *source = arena_array(memory, 1, sizeof *source);
-    if (source == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
     const int cells = shape->layers * shape->columns;
     source->layer_count = shape->layers;
     source->column_count = shape->columns;
     source->announces_all = !shape->is_quiet;
     for (int table = 0; table < TABLES; table++) {
-        source->forward[table] = draw(&generator, cells, 4000000, 6000000, memory);
-        source->input[table] = draw(&generator, cells, 4000000, 6000000, memory);
-        source->weight[table] = draw(&generator, cells, 3000000, 5000000, memory);
+        source->forward[table] = bench_draw(&generator, cells, 4000000, 6000000, memory);
+        source->input[table] = bench_draw(&generator, cells, 4000000, 6000000, memory);
+        source->weight[table] = bench_draw(&generator, cells, 3000000, 5000000, memory);
     }
-    source->bytes = draw(&generator, shape->layers, 1 << 20, 1 << 20, memory);
+    source->bytes = bench_draw(&generator, shape->layers, 1 << 20, 1 << 20, memory);
     return (bal_cost_source){.context = source,
                              .layer_count = shape->layers,
                              .iteration_count = shape->iterations,
@@ -95,7 +82,6 @@ static void measure(bool smoke, const run_shape *shape)
     arena *memory = arena_create(1 << 20);
     error_message err = {0};
     bal_cost_source *sources = arena_array(memory, (size_t)shape->replicas, sizeof *sources);
-    if (sources == NULL) bench_require(error_set(&err, STATUS_NO_MEMORY, "out of memory"), &err);
     for (int replica = 0; replica < shape->replicas; replica++) {
         sources[replica] = make_source(shape, replica, memory);
     }
@@ -161,39 +147,26 @@ static void measure_experts(bool smoke)
                                .policy = "every:1",
                                .overlap = BAL_REDUCTION_STAGE,
                                .iterations = 10000};
-    run_shape shape = experts;
-    measure(smoke, &shape);
-    shape.schedule = "zb-h1";
-    measure(smoke, &shape);
-    shape = experts;
-    shape.policy = "shadow";
-    measure(smoke, &shape);
-    shape.is_quiet = true;
-    measure(smoke, &shape);
-    shape = experts;
-    shape.iterations = 1000;
-    shape.layers = 68;
-    measure(smoke, &shape);
-    shape.layers = 136;
-    measure(smoke, &shape);
-    shape = experts;
-    shape.iterations = 1000;
-    shape.stages = 8;
-    measure(smoke, &shape);
-    shape.stages = 32;
-    measure(smoke, &shape);
-    shape = experts;
-    shape.iterations = 1000;
-    shape.microbatches = shape.columns = 128;
-    measure(smoke, &shape);
-    shape.microbatches = shape.columns = 256;
-    measure(smoke, &shape);
-    shape = experts;
-    shape.iterations = 1000;
-    shape.replicas = 1;
-    measure(smoke, &shape);
-    shape.replicas = 32;
-    measure(smoke, &shape);
+    enum { SHAPES = 12 };
+    run_shape shapes[SHAPES];
+    for (int shape = 0; shape < SHAPES; shape++) {
+        shapes[shape] = experts;
+        if (shape > 3) shapes[shape].iterations = 1000;
+    }
+    shapes[1].schedule = "zb-h1";
+    shapes[2].policy = shapes[3].policy = "shadow";
+    shapes[3].is_quiet = true;
+    shapes[4].layers = 68;
+    shapes[5].layers = 136;
+    shapes[6].stages = 8;
+    shapes[7].stages = 32;
+    shapes[8].microbatches = shapes[8].columns = 256;
+    shapes[9].replicas = 1;
+    shapes[10].replicas = 32;
+    shapes[11].microbatches = shapes[11].columns = 128;
+    for (int shape = 0; shape < SHAPES; shape++) {
+        measure(smoke, &shapes[shape]);
+    }
 }
 
 int main(int argc, char **argv)

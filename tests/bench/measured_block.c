@@ -28,12 +28,6 @@ static double now_ns(const exec_kernel_table *table)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-static void *require(void *memory)
-{
-    if (memory == NULL) bench_require(STATUS_NO_MEMORY, &(error_message){.message = "no memory"});
-    return memory;
-}
-
 static void finish(exec_kernels *kernels)
 {
     error_message err = {0};
@@ -141,9 +135,9 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     bench_require(exec_layer_create(&block->model, block->buffers, 1, &block->layer, &err), &err);
     bench_require(exec_layer_initialise(block->layer, &err), &err);
     bench_require(exec_slot_create(block->layer, &block->slot, &err), &err);
-    block->host_input = require(memory_array(count, sizeof(float)));
-    block->is_live = require(memory_array(1, rows));
-    block->live_scratch = require(memory_array(1, rows));
+    block->host_input = memory_array(count, sizeof(float));
+    block->is_live = memory_array(1, rows);
+    block->live_scratch = memory_array(1, rows);
     memset(block->is_live, 1, rows);
     fill_uniform(block->host_input, count, 2);
     allocate_values(block, count, &block->input);
@@ -283,7 +277,7 @@ block_figures measured_block_measure(measured_block *block, int round_count)
 {
     block_figures figures = {0};
     const size_t count = (size_t)block->flow.row_count * (size_t)block->model.width;
-    float *gradient = require(memory_array(count, sizeof *gradient));
+    float *gradient = memory_array(count, sizeof *gradient);
     const exec_mechanism_table *mechanism = exec_mechanism_find(block->model.mechanism);
     assert(round_count <= ROUNDS_MAX);
     fill_uniform(gradient, count, 3);

@@ -129,64 +129,6 @@ static const model_assumption *find(const model_costs *costs, const char *name)
     return NULL;
 }
 
-static void what_is_not_given_is_listed_as_assumed(void **state)
-{
-    const fixture *with = *state;
-    const model_training nothing = {0};
-    const model_training everything = {.sequence_length = 100,
-                                       .microbatch_size = 3,
-                                       .dtype = MODEL_DTYPE_FLOAT16,
-                                       .attention = "unfused",
-                                       .state_bytes_per_parameter = 2};
-    const char *const choices[] = {"sequence_length", "microbatch_size", "dtype", "attention",
-                                   "state_bytes_per_parameter"};
-
-    const model_costs defaults = build(with, &nothing);
-    const model_costs given = build(with, &everything);
-
-    for (int choice = 0; choice < 5; choice++) {
-        assert_int_equal(find(&defaults, choices[choice])->origin.kind, MODEL_ORIGIN_ASSUMED);
-        assert_int_equal(find(&given, choices[choice])->origin.kind, MODEL_ORIGIN_GIVEN);
-    }
-    assert_string_equal(find(&defaults, "sequence_length")->value, "2048");
-    assert_string_equal(find(&defaults, "state_bytes_per_parameter")->value, "18");
-    assert_string_equal(find(&given, "state_bytes_per_parameter")->value, "2");
-    assert_string_equal(find(&given, "microbatch_size")->value, "3");
-    assert_int_equal(find(&given, "flop_per_s")->origin.kind, MODEL_ORIGIN_PRESET);
-    assert_string_equal(find(&given, "flop_per_s")->value, "989 TFLOP/s");
-    assert_int_equal(find(&given, "efficiency.gemm")->origin.kind, MODEL_ORIGIN_ASSUMED);
-    assert_string_equal(find(&given, "hardware")->origin.text, "h100");
-    assert_int_equal(given.layers.state_bytes[1], 12596224 * 2);
-}
-
-static void short_models_and_experts_are_noted(void **state)
-{
-    const fixture *with = *state;
-    const model_training nothing = {0};
-    model_costs costs;
-
-    assert_int_equal(
-        model_costs_from_files("gpt2", "a100-sxm-80gb", &nothing, with->memory, &costs, NULL),
-        STATUS_OK);
-    assert_string_equal(find(&costs, "sequence_length")->value, "1024");
-
-    assert_int_equal(
-        model_costs_from_files("mixtral-8x7b", "b200", &nothing, with->memory, &costs, NULL),
-        STATUS_OK);
-    assert_string_equal(find(&costs, "routing")->value,
-                        "2 of 8 experts per token, all experts alike, none dropped");
-    assert_int_equal(costs.total_parameters, 46702792704);
-    assert_int_equal(costs.active_parameters, 12879925248);
-
-    model_config predicting = with->gpt;
-    predicting.prediction_layer_count = 1;
-    assert_int_equal(
-        model_costs_build(&predicting, &with->h100, &nothing, "c", "h", with->memory, &costs, NULL),
-        STATUS_OK);
-    assert_string_equal(find(&costs, "prediction layers")->value,
-                        "1 multi-token-prediction layers left out");
-}
-
 static void assert_refused(const fixture *with, const model_config *config,
                            const model_training *training, const char *message)
 {
@@ -639,39 +581,15 @@ static void any_degrees_are_refused_or_share_the_work(void **state)
     assert_true(built > 50);
 }
 
-static void the_source_gives_the_same_costs_in_every_iteration(void **state)
-{
-    const fixture *with = *state;
-    const model_training nothing = {0};
-    const model_costs costs = build(with, &nothing);
-    model_source memory;
-    bal_layer_costs asked = {0};
-    bool changed = false;
-
-    const bal_cost_source source = model_source_init(&memory, &costs);
-
-    assert_int_equal(source.layer_count, 26);
-    assert_int_equal(source.iteration_count, 1);
-    assert_int_equal(source.costs_at(source.context, 7, &asked, &changed, NULL), STATUS_OK);
-    assert_true(changed);
-    assert_ptr_equal(asked.forward_ns, costs.layers.forward_ns);
-    assert_int_equal(source.costs_at(source.context, 0, &asked, &changed, NULL), STATUS_OK);
-    assert_false(changed);
-    assert_ptr_equal(asked.forward_ns, costs.layers.forward_ns);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slower_side_of_the_roofline_counts),
         cmocka_unit_test(a_layer_takes_the_sum_of_its_parts),
         cmocka_unit_test(embedding_and_head_are_pinned_layers),
-        cmocka_unit_test(what_is_not_given_is_listed_as_assumed),
-        cmocka_unit_test(short_models_and_experts_are_noted),
         cmocka_unit_test(training_outside_its_limits_is_refused),
         cmocka_unit_test(faster_hardware_and_less_work_never_take_longer),
         cmocka_unit_test(any_degrees_are_refused_or_share_the_work),
-        cmocka_unit_test(the_source_gives_the_same_costs_in_every_iteration),
         cmocka_unit_test(parts_sum_up_to_the_passes),
         cmocka_unit_test(b_computes_again_what_f_has_not_kept),
         cmocka_unit_test(replicas_reduce_dense_and_expert_parameters_apart),

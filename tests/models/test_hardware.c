@@ -93,20 +93,6 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
     arena_destroy(memory);
 }
 
-static void a_core_of_a_cpu_was_measured(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(4096);
-    model_hardware hardware;
-
-    assert_int_equal(model_hardware_open("cpu-core", memory, &hardware, NULL), STATUS_OK);
-
-    assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_FLOAT32], 187000000000);
-    assert_int_equal(hardware.flop_per_s[MODEL_DTYPE_BFLOAT16], 0);
-    assert_int_equal(hardware.flop_origin.kind, MODEL_ORIGIN_MEASURED);
-    arena_destroy(memory);
-}
-
 static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
 {
     (void)state;
@@ -173,29 +159,12 @@ static void faults_of_a_file_are_named(void **state)
                    "memory, links, latency, overhead");
 }
 
-static void an_unknown_preset_lists_those_there_are(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(64);
-    model_hardware hardware;
-    error_message err = {0};
-
-    assert_int_equal(model_hardware_open("v100", memory, &hardware, &err), STATUS_IO);
-
-    assert_non_null(strstr(err.message,
-                           "no shipped hardware is named 'v100'; known: a100-sxm-80gb, b200, b300, "
-                           "cpu-core, gb200-nvl72"));
-    arena_destroy(memory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_hold_dense_rates_and_say_where_each_number_is_from),
-        cmocka_unit_test(a_core_of_a_cpu_was_measured),
         cmocka_unit_test(sparse_rates_are_refused_and_the_dense_one_named),
         cmocka_unit_test(faults_of_a_file_are_named),
-        cmocka_unit_test(an_unknown_preset_lists_those_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
