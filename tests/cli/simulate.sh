@@ -194,7 +194,8 @@ fi
 (
     ulimit -f 64
     refuse 1 'small.db: File too large' simulate s.json --store small.db
-    
+    exit $failed
+) || failed=1
 
 # Of a link that is given by half the hardware says the rest.
 echo '{"schema":"dynmo-study/1","model":"gpt2","hardware":"h100-sxm","training":{"microbatches":8},
@@ -202,6 +203,4 @@ echo '{"schema":"dynmo-study/1","model":"gpt2","hardware":"h100-sxm","training":
 "$dynmo" simulate half.json >half || fail 'a link given by half'
 grep -q 'given  *cluster.links.inter.latency_ns  *3 ns' half || fail 'no latency of half a link'
 grep -q 'preset  *cluster.links.inter.bytes_per_s' half || fail 'no rate of half a link'
-exit $failed
-) || failed=1
 exit "$failed"

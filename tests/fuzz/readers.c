@@ -2,7 +2,6 @@
 /// read, and what was read keeps what its header promises.
 #define _GNU_SOURCE // memfd_create, program_invocation_short_name
 #include "analysis/calibration/calibration.h"
-#include "analysis/calibration/measured_link.h"
 #include "analysis/calibration/measured_runs.h"
 #include "analysis/diagnosis/counts_run.h"
 #include "analysis/stragglers/causes.h"
@@ -152,19 +151,6 @@ static status matrix(const char *bytes, size_t count, arena *memory, error_messa
     assert(read.point_count >= 1 && read.point_count <= ANA_POINTS_MAX);
     TRY(check_point(&read, 0, err));
     return check_point(&read, read.point_count - 1, err);
-}
-
-static status measured_link(json_document *document, arena *memory, error_message *err)
-{
-    ana_message_times times;
-    ana_measured_link found;
-    TRY(ana_message_times_read(json_root(document), memory, &times, err));
-    TRY(ana_measured_link_fit(&times, &found, err));
-    assert(found.link.latency_ns >= 0 && found.link.bytes_per_s >= 1);
-    assert(isfinite(found.latency_error_ns) && found.latency_error_ns >= 0);
-    assert(isfinite(found.rate_error_bytes_s) && found.rate_error_bytes_s >= 0);
-    assert(found.reach > 1 && found.size_count >= ANA_LINK_SIZES_MIN);
-    return STATUS_OK;
 }
 
 static status measured_runs(const char *bytes, size_t count, arena *memory, error_message *err)
@@ -437,7 +423,6 @@ static const struct {
     {"fuzz_expert_counts", expert_counts, NULL},
     {"fuzz_hardware", NULL, hardware},
     {"fuzz_matrix", matrix, NULL},
-    {"fuzz_measured_link", NULL, measured_link},
     {"fuzz_measured_runs", measured_runs, NULL},
     {"fuzz_nsys", nsys, NULL},
     {"fuzz_ops", ops, NULL},
