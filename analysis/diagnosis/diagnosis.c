@@ -1,21 +1,7 @@
-/// Plays the rows of a diagnosis and weighs them against bounds, splits and hindsight.
+/// Plays the rows of a diagnosis and weighs them against the best kept split and a bound.
 #include "analysis/diagnosis/diagnosis.h"
 
-#include "analysis/diagnosis/gain_bounds.h"
-#include "balance/schedule/schedule.h"
-
-#include <gsl/gsl_sort.h>
-#include <gsl/gsl_statistics_double.h>
-
-#include <stdio.h>
-#include <string.h>
-
-/// Ops that the plays with hindsight may take; each iteration tries BAL_MAKESPAN_EVALUATIONS_MAX
-/// plans.
-enum { HINDSIGHT_OPS_MAX = 200000000, HINDSIGHT_COUNT_MIN = 24 };
-
-/// Iterations after the first one that it is compared with.
-enum { WARM_COUNT = 9 };
+#include "analysis/diagnosis/plan_times.h"
 
 const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tuned\"},"
                                   "{\"balancer\":\"partition\",\"policy\":\"on-change\"},"
@@ -154,63 +140,24 @@ static void weigh_rows(const played *of, arena *memory, ana_diagnosis *made)
     if (made->best >= 0) made->evidence.best = rows[made->best].interval;
 }
 
-/// What is proven; and plans of the split, played: the best one that is kept, and those that follow
-/// the drift.
+/// What is proven, and what the best split that is kept takes.
 static status weigh_plans(const played *of, arena *memory, ana_diagnosis *made, error_message *err)
 {
     const size_t count = (size_t)of->count;
     const double tail = made->options.tail_probability;
     const int64_t *baseline = row_ns(of, made->baseline);
-    const ana_imbalance_split *split = &made->split;
-    ana_evidence *evidence = &made->evidence;
-    int64_t *one = arena_array(memory, count, sizeof *one);
-    int64_t *other = arena_array(memory, count, sizeof *other);
-    TRY(ana_gain_bounds_of(made->setup, made->series, one, other, err));
-    evidence->bound = gain_over(made, baseline, one, of->count, tail, memory);
-    made->any_owner = gain_over(made, baseline, other, of->count, tail, memory);
-    TRY(ana_plans_take(made->setup, made->series, split->static_first_layer, true, one, err));
-    TRY(ana_plans_take(made->setup, made->series, split->drift_first_layer, false, other, err));
-    made->kept = gain_over(made, baseline, one, of->count, tail, memory);
-    evidence->drift = gain_over(made, baseline, other, of->count, tail, memory);
-    evidence->drift_over_kept = gain_over(made, one, other, of->count, tail, memory);
+    const int stages = made->setup->stage_count;
+    int *first_layer = arena_array(memory, (size_t)stages + 1, sizeof *first_layer);
+    int64_t *taken = arena_array(memory, count, sizeof *taken);
+    TRY(ana_contiguous_bounds_of(made->setup, made->series, taken, err));
+    made->evidence.bound = gain_over(made, baseline, taken, of->count, tail, memory);
+    TRY(ana_kept_split_of(made->series, stages, memory, first_layer, err));
+    TRY(ana_plan_takes(made->setup, made->series, first_layer, taken, err));
+    made->kept_first_layer = first_layer;
+    made->kept = gain_over(made, baseline, taken, of->count, tail, memory);
     if (made->best < 0) return STATUS_OK;
-    evidence->best_over_kept = gain_over(made, one, row_ns(of, made->best), of->count,
-                                         tail_of_rows(made, of->row_count), memory);
-    return STATUS_OK;
-}
-
-/// Iterations on which hindsight is measured: all, or as many as the plays allow, evenly spread.
-static int hindsight_count(const ana_setup *setup, int count)
-{
-    const int64_t ops = (int64_t)3 * setup->stage_count * setup->microbatch_count;
-    const int64_t allowed = HINDSIGHT_OPS_MAX / BAL_MAKESPAN_EVALUATIONS_MAX / ops;
-    const int64_t wanted = allowed > HINDSIGHT_COUNT_MIN ? allowed : HINDSIGHT_COUNT_MIN;
-    return wanted < count ? (int)wanted : count;
-}
-
-/// The shortest of the plan that hindsight chose, and those that the rows had.
-static status weigh_hindsight(const played *of, arena *memory, ana_diagnosis *made,
-                              error_message *err)
-{
-    const int count = hindsight_count(made->setup, of->count);
-    int *indices = arena_array(memory, (size_t)count, sizeof *indices);
-    int64_t *kept = arena_array(memory, (size_t)count, sizeof *kept);
-    int64_t *shortest = arena_array(memory, (size_t)count, sizeof *shortest);
-    for (int at = 0; at < count; at++) {
-        indices[at] = (int)((int64_t)at * of->count / count);
-        kept[at] = row_ns(of, made->baseline)[indices[at]];
-    }
-    TRY(ana_clairvoyant_of(made->setup, made->series, indices, count, shortest, err));
-    for (int row = 0; row < of->row_count; row++) {
-        if (made->comparison.rows[row].outcome != STATUS_OK) continue;
-        for (int at = 0; at < count; at++) {
-            const int64_t taken = row_ns(of, row)[indices[at]];
-            if (taken < shortest[at]) shortest[at] = taken;
-        }
-    }
-    made->clairvoyant_count = count;
-    made->evidence.clairvoyant =
-        gain_over(made, kept, shortest, count, made->options.tail_probability, memory);
+    made->evidence.best_over_kept = gain_over(made, taken, row_ns(of, made->best), of->count,
+                                              tail_of_rows(made, of->row_count), memory);
     return STATUS_OK;
 }
 
@@ -248,21 +195,6 @@ static void fill_state(ana_series *series, int64_t layer_bytes, arena *memory)
     for (int index = 0; index < series->count; index++) {
         series->costs[index].state_bytes = bytes;
     }
-}
-
-/// Whether the run was cold when it began: the first iteration over the median of the next ones.
-static double first_over_next(const ana_series *series)
-{
-    double totals[WARM_COUNT];
-    int count = 0;
-    for (int index = 1; index < series->count && count < WARM_COUNT; index++) {
-        totals[count++] = (double)ana_series_before(series, index)[series->layer_count];
-    }
-    if (count == 0) return 1;
-    gsl_sort(totals, 1, (size_t)count);
-    const double median = gsl_stats_median_from_sorted_data(totals, 1, (size_t)count);
-    const double first = (double)ana_series_before(series, 0)[series->layer_count];
-    return median > 0 ? first / median : 1;
 }
 
 const char *const ana_mend_names[ANA_MEND_COUNT] = {"nothing", "data", "layers"};
@@ -342,7 +274,6 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->spacing = ana_series_spacing(series);
     made->has_columns = series->costs[0].microbatch_count > 1;
     made->is_uniform = setup->store != NULL && is_uniform(series);
-    made->first_over_next = first_over_next(series);
     return STATUS_OK;
 }
 
@@ -363,12 +294,10 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
                        .is_of_stages = setup->store != NULL && setup->stage_count > 1 &&
                                        made.series->costs[0].layer_count <= setup->stage_count,
                        .knows_state = made.knows_state};
-    TRY(ana_imbalance_split_of(made.series, setup->stage_count, memory, &made.split, err));
     TRY(play_rows(made.setup, &steps, &of, memory, &made.comparison, err));
     TRY(find_baseline(&of, &made.comparison, &made.baseline, err));
     weigh_rows(&of, memory, &made);
     TRY(weigh_plans(&of, memory, &made, err));
-    TRY(weigh_hindsight(&of, memory, &made, err));
     TRY(ana_expert_imbalance_of(setup->dynamism, made.series, setup->study->parallel.expert, memory,
                                 &made.experts, err));
     TRY(weigh_microbatches(&of, memory, &made, err));

@@ -4,7 +4,6 @@
 #include "analysis/compare/compare.h"
 #include "analysis/diagnosis/data_imbalance.h"
 #include "analysis/diagnosis/expert_imbalance.h"
-#include "analysis/diagnosis/imbalance_split.h"
 #include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/verdict.h"
 #include "analysis/study/setup.h"
@@ -51,20 +50,17 @@ typedef struct ana_diagnosis {
     const ana_setup *setup; // of the series
     ana_diagnosis_options options;
     const ana_series *series;
-    double spacing;         // iterations of the run that one of the series stands for
-    bool is_uniform;        // measured, and in no iteration do transformer layers differ
-    bool knows_state;       // bytes that a migration moves
-    bool has_columns;       // microbatches apart
-    double first_over_next; // time of the first iteration's layers over the median of the next nine
-    ana_imbalance_split split;
+    double spacing;   // iterations of the run that one of the series stands for
+    bool is_uniform;  // measured, and in no iteration do transformer layers differ
+    bool knows_state; // bytes that a migration moves
+    bool has_columns; // microbatches apart
     ana_comparison comparison;
     const ana_row_gain *rows; // [study->balancing_count] in the order of the study
     int baseline;             // row of the better of `even` and `tuned`, which gains are over
     int best;                 // row that gains most, of those whose plan may change; -1: none fits
-    int clairvoyant_count;    // iterations on which clairvoyant was measured, evenly spread
     ana_evidence evidence;
-    ana_gain_interval kept;       // of the best kept split of the run, known beforehand
-    ana_gain_interval any_owner;  // proven: layers on any ranks, no pipeline at all
+    const int *kept_first_layer;  // [stage_count + 1] the best split that is kept
+    ana_gain_interval kept;       // of it, known beforehand
     ana_expert_imbalance experts; // of a run whose tokens were counted
     ana_data_imbalance data;
     ana_gain_interval alike; // of microbatches that all cost the same, under the baseline's plan

@@ -116,17 +116,12 @@ static ana_ground ground_of(const ana_evidence *evidence)
     if (best->is_short) return ANA_GROUND_SHORT;
     if (evidence->is_of_stages) return ANA_GROUND_STAGES;
     if (evidence->bound.high < threshold) return ANA_GROUND_PROVEN;
-    if (!evidence->clairvoyant.is_short && evidence->clairvoyant.high < threshold) {
-        return ANA_GROUND_CLAIRVOYANT;
-    }
-    if (best->high < threshold && evidence->drift.high < threshold) return ANA_GROUND_NOISE;
-    if (evidence->best_over_kept.high < threshold && evidence->drift_over_kept.high < threshold) {
-        return ANA_GROUND_ONE_SPLIT;
-    }
+    if (best->high < threshold) return ANA_GROUND_NOISE;
+    if (evidence->best_over_kept.high < threshold) return ANA_GROUND_ONE_SPLIT;
     if (best->low > threshold) {
         return evidence->knows_state ? ANA_GROUND_GAIN : ANA_GROUND_STATE_UNKNOWN;
     }
-    return best->high >= threshold ? ANA_GROUND_INTERVAL : ANA_GROUND_FORECAST;
+    return ANA_GROUND_INTERVAL;
 }
 
 static const struct {
@@ -137,13 +132,11 @@ static const struct {
     [ANA_GROUND_SHORT] = {"short", ANA_VERDICT_UNDECIDABLE},
     [ANA_GROUND_STAGES] = {"stages", ANA_VERDICT_UNDECIDABLE},
     [ANA_GROUND_PROVEN] = {"proven", ANA_VERDICT_NOT_WORTHWHILE},
-    [ANA_GROUND_CLAIRVOYANT] = {"clairvoyant", ANA_VERDICT_NOT_WORTHWHILE},
     [ANA_GROUND_NOISE] = {"noise", ANA_VERDICT_NOT_WORTHWHILE},
     [ANA_GROUND_ONE_SPLIT] = {"one-split", ANA_VERDICT_NOT_WORTHWHILE},
     [ANA_GROUND_STATE_UNKNOWN] = {"state-unknown", ANA_VERDICT_UNDECIDABLE},
     [ANA_GROUND_GAIN] = {"gain", ANA_VERDICT_WORTHWHILE},
     [ANA_GROUND_INTERVAL] = {"interval", ANA_VERDICT_UNDECIDABLE},
-    [ANA_GROUND_FORECAST] = {"forecast", ANA_VERDICT_UNDECIDABLE},
 };
 
 ana_judgement ana_judge(const ana_evidence *evidence)

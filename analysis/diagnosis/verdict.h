@@ -47,16 +47,12 @@ typedef enum ana_ground {
     ANA_GROUND_SHORT,         ///< undecidable: too few iterations for an interval
     ANA_GROUND_STAGES,        ///< undecidable: stages were recorded, not the layers in them
     ANA_GROUND_PROVEN,        ///< not worthwhile: no contiguous plan can gain the threshold
-    ANA_GROUND_CLAIRVOYANT,   ///< not worthwhile: not even plans made with hindsight gain it
-    ANA_GROUND_NOISE,         ///< not worthwhile: neither a row nor plans that follow the drift,
-                              ///< known beforehand, gain it; only noise is left
-    ANA_GROUND_ONE_SPLIT,     ///< not worthwhile: neither a row nor plans that follow the drift
-                              ///< gain it over the best split that is kept
+    ANA_GROUND_NOISE,         ///< not worthwhile: no row gains it; only noise is left
+    ANA_GROUND_ONE_SPLIT,     ///< not worthwhile: no row gains it over the best split that is kept
     ANA_GROUND_STATE_UNKNOWN, ///< undecidable: it would be, but for bytes to move that are not
                               ///< known
     ANA_GROUND_GAIN,          ///< worthwhile: the low end of the best row's gain exceeds it
     ANA_GROUND_INTERVAL,      ///< undecidable: the best row's interval includes the threshold
-    ANA_GROUND_FORECAST,      ///< undecidable: no row gains it, following the drift would
     ANA_GROUND_COUNT
 } ana_ground;
 
@@ -67,12 +63,9 @@ typedef struct ana_evidence {
     bool is_uniform;
     bool is_of_stages; // not more layers than stages, of a trace: there is one split only
     bool knows_state;
-    ana_gain_interval best;            // of the rows that were played
-    ana_gain_interval drift;           // plans of the iterations around each, moves for nothing
-    ana_gain_interval best_over_kept;  // of the same row over the best split that is kept
-    ana_gain_interval drift_over_kept; // of plans of the iterations around each, likewise
-    ana_gain_interval clairvoyant;     // every iteration's own plan, moves for nothing
-    ana_gain_interval bound; // proven: any contiguous plan, any schedule that splits alike
+    ana_gain_interval best;           // of the rows that were played
+    ana_gain_interval best_over_kept; // of the same row over the best split that is kept
+    ana_gain_interval bound;          // proven: any contiguous plan, any schedule that splits alike
 } ana_evidence;
 
 typedef struct ana_judgement {

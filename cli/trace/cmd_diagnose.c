@@ -28,13 +28,11 @@ typedef struct diagnose_request {
 
     const ana_counted_run *counts; // NULL: a trace
     const char *model;             // with counts
-    int64_t sequence_length;       // with counts; 0: the model's
 
     const char *hardware; // NULL: none is named
     const char *schedule;
     int stage_count;
     int microbatch_count; // 0: the trace's own
-    int64_t decision_ns;
 } diagnose_request;
 
 static void write_trace(json_writer *writer, const diagnose_request *request)
@@ -88,14 +86,10 @@ static void write_training(json_writer *writer, const diagnose_request *request)
         json_put_int64(writer, "data_parallel", counts->expert_parallel);
         json_put_int64(writer, "expert_parallel", counts->expert_parallel);
     }
-    if (request->sequence_length > 0) {
-        json_put_int64(writer, "sequence_length", request->sequence_length);
-    }
     const int microbatches = request->microbatch_count > 0 ? request->microbatch_count
                              : counts != NULL              ? counts->microbatch_count
                                                            : 0;
     if (microbatches > 0) json_put_int64(writer, "microbatches", microbatches);
-    if (request->decision_ns > 0) json_put_int64(writer, "decision_ns", request->decision_ns);
     json_end_object(writer);
 }
 
@@ -166,11 +160,10 @@ static status find_stages(const cli_arguments *arguments, const cli_diagnose_inp
 static status check_options(const cli_arguments *arguments, const cli_diagnose_input *input,
                             error_message *err)
 {
-    static const char *const of_counts[] = {"--model", "--expert-parallel", "--trace-stages",
-                                            "--sequence-length"};
+    static const char *const of_counts[] = {"--model", "--expert-parallel", "--trace-stages"};
     static const char *const of_traces[] = {"--trace", "--first"};
     const char *const *foreign = input->is_counts ? of_traces : of_counts;
-    const int foreign_count = input->is_counts ? 2 : 4;
+    const int foreign_count = input->is_counts ? 2 : 3;
     for (int option = 0; option < foreign_count; option++) {
         if (!cli_has(arguments, foreign[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: %s", foreign[option],
@@ -205,8 +198,6 @@ static status find_counts(const cli_arguments *arguments, arena *memory, ana_cou
 static status read_request(const cli_arguments *arguments, const cli_diagnose_input *input,
                            arena *memory, diagnose_request *request, error_message *err)
 {
-    int length = 0;
-    int decision_ns = 0;
     request->trace_name = cli_value(arguments, "--trace");
     request->hardware = cli_value(arguments, "--hardware");
     request->model = cli_value(arguments, "--model");
@@ -215,10 +206,6 @@ static status read_request(const cli_arguments *arguments, const cli_diagnose_in
     TRY(cli_int(arguments, "--first", 0, ITERATION_MAX, -1, &request->first_iteration, err));
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &request->microbatch_count,
                 err));
-    TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &length, err));
-    TRY(cli_int(arguments, "--decision-ns", 0, 2000000000, 0, &decision_ns, err));
-    request->sequence_length = length;
-    request->decision_ns = decision_ns;
     if (request->counts != NULL && request->hardware == NULL) request->hardware = "h100-sxm";
     if (request->counts == NULL) request->store_path = input->store_path;
     return find_stages(arguments, input, memory, &request->stage_count, err);
@@ -227,11 +214,9 @@ static status read_request(const cli_arguments *arguments, const cli_diagnose_in
 static status read_options(const cli_arguments *arguments, ana_diagnosis_options *options,
                            error_message *err)
 {
-    int64_t number = 0;
     *options = ana_diagnosis_options_default();
     const char *threshold = cli_value(arguments, "--worthwhile");
     const char *state = cli_value(arguments, "--layer-state");
-    const char *seed = cli_value(arguments, "--seed");
     if (threshold != NULL) {
         char digits[32];
         const size_t length = strlen(threshold);
@@ -244,10 +229,6 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
     if (state != NULL) {
         TRY(text_parse_int64(state, "--layer-state", 1, INT64_C(1) << 50,
                              &options->layer_state_bytes, err));
-    }
-    if (seed != NULL) {
-        TRY(text_parse_int64(seed, "--seed", 0, INT64_MAX, &number, err));
-        options->seed = (uint64_t)number;
     }
     return STATUS_OK;
 }
@@ -379,21 +360,19 @@ const cli_command cli_command_diagnose = {
         "\n\n"
         "Below the verdict the page has: the gain over the better of `even` and `tuned` (the best "
         "static split of the first iteration) of policies that are replayed with their migrations "
-        "paid, with intervals that hold together at 95 %; what hindsight would gain, and what is "
-        "proven to be the most; and the time of the slowest stage as an exact sum of what better "
-        "static splits, following the drift, hindsight and divisible layers would save; what "
-        "microbatches that are alike would gain, and which to mend first, data or "
-        "layers; and the splits, with the commands that set one."
+        "paid, with intervals that hold together at 95 %; that of the best split that is kept, and "
+        "what is proven to be the most; what microbatches that are alike would gain, and which to "
+        "mend first, data or layers; and the splits, with the commands that set one."
         "\n\n"
         "Worthwhile: the low end of the best policy's interval exceeds --worthwhile. Not "
-        "worthwhile: the high end of what hindsight gains, or of the proven bound, is below it; or "
-        "those of all policies and of plans that follow the drift are, or their gains over the "
-        "best split that is kept. Undecidable: neither, fewer than 20 iterations, all layers alike "
-        "to the ns, or a gain that hangs on bytes of state which the trace does not say.",
+        "worthwhile: the high end of the proven bound is below it, or that of the best policy, or "
+        "of its gain over the best split that is kept. Undecidable: neither, fewer than 20 "
+        "iterations, all layers alike to the ns, stages in place of layers, or a gain that hangs "
+        "on "
+        "bytes of state which the trace does not say.",
     .details =
         "Samples that are not of every iteration are taken for iterations of their own, a "
-        "migration being paid once in as many iterations of the run as lie between two. Beyond "
-        "16,384 samples, or 256 MiB, every second one goes, as often as needed."
+        "migration being paid once in as many iterations of the run as lie between two."
         "\n\n"
         "Counts need --model for the times of the layers and --stages for the pipeline that is "
         "asked about. Megatron's files are taken in the order of its ranks: those of a pipeline "
@@ -429,9 +408,6 @@ const cli_command cli_command_diagnose = {
              .argument = "BYTES",
              .help = "Bytes of weights, gradients and optimizer of a layer, where the trace does "
                      "not say."},
-            {.name = "--decision-ns",
-             .argument = "NS",
-             .help = "Time of one decision, in ns. Default: 0."},
             {.name = "--expert-parallel",
              .argument = "E",
              .help = "Ranks that share the experts of a layer; needed for counts as CSV. Default: "
@@ -439,14 +415,10 @@ const cli_command cli_command_diagnose = {
             {.name = "--trace-stages",
              .argument = "P",
              .help = "Pipeline stages of the run that wrote Megatron's files. Default: 1."},
-            {.name = "--sequence-length",
-             .argument = "N",
-             .help = "Tokens of a sequence, with counts. Default: the model's."},
             {.name = "--worthwhile",
              .argument = "X",
              .help = "Gain in throughput over the better of `even` and `tuned` from which it is "
                      "worth the trouble, as a share or with %. Default: 1%."},
-            {.name = "--seed", .argument = "N", .help = "Seed of the intervals. Default: 1."},
             {.name = "--json", .help = "Prints one line of JSON (dynmo-diagnosis/1)."},
         },
     .operand_min = 1,

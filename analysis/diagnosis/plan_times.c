@@ -1,0 +1,171 @@
+#include "analysis/diagnosis/plan_times.h"
+
+#include "analysis/compare/contiguous_bound.h"
+#include "balance/partition/balancer.h"
+#include "balance/partition/chain.h"
+#include "balance/partition/partition.h"
+#include "balance/schedule/schedule.h"
+#include "sim/training_plan.h"
+
+/// Additions that the search for a kept split may take.
+enum { SEARCH_MAX = 400000000 };
+
+/// The slowest stage's time under a plan, added up over the series.
+static bal_wide slowest_sum(const ana_series *series, const int *first_layer, int stage_count)
+{
+    bal_wide sum = 0;
+    for (int index = 0; index < series->count; index++) {
+        const int64_t *before = ana_series_before(series, index);
+        int64_t slowest = 0;
+        for (int stage = 0; stage < stage_count; stage++) {
+            const int64_t load = before[first_layer[stage + 1]] - before[first_layer[stage]];
+            if (load > slowest) slowest = load;
+        }
+        sum += slowest;
+    }
+    return sum;
+}
+
+/// Moves neighbouring cuts by a layer. @return false if a stage would be empty; nothing is moved
+static bool move_cuts(int *first_layer, int first, int last, int by)
+{
+    if (first_layer[first] + by <= first_layer[first - 1]) return false;
+    if (first_layer[last] + by >= first_layer[last + 1]) return false;
+    for (int cut = first; cut <= last; cut++) {
+        first_layer[cut] += by;
+    }
+    return true;
+}
+
+/// Moves one or several neighbouring cuts by a layer as long as that makes the slowest stages
+/// faster: where layers are noisy or change, the split of the means is not the best.
+static void improve_split(const ana_series *series, int stage_count, int *first_layer)
+{
+    bal_wide least = slowest_sum(series, first_layer, stage_count);
+    int64_t left = SEARCH_MAX;
+    for (bool is_better = true; is_better;) {
+        is_better = false;
+        for (int first = 1; first < stage_count; first++) {
+            for (int way = 0; way < 2 * (stage_count - first) && left > 0; way++) {
+                const int last = first + way / 2;
+                const int by = way % 2 == 0 ? 1 : -1;
+                if (!move_cuts(first_layer, first, last, by)) continue;
+                left -= (int64_t)series->count * stage_count;
+                const bal_wide sum = slowest_sum(series, first_layer, stage_count);
+                if (sum >= least) move_cuts(first_layer, first, last, -by);
+                if (sum >= least) continue;
+                least = sum;
+                is_better = true;
+            }
+        }
+    }
+}
+
+status ana_kept_split_of(const ana_series *series, int stage_count, arena *memory, int *first_layer,
+                         error_message *err)
+{
+    const size_t entries = (size_t)series->layer_count + 1;
+    int64_t *before = arena_array(memory, entries, sizeof *before);
+    int64_t *zeros = arena_array(memory, entries, sizeof *zeros);
+    int64_t bottleneck_ns = 0;
+    for (int layer = 0; layer <= series->layer_count; layer++) {
+        bal_wide sum = 0; // of iterations that each fit int64, but not all together
+        for (int index = 0; index < series->count; index++) {
+            sum += ana_series_before(series, index)[layer];
+        }
+        before[layer] = (int64_t)(sum / series->count);
+    }
+    bal_chain chain = {.layer_count = series->layer_count,
+                       .stage_count = stage_count,
+                       .weight_before = before,
+                       .state_before = zeros,
+                       .activation_before = zeros};
+    TRY(bal_chain_bound_load_sum(&chain, err));
+    TRY(bal_partition_bottleneck(&chain, memory, first_layer, &bottleneck_ns, err));
+    improve_split(series, stage_count, first_layer);
+    return STATUS_OK;
+}
+
+/// The costs as the schedule plays them: one backward op where it does not split it.
+static void costs_as_played(const bal_layer_costs *costs, bool has_split, arena *memory,
+                            bal_layer_costs *played)
+{
+    *played = *costs;
+    if (has_split) return;
+    const size_t entries = (size_t)costs->layer_count * (size_t)costs->microbatch_count;
+    int64_t *backward = arena_array(memory, entries, sizeof *backward);
+    int64_t *none = arena_array(memory, entries, sizeof *none);
+    for (size_t entry = 0; entry < entries; entry++) {
+        backward[entry] = costs->backward_input_ns[entry] + costs->backward_weight_ns[entry];
+    }
+    played->backward_input_ns = backward;
+    played->backward_weight_ns = none;
+}
+
+status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series, int64_t *bound_ns,
+                                error_message *err)
+{
+    const bool has_split = bal_schedule_family_find(setup->study->schedule)->has_split;
+    arena *scratch = arena_create(1 << 16);
+    status result = STATUS_OK;
+    for (int index = 0; index < series->count && result == STATUS_OK; index++) {
+        bal_layer_costs played;
+        ana_contiguous_bound bound = {0, 0};
+        arena_reset(scratch);
+        costs_as_played(&series->costs[index], has_split, scratch, &played);
+        result = ana_bound_contiguous(&played, setup->machine.rank_count, setup->microbatch_count,
+                                      scratch, &bound, err);
+        bound_ns[index] = bound.makespan_ns + setup->study->optimizer_step_ns;
+    }
+    arena_destroy(scratch);
+    return result;
+}
+
+/// Costs with as many columns as the run has microbatches, or one: columns are taken in turn.
+static bal_layer_costs columns_in_turn(const bal_layer_costs *costs, int wanted, arena *scratch)
+{
+    bal_layer_costs played = *costs;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
+    const int columns = costs->microbatch_count;
+    arena_reset(scratch);
+    if (columns == 1 || columns == wanted) return played;
+    bal_layer_costs_list(&played, arrays);
+    for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
+        const size_t entries = (size_t)costs->layer_count * (size_t)wanted;
+        int64_t *times = arena_array(scratch, entries, sizeof *times);
+        for (int layer = 0; layer < costs->layer_count; layer++) {
+            for (int microbatch = 0; microbatch < wanted; microbatch++) {
+                times[(int64_t)layer * wanted + microbatch] =
+                    (*arrays[array])[(int64_t)layer * columns + microbatch % columns];
+            }
+        }
+        *arrays[array] = times;
+    }
+    played.microbatch_count = wanted;
+    return played;
+}
+
+status ana_plan_takes(const ana_setup *setup, const ana_series *series, const int *first_layer,
+                      int64_t *taken_ns, error_message *err)
+{
+    const ana_balancing no_balancing = {.balancer = bal_balancer_find("even"),
+                                        .migration = bal_migration_options_default(),
+                                        .repack = {.options = bal_repack_options_default()}};
+    const bal_training training = ana_setup_training(setup, &no_balancing, (bal_record_sink){0});
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = setup->stage_count, .chunk_count = 1};
+    arena *scratch = arena_create(1 << 16);
+    sim_predictor *predictor = NULL;
+    status result = sim_predictor_create(&training, &predictor, err);
+    for (int index = 0; index < series->count && result == STATUS_OK; index++) {
+        const bal_evaluator *evaluator = sim_predictor_evaluator(predictor);
+        const bal_layer_costs costs =
+            columns_in_turn(&series->costs[index], setup->microbatch_count, scratch);
+        result = evaluator->iteration_ns_of(evaluator->context, &costs, &plan,
+                                            setup->microbatch_count, &taken_ns[index], err);
+        taken_ns[index] += setup->study->optimizer_step_ns;
+    }
+    sim_predictor_destroy(predictor);
+    arena_destroy(scratch);
+    return result;
+}
