@@ -260,12 +260,6 @@ static void write_layer_line(text_buffer *out, const trace_info *info, const tra
     const double share = load_max_ns > 0 ? (double)load_ns(loads, layer) / (double)load_max_ns : 0;
     text_format(out, "  %5d  %10s  %10s  %10s  %13s  %-*.*s", layer, forward, input, weight,
                 communication, BAR_WIDTH, (int)(share * BAR_WIDTH + 0.5), bar);
-    if (loads->iteration_count < 2 || loads->first_ns[layer] == 0) {
-        text_format(out, "  %6s", "-");
-    } else {
-        text_format(out, "  %+5.0f%%",
-                    100 * ((double)loads->last_ns[layer] / (double)loads->first_ns[layer] - 1));
-    }
     const char *kind = kind_of(info, layer);
     text_format(out, "%s%s\n", kind[0] != '\0' ? "  " : "", kind);
 }
@@ -284,12 +278,11 @@ static void write_loads_table(text_buffer *out, const trace_info *info, const tr
         text_format(out, "a full backward is taken as %g B and %g W (assumed)\n",
                     info->backward_split, 1 - info->backward_split);
     }
-    text_format(out, "  %5s  %10s  %10s  %10s  %13s  %-24s  %6s\n", "layer", "F", "B", "W",
-                "communication", "F + B + W", "drift");
+    text_format(out, "  %5s  %10s  %10s  %10s  %13s  %s\n", "layer", "F", "B", "W", "communication",
+                "F + B + W");
     for (int layer = 0; layer < loads->layer_count; layer++) {
         write_layer_line(out, info, loads, layer, load_max_ns);
     }
-    text_format(out, "drift: F + B + W of iteration %d against iteration %d\n", last, first);
 }
 
 /// The loads of the trace and the iterations that the options name.
@@ -355,8 +348,7 @@ const cli_command cli_command_show = {
     .summary = "shows what is in a store",
     .description =
         "Lists the traces and runs of a store with their status, or, with --loads, what the layers "
-        "of a trace cost: busy time of one microbatch, mean over the samples, with the drift of "
-        "each layer's load between the first and the last of them.\n\n"
+        "of a trace cost: busy time of one microbatch, mean over the samples.\n\n"
         "Of a study (a name that ends in .json) the paper's c_l is shown: F + B + W of every layer "
         "at "
         "an iteration (--iterations N, 0 if it is not given) as its case of dynamism makes it, "

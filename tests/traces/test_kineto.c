@@ -295,13 +295,6 @@ static void contradictions_are_refused(void **state)
     expect_refused(
         "[" ANNOTATION("ProfilerStep#3", 5, 50, 10) "," ANNOTATION("PP:1F0", 5, 1, 9) "]",
         STATUS_INVALID, "t.json: all 1 annotations of layers are outside every ProfilerStep");
-    expect_refused(
-        "[" ANNOTATION("PP:1F0", 5, 1, 9) LAUNCH(
-            1, 5, 2) ",{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"l\",\"pid\":2,\"tid\":5,"
-                     "\"ts\":2,\"dur\":1,\"args\":{\"correlation\":1}}" KERNEL("k", 1, 3, 1) "]",
-        STATUS_INVALID,
-        "t.json: correlation 1 is of launches of two processes: a trace is of one "
-        "process");
 }
 
 /// A step of 1000 us: F from 100, BW from 400 on the host, the loader before, the optimizer behind.

@@ -231,13 +231,19 @@ static void a_table_or_column_that_is_missing_is_named(void **state)
     sqlite3 *db = make_two();
     run_sql(db, "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid");
     assert_refused(db, STATUS_FORMAT,
-                   "run: table CUPTI_ACTIVITY_KIND_KERNEL has no column globalPid: it is of a "
-                   "version of nsys that dynmo does not know");
+                   "run: no such column: globalPid: record with `nsys profile -t cuda,nvtx` and "
+                   "export with `nsys export --type sqlite`");
     db = make_two();
     run_sql(db, "DROP TABLE NVTX_EVENTS");
-    assert_refused(db, STATUS_INVALID,
-                   "run: has no table NVTX_EVENTS: record with `nsys profile -t cuda,nvtx` (it "
-                   "lacks nvtx) and export with `nsys export --type sqlite`");
+    assert_refused(db, STATUS_FORMAT,
+                   "run: no such table: NVTX_EVENTS: record with `nsys profile -t cuda,nvtx` and "
+                   "export with `nsys export --type sqlite`");
+    db = make_two();
+    run_sql(db, "DROP TABLE NVTX_EVENTS; CREATE VIEW NVTX_EVENTS AS SELECT 1 AS start, 2 AS end,"
+                " 59 AS eventType, 'a' AS text, 0 AS globalTid");
+    assert_refused(db, STATUS_FORMAT,
+                   "run: access to view \"NVTX_EVENTS\" prohibited: record with `nsys profile -t "
+                   "cuda,nvtx` and export with `nsys export --type sqlite`");
     db = make_two();
     run_sql(db, "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL; DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY");
     assert_refused(db, STATUS_INVALID,

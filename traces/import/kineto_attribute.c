@@ -169,28 +169,6 @@ static const kineto_launch *find_launch(const kineto_events *events, uint32_t co
     return is_found ? &events->launches[low] : NULL;
 }
 
-/// Correlations are unique in a process only. Two processes in one file would mix.
-static status check_processes(kineto_events *events, error_message *err)
-{
-    if (events->process_count < 2 || events->launch_list.count == 0) return STATUS_OK;
-    sort(events->launches, events->launch_list.count, sizeof *events->launches,
-         compare_launch_correlations);
-    const kineto_launch *end = events->launches + events->launch_list.count;
-    for (size_t each = 0; each < events->work_list.count; each++) {
-        const kineto_launch *launch = find_launch(events, events->works[each].key);
-        if (launch == NULL) continue;
-        for (const kineto_launch *other = launch + 1;
-             other < end && other->correlation == launch->correlation; other++) {
-            if (events->process_of[other->thread] == events->process_of[launch->thread]) continue;
-            return error_set(err, STATUS_INVALID,
-                             "%s: correlation %" PRIu32 " is of launches of two processes: a trace "
-                             "is of one process",
-                             events->path, launch->correlation);
-        }
-    }
-    return STATUS_OK;
-}
-
 static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
 {
     if (flags & KINETO_COMMUNICATION) return KINETO_COMMUNICATION;
@@ -333,7 +311,6 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
                                      error_message *err)
 {
     kineto_gaps *gaps = NULL;
-    TRY(check_processes(events, err));
     place_launches(events);
     sort(events->works, events->work_list.count, sizeof *events->works, compare_work_begins);
     kineto_gaps_begin(events, recording, &gaps);

@@ -10,26 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SQL_BYTES = 1024, COLUMNS_MAX = 6, PROCESS_SHIFT = 24 };
+enum { SQL_BYTES = 1024, PROCESS_SHIFT = 24 };
 
-/// A table, and the columns of it that are read.
-typedef struct needed_table {
+/// What may have run; nsys makes a table only where something did.
+static const struct {
     const char *name;
-    const char *columns[COLUMNS_MAX];
-    const char *record; // what to record for it to be there; NULL: it may be missing
-} needed_table;
-
-static const needed_table ranges_table = {
-    "NVTX_EVENTS", {"start", "end", "eventType", "text", "globalTid"}, "nvtx"};
-static const needed_table launches_table = {
-    "CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "globalTid", "correlationId"}, "cuda"};
-static const needed_table works_tables[] = {
-    {"CUPTI_ACTIVITY_KIND_KERNEL",
-     {"start", "end", "correlationId", "globalPid", "demangledName", "deviceId"},
-     NULL},
-    {"CUPTI_ACTIVITY_KIND_MEMCPY", {"start", "end", "correlationId", "globalPid"}, NULL},
-    {"CUPTI_ACTIVITY_KIND_MEMSET", {"start", "end", "correlationId", "globalPid"}, NULL},
-    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", {"start", "end", "correlationId", "globalPid"}, NULL},
+    bool is_named; // its rows have a name and a device
+} works_tables[] = {
+    {"CUPTI_ACTIVITY_KIND_KERNEL", true},
+    {"CUPTI_ACTIVITY_KIND_MEMCPY", false},
+    {"CUPTI_ACTIVITY_KIND_MEMSET", false},
+    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", false},
 };
 enum { WORKS_TABLES = sizeof works_tables / sizeof works_tables[0] };
 
@@ -38,7 +29,6 @@ typedef struct reader {
     sqlite3 *db;
     bool has_works[WORKS_TABLES];
     bool has_strings;
-    bool has_text_ids;
     int64_t process; // that is read now
     bool is_unknown; // it has no annotation that is known
     trace_recording *recording;
@@ -111,6 +101,7 @@ static status open_database(reader *reading, error_message *err)
     TRY(reading->source->bytes != NULL ? open_bytes(reading, err) : open_path(reading, err));
     sqlite3_db_config(reading->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(reading->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(reading->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     const int code = sqlite3_exec(reading->db,
                                   "PRAGMA query_only=ON;PRAGMA cell_size_check=ON;"
                                   "PRAGMA temp_store=MEMORY;SELECT count(*) FROM sqlite_schema",
@@ -118,11 +109,17 @@ static status open_database(reader *reading, error_message *err)
     return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
 }
 
+/// What a version of nsys writes varies: SQLite names the table or column that is missing.
 static status prepare(const reader *reading, const char *sql, sqlite3_stmt **statement,
                       error_message *err)
 {
     const int code = sqlite3_prepare_v2(reading->db, sql, -1, statement, NULL);
-    return code == SQLITE_OK ? STATUS_OK : database_error(reading, code, err);
+    if (code == SQLITE_OK) return STATUS_OK;
+    if (code != SQLITE_ERROR) return database_error(reading, code, err);
+    return error_set(err, STATUS_FORMAT,
+                     "%s: %s: record with `nsys profile -t cuda,nvtx` and export with `nsys export "
+                     "--type sqlite`",
+                     reading->source->path, sqlite3_errmsg(reading->db));
 }
 
 /// @param has_row out: false after the last
@@ -135,72 +132,34 @@ static status step(const reader *reading, sqlite3_stmt *statement, bool *has_row
                                                      : database_error(reading, code, err);
 }
 
-/// Whether a query with one or two texts in it has a row.
-static status has_row_of(const reader *reading, const char *sql, const char *first,
-                         const char *second, bool *found, error_message *err)
+/// The first row of a query of tables that a file need not have. @return NULL: there is none
+static sqlite3_stmt *optional_row(const reader *reading, const char *sql)
 {
     sqlite3_stmt *statement = NULL;
-    TRY(prepare(reading, sql, &statement, err));
-    sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
-    if (second != NULL) sqlite3_bind_text(statement, 2, second, -1, SQLITE_STATIC);
-    const status result = step(reading, statement, found, err);
+    if (sqlite3_prepare_v2(reading->db, sql, -1, &statement, NULL) != SQLITE_OK) return NULL;
+    if (sqlite3_step(statement) == SQLITE_ROW) return statement;
     sqlite3_finalize(statement);
-    return result;
+    return NULL;
 }
 
-static status has_table(const reader *reading, const char *name, bool *found, error_message *err)
+static bool has_table(const reader *reading, const char *name)
 {
-    return has_row_of(reading, "SELECT 1 FROM sqlite_schema WHERE type='table' AND name=?1", name,
-                      NULL, found, err);
-}
-
-static status has_column(const reader *reading, const char *table, const char *column, bool *found,
-                         error_message *err)
-{
-    return has_row_of(reading, "SELECT 1 FROM pragma_table_info(?1) WHERE name=?2", table, column,
-                      found, err);
-}
-
-static status check_columns(const reader *reading, const needed_table *table, error_message *err)
-{
-    for (int column = 0; column < COLUMNS_MAX && table->columns[column] != NULL; column++) {
-        bool found = false;
-        TRY(has_column(reading, table->name, table->columns[column], &found, err));
-        if (found) continue;
-        return error_set(
-            err, STATUS_FORMAT,
-            "%s: table %s has no column %s: it is of a version of nsys that dynmo does "
-            "not know",
-            reading->source->path, table->name, table->columns[column]);
-    }
-    return STATUS_OK;
-}
-
-static status check_needed(const reader *reading, const needed_table *table, error_message *err)
-{
-    bool found = false;
-    TRY(has_table(reading, table->name, &found, err));
-    if (found) return check_columns(reading, table, err);
-    return error_set(err, STATUS_INVALID,
-                     "%s: has no table %s: record with `nsys profile -t cuda,nvtx` (it lacks %s) "
-                     "and export with `nsys export --type sqlite`",
-                     reading->source->path, table->name, table->record);
+    char sql[SQL_BYTES];
+    snprintf(sql, sizeof sql, "SELECT 1 FROM sqlite_schema WHERE type='table' AND name='%s'", name);
+    sqlite3_stmt *found = optional_row(reading, sql);
+    sqlite3_finalize(found);
+    return found != NULL;
 }
 
 /// Looks up what the file has.
 static status probe(reader *reading, error_message *err)
 {
     bool has_any = false;
-    TRY(check_needed(reading, &ranges_table, err));
-    TRY(check_needed(reading, &launches_table, err));
     for (int table = 0; table < WORKS_TABLES; table++) {
-        TRY(has_table(reading, works_tables[table].name, &reading->has_works[table], err));
-        if (!reading->has_works[table]) continue;
-        TRY(check_columns(reading, &works_tables[table], err));
-        has_any = true;
+        reading->has_works[table] = has_table(reading, works_tables[table].name);
+        has_any = has_any || reading->has_works[table];
     }
-    TRY(has_table(reading, "StringIds", &reading->has_strings, err));
-    TRY(has_column(reading, "NVTX_EVENTS", "textId", &reading->has_text_ids, err));
+    reading->has_strings = has_table(reading, "StringIds");
     if (has_any) return STATUS_OK;
     return error_set(
         err, STATUS_INVALID,
@@ -287,7 +246,7 @@ static status read_range(reader *reading, sqlite3_stmt *statement, error_message
     const char *text = (const char *)sqlite3_column_text(statement, 4);
     reading->recording->event_count++;
     if (sqlite3_column_type(statement, 2) == SQLITE_NULL || text == NULL) return STATUS_OK;
-    TRY(read_interval(reading, ranges_table.name, statement, &begin_ns, &end_ns, err));
+    TRY(read_interval(reading, "NVTX_EVENTS", statement, &begin_ns, &end_ns, err));
     clean_name(text, name);
     read_link(reading, text, thread_of(statement, 3), begin_ns, end_ns);
     return kineto_collect_annotation(&reading->collector, name,
@@ -302,7 +261,8 @@ static status read_launch(reader *reading, sqlite3_stmt *statement, error_messag
     reading->recording->event_count++;
     if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
     if (sqlite3_column_type(statement, 1) != SQLITE_INTEGER || begin_ns < 0) {
-        return malformed(reading, launches_table.name, statement, "start is no time", err);
+        return malformed(reading, "CUPTI_ACTIVITY_KIND_RUNTIME", statement, "start is no time",
+                         err);
     }
     kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3), begin_ns);
     return STATUS_OK;
@@ -357,23 +317,26 @@ static status read_rows(reader *reading, row_kind kind, const char *table, const
     return result;
 }
 
+/// Texts stand in the table itself or, in later versions, among the strings.
 static status read_ranges(reader *reading, error_message *err)
 {
-    const bool has_ids = reading->has_strings && reading->has_text_ids;
-    char sql[SQL_BYTES];
-    snprintf(sql, sizeof sql,
-             "SELECT n.rowid, n.start, n.end, n.globalTid, %s FROM NVTX_EVENTS n %s"
-             "WHERE n.eventType IN (59, 60) AND (n.globalTid >> 24) = ?1",
-             has_ids ? "coalesce(n.text, s.value)" : "n.text",
-             has_ids ? "LEFT JOIN StringIds s ON s.id = n.textId " : "");
-    return read_rows(reading, ROW_RANGE, ranges_table.name, sql, err);
+    static const char plain[] = "SELECT rowid, start, end, globalTid, text FROM NVTX_EVENTS"
+                                " WHERE eventType IN (59, 60) AND (globalTid >> 24) = ?1";
+    static const char joined[] =
+        "SELECT n.rowid, n.start, n.end, n.globalTid, coalesce(n.text, s.value) FROM NVTX_EVENTS n"
+        " LEFT JOIN StringIds s ON s.id = n.textId"
+        " WHERE n.eventType IN (59, 60) AND (n.globalTid >> 24) = ?1";
+    sqlite3_stmt *statement = NULL;
+    const bool has_ids = sqlite3_prepare_v2(reading->db, joined, -1, &statement, NULL) == SQLITE_OK;
+    sqlite3_finalize(statement);
+    return read_rows(reading, ROW_RANGE, "NVTX_EVENTS", has_ids ? joined : plain, err);
 }
 
 static status read_works(reader *reading, error_message *err)
 {
     for (int table = 0; table < WORKS_TABLES; table++) {
         const char *name = works_tables[table].name;
-        const bool is_named = works_tables[table].columns[4] != NULL && reading->has_strings;
+        const bool is_named = works_tables[table].is_named && reading->has_strings;
         char sql[SQL_BYTES];
         if (!reading->has_works[table]) continue;
         snprintf(sql, sizeof sql,
@@ -400,7 +363,7 @@ static status collect_process(reader *reading, error_message *err)
     const status known = kineto_collect_check(&reading->collector, err);
     reading->is_unknown = known != STATUS_OK;
     TRY(known);
-    TRY(read_rows(reading, ROW_LAUNCH, launches_table.name,
+    TRY(read_rows(reading, ROW_LAUNCH, "CUPTI_ACTIVITY_KIND_RUNTIME",
                   "SELECT rowid, start, correlationId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME "
                   "WHERE (globalTid >> 24) = ?1",
                   err));
@@ -436,50 +399,31 @@ static status read_process(reader *reading, const trace_recording *file, int64_t
 }
 
 /// The beginning of the recording's clock, if the file says it.
-static status read_base(const reader *reading, trace_recording *file, error_message *err)
+static void read_base(const reader *reading, trace_recording *file)
 {
-    sqlite3_stmt *statement = NULL;
-    bool found = false;
-    TRY(has_table(reading, "TARGET_INFO_SESSION_START_TIME", &found, err));
-    if (found) {
-        TRY(has_column(reading, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs", &found, err));
-    }
-    if (!found) return STATUS_OK;
-    TRY(prepare(reading, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
-                &statement, err));
-    const status result = step(reading, statement, &found, err);
-    const int64_t base_ns = found ? sqlite3_column_int64(statement, 0) : -1;
-    sqlite3_finalize(statement);
-    if (result == STATUS_OK && base_ns > 0) {
-        file->has_base = true;
-        file->base_ns = base_ns;
-    }
-    return result;
+    sqlite3_stmt *row =
+        optional_row(reading, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1");
+    const int64_t base_ns = row != NULL ? sqlite3_column_int64(row, 0) : 0;
+    file->has_base = base_ns > 0;
+    file->base_ns = base_ns > 0 ? base_ns : 0;
+    sqlite3_finalize(row);
 }
 
 /// Whether nsys itself says that it lost events.
-static status read_losses(const reader *reading, trace_recording *file, error_message *err)
+static void read_losses(const reader *reading, trace_recording *file)
 {
-    sqlite3_stmt *statement = NULL;
-    bool found = false;
-    TRY(has_table(reading, "DIAGNOSTIC_EVENT", &found, err));
-    if (found) TRY(has_column(reading, "DIAGNOSTIC_EVENT", "text", &found, err));
-    if (!found) return STATUS_OK;
-    TRY(prepare(reading,
-                "SELECT count(*), min(text) FROM DIAGNOSTIC_EVENT WHERE text LIKE '%dropped%' OR "
-                "text LIKE '%lost%' OR text LIKE '%discard%' OR text LIKE '%not all%'",
-                &statement, err));
-    const status result = step(reading, statement, &found, err);
-    const char *text = found ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+    sqlite3_stmt *row = optional_row(
+        reading, "SELECT count(*), min(text) FROM DIAGNOSTIC_EVENT WHERE text LIKE '%dropped%' OR "
+                 "text LIKE '%lost%' OR text LIKE '%discard%' OR text LIKE '%not all%'");
+    const char *text = row != NULL ? (const char *)sqlite3_column_text(row, 1) : NULL;
     if (text != NULL) {
-        file->loss_count = sqlite3_column_int64(statement, 0);
+        file->loss_count = sqlite3_column_int64(row, 0);
         snprintf(file->loss, sizeof file->loss, "%s", text);
         for (char *at = file->loss; *at != '\0'; at++) {
             if ((unsigned char)*at < ' ') *at = ' ';
         }
     }
-    sqlite3_finalize(statement);
-    return result;
+    sqlite3_finalize(row);
 }
 
 /// Appends one statement per table of device activity that the file has.
@@ -492,7 +436,7 @@ static void write_process_query(const reader *reading, char sql[SQL_BYTES])
         used += (size_t)snprintf(sql + used, SQL_BYTES - used,
                                  "%sSELECT (globalPid >> 24) AS process, %s AS device FROM %s",
                                  is_first ? "" : " UNION ALL ",
-                                 works_tables[table].columns[4] != NULL ? "deviceId" : "NULL",
+                                 works_tables[table].is_named ? "deviceId" : "NULL",
                                  works_tables[table].name);
         is_first = false;
     }
@@ -557,9 +501,11 @@ status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, e
     reader reading = {.source = source, .recording = &common};
     status result = open_database(&reading, err);
     if (result == STATUS_OK) result = probe(&reading, err);
-    if (result == STATUS_OK) result = read_base(&reading, &common, err);
-    if (result == STATUS_OK) result = read_losses(&reading, &common, err);
-    if (result == STATUS_OK) result = read_processes(&reading, &common, &made, err);
+    if (result == STATUS_OK) {
+        read_base(&reading, &common);
+        read_losses(&reading, &common);
+        result = read_processes(&reading, &common, &made, err);
+    }
     sqlite3_close(reading.db);
     if (result != STATUS_OK) {
         trace_nsys_file_free(&made);

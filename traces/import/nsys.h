@@ -8,7 +8,7 @@
 /// CUPTI_ACTIVITY_KIND_RUNTIME (launches), CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET and
 /// _GRAPH_TRACE (what ran), TARGET_INFO_SESSION_START_TIME (the zero of the clock),
 /// DIAGNOSTIC_EVENT (whether events were lost). nsys makes tables only for what there is, and their
-/// columns vary with its version: both are looked up first. A correlation is unique within a
+/// columns vary with its version. A correlation is unique within a
 /// process only, and the process is globalTid or globalPid without its lowest 24 bits. What
 /// PyTorch's emit_nvtx appends to a name (", seq = 3", ", op_id = 9", ", sizes = [...]") is not of
 /// the name. Source: "SQLite Schema Reference" in NVIDIA's Nsight Systems documentation; the NVTX

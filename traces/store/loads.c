@@ -31,9 +31,8 @@ typedef struct load_sums {
     trace_store *store;
     const trace_info *info;
     int64_t *sums[SUM_COUNT]; // [layer_count] over the range
-    int64_t *sample_ns;       // [layer_count] F + B + W of the sample that is being read
-    bool *seen;               // [microbatch_columns] microbatches with a row in that sample
-    int64_t seen_count;       // of all samples before it
+    bool *seen;               // [microbatch_columns] with a row in the sample that is being read
+    int64_t seen_count;       // of all samples
     int iteration_capacity;
 } load_sums;
 
@@ -45,13 +44,10 @@ static void allocate(load_sums *sums, arena *memory, trace_loads *loads)
         &sums->sums[1],
         &sums->sums[2],
         &sums->sums[3],
-        &sums->sample_ns,
         &loads->forward_ns,
-        &loads->first_ns,
         &loads->backward_input_ns,
         &loads->backward_weight_ns,
         &loads->communication_ns,
-        &loads->last_ns,
     };
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         *arrays[array] = arena_array(memory, layers, sizeof(int64_t));
@@ -60,26 +56,9 @@ static void allocate(load_sums *sums, arena *memory, trace_loads *loads)
     sums->seen = arena_array(memory, (size_t)sums->info->microbatch_columns, sizeof(bool));
 }
 
-/// Closes the sample that was being read.
-static void end_sample(load_sums *sums, trace_loads *loads)
-{
-    const int columns = sums->info->microbatch_columns;
-    int64_t seen_count = 0;
-    for (int column = 0; column < columns; column++) {
-        seen_count += sums->seen[column];
-    }
-    sums->seen_count += seen_count;
-    int64_t *mean_ns = loads->iteration_count == 1 ? loads->first_ns : loads->last_ns;
-    for (int layer = 0; layer < loads->layer_count; layer++) {
-        mean_ns[layer] = (sums->sample_ns[layer] + seen_count / 2) / seen_count;
-    }
-    memset(sums->seen, 0, (size_t)columns * sizeof *sums->seen);
-    memset(sums->sample_ns, 0, (size_t)loads->layer_count * sizeof *sums->sample_ns);
-}
-
 static void begin_sample(load_sums *sums, int iteration, arena *memory, trace_loads *loads)
 {
-    if (loads->iteration_count > 0) end_sample(sums, loads);
+    memset(sums->seen, 0, (size_t)sums->info->microbatch_columns * sizeof *sums->seen);
     void *iterations = loads->iterations;
     sql_grow(memory, &iterations, loads->iteration_count, &sums->iteration_capacity, sizeof(int));
     loads->iterations = iterations;
@@ -112,15 +91,13 @@ static status add_row(load_sums *sums, const trace_load *load, trace_loads *load
     trace_backward_of(info, load, &input_ns, &weight_ns);
     const int64_t forward_ns = recorded(load->forward_ns);
     const int layer = load->layer;
+    if (!sums->seen[column]) sums->seen_count++;
     sums->seen[column] = true;
     if (load->backward_ns >= 0 && info->backward_split < 0) loads->is_full[layer] = true;
-    const bool fits =
-        add(&sums->sums[SUM_FORWARD][layer], forward_ns) &&
-        add(&sums->sums[SUM_INPUT][layer], input_ns) &&
-        add(&sums->sums[SUM_WEIGHT][layer], weight_ns) &&
-        add(&sums->sums[SUM_COMMUNICATION][layer], recorded(load->communication_ns)) &&
-        add(&sums->sample_ns[layer], forward_ns) && add(&sums->sample_ns[layer], input_ns) &&
-        add(&sums->sample_ns[layer], weight_ns);
+    const bool fits = add(&sums->sums[SUM_FORWARD][layer], forward_ns) &&
+                      add(&sums->sums[SUM_INPUT][layer], input_ns) &&
+                      add(&sums->sums[SUM_WEIGHT][layer], weight_ns) &&
+                      add(&sums->sums[SUM_COMMUNICATION][layer], recorded(load->communication_ns));
     if (fits) return STATUS_OK;
     return error_set(
         err, STATUS_FORMAT,
@@ -181,8 +158,6 @@ status trace_loads_mean(trace_store *store, const trace_info *info, int first, i
                          store->path, info->name, first, last, info->first_iteration,
                          info->last_iteration);
     }
-    end_sample(&sums, &found);
-    if (found.iteration_count == 1) found.last_ns = found.first_ns;
     divide(&sums, &found);
     *loads = found;
     return STATUS_OK;

@@ -25,8 +25,6 @@ typedef struct trace_loads {
     int64_t *backward_weight_ns; // [layer_count]
     int64_t *communication_ns;   // [layer_count] 0 where it was not recorded
     bool *is_full;               // [layer_count] a full backward, and no split is assumed
-    int64_t *first_ns;           // [layer_count] F + B + W of the first of the iterations
-    int64_t *last_ns;            // [layer_count] and of the last
 } trace_loads;
 
 /// @param info        of a complete trace

@@ -80,27 +80,6 @@ static status prepare_reader(trace_reader *reader, error_message *err)
         &reader->select_next, err);
 }
 
-/// An interrupted trace has no counts yet: its rows have them.
-static status count_rows(trace_reader *reader, error_message *err)
-{
-    trace_info *info = &reader->info;
-    trace_rows *rows = NULL;
-    trace_load load;
-    bool is_end = false;
-    TRY(trace_rows_open(reader->store, info->trace_id, 0, TRACE_ITERATIONS_MAX, &rows, err));
-    info->has_split = true;
-    status result = trace_rows_next(rows, &load, &is_end, err);
-    while (result == STATUS_OK && !is_end) {
-        if (load.layer >= info->layer_count) info->layer_count = load.layer + 1;
-        if (load.microbatch >= info->microbatch_count) info->microbatch_count = load.microbatch + 1;
-        if (load.backward_ns >= 0) info->has_split = false;
-        result = trace_rows_next(rows, &load, &is_end, err);
-    }
-    trace_rows_close(rows);
-    if (info->microbatch_columns != 1) info->microbatch_columns = info->microbatch_count;
-    return result;
-}
-
 static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns columns,
                           error_message *err)
 {
@@ -113,7 +92,6 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
         return error_set(err, STATUS_FORMAT, "%s: trace '%.80s' holds no sample", store->path,
                          info->name);
     }
-    if (info->status != TRACE_COMPLETE) TRY(count_rows(reader, err));
     if (info->layer_count < 1 || info->layer_count > TRACE_LAYERS_MAX ||
         info->microbatch_columns < 1 ||
         (int64_t)info->layer_count * info->microbatch_columns > TRACE_CELLS_MAX ||

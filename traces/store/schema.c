@@ -172,60 +172,22 @@ static status find_version(trace_store *store, bool *is_there, error_message *er
     return STATUS_OK;
 }
 
-/// Rows by which two schemas are compared: texts without blanks, which versions of SQLite set
-/// differently, and without the tables of `PRAGMA optimize`.
-static const char schema_rows[] =
-    "SELECT type, name, tbl_name, replace(replace(coalesce(sql, ''), ' ', ''), char(10), '')"
-    " FROM sqlite_schema WHERE name NOT IN('sqlite_stat1','sqlite_stat4') ORDER BY type, name";
+/// A schema as one text: without blanks, which versions of SQLite set differently, and without the
+/// tables of `PRAGMA optimize`.
+static const char schema_text[] =
+    "SELECT group_concat(row) FROM (SELECT type || name || tbl_name ||"
+    " replace(replace(coalesce(sql, ''), ' ', ''), char(10), '') AS row FROM sqlite_schema"
+    " WHERE name NOT IN('sqlite_stat1','sqlite_stat4') ORDER BY type, name)";
 
-/// An empty store, in memory.
-static status make_pattern(sqlite3 **pattern)
+/// The schema of an empty store, made in memory.
+static status prepare_pattern(sqlite3 **pattern, sqlite3_stmt **wanted)
 {
     int code = sqlite3_open_v2(":memory:", pattern, SQLITE_OPEN_READWRITE, NULL);
     for (size_t part = 0; part < PART_COUNT && code == SQLITE_OK; part++) {
         code = sqlite3_exec(*pattern, tables[part], NULL, NULL, NULL);
     }
-    return code == SQLITE_OK ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
-static bool are_same(sqlite3_stmt *one, sqlite3_stmt *other)
-{
-    for (int column = 0; column < 4; column++) {
-        const char *left = (const char *)sqlite3_column_text(one, column);
-        const char *right = (const char *)sqlite3_column_text(other, column);
-        if (left == NULL || right == NULL || strcmp(left, right) != 0) return false;
-    }
-    return true;
-}
-
-/// Whether the row of the pattern would stand before that of the store: the store lacks it.
-static bool is_missing(sqlite3_stmt *wanted, sqlite3_stmt *there)
-{
-    int order = 0;
-    for (int column = 0; column < 2 && order == 0; column++) {
-        const char *left = (const char *)sqlite3_column_text(wanted, column);
-        const char *right = (const char *)sqlite3_column_text(there, column);
-        order = strcmp(left != NULL ? left : "", right != NULL ? right : "");
-    }
-    return order < 0;
-}
-
-static status compare_rows(trace_store *store, sqlite3_stmt *wanted, sqlite3_stmt *there,
-                           error_message *err)
-{
-    for (;;) {
-        bool has_row = false;
-        TRY(sql_step(store, there, &has_row, err));
-        const bool is_wanted = sqlite3_step(wanted) == SQLITE_ROW;
-        if (!has_row && !is_wanted) return STATUS_OK;
-        if (has_row && is_wanted && are_same(wanted, there)) continue;
-        const bool lacks = !has_row || (is_wanted && is_missing(wanted, there));
-        const char *name = (const char *)sqlite3_column_text(lacks ? wanted : there, 1);
-        return error_set(err, STATUS_FORMAT,
-                         "%s: its schema is not that of store version %d: '%.60s' %s", store->path,
-                         SCHEMA_VERSION, name != NULL ? name : "",
-                         lacks ? "is missing" : "is other or should not be there");
-    }
+    if (code == SQLITE_OK) code = sqlite3_prepare_v2(*pattern, schema_text, -1, wanted, NULL);
+    return code == SQLITE_OK && sqlite3_step(*wanted) == SQLITE_ROW ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /// Views, triggers and other tables would have this program do what their author wants.
@@ -234,14 +196,20 @@ static status check_schema(trace_store *store, error_message *err)
     sqlite3 *pattern = NULL;
     sqlite3_stmt *wanted = NULL;
     sqlite3_stmt *there = NULL;
-    status result = make_pattern(&pattern);
-    if (result == STATUS_OK &&
-        sqlite3_prepare_v2(pattern, schema_rows, -1, &wanted, NULL) != SQLITE_OK) {
-        result = STATUS_NO_MEMORY;
-    }
+    bool has_row = false;
+    status result = prepare_pattern(&pattern, &wanted);
     if (result != STATUS_OK) error_set(err, result, "%s: SQLite is out of memory", store->path);
-    if (result == STATUS_OK) result = sql_prepare(store, schema_rows, &there, err);
-    if (result == STATUS_OK) result = compare_rows(store, wanted, there, err);
+    if (result == STATUS_OK) result = sql_prepare(store, schema_text, &there, err);
+    if (result == STATUS_OK) result = sql_step(store, there, &has_row, err);
+    if (result == STATUS_OK) {
+        const char *text = (const char *)sqlite3_column_text(there, 0);
+        const bool is_same =
+            text != NULL && strcmp(text, (const char *)sqlite3_column_text(wanted, 0)) == 0;
+        if (!is_same) {
+            result = error_set(err, STATUS_FORMAT, "%s: its schema is not that of store version %d",
+                               store->path, SCHEMA_VERSION);
+        }
+    }
     sqlite3_finalize(there);
     sqlite3_finalize(wanted);
     sqlite3_close(pattern);
