@@ -7,6 +7,7 @@
 
 #include "balance/costs/layer_costs.h"
 #include "balance/costs/placement.h"
+#include "base/arena.h"
 #include "base/status.h"
 #include "exec/device/program.h"
 #include "exec/transport/group.h"
@@ -34,21 +35,31 @@ typedef struct exec_iteration {
 /// memory is the device's until its next begin or hold.
 typedef struct exec_layer_report {
     int layer_count;
-    const int *layer;                  // [layer_count] numbers in the model, ascending
-    int microbatch_count;              // columns of the times
-    const int64_t *forward_ns;         // [layer_count][microbatch_count]; the times are NULL where
-    const int64_t *backward_input_ns;  // the iteration was not profiled
-    const int64_t *backward_weight_ns; // all 0 where the program has no split
-    const int64_t *parameters;         // [layer_count] that an update changes
-    const int64_t *state_bytes;        // [layer_count]
-    const int64_t *activation_bytes;   // [layer_count] held from F to B by the largest microbatch
-    const int64_t *gradient_bytes;     // [layer_count] held from B to W by the largest microbatch
-    const int64_t *message_bytes;      // [layer_count] of its output
-    const int64_t *load_count; // [layer_count][microbatch_count][load_columns] of the mechanism:
-                               // tokens per expert, rows, kept entries, live blocks; zeros of
-                               // layers without
-    int load_columns;          // 0: none
+    int *layer;                  // [layer_count] numbers in the model, ascending
+    int microbatch_count;        // columns of the times
+    int64_t *forward_ns;         // [layer_count][microbatch_count]; the times are NULL where the
+    int64_t *backward_input_ns;  // iteration was not profiled
+    int64_t *backward_weight_ns; // all 0 where the program has no split
+    int64_t *parameters;         // [layer_count] that an update changes
+    int64_t *state_bytes;        // [layer_count]
+    int64_t *activation_bytes;   // [layer_count] held from F to B by the largest microbatch
+    int64_t *gradient_bytes;     // [layer_count] held from B to W by the largest microbatch
+    int64_t *message_bytes;      // [layer_count] of its output
+    int64_t *load_count; // [layer_count][microbatch_count][load_columns] of the mechanism: tokens
+                         // per expert, rows, kept entries, live blocks; zeros of layers without
+    int load_columns;    // 0: none
 } exec_layer_report;
+
+enum { EXEC_REPORT_TIMES = 3, EXEC_REPORT_ARRAYS = 9 };
+
+/// Lists the arrays as they stand in the struct, the times first and the loads last.
+///
+/// @param columns out: numbers of each per layer
+void exec_layer_report_list(exec_layer_report *report, int64_t **arrays[EXEC_REPORT_ARRAYS],
+                            int columns[EXEC_REPORT_ARRAYS]);
+
+/// Makes room for all arrays, zeros, given the counts.
+void exec_layer_report_carve(exec_layer_report *report, arena *memory);
 
 typedef struct exec_device exec_device;
 
@@ -69,7 +80,7 @@ typedef struct exec_device_table {
     status (*hold)(exec_device *device, const bal_placed_partition *plan, int place,
                    int microbatch_count, error_message *err);
 
-    /// @param iteration costs are borrowed until finish
+    /// @param iteration costs are borrowed until the next begin or hold
     status (*begin)(exec_device *device, const exec_iteration *iteration, error_message *err);
 
     /// Where the input of a step is to be put before it is played.

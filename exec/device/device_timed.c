@@ -5,7 +5,6 @@
 #include "exec/device/device.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@ enum { NOMINAL_PPB = 1000000000 };
 typedef struct packed_layer {
     char magic[8];
     int64_t layer;
-    int64_t state_bytes; // of the costs of the last iteration; nothing travels of them
 } packed_layer;
 static const char magic[8] = "dynmo-t";
 
@@ -30,20 +28,10 @@ typedef struct timed_device {
     const int *end_layer;    // [chunk_count]
     int layer_count;         // held
     int *layer;              // [layer_count] in model order
-    int64_t *values;         // [5][layer_count] of the last iteration, see VALUE_*
     bal_stage_costs *costs;  // [chunk_count] of one stage each
     double time_scale;
-    exec_layer_report report;
+    exec_iteration iteration; // the last; costs NULL: none under this plan
 } timed_device;
-
-enum {
-    VALUE_PARAMETERS,
-    VALUE_STATE,
-    VALUE_ACTIVATION,
-    VALUE_GRADIENT,
-    VALUE_MESSAGE,
-    VALUE_COUNT
-};
 
 static int compare_layers(const void *left, const void *right)
 {
@@ -61,7 +49,7 @@ static status timed_hold(exec_device *device, const bal_placed_partition *plan, 
     arena_reset(own->plan_memory);
     arena_reset(own->iteration_memory);
     own->chunk_count = own->layer_count = 0;
-    own->report = (exec_layer_report){0};
+    own->iteration = (exec_iteration){0};
     if (place < 0) return STATUS_OK;
     const size_t chunks = (size_t)plan->chunk_count;
     int *first = arena_array(own->plan_memory, chunks, sizeof *first);
@@ -79,8 +67,6 @@ static status timed_hold(exec_device *device, const bal_placed_partition *plan, 
     }
     // With V placement, or none of the chunks in model order.
     qsort(own->layer, (size_t)own->layer_count, sizeof *own->layer, compare_layers);
-    own->values =
-        arena_array(own->plan_memory, (size_t)own->layer_count * VALUE_COUNT, sizeof *own->values);
     own->first_layer = first;
     own->end_layer = end;
     own->chunk_count = plan->chunk_count;
@@ -120,53 +106,6 @@ static status sum_chunk(timed_device *own, const exec_iteration *iteration, int 
                                        own->iteration_memory, &own->costs[chunk], err);
 }
 
-/// The times of the held layers as this rank takes them.
-static void report_times(timed_device *own, const int64_t *times, int columns, double factor,
-                         const int64_t **out)
-{
-    const size_t cells = (size_t)own->layer_count * (size_t)columns;
-    int64_t *rows = arena_array(own->iteration_memory, cells, sizeof *rows);
-    for (int row = 0; row < own->layer_count; row++) {
-        const int64_t *from = rows_from(times, own->layer[row], columns);
-        for (int column = 0; column < columns; column++) {
-            rows[(int64_t)row * columns + column] = scaled(from[column], factor);
-        }
-    }
-    *out = rows;
-}
-
-/// Keeps one number of each held layer; 0 where it is not known.
-static const int64_t *keep_values(timed_device *own, int value, const int64_t *from)
-{
-    int64_t *kept = own->values + (int64_t)value * own->layer_count;
-    for (int row = 0; row < own->layer_count; row++) {
-        kept[row] = from != NULL ? from[own->layer[row]] : 0;
-    }
-    return kept;
-}
-
-static void fill_report(timed_device *own, const exec_iteration *iteration)
-{
-    const bal_layer_costs *costs = iteration->costs;
-    exec_layer_report *report = &own->report;
-    const int columns = costs->microbatch_count;
-    *report = (exec_layer_report){
-        .layer_count = own->layer_count,
-        .layer = own->layer,
-        .microbatch_count = columns,
-        .parameters = keep_values(own, VALUE_PARAMETERS, costs->parameters),
-        .state_bytes = keep_values(own, VALUE_STATE, costs->state_bytes),
-        .activation_bytes = keep_values(own, VALUE_ACTIVATION, costs->activation_bytes),
-        .gradient_bytes = keep_values(own, VALUE_GRADIENT, costs->gradient_bytes),
-        .message_bytes = keep_values(own, VALUE_MESSAGE, costs->message_bytes),
-    };
-    if (!iteration->is_profiled) return;
-    const double factor = iteration->rank_time_factor;
-    report_times(own, costs->forward_ns, columns, factor, &report->forward_ns);
-    report_times(own, costs->backward_input_ns, columns, factor, &report->backward_input_ns);
-    report_times(own, costs->backward_weight_ns, columns, factor, &report->backward_weight_ns);
-}
-
 static status timed_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
 {
     timed_device *own = (timed_device *)device;
@@ -176,7 +115,7 @@ static status timed_begin(exec_device *device, const exec_iteration *iteration, 
         TRY(sum_chunk(own, iteration, chunk, err));
     }
     own->time_scale = (double)iteration->time_scale_ppb / NOMINAL_PPB;
-    fill_report(own, iteration);
+    own->iteration = *iteration;
     return STATUS_OK;
 }
 
@@ -216,18 +155,34 @@ static status timed_finish(exec_device *device, int64_t *begin_ns, int64_t *end_
     return STATUS_OK;
 }
 
+/// The costs of the held layers, times as this rank takes them.
 static void timed_report(const exec_device *device, exec_layer_report *report)
 {
-    *report = ((const timed_device *)device)->report;
-}
-
-/// The row of a layer that is held, or -1.
-static int row_of(const timed_device *own, int layer)
-{
-    for (int row = 0; row < own->layer_count; row++) {
-        if (own->layer[row] == layer) return row;
+    const timed_device *own = (const timed_device *)device;
+    const bal_layer_costs *costs = own->iteration.costs;
+    int64_t **arrays[EXEC_REPORT_ARRAYS];
+    int columns[EXEC_REPORT_ARRAYS];
+    *report = (exec_layer_report){0};
+    if (costs == NULL) return;
+    report->layer_count = own->layer_count;
+    report->microbatch_count = costs->microbatch_count;
+    exec_layer_report_carve(report, own->iteration_memory);
+    exec_layer_report_list(report, arrays, columns);
+    const int64_t *const from[EXEC_REPORT_ARRAYS] = {
+        costs->forward_ns,     costs->backward_input_ns, costs->backward_weight_ns,
+        costs->parameters,     costs->state_bytes,       costs->activation_bytes,
+        costs->gradient_bytes, costs->message_bytes};
+    for (int array = 0; array < EXEC_REPORT_ARRAYS; array++) {
+        const double factor = array < EXEC_REPORT_TIMES ? own->iteration.rank_time_factor : 1;
+        for (int row = 0; row < own->layer_count; row++) {
+            report->layer[row] = own->layer[row];
+            for (int column = 0; from[array] != NULL && column < columns[array]; column++) {
+                (*arrays[array])[row * columns[array] + column] =
+                    scaled(rows_from(from[array], own->layer[row], columns[array])[column], factor);
+            }
+        }
+        if (array < EXEC_REPORT_TIMES && !own->iteration.is_profiled) *arrays[array] = NULL;
     }
-    return -1;
 }
 
 static int64_t timed_packed_bytes(const exec_device *device, int layer)
@@ -239,14 +194,9 @@ static int64_t timed_packed_bytes(const exec_device *device, int layer)
 
 static status timed_pack(exec_device *device, int layer, void *bytes, error_message *err)
 {
-    const timed_device *own = (const timed_device *)device;
-    const int row = row_of(own, layer);
+    packed_layer packed = {.layer = layer};
+    (void)device;
     (void)err;
-    assert(row >= 0);
-    packed_layer packed = {
-        .layer = layer,
-        .state_bytes = own->values[(int64_t)VALUE_STATE * own->layer_count + row],
-    };
     memcpy(packed.magic, magic, sizeof magic);
     memcpy(bytes, &packed, sizeof packed);
     return STATUS_OK;
@@ -255,21 +205,11 @@ static status timed_pack(exec_device *device, int layer, void *bytes, error_mess
 static status timed_unpack(exec_device *device, int layer, const void *bytes, int64_t byte_count,
                            error_message *err)
 {
-    timed_device *own = (timed_device *)device;
-    const int row = row_of(own, layer);
-    packed_layer packed;
-    assert(row >= 0);
-    if (byte_count != sizeof packed) {
-        return error_set(err, STATUS_FORMAT, "layer %d: %" PRId64 " packed bytes instead of %zu",
-                         layer, byte_count, sizeof packed);
-    }
-    memcpy(&packed, bytes, sizeof packed);
-    if (memcmp(packed.magic, magic, sizeof magic) != 0 || packed.layer != layer) {
-        return error_set(err, STATUS_FORMAT, "layer %d: the packed bytes are not of this layer",
-                         layer);
-    }
-    own->values[(int64_t)VALUE_STATE * own->layer_count + row] = packed.state_bytes;
-    return STATUS_OK;
+    packed_layer packed = {0};
+    (void)device;
+    if (byte_count == sizeof packed) memcpy(&packed, bytes, sizeof packed);
+    if (memcmp(packed.magic, magic, sizeof magic) == 0 && packed.layer == layer) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT, "layer %d: the packed bytes are not of this layer", layer);
 }
 
 static void timed_destroy(exec_device *device)

@@ -26,12 +26,22 @@ static void reset_plan(exec_learner *learner)
     arena_destroy(learner->memory);
     learner->memory = NULL;
     learner->stage_count = 0;
-    learner->meter = (exec_layer_meter){0};
+    learner->report = (exec_layer_report){0};
+}
+
+static void drop_slots(exec_held_layer *held)
+{
+    for (int microbatch = 0; microbatch < held->microbatch_count; microbatch++) {
+        exec_slot_destroy(held->layer, held->slots[microbatch]);
+    }
+    free(held->slots);
+    held->slots = NULL;
+    held->microbatch_count = 0;
 }
 
 static void drop_layer(exec_held_layer *held)
 {
-    exec_slot_pool_reset(&held->slots);
+    drop_slots(held);
     exec_layer_destroy(held->layer);
     *held = (exec_held_layer){0};
 }
@@ -65,9 +75,10 @@ static status hold_layer(exec_learner *learner, int layer, int microbatch_count,
     if (held->layer == NULL) {
         TRY(exec_layer_create(&learner->model, learner->buffers, layer, &held->layer, err));
     }
-    if (held->slots.microbatch_count == microbatch_count) return STATUS_OK;
-    exec_slot_pool_reset(&held->slots);
-    exec_slot_pool_init(&held->slots, held->layer, microbatch_count);
+    if (held->microbatch_count == microbatch_count) return STATUS_OK;
+    drop_slots(held);
+    held->slots = memory_array((size_t)microbatch_count, sizeof(exec_slot *));
+    held->microbatch_count = microbatch_count;
     return STATUS_OK;
 }
 
@@ -92,10 +103,12 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
         learner->output[way] = arena_array(memory, packed, 1);
     }
     memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
-    const int load_columns = learner->mechanism->load_columns != NULL
-                                 ? learner->mechanism->load_columns(&learner->model)
-                                 : 0;
-    exec_layer_meter_init(&learner->meter, memory, held_count, microbatch_count, load_columns);
+    learner->report =
+        (exec_layer_report){.layer_count = held_count, .microbatch_count = microbatch_count};
+    if (learner->mechanism->load_columns != NULL) {
+        learner->report.load_columns = learner->mechanism->load_columns(&learner->model);
+    }
+    exec_layer_report_carve(&learner->report, memory);
     const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
     const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
     exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max);
@@ -130,7 +143,7 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
         const exec_held_layer *held = &learner->held[layer];
         if (held->layer == NULL) continue;
         learner->layers[held->row] = held->layer;
-        learner->meter.layer[held->row] = layer;
+        learner->report.layer[held->row] = layer;
     }
     const size_t tokens = (size_t)microbatch_count * (size_t)exec_learner_row_count(learner);
     void *drawn = NULL;
@@ -158,15 +171,16 @@ static status hold(exec_device *device, const bal_placed_partition *plan, int pl
 static void report(const exec_device *device, exec_layer_report *report)
 {
     const exec_learner *learner = (const exec_learner *)device;
-    const exec_layer_meter *meter = &learner->meter;
-    const int64_t message_bytes = exec_flow_pool_row_bytes(&learner->flows);
-    for (int row = 0; row < meter->layer_count; row++) {
+    *report = learner->report;
+    for (int row = 0; row < report->layer_count; row++) {
         const exec_layer *layer = learner->layers[row];
-        meter->parameters[row] = layer->is_frozen ? 0 : (int64_t)layer->parameter_count;
-        meter->state_bytes[row] = state_bytes_of(learner, layer);
-        meter->message_bytes[row] = layer->kind == EXEC_LAYER_HEAD ? 0 : message_bytes;
+        report->parameters[row] = layer->is_frozen ? 0 : (int64_t)layer->parameter_count;
+        report->state_bytes[row] = state_bytes_of(learner, layer);
+        report->message_bytes[row] =
+            layer->kind == EXEC_LAYER_HEAD ? 0 : exec_flow_pool_row_bytes(&learner->flows);
     }
-    exec_layer_meter_report(meter, learner->is_profiled, report);
+    if (learner->is_profiled) return;
+    report->forward_ns = report->backward_input_ns = report->backward_weight_ns = NULL;
 }
 
 static exec_held_layer *held_layer(const exec_device *device, int layer)

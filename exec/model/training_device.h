@@ -2,7 +2,7 @@
 /// backward passes of a byte-level language model, over the layers of layer.h.
 ///
 /// A rank holds the layers of its stages, each with its optimizer's state, and for each layer as
-/// many slots as it has microbatches in flight at once; a rank without a place holds nothing.
+/// a slot for each microbatch; a rank without a place holds nothing.
 ///
 /// Which rank holds which layer, and in which order ops run, does not change a bit of what is
 /// learnt, as long as the gradients of a stage are added in ascending microbatches

@@ -3,9 +3,7 @@
 
 #include "base/arena.h"
 #include "exec/model/flow_pool.h"
-#include "exec/model/layer_meter.h"
 #include "exec/model/mechanism.h"
-#include "exec/model/slot_pool.h"
 #include "exec/model/training_device.h"
 #include "exec/stopwatch.h"
 
@@ -15,8 +13,9 @@ typedef struct exec_held_layer {
     bool is_filled;    // has parameters
     void *arrived;     // arrays of its state from another rank, until unpacked or sent on; or NULL
     int64_t arrived_bytes;
-    int row; // of the meter
-    exec_slot_pool slots;
+    int row; // of the report
+    int microbatch_count;
+    exec_slot **slots; // [microbatch_count] NULL until the microbatch is first played
 } exec_held_layer;
 
 /// A device that learns.
@@ -41,8 +40,8 @@ typedef struct exec_learner {
     int microbatch_count;
     exec_flow_pool flows;
     exec_stopwatch watch;
-    exec_layer_meter meter;
-    exec_layer **layers; // [meter.layer_count] in model order
+    exec_layer_report report;
+    exec_layer **layers; // [report.layer_count] in model order
     int *token;          // [microbatch_count][rows] device memory
     int *target;         // [microbatch_count][rows] device memory
     float *loss;         // [microbatch_count][rows] device memory: of the head

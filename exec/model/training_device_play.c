@@ -29,6 +29,18 @@ static void draw_batches(exec_learner *learner)
                                        2 * (size_t)tokens * sizeof(int));
 }
 
+/// Forgets what was measured, but not which layers they are.
+static void clear_report(exec_layer_report *report)
+{
+    int64_t **arrays[EXEC_REPORT_ARRAYS];
+    int columns[EXEC_REPORT_ARRAYS];
+    exec_layer_report_list(report, arrays, columns);
+    for (int array = 0; array < EXEC_REPORT_ARRAYS; array++) {
+        memset(*arrays[array], 0,
+               (size_t)report->layer_count * (size_t)columns[array] * sizeof **arrays[array]);
+    }
+}
+
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
@@ -43,9 +55,9 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
     learner->iteration = iteration->iteration;
     learner->is_profiled = iteration->is_profiled;
     learner->replica_count = 1;
-    exec_layer_meter_clear(&learner->meter);
+    clear_report(&learner->report);
     exec_flow_pool_clear(&learner->flows);
-    for (int row = 0; row < learner->meter.layer_count; row++) {
+    for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
         if (!learner->held[layer->index].is_filled) {
             return error_set(err, STATUS_INVALID, "layer %d has no parameters yet", layer->index);
@@ -71,9 +83,13 @@ static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *lay
                   error_message *err)
 {
     if (!learner->is_profiled) return STATUS_OK;
-    int64_t *cell =
-        exec_layer_meter_cell(&learner->meter, kind, learner->held[layer->index].row, microbatch);
-    return exec_stopwatch_lap(&learner->watch, cell, err);
+    const exec_layer_report *report = &learner->report;
+    int64_t *times = kind == OP_FORWARD          ? report->forward_ns
+                     : kind == OP_BACKWARD_INPUT ? report->backward_input_ns
+                                                 : report->backward_weight_ns;
+    const int row = learner->held[layer->index].row;
+    return exec_stopwatch_lap(&learner->watch, &times[row * report->microbatch_count + microbatch],
+                              err);
 }
 
 /// Ends an op, which is empty where none of its layers had anything to do: the layers' times are
@@ -134,16 +150,15 @@ static status leave_output(exec_learner *learner, const exec_step *step, exec_fl
 
 static void note_forward(exec_learner *learner, exec_layer *layer, int microbatch)
 {
-    exec_held_layer *held = &learner->held[layer->index];
-    const exec_slot *slot = exec_slot_pool_find(&held->slots, microbatch);
-    exec_layer_meter *meter = &learner->meter;
-    if (slot->activation_bytes > meter->activation_bytes[held->row]) {
-        meter->activation_bytes[held->row] = slot->activation_bytes;
+    const exec_held_layer *held = &learner->held[layer->index];
+    const exec_slot *slot = held->slots[microbatch];
+    const exec_layer_report *report = &learner->report;
+    if (slot->activation_bytes > report->activation_bytes[held->row]) {
+        report->activation_bytes[held->row] = slot->activation_bytes;
     }
-    if (learner->mechanism->load != NULL) {
-        learner->mechanism->load(layer, slot, exec_layer_meter_loads(meter, held->row, microbatch));
-    }
-    if (is_idle(layer)) exec_slot_pool_give_back(&held->slots, microbatch);
+    if (learner->mechanism->load == NULL) return;
+    const int cell = held->row * report->microbatch_count + microbatch;
+    learner->mechanism->load(layer, slot, &report->load_count[cell * report->load_columns]);
 }
 
 static status forward(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
@@ -163,9 +178,9 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         exec_held_layer *held = &learner->held[index];
-        exec_slot *slot = NULL;
-        TRY(exec_slot_pool_take(&held->slots, microbatch, &slot, err));
-        TRY(exec_layer_forward(held->layer, slot, &flow, err));
+        exec_slot **slot = &held->slots[microbatch];
+        if (*slot == NULL) TRY(exec_slot_create(held->layer, slot, err));
+        TRY(exec_layer_forward(held->layer, *slot, &flow, err));
         TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
     }
     TRY(end_op(learner, learner->first_layer[step->stage] == end, duration_ns, err));
@@ -175,26 +190,23 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     return STATUS_OK;
 }
 
-/// W of one layer, whose slot is then free.
+/// W of one layer.
 static status backward_weight(exec_learner *learner, exec_held_layer *held, int microbatch,
                               error_message *err)
 {
     if (held->layer->is_frozen) return STATUS_OK;
-    exec_slot *slot = exec_slot_pool_find(&held->slots, microbatch);
-    TRY(exec_layer_backward_weight(held->layer, slot, err));
-    exec_slot_pool_give_back(&held->slots, microbatch);
+    TRY(exec_layer_backward_weight(held->layer, held->slots[microbatch], err));
     return lap(learner, OP_BACKWARD_WEIGHT, held->layer, microbatch, err);
 }
 
-/// B of one layer. The slot of a frozen layer, which has no W, is then free.
+/// B of one layer.
 static status backward_input(exec_learner *learner, exec_held_layer *held, void *gradient,
                              int microbatch, error_message *err)
 {
-    exec_slot *slot = exec_slot_pool_find(&held->slots, microbatch);
+    exec_slot *slot = held->slots[microbatch];
     TRY(exec_layer_backward_input(held->layer, slot, gradient, err));
-    int64_t *largest = &learner->meter.gradient_bytes[held->row];
+    int64_t *largest = &learner->report.gradient_bytes[held->row];
     if (slot->gradient_bytes > *largest) *largest = slot->gradient_bytes;
-    if (held->layer->is_frozen) exec_slot_pool_give_back(&held->slots, microbatch);
     return lap(learner, OP_BACKWARD_INPUT, held->layer, microbatch, err);
 }
 

@@ -95,7 +95,7 @@ static status exchange_gradients(exec_learner *learner, const exec_group *replic
 {
     exec_transfer *transfers = memory_array(2 * (size_t)replicas->rank_count, sizeof *transfers);
     status result = STATUS_OK;
-    for (int row = 0; row < learner->meter.layer_count && result == STATUS_OK; row++) {
+    for (int row = 0; row < learner->report.layer_count && result == STATUS_OK; row++) {
         exec_layer *layer = learner->layers[row];
         if (!layer->is_frozen) result = exchange_layer(layer, replicas, transfers, err);
     }
@@ -107,7 +107,7 @@ static status exchange_gradients(exec_learner *learner, const exec_group *replic
 static size_t largest_parameter_count(const exec_learner *learner)
 {
     size_t largest = 0;
-    for (int row = 0; row < learner->meter.layer_count; row++) {
+    for (int row = 0; row < learner->report.layer_count; row++) {
         const size_t count = learner->layers[row]->parameter_count;
         if (count > largest) largest = count;
     }
@@ -136,7 +136,7 @@ status exec_learner_reduce(exec_device *device, const exec_group *replicas, erro
         staging = memory_array(count, sizeof *staging);
     }
     status result = STATUS_OK;
-    for (int row = 0; row < learner->meter.layer_count && result == STATUS_OK; row++) {
+    for (int row = 0; row < learner->report.layer_count && result == STATUS_OK; row++) {
         exec_layer *layer = learner->layers[row];
         if (!layer->is_frozen) result = reduce_layer(layer, staging, replicas, err);
     }
@@ -157,7 +157,7 @@ static status gradient_norm(exec_learner *learner, const exec_group *pipeline, d
 {
     double *square_sum = learner->square_sum;
     memset(square_sum, 0, (size_t)learner->layer_count * sizeof *square_sum);
-    for (int row = 0; row < learner->meter.layer_count; row++) {
+    for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
         square_sum[layer->index] = exec_layer_square_norm(layer);
     }
@@ -180,7 +180,7 @@ static const uint8_t *keep_of(const exec_learner *learner, const exec_layer *lay
 static void mask_gradients(const exec_learner *learner)
 {
     exec_kernels *kernels = learner->kernels;
-    for (int row = 0; row < learner->meter.layer_count; row++) {
+    for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
         const uint8_t *keep = keep_of(learner, layer);
         if (keep == NULL) continue;
@@ -197,7 +197,7 @@ status exec_learner_step(exec_device *device, const exec_group *pipeline, double
     const double limit = learner->model.clip_norm;
     const double clipping = limit > 0 && *norm > limit ? limit / *norm : 1;
     const float scale = (float)(mean_scale(learner) * clipping);
-    for (int row = 0; row < learner->meter.layer_count; row++) {
+    for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
         exec_layer_update(layer, scale, keep_of(learner, layer));
     }
@@ -212,7 +212,7 @@ status exec_learner_adapt(exec_device *device, int iteration, const exec_group *
     if (learner->mechanism->adapt == NULL) return STATUS_OK;
     const exec_layer_set set = {.model = &learner->model,
                                 .layers = learner->layers,
-                                .layer_count = learner->meter.layer_count,
+                                .layer_count = learner->report.layer_count,
                                 .model_layer_count = learner->layer_count};
     TRY(learner->mechanism->adapt(&set, iteration, pipeline, changed, err));
     return learner->kernels->table->finish(learner->kernels, err);

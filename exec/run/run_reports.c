@@ -7,18 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// What a device knows of every layer beside its times.
-enum { VALUES = 5 };
-
-static void list_values(const exec_layer_report *layers, const int64_t *values[VALUES])
-{
-    values[0] = layers->parameters;
-    values[1] = layers->state_bytes;
-    values[2] = layers->activation_bytes;
-    values[3] = layers->gradient_bytes;
-    values[4] = layers->message_bytes;
-}
-
 static int64_t numbers(int count)
 {
     return (int64_t)count * (int64_t)sizeof(int64_t);
@@ -26,18 +14,14 @@ static int64_t numbers(int count)
 
 static void put_layers(exec_packet *packet, const exec_layer_report *layers)
 {
-    const int count = layers->layer_count;
-    const int64_t times = numbers(count) * layers->microbatch_count;
-    const int64_t *values[VALUES];
-    list_values(layers, values);
-    exec_packet_put(packet, layers->layer, (int64_t)sizeof(int) * count);
-    exec_packet_put(packet, layers->forward_ns, times);
-    exec_packet_put(packet, layers->backward_input_ns, times);
-    exec_packet_put(packet, layers->backward_weight_ns, times);
-    for (int value = 0; value < VALUES; value++) {
-        exec_packet_put(packet, values[value], numbers(count));
+    exec_layer_report listed = *layers;
+    int64_t **arrays[EXEC_REPORT_ARRAYS];
+    int columns[EXEC_REPORT_ARRAYS];
+    exec_layer_report_list(&listed, arrays, columns);
+    exec_packet_put(packet, layers->layer, (int64_t)sizeof(int) * layers->layer_count);
+    for (int array = 0; array < EXEC_REPORT_ARRAYS; array++) {
+        exec_packet_put(packet, *arrays[array], numbers(layers->layer_count) * columns[array]);
     }
-    exec_packet_put(packet, layers->load_count, times * layers->load_columns);
 }
 
 /// The report travels as it is; its pointers mean nothing at the leader, and what they point to
@@ -60,15 +44,6 @@ exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t
     return packet;
 }
 
-/// The arrays of a replica's layers, to be filled.
-typedef struct layer_rows {
-    int64_t *forward_ns;         // [layer_count][column_count]
-    int64_t *backward_input_ns;  // [layer_count][column_count]
-    int64_t *backward_weight_ns; // [layer_count][column_count]
-    int64_t *values[VALUES];     // [layer_count] each
-    int64_t *reduction_ns;       // [layer_count]
-} layer_rows;
-
 /// The reports in the midst of being read.
 typedef struct reading {
     const exec_run_ranks *ranks;
@@ -77,7 +52,8 @@ typedef struct reading {
     arena *layer_memory;
     arena *memory;
     exec_run_reports *reports;
-    layer_rows *rows; // [replica_count] once a rank has told of layers
+    exec_layer_report *layers; // [replica_count] of all layers, once a rank has told of any
+    int64_t **reduction_ns;    // [replica_count][layer_count]
 } reading;
 
 static void make_timelines(reading *at)
@@ -95,76 +71,54 @@ static void make_timelines(reading *at)
     at->reports->timelines = timelines;
 }
 
-static void make_rows(reading *at, const exec_rank_report *report, layer_rows *rows)
-{
-    const size_t layers = (size_t)at->layer_count;
-    const size_t cells = layers * (size_t)report->layers.microbatch_count;
-    int64_t *times = arena_array(at->layer_memory, cells * 3, sizeof *times);
-    int64_t *values = arena_array(at->layer_memory, layers * (VALUES + 1), sizeof *values);
-    rows->forward_ns = times;
-    rows->backward_input_ns = times + cells;
-    rows->backward_weight_ns = times + 2 * cells;
-    for (size_t value = 0; value < VALUES; value++) {
-        rows->values[value] = values + value * layers;
-    }
-    rows->reduction_ns = values + VALUES * layers;
-}
-
-static bal_layer_costs costs_of(const reading *at, const exec_rank_report *report,
-                                const layer_rows *rows)
+static bal_layer_costs costs_of(const reading *at, const exec_layer_report *layers,
+                                const int64_t *reduction_ns)
 {
     return (bal_layer_costs){
-        .layer_count = at->layer_count,
-        .microbatch_count = report->layers.microbatch_count,
+        .layer_count = layers->layer_count,
+        .microbatch_count = layers->microbatch_count,
         .has_split = at->plan->schedule.has_split,
         .embedding = true,
         .head = true,
-        .forward_ns = rows->forward_ns,
-        .backward_input_ns = rows->backward_input_ns,
-        .backward_weight_ns = rows->backward_weight_ns,
-        .parameters = rows->values[0],
-        .state_bytes = rows->values[1],
-        .activation_bytes = rows->values[2],
-        .gradient_bytes = rows->values[3],
-        .message_bytes = rows->values[4],
-        .reduction_ns = at->ranks->replica_count > 1 ? rows->reduction_ns : NULL,
+        .forward_ns = layers->forward_ns,
+        .backward_input_ns = layers->backward_input_ns,
+        .backward_weight_ns = layers->backward_weight_ns,
+        .parameters = layers->parameters,
+        .state_bytes = layers->state_bytes,
+        .activation_bytes = layers->activation_bytes,
+        .gradient_bytes = layers->gradient_bytes,
+        .message_bytes = layers->message_bytes,
+        .reduction_ns = at->ranks->replica_count > 1 ? reduction_ns : NULL,
     };
 }
 
 /// Makes room for the layers of all replicas, when the first rank tells of layers.
-static void make_layers(reading *at, const exec_rank_report *report)
+static void make_layers(reading *at, const exec_layer_report *told)
 {
     exec_run_reports *reports = at->reports;
     const size_t replicas = (size_t)at->ranks->replica_count;
-    const size_t loads = (size_t)at->layer_count * (size_t)report->layers.microbatch_count *
-                         (size_t)report->layers.load_columns;
     arena_reset(at->layer_memory);
-    at->rows = arena_array(at->memory, replicas, sizeof *at->rows);
+    at->layers = arena_array(at->memory, replicas, sizeof *at->layers);
+    at->reduction_ns = arena_array(at->memory, replicas, sizeof *at->reduction_ns);
     reports->has_layers = true;
     reports->layers = arena_array(at->layer_memory, replicas, sizeof *reports->layers);
-    reports->load_columns = report->layers.load_columns;
-    reports->load_count = arena_array(at->layer_memory, loads, sizeof *reports->load_count);
     for (size_t replica = 0; replica < replicas; replica++) {
-        make_rows(at, report, &at->rows[replica]);
-        reports->layers[replica] = costs_of(at, report, &at->rows[replica]);
+        at->layers[replica] = (exec_layer_report){.layer_count = at->layer_count,
+                                                  .microbatch_count = told->microbatch_count,
+                                                  .load_columns = told->load_columns};
+        exec_layer_report_carve(&at->layers[replica], at->layer_memory);
+        at->reduction_ns[replica] =
+            arena_array(at->layer_memory, (size_t)at->layer_count, sizeof **at->reduction_ns);
+        reports->layers[replica] = costs_of(at, &at->layers[replica], at->reduction_ns[replica]);
     }
-}
-
-/// Copies a rank's rows to where the model has them.
-static void copy_rows(exec_packet *packet, const int *layer, int layer_count, int columns,
-                      int64_t *all)
-{
-    const int64_t *rows = exec_packet_take(packet, numbers(layer_count) * columns);
-    for (int row = 0; row < layer_count; row++) {
-        memcpy(all + (int64_t)layer[row] * columns, rows + (int64_t)row * columns,
-               (size_t)columns * sizeof *rows);
-    }
+    reports->load_columns = told->load_columns;
+    reports->load_count = at->layers[0].load_count;
 }
 
 /// Shares out what the reduction of a rank took to its layers, by their parameters.
-static void share_reduction(const exec_rank_report *report, const int *layer, layer_rows *rows)
+static void share_reduction(const exec_rank_report *report, const int *layer,
+                            const int64_t *parameters, int64_t *reduction_ns)
 {
-    const int64_t *parameters = rows->values[0];
     double sum = 0;
     for (int row = 0; row < report->layers.layer_count; row++) {
         sum += (double)parameters[layer[row]];
@@ -175,29 +129,31 @@ static void share_reduction(const exec_rank_report *report, const int *layer, la
         before += (double)parameters[layer[row]];
         const double share = sum > 0 ? before / sum : 1.0;
         const int64_t until_ns = (int64_t)((double)report->reduced_ns * share);
-        rows->reduction_ns[layer[row]] = until_ns - shared_ns;
+        reduction_ns[layer[row]] = until_ns - shared_ns;
         shared_ns = until_ns;
     }
 }
 
+/// Copies a rank's rows to where the model has them.
 static void read_layers(reading *at, const exec_rank_report *report, int replica,
                         exec_packet *packet)
 {
-    if (!at->reports->has_layers) make_layers(at, report);
-    layer_rows *rows = &at->rows[replica];
+    int64_t **arrays[EXEC_REPORT_ARRAYS];
+    int columns[EXEC_REPORT_ARRAYS];
+    if (!at->reports->has_layers) make_layers(at, &report->layers);
+    exec_layer_report *all = &at->layers[replica];
     const int count = report->layers.layer_count;
-    const int columns = report->layers.microbatch_count;
     const int *layer = exec_packet_take(packet, (int64_t)sizeof(int) * count);
-    assert(columns == at->reports->layers[replica].microbatch_count);
-    copy_rows(packet, layer, count, columns, rows->forward_ns);
-    copy_rows(packet, layer, count, columns, rows->backward_input_ns);
-    copy_rows(packet, layer, count, columns, rows->backward_weight_ns);
-    for (int value = 0; value < VALUES; value++) {
-        copy_rows(packet, layer, count, 1, rows->values[value]);
+    assert(report->layers.microbatch_count == all->microbatch_count);
+    exec_layer_report_list(all, arrays, columns);
+    for (int array = 0; array < EXEC_REPORT_ARRAYS; array++) {
+        const int64_t *rows = exec_packet_take(packet, numbers(count) * columns[array]);
+        for (int row = 0; row < count; row++) {
+            memcpy(*arrays[array] + (int64_t)layer[row] * columns[array],
+                   rows + (int64_t)row * columns[array], (size_t)numbers(columns[array]));
+        }
     }
-    share_reduction(report, layer, rows);
-    if (replica > 0 || report->layers.load_columns == 0) return;
-    copy_rows(packet, layer, count, columns * report->layers.load_columns, at->reports->load_count);
+    share_reduction(report, layer, all->parameters, at->reduction_ns[replica]);
 }
 
 static void add_sums(exec_run_reports *reports, const exec_rank_report *report, int replica)
