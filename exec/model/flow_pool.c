@@ -7,30 +7,21 @@
 
 enum { NO_STAGE = -1 };
 
-static size_t value_count(const exec_flow_pool *pool)
+/// Of the rows of a microbatch.
+static size_t value_bytes(const exec_flow_pool *pool)
 {
-    return (size_t)pool->row_count * (size_t)pool->width;
+    return (size_t)pool->row_count * (size_t)pool->width *
+           (size_t)pool->kernels->table->value_bytes;
 }
 
-status exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
-                           bool hands_over, error_message *err)
+void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
+                         bool hands_over)
 {
     *pool = (exec_flow_pool){.kernels = kernels,
                              .row_count = model->microbatch_size * model->sequence_length,
                              .width = model->width,
                              .sends_live = model->mechanism == EXEC_EARLY_EXIT,
                              .hands_over = hands_over};
-    const size_t bytes = value_count(pool) * sizeof(float);
-    void *rows = NULL;
-    if (!hands_over && kernels->table->value_bytes != (int)sizeof(float)) {
-        const status result = kernels->table->allocate(kernels, bytes, &rows, err);
-        if (result != STATUS_OK) {
-            *pool = (exec_flow_pool){0};
-            return result;
-        }
-    }
-    pool->rows = rows;
-    return STATUS_OK;
 }
 
 static void destroy_buffer(exec_flow_pool *pool, exec_flow_buffer *buffer)
@@ -46,7 +37,6 @@ void exec_flow_pool_reset(exec_flow_pool *pool)
         destroy_buffer(pool, pool->buffers[index]);
     }
     free(pool->buffers);
-    if (pool->rows != NULL) pool->kernels->table->release(pool->kernels, pool->rows);
     *pool = (exec_flow_pool){0};
 }
 
@@ -55,9 +45,8 @@ static status create_buffer(exec_flow_pool *pool, exec_flow_buffer **out, error_
     exec_flow_buffer *buffer = memory_array(1, sizeof *buffer);
     buffer->stage = NO_STAGE;
     buffer->is_live = memory_array(1, (size_t)pool->row_count);
-    const size_t bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
     const status result =
-        pool->kernels->table->allocate(pool->kernels, bytes, &buffer->values, err);
+        pool->kernels->table->allocate(pool->kernels, value_bytes(pool), &buffer->values, err);
     if (result != STATUS_OK) {
         destroy_buffer(pool, buffer);
         return result;
@@ -106,7 +95,7 @@ void exec_flow_pool_clear(exec_flow_pool *pool)
 /// Of the rows, or of what describes them; after it is_live is packed.
 static size_t packed_row_bytes(const exec_flow_pool *pool)
 {
-    return pool->hands_over ? sizeof(exec_handover) : value_count(pool) * sizeof(float);
+    return pool->hands_over ? sizeof(exec_handover) : value_bytes(pool);
 }
 
 int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward)
@@ -117,17 +106,15 @@ int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward
 
 int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool)
 {
-    const size_t value_bytes =
-        pool->hands_over ? (size_t)pool->kernels->table->value_bytes : sizeof(float);
-    return (int64_t)(value_count(pool) * value_bytes);
+    return (int64_t)value_bytes(pool);
 }
 
 static status offer(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes,
                     error_message *err)
 {
     exec_handover handover = {0};
-    const size_t value_bytes = value_count(pool) * (size_t)pool->kernels->table->value_bytes;
-    TRY(pool->kernels->table->offer(pool->kernels, buffer->values, value_bytes, &handover, err));
+    TRY(pool->kernels->table->offer(pool->kernels, buffer->values, value_bytes(pool), &handover,
+                                    err));
     memcpy(bytes, &handover, sizeof handover);
     return STATUS_OK;
 }
@@ -140,35 +127,13 @@ static status take(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *bu
     return pool->kernels->table->take(pool->kernels, &handover, buffer->values, err);
 }
 
-static void rows_to_host(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes)
-{
-    exec_kernels *kernels = pool->kernels;
-    const void *rows = buffer->values;
-    if (pool->rows != NULL) {
-        kernels->table->to_floats(kernels, buffer->values, pool->rows, value_count(pool));
-        rows = pool->rows;
-    }
-    kernels->table->to_host(kernels, bytes, rows, packed_row_bytes(pool));
-}
-
-static void rows_to_device(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *buffer)
-{
-    exec_kernels *kernels = pool->kernels;
-    if (pool->rows == NULL) {
-        kernels->table->to_device(kernels, buffer->values, bytes, packed_row_bytes(pool));
-        return;
-    }
-    kernels->table->to_device(kernels, pool->rows, bytes, packed_row_bytes(pool));
-    kernels->table->to_values(kernels, pool->rows, buffer->values, value_count(pool));
-}
-
 status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
                            void *bytes, error_message *err)
 {
     if (pool->hands_over) {
         TRY(offer(pool, buffer, bytes, err));
     } else {
-        rows_to_host(pool, buffer, bytes);
+        pool->kernels->table->to_host(pool->kernels, bytes, buffer->values, value_bytes(pool));
     }
     if (pool->sends_live && !is_backward) {
         memcpy((char *)bytes + packed_row_bytes(pool), buffer->is_live, (size_t)pool->row_count);
@@ -182,7 +147,7 @@ status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_ba
     if (pool->hands_over) {
         TRY(take(pool, bytes, buffer, err));
     } else {
-        rows_to_device(pool, bytes, buffer);
+        pool->kernels->table->to_device(pool->kernels, buffer->values, bytes, value_bytes(pool));
     }
     if (is_backward) return STATUS_OK;
     if (pool->sends_live) {

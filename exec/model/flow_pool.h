@@ -1,6 +1,6 @@
 /// Where the hidden states of microbatches are while they pass through a rank: forward as
 /// activations, backward as gradients. A stage hands its output to the next stage of the same rank
-/// by leaving it here; what comes from other ranks and goes there is packed to plain floats.
+/// by leaving it here; what comes from other ranks and goes there is packed to bytes.
 #pragma once
 
 #include "base/status.h"
@@ -27,13 +27,11 @@ typedef struct exec_flow_pool {
     bool hands_over; // what is packed is a description of memory (exec_kernel_table.offer)
     exec_flow_buffer **buffers;
     int buffer_count;
-    float *rows; // [row_count][width] device memory; NULL where the values are such themselves
 } exec_flow_pool;
 
 /// @param hands_over only with kernels that offer memory
-/// @return what the backend's allocate returns, pool then all zero
-status exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
-                           bool hands_over, error_message *err);
+void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_kernels *kernels,
+                         bool hands_over);
 
 /// Frees all buffers. A pool that is all zero is allowed.
 void exec_flow_pool_reset(exec_flow_pool *pool);
@@ -54,7 +52,7 @@ int64_t exec_flow_pool_packed_bytes(const exec_flow_pool *pool, bool is_backward
 /// Bytes of the rows of a microbatch as they travel.
 int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool);
 
-/// Packs a microbatch: its rows as floats, or a description of them; and forward, where tokens
+/// Packs a microbatch: its rows, or a description of them; and forward, where tokens
 /// leave, one byte per token.
 ///
 /// @return what the backend's offer returns

@@ -136,8 +136,8 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
         TRY(hold_layer(learner, layer, microbatch_count, err));
         learner->held[layer].row = held_count++;
     }
-    TRY(exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
-                            learner->hands_over_memory, err));
+    exec_flow_pool_init(&learner->flows, &learner->model, learner->kernels,
+                        learner->hands_over_memory);
     carve_plan(learner, plan, place, microbatch_count, held_count);
     for (int layer = 0; layer < learner->layer_count; layer++) {
         const exec_held_layer *held = &learner->held[layer];
@@ -321,9 +321,10 @@ static status open_kernels(const exec_training_device *options, int world_rank,
     return STATUS_INVALID;
 }
 
-status exec_training_device_create(const exec_training_device *options, int world_rank,
-                                   exec_device **out, error_message *err)
+status exec_training_device_create(void *context, int world_rank, exec_device **out,
+                                   error_message *err)
 {
+    const exec_training_device *options = context;
     TRY(exec_model_check(options->model, err));
     const size_t needed = (size_t)options->model->sequence_length + 1;
     if (options->text->token_count < needed) {
@@ -333,10 +334,4 @@ status exec_training_device_create(const exec_training_device *options, int worl
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));
     return exec_training_device_create_over(options, world_rank, kernels, out, err);
-}
-
-status exec_training_device_make(void *context, int world_rank, exec_device **out,
-                                 error_message *err)
-{
-    return exec_training_device_create(context, world_rank, out, err);
 }

@@ -42,14 +42,15 @@ typedef struct exec_training_device {
                           // ops; for EXEC_CLOCK_NOMINAL
 } exec_training_device;
 
-/// Makes the device of a rank.
+/// Makes the device of a rank, as a run asks for it.
 ///
+/// @param context a const exec_training_device
 /// @param out released with its table's destroy
 /// @return STATUS_INVALID for a model outside its limits or a text that is too short;
 ///         STATUS_UNSUPPORTED if the backend is not in this build or on this machine, saying what
 ///         is missing
-status exec_training_device_create(const exec_training_device *options, int world_rank,
-                                   exec_device **out, error_message *err);
+status exec_training_device_create(void *context, int world_rank, exec_device **out,
+                                   error_message *err);
 
 /// The same over kernels that are open already.
 ///
@@ -57,9 +58,3 @@ status exec_training_device_create(const exec_training_device *options, int worl
 status exec_training_device_create_over(const exec_training_device *options, int world_rank,
                                         exec_kernels *kernels, exec_device **out,
                                         error_message *err);
-
-/// The same in the form that a run asks for.
-///
-/// @param context a const exec_training_device
-status exec_training_device_make(void *context, int world_rank, exec_device **out,
-                                 error_message *err);

@@ -19,8 +19,8 @@
 /// profiled; after it the controller starts with what was measured, and its plan of the start is
 /// moved to. Reduction and step come after the pipeline and are measured; profiling is in the ops.
 ///
-/// Not executed, and refused: balancers without stages; released ranks that make further replicas;
-/// of a device that learns numbers of microbatches that re-packing chooses anew.
+/// Not executed: balancers without stages, released ranks that make further replicas. Who asks for
+/// a run refuses them.
 #pragma once
 
 #include "balance/plan.h"

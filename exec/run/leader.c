@@ -1,8 +1,6 @@
 /// The rank that leads a run from its start to its end, and keeps the record.
 #include "exec/run/run.h"
 
-#include "balance/repack/repack.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,34 +13,6 @@ bal_placed_partition exec_placed_of(const bal_plan *plan)
         .placement = plan->placement,
         .machine_rank = plan->stage_ranks,
     };
-}
-
-/// What the simulator can replay and ranks cannot do.
-static status check_executable(const bal_training *training, error_message *err)
-{
-    if (training->balancer->owns_freely) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "the plans of %s have no stages and are not executable",
-                         training->balancer->name);
-    }
-    if (training->repack.kind != BAL_REPACK_NONE &&
-        training->repack.use == BAL_RELEASED_REPLICATE) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "released ranks that replicate are simulated, not executed; release or "
-                         "lend them");
-    }
-    return STATUS_OK;
-}
-
-/// What a device cannot do.
-static status check_device(const exec_leader *leader, error_message *err)
-{
-    const exec_device_table *table = leader->run.device->table;
-    if (!table->learns && leader->execution->training->sources == NULL) {
-        return error_set(err, STATUS_INVALID, "device %s takes times that no source gives",
-                         table->name);
-    }
-    return STATUS_OK;
 }
 
 /// Checks that a plan is of the layers and the machine of the run.
@@ -95,7 +65,6 @@ static status take_description(exec_leader *leader, const exec_training *executi
         leader->training.source_count = 1;
     }
     TRY(bal_training_check(&leader->training, err));
-    TRY(check_executable(&leader->training, err));
     leader->run.terms = (exec_run_terms){
         .machine = leader->training.machine,
         .replica_count = leader->training.data_parallel,
@@ -140,7 +109,6 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     leader->learns = table->learns;
     leader->is_nominal = table->is_modelled && execution->clock == EXEC_CLOCK_NOMINAL;
     leader->microbatch_count = leader->training.microbatch_count;
-    TRY(check_device(leader, err));
     if (leader->learns) {
         // Gradients are reduced after the pipeline, and the mechanism announces what it changes.
         leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;

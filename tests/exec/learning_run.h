@@ -136,7 +136,7 @@ static inline status learning_try(learning_run *run, error_message *err)
                                    .backend = EXEC_BACKEND_CPU,
                                    .replica_rank_count = way->rank_count,
                                    .counts_cpu_time = true};
-    const exec_device_maker plain = {.context = &device, .create = exec_training_device_make};
+    const exec_device_maker plain = {.context = &device, .create = exec_training_device_create};
     learning_context context = {
         .training = {.training = &training,
                      .plan = &start,

@@ -170,19 +170,6 @@ static void assert_refused(small_run *run, status code, const char *text)
     small_run_destroy(run);
 }
 
-static void what_no_rank_can_do_is_refused(void **state)
-{
-    (void)state;
-    small_run *run = small_run_create();
-    run->drawn.training.balancer = bal_balancer_find("diffusion-published");
-    assert_refused(run, STATUS_UNSUPPORTED, "not executable");
-
-    run = small_run_create();
-    run->drawn.training.repack.kind = BAL_REPACK_THROUGHPUT;
-    run->drawn.training.repack.use = BAL_RELEASED_REPLICATE;
-    assert_refused(run, STATUS_UNSUPPORTED, "replicate");
-}
-
 static void a_world_of_another_size_is_refused(void **state)
 {
     (void)state;
@@ -305,7 +292,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_is_given_stays_where_nobody_asks),
         cmocka_unit_test(behind_a_plan_that_is_given_the_policy_asks),
-        cmocka_unit_test(what_no_rank_can_do_is_refused),
         cmocka_unit_test(a_world_of_another_size_is_refused),
         cmocka_unit_test(a_plan_of_something_else_is_refused),
         cmocka_unit_test(a_plan_that_is_placed_otherwise_is_refused),

@@ -88,7 +88,7 @@ static void execute(decided_run *run)
         .training = {.training = &training,
                      .evaluator = sim_predictor_evaluator(predictor),
                      .layer_count = LEARNING_LAYERS,
-                     .devices = {.context = &device, .create = exec_training_device_make},
+                     .devices = {.context = &device, .create = exec_training_device_create},
                      .clock = EXEC_CLOCK_NOMINAL,
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
