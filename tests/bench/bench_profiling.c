@@ -35,7 +35,7 @@ static void play(void *context)
 }
 
 /// A device with all layers, fresh.
-static exec_device *open_device(const exec_training_device *options)
+static exec_device *open_device(exec_training_device *options)
 {
     error_message err = {0};
     exec_device *device = NULL;
@@ -51,7 +51,7 @@ static exec_device *open_device(const exec_training_device *options)
 }
 
 /// The fastest iteration of a way to time, the device being as options say.
-static double measure(bool smoke, const exec_training_device *options, bool is_profiled)
+static double measure(bool smoke, exec_training_device *options, bool is_profiled)
 {
     error_message err = {0};
     arena *memory = arena_create(1 << 14);
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     compare(smoke, &text, false);
     compare(smoke, &text, true);
     const exec_model model = exec_model_default();
-    const exec_training_device device = {
+    exec_training_device device = {
         .model = &model, .text = &text, .backend = EXEC_BACKEND_CPU};
     bench_print("profiling_off_iteration_ns", measure(smoke, &device, false), "ns",
                 "cpu plain, 1 rank, zb-h1, layers=%d width=%d tokens=%d M=%d",

@@ -67,7 +67,7 @@ static void open_lone(lone_device *lone, arena *memory)
     table.allocate = allocate_counted;
     table.release = release_counted;
     kernels->table = &table;
-    const exec_training_device options = {.model = &lone->model, .text = &learning_text};
+    exec_training_device options = {.model = &lone->model, .text = &learning_text};
     assert_int_equal(exec_training_device_create_over(&options, 0, kernels, &lone->device, &err),
                      STATUS_OK);
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
@@ -338,7 +338,7 @@ static status make_poor(void *context, int world_rank, exec_device **out, error_
 {
     static exec_kernel_table poor_table;
     exec_kernels *kernels = NULL;
-    const exec_training_device options = {.model = context, .text = &learning_text};
+    exec_training_device options = {.model = context, .text = &learning_text};
     TRY(exec_kernels_cpu_open(&kernels));
     if (world_rank == POOR_RANK) {
         rich_table = kernels->table;
@@ -382,7 +382,7 @@ static void what_cannot_be_trained_is_refused(void **state)
     error_message err = {0};
     const exec_training_text short_text = {
         .bytes = learning_text.bytes, .token_count = 16, .token_bytes = 1};
-    const exec_training_device options = {.model = &model, .text = &short_text};
+    exec_training_device options = {.model = &model, .text = &short_text};
 
     assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
     assert_string_equal(err.message, "text has 16 tokens; a sequence needs 17");

@@ -48,11 +48,11 @@ static status note_iteration(void *context, const exec_measured *measured, error
 static status make_device(void *context, int world_rank, exec_device **out, error_message *err)
 {
     const training_run *run = context;
-    const exec_training_device options = {.model = run->model,
-                                          .text = run->text,
-                                          .backend = run->way.backend,
-                                          .gpu_place_count = run->way.rank_count,
-                                          .hands_over_memory = true};
+    exec_training_device options = {.model = run->model,
+                                    .text = run->text,
+                                    .backend = run->way.backend,
+                                    .gpu_place_count = run->way.rank_count,
+                                    .hands_over_memory = true};
     exec_kernels *kernels = NULL;
     if (run->way.backend == EXEC_BACKEND_CPU) {
         return exec_training_device_create(&options, world_rank, out, err);

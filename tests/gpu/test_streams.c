@@ -164,12 +164,12 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
     const running *run = context;
     const drawn_case *of = run->of;
     const int ranks = of->rank_count * of->replica_count;
-    const exec_training_device options = {.model = &run->model,
-                                          .text = &text,
-                                          .backend = of->backend,
-                                          .replica_rank_count = of->rank_count,
-                                          .hands_over_memory = true,
-                                          .runs_ahead = of->runs_ahead};
+    exec_training_device options = {.model = &run->model,
+                                    .text = &text,
+                                    .backend = of->backend,
+                                    .replica_rank_count = of->rank_count,
+                                    .hands_over_memory = true,
+                                    .runs_ahead = of->runs_ahead};
     if (of->backend == EXEC_BACKEND_CPU) {
         return exec_training_device_create(&options, world_rank, out, err);
     }
@@ -324,7 +324,7 @@ static int begin_waits_for_what_it_queued(void)
 {
     const gpu_emulation lazy = {.seed = 1, .device_count = 1};
     const exec_model model = model_of(EXEC_DENSE, false);
-    const exec_training_device options = {
+    exec_training_device options = {
         .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
     const int first_layer[] = {0, LAYERS}, rank = 0;
     const bal_placed_partition plan = {
