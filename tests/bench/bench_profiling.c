@@ -105,8 +105,7 @@ int main(int argc, char **argv)
     compare(smoke, &text, false);
     compare(smoke, &text, true);
     const exec_model model = exec_model_default();
-    exec_training_device device = {
-        .model = &model, .text = &text, .backend = EXEC_BACKEND_CPU};
+    exec_training_device device = {.model = &model, .text = &text, .backend = EXEC_BACKEND_CPU};
     bench_print("profiling_off_iteration_ns", measure(smoke, &device, false), "ns",
                 "cpu plain, 1 rank, zb-h1, layers=%d width=%d tokens=%d M=%d",
                 exec_model_layer_count(&model), model.width, exec_model_row_count(&model),
