@@ -449,6 +449,6 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
     add_plans(check);
     TRY(ana_check_add_numbers(check, err));
     decide_all(check);
-    ana_check_find_cause(check, memory);
+    ana_check_find_cause(check);
     return STATUS_OK;
 }

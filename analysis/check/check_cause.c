@@ -1,16 +1,11 @@
-/// The most likely cause of what departs: which ops are not as planned (all, one kind, one rank,
-/// some stages, or some layers wherever they are), a link, the order, or what lies outside the
-/// pipeline. Of several the one that would change the plan's pipeline most.
+/// The most likely cause of what departs: which ops are not as planned (all, one kind, one rank or
+/// some stages), a link, the order, or what lies outside the pipeline.
 #include "analysis/check/check_parts.h"
-#include "sim/costs.h"
-#include "sim/pipeline.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { PLANS_SHOWN = 8 };
 
 /// A change explains that of the iterations if it makes up at least this part of it.
 static const double explaining_share = 0.4;
@@ -38,115 +33,10 @@ static void add_evidence(ana_check_cause *cause, const char *format, ...)
     va_end(arguments);
 }
 
-/// What the plan's pipeline would take if one thing alone were as measured: relative changes of the
-/// makespan. All 0 where the plan's order or op times are not known.
-typedef struct pipeline_effects {
-    bool is_known;
-    double ops;
-    double messages;
-    double order;
-} pipeline_effects;
-
-/// Times of the stages' ops and messages that make up a play.
-enum { TIME_FORWARD, TIME_INPUT, TIME_WEIGHT, TIME_SEND, TIME_SEND_BACK, TIME_NONE, TIME_COUNT };
-
 /// A microbatch's share of the planned iteration, ns.
 static double share_ns(const ana_check *check)
 {
     return check->quantities[check->length].planned / ana_check_share_count(check->plan);
-}
-
-/// A time as planned or, by its change, as measured; never negative.
-static int64_t time_of(const ana_check_quantity *quantity, bool is_measured, double share)
-{
-    double ns = quantity->planned;
-    if (is_measured) {
-        ns += quantity->change * (quantity->group == ANA_CHECK_OP
-                                      ? fmax(quantity->planned, share / ANA_CHECK_SCALE_PART)
-                                      : share);
-    }
-    return ns > 0 ? llround(ns) : 0;
-}
-
-/// Puts a time where the costs have it: a message is the sender's there, the receiver's in a check.
-static void put_time(const ana_check_quantity *quantity, int64_t value, int stage_count,
-                     int64_t *const ns[TIME_COUNT])
-{
-    const int stage = quantity->stage;
-    if (quantity->group == ANA_CHECK_OP) {
-        const int kind = quantity->op == OP_FORWARD           ? TIME_FORWARD
-                         : quantity->op == OP_BACKWARD_WEIGHT ? TIME_WEIGHT
-                                                              : TIME_INPUT;
-        ns[kind][stage] = value;
-    } else if (quantity->op == OP_FORWARD) {
-        if (stage > 0) ns[TIME_SEND][stage - 1] = value;
-    } else if (stage + 1 < stage_count) {
-        ns[TIME_SEND_BACK][stage + 1] = value;
-    }
-}
-
-/// Makespan of an order with op times and messages as planned or as measured; -1: it cannot be
-/// played.
-static int64_t play(const ana_check *check, const bal_schedule *schedule, bool measured_ops,
-                    bool measured_messages, arena *memory)
-{
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    int64_t *ns[TIME_COUNT];
-    sim_order order;
-    sim_summary summary;
-    for (int time = 0; time < TIME_COUNT; time++) {
-        ns[time] = arena_array(memory, (size_t)stages, sizeof *ns[time]);
-    }
-    for (int index = 0; index < check->quantity_count; index++) {
-        const ana_check_quantity *quantity = &check->quantities[index];
-        const bool is_op = quantity->group == ANA_CHECK_OP;
-        if (!is_op && quantity->group != ANA_CHECK_MESSAGE) continue;
-        if (quantity->count == 0 || quantity->stage >= stages) continue;
-        const bool is_measured = is_op ? measured_ops : measured_messages;
-        put_time(quantity, time_of(quantity, is_measured, share_ns(check)), stages, ns);
-    }
-    const bal_stage_costs costs = {.stage_count = stages,
-                                   .microbatch_count = 1,
-                                   .forward_ns = ns[TIME_FORWARD],
-                                   .backward_input_ns = ns[TIME_INPUT],
-                                   .backward_weight_ns = ns[TIME_WEIGHT],
-                                   .send_forward_ns = ns[TIME_SEND],
-                                   .send_backward_ns = ns[TIME_SEND_BACK],
-                                   .memory_forward = ns[TIME_NONE],
-                                   .memory_backward_input = ns[TIME_NONE],
-                                   .memory_backward_weight = ns[TIME_NONE]};
-    if (sim_order_compile(schedule, memory, &order, NULL) != STATUS_OK ||
-        sim_costs_check(schedule, &costs, NULL) != STATUS_OK) {
-        return -1;
-    }
-    sim_summary_init(&order, memory, &summary);
-    sim_order_summarise(&order, &costs, NULL, &summary);
-    return summary.makespan_ns;
-}
-
-static double effect(int64_t base_ns, int64_t changed_ns)
-{
-    return changed_ns >= 0 ? (double)changed_ns / (double)base_ns - 1 : 0;
-}
-
-/// Plays the plan's order with the plan's op times and messages (medians over what was compared),
-/// then with each of the three replaced.
-static void find_effects(const ana_check *check, arena *memory, pipeline_effects *effects)
-{
-    *effects = (pipeline_effects){0};
-    if (check->plan->first == NULL || !has_op_times(check)) return;
-    const bal_schedule *schedule = &check->plan->first->schedule;
-    const ana_timeline *other = check->measured->first;
-    const int64_t base_ns = play(check, schedule, false, false, memory);
-    if (base_ns <= 0) return;
-    effects->is_known = true;
-    effects->ops = effect(base_ns, play(check, schedule, true, false, memory));
-    effects->messages = effect(base_ns, play(check, schedule, false, true, memory));
-    if (other == NULL || other->schedule.rank_count != schedule->rank_count ||
-        other->schedule.chunk_count != schedule->chunk_count) {
-        return;
-    }
-    effects->order = effect(base_ns, play(check, &other->schedule, false, false, memory));
 }
 
 /// The range of changes among some ops. Zero-initialise.
@@ -286,14 +176,6 @@ static bool explain_kind(const ana_check *check, ana_check_cause *cause)
     return false;
 }
 
-/// What the ops of a rank took against the plan while one plan held on both sides.
-typedef struct epoch {
-    int plan;        // index into the plans of the plan's side
-    int slow_rank;   // the only one beyond the tolerance; -1: none or several
-    int first_layer; // that it had
-    int end_layer;
-} epoch;
-
 /// Adds the changes of a rank's ops in one iteration. @return how many there are then
 static int add_changes(const ana_check *check, int pair, const bal_plan *placed, int rank,
                        double *changes, int count)
@@ -348,98 +230,28 @@ static void rank_change(const ana_check *check, int plan, int rank, int since, a
     *is_known = count > 0;
 }
 
-static void note_layers(const bal_plan *placed, int rank, epoch *at)
-{
-    at->first_layer = -1;
-    for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
-        if (ana_observed_rank_of(placed, stage) != rank) continue;
-        if (at->first_layer < 0) at->first_layer = placed->first_layer[stage];
-        at->end_layer = placed->first_layer[stage + 1];
-    }
-}
-
-/// Finds the ranks that are slow under a plan, in the iterations from since on.
-///
-/// @param is_known out: false: there are none of these iterations
-static void find_slow_rank(const ana_check *check, int since, arena *scratch, epoch *at,
-                           int *slow_count, bool *is_known)
-{
-    *slow_count = 0;
-    *is_known = false;
-    for (int rank = 0; rank < check->plan->rank_count; rank++) {
-        double change = 0;
-        bool has_ops = false;
-        arena_reset(scratch);
-        rank_change(check, at->plan, rank, since, scratch, &change, &has_ops);
-        *is_known = *is_known || has_ops;
-        if (!has_ops || !is_beyond(check, change)) continue;
-        ++*slow_count;
-        at->slow_rank = rank;
-    }
-    if (*slow_count != 1) at->slow_rank = -1;
-}
-
-/// Finds the slow rank under each plan that was compared. A plan that was over before any op
-/// departed counts only if a rank was slow under it. @param epochs [plan_count]
-static void find_epochs(const ana_check *check, arena *scratch, epoch *epochs, int *count)
+/// Whether a rank departs under every plan that held since ops depart; a plan that was over by then
+/// speaks against it if another rank departed under it.
+static bool is_slow_under_every_plan(const ana_check *check, int rank)
 {
     const int since = departing_since(check);
-    *count = 0;
+    arena *scratch = arena_create(1 << 16);
+    bool is_slow = true;
     for (int plan = 0; plan < check->plan->plan_count; plan++) {
-        epoch at = {.plan = plan};
-        int slow_count = 0;
+        double change = 0;
         bool is_known = false;
-        find_slow_rank(check, since, scratch, &at, &slow_count, &is_known);
-        if (!is_known) {
-            find_slow_rank(check, 0, scratch, &at, &slow_count, &is_known);
-            is_known = is_known && slow_count > 0;
-        }
-        if (!is_known) continue;
-        if (at.slow_rank >= 0) note_layers(&check->plan->plans[plan], at.slow_rank, &at);
-        epochs[(*count)++] = at;
-    }
-}
-
-/// Whether layers that the rank has under one plan are elsewhere under another.
-static bool has_moved(const epoch *epochs, int count)
-{
-    for (int each = 1; each < count; each++) {
-        if (epochs[each].first_layer != epochs[0].first_layer ||
-            epochs[each].end_layer != epochs[0].end_layer) {
-            return true;
+        arena_reset(scratch);
+        rank_change(check, plan, rank, since, scratch, &change, &is_known);
+        if (is_known) is_slow = is_slow && is_beyond(check, change);
+        for (int other = 0; other < check->plan->rank_count && !is_known; other++) {
+            bool has_ops = false;
+            arena_reset(scratch);
+            rank_change(check, plan, other, 0, scratch, &change, &has_ops);
+            if (has_ops && other != rank && is_beyond(check, change)) is_slow = false;
         }
     }
-    return false;
-}
-
-static bool is_slow_everywhere(const epoch *epochs, int count, int rank)
-{
-    for (int each = 0; each < count; each++) {
-        if (epochs[each].slow_rank != rank) return false;
-    }
-    return count > 0;
-}
-
-static void tell_moves(const epoch *epochs, int count, ana_check_cause *cause)
-{
-    char text[240] = "";
-    for (int each = 0; each < count && each < PLANS_SHOWN; each++) {
-        const size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%d to %d", each > 0 ? ", then " : "",
-                 epochs[each].first_layer, epochs[each].end_layer - 1);
-    }
-    if (has_moved(epochs, count)) {
-        add_evidence(cause,
-                     "it is slow with whatever layers it has (%s), and they are not slow "
-                     "elsewhere: it is the rank, not its layers",
-                     text);
-        return;
-    }
-    add_evidence(cause,
-                 "its layers (%s) stayed with it, so that slower layers of this very "
-                 "stage are not excluded; that all kinds of ops are slower by one factor "
-                 "speaks for the rank",
-                 text);
+    arena_destroy(scratch);
+    return is_slow;
 }
 
 /// The only rank that is beyond the tolerance with all its ops; -1: none or several.
@@ -453,15 +265,17 @@ static int find_straggler(const ana_check *check, range *these, range *others)
     return -1;
 }
 
-static bool explain_straggler(const ana_check *check, const epoch *epochs, int epoch_count,
-                              ana_check_cause *cause)
+static bool explain_straggler(const ana_check *check, ana_check_cause *cause)
 {
     range these;
     range others;
     char who[32];
     const int rank = find_straggler(check, &these, &others);
     if (rank < 0) return false;
-    if (epoch_count > 1 && !is_slow_everywhere(epochs, epoch_count, rank)) return false;
+    if (speed_group(check) == ANA_CHECK_OP && check->plan->plan_count > 1 &&
+        !is_slow_under_every_plan(check, rank)) {
+        return false;
+    }
     cause->kind = ANA_CAUSE_STRAGGLER;
     cause->rank = rank;
     cause->factor = 1 + (these.smallest + these.largest) / 2;
@@ -470,32 +284,8 @@ static bool explain_straggler(const ana_check *check, const epoch *epochs, int e
              slower_or_faster(these.smallest), cause->factor);
     snprintf(who, sizeof who, "rank %d", rank);
     tell_ranges(who, &these, &others, cause);
-    if (epoch_count > 0) tell_moves(epochs, epoch_count, cause);
-    return true;
-}
-
-/// Layers that every slow rank had, where another is slow under another plan.
-static bool explain_layers(const epoch *epochs, int count, ana_check_cause *cause)
-{
-    int first = 0;
-    int end = INT32_MAX;
-    bool has_others = false;
-    for (int each = 0; each < count; each++) {
-        if (epochs[each].slow_rank < 0) return false;
-        has_others = has_others || epochs[each].slow_rank != epochs[0].slow_rank;
-        if (epochs[each].first_layer > first) first = epochs[each].first_layer;
-        if (epochs[each].end_layer < end) end = epochs[each].end_layer;
-    }
-    if (!has_others || first >= end) return false;
-    cause->kind = ANA_CAUSE_STAGES;
-    snprintf(cause->summary, sizeof cause->summary,
-             "op times changed: of layers among %d to %d, on whatever rank they are", first,
-             end - 1);
-    for (int each = 0; each < count && each < 3; each++) {
-        add_evidence(cause, "under plan %d rank %d alone is off, with layers %d to %d",
-                     epochs[each].plan, epochs[each].slow_rank, epochs[each].first_layer,
-                     epochs[each].end_layer - 1);
-    }
+    add_evidence(cause, "that all kinds of ops changed by one factor speaks for the rank; layers "
+                        "that it had all the time, and that are slow themselves, look alike");
     return true;
 }
 
@@ -537,25 +327,13 @@ static void explain_stages(const ana_check *check, ana_check_cause *cause)
 /// share of the iteration); "one factor": the largest is at most 1 + tolerance times the smallest:
 /// - all beyond the tolerance, by one factor: machine or kernels
 /// - all of one kind on all stages by one factor, and no others: that kind
-/// - all of one rank by one factor, and no others: a straggler; where layers moved, only if the
-///   rank is slow under every plan
-/// - where layers moved and another rank is slow under each plan, with some layers in common: those
-///   layers
+/// - all of one rank by one factor, and no others: a straggler, if under every
+///   plan
 /// - else the stages that are beyond it
-static void explain_ops(const ana_check *check, arena *memory, ana_check_cause *cause)
+static void explain_ops(const ana_check *check, ana_check_cause *cause)
 {
-    arena *scratch = arena_create(1 << 16);
-    epoch *epochs = arena_array(memory, (size_t)check->plan->plan_count, sizeof *epochs);
-    int epoch_count = 0;
-    if (speed_group(check) == ANA_CHECK_OP && !check->plan->is_by_layer) {
-        find_epochs(check, scratch, epochs, &epoch_count);
-    }
-    if (!explain_all(check, cause) && !explain_kind(check, cause) &&
-        !explain_straggler(check, epochs, epoch_count, cause) &&
-        !explain_layers(epochs, epoch_count, cause)) {
-        explain_stages(check, cause);
-    }
-    arena_destroy(scratch);
+    if (explain_all(check, cause) || explain_kind(check, cause)) return;
+    if (!explain_straggler(check, cause)) explain_stages(check, cause);
 }
 
 /// The largest change of a group, or of those of it that depart; NULL: there is none.
@@ -577,16 +355,29 @@ static const ana_check_quantity *worst_of(const ana_check *check, ana_check_grou
     return largest_of(check, group, true);
 }
 
-static void tell_effects(const ana_check *check, const pipeline_effects *effects,
-                         ana_check_cause *cause)
+/// By how much the ops change the work of the rank that changes most, as a part of the iteration.
+static double op_effect(const ana_check *check)
 {
-    const ana_check_quantity *length = &check->quantities[check->length];
-    if (!effects->is_known) return;
-    add_evidence(cause,
-                 "the plan's pipeline with the measured op times alone takes %s, with the measured "
-                 "messages alone %s, in the measured order alone %s; iterations took %s",
-                 ana_check_percent(effects->ops).text, ana_check_percent(effects->messages).text,
-                 ana_check_percent(effects->order).text, ana_check_percent(length->change).text);
+    const double iteration_ns = check->quantities[check->length].planned;
+    double largest = 0;
+    for (int rank = -1; rank < check->plan->rank_count; rank++) {
+        double sum_ns = 0;
+        for (int index = 0; index < check->quantity_count; index++) {
+            const ana_check_quantity *quantity = &check->quantities[index];
+            if (quantity->group != ANA_CHECK_OP || quantity->rank != rank) continue;
+            if (quantity->count > 0) sum_ns += quantity->measured - quantity->planned;
+        }
+        const double effect = sum_ns * check->plan->microbatch_count / iteration_ns;
+        if (fabs(effect) > fabs(largest)) largest = effect;
+    }
+    return largest;
+}
+
+/// Likewise of the slowest message, if every microbatch waited for it.
+static double message_effect(const ana_check *check)
+{
+    const ana_check_quantity *slowest = largest_of(check, ANA_CHECK_MESSAGE, false);
+    return slowest != NULL ? slowest->change : 0;
 }
 
 /// The ranks that a message goes between.
@@ -640,7 +431,7 @@ static void tell_messages(const ana_check *check, ana_check_cause *cause)
 static void explain_link(const ana_check *check, ana_check_cause *cause)
 {
     const ana_check_quantity *slow = largest_of(check, ANA_CHECK_MESSAGE, false);
-    const char *how = slow->change > 0 ? "slower" : "faster";
+    const char *how = slower_or_faster(slow->change);
     int all = 0;
     int departing = 0;
     int alike = 0;
@@ -659,9 +450,9 @@ static void explain_link(const ana_check *check, ana_check_cause *cause)
     } else {
         cause->rank = to;
         snprintf(cause->summary, sizeof cause->summary,
-                 "the link %s rank %d %s rank %d is %s: messages come late although they were sent "
-                 "in time",
-                 alike > 1 ? "between" : "from", from, alike > 1 ? "and" : "to", to, how);
+                 "the link between rank %d and rank %d is %s: messages come late although they "
+                 "were sent in time",
+                 from, to, how);
     }
     tell_messages(check, cause);
 }
@@ -673,30 +464,6 @@ static void explain_words(const ana_check_quantity *quantity, ana_check_cause_ki
     cause->rank = quantity->rank;
     snprintf(cause->summary, sizeof cause->summary, "%s", words);
     if (quantity->detail[0] != '\0') add_evidence(cause, "%s", quantity->detail);
-}
-
-/// What can lengthen a pipeline, with what it makes of the plan's.
-typedef struct candidate {
-    ana_check_group group;
-    double effect;
-    const ana_check_quantity *departing; // NULL: none
-} candidate;
-
-/// The candidate that departs and changes the plan's pipeline most; else the one whose change makes
-/// up enough of that of the iterations. NULL: none.
-static const candidate *choose(const ana_check *check, const candidate *candidates, int count)
-{
-    const ana_check_quantity *length = &check->quantities[check->length];
-    const candidate *chosen = NULL;
-    for (int each = 0; each < count; each++) {
-        const candidate *one = &candidates[each];
-        const bool explains = is_said(length) && one->effect * length->change > 0 &&
-                              fabs(one->effect) >= explaining_share * fabs(length->change);
-        const bool can_explain = explains && one->group != ANA_CHECK_ORDER;
-        if (one->departing == NULL && !can_explain) continue;
-        if (chosen == NULL || fabs(one->effect) > fabs(chosen->effect) + 1e-9) chosen = one;
-    }
-    return chosen;
 }
 
 static void explain_rest(const ana_check *check, ana_check_cause *cause)
@@ -720,29 +487,45 @@ static void explain_rest(const ana_check *check, ana_check_cause *cause)
     }
 }
 
-static void explain_pipeline(const ana_check *check, arena *memory, ana_check_cause *cause)
+/// Whether a change makes up enough of that of the iterations.
+static bool explains(const ana_check *check, double effect)
 {
-    pipeline_effects effects;
-    find_effects(check, memory, &effects);
-    const candidate candidates[] = {
-        {ANA_CHECK_OP, effects.ops, worst_of(check, speed_group(check))},
-        {ANA_CHECK_MESSAGE, effects.messages, worst_of(check, ANA_CHECK_MESSAGE)},
-        {ANA_CHECK_ORDER, effects.order, worst_of(check, ANA_CHECK_ORDER)},
-    };
-    const candidate *chosen = choose(check, candidates, sizeof candidates / sizeof candidates[0]);
-    if (chosen == NULL) {
-        explain_rest(check, cause);
-    } else if (chosen->group == ANA_CHECK_OP) {
-        explain_ops(check, memory, cause);
-    } else if (chosen->group == ANA_CHECK_MESSAGE) {
-        explain_link(check, cause);
-    } else {
-        explain_words(chosen->departing, ANA_CAUSE_ORDER, "ops run in another order", cause);
-    }
-    tell_effects(check, &effects, cause);
+    const ana_check_quantity *length = &check->quantities[check->length];
+    return is_said(length) && effect * length->change > 0 &&
+           fabs(effect) >= explaining_share * fabs(length->change);
 }
 
-void ana_check_find_cause(ana_check *check, arena *memory)
+/// Of ops and messages that depart those count that change the iteration most; then the order; then
+/// what departs nowhere and yet explains the iterations' length.
+static void explain_pipeline(const ana_check *check, ana_check_cause *cause)
+{
+    const double ops = op_effect(check);
+    const double messages = message_effect(check);
+    const ana_check_quantity *order = worst_of(check, ANA_CHECK_ORDER);
+    const bool is_op = worst_of(check, speed_group(check)) != NULL;
+    const bool is_message = worst_of(check, ANA_CHECK_MESSAGE) != NULL;
+    if (is_op && (!is_message || fabs(ops) >= fabs(messages))) {
+        explain_ops(check, cause);
+    } else if (is_message) {
+        explain_link(check, cause);
+    } else if (order != NULL) {
+        explain_words(order, ANA_CAUSE_ORDER, "ops run in another order", cause);
+    } else if (explains(check, ops) && fabs(ops) >= fabs(messages)) {
+        explain_ops(check, cause);
+    } else if (explains(check, messages)) {
+        explain_link(check, cause);
+    } else {
+        explain_rest(check, cause);
+    }
+    if (!has_op_times(check)) return;
+    add_evidence(cause,
+                 "op times change the work of a rank by %s of the iteration, messages delay a "
+                 "microbatch by %s of its share of it; iterations took %s",
+                 ana_check_percent(ops).text, ana_check_percent(messages).text,
+                 ana_check_percent(check->quantities[check->length].change).text);
+}
+
+void ana_check_find_cause(ana_check *check)
 {
     ana_check_cause *cause = &check->cause;
     *cause = (ana_check_cause){.rank = -1};
@@ -751,6 +534,6 @@ void ana_check_find_cause(ana_check *check, arena *memory)
     if (start != NULL) {
         explain_words(start, ANA_CAUSE_PLAN, "another plan was played from the start", cause);
     } else {
-        explain_pipeline(check, memory, cause);
+        explain_pipeline(check, cause);
     }
 }

@@ -39,7 +39,7 @@ void ana_check_decide(const ana_check *check, const double *changes, const int *
 int ana_check_since(const double *changes, int count, double tolerance);
 
 /// Finds the most likely cause of what departs.
-void ana_check_find_cause(ana_check *check, arena *memory);
+void ana_check_find_cause(ana_check *check);
 
 /// "F", "B", "W", "BW".
 const char *ana_check_op_word(bal_op_kind kind);
