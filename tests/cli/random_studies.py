@@ -126,6 +126,8 @@ def study_of(draw, keys):
         case = draw.choice(list(CASES))
         study["dynamism"] = {"case": case, **{key: draw.choice(values) for key, values in
                                               CASES[case].items() if draw.random() < 0.8}}
+        if case == "mod" and study.get("model", "").startswith(("mixtral", "qwen3")):
+            study["dynamism"]["moe"] = {"drift_iterations": draw.choice([0, 2]), "spread_ratio": 2}
         if draw.random() < 0.3:
             study["dynamism"]["load_model"] = "published"
         if draw.random() < 0.5:
