@@ -172,12 +172,18 @@ static int choose_rows(const cli_arguments *arguments, const ana_recorded *recor
     return count;
 }
 
-static status write_timelines(const cli_arguments *arguments, trace_store *store,
-                              const ana_recorded *recorded, arena *memory, text_buffer *out,
-                              error_message *err)
+/// The timelines of one or two stores.
+typedef struct chosen_timelines {
+    int count;
+    const ana_timeline *timelines[2 * ROWS_MAX];
+} chosen_timelines;
+
+/// Adds the rows of a run, each with the store in its name.
+static status add_rows(const cli_arguments *arguments, trace_store *store,
+                       const ana_recorded *recorded, arena *memory, chosen_timelines *chosen,
+                       error_message *err)
 {
     const char *labels[ROWS_MAX];
-    const ana_timeline *chosen[ROWS_MAX];
     int iteration = -1;
     TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, -1, &iteration, err));
     if (recorded->comparison == NULL) {
@@ -188,29 +194,40 @@ static status write_timelines(const cli_arguments *arguments, trace_store *store
     ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
     if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
     for (int row = 0; row < count; row++) {
+        char name[400];
         TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
                                   err));
-        chosen[row] = &timelines[row];
+        snprintf(name, sizeof name, "%.150s, %.240s", labels[row], trace_store_path(store));
+        if (cli_has(arguments, "--beside")) timelines[row].label = arena_string(memory, name);
+        chosen->timelines[chosen->count++] = &timelines[row];
     }
-    ana_perfetto_write(chosen, count, memory, out);
     return STATUS_OK;
+}
+
+static status add_store(const cli_arguments *arguments, const char *path, const char *run,
+                        arena *memory, chosen_timelines *chosen, error_message *err)
+{
+    trace_store *store = NULL;
+    ana_recorded recorded = {.comparison = NULL};
+    status result = trace_store_open(path, TRACE_READ, &store, err);
+    if (result == STATUS_OK) result = ana_recorded_open(store, run, memory, &recorded, err);
+    if (result == STATUS_OK) {
+        result = add_rows(arguments, store, &recorded, memory, chosen, err);
+        ana_recorded_close(&recorded);
+    }
+    trace_store_close(store);
+    return result;
 }
 
 static status export_perfetto(const cli_arguments *arguments, arena *memory, text_buffer *out,
                               error_message *err)
 {
-    trace_store *store = NULL;
-    ana_recorded recorded = {.comparison = NULL};
-    status result = trace_store_open(path_of(arguments), TRACE_READ, &store, err);
-    if (result == STATUS_OK) {
-        result = ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err);
-    }
-    if (result == STATUS_OK) {
-        result = write_timelines(arguments, store, &recorded, memory, out, err);
-        ana_recorded_close(&recorded);
-    }
-    trace_store_close(store);
-    return result;
+    chosen_timelines chosen = {.count = 0};
+    const char *beside = cli_value(arguments, "--beside");
+    TRY(add_store(arguments, path_of(arguments), cli_value(arguments, "--run"), memory, &chosen,
+                  err));
+    if (beside != NULL) TRY(add_store(arguments, beside, NULL, memory, &chosen, err));
+    return ana_perfetto_write(chosen.timelines, chosen.count, memory, out);
 }
 
 static status export_recipe(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -231,7 +248,7 @@ static const struct {
     exporter write;
     const char *options[FORMAT_OPTIONS_MAX]; // that it takes besides --output
 } formats[] = {
-    {"perfetto", export_perfetto, {"--run", "--row", "--iteration"}},
+    {"perfetto", export_perfetto, {"--run", "--row", "--iteration", "--beside"}},
     {"pytorch", export_pytorch, {"--costs", "--exact", PLAN_OPTIONS}},
     {"megatron", export_megatron, {"--json", "--split-only", PLAN_OPTIONS}},
     {"megatron-bridge", export_bridge, {"--split-only", PLAN_OPTIONS}},
@@ -391,6 +408,10 @@ const cli_command cli_command_export = {
              .argument = "NAME",
              .help = "torchtitan: module of the head; '' where there is none. Default: lm_head; "
                      "output until April 2026."},
+            {.name = "--beside",
+             .argument = "RUN.db",
+             .help = "perfetto: adds the same rows of the newest complete run of another store, as "
+                     "what was predicted beside what was measured."},
             {.name = "--run",
              .argument = "NAME",
              .help = "Of a run store: the run by its name or number. Default: the newest complete "

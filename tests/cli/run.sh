@@ -56,6 +56,14 @@ cmp -s stored answer || fail 'the answer depends on --store'
 grep -q 'dynmo run' report.html || fail 'a report without its command line'
 "$dynmo" export perfetto runs.db -o timelines.json || fail 'export of an executed run'
 grep -q '"F0"\|F0' timelines.json || fail 'an export without ops'
+# Predicted beside measured.
+sed "s/freezing.db/trace.db/" "$root/models/studies/freezing.json" >predicted.json
+"$dynmo" simulate predicted.json --store predicted.db >/dev/null || fail 'the prediction'
+"$dynmo" export perfetto runs.db --beside predicted.db --row 'partition on-change' --iteration 0 -o beside.json ||
+    fail 'two stores in one export'
+for store in runs.db predicted.db; do
+    grep -q "\"name\":\"partition on-change, $store, iteration 0" beside.json || fail "no timeline of $store"
+done
 
 # A plan file, played as it is.
 "$dynmo" show trace.db --loads --json >/dev/null || fail 'show'
