@@ -9,7 +9,7 @@
 #include "cli/trace/replay_output.h"
 #include "cli/version.h"
 #include "traces/import/csv.h"
-#include "traces/import/import_replay.h"
+#include "traces/import/import_kineto.h"
 #include "traces/store/catalog.h"
 
 #include <inttypes.h>

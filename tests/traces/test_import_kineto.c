@@ -2,7 +2,6 @@
 /// together, idle time by its causes, and what stands in the store. Numbers are worked out by hand.
 #include "base/arena.h"
 #include "traces/import/import_kineto.h"
-#include "traces/import/import_replay.h"
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"
 

@@ -1,7 +1,7 @@
 #include "traces/import/clock_alignment.h"
 
 #include "base/arena.h"
-#include "traces/store/op_index.h"
+#include "traces/store/op_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -181,10 +181,7 @@ static status align(const trace_op_index *index, trace_alignment *alignment, err
     alignment->residual_ns = memory_array(ranks, sizeof *alignment->residual_ns);
     int64_t *upper_ns = memory_array(ranks, sizeof *upper_ns);
     int64_t *lower_ns = memory_array(ranks, sizeof *lower_ns);
-    status result = alignment->offset_ns != NULL && alignment->residual_ns != NULL &&
-                            upper_ns != NULL && lower_ns != NULL
-                        ? collect_bounds(index, alignment, err)
-                        : error_set(err, STATUS_NO_MEMORY, "out of memory");
+    status result = collect_bounds(index, alignment, err);
     if (result == STATUS_OK) result = choose_offsets(alignment, upper_ns, lower_ns, err);
     free(upper_ns);
     free(lower_ns);

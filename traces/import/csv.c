@@ -189,32 +189,12 @@ static bool read_number(const char *text, const char *end, int64_t max, int64_t 
     return true;
 }
 
-/// A strict integer in [0, max]: digits only.
+/// A strict integer in [0, max].
 static status parse_number(const csv_file *file, const char *what, const char *text, int64_t max,
                            int64_t *value, error_message *err)
 {
-    int64_t number = 0;
-    bool fits = true;
     if (read_number(text, text + strlen(text), max, value)) return STATUS_OK;
-    for (const char *at = text; *at != '\0' || at == text; at++) {
-        const bool negative = at == text && text[0] == '-' && text[1] >= '0' && text[1] <= '9';
-        if (negative) {
-            fits = false;
-            continue;
-        }
-        if (*at < '0' || *at > '9') {
-            return line_error(file, err, "%s: '%.60s' is not an integer", what, text);
-        }
-        if (!fits) continue;
-        const int digit = *at - '0';
-        fits = digit <= max && number <= (max - digit) / 10;
-        if (fits) number = number * 10 + digit;
-    }
-    if (!fits) {
-        return line_error(file, err, "%s: %.60s is outside [0, %" PRId64 "]", what, text, max);
-    }
-    *value = number;
-    return STATUS_OK;
+    return refused_here(file, text_parse_int64(text, what, 0, max, value, err), err);
 }
 
 static char *trim(char *text)

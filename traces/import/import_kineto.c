@@ -1,7 +1,6 @@
 #include "traces/import/import_kineto.h"
 
 #include "base/arena.h"
-#include "traces/import/import_replay.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
-#include "traces/import/import_replay.h"
+// Charges what was idle in front of ops, and plays what was recorded again.
+#include "traces/import/import_kineto.h"
 
 #include "base/arena.h"
 #include "traces/store/catalog.h"
-#include "traces/store/op_index.h"
+#include "traces/store/op_table.h"
 #include "traces/store/reader.h"
 
 #include <stdbool.h>

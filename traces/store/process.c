@@ -1,10 +1,19 @@
-#include "traces/store/process.h"
+// Who writes, and whether a writer still lives.
+#include "traces/store/sql.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+typedef struct process {
+    char host[256];
+    char boot[64];          // identity of the host's boot; "" where the system tells none
+    char pid_namespace[64]; // "" where the system tells none
+    int64_t pid;
+    int64_t start_ticks; // since boot; 0 where the system tells none
+} process;
 
 /// Reads the first line of a small file; "" if it cannot.
 static void read_line(const char *path, char *line, int capacity)
@@ -41,30 +50,66 @@ static bool read_stat(int64_t pid, char *state, int64_t *start_ticks)
     return true;
 }
 
-void trace_process_self(trace_process *self)
+static process this_process(void)
 {
-    *self = (trace_process){.pid = getpid()};
-    if (gethostname(self->host, sizeof self->host - 1) != 0) self->host[0] = '\0';
-    read_line("/proc/sys/kernel/random/boot_id", self->boot, sizeof self->boot);
-    const ssize_t length =
-        readlink("/proc/self/ns/pid", self->pid_namespace, sizeof self->pid_namespace - 1);
-    if (length < 0) self->pid_namespace[0] = '\0';
+    process self = {.pid = getpid()};
     char state = 0;
-    if (!read_stat(self->pid, &state, &self->start_ticks)) self->start_ticks = 0;
+    if (gethostname(self.host, sizeof self.host - 1) != 0) self.host[0] = '\0';
+    read_line("/proc/sys/kernel/random/boot_id", self.boot, sizeof self.boot);
+    const ssize_t length =
+        readlink("/proc/self/ns/pid", self.pid_namespace, sizeof self.pid_namespace - 1);
+    if (length < 0) self.pid_namespace[0] = '\0';
+    if (!read_stat(self.pid, &state, &self.start_ticks)) self.start_ticks = 0;
+    return self;
 }
 
-bool trace_process_is_dead(const trace_process *process)
+static bool is_text(sqlite3_value *value, const char *text)
 {
-    trace_process self;
-    trace_process_self(&self);
-    if (strcmp(process->host, self.host) != 0) return false;
-    if (strcmp(process->boot, self.boot) != 0) return true;
-    if (strcmp(process->pid_namespace, self.pid_namespace) != 0) return false;
-    if (self.start_ticks == 0) { // a system without /proc
-        return kill((pid_t)process->pid, 0) != 0 && errno == ESRCH;
-    }
-    char state = 0;
+    const char *there = (const char *)sqlite3_value_text(value);
+    return there != NULL && strcmp(there, text) == 0;
+}
+
+static bool is_dead(sqlite3_value **values)
+{
+    const process self = this_process();
+    const int64_t pid = sqlite3_value_int64(values[3]);
     int64_t start_ticks = 0;
-    if (!read_stat(process->pid, &state, &start_ticks)) return true;
-    return state == 'Z' || state == 'X' || start_ticks != process->start_ticks;
+    char state = 0;
+    if (!is_text(values[0], self.host)) return false;
+    if (!is_text(values[1], self.boot)) return true;
+    if (!is_text(values[2], self.pid_namespace)) return false;
+    if (self.start_ticks == 0) { // a system without /proc
+        return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+    }
+    if (!read_stat(pid, &state, &start_ticks)) return true;
+    return state == 'Z' || state == 'X' || start_ticks != sqlite3_value_int64(values[4]);
+}
+
+static void answer_is_dead(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    (void)count;
+    sqlite3_result_int(context, is_dead(values));
+}
+
+status sql_define_process_is_dead(trace_store *store, error_message *err)
+{
+    const int code =
+        sqlite3_create_function(store->db, "process_is_dead", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                NULL, answer_is_dead, NULL, NULL);
+    return code == SQLITE_OK ? STATUS_OK : sql_error(store, code, err);
+}
+
+status sql_process_id(trace_store *store, int64_t *process_id, error_message *err)
+{
+    if (store->process_id == 0) {
+        const process self = this_process();
+        TRY(sql_write_once(store, err,
+                           "INSERT INTO process(host, boot, pid_namespace, pid, start_ticks) "
+                           "VALUES(?,?,?,?,?)",
+                           "tttii", self.host, self.boot, self.pid_namespace, self.pid,
+                           self.start_ticks));
+        store->process_id = sqlite3_last_insert_rowid(store->db);
+    }
+    *process_id = store->process_id;
+    return STATUS_OK;
 }

@@ -1,4 +1,4 @@
-#include "traces/store/schema.h"
+#include "traces/store/sql.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static const char *const tables[] = {
     " pid_namespace TEXT NOT NULL, pid INTEGER NOT NULL,"
     " start_ticks INTEGER NOT NULL) STRICT;"
     // Traces. A row of loads has the loads of an iteration, a row of ops many ops, as one value
-    // (blocks.h).
+    // (columns.h).
     "CREATE TABLE trace("
     " trace_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
     " status TEXT NOT NULL CHECK(status IN('running','complete','interrupted')),"

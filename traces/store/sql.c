@@ -1,7 +1,6 @@
 #include "traces/store/sql.h"
 
 #include "traces/store/columns.h"
-#include "traces/store/process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -217,22 +216,6 @@ status sql_write_once(trace_store *store, error_message *err, const char *text, 
         code == SQLITE_OK ? sql_write(store, statement, err) : sql_error(store, code, err);
     sqlite3_finalize(statement);
     return result;
-}
-
-status sql_process_id(trace_store *store, int64_t *process_id, error_message *err)
-{
-    if (store->process_id == 0) {
-        trace_process self;
-        trace_process_self(&self);
-        TRY(sql_write_once(store, err,
-                           "INSERT INTO process(host, boot, pid_namespace, pid, start_ticks) "
-                           "VALUES(?,?,?,?,?)",
-                           "tttii", self.host, self.boot, self.pid_namespace, self.pid,
-                           self.start_ticks));
-        store->process_id = sqlite3_last_insert_rowid(store->db);
-    }
-    *process_id = store->process_id;
-    return STATUS_OK;
 }
 
 int64_t sql_int64(sqlite3_stmt *statement, int column)

@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 60000, SQL_COLUMNS_MAX = 32 };
+enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 10 }; // the id reads "DYNM"
 
 typedef struct trace_column trace_column;
 
 struct trace_store {
     sqlite3 *db;
     char *path;
-    char *journal;
     trace_mode mode;
     bool is_in_memory;
     bool created;   // by this open
@@ -74,8 +74,22 @@ status sql_write(trace_store *store, sqlite3_stmt *statement, error_message *err
 status sql_write_once(trace_store *store, error_message *err, const char *text, const char *types,
                       ...);
 
-/// The row of this process in the table process, written at the first call.
+/// The row of this process in the table process, written at the first call: enough to tell later
+/// whether it still runs.
 status sql_process_id(trace_store *store, int64_t *process_id, error_message *err);
+
+/// Defines process_is_dead(host, boot, pid_namespace, pid, start_ticks): true only if the process
+/// is known to be gone. See trace_store_open for what cannot be known.
+status sql_define_process_is_dead(trace_store *store, error_message *err);
+
+/// Checks that the file is a store of this version, with nothing but its tables. An empty file
+/// becomes a store under TRACE_WRITE.
+///
+/// @return as trace_store_open
+status schema_open(trace_store *store, error_message *err);
+
+/// True if the store has no table yet.
+status schema_is_empty(trace_store *store, bool *is_empty, error_message *err);
 
 /// "CASE ... AS status" of a table with status and process_id: running becomes interrupted where
 /// the writer is dead.

@@ -2,8 +2,6 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "traces/store/process.h"
-#include "traces/store/schema.h"
 #include "traces/store/sql.h"
 
 #include <assert.h>
@@ -26,22 +24,6 @@ const char *trace_status_name(trace_status value)
 
 /// Of one text or blob: a study, a plan or a result; more is an attack.
 enum { VALUE_BYTES_MAX = 1 << 28 };
-
-/// SQL: process_is_dead(host, boot, pid_namespace, pid, start_ticks)
-static void process_is_dead(sqlite3_context *context, int count, sqlite3_value **values)
-{
-    (void)count;
-    trace_process process = {.pid = sqlite3_value_int64(values[3]),
-                             .start_ticks = sqlite3_value_int64(values[4])};
-    const char *host = (const char *)sqlite3_value_text(values[0]);
-    const char *boot = (const char *)sqlite3_value_text(values[1]);
-    const char *pid_namespace = (const char *)sqlite3_value_text(values[2]);
-    snprintf(process.host, sizeof process.host, "%s", host != NULL ? host : "");
-    snprintf(process.boot, sizeof process.boot, "%s", boot != NULL ? boot : "");
-    snprintf(process.pid_namespace, sizeof process.pid_namespace, "%s",
-             pid_namespace != NULL ? pid_namespace : "");
-    sqlite3_result_int(context, trace_process_is_dead(&process));
-}
 
 /// True where a write-ahead log cannot be trusted: its index is memory that all users of the file
 /// share, which hosts do not.
@@ -70,41 +52,29 @@ static bool is_network_file_system(const char *path)
     return false;
 }
 
-static status pragma_text(trace_store *store, const char *text, char **answer, error_message *err)
+/// @param is_wal out: whether a write-ahead log is what came of it
+static status set_journal(trace_store *store, const char *text, bool *is_wal, error_message *err)
 {
     sqlite3_stmt *statement = NULL;
-    TRY(sql_prepare(store, text, &statement, err));
     bool has_row = false;
-    status result = sql_step(store, statement, &has_row, err);
-    if (result == STATUS_OK) {
-        const char *value = has_row ? (const char *)sqlite3_column_text(statement, 0) : "";
-        free(*answer);
-        *answer = strdup(value != NULL ? value : "");
-        if (*answer == NULL) {
-            result = error_set(err, STATUS_NO_MEMORY, "%s: out of memory", store->path);
-        }
-    }
+    TRY(sql_prepare(store, text, &statement, err));
+    const status result = sql_step(store, statement, &has_row, err);
+    *is_wal = has_row && strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
     sqlite3_finalize(statement);
     return result;
 }
 
 static status choose_journal(trace_store *store, error_message *err)
 {
-    if (store->mode == TRACE_READ) {
-        return pragma_text(store, "PRAGMA journal_mode", &store->journal, err);
-    }
+    bool is_wal = false;
     if (!is_network_file_system(store->path)) {
-        TRY(pragma_text(store, "PRAGMA journal_mode=WAL", &store->journal, err));
+        TRY(set_journal(store, "PRAGMA journal_mode=WAL", &is_wal, err));
     }
-    if (store->journal == NULL ||
-        (strcmp(store->journal, "wal") != 0 && strcmp(store->journal, "memory") != 0)) {
-        TRY(pragma_text(store, "PRAGMA journal_mode=TRUNCATE", &store->journal, err));
+    if (!is_wal && !store->is_in_memory) {
+        TRY(set_journal(store, "PRAGMA journal_mode=TRUNCATE", &is_wal, err));
     }
     // A rollback journal that is not synced in full can leave a torn file after a power cut.
-    return sql_run(store,
-                   strcmp(store->journal, "wal") == 0 ? "PRAGMA synchronous=NORMAL"
-                                                      : "PRAGMA synchronous=FULL",
-                   err);
+    return sql_run(store, is_wal ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
 }
 
 #define WRITER_IS_DEAD                                                                             \
@@ -154,10 +124,7 @@ static status open_connection(trace_store *store, error_message *err)
                 "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-65536;"
                 "PRAGMA cell_size_check=ON",
                 err));
-    const int made =
-        sqlite3_create_function(store->db, "process_is_dead", 5, SQLITE_UTF8 | SQLITE_DIRECTONLY,
-                                NULL, process_is_dead, NULL, NULL);
-    return made == SQLITE_OK ? STATUS_OK : sql_error(store, made, err);
+    return sql_define_process_is_dead(store, err);
 }
 
 static status open_store(trace_store *store, error_message *err)
@@ -165,9 +132,9 @@ static status open_store(trace_store *store, error_message *err)
     TRY(open_connection(store, err));
     // First: a foreign file is refused before its journal mode is touched.
     TRY(schema_open(store, err));
+    if (store->mode == TRACE_READ) return sql_run(store, "PRAGMA query_only=ON", err);
     TRY(choose_journal(store, err));
-    return store->mode == TRACE_WRITE ? mark_interrupted(store, err)
-                                      : sql_run(store, "PRAGMA query_only=ON", err);
+    return mark_interrupted(store, err);
 }
 
 /// Looks for the file, or makes it: SQLite would not tell why it cannot.
@@ -280,7 +247,6 @@ void trace_store_close(trace_store *store)
         (void)closed;
     }
     if (remove) remove_files(store->path);
-    free(store->journal);
     free(store->path);
     free(store);
 }
@@ -289,11 +255,6 @@ void trace_store_set_patience(trace_store *store, int patience_ms)
 {
     store->patience_ms = patience_ms;
     sqlite3_busy_timeout(store->db, patience_ms);
-}
-
-const char *trace_store_journal(const trace_store *store)
-{
-    return store->journal;
 }
 
 const char *trace_store_path(const trace_store *store)

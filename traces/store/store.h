@@ -27,8 +27,7 @@ const char *trace_status_name(trace_status value);
 
 /// Opens a store.
 ///
-/// A store of an older version is brought up to date in one transaction, also under TRACE_READ
-/// (which needs the file to be writable then). Under TRACE_WRITE, traces and runs that are marked
+/// Under TRACE_WRITE, traces and runs that are marked
 /// running although their writer is dead become interrupted; under TRACE_READ they are reported so.
 /// A writer is known by host name, boot, PID namespace, process id and process start: it counts as
 /// dead if it was on this host and its process is gone or the host has been booted since. One on
@@ -42,9 +41,9 @@ const char *trace_status_name(trace_status value);
 /// a rollback journal.
 ///
 /// @param store owned by the caller, release with trace_store_close
-/// @return STATUS_IO naming path and reason: missing, not permitted, locked for 5 s, disk full;
+/// @return STATUS_IO naming path and reason: missing, not permitted, locked for 60 s, disk full;
 ///         STATUS_FORMAT: not SQLite, not a store of dynmo, corrupt; STATUS_UNSUPPORTED naming
-///         both versions: made by a newer dynmo, or older and read-only; STATUS_NO_MEMORY.
+///         both versions: made by a newer or an older dynmo; STATUS_NO_MEMORY.
 ///
 /// A store is somebody else's file: one whose schema is not, text by text, that of its version is
 /// STATUS_FORMAT (so are views and triggers), and whatever reads rows returns STATUS_FORMAT where a
@@ -61,9 +60,6 @@ void trace_store_close(trace_store *store);
 
 /// How long a statement waits for a lock of another process; 60000 ms unless told.
 void trace_store_set_patience(trace_store *store, int patience_ms);
-
-/// "wal", "truncate", "memory", ...: the journal in use. Borrowed until close.
-const char *trace_store_journal(const trace_store *store);
 
 /// The path as given to open. Borrowed until close.
 const char *trace_store_path(const trace_store *store);

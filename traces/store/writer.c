@@ -1,7 +1,7 @@
 #include "traces/store/writer.h"
 
 #include "base/arena.h"
-#include "traces/store/blocks.h"
+#include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
 #include <assert.h>
