@@ -1,6 +1,6 @@
 /// The model of exec/model/model.h a second time, as plainly as its formulas: one rank, double
-/// precision, whole microbatches, backward in one piece. Dense models only; gradients only of
-/// blocks as GPT-2's.
+/// precision, whole microbatches, forward only: gradients are differences of its loss. Dense models
+/// only.
 ///
 /// Nothing of exec's computation is used; parameters lie as an exec_layer lists its tensors, so
 /// that both can be started alike and compared.
@@ -12,14 +12,13 @@ typedef struct reference_layer {
     exec_tensor tensors[EXEC_LAYER_TENSORS_MAX];
     int tensor_count;
     size_t parameter_count;
-    double *parameters, *gradient, *moment1, *moment2; // [parameter_count]
+    double *parameters; // [parameter_count]
 } reference_layer;
 
 typedef struct reference_transformer {
     exec_model model;
     int layer_count;
     reference_layer *layers; // [layer_count]
-    int step;
 } reference_transformer;
 
 /// With the parameters that the layers hold now, in host memory.
@@ -31,15 +30,6 @@ void reference_destroy(reference_transformer *reference);
 /// Mean loss over the rows of a microbatch.
 ///
 /// @param first_layer 0, or 1: then hidden is the embedding's output
-/// @param hidden      [rows][width] in: with first_layer 1 its input
-/// @param gradient    with first_layer 1 [rows][width] out: that of hidden. NULL: no gradients.
-/// With
-///                    first_layer 0 any: adds to the gradients of all layers
+/// @param hidden      [rows][width] with first_layer 1
 double reference_loss(reference_transformer *reference, int first_layer, const int *token,
-                      const int *target, const double *hidden, double *gradient);
-
-void reference_clear_gradients(reference_transformer *reference);
-
-/// Norm of the mean gradient over the microbatches, clipping, AdamW.
-/// @return the norm
-double reference_step(reference_transformer *reference, int microbatch_count);
+                      const int *target, const double *hidden);

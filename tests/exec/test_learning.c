@@ -86,62 +86,18 @@ static learning_run learn(const exec_model *model, const learning_way *way)
     return run;
 }
 
-static void assert_model_learns_the_same(const exec_model *model)
+static void plans_and_migrations_learn_the_same_with_every_mechanism(void **state)
 {
-    const learning_run one = learn(model, &learning_one_rank);
-    for (int index = 0; index < WAY_COUNT; index++) {
-        const learning_run other = learn(model, &ways[index]);
-        learning_assert_same(&one, &other);
-        assert_true((other.migrated_bytes > 0) == (ways[index].plans[1].rank_count > 0));
+    (void)state;
+    for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
+        const exec_model model = learning_model((exec_mechanism)mechanism);
+        const learning_run one = learn(&model, &learning_one_rank);
+        for (int index = 0; index < WAY_COUNT; index++) {
+            const learning_run other = learn(&model, &ways[index]);
+            learning_assert_same(&one, &other);
+            assert_true((other.migrated_bytes > 0) == (ways[index].plans[1].rank_count > 0));
+        }
     }
-}
-
-static void assert_learns_the_same(exec_mechanism mechanism)
-{
-    const exec_model model = learning_model(mechanism);
-    assert_model_learns_the_same(&model);
-}
-
-static void dense(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_DENSE);
-}
-
-static void mixture_of_experts(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_MOE);
-}
-
-static void mixture_of_depths(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_MOD);
-}
-
-static void early_exit(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_EARLY_EXIT);
-}
-
-static void pruning(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_PRUNING);
-}
-
-static void freezing(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_FREEZING);
-}
-
-static void sparse_attention(void **state)
-{
-    (void)state;
-    assert_learns_the_same(EXEC_SPARSE_ATTENTION);
 }
 
 /// That they happen at all.
@@ -236,13 +192,7 @@ static void another_seed_learns_something_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense),
-        cmocka_unit_test(mixture_of_experts),
-        cmocka_unit_test(mixture_of_depths),
-        cmocka_unit_test(early_exit),
-        cmocka_unit_test(pruning),
-        cmocka_unit_test(freezing),
-        cmocka_unit_test(sparse_attention),
+        cmocka_unit_test(plans_and_migrations_learn_the_same_with_every_mechanism),
         cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
         cmocka_unit_test(the_loss_falls_with_every_mechanism),

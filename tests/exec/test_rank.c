@@ -10,7 +10,6 @@
 #include "tests/sim/random_schedules.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum { RANKS_MAX = 24 };
 
@@ -367,92 +366,28 @@ static void durations_are_scaled_and_messages_counted(void **state)
     arena_destroy(memory);
 }
 
-/// A device whose ops ask for the end of the run.
-typedef struct asking_device {
-    exec_device device;
-    exec_device_table table;
-    atomic_bool *interrupt;
-    int played_count;
-} asking_device;
-
-static status ask_for_the_end(exec_device *device, const exec_step *step, const exec_payload *input,
-                              exec_payload *output, int64_t *duration_ns, error_message *err)
-{
-    asking_device *own = (asking_device *)device;
-    (void)step;
-    (void)input;
-    (void)output;
-    (void)err;
-    atomic_store(own->interrupt, true);
-    const struct timespec nap = {.tv_nsec = 1000000};
-    nanosleep(&nap, NULL);
-    own->played_count++;
-    *duration_ns = 1;
-    return STATUS_OK;
-}
-
-static status finish_nothing(exec_device *device, int64_t *begin_ns, int64_t *end_ns,
-                             error_message *err)
-{
-    (void)device;
-    (void)begin_ns;
-    (void)end_ns;
-    (void)err;
-    return STATUS_OK;
-}
-
-static status begin_nothing(exec_device *device, const exec_iteration *iteration,
-                            error_message *err)
-{
-    (void)device;
-    (void)iteration;
-    (void)err;
-    return STATUS_OK;
-}
-
-enum { ENDLESS = 1 << 20 };
-
-static status play_alone(exec_endpoint *endpoint, void *context, error_message *err)
-{
-    asking_device *own = context;
-    static exec_step steps[1];
-    static int64_t times[2];
-    steps[0] = (exec_step){.wait_place = -1, .send_place = -1};
-    const exec_program program = {.step_count = 1, .steps = steps};
-    const int self = 0;
-    const exec_rank_play play = {.endpoint = endpoint,
-                                 .device = &own->device,
-                                 .program = &program,
-                                 .world_rank = &self,
-                                 .clock = EXEC_CLOCK_NOMINAL};
-    exec_rank_times all = {.begin_ns = times, .end_ns = times + 1};
-    own->table = (exec_device_table){.name = "asking",
-                                     .begin = begin_nothing,
-                                     .play = ask_for_the_end,
-                                     .finish = finish_nothing};
-    own->device.table = &own->table;
-    for (int iteration = 0; iteration < ENDLESS; iteration++) {
-        const exec_iteration what = {.iteration = iteration};
-        TRY(exec_rank_iterate(&play, &what, &all, err));
-    }
-    return STATUS_OK;
-}
-
 static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
 {
     (void)state;
+    arena *memory = arena_create(1 << 16);
+    random_problem problem = {
+        .schedule = reference_build("1f1b", 1, 3, 1, memory),
+        .costs = reference_uniform_costs(1, 100, 200, 30, 0, (int64_t[]){1, 0, -1}, memory)};
+    bal_layer_costs layers;
+    played shared = shared_of(&problem, &layers, memory);
     error_message err = {0};
-    atomic_bool interrupt = false;
-    asking_device device = {.interrupt = &interrupt};
+    atomic_bool interrupt = true;
     exec_transport_options options = exec_transport_options_default();
     options.interrupt = &interrupt;
     options.grace_ns = INT64_MAX / 4;
+    shared.iteration_count = INT32_MAX;
+    sim_timeline_init(shared.schedule, memory, &shared.timeline);
 
-    assert_int_equal(exec_transport_run("local", &options, play_alone, &device, &err),
+    assert_int_equal(exec_transport_run("local", &options, play_rank, &shared, &err),
                      STATUS_BACKEND);
 
     assert_string_equal(err.message, "interrupted");
-    assert_in_range(device.played_count, 1, ENDLESS - 1);
+    arena_destroy(memory);
 }
 
 int main(void)
