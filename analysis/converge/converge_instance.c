@@ -54,9 +54,7 @@ static void count_drop(walk *at, double drop, double spread)
 {
     ana_instance *counts = &at->counts;
     const double share = spread > 0 ? drop / spread : 0;
-    if (share < counts->smallest_drop_share) counts->smallest_drop_share = share;
     counts->good_round_count += share >= at->good_share;
-    counts->sixteenth_round_count += share >= 1.0 / 16;
 }
 
 static void play_round(walk *at)
@@ -108,7 +106,6 @@ status ana_instance_play(ana_player *player, const ana_instance_question *questi
     walk at = {.run = run,
                .question = question,
                .player = player,
-               .counts = {.smallest_drop_share = (double)INFINITY},
                .good_share = ana_good_round_share(run->graph->node_count)};
     begin(&at, instance);
     const double folds = log(at.potential / question->gamma) + 40;
@@ -118,7 +115,6 @@ status ana_instance_play(ana_player *player, const ana_instance_question *questi
         play_round(&at);
     }
     at.counts.round_count = run->round;
-    at.counts.potential_last = at.potential;
     *result = at.counts;
     return STATUS_OK;
 }

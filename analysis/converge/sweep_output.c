@@ -45,16 +45,11 @@ static void write_question(const ana_sweep *sweep, const ana_sweep_point *point,
 static void write_json_point(const ana_sweep *sweep, const ana_sweep_point *point,
                              const ana_point_summary *summary, json_writer *writer)
 {
-    const double bound = (double)summary->bound_paper;
     json_begin_object(writer);
     write_question(sweep, point, writer);
     write_rounds(summary, writer);
     put(writer, "good_round_ratio", summary->good_round_ratio);
-    put(writer, "good_round_ratio_min", summary->good_round_ratio_min);
-    put(writer, "sixteenth_round_ratio", summary->sixteenth_round_ratio);
     json_put_int64(writer, "good_rounds_max", summary->good_rounds_max);
-    put(writer, "good_rounds_over_bound_paper",
-        bound > 0 ? (double)summary->good_rounds_max / bound : (double)NAN);
     put(writer, "potential_first", summary->potential_first);
     put(writer, "constant", summary->constant);
     json_put_int64(writer, "bound_paper", summary->bound_paper);
@@ -62,8 +57,6 @@ static void write_json_point(const ana_sweep *sweep, const ana_sweep_point *poin
     put(writer, "delta", sweep->delta);
     put(writer, "within_repaired_ratio", summary->within_repaired_ratio);
     put(writer, "spectral_rounds", summary->rounds_spectral);
-    put(writer, "mean_drop_ratio", summary->mean_drop_ratio);
-    put(writer, "smallest_drop_over_spread", summary->smallest_drop_share);
     json_put_int64(writer, "drop_checks", summary->drop_check_count);
     json_put_int64(writer, "drop_violations", summary->drop_violation_count);
     json_end_object(writer);

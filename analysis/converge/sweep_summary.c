@@ -47,42 +47,23 @@ static void add_rounds(const ana_sweep *sweep, const ana_sweep_point *point, dou
     }
 }
 
-/// Of one instance alone.
-static double mean_drop_of(const ana_instance *instance)
-{
-    const double folds = log(instance->potential_last / instance->potential_first);
-    return -expm1(folds / (double)instance->round_count);
-}
-
 static void add_drops(const ana_sweep *sweep, const ana_sweep_point *point,
                       ana_point_summary *summary)
 {
     int64_t rounds = 0;
     int64_t good = 0;
-    int64_t sixteenth = 0;
-    int with_rounds = 0;
-    double drops = 0;
     for (int index = 0; index < sweep->instance_count; index++) {
         const ana_instance *at = &point->instances[index];
         rounds += at->round_count;
         good += at->good_round_count;
-        sixteenth += at->sixteenth_round_count;
         summary->drop_check_count += at->drop_check_count;
         summary->drop_violation_count += at->drop_violation_count;
         if (at->good_round_count > summary->good_rounds_max) {
             summary->good_rounds_max = at->good_round_count;
         }
         summary->potential_first = fmax(summary->potential_first, at->potential_first);
-        summary->smallest_drop_share = fmin(summary->smallest_drop_share, at->smallest_drop_share);
-        if (at->round_count == 0) continue;
-        const double ratio = (double)at->good_round_count / (double)at->round_count;
-        summary->good_round_ratio_min = fmin(summary->good_round_ratio_min, ratio);
-        drops += mean_drop_of(at);
-        with_rounds++;
     }
     summary->good_round_ratio = (double)good / (double)rounds; // NaN without a round
-    summary->sixteenth_round_ratio = (double)sixteenth / (double)rounds;
-    summary->mean_drop_ratio = drops / with_rounds;
 }
 
 static void compare_with_bounds(const ana_sweep *sweep, const ana_sweep_point *point,
@@ -170,8 +151,7 @@ void ana_sweep_summarise(ana_sweep_answer *answer, double *scratch)
     const ana_sweep *sweep = answer->sweep;
     for (int point = 0; point < ana_sweep_point_count(sweep); point++) {
         ana_point_summary *summary = &answer->summaries[point];
-        *summary = (ana_point_summary){.smallest_drop_share = (double)INFINITY,
-                                       .good_round_ratio_min = (double)INFINITY};
+        *summary = (ana_point_summary){.rounds_median = 0};
         add_rounds(sweep, &answer->points[point], scratch, summary);
         add_drops(sweep, &answer->points[point], summary);
         compare_with_bounds(sweep, &answer->points[point], scratch, summary);

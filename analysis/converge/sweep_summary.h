@@ -18,13 +18,9 @@ typedef struct ana_point_summary {
     int64_t rounds_min;
     int64_t rounds_max;
     ana_estimate rounds_mean;
-    double potential_first;       // the largest
-    double constant;              // median of rounds / (N^2 ln(potential / gamma)); NaN: at gamma
-    double good_round_ratio;      // of all rounds; NaN without any, like the next three
-    double good_round_ratio_min;  // of the instance with the fewest
-    double sixteenth_round_ratio; // rounds whose drop is at least spread / 16
-    double mean_drop_ratio;       // 1 - (last / first potential)^(1 / rounds), mean
-    double smallest_drop_share;
+    double potential_first;  // the largest
+    double constant;         // median of rounds / (N^2 ln(potential / gamma)); NaN: at gamma
+    double good_round_ratio; // of all rounds; NaN without any
     int64_t good_rounds_max;
     int64_t drop_check_count;
     int64_t drop_violation_count;

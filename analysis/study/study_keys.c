@@ -4,6 +4,7 @@
 #include "analysis/study/study_readers.h"
 #include "balance/schedule/schedule.h"
 #include "models/lengths/packing.h"
+#include "models/shipped.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,13 +36,14 @@ static const ana_study_key keys[] = {
      .flags = ANA_KEY_FIXED},
 
     {"trace", ANA_KEY_OWN, "a store, or an object", .read = ana_read_trace},
-    {"trace.store", ANA_KEY_OWN, "path, from the study's folder", .read = ana_read_trace_store,
+    {"trace.store", ANA_KEY_PATH, "path, from the study's folder", OFFSET(trace_path),
      .flags = ANA_KEY_NEEDED | ANA_KEY_ALWAYS},
     {"trace.first_iteration", ANA_KEY_INT, "those before it are left out as warm-up", NULL, 0,
      ITERATIONS_MAX, -1, OFFSET(first_iteration)},
-    {"trace.model", ANA_KEY_OWN, "config or shipped name of the model that was traced",
-     .read = ana_read_trace_model},
-    {"trace.name", ANA_KEY_OWN, "of the trace in its store", .read = ana_read_trace_name},
+    {"trace.model", ANA_KEY_PATH, "config or shipped name of the model that was traced",
+     OFFSET(trace_model), .shipped = model_shipped_configs},
+    {"trace.name", ANA_KEY_WORDS, "of the trace in its store", OFFSET(trace_name),
+     .flags = ANA_KEY_UNLISTED},
     {"model", ANA_KEY_OWN, "config.json, shipped name, or {\"base\":CONFIG, other values}",
      .read = ana_read_model},
     {"model.base", ANA_KEY_FOREIGN, .help = "config.json or shipped name"},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "analysis/study/study.h"
+#include "base/embedded.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -31,6 +32,8 @@ typedef enum ana_key_type {
     ANA_KEY_NAME,   ///< one of names[min..max], kept as const char *
     ANA_KEY_DATE,   ///< "2026-11-22", const char *
     ANA_KEY_WORDS,  ///< a name for people, const char *
+    ANA_KEY_PATH,   ///< of a file, from the study's folder, or the name of a shipped one; const
+                    ///< char *, among the inputs of no result
     ANA_KEY_OWN,    ///< whatever `read` reads
     ANA_KEY_KNOWN,  ///< read by somebody else, or at another time
     ANA_KEY_FOREIGN ///< below an object that another reader checks: an axis may name it
@@ -64,7 +67,8 @@ typedef struct ana_study_key {
     double fallback; // the default; outside of [min, max]: "not given", something else decides
     size_t offset;   // in the study, or in the record that path is part of
     const char *const *names;
-    const char *text; // the default of a text; NULL: none
+    const char *text;             // the default of a text; NULL: none
+    const embedded_file *shipped; // of a path; NULL: none
 
     /// ANA_KEY_OWN: reads the value, record being
     /// the place at offset. Such a key with limits has a default, an int.

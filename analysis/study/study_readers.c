@@ -52,11 +52,8 @@ ANA_READER(ana_refuse_axes)
                       "has many runs for one; `dynmo study` plays them");
 }
 
-/// Reads a path; one that is not absolute is meant from the study's folder.
-///
-/// @param shipped files that can be meant by their names, or NULL: there are none
-static status read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
-                        const char **path)
+status ana_read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
+                     const char **path)
 {
     const char *text = NULL;
     TRY(json_string(value, &text, reading->err));
@@ -74,29 +71,8 @@ ANA_READER(ana_read_trace)
         return json_error(root, STATUS_FORMAT, reading->err,
                           "both 'trace' and 'model' are given; costs come from one of them");
     }
-    if (json_is_string(value)) return read_path(reading, value, NULL, &study->trace_path);
+    if (json_is_string(value)) return ana_read_path(reading, value, NULL, &study->trace_path);
     return ana_read_keys(reading, value, "trace", path, study);
-}
-
-ANA_READER(ana_read_trace_store)
-{
-    (void)path;
-    ana_study *study = record;
-    return read_path(reading, value, NULL, &study->trace_path);
-}
-
-ANA_READER(ana_read_trace_name)
-{
-    (void)path;
-    ana_study *study = record;
-    return json_string(value, &study->trace_name, reading->err);
-}
-
-ANA_READER(ana_read_trace_model)
-{
-    (void)path;
-    ana_study *study = record;
-    return read_path(reading, value, model_shipped_configs, &study->trace_model);
 }
 
 /// Lists every leaf of the changes of a file, one "path": value after the other.
@@ -133,8 +109,8 @@ static status list_changes(const ana_reading *reading, json_value object, const 
 static status read_based_file(const ana_reading *reading, json_value value, const char *path,
                               const embedded_file *shipped, const char **file, const char **changes)
 {
-    if (!json_is_object(value)) return read_path(reading, value, shipped, file);
-    TRY(read_path(reading, json_member(value, "base"), shipped, file));
+    if (!json_is_object(value)) return ana_read_path(reading, value, shipped, file);
+    TRY(ana_read_path(reading, json_member(value, "base"), shipped, file));
     if (json_count(value) == 1) return STATUS_OK;
     text_buffer text = {0};
     json_writer writer = json_writer_init(&text);

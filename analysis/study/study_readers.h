@@ -27,9 +27,6 @@ typedef struct ana_link_entry {
 // Where costs come from.
 ANA_READER(ana_refuse_axes);
 ANA_READER(ana_read_trace);
-ANA_READER(ana_read_trace_store);
-ANA_READER(ana_read_trace_name);
-ANA_READER(ana_read_trace_model);
 ANA_READER(ana_read_model);
 ANA_READER(ana_read_hardware);
 
@@ -53,6 +50,12 @@ ANA_READER(ana_read_repack);
 ANA_READER(ana_read_rows);
 ANA_READER(ana_read_balancer);
 ANA_READER(ana_read_policy);
+
+/// Reads a path; one that is not absolute is meant from the study's folder.
+///
+/// @param shipped files that can be meant by their names, or NULL: there are none
+status ana_read_path(const ana_reading *reading, json_value value, const embedded_file *shipped,
+                     const char **path);
 
 /// Lists a value at path, with the origin that "sources" states, else given.
 status ana_list_given(const ana_reading *reading, const char *path, const char *value);

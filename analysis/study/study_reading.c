@@ -261,6 +261,9 @@ static status read_value(const ana_reading *reading, const ana_study_key *key, j
         return STATUS_OK;
     case ANA_KEY_OWN:
         return key->read(reading, value, path, (char *)record + key->offset);
+    case ANA_KEY_PATH:
+        return ana_read_path(reading, value, key->shipped,
+                             (const char **)((char *)record + key->offset));
     case ANA_KEY_RECORDS:
         return read_records(reading, key, value, path);
     case ANA_KEY_OBJECT:

@@ -1,6 +1,5 @@
 #include "analysis/study/trace_cache.h"
 
-#include "base/arena.h"
 #include "traces/store/reader.h"
 #include "traces/store/store.h"
 
@@ -10,9 +9,8 @@
 
 enum { KEPT_ITERATIONS_MAX = 1 << 22 };
 
-/// An open trace.
-typedef struct cached_trace {
-    arena *memory; // of all below; NULL: the place is free
+struct ana_trace_cache {
+    arena *memory; // of all below; NULL: no trace is open
     const char *path;
     const char *name; // NULL: as asked for
     trace_store *store;
@@ -20,66 +18,55 @@ typedef struct cached_trace {
     trace_info info;
     bal_layer_costs **kept; // [kept_count] of each iteration that was asked for, those of one
                             // sample shared; NULL: not kept
-    int kept_count;
-    int read_iteration; // that the reader was last asked for; -1: none
+    int kept_count;         // 0: of very long runs nothing is kept
+    int read_iteration;     // that the reader was last asked for; -1: none
     int64_t kept_bytes;
-    int64_t last_use;
-} cached_trace;
-
-struct ana_trace_cache {
-    cached_trace traces[ANA_CACHED_TRACES_MAX];
-    int64_t use_count;
 };
 
 /// What a setup sees of a trace: whether costs have changed is told beside its own last question.
 typedef struct view {
-    cached_trace *trace;
+    ana_trace_cache *trace;
     bool has_asked;
     const bal_layer_costs *last; // NULL: none, or not kept
 } view;
 
-status ana_trace_cache_create(ana_trace_cache **out)
+ana_trace_cache *ana_trace_cache_create(void)
 {
-    ana_trace_cache *cache = memory_array(1, sizeof *cache);
-    *out = cache;
-    return STATUS_OK;
+    return memory_array(1, sizeof(ana_trace_cache));
 }
 
-static void forget(cached_trace *trace)
+static void forget(ana_trace_cache *trace)
 {
     trace_reader_close(trace->reader);
     trace_store_close(trace->store);
     arena_destroy(trace->memory);
-    *trace = (cached_trace){.memory = NULL};
+    *trace = (ana_trace_cache){.memory = NULL};
 }
 
 void ana_trace_cache_destroy(ana_trace_cache *cache)
 {
     if (cache == NULL) return;
-    for (int place = 0; place < ANA_CACHED_TRACES_MAX; place++) {
-        forget(&cache->traces[place]);
-    }
+    forget(cache);
     free(cache);
 }
 
-static bool is_named(const cached_trace *trace, const char *path, const char *name)
+static bool is_named(const ana_trace_cache *trace, const char *path, const char *name)
 {
     if (trace->memory == NULL || strcmp(trace->path, path) != 0) return false;
     if (trace->name == NULL || name == NULL) return trace->name == name;
     return strcmp(trace->name, name) == 0;
 }
 
-static status open_trace(const char *path, const char *name, cached_trace *trace,
+static status open_trace(const char *path, const char *name, ana_trace_cache *trace,
                          error_message *err)
 {
-    *trace = (cached_trace){.memory = arena_create(1 << 16), .read_iteration = -1};
+    *trace = (ana_trace_cache){.memory = arena_create(1 << 16), .read_iteration = -1};
     trace->path = arena_string(trace->memory, path);
     trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
     TRY(trace_store_open(path, TRACE_READ, &trace->store, err));
     TRY(trace_find(trace->store, name, trace->memory, &trace->info, err));
     TRY(trace_reader_open(trace->store, trace->info.trace_id, TRACE_COLUMNS_RECORDED,
                           &trace->reader, err));
-    // Iterations after the last sample cost what it does. Of very long runs nothing is kept.
     if (trace->info.last_iteration >= KEPT_ITERATIONS_MAX) return STATUS_OK;
     trace->kept_count = (int)trace->info.last_iteration + 1;
     trace->kept = arena_array(trace->memory, (size_t)trace->kept_count, sizeof *(trace->kept));
@@ -87,30 +74,27 @@ static status open_trace(const char *path, const char *name, cached_trace *trace
 }
 
 /// Copies costs into the trace's memory; NULL if there is no room for them.
-static bal_layer_costs *keep(cached_trace *trace, const bal_layer_costs *costs)
+static bal_layer_costs *keep(ana_trace_cache *trace, const bal_layer_costs *costs)
 {
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs *copy = NULL;
-    int64_t bytes = (int64_t)sizeof *copy;
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        bytes += (int64_t)bal_layer_costs_array_bytes(costs, array);
+        trace->kept_bytes += (int64_t)bal_layer_costs_array_bytes(costs, array);
     }
-    if (trace->kept_bytes + bytes > ANA_CACHED_BYTES_MAX) return NULL;
+    if (trace->kept_bytes > ANA_CACHED_BYTES_MAX) return NULL;
     copy = arena_array(trace->memory, 1, sizeof *copy);
     *copy = *costs;
     bal_layer_costs_list(copy, arrays);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
-        const size_t array_bytes = bal_layer_costs_array_bytes(costs, array);
-        int64_t *own = arena_array(trace->memory, array_bytes, 1);
-        *arrays[array] = memcpy(own, *arrays[array], array_bytes);
+        const size_t bytes = bal_layer_costs_array_bytes(costs, array);
+        *arrays[array] = memcpy(arena_array(trace->memory, bytes, 1), *arrays[array], bytes);
     }
-    trace->kept_bytes += bytes;
     return copy;
 }
 
 /// Reads the costs of an iteration, and keeps them if there is room.
-static status read_costs(cached_trace *trace, int iteration, bal_layer_costs *costs,
+static status read_costs(ana_trace_cache *trace, int iteration, bal_layer_costs *costs,
                          error_message *err)
 {
     bool changed = false;
@@ -122,11 +106,12 @@ static status read_costs(cached_trace *trace, int iteration, bal_layer_costs *co
     return STATUS_OK;
 }
 
+/// Iterations after the last sample cost what it does.
 static status costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
                        error_message *err)
 {
     view *seen = context;
-    cached_trace *trace = seen->trace;
+    ana_trace_cache *trace = seen->trace;
     const bool is_first = !seen->has_asked;
     seen->has_asked = true;
     if (trace->kept_count == 0) {
@@ -143,36 +128,22 @@ static status costs_at(void *context, int iteration, bal_layer_costs *costs, boo
     return STATUS_OK;
 }
 
-/// The place of a trace that is there, or one that is made free for it.
-static cached_trace *place_of(ana_trace_cache *cache, const char *path, const char *name)
-{
-    cached_trace *oldest = &cache->traces[0];
-    for (int place = 0; place < ANA_CACHED_TRACES_MAX; place++) {
-        cached_trace *trace = &cache->traces[place];
-        if (is_named(trace, path, name)) return trace;
-        if (trace->last_use < oldest->last_use) oldest = trace;
-    }
-    forget(oldest);
-    return oldest;
-}
-
 status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char *name,
                             arena *memory, const trace_info **info, bal_cost_source *source,
                             error_message *err)
 {
-    cached_trace *trace = place_of(cache, path, name);
-    view *seen = arena_array(memory, 1, sizeof *seen);
-    if (trace->memory == NULL) {
-        const status opened = open_trace(path, name, trace, err);
+    if (!is_named(cache, path, name)) {
+        forget(cache);
+        const status opened = open_trace(path, name, cache, err);
         if (opened != STATUS_OK) {
-            forget(trace);
+            forget(cache);
             return opened;
         }
     }
-    trace->last_use = ++cache->use_count;
-    seen->trace = trace;
-    *info = &trace->info;
-    *source = trace_reader_source(trace->reader);
+    view *seen = arena_array(memory, 1, sizeof *seen);
+    seen->trace = cache;
+    *info = &cache->info;
+    *source = trace_reader_source(cache->reader);
     source->context = seen;
     source->costs_at = costs_at;
     return STATUS_OK;

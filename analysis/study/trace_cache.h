@@ -1,5 +1,5 @@
-/// Traces that stay open from one setup to the next, their costs kept in memory as they are read:
-/// for who opens many studies of few traces.
+/// The trace that was opened last, which stays open from one setup to the next, its costs kept in
+/// memory as they are read: for who opens many studies of one trace.
 #pragma once
 
 #include "balance/ports.h"
@@ -7,21 +7,18 @@
 #include "base/status.h"
 #include "traces/store/catalog.h"
 
-enum { ANA_CACHED_TRACES_MAX = 16 };
-
 /// Costs beyond this are read again whenever they are asked for.
 #define ANA_CACHED_BYTES_MAX (INT64_C(256) << 20)
 
 /// Not for several threads at once.
 typedef struct ana_trace_cache ana_trace_cache;
 
-/// @param out owned by the caller; release with ana_trace_cache_destroy
-status ana_trace_cache_create(ana_trace_cache **out);
+/// Release with ana_trace_cache_destroy.
+ana_trace_cache *ana_trace_cache_create(void);
 void ana_trace_cache_destroy(ana_trace_cache *cache);
 
-/// Finds a trace, or opens it. What has been opened is taken to stay as it is in its store. The
-/// trace that was used longest ago goes where there is no room: what was found of it before is then
-/// no more.
+/// Finds the trace, or opens it in place of another: what was found of that is then no more. What
+/// has been opened is taken to stay as it is in its store.
 ///
 /// @param name   as trace_find takes it
 /// @param info   out: borrowed until the trace goes

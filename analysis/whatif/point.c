@@ -197,7 +197,7 @@ ana_point_worker *ana_point_worker_create(void)
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     worker->memory = arena_create(WORKER_BLOCK_BYTES);
     worker->cache = (ana_setup_cache){.costs = ana_memo_create(), .bounds = ana_memo_create()};
-    (void)ana_trace_cache_create(&worker->cache.traces);
+    worker->cache.traces = ana_trace_cache_create();
     return worker;
 }
 

@@ -109,27 +109,6 @@ static void it_is_the_smallest_over_all_plans(void **state)
     }
 }
 
-static void one_rank_computes_everything(void **state)
-{
-    arena *memory = *state;
-    static const int64_t ns[] = {10, 20, 30};
-    const bal_layer_costs costs = {.layer_count = 3,
-                                   .microbatch_count = 1,
-                                   .has_split = true,
-                                   .forward_ns = ns,
-                                   .backward_input_ns = ns,
-                                   .backward_weight_ns = ns};
-    ana_contiguous_bound bound;
-
-    assert_ok(ana_bound_contiguous(&costs, 1, 4, memory, &bound, NULL));
-    assert_int_equal(bound.makespan_ns, 720);
-    assert_int_equal(bound.work_ns, 720);
-
-    // On three ranks the last layer starts at 30 and computes 360.
-    assert_ok(ana_bound_contiguous(&costs, 3, 4, memory, &bound, NULL));
-    assert_int_equal(bound.makespan_ns, 390);
-}
-
 static void work_beyond_64_bits_is_refused(void **state)
 {
     arena *memory = *state;
@@ -153,7 +132,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_smallest_over_all_plans),
-        cmocka_unit_test(one_rank_computes_everything),
         cmocka_unit_test(work_beyond_64_bits_is_refused),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
