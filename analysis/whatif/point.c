@@ -415,16 +415,17 @@ static void fill(const ana_setup *setup, const bal_training_result *result, int6
     point->bound_ns = (double)bound_ns / setup->iteration_count;
 }
 
-static status play_bounded(ana_point_worker *worker, const bal_record_sink *sink,
-                           ana_run_bound *bound, ana_point *point, error_message *err)
+static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_point *point,
+                   error_message *err)
 {
     const ana_setup *setup = &worker->setup;
-    bal_training training = ana_setup_training(setup, &setup->study->balancings[0],
-                                               sink != NULL ? *sink : (bal_record_sink){0});
+    const ana_balancing *row = &setup->study->balancings[0];
+    bal_training training =
+        ana_setup_training(setup, row, sink != NULL ? *sink : (bal_record_sink){0});
     bal_training_result result;
     error_message inner = {0};
     int64_t bound_ns = 0;
-    training.sources = bound->sources;
+    point->learning = learning_of(setup);
     training.peak_book = &worker->peaks;
     const status played =
         sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &inner);
@@ -438,22 +439,9 @@ static status play_bounded(ana_point_worker *worker, const bal_record_sink *sink
         return refuse(worker, setup->study->path, ANA_REFUSAL_LOADS, &loads, point, err);
     }
     if (!result.fits) return refuse_memory(worker, &result, point, err);
-    TRY(ana_run_bound_finish(bound, &bound_ns, err));
+    TRY(ana_run_bound(setup, row, &bound_ns, err));
     fill(setup, &result, bound_ns, point);
     return STATUS_OK;
-}
-
-static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_point *point,
-                   error_message *err)
-{
-    const ana_setup *setup = &worker->setup;
-    const ana_balancing *row = &setup->study->balancings[0];
-    ana_run_bound bound;
-    point->learning = learning_of(setup);
-    status result = ana_run_bound_begin(setup, row, worker->memory, &bound);
-    if (result == STATUS_OK) result = play_bounded(worker, sink, &bound, point, err);
-    ana_run_bound_free(&bound);
-    return result;
 }
 
 status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,

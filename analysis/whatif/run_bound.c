@@ -66,26 +66,27 @@ static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *
     return sum / setup->machine.rank_count;
 }
 
-static status bound_makespan(ana_run_bound *bound, const bal_layer_costs *costs, int microbatches,
+static status bound_makespan(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
                              int64_t *makespan_ns, error_message *err)
 {
     ana_contiguous_bound contiguous = {0, 0};
-    arena_reset(bound->memory);
-    TRY(ana_bound_contiguous(costs, bound->setup->machine.rank_count, microbatches, bound->memory,
-                             &contiguous, err));
+    arena *memory = arena_create(1 << 14);
+    const status bounded = ana_bound_contiguous(costs, setup->machine.rank_count, microbatches,
+                                                memory, &contiguous, err);
+    arena_destroy(memory);
     *makespan_ns = contiguous.makespan_ns;
-    return STATUS_OK;
+    return bounded;
 }
 
 /// The same where another point has asked for it, which it costs more to find than to look up.
-static status find_makespan(ana_run_bound *bound, const bal_layer_costs *costs, int microbatches,
+static status find_makespan(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
                             int64_t *makespan_ns, error_message *err)
 {
-    const ana_setup_cache *cache = bound->setup->cache;
-    const int counts[] = {bound->setup->machine.rank_count, microbatches, costs->microbatch_count};
+    const ana_setup_cache *cache = setup->cache;
+    const int counts[] = {setup->machine.rank_count, microbatches, costs->microbatch_count};
     const size_t bytes = (size_t)costs->layer_count * (size_t)costs->microbatch_count * 8;
     if (cache == NULL || 3 * bytes + sizeof counts > ANA_MEMO_KEY_BYTES_MAX) {
-        return bound_makespan(bound, costs, microbatches, makespan_ns, err);
+        return bound_makespan(setup, costs, microbatches, makespan_ns, err);
     }
     text_buffer key = {0};
     text_append_bytes(&key, (const char *)counts, sizeof counts);
@@ -95,7 +96,7 @@ static status find_makespan(ana_run_bound *bound, const bal_layer_costs *costs, 
     ana_memo_entry *entry = ana_memo_find(cache->bounds, key.bytes, key.length);
     text_free(&key);
     if (entry->value == NULL) {
-        TRY(bound_makespan(bound, costs, microbatches, makespan_ns, err));
+        TRY(bound_makespan(setup, costs, microbatches, makespan_ns, err));
         entry->value = memcpy(arena_array(entry->memory, 1, sizeof *makespan_ns), makespan_ns,
                               sizeof *makespan_ns);
     }
@@ -104,81 +105,51 @@ static status find_makespan(ana_run_bound *bound, const bal_layer_costs *costs, 
 }
 
 /// Bounds an iteration of these costs.
-static status bound_iteration(ana_run_bound *bound, const bal_layer_costs *costs,
-                              error_message *err)
+static status bound_iteration(const ana_setup *setup, const bal_layer_costs *costs,
+                              int64_t *bound_ns, error_message *err)
 {
-    const ana_setup *setup = bound->setup;
     const int ranks = setup->machine.rank_count;
     // Passes one after the other are one order of the microbatches of all.
     const int microbatches = setup->microbatch_count * setup->study->round_count;
     if (setup->stage_count == ranks && !setup->study->post_validation) {
-        TRY(find_makespan(bound, costs, microbatches, &bound->iteration_ns, err));
+        TRY(find_makespan(setup, costs, microbatches, bound_ns, err));
     } else {
-        bound->iteration_ns = share_bound_ns(costs, ranks, microbatches);
+        *bound_ns = share_bound_ns(costs, ranks, microbatches);
     }
-    bound->iteration_ns += bare_reduction_ns(setup, costs) + setup->study->optimizer_step_ns;
+    *bound_ns += bare_reduction_ns(setup, costs) + setup->study->optimizer_step_ns;
     return STATUS_OK;
 }
 
-static status note(ana_run_bound *bound, const bal_layer_costs *costs, bool may_differ,
-                   error_message *err)
+static status bound_run(const ana_setup *setup, const bal_cost_source *source, bal_costs_copy *seen,
+                        int64_t *total_ns, error_message *err)
 {
-    bound->next_iteration++;
-    if (bound->total_ns < 0) return STATUS_OK;
-    if (may_differ && !bal_costs_copy_equals(&bound->seen, costs)) {
-        TRY(bound_iteration(bound, costs, err));
-        if (bound->inner.announces_changes) bal_costs_copy_take(&bound->seen, costs);
-    }
-    const bool fits = bound->iteration_ns <= INT64_MAX - bound->total_ns;
-    bound->total_ns = fits ? bound->total_ns + bound->iteration_ns : -1;
-    return STATUS_OK;
-}
-
-/// The first source of the player: what it gives for an iteration is noted once.
-static status noted_costs_at(void *context, int iteration, bal_layer_costs *costs, bool *changed,
-                             error_message *err)
-{
-    ana_run_bound *bound = context;
-    TRY(bound->inner.costs_at(bound->inner.context, iteration, costs, changed, err));
-    if (iteration != bound->next_iteration) return STATUS_OK;
-    // A source that announces changes does not say whether numbers differ.
-    return note(bound, costs, *changed || bound->inner.announces_changes || iteration == 0, err);
-}
-
-status ana_run_bound_begin(const ana_setup *setup, const ana_balancing *balancing, arena *memory,
-                           ana_run_bound *bound)
-{
-    const bal_cost_source *sources = ana_setup_sources(setup, balancing);
-    *bound = (ana_run_bound){
-        .setup = setup,
-        .balancing = balancing,
-        .inner = sources[0],
-        .sources = arena_array(memory, (size_t)setup->source_count, sizeof *bound->sources),
-        .memory = arena_create(1 << 14),
-        .total_ns = is_proven(setup, balancing) ? 0 : -1,
-    };
-    for (int source = 0; source < setup->source_count; source++) {
-        bound->sources[source] = sources[source];
-    }
-    bound->sources[0].context = bound;
-    bound->sources[0].costs_at = noted_costs_at;
-    return STATUS_OK;
-}
-
-status ana_run_bound_finish(ana_run_bound *bound, int64_t *total_ns, error_message *err)
-{
-    while (bound->next_iteration < bound->setup->iteration_count) {
+    int64_t sum = 0;
+    int64_t bound_ns = 0;
+    for (int iteration = 0; iteration < setup->iteration_count; iteration++) {
         bal_layer_costs costs;
         bool changed = false;
-        TRY(noted_costs_at(bound, bound->next_iteration, &costs, &changed, err));
+        TRY(source->costs_at(source->context, iteration, &costs, &changed, err));
+        // A source that announces changes does not say whether numbers differ.
+        const bool may_differ = changed || source->announces_changes || iteration == 0;
+        if (may_differ && !bal_costs_copy_equals(seen, &costs)) {
+            TRY(bound_iteration(setup, &costs, &bound_ns, err));
+            if (source->announces_changes) bal_costs_copy_take(seen, &costs);
+        }
+        if (bound_ns > INT64_MAX - sum) return STATUS_OK;
+        sum += bound_ns;
     }
-    *total_ns = bound->total_ns > 0 ? bound->total_ns : 0;
+    *total_ns = sum;
     return STATUS_OK;
 }
 
-void ana_run_bound_free(ana_run_bound *bound)
+status ana_run_bound(const ana_setup *setup, const ana_balancing *balancing, int64_t *total_ns,
+                     error_message *err)
 {
-    bal_costs_copy_free(&bound->seen);
-    arena_destroy(bound->memory);
-    bound->memory = NULL;
+    bal_costs_copy seen = {0};
+    *total_ns = 0;
+    if (!is_proven(setup, balancing)) return STATUS_OK;
+    const status bounded =
+        bound_run(setup, ana_setup_sources(setup, balancing), &seen, total_ns, err);
+    bal_costs_copy_free(&seen);
+    return bounded;
 }
