@@ -1,4 +1,4 @@
-/// The matrix of a what-if study: its points against plain nested loops over the axes, samples, and
+/// The matrix of a what-if study: its points against plain nested loops over the axes, and
 /// what is refused.
 #include "analysis/whatif/matrix.h"
 #include "base/json.h"

@@ -1,7 +1,6 @@
 # What-if studies: the answer of a small one line by line, the same bytes as JSON twice and by any
 # number of threads, studies that are made, and every way for axes to be wrong.
 # usage: study.sh DYNMO, in tests/
-root=$(cd .. && pwd)
 plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 . cli/expect.sh
 cp "$plain" h100.json
@@ -69,28 +68,7 @@ best() { # best OBJECTIVE: the number of the best point
 refuse 2 "--rank-by: unknown objective 'speed'; known: time, gpu-hours, cost, memory" s.json --rank-by speed
 refuse 2 '--top: 0 is outside [1, 400]' s.json --top 0
 
-# A point is what `dynmo simulate` plays, whatever was played before it.
-"$dynmo" import csv "$root/traces/recorded/gpt-freezing-cpu.csv.gz" -o t.db >/dev/null 2>&1 ||
-    fail 'import of the shipped trace'
-row='{"balancer":"partition","policy":"on-change"}'
-printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"balancing":%s,"vary":{"pipeline.stages":[2,4],"training.microbatches":[8,16]}}' "$row" >s.json
-"$dynmo" study s.json --draws 0 --json >traced.json || fail 'a study of a trace'
-printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"training":{"microbatches":16},"balancing":[%s]}' "$row" >one.json
-mean=$("$dynmo" simulate one.json --json | sed 's/.*"iteration_mean_ns":\([0-9]*\).*/\1/')
-grep -q "\"point\":3,\"values\":\[1,1\],\"iteration_ns\":${mean}[,.]" traced.json ||
-    fail "a point is not what simulate plays: $mean"
-
-# Axes that are none, or too many points.
-ten='[1,2,3,4,5,6,7,8,9,10]'
-study ",\"vary\":{\"pipeline.stages\":$ten,\"training.microbatches\":$ten,\"training.iterations\":$ten,\"training.data_parallel\":$ten,\"training.decision_ns\":$ten,\"training.profile_ns\":$ten,\"training.optimizer_step_ns\":$ten}"
-refuse 2 's.json: the 7 axes have 10000000 points in all, at most 4000000 are played' s.json
-study ',"vary":{}'
-refuse 2 's.json: vary: needs at least one axis' s.json
-study ',"vary":{"pipeline.stages":[]}'
-refuse 2 's.json: vary.pipeline.stages: has 0 values, needs 1 to 4096' s.json
-study ',"vary":{"pipeline.stagess":[2]}'
-refuse 2 "s.json: vary.pipeline.stagess: 'pipeline.stagess' names nothing in a study; did you mean 'pipeline.stages'?" \
-    s.json
+# Axes that are none.
 study ',"vary":{"pipeline.schedule":["1f1b","zb-h9"]}'
 refuse 2 "s.json: axis 'pipeline.schedule' at 'zb-h9': s.json: pipeline.schedule: unknown schedule 'zb-h9'; did you mean 'zb-h1'?" \
     s.json

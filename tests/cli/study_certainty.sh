@@ -107,16 +107,8 @@ refuse_study 'refused.json: cluster.mtbf_hours needs training.restart_s, which i
     ',"mtbf_hours":2000' ',"checkpoint_s":3' ''
 refuse_study "refused.json: uncertainty.ranges.training.microbatch_size: the axis 'training.microbatch_size' sets it; give a \"factor\" of its values" \
     '' '' ',"uncertainty":{"ranges":{"training.microbatch_size":[1,2]}}'
-refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: low 0.8 is above high 0.6' \
-    '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[0.8,0.6]}}'
 refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: -3: h100.json: efficiency.gemm: -3 is outside [1e-06, 1]' \
     '' '' ',"uncertainty":{"ranges":{"hardware.efficiency.gemm":[-3,-1]}}'
-refuse_study "refused.json: uncertainty.ranges.hardware.efficency.gemm: 'hardware.efficency.gemm' names nothing in a study; did you mean 'hardware.efficiency.gemm'?" \
-    '' '' ',"uncertainty":{"ranges":{"hardware.efficency.gemm":[0.5,0.6]}}'
-refuse_study 'refused.json: uncertainty.ranges.training.checkpoint_s: the study has no number there that a factor could be of' \
-    '' '' ',"uncertainty":{"ranges":{"training.checkpoint_s":{"factor":[1,2]}}}'
-refuse_study 'refused.json: uncertainty.draws: 1000000000 is outside [0, 10000]' \
-    '' '' ',"uncertainty":{"draws":1000000000}'
 refuse 2 '5 draws are neither 0 (no error bars) nor in [20, 10000]' plain.json --draws 5
 refuse 2 '--draws: 1000000000 is outside [0, 10000]' plain.json --draws 1000000000
 exit $failed
