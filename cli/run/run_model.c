@@ -29,6 +29,7 @@ static const struct number_key {
     {EXEC_MOE, "top_k", TO_INT, MODEL(moe.top_k)},
     {EXEC_MOE, "expert_width", TO_INT, MODEL(moe.expert_width)},
     {EXEC_MOE, "balance", TO_DOUBLE, MODEL(moe.balance)},
+    {EXEC_MOE, "sinkhorn_rounds", TO_INT, MODEL(moe.sinkhorn_rounds)},
     {EXEC_MOD, "capacity_ratio", TO_DOUBLE, MODEL(mod.capacity_ratio)},
     {EXEC_MOD, "every", TO_INT, MODEL(mod.every)},
     {EXEC_EARLY_EXIT, "threshold", TO_DOUBLE, MODEL(early_exit.threshold)},

@@ -35,6 +35,10 @@ status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
             "hidden_width %d is no multiple of top_k %d, and expert_width is not given",
             hidden_width, options->top_k);
     }
+    if (options->sinkhorn_rounds < 0 || options->sinkhorn_rounds > EXEC_SINKHORN_ROUNDS_MAX) {
+        return error_set(err, STATUS_INVALID, "sinkhorn_rounds %d is outside [0, %d]",
+                         options->sinkhorn_rounds, EXEC_SINKHORN_ROUNDS_MAX);
+    }
     if (!(options->balance >= 0) || !isfinite(options->balance)) {
         return error_set(err, STATUS_INVALID, "balance %g is negative or not finite",
                          options->balance);
@@ -95,18 +99,49 @@ static void choose_experts(const float *logits, int expert_count, int top_k, int
     }
 }
 
+/// Offsets of the experts' logits under which their shares of the softmax are more alike with every
+/// round: an expert's is divided by what it has of all rows, over the mean.
+static void even_out(const float *logits, int row_count, int expert_count, int rounds,
+                     float *offset)
+{
+    float shifted[EXEC_EXPERT_COUNT_MAX];
+    float probability[EXEC_EXPERT_COUNT_MAX];
+    for (int round = 0; round < rounds; round++) {
+        float sum[EXEC_EXPERT_COUNT_MAX] = {0};
+        for (int row = 0; row < row_count; row++) {
+            for (int expert = 0; expert < expert_count; expert++) {
+                shifted[expert] = logits[row * expert_count + expert] + offset[expert];
+            }
+            softmax(shifted, expert_count, probability);
+            for (int expert = 0; expert < expert_count; expert++) {
+                sum[expert] += probability[expert];
+            }
+        }
+        for (int expert = 0; expert < expert_count; expert++) {
+            const float share = sum[expert] * (float)expert_count / (float)row_count;
+            if (share > 0) offset[expert] -= logf(share);
+        }
+    }
+}
+
 void exec_route(exec_routing *routing, const float *logits, int row_count, int top_k)
 {
     const int expert_count = routing->expert_count;
     float chosen_logit[EXEC_EXPERT_COUNT_MAX];
+    float shifted[EXEC_EXPERT_COUNT_MAX];
+    float offset[EXEC_EXPERT_COUNT_MAX] = {0};
     assert(expert_count <= EXEC_EXPERT_COUNT_MAX && top_k <= expert_count);
     routing->row_count = row_count;
+    even_out(logits, row_count, expert_count, routing->sinkhorn_rounds, offset);
     for (int row = 0; row < row_count; row++) {
         const float *of_row = logits + (size_t)row * (size_t)expert_count;
         const int first = row * top_k;
         routing->first_entry[row] = first;
         softmax(of_row, expert_count, routing->probability + (size_t)row * (size_t)expert_count);
-        choose_experts(of_row, expert_count, top_k, routing->expert + first);
+        for (int expert = 0; expert < expert_count; expert++) {
+            shifted[expert] = of_row[expert] + offset[expert];
+        }
+        choose_experts(shifted, expert_count, top_k, routing->expert + first);
         for (int choice = 0; choice < top_k; choice++) {
             chosen_logit[choice] = of_row[routing->expert[first + choice]];
         }

@@ -19,9 +19,14 @@ typedef struct exec_moe_options {
     int expert_width; // of the MLP of one expert; 0: hidden_width / top_k, which costs a token as
                       // much as the dense MLP
     double balance;   // coefficient of the balance loss, >= 0; 0 leaves the router alone
+    int sinkhorn_rounds; // of S-BASE, see exec_routing; 0: token choice
 } exec_moe_options;
 
-enum { EXEC_EXPERT_COUNT_MAX = 256, EXEC_EXPERT_WIDTH_MAX = 1 << 16 };
+enum {
+    EXEC_EXPERT_COUNT_MAX = 256,
+    EXEC_EXPERT_WIDTH_MAX = 1 << 16,
+    EXEC_SINKHORN_ROUNDS_MAX = 1000
+};
 
 /// 8 experts, 2 of them for each token, balance 0.01.
 exec_moe_options exec_moe_options_default(void);
@@ -37,6 +42,9 @@ status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
 /// Who meets whom in one microbatch. Arrays are carved by exec_routing_carve.
 typedef struct exec_routing {
     int expert_count;
+    int sinkhorn_rounds; // the caller's; 0 as carved. Before experts are chosen each gets an offset
+                         // that brings its share of the softmax to the mean, so often: what is
+                         // left uneven is the residual imbalance
     int row_count;
     int entry_count;    // first_entry[row_count]
     float *probability; // [row_count][expert_count] softmax of the logits
@@ -54,7 +62,10 @@ typedef struct exec_routing {
 exec_routing exec_routing_carve(arena *memory, int expert_count, int row_max, int entry_max);
 
 /// Routes row_count rows: each to the top_k experts of largest logit, ties to the lower number; its
-/// weights are the softmax over these. Fills everything, places too. O(rows * experts * top_k).
+/// weights are the softmax over these. Fills everything, places too. O(rows * experts * (top_k +
+/// sinkhorn_rounds)).
+/// Source of the rounds: S-BASE, Clark et al., Unified Scaling Laws for Routed Language Models
+/// (arXiv 2202.01169), section 3.1.
 ///
 /// @param logits [row_count][expert_count] of the router
 void exec_route(exec_routing *routing, const float *logits, int row_count, int top_k);

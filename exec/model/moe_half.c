@@ -69,6 +69,7 @@ exec_moe_slot *exec_moe_slot_create(const exec_layer *layer)
     exec_moe_slot *made = memory_array(1, sizeof *made);
     made->memory = arena_create(1 << 14);
     made->routing = exec_routing_carve(made->memory, experts, rows, entries);
+    made->routing.sinkhorn_rounds = options_of(layer)->sinkhorn_rounds;
     made->logits = arena_array(made->memory, (size_t)rows * (size_t)experts, sizeof(float));
     made->weight_gradient = arena_array(made->memory, (size_t)entries, sizeof(float));
     return made;

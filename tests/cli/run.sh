@@ -243,7 +243,7 @@ refuse 2 "gpt-oss-20b: device cpu trains models of type gpt2, llama, mistral, mi
 sed 's/"text":"text.txt"/"text":"text.txt","token_bytes":3/' train.json >odd.json
 refuse 2 "odd.json: execution.token_bytes: 3 is not 1, 2 or 4" odd.json --device cpu
 sed 's/"text":"text.txt"/"text":"text.txt","mechanism":{"name":"moe","experts":4}/' train.json >moe.json
-refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_count, top_k, expert_width, balance, name" \
+refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_count, top_k, expert_width, balance, sinkhorn_rounds, name" \
     moe.json --device cpu
 refuse 2 "--counts: only mechanism moe has experts; the study trains with 'none'" \
     train.json --device cpu --counts counts.csv

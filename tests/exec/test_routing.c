@@ -240,6 +240,10 @@ static void options_outside_their_limits_are_named(void **state)
     (void)state;
     error_message err = {0};
     exec_moe_options options = exec_moe_options_default();
+    options.sinkhorn_rounds = 1001;
+    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "sinkhorn_rounds 1001 is outside [0, 1000]");
+    options.sinkhorn_rounds = 8;
     assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_OK);
     assert_int_equal(exec_moe_expert_width(&options, 64), 32);
 
@@ -263,9 +267,82 @@ static void options_outside_their_limits_are_named(void **state)
     assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
 }
 
+/// Tokens of the busiest expert over the mean.
+static double busiest(const exec_routing *routing)
+{
+    int most = 0;
+    for (int expert = 0; expert < routing->expert_count; expert++) {
+        const int count = exec_routing_count(routing, expert);
+        if (count > most) most = count;
+    }
+    return (double)most * routing->expert_count / routing->entry_count;
+}
+
+/// A router that likes the first expert: the more rounds, the less of it is left.
+static void rounds_leave_less_and_less_imbalance(void **state)
+{
+    (void)state;
+    enum { MANY = 512 };
+    arena *memory = arena_create(1 << 16);
+    exec_routing routing = carve(memory, EXPERTS, MANY, MANY * TOP_K);
+    float *logits = arena_array(memory, MANY * EXPERTS, sizeof *logits);
+    fill(logits, MANY * EXPERTS, 9);
+    for (int row = 0; row < MANY; row++) {
+        logits[row * EXPERTS] += 3;
+        logits[row * EXPERTS + 1] += 1;
+    }
+    double left[4];
+    const int rounds[] = {0, 1, 3, 50};
+    for (int each = 0; each < 4; each++) {
+        routing.sinkhorn_rounds = rounds[each];
+        exec_route(&routing, logits, MANY, TOP_K);
+        left[each] = busiest(&routing);
+        assert_int_equal(routing.entry_count, MANY * TOP_K);
+    }
+    assert_true(left[0] > 2.5 && left[1] < left[0] && left[2] < left[1] && left[3] < 1.2);
+    arena_destroy(memory);
+}
+
+/// After one round the choice is that of logits less the logarithm of each expert's share, written
+/// down in double; weights are still the softmax of the logits themselves.
+static void one_round_takes_an_experts_share_off_its_logits(void **state)
+{
+    (void)state;
+    arena *memory = arena_create(1 << 12);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS);
+    float logits[ROWS * EXPERTS];
+    double share[EXPERTS] = {0};
+    fill(logits, ROWS * EXPERTS, 21);
+    for (int row = 0; row < ROWS; row++) {
+        double sum = 0;
+        logits[row * EXPERTS + 2] += 2;
+        for (int expert = 0; expert < EXPERTS; expert++) {
+            sum += exp((double)logits[row * EXPERTS + expert]);
+        }
+        for (int expert = 0; expert < EXPERTS; expert++) {
+            share[expert] += exp((double)logits[row * EXPERTS + expert]) / sum * EXPERTS / ROWS;
+        }
+    }
+    routing.sinkhorn_rounds = 1;
+
+    exec_route(&routing, logits, ROWS, 1);
+
+    for (int row = 0; row < ROWS; row++) {
+        const int chosen = routing.expert[row];
+        for (int expert = 0; expert < EXPERTS; expert++) {
+            assert_true((double)logits[row * EXPERTS + chosen] - log(share[chosen]) >
+                        (double)logits[row * EXPERTS + expert] - log(share[expert]) - 1e-5);
+        }
+        assert_true(routing.weight[row] == 1);
+    }
+    arena_destroy(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_leave_less_and_less_imbalance),
+        cmocka_unit_test(one_round_takes_an_experts_share_off_its_logits),
         cmocka_unit_test(three_tokens_and_three_experts_by_hand),
         cmocka_unit_test(experts_are_those_of_largest_logit_and_weights_sum_to_one),
         cmocka_unit_test(places_are_sorted_by_expert_then_token),
