@@ -160,56 +160,6 @@ static void the_newest_run_of_an_identity_is_found(void **state)
     trace_store_close(store);
 }
 
-/// Puts more than a batch and waits to be killed.
-static void write_and_wait(int ready)
-{
-    trace_store *store = open_store();
-    trace_items *items = begin(store, "a");
-    for (int item = 0; item < 5000; item++) {
-        put(items, 0, item);
-    }
-    if (write(ready, "x", 1) != 1) _exit(1);
-    pause();
-    _exit(1);
-}
-
-static void a_run_is_refused_while_its_writer_lives_and_goes_on_when_it_is_killed(void **state)
-{
-    (void)state;
-    int ready[2];
-    char byte = 0;
-    trace_items *items = NULL;
-    trace_run_info info;
-    int64_t run_id = 0;
-    taken all = {.last = -1};
-    trace_store_close(open_store());
-    assert_int_equal(pipe(ready), 0);
-    const pid_t child = fork();
-    if (child == 0) write_and_wait(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    trace_store *store = NULL;
-    ok(trace_store_open(path, TRACE_READ, &store, &err));
-    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
-    assert_int_equal(info.status, TRACE_RUNNING);
-    trace_store_close(store);
-
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, NULL, 0), child);
-    store = open_store();
-    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
-    assert_int_equal(info.status, TRACE_INTERRUPTED);
-    ok(trace_items_resume(store, run_id, &items, &err));
-    ok(trace_items_read(store, run_id, 0, &all, take, &err));
-    assert_in_range(all.count, 4096, 5000);
-    put(items, 0, all.count);
-    ok(trace_items_finish(items, NULL, &err));
-
-    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
-    assert_int_equal(info.status, TRACE_COMPLETE);
-    assert_null(info.message);
-    trace_store_close(store);
-}
-
 static void a_run_that_is_being_written_is_not_taken(void **state)
 {
     (void)state;
@@ -233,7 +183,6 @@ int main(void)
         IN_FOLDER(results_are_read_back_in_order_pass_by_pass),
         IN_FOLDER(a_result_may_be_any_bytes_and_is_replaced_by_a_second),
         IN_FOLDER(the_newest_run_of_an_identity_is_found),
-        IN_FOLDER(a_run_is_refused_while_its_writer_lives_and_goes_on_when_it_is_killed),
         IN_FOLDER(a_run_that_is_being_written_is_not_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

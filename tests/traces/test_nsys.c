@@ -198,7 +198,6 @@ static void ranges_that_nsys_wrote_are_read(void **state)
     assert_int_equal(file.recording_count, 1);
     const trace_recording *only = &file.recordings[0];
     assert_int_equal(only->naming, TRACE_NAMED_BY_PIPELINE);
-    assert_int_equal(only->unknown_annotation_count, 3);
     assert_int_equal(only->cell_count, 4); // F and B of two microbatches
     assert_int_equal(only->cells[0].iteration, 3);
     assert_int_equal(only->cells[0].kind, TRACE_OP_FORWARD);

@@ -46,10 +46,9 @@ bool trace_naming_is_pipeline(trace_naming naming);
 /// - `dynmo it=<i> mb=<m> L=<layer> <F|B|W|BW|R>`
 /// - `Optimizer.step#...`
 ///
-/// @param is_known out: false for any other name, which is no error
-/// @return STATUS_INVALID naming the number that is outside the limits of traces/store/writer.h
-status trace_annotation_parse(const char *name, trace_annotation *annotation, bool *is_known,
-                              error_message *err);
+/// @return false for any other name, also for one with a number beyond the limits of
+///         traces/store/writer.h
+bool trace_annotation_parse(const char *name, trace_annotation *annotation);
 
 /// "F", "B", "W", "BW", "R" as an op. @return false for any other text
 bool trace_phase_parse(const char *text, trace_op_kind *kind);

@@ -34,12 +34,11 @@ static int merge_bounds(trace_message_bound *bounds, int count)
 {
     int kept = 0;
     for (int bound = 0; bound < count; bound++) {
-        trace_message_bound *last = kept > 0 ? &bounds[kept - 1] : NULL;
+        const trace_message_bound *last = kept > 0 ? &bounds[kept - 1] : NULL;
         if (last != NULL && last->from == bounds[bound].from && last->to == bounds[bound].to) {
-            last->message_count += bounds[bound].message_count;
-        } else {
-            bounds[kept++] = bounds[bound];
+            continue;
         }
+        bounds[kept++] = bounds[bound];
     }
     return kept;
 }
@@ -80,7 +79,7 @@ static status collect_bounds(const trace_op_index *index, trace_alignment *align
             alignment->bounds = grown;
         }
         alignment->bounds[alignment->bound_count++] = (trace_message_bound){
-            producer->rank, op->rank, 1, op->begin_ns - departure_ns(index, producer)};
+            producer->rank, op->rank, op->begin_ns - departure_ns(index, producer)};
     }
     if (alignment->bound_count == 0) return STATUS_OK;
     qsort(alignment->bounds, (size_t)alignment->bound_count, sizeof *alignment->bounds,

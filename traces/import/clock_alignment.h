@@ -14,11 +14,10 @@
 /// messages of one run.
 #define TRACE_CONTRADICTION_MAX_NS INT64_C(10000000)
 
-/// The messages from one rank to another.
+/// What the messages from one rank to another leave.
 typedef struct trace_message_bound {
     int from; // places in the list of ranks
     int to;
-    int64_t message_count;
     int64_t least_ns; // smallest (arrival - departure), each on its own clock
 } trace_message_bound;
 

@@ -585,11 +585,6 @@ int64_t trace_json_malformed_first(const trace_json_stream *json)
     return json->malformed_first;
 }
 
-int64_t trace_json_bytes(const trace_json_stream *json)
-{
-    return json->before + (int64_t)json->filled;
-}
-
 trace_json_slice trace_json_find(trace_json_slice object, const char *key)
 {
     const trace_json_slice none = {0};

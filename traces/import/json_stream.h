@@ -75,9 +75,6 @@ status trace_json_next(trace_json_stream *json, trace_json_item *item, error_mes
 int64_t trace_json_malformed_count(const trace_json_stream *json);
 int64_t trace_json_malformed_first(const trace_json_stream *json);
 
-/// Bytes of JSON that were read so far.
-int64_t trace_json_bytes(const trace_json_stream *json);
-
 /// The member key of an object; bytes NULL if object is none or has no such member.
 trace_json_slice trace_json_find(trace_json_slice object, const char *key);
 

@@ -374,7 +374,6 @@ static status read_file(reader *reading, error_message *err)
         recording->malformed_count = trace_json_malformed_count(json);
         recording->malformed_first = trace_json_malformed_first(json);
         recording->event_count += recording->malformed_count;
-        recording->json_bytes = trace_json_bytes(json);
         recording->input = trace_stream_input(stream);
         recording->input.path = source->path;
     }

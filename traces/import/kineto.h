@@ -74,7 +74,6 @@ typedef struct trace_attribution {
 /// A trace file as it was read.
 typedef struct trace_recording {
     trace_input_file input; // path is owned
-    int64_t json_bytes;
     int64_t event_count;
     int64_t malformed_count; // events that were passed over
     int64_t malformed_first;
@@ -82,16 +81,15 @@ typedef struct trace_recording {
     bool rank_is_known; // it was of distributedInfo
     int world_size;     // TRACE_NOT_RECORDED if the file does not say
     bool has_base;
-    int64_t base_ns;     // of the file's zero since the Unix epoch; 0 without has_base
-    bool on_device;      // false: no device activity, CPU operators were counted
-    bool has_steps;      // ProfilerStep#<n> or dynmo it=<i> number the iterations
-    trace_naming naming; // of the loads
-    int64_t loss_count;  // times that the profiler itself says that it lost events
-    char loss[160];      // the first such message; "" without one
-    bool has_backward;   // of some load; false: forwards alone were found
-    int linked_count;    // backwards that no annotation names, found through their forwards
-    char structure[64];  // what layers are, where no name says it; "" else
-    int64_t unknown_annotation_count;
+    int64_t base_ns;            // of the file's zero since the Unix epoch; 0 without has_base
+    bool on_device;             // false: no device activity, CPU operators were counted
+    bool has_steps;             // ProfilerStep#<n> or dynmo it=<i> number the iterations
+    trace_naming naming;        // of the loads
+    int64_t loss_count;         // times that the profiler itself says that it lost events
+    char loss[160];             // the first such message; "" without one
+    bool has_backward;          // of some load; false: forwards alone were found
+    int linked_count;           // backwards that no annotation names, found through their forwards
+    char structure[64];         // what layers are, where no name says it; "" else
     int64_t stray_window_count; // annotations outside every ProfilerStep: left out
     trace_attribution ops;
     int window_count;

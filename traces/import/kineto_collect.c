@@ -115,7 +115,6 @@ static bool is_pause(const char *name, trace_gap *pause)
 /// Keeps the first few names that nobody knows, for a message.
 static void note_unknown(kineto_collector *collector, const char *name)
 {
-    collector->recording->unknown_annotation_count++;
     if (is_of_framework(name)) return;
     for (int known = 0; known < collector->unknown_count; known++) {
         if (strcmp(collector->unknown[known], name) == 0) return;
@@ -152,7 +151,7 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
     if (collector->map != NULL) {
         TRY(trace_phase_map_apply(collector->map, name, &annotation, &is_known, err));
     }
-    if (!is_known) TRY(trace_annotation_parse(name, &annotation, &is_known, err));
+    if (!is_known) is_known = trace_annotation_parse(name, &annotation);
     if (!is_known) {
         note_unknown(collector, name);
         if (!is_of_framework(name)) {

@@ -197,7 +197,7 @@ void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, ui
 ///
 /// @param name      at most KINETO_NAME_BYTES - 1 characters
 /// @param name_key  equal for equal names
-/// @return what trace_annotation_parse and the phase map say; STATUS_UNSUPPORTED beyond 2^31
+/// @return what the phase map says; STATUS_UNSUPPORTED beyond 2^31
 ///         annotations
 status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
