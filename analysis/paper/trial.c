@@ -1,8 +1,8 @@
-#include "analysis/paper/trial.h"
+/// One study of the paper played with other values at some of its places.
+#include "analysis/paper/rows.h"
 
 #include "analysis/compare/compare.h"
 #include "analysis/compare/contiguous_bound.h"
-#include "analysis/paper/reproduction.h"
 #include "analysis/study/setup.h"
 #include "analysis/study/study.h"
 #include "base/arena.h"

@@ -67,10 +67,6 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
                                             .count = row_count,
                                             .iteration = iteration,
                                             .bubble_ratio = has_times ? bubble : NULL};
-        trace_run_ranks *ranks = NULL;
-        TRY(trace_run_ranks_of(store, recorded->info.run_id, labels[index], memory, &ranks,
-                               &series[index].rank_step_count, err));
-        series[index].rank_steps = ranks;
     }
     recorded->series = series;
     recorded->series_count = count;

@@ -13,10 +13,8 @@
 typedef struct ana_report_series {
     const char *label;
     int count;
-    const int *iteration;              // [count] ascending
-    const double *bubble_ratio;        // [count]; NULL: loads only
-    const trace_run_ranks *rank_steps; // [rank_step_count] by iteration; none in old records
-    int rank_step_count;
+    const int *iteration;       // [count] ascending
+    const double *bubble_ratio; // [count]; NULL: loads only
 } ana_report_series;
 
 typedef struct ana_report_fact {

@@ -8,14 +8,13 @@
 
 enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000 };
 
-const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "ranks", "bubble"};
+const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "bubble"};
 
 /// What stands below each picture.
 static const char *const captions[ANA_FIGURE_COUNT] = {
     [ANA_FIGURE_TIMELINE] =
         "One iteration before and after balancing, on one time axis. F: forward; B: backward for "
         "the input gradient; W: backward for the weight gradient; BW: both. White is idle.",
-    [ANA_FIGURE_RANKS] = "Ranks in use over the iterations, all replicas.",
     [ANA_FIGURE_BUBBLE] = "Share of all ranks' time that is idle. Iterations count from the first "
                           "one that was replayed.",
 };
@@ -83,44 +82,8 @@ static status draw_timeline(const ana_report *report, text_buffer *svg, error_me
     return result;
 }
 
-/// The ranks of all replicas, constant from step to step.
-static void append_ranks(const ana_report_series *series, text_buffer *settings)
-{
-    for (int step = 0; step < series->rank_step_count; step++) {
-        const trace_run_ranks *from = &series->rank_steps[step];
-        const int ranks = from->rank_count * from->replica_count;
-        const int end = step + 1 < series->rank_step_count
-                            ? series->rank_steps[step + 1].from_iteration
-                            : series->iteration[series->count - 1];
-        text_format(settings, "%d %d\n%d %d\n", from->from_iteration, ranks, end, ranks);
-    }
-}
-
-/// The bubbles of a series, thinned to what a picture can show.
-static void append_bubbles(const ana_report_series *series, text_buffer *settings)
-{
-    const int step = (series->count + SERIES_POINTS_MAX - 1) / SERIES_POINTS_MAX;
-    for (int point = 0; point < series->count; point += step) {
-        text_format(settings, "%d %.6f\n", series->iteration[point], series->bubble_ratio[point]);
-    }
-}
-
-/// Whether a series has the quantity, and of ranks any series has more than one number.
-static bool has_course(const ana_recorded *recorded, const ana_report_series *series,
-                       ana_figure figure)
-{
-    bool changes = false;
-    for (int index = 0; index < recorded->series_count; index++) {
-        changes = changes || recorded->series[index].rank_step_count > 1;
-    }
-    if (series->count == 0) return false;
-    return figure == ANA_FIGURE_RANKS ? changes && series->rank_step_count > 0
-                                      : series->bubble_ratio != NULL;
-}
-
-/// Draws one quantity of every series.
-static status draw_series(const ana_recorded *recorded, ana_figure figure, text_buffer *svg,
-                          error_message *err)
+/// Draws the bubbles of every series, thinned to what a picture can show.
+static status draw_bubbles(const ana_recorded *recorded, text_buffer *svg, error_message *err)
 {
     text_buffer settings = {0};
     text_buffer titles = {0};
@@ -128,11 +91,14 @@ static status draw_series(const ana_recorded *recorded, ana_figure figure, text_
     int last_iteration = 1;
     for (int index = 0; index < recorded->series_count; index++) {
         const ana_report_series *series = &recorded->series[index];
-        if (!has_course(recorded, series, figure)) continue;
+        const int step = (series->count + SERIES_POINTS_MAX - 1) / SERIES_POINTS_MAX;
+        if (series->count == 0 || series->bubble_ratio == NULL) continue;
         const int last = series->iteration[series->count - 1];
         text_format(&settings, "$series_%d << EOD\n", shown);
-        if (figure == ANA_FIGURE_RANKS) append_ranks(series, &settings);
-        if (figure == ANA_FIGURE_BUBBLE) append_bubbles(series, &settings);
+        for (int point = 0; point < series->count; point += step) {
+            text_format(&settings, "%d %.6f\n", series->iteration[point],
+                        series->bubble_ratio[point]);
+        }
         text_append(&settings, "EOD\n");
         text_format(&titles, "numbers[%d] = %d\ntitles[%d] = ", shown + 1, index, shown + 1);
         ana_plot_quote(&titles, series->label);
@@ -144,9 +110,8 @@ static status draw_series(const ana_recorded *recorded, ana_figure figure, text_
     text_format(&settings,
                 "array titles[%d]\narray numbers[%d]\n%stitle_of(n) = titles[n + 1]\n"
                 "number_of(n) = numbers[n + 1]\nheight = %d\nseries_count = %d\n"
-                "last_iteration = %d\ny_title = \"%s\"\n",
-                shown, shown, titles.bytes, 280 + 20 * ((shown + 1) / 2), shown, last_iteration,
-                figure == ANA_FIGURE_RANKS ? "ranks in use" : "bubble_ratio");
+                "last_iteration = %d\ny_title = \"bubble_ratio\"\n",
+                shown, shown, titles.bytes, 280 + 20 * ((shown + 1) / 2), shown, last_iteration);
     const status result = ana_plot("series", &settings, svg, err);
     text_free(&settings);
     text_free(&titles);
@@ -157,7 +122,7 @@ status ana_report_figure(const ana_report *report, ana_figure figure, text_buffe
                          error_message *err)
 {
     return figure == ANA_FIGURE_TIMELINE ? draw_timeline(report, svg, err)
-                                         : draw_series(report->recorded, figure, svg, err);
+                                         : draw_bubbles(report->recorded, svg, err);
 }
 
 status ana_report_write(const ana_report *report, text_buffer *out, error_message *err)

@@ -14,12 +14,11 @@ typedef struct ana_report {
 /// The pictures of a report.
 typedef enum ana_figure {
     ANA_FIGURE_TIMELINE, ///< one iteration before and after
-    ANA_FIGURE_RANKS,    ///< ranks in use over the iterations, where they change
     ANA_FIGURE_BUBBLE,   ///< bubble_ratio over the iterations
     ANA_FIGURE_COUNT
 } ana_figure;
 
-/// "timeline", "ranks", "bubble".
+/// "timeline", "bubble".
 extern const char *const ana_figure_names[ANA_FIGURE_COUNT];
 
 /// Appends one picture as standalone SVG; nothing if the report has nothing to draw in it.

@@ -436,7 +436,7 @@ static void complete(ana_setup *setup, arena *memory)
                                             : ANA_GRADIENT_BYTES_DEFAULT,
         .replicas = model_parallel_groups(&study->parallel, &setup->hardware).replicas,
     };
-    ana_complete(&setup->completion, memory, &setup->source);
+    ana_setup_complete(setup, memory);
 }
 
 static status open_all(ana_setup *setup, arena *memory, error_message *err)

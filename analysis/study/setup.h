@@ -2,7 +2,6 @@
 /// in, and the origin of each.
 #pragma once
 
-#include "analysis/study/completion.h"
 #include "analysis/study/memo.h"
 #include "analysis/study/study.h"
 #include "analysis/study/trace_cache.h"
@@ -34,6 +33,18 @@ typedef enum ana_setup_step {
     ANA_SETUP_DYNAMISM,
     ANA_SETUP_OPEN ///< nothing is left
 } ana_setup_step;
+
+/// Costs with what their source does not know completed: bytes of state from parameters, reductions
+/// from parameters and replicas, and all of the activations as held from B to W.
+typedef struct ana_completion {
+    bal_cost_source inner;
+    int first_iteration;               // of inner: what the completed source calls iteration 0
+    int64_t state_bytes_per_parameter; // where inner has parameters and no bytes of state
+    int gradient_bytes_per_parameter;  // where it has parameters and no reductions
+    bal_group replicas;                // that reduce gradients; 1 rank: nobody does
+    int64_t *state_bytes;              // [layer_count]
+    int64_t *reduction_ns;             // [layer_count]
+} ana_completion;
 
 /// What setups one after the other need not find again. Each thread has its own.
 typedef struct ana_setup_cache {
@@ -124,6 +135,9 @@ bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *bal
                                 bal_record_sink sink);
 
 // Steps of opening, in setup_costs.c.
+
+/// Makes setup->completion, which is filled by name up to replicas, the source of the replay.
+void ana_setup_complete(ana_setup *setup, arena *memory);
 
 /// Opens the trace, or the model, as setup->base.
 status ana_setup_open_base(ana_setup *setup, arena *memory, error_message *err);

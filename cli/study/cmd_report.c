@@ -94,8 +94,8 @@ const cli_command cli_command_report = {
     .summary = "writes a recorded run as an HTML page, or one of its pictures as SVG",
     .description =
         "Writes one HTML page with the comparison of a run that `dynmo simulate --store` or `dynmo "
-        "run --store` recorded: timelines before and after balancing, the ranks in use where they "
-        "change, bubble_ratio over the iterations, all that was printed, and where the run comes "
+        "run --store` recorded: timelines before and after balancing, bubble_ratio over the "
+        "iterations, all that was printed, and where the run comes "
         "from. "
         "The page needs nothing else: no scripts, no fonts, no network. gnuplot draws the figures; "
         "without it they are left out. --figure writes one figure alone."
@@ -109,8 +109,7 @@ const cli_command cli_command_report = {
              .help = "The run by its name or number. Default: the newest."},
             {.name = "--figure",
              .argument = "NAME",
-             .help = "Writes this picture instead: timeline, ranks (in use over the iterations) or "
-                     "bubble."},
+             .help = "Writes this picture instead: timeline or bubble."},
             {.name = "--output",
              .is_output = true,
              .letter = 'o',

@@ -28,13 +28,13 @@ prints '[{"name":"guarantee","claim":"Where Algorithm 3 ends, the largest load i
     --verdict --claim guarantee --instances 100 --seed 7 --json
 
 "$dynmo" converge --verdict --json >all.json || fail 'all claims'
-for claim in lemma-1 lemma-2-potential lemma-2-rounds termination guarantee released-code cut-diffusion theorem-r; do
+for claim in lemma-1 lemma-2-potential lemma-2-rounds termination guarantee released-code theorem-r; do
     grep -qF "{\"name\":\"$claim\"," all.json || fail "no $claim"
 done
 
 # Wrong words and numbers.
 refuse 2 '--nodes does not belong to --verdict' --verdict --nodes 4
-refuse 2 '--claim: unknown '\''lemma'\''; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, cut-diffusion, theorem-r' --verdict --claim lemma
+refuse 2 '--claim: unknown '\''lemma'\''; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, theorem-r' --verdict --claim lemma
 refuse 2 '--instances: 0 is outside [1, 1000000]' --verdict --instances 0
 refuse 2 '--claim needs --verdict' --claim lemma-1
 

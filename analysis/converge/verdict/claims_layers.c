@@ -1,5 +1,5 @@
 /// Claims about whole layers: Lemma 1 and 2 of the DynMo paper, what its Algorithm 3 and its
-/// released code end with, and what diffusion that keeps stages contiguous ends with.
+/// released code end with.
 #include "analysis/converge/converge_bounds.h"
 #include "analysis/converge/verdict/optimum.h"
 #include "analysis/converge/verdict/verdict.h"
@@ -227,30 +227,11 @@ static status test_released(ana_trying *at, const ana_layer_instance *instance)
     return STATUS_OK;
 }
 
-static status test_cuts(ana_trying *at, const ana_layer_instance *instance)
-{
-    bal_answer answer;
-    bal_problem problem = ana_instance_problem(instance);
-    problem.allow_empty_stages = false;
-    TRY(bal_balance(bal_balancer_find("diffusion"), &problem, at->scratch, &answer, at->err));
-    ana_case_measure(at->tried,
-                     (double)answer.bottleneck_ns / (double)answer.bottleneck_lower_bound_ns);
-    if (answer.optimal) return STATUS_OK;
-    ana_layer_instance shown = *instance;
-    shown.first_layer = answer.first_layer;
-    ana_case_violate(at, &shown,
-                     "no single layer over one cut helps; largest load %" PRId64
-                     ", contiguous optimum %" PRId64,
-                     answer.bottleneck_ns, answer.bottleneck_lower_bound_ns);
-    return STATUS_OK;
-}
-
 static const char of_range[] = "largest stage / the smallest possible";
 static const char of_phi[] = "phi / gamma at the end";
 static const char of_point[] = "n unit layers on one of 2 ranks, gamma 1";
 static const char of_best[] = "(load / best) / (2 - 2/(P+1))";
 static const char of_start[] = "largest load after / before";
-static const char of_cuts[] = "largest stage / contiguous optimum";
 
 const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
     {
@@ -349,19 +330,5 @@ const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS] = {
                    .test = test_released},
                   {"4 ranks", of_start, .box = {4, 4, 4, 6, 1, 4, .has_starts = true},
                    .test = test_released}},
-    },
-    {
-        .name = "cut-diffusion",
-        .claim = "Diffusion that keeps stages contiguous (`diffusion`: prefix sums, rounded, then "
-                 "single layers over cuts) ends at the contiguous optimum.",
-        .source = "what a replacement of exact partitioning would need",
-        .reason = "It sees neighbours only: a chain of stages of which each is balanced with the "
-                  "next can still be a staircase. `partition` is exact and costs no more.",
-        .cases = {{"2 stages", of_cuts, .box = {2, 2, 2, 8, 1, 4, .has_starts = false},
-                   .test = test_cuts},
-                  {"3 stages", of_cuts, .box = {3, 3, 3, 7, 1, 4, .has_starts = false},
-                   .test = test_cuts},
-                  {"4 stages", of_cuts, .box = {4, 4, 4, 7, 1, 4, .has_starts = false},
-                   .test = test_cuts}},
     },
 };

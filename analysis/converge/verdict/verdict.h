@@ -105,6 +105,6 @@ void ana_case_violate(ana_trying *at, const ana_layer_instance *instance, const 
     __attribute__((format(printf, 3, 4)));
 
 /// The claims about whole layers, and that about divisible loads.
-enum { ANA_LAYER_CLAIMS = 7 };
+enum { ANA_LAYER_CLAIMS = 6 };
 extern const ana_claim ana_layer_claims[ANA_LAYER_CLAIMS];
 extern const ana_claim ana_pair_claim;
