@@ -1,7 +1,6 @@
 #include "analysis/whatif/certainty.h"
 
 #include "analysis/whatif/goodput.h"
-#include "base/rng.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -11,8 +10,6 @@
 #include <string.h>
 
 #include <gsl/gsl_statistics_double.h>
-
-enum { FAILURE_PURPOSE = 0x6661696c };
 
 #define NS_PER_S 1e9
 #define LATE_QUANTILE 0.95
@@ -238,8 +235,7 @@ static double value_of(const ana_point *point, ana_bar bar)
     return bar == ANA_BAR_RATE ? 0 : INFINITY;
 }
 
-/// One run of the training in each draw, with the same luck at all points; INFINITY if it does not
-/// fit or never ends.
+/// The expected time of the training in each draw; INFINITY if it does not fit or never ends.
 static void find_delivery(const drawing *shared, int point, double *scratch,
                           ana_delivery_range *range)
 {
@@ -251,18 +247,12 @@ static void find_delivery(const drawing *shared, int point, double *scratch,
     double *const ratios = scratch + 2 * draws;
     if (!(failures->mtbf_hours > 0) || !(nominal->train_ns > 0)) return;
     for (int draw = 0; draw < draws; draw++) {
-        const drawn_run *run = &runs[draw];
-        const ana_job job = {run->point.train_ns / NS_PER_S, run->point.gpu_count};
-        rng random =
-            rng_init(shared->certainty->uncertainty->seed ^ FAILURE_PURPOSE, (uint64_t)draw);
-        const double luck = (rng_unit(&random) + 0x1p-54) / (1 + 0x1p-50); // neither 0 nor 1
-        ana_delivery delivery;
-        times[draw] = INFINITY;
-        if (run->point.refusal == ANA_REFUSAL_NONE &&
-            ana_delivery_expect(&run->failures, &job, &delivery)) {
-            times[draw] = ana_delivery_quantile(&delivery, luck);
-        }
-        ratios[draw] = isinf(times[draw]) ? 0 : job.work_s / times[draw];
+        const ana_point *run = &runs[draw].point;
+        const double work_s = run->train_ns / NS_PER_S;
+        times[draw] = run->refusal == ANA_REFUSAL_NONE
+                          ? ana_delivery_s(&runs[draw].failures, work_s, run->gpu_count)
+                          : INFINITY;
+        ratios[draw] = isinf(times[draw]) ? 0 : work_s / times[draw];
     }
     *range = (ana_delivery_range){
         .is_known = true,

@@ -25,7 +25,7 @@ typedef enum ana_bar {
     ANA_BAR_COUNT
 } ana_bar;
 
-/// When the whole training at a point is done, with failures and with everything that is not known.
+/// The expected time of the whole training at a point with failures, over the draws.
 typedef struct ana_delivery_range {
     bool is_known;        // false: nothing was said of failures, or of tokens
     double mtbf_s;        // of all GPUs together, as the study has it

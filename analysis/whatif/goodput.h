@@ -8,28 +8,12 @@
 /// restart_s).
 #pragma once
 
-#include <stdbool.h>
-
 typedef struct ana_failures {
     double mtbf_hours;   // of one GPU, > 0; 0: nothing is said of failures
     double checkpoint_s; // >= 0: all stand still while it is written
     double restart_s;    // >= 0: from a failure to the next useful iteration
     double interval_s;   // of work between checkpoints, > 0; 0: ana_checkpoint_interval_s
 } ana_failures;
-
-/// Work that has to be done, and on how many GPUs.
-typedef struct ana_job {
-    double work_s;    // without failures and checkpoints, > 0
-    double gpu_count; // > 0; a mean, where ranks are released
-} ana_job;
-
-/// How long a job takes, failures and all.
-typedef struct ana_delivery {
-    double least_s;          // if nothing fails
-    double none_probability; // of that
-    double mean_s;
-    double deviation_s;
-} ana_delivery;
 
 /// Mean time between failures of all GPUs together, s.
 double ana_failures_mtbf_s(const ana_failures *failures, double gpu_count);
@@ -41,12 +25,10 @@ double ana_failures_mtbf_s(const ana_failures *failures, double gpu_count);
 /// Source: Daly 2006, equation 37; the first factor alone is Young, CACM 17 (1974).
 double ana_checkpoint_interval_s(const ana_failures *failures, double gpu_count);
 
-/// Mean and deviation of the time to finish, exact for the model above.
+/// The expected time to finish work of so many seconds without failures and checkpoints, exact for
+/// the model above (Daly 2006, equation 20, the last part shorter). INFINITY if an interval and its
+/// checkpoint take more than 50 times the mean time between failures: none would ever be finished.
 ///
-/// @return false if an interval and its checkpoint take more than 50 times the mean time between
-///         failures: none would ever be finished
-bool ana_delivery_expect(const ana_failures *failures, const ana_job *job, ana_delivery *delivery);
-
-/// A quantile in (0, 1) of the time to finish: where something fails, what is lost is taken to be
-/// gamma distributed, with the exact mean and deviation.
-double ana_delivery_quantile(const ana_delivery *delivery, double quantile);
+/// @param work_s    > 0
+/// @param gpu_count > 0; a mean, where ranks are released
+double ana_delivery_s(const ana_failures *failures, double work_s, double gpu_count);
