@@ -6,8 +6,9 @@
 
 enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16 };
 
-static const char *const keys[] = {"capacity_ratio",        "every",          "first_routed",
-                                   "predictor_error_ratio", "routing_weight", "moe"};
+static const char *const keys[] = {
+    "capacity_ratio", "every",           "first_routed", "predictor_error_ratio",
+    "routing_weight", "predictor_width", "moe"};
 
 typedef struct mod_state {
     uint64_t seed;
@@ -16,6 +17,7 @@ typedef struct mod_state {
     int first_routed;             // of the transformer layers
     double predictor_error_ratio; // standard deviation of k over microbatches, relative to k
     double routing_weight;        // of the published load model
+    int predictor_width;          // of its hidden layer
     int layer_count;
     int transformer_first;
     int transformer_end;
@@ -65,6 +67,8 @@ static status read_parameters(const model_case_setup *setup, mod_state *mod, err
          .from = MODEL_ASSUMED("the first block takes all tokens")},
         {"predictor_error_ratio", .real = &mod->predictor_error_ratio, .max = 1,
          .from = MODEL_ASSUMED("top-k over the sequence, exact in training")},
+        {"predictor_width", .whole = &mod->predictor_width, .max = BLOCKS_MAX,
+         .from = MODEL_ASSUMED("0: its products cost nothing; the width is not published")},
         {"routing_weight", .real = &mod->routing_weight, .fallback = 1, .max = 1,
          .from = MODEL_ASSUMED("no published value; load model published only")},
     };
@@ -102,11 +106,20 @@ static void add_router(const model_case_setup *setup, mod_state *mod)
     const double all = (double)model_message_bytes(base->config, base->shape);
     const int64_t forward_ns = bytes_ns(base->hardware, all * (1 + 4 * mod->capacity_ratio));
     const int64_t backward_ns = bytes_ns(base->hardware, all * 4 * mod->capacity_ratio);
-    mod->router_ns[MODEL_PASS_FORWARD] = forward_ns;
+    const model_dtype dtype = model_dtype_wide(base->shape->dtype);
+    const double flop = 2 * all / model_dtype_bytes(dtype) * mod->predictor_width;
+    const double flop_per_s =
+        (double)base->hardware->flop_per_s[dtype] * base->hardware->gemm_efficiency;
+    const int64_t predictor_ns = flop > 0 ? (int64_t)(flop / flop_per_s * 1e9 + 0.5) : 0;
+    mod->router_ns[MODEL_PASS_FORWARD] = forward_ns + predictor_ns;
     mod->router_ns[MODEL_PASS_BACKWARD_INPUT] = backward_ns;
+    mod->router_ns[MODEL_PASS_BACKWARD_WEIGHT] = predictor_ns; // none goes back into the states
     model_parameter_note(setup->parameters, "router", from,
                          "%lld ns in F, %lld ns in B of a routed block", (long long)forward_ns,
                          (long long)backward_ns);
+    if (predictor_ns == 0) return;
+    model_parameter_note(setup->parameters, "predictor", from, "%lld ns more in F, and in W",
+                         (long long)predictor_ns);
 }
 
 static void carve(const model_case_setup *setup, mod_state *mod)
