@@ -130,7 +130,7 @@ static bool keeps_start(const exec_leader *leader)
 status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     const int64_t begin_ns = now_ns(leader);
-    const int first_warm = leader->execution->warmup_count;
+    const int first_warm = leader->first_iteration + leader->execution->warmup_count;
     if (leader->execution->forced_count > 0) {
         TRY(follow_forced(leader, record, err));
     } else if (leader->is_controlled) {

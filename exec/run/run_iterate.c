@@ -155,7 +155,8 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
 static bool wants_profile(const exec_leader *leader, int iteration)
 {
     if (!leader->learns) return leader->execution->distributes_decisions;
-    return (iteration <= leader->execution->warmup_count || leader->execution->profiles_always ||
+    const int first_warm = leader->first_iteration + leader->execution->warmup_count;
+    return (iteration <= first_warm || leader->execution->profiles_always ||
             bal_training_is_profiled(&leader->training, iteration, leader->is_announced));
 }
 

@@ -1,7 +1,5 @@
-/// What ranks tell of an iteration and of the state of their layers, and how the leader reads it.
+/// What ranks tell of an iteration, and how the leader reads it.
 #include "exec/run/run.h"
-
-#include "base/file.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -216,51 +214,4 @@ void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *
     }
     read.loss /= ranks->replica_count;
     *reports = read;
-}
-
-/// The state of a layer as one number.
-typedef struct layer_hash {
-    int64_t layer;
-    uint64_t hash;
-} layer_hash;
-
-status exec_run_hash(exec_run *run, const exec_command *command, error_message *err)
-{
-    const exec_run_plan *plan = exec_run_plan_in_force(run);
-    exec_packet packed = {0};
-    status done = STATUS_OK;
-    exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_REPORT);
-    if (run->ranks.replica > 0) return STATUS_OK; // replicas have the same state
-    for (int index = 0; index < plan->layer_count && done == STATUS_OK; index++) {
-        layer_hash answer = {.layer = plan->layer[index]};
-        exec_packet_reset(&packed);
-        done = exec_packet_pack(&packed, run->device, plan->layer[index], err);
-        if (done != STATUS_OK) break;
-        answer.hash =
-            file_hash(FILE_HASH_START, packed.bytes,
-                      (size_t)run->device->table->packed_bytes(run->device, plan->layer[index]));
-        exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
-    }
-    exec_packet_free(&packed);
-    return done;
-}
-
-status exec_leader_hash(exec_leader *leader, int iteration, error_message *err)
-{
-    const exec_command command = {.kind = EXEC_COMMAND_HASH, .iteration = iteration};
-    const size_t layers = (size_t)leader->run.terms.layer_count;
-    const exec_gathered *gathered = &leader->run.gathered;
-    uint64_t *hash = arena_array(leader->iteration_memory, layers, sizeof *hash);
-    exec_run_begin_command(&leader->run, &command);
-    TRY(exec_run_give_command(&leader->run, err));
-    int64_t offset = 0;
-    for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
-        while (packet.taken_bytes < packet.byte_count) {
-            const layer_hash *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
-            hash[answer->layer] = answer->hash;
-        }
-    }
-    leader->state_hash = file_hash(FILE_HASH_START, hash, layers * sizeof *hash);
-    return STATUS_OK;
 }

@@ -18,10 +18,10 @@ _Static_assert(OP_KIND_COUNT <= 1 << KIND_BITS, "the kind fits its bits");
 static const uint64_t is_op = UINT64_C(1) << 62;
 
 static const char *const phase_names[EXEC_PHASE_COUNT] = {
-    [EXEC_PHASE_START] = "start",       [EXEC_PHASE_REDUCTION] = "reduction",
-    [EXEC_PHASE_UPDATE] = "update",     [EXEC_PHASE_REPORT] = "report",
-    [EXEC_PHASE_DECISION] = "decision", [EXEC_PHASE_MIGRATION] = "migration",
-    [EXEC_PHASE_RELEASED] = "released",
+    [EXEC_PHASE_START] = "start",           [EXEC_PHASE_REDUCTION] = "reduction",
+    [EXEC_PHASE_UPDATE] = "update",         [EXEC_PHASE_REPORT] = "report",
+    [EXEC_PHASE_DECISION] = "decision",     [EXEC_PHASE_MIGRATION] = "migration",
+    [EXEC_PHASE_CHECKPOINT] = "checkpoint", [EXEC_PHASE_RELEASED] = "released",
 };
 
 static uint64_t low_bits(int64_t value, int bits)

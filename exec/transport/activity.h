@@ -16,6 +16,7 @@ typedef enum exec_phase {
     EXEC_PHASE_REPORT,
     EXEC_PHASE_DECISION,
     EXEC_PHASE_MIGRATION,
+    EXEC_PHASE_CHECKPOINT,
     EXEC_PHASE_RELEASED,
     EXEC_PHASE_COUNT
 } exec_phase;

@@ -14,6 +14,7 @@
 #include "cli/plan/plan_loads.h"
 #include "cli/schedule/schedule_costs.h"
 #include "cli/schedule/schedule_order.h"
+#include "exec/run/run.h"
 #include "models/cost/cost_model.h"
 #include "models/experts/expert_counts.h"
 #include "models/lengths/sequence_lengths.h"
@@ -45,6 +46,20 @@ static status calibration(const char *bytes, size_t count, arena *memory, error_
     TRY(ana_calibration_factorise(&read, factor, err));
     ana_calibration_draw(&read, factor, 1, 0, drawn);
     ana_calibration_factor(&read, drawn, &shape, 1, 0, 0, scratch);
+    return STATUS_OK;
+}
+
+/// A checkpoint that is read has its layers within its bytes.
+static status checkpoint(const char *bytes, size_t count, arena *memory, error_message *err)
+{
+    char *aligned = arena_array(memory, count + 1, 1);
+    exec_checkpoint read;
+    memcpy(aligned, bytes, count);
+    TRY(exec_checkpoint_parse(aligned, count, "input", memory, &read, err));
+    for (int layer = 0; layer < read.layer_count; layer++) {
+        const char *state = read.layers[layer];
+        assert(state >= aligned && state + read.byte_count[layer] <= aligned + count);
+    }
     return STATUS_OK;
 }
 
@@ -418,6 +433,7 @@ static const struct {
     status (*read_json)(json_document *document, arena *memory, error_message *err);
 } readers[] = {
     {"fuzz_calibration", calibration, NULL},
+    {"fuzz_checkpoint", checkpoint, NULL},
     {"fuzz_config", NULL, config},
     {"fuzz_counts_outline", counts_outline, NULL},
     {"fuzz_expert_counts", expert_counts, NULL},
