@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 /// What a stage holds as frameworks name it: transformer blocks, and apart from them the embedding
@@ -125,23 +124,9 @@ static void append_layout(const exported_stage *stages, int stage_count, text_bu
     }
 }
 
-/// Whether the stages but the first and the last hold equally many blocks, and each has one.
-static bool is_flat_between(const exported_stage *stages, int stage_count)
+static status write_megatron(const bal_plan *plan, int block_count, const char *layout,
+                             const ana_launch *launch, text_buffer *out, error_message *err)
 {
-    for (int stage = 0; stage < stage_count; stage++) {
-        if (stages[stage].block_count < 1) return false;
-    }
-    for (int stage = 2; stage < stage_count - 1; stage++) {
-        if (stages[stage].block_count != stages[1].block_count) return false;
-    }
-    return true;
-}
-
-static status write_megatron(const bal_plan *plan, const exported_stage *stages, int block_count,
-                             const char *layout, const ana_launch *launch, text_buffer *out,
-                             error_message *err)
-{
-    const int stage_count = plan->rank_count * plan->chunk_count;
     text_append(out, "# Options of Megatron-LM, for bash: \"${PIPELINE_ARGS[@]}\" after the "
                      "training script.\n");
     write_head(plan, plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", out);
@@ -154,13 +139,6 @@ static status write_megatron(const bal_plan *plan, const exported_stage *stages,
                 plan->microbatch_count, block_count, plan->rank_count, layout);
     if (launch != NULL) TRY(ana_launch_megatron(launch, out, err));
     text_append(out, ")\n");
-    if (plan->chunk_count > 1 || stage_count == 1 || !is_flat_between(stages, stage_count)) {
-        return STATUS_OK;
-    }
-    text_format(out,
-                "# Before core 0.13, in place of the layout: "
-                "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
-                stages[0].block_count, stages[stage_count - 1].block_count);
     return STATUS_OK;
 }
 
@@ -186,9 +164,9 @@ static void write_megatron_json(const bal_plan *plan, int block_count, const cha
 ///
 /// @param layout text of the caller, appended to
 static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *memory,
-                      exported_stage **stages, int *block_count, text_buffer *layout,
-                      error_message *err)
+                      int *block_count, text_buffer *layout, error_message *err)
 {
+    exported_stage *stages = NULL;
     if (plan->chunk_count > 1 && plan->placement != BAL_PLACEMENT_LOOP) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "placement %s: a layout of Megatron places chunks interleaved only: stage "
@@ -197,22 +175,21 @@ static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *me
     }
     TRY(check_order(plan, "Megatron", plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", how,
                     err));
-    TRY(find_stages(plan, memory, stages, block_count, err));
-    append_layout(*stages, plan->rank_count * plan->chunk_count, layout);
+    TRY(find_stages(plan, memory, &stages, block_count, err));
+    append_layout(stages, plan->rank_count * plan->chunk_count, layout);
     return STATUS_OK;
 }
 
 status ana_export_megatron(const bal_plan *plan, const ana_export_how *how, arena *memory,
                            text_buffer *out, error_message *err)
 {
-    exported_stage *stages = NULL;
     int block_count = 0;
     text_buffer layout = {0};
-    status result = lay_out(plan, how, memory, &stages, &block_count, &layout, err);
+    status result = lay_out(plan, how, memory, &block_count, &layout, err);
     if (result == STATUS_OK && how->as_json) {
         write_megatron_json(plan, block_count, layout.bytes, out);
     } else if (result == STATUS_OK) {
-        result = write_megatron(plan, stages, block_count, layout.bytes, how->launch, out, err);
+        result = write_megatron(plan, block_count, layout.bytes, how->launch, out, err);
     }
     text_free(&layout);
     return result;
@@ -221,10 +198,9 @@ status ana_export_megatron(const bal_plan *plan, const ana_export_how *how, aren
 status ana_export_bridge(const bal_plan *plan, const ana_export_how *how, arena *memory,
                          text_buffer *out, error_message *err)
 {
-    exported_stage *stages = NULL;
     int block_count = 0;
     text_buffer layout = {0};
-    status result = lay_out(plan, how, memory, &stages, &block_count, &layout, err);
+    status result = lay_out(plan, how, memory, &block_count, &layout, err);
     if (result == STATUS_OK) {
         text_format(out, "model.num_layers=%d\nmodel.pipeline_model_parallel_size=%d\n",
                     block_count, plan->rank_count);
@@ -312,58 +288,21 @@ status ana_export_deepspeed(const bal_plan *plan, int before, int after, const a
                : ana_launch_deepspeed(how->launch, plan->microbatch_count, out, err);
 }
 
-enum { MODULE_BYTES = 256 };
-
-static status check_name(const char *what, const char *name, error_message *err)
+/// The modules of a stage, as Python and JSON write a list of strings.
+static void append_modules(const exported_stage *stage, text_buffer *out)
 {
-    for (const char *at = name; *at != '\0'; at++) {
-        if ((unsigned char)*at >= ' ' && *at != '"' && *at != '\\' && *at != 0x7f) continue;
-        return error_set(err, STATUS_INVALID,
-                         "%s '%.80s' has a quote, a backslash or a control character", what, name);
-    }
-    if (strlen(name) < MODULE_BYTES - 16) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s '%.40s...' is longer than %d bytes", what, name,
-                     MODULE_BYTES - 17);
-}
-
-static status check_names(const ana_torchtitan_names *names, error_message *err)
-{
-    for (int name = 0; name < names->embedding_count; name++) {
-        TRY(check_name("embedding", names->embeddings[name], err));
-    }
-    TRY(check_name("block", names->block, err));
-    TRY(check_name("norm", names->norm, err));
-    TRY(check_name("head", names->head, err));
-    TRY(check_name("path", names->schedule_csv, err));
-    const char *place = strstr(names->block, "{}");
-    if (place != NULL && strstr(place + 2, "{}") == NULL) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "block '%s' needs {} once, where the number of the block stands",
-                     names->block);
-}
-
-/// The modules of a stage, one after another: counts up to the end, where NULL comes back.
-static const char *module_at(const exported_stage *stage, const ana_torchtitan_names *names,
-                             int index, char scratch[MODULE_BYTES])
-{
-    const char *place = strstr(names->block, "{}");
+    const char *comma = "";
+    text_append(out, "[");
     if (stage->has_embedding) {
-        if (index < names->embedding_count) return names->embeddings[index];
-        index -= names->embedding_count;
+        text_append(out, "\"tok_embeddings\"");
+        comma = ", ";
     }
-    if (index < stage->block_count) {
-        snprintf(scratch, MODULE_BYTES, "%.*s%d%s", (int)(place - names->block), names->block,
-                 stage->first_block + index, place + 2);
-        return scratch;
+    for (int block = 0; block < stage->block_count; block++) {
+        text_format(out, "%s\"layers.%d\"", comma, stage->first_block + block);
+        comma = ", ";
     }
-    index -= stage->block_count;
-    if (!stage->has_head) return NULL;
-    const char *const ends[] = {names->norm, names->head};
-    for (size_t end = 0; end < sizeof ends / sizeof ends[0]; end++) {
-        if (ends[end][0] == '\0') continue;
-        if (index-- == 0) return ends[end];
-    }
-    return NULL;
+    if (stage->has_head) text_format(out, "%s\"norm\", \"lm_head\"", comma);
+    text_append(out, "]");
 }
 
 /// The name from which torchtitan takes where stages are.
@@ -374,10 +313,9 @@ static const char *torchtitan_schedule(const bal_plan *plan)
 }
 
 static status write_torchtitan(const bal_plan *plan, const exported_stage *stages,
-                               const ana_torchtitan_names *names, const ana_launch *launch,
-                               text_buffer *out, error_message *err)
+                               const char *schedule_csv, const ana_launch *launch, text_buffer *out,
+                               error_message *err)
 {
-    char scratch[MODULE_BYTES];
     text_append(out, "# Settings of torchtitan's ParallelismConfig.\n");
     write_head(plan, NULL, out);
     text_format(out,
@@ -388,52 +326,36 @@ static status write_torchtitan(const bal_plan *plan, const exported_stage *stage
                 "    pipeline_parallel_degree=%d,\n"
                 "    pipeline_parallel_schedule=\"%s\",\n"
                 "    pipeline_parallel_schedule_csv=\"%s\",\n",
-                plan->microbatch_count, plan->rank_count, torchtitan_schedule(plan),
-                names->schedule_csv);
+                plan->microbatch_count, plan->rank_count, torchtitan_schedule(plan), schedule_csv);
     if (launch != NULL) TRY(ana_launch_torchtitan(launch, out, err));
     text_append(out, "    module_fqns_per_model_part=[\n");
     for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
-        text_append(out, "        [");
-        const char *module = NULL;
-        for (int index = 0; (module = module_at(&stages[stage], names, index, scratch)) != NULL;
-             index++) {
-            text_format(out, "%s\"%s\"", index > 0 ? ", " : "", module);
-        }
-        text_append(out, "],\n");
+        text_append(out, "        ");
+        append_modules(&stages[stage], out);
+        text_append(out, ",\n");
     }
     text_append(out, "    ],\n)\n");
     return STATUS_OK;
 }
 
 static void write_torchtitan_json(const bal_plan *plan, const exported_stage *stages,
-                                  const ana_torchtitan_names *names, text_buffer *out)
+                                  const char *schedule_csv, text_buffer *out)
 {
-    char scratch[MODULE_BYTES];
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_put_int64(&writer, "pipeline_parallel_degree", plan->rank_count);
-    json_put_string(&writer, "pipeline_parallel_schedule", torchtitan_schedule(plan));
-    json_put_string(&writer, "pipeline_parallel_schedule_csv", names->schedule_csv);
-    json_put_array(&writer, "module_fqns_per_model_part");
+    text_format(out,
+                "{\"pipeline_parallel_degree\":%d,\"pipeline_parallel_schedule\":\"%s\","
+                "\"pipeline_parallel_schedule_csv\":\"%s\",\"module_fqns_per_model_part\":[",
+                plan->rank_count, torchtitan_schedule(plan), schedule_csv);
     for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
-        const char *module = NULL;
-        json_begin_array(&writer);
-        for (int index = 0; (module = module_at(&stages[stage], names, index, scratch)) != NULL;
-             index++) {
-            json_write_string(&writer, module);
-        }
-        json_end_array(&writer);
+        if (stage > 0) text_append(out, ",");
+        append_modules(&stages[stage], out);
     }
-    json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    text_append(out, "]}\n");
 }
 
-status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names,
+status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                              const ana_export_how *how, arena *memory, text_buffer *out,
                              error_message *err)
 {
-    char scratch[MODULE_BYTES];
     exported_stage *stages = NULL;
     int block_count = 0;
     TRY(find_stages(plan, memory, &stages, &block_count, err));
@@ -442,16 +364,22 @@ status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *n
                          "placement %s has every stage on two ranks; torchtitan has each on one",
                          bal_placement_name(plan->placement));
     }
-    TRY(check_names(names, err));
+    for (const char *at = schedule_csv; *at != '\0'; at++) {
+        if ((unsigned char)*at >= ' ' && *at != '"' && *at != '\\' && *at != 0x7f) continue;
+        return error_set(err, STATUS_INVALID,
+                         "path '%.80s' has a quote, a backslash or a control character",
+                         schedule_csv);
+    }
     for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
-        if (module_at(&stages[stage], names, 0, scratch) != NULL) continue;
+        const exported_stage *each = &stages[stage];
+        if (each->block_count > 0 || each->has_embedding || each->has_head) continue;
         return error_set(err, STATUS_UNSUPPORTED,
                          "stage %d owns no module: torchtitan's optimizer takes no part without "
                          "parameters",
                          stage);
     }
-    if (!how->as_json) return write_torchtitan(plan, stages, names, how->launch, out, err);
-    write_torchtitan_json(plan, stages, names, out);
+    if (!how->as_json) return write_torchtitan(plan, stages, schedule_csv, how->launch, out, err);
+    write_torchtitan_json(plan, stages, schedule_csv, out);
     return STATUS_OK;
 }
 

@@ -24,8 +24,7 @@ typedef struct ana_export_how {
 /// A layout has a part per stage, separated by '|', in model order: E for the embedding, t*<n> for
 /// n transformer layers, L for the loss; a stage may be empty. Stage i is virtual rank i / PP of
 /// pipeline rank i mod PP: Megatron places chunks interleaved and in no other way. It runs 1F1B, or
-/// interleaved 1F1B with chunks, and takes no order. Where the stages between the first
-/// and the last are equal, the options of releases before core 0.13 stand in a comment.
+/// interleaved 1F1B with chunks, and takes no order.
 /// Source: megatron/core/transformer/pipeline_parallel_layer_layout.py (since core 0.13).
 ///
 /// @param how .is_split_only: of a plan of another schedule, or with an order, writes the split
@@ -50,25 +49,15 @@ status ana_export_bridge(const bal_plan *plan, const ana_export_how *how, arena 
 status ana_export_deepspeed(const bal_plan *plan, int before, int after, const ana_export_how *how,
                             arena *memory, text_buffer *out, error_message *err);
 
-/// What the modules of the model are called, and where the schedule is.
-typedef struct ana_torchtitan_names {
-    const char *const *embeddings; // [embedding_count] of the first stage: "tok_embeddings"
-    int embedding_count;
-    const char *block;        // of a block, with "{}" in place of its number: "layers.{}"
-    const char *norm;         // of the last stage: "norm"; "": none
-    const char *head;         // of the last stage: "lm_head"; "": none
-    const char *schedule_csv; // path that the training reads
-} ana_torchtitan_names;
-
-/// The settings of torchtitan, in Python: a list of module names per stage, in model order. Of the
-/// schedule's name only the placement counts when it is given a CSV: as V for ZBVZeroBubble, else
-/// interleaved. Source: torchtitan/distributed/pipeline_parallel.py, _pipeline_module_split and
-/// _build_pipeline_schedule.
+/// The settings of torchtitan, in Python: a list of module names per stage, in model order, called
+/// as in its own models. Of the schedule's name only the placement counts when it is given a CSV:
+/// as V for ZBVZeroBubble, else interleaved. Source: torchtitan/distributed/pipeline_parallel.py,
+/// _pipeline_module_split and _build_pipeline_schedule.
 ///
-/// @return STATUS_INVALID: block has not exactly one "{}", or a name holds a quote, a backslash or
-///         a control character. STATUS_UNSUPPORTED: a placement with two copies of a stage; a stage
-///         without any module
-status ana_export_torchtitan(const bal_plan *plan, const ana_torchtitan_names *names,
+/// @param schedule_csv path that the training reads
+/// @return STATUS_INVALID: the path holds a quote, a backslash or a control character.
+///         STATUS_UNSUPPORTED: a placement with two copies of a stage; a stage without any module
+status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                              const ana_export_how *how, arena *memory, text_buffer *out,
                              error_message *err);
 

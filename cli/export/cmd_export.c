@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SPECS_MAX = 1 << 20, EMBEDDINGS_MAX = 16, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 12 };
+enum { SPECS_MAX = 1 << 20, ROWS_MAX = 64, FORMAT_OPTIONS_MAX = 12 };
 
 /// Appends what the file of the format holds.
 typedef status (*exporter)(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -122,34 +122,15 @@ static status export_deepspeed(const cli_arguments *arguments, arena *memory, te
                    err);
 }
 
-static const char *value_or(const cli_arguments *arguments, const char *name, const char *fallback)
-{
-    return cli_has(arguments, name) ? cli_value(arguments, name) : fallback;
-}
-
 static status export_torchtitan(const cli_arguments *arguments, arena *memory, text_buffer *out,
                                 error_message *err)
 {
-    const char *embeddings[EMBEDDINGS_MAX];
-    const char *name = NULL;
+    const char *csv = cli_value(arguments, "--csv");
     cli_exported_plan exported;
     ana_export_how how;
-    ana_torchtitan_names names = {
-        .embeddings = embeddings,
-        .block = value_or(arguments, "--fqn-block", "layers.{}"),
-        .norm = value_or(arguments, "--fqn-norm", "norm"),
-        .head = value_or(arguments, "--fqn-head", "lm_head"),
-        .schedule_csv = value_or(arguments, "--csv", "schedule.csv"),
-    };
-    while ((name = cli_value_at(arguments, "--fqn-embedding", names.embedding_count)) != NULL) {
-        if (names.embedding_count == EMBEDDINGS_MAX) {
-            return error_set(err, STATUS_INVALID, "--fqn-embedding: more than %d", EMBEDDINGS_MAX);
-        }
-        embeddings[names.embedding_count++] = name;
-    }
-    if (names.embedding_count == 0) embeddings[names.embedding_count++] = "tok_embeddings";
     TRY(read_plan(arguments, memory, &exported, &how, err));
-    return in_plan(arguments, ana_export_torchtitan(&exported.plan, &names, &how, memory, out, err),
+    if (csv == NULL) csv = "schedule.csv";
+    return in_plan(arguments, ana_export_torchtitan(&exported.plan, csv, &how, memory, out, err),
                    err);
 }
 
@@ -255,10 +236,7 @@ static const struct {
     {"deepspeed",
      export_deepspeed,
      {"--specs-before", "--specs-behind", "--json", "--split-only", PLAN_OPTIONS}},
-    {"torchtitan",
-     export_torchtitan,
-     {"--csv", "--fqn-embedding", "--fqn-block", "--fqn-norm", "--fqn-head", "--json",
-      PLAN_OPTIONS}},
+    {"torchtitan", export_torchtitan, {"--csv", "--json", PLAN_OPTIONS}},
     {"slurm-shrink", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
     {"kubernetes-jobs", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
     {"mig", export_recipe, {"--run", "--row"}},
@@ -392,22 +370,6 @@ const cli_command cli_command_export = {
             {.name = "--csv",
              .argument = "PATH",
              .help = "torchtitan: where the training finds the CSV. Default: schedule.csv."},
-            {.name = "--fqn-embedding",
-             .argument = "NAME",
-             .help = "torchtitan: module of the embedding; several for more than one. Default: "
-                     "tok_embeddings.",
-             .may_repeat = true},
-            {.name = "--fqn-block",
-             .argument = "NAME",
-             .help = "torchtitan: modules of the blocks, {} in place of the number. Default: "
-                     "layers.{}."},
-            {.name = "--fqn-norm",
-             .argument = "NAME",
-             .help = "torchtitan: module of the last norm; '' where there is none. Default: norm."},
-            {.name = "--fqn-head",
-             .argument = "NAME",
-             .help = "torchtitan: module of the head; '' where there is none. Default: lm_head; "
-                     "output until April 2026."},
             {.name = "--beside",
              .argument = "RUN.db",
              .help = "perfetto: adds the same rows of the newest complete run of another store, as "

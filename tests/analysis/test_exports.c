@@ -119,42 +119,6 @@ static void a_layout_gives_every_stage_the_blocks_of_the_plan(void **state)
     }
 }
 
-static void options_of_older_megatron_are_given_where_the_middle_is_even(void **state)
-{
-    (void)state;
-    static const struct {
-        int first_layer[6];
-        int stage_count;
-        int first;
-        int last;
-    } cases[] = {
-        {{0, 3, 5, 7, 11}, 4, 3, 4},  {{0, 3, 5, 8, 11}, 4, -1, -1}, {{0, 3, 7}, 2, 3, 4},
-        {{0, 3, 3, 3, 7}, 4, -1, -1}, {{0, 5}, 1, -1, -1},
-    };
-    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
-        arena *memory = arena_create(1 << 12);
-        text_buffer out = {0};
-        char wanted[120];
-        const bal_plan plan = {.first_layer = cases[each].first_layer,
-                               .rank_count = cases[each].stage_count,
-                               .chunk_count = 1,
-                               .schedule = "1f1b",
-                               .microbatch_count = 4,
-                               .stage_ranks = own_ranks,
-                               .data_parallel = 1};
-
-        assert_ok(ana_export_megatron(&plan, &as_text, memory, &out, NULL));
-
-        snprintf(wanted, sizeof wanted,
-                 "--decoder-first-pipeline-num-layers %d --decoder-last-pipeline-num-layers %d\n",
-                 cases[each].first, cases[each].last);
-        assert_int_equal(strstr(out.bytes, wanted) != NULL, cases[each].first >= 0);
-        assert_int_equal(strstr(out.bytes, "Before core 0.13") != NULL, cases[each].first >= 0);
-        text_free(&out);
-        arena_destroy(memory);
-    }
-}
-
 static void more_specs_than_an_index_holds_are_refused(void **state)
 {
     arena *memory = *state;
@@ -211,7 +175,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layout_gives_every_stage_the_blocks_of_the_plan),
-        cmocka_unit_test(options_of_older_megatron_are_given_where_the_middle_is_even),
         cmocka_unit_test(more_specs_than_an_index_holds_are_refused),
         cmocka_unit_test(an_order_names_stages_in_model_order),
     };

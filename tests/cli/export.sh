@@ -66,8 +66,7 @@ PIPELINE_ARGS=(
     --num-layers 6
     --pipeline-model-parallel-size 3
     --pipeline-model-parallel-layout '"'Et*2|t*2|t*2L'"'
-)
-# Before core 0.13, in place of the layout: --decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 2' \
+)' \
     p.json
 prints '{"num_layers":8,"pipeline_model_parallel_size":2,"virtual_pipeline_model_parallel_size":2,"pipeline_model_parallel_layout":"Et*2||t*3|t*3L"}' \
     chunks.json --json
@@ -145,12 +144,9 @@ parallelism = dict(
         ["layers.5", "norm", "lm_head"],
     ],
 )' v.json
-prints '{"pipeline_parallel_degree":3,"pipeline_parallel_schedule":"1F1B","pipeline_parallel_schedule_csv":"a/b.csv","module_fqns_per_model_part":[["wte","wpe","h.0.x","h.1.x"],["h.2.x"],["h.3.x","output"]]}' \
-    bare.json --json --csv a/b.csv --fqn-embedding wte --fqn-embedding wpe --fqn-block 'h.{}.x' --fqn-norm '' \
-    --fqn-head output
-refuse 2 "p.json: block 'layers' needs {} once, where the number of the block stands" p.json --fqn-block layers
-refuse 2 "p.json: block '{}.{}' needs {} once, where the number of the block stands" p.json --fqn-block '{}.{}'
-refuse 2 "p.json: head 'a\"b' has a quote, a backslash or a control character" p.json --fqn-head 'a"b'
+prints '{"pipeline_parallel_degree":3,"pipeline_parallel_schedule":"1F1B","pipeline_parallel_schedule_csv":"a/b.csv","module_fqns_per_model_part":[["tok_embeddings", "layers.0", "layers.1"],["layers.2"],["layers.3", "norm", "lm_head"]]}' \
+    bare.json --json --csv a/b.csv
+refuse 2 "p.json: path 'a\"b' has a quote, a backslash or a control character" p.json --csv 'a"b'
 refuse 2 "empty.json: stage 1 owns no module: torchtitan's optimizer takes no part without parameters" empty.json
 if command -v python3 >/dev/null; then
     for what in deepspeed torchtitan; do
