@@ -8,6 +8,16 @@
 
 extern const embedded_file ana_export_templates[];
 
+/// The plans of one job step, [first, end), and the ranks that it is on.
+typedef struct job_step {
+    int first;
+    int end;
+    int last_iteration;
+    int rank_count;
+    int *new_rank;  // [rank_count of the run] number of the rank in the job step; -1: not in it
+    int *used_gpus; // [node_count]
+} job_step;
+
 /// Where the GPUs of the run are, and how long each node is needed.
 typedef struct node_use {
     const ana_slurm_shrink *shrink;
@@ -15,17 +25,10 @@ typedef struct node_use {
     int replica_count;
     int node_count;
     int64_t gpu_count;
-    int *used_gpus; // [node_count] scratch: of the plans that are looked at
     int *last_step; // [node_count] index of the last plan that uses the node
+    job_step *jobs; // [job_count]
+    int job_count;
 } node_use;
-
-/// The plans of one job step: [first, end), and the ranks that it is on.
-typedef struct job_step {
-    int first;
-    int end;
-    int *new_rank; // [rank_count] number of the rank in the job step; -1: not in it
-    int rank_count;
-} job_step;
 
 static status check_steps(const ana_slurm_shrink *shrink, error_message *err)
 {
@@ -56,90 +59,78 @@ static status check_steps(const ana_slurm_shrink *shrink, error_message *err)
     return STATUS_OK;
 }
 
-/// Marks the ranks of one replica that a plan is on.
-static void mark_ranks(const bal_plan *plan, int mark, int *ranks)
-{
-    for (int place = 0; place < plan->rank_count; place++) {
-        ranks[plan->stage_ranks[place]] = mark;
-    }
-}
-
-/// Counts the GPUs of every node that marked ranks have.
-static void count_gpus(const node_use *use, const int *new_rank)
+/// The ranks of some plans, numbered, and how many GPUs of every node they have.
+static void find_ranks(const node_use *use, int first, int end, arena *memory, job_step *job)
 {
     const int per_rank = use->shrink->gpus_per_rank;
-    memset(use->used_gpus, 0, (size_t)use->node_count * sizeof *use->used_gpus);
-    for (int replica = 0; replica < use->replica_count; replica++) {
-        for (int rank = 0; rank < use->rank_count; rank++) {
-            if (new_rank[rank] < 0) continue;
-            const int64_t first = ((int64_t)replica * use->rank_count + rank) * per_rank;
-            for (int64_t gpu = first; gpu < first + per_rank; gpu++) {
-                use->used_gpus[gpu / use->shrink->gpus_per_node]++;
+    *job = (job_step){.first = first,
+                      .end = end,
+                      .new_rank = arena_array(memory, (size_t)use->rank_count, sizeof(int)),
+                      .used_gpus = arena_array(memory, (size_t)use->node_count, sizeof(int))};
+    for (int step = first; step < end; step++) {
+        const bal_plan *plan = &use->shrink->steps[step].plan;
+        for (int place = 0; place < plan->rank_count; place++) {
+            job->new_rank[plan->stage_ranks[place]] = 1;
+        }
+    }
+    for (int rank = 0; rank < use->rank_count; rank++) {
+        const bool is_in = job->new_rank[rank] > 0;
+        job->new_rank[rank] = is_in ? job->rank_count++ : -1;
+        for (int replica = 0; replica < use->replica_count && is_in; replica++) {
+            const int64_t gpu = ((int64_t)replica * use->rank_count + rank) * per_rank;
+            for (int each = 0; each < per_rank; each++) {
+                job->used_gpus[(gpu + each) / use->shrink->gpus_per_node]++;
             }
         }
     }
 }
 
-static void forget_ranks(const node_use *use, int *new_rank)
-{
-    for (int rank = 0; rank < use->rank_count; rank++) {
-        new_rank[rank] = -1;
-    }
-}
-
 /// Finds how long every node is needed. Slurm's batch script needs node 0 until the end.
-static void find_last_steps(node_use *use, int *new_rank)
+static void find_last_steps(const node_use *use, arena *memory)
 {
-    for (int step = 0; step < use->shrink->step_count; step++) {
-        forget_ranks(use, new_rank);
-        mark_ranks(&use->shrink->steps[step].plan, 0, new_rank);
-        count_gpus(use, new_rank);
+    const int step_count = use->shrink->step_count;
+    for (int step = 0; step < step_count; step++) {
+        job_step of_plan;
+        find_ranks(use, step, step + 1, memory, &of_plan);
         for (int node = 0; node < use->node_count; node++) {
-            if (use->used_gpus[node] > 0) use->last_step[node] = step;
+            if (of_plan.used_gpus[node] > 0) use->last_step[node] = step;
         }
     }
-    if (strcmp(use->shrink->manager, "slurm-shrink") == 0) {
-        use->last_step[0] = use->shrink->step_count - 1;
-    }
+    if (strcmp(use->shrink->manager, "slurm-shrink") == 0) use->last_step[0] = step_count - 1;
 }
 
-static void allocate(const ana_slurm_shrink *shrink, arena *memory, node_use *use, int **new_rank)
-{
-    const bal_plan *start = &shrink->steps[0].plan;
-    const int64_t gpus = (int64_t)start->rank_count * start->data_parallel * shrink->gpus_per_rank;
-    const int nodes = (int)((gpus + shrink->gpus_per_node - 1) / shrink->gpus_per_node);
-    *use = (node_use){
-        .shrink = shrink,
-        .rank_count = start->rank_count,
-        .replica_count = start->data_parallel,
-        .node_count = nodes,
-        .gpu_count = gpus,
-        .used_gpus = arena_array(memory, (size_t)nodes, sizeof *use->used_gpus),
-        .last_step = arena_array(memory, (size_t)nodes, sizeof *use->last_step),
-    };
-    *new_rank = arena_array(memory, (size_t)start->rank_count, sizeof **new_rank);
-}
-
-/// Whether a node is given back where a plan comes into force.
-static bool is_given_back(const node_use *use, int node, int step)
-{
-    return step > 0 && use->last_step[node] == step - 1;
-}
-
+/// Whether a node goes back where a plan comes into force.
 static bool gives_back(const node_use *use, int step)
 {
     for (int node = 0; node < use->node_count; node++) {
-        if (is_given_back(use, node, step)) return true;
+        if (use->last_step[node] == step - 1) return true;
     }
     return false;
+}
+
+/// Plans between which no node goes back are one job step.
+static void find_jobs(node_use *use, arena *memory)
+{
+    const ana_slurm_shrink *shrink = use->shrink;
+    use->jobs = arena_array(memory, (size_t)shrink->step_count, sizeof *use->jobs);
+    for (int first = 0; first < shrink->step_count;) {
+        int end = first + 1;
+        while (end < shrink->step_count && !gives_back(use, end)) {
+            end++;
+        }
+        job_step *job = &use->jobs[use->job_count++];
+        find_ranks(use, first, end, memory, job);
+        job->last_iteration =
+            (end < shrink->step_count ? shrink->steps[end].from_iteration : shrink->end_iteration) -
+            1;
+        first = end;
+    }
 }
 
 static status check_nodes(const node_use *use, error_message *err)
 {
     const ana_slurm_shrink *shrink = use->shrink;
-    for (int step = 1; step < shrink->step_count; step++) {
-        if (gives_back(use, step)) return STATUS_OK;
-    }
+    if (use->job_count > 1) return STATUS_OK;
     if (use->node_count == 1) {
         return error_set(err, STATUS_INVALID,
                          "%.120s is on one node of %d GPUs, which is needed until the end",
@@ -151,41 +142,19 @@ static status check_nodes(const node_use *use, error_message *err)
                      shrink->origin, use->node_count, shrink->gpus_per_node);
 }
 
-/// Collects the plans of the job step that begins with one, and numbers its ranks.
-static job_step job_step_at(const node_use *use, int first, int *new_rank)
-{
-    job_step job = {.first = first, .end = first, .new_rank = new_rank};
-    forget_ranks(use, new_rank);
-    do {
-        mark_ranks(&use->shrink->steps[job.end].plan, 0, new_rank);
-        job.end++;
-    } while (job.end < use->shrink->step_count && !gives_back(use, job.end));
-    for (int rank = 0; rank < use->rank_count; rank++) {
-        if (new_rank[rank] >= 0) new_rank[rank] = job.rank_count++;
-    }
-    count_gpus(use, new_rank);
-    return job;
-}
-
-static int last_iteration(const node_use *use, const job_step *job)
-{
-    return job->end < use->shrink->step_count ? use->shrink->steps[job->end].from_iteration - 1
-                                              : use->shrink->end_iteration - 1;
-}
-
 /// Nodes of which a job step has some GPUs only cannot be described to srun.
-static status check_job_step(const node_use *use, const job_step *job, error_message *err)
+static status check_job(const node_use *use, const job_step *job, error_message *err)
 {
     const ana_slurm_shrink *shrink = use->shrink;
     for (int node = 0; node < use->node_count; node++) {
         const int64_t left = use->gpu_count - (int64_t)node * shrink->gpus_per_node;
         const int64_t all = left < shrink->gpus_per_node ? left : shrink->gpus_per_node;
-        if (use->used_gpus[node] == 0 || use->used_gpus[node] == all) continue;
+        if (job->used_gpus[node] == 0 || job->used_gpus[node] == all) continue;
         return error_set(
             err, STATUS_INVALID,
             "%.120s uses %d of the %d GPUs of node %d from iteration %d on, when nodes "
             "go back: \"repack\": {\"unit\": \"node\"} releases whole nodes only",
-            shrink->origin, use->used_gpus[node], (int)all, node,
+            shrink->origin, job->used_gpus[node], (int)all, node,
             shrink->steps[job->first].from_iteration);
     }
     return STATUS_OK;
@@ -193,68 +162,46 @@ static status check_job_step(const node_use *use, const job_step *job, error_mes
 
 /// Which nodes a list is of.
 typedef enum node_set {
-    NODES_KEPT,  ///< that the job has from a plan on
-    NODES_USED,  ///< of which the job step that was looked at last has GPUs
-    NODES_GIVEN, ///< that go back where a plan comes into force
+    NODES_KEPT, ///< that the job has during a job step
+    NODES_USED, ///< of which it uses GPUs
+    NODES_GIVEN ///< that go back before it
 } node_set;
 
-static bool is_in(const node_use *use, node_set set, int node, int step)
+static bool is_in(const node_use *use, const job_step *job, node_set set, int node)
 {
-    switch (set) {
-    case NODES_KEPT:
-        return use->last_step[node] >= step;
-    case NODES_USED:
-        return use->used_gpus[node] > 0;
-    case NODES_GIVEN:
-        return is_given_back(use, node, step);
-    }
-    return false;
+    if (set == NODES_USED) return job->used_gpus[node] > 0;
+    return set == NODES_KEPT ? use->last_step[node] >= job->first
+                             : use->last_step[node] == job->first - 1;
 }
 
-static int count_nodes(const node_use *use, node_set set, int step)
+static int count_nodes(const node_use *use, const job_step *job, node_set set)
 {
     int count = 0;
     for (int node = 0; node < use->node_count; node++) {
-        count += is_in(use, set, node, step);
+        count += is_in(use, job, set, node);
     }
     return count;
 }
 
 /// "0-2 5": runs of neighbours, with something between them.
-static void append_nodes(const node_use *use, node_set set, int step, const char *between,
-                         text_buffer *out)
+static void append_nodes(const node_use *use, const job_step *job, node_set set,
+                         const char *between, text_buffer *out)
 {
     const char *before = "";
-    int node = 0;
-    while (node < use->node_count) {
-        int end = node;
-        while (end < use->node_count && is_in(use, set, end, step))
-            end++;
-        if (end > node) {
-            text_format(out, end > node + 1 ? "%s%d-%d" : "%s%d", before, node, end - 1);
-            before = between;
+    for (int node = 0; node < use->node_count; node++) {
+        const int first = node;
+        if (!is_in(use, job, set, node)) continue;
+        while (node + 1 < use->node_count && is_in(use, job, set, node + 1)) {
+            node++;
         }
-        node = end + 1;
+        text_format(out, node > first ? "%s%d-%d" : "%s%d", before, first, node);
+        before = between;
     }
 }
 
-static void append_table(const node_use *use, int *new_rank, text_buffer *out)
+static int task_count(const node_use *use, const job_step *job)
 {
-    const ana_slurm_shrink *shrink = use->shrink;
-    for (int step = 0; step < shrink->step_count;) {
-        const job_step job = job_step_at(use, step, new_rank);
-        text_format(out, "#   iterations %d to %d: %d nodes, %d tasks",
-                    shrink->steps[step].from_iteration, last_iteration(use, &job),
-                    count_nodes(use, NODES_KEPT, step),
-                    job.rank_count * use->replica_count * shrink->gpus_per_rank);
-        if (step > 0) {
-            text_append(out, count_nodes(use, NODES_GIVEN, step) > 1 ? ", without nodes "
-                                                                     : ", without node ");
-            append_nodes(use, NODES_GIVEN, step, ", ", out);
-        }
-        text_append(out, "\n");
-        step = job.end;
-    }
+    return job->rank_count * use->replica_count * use->shrink->gpus_per_rank;
 }
 
 /// Appends the template with the numbers of the run in their places.
@@ -284,7 +231,7 @@ static const char *given_back(const char *manager)
                                                 : "nodes of a Kubernetes cluster";
 }
 
-static void append_head(const node_use *use, int *new_rank, text_buffer *out)
+static void append_head(const node_use *use, text_buffer *out)
 {
     const ana_slurm_shrink *shrink = use->shrink;
     text_format(out,
@@ -295,7 +242,18 @@ static void append_head(const node_use *use, int *new_rank, text_buffer *out)
                 given_back(shrink->manager), shrink->origin, use->replica_count, use->rank_count,
                 shrink->gpus_per_rank, shrink->gpus_per_rank == 1 ? "" : "s", use->node_count,
                 shrink->gpus_per_node);
-    append_table(use, new_rank, out);
+    for (int index = 0; index < use->job_count; index++) {
+        const job_step *job = &use->jobs[index];
+        text_format(out, "#   iterations %d to %d: %d nodes, %d tasks",
+                    shrink->steps[job->first].from_iteration, job->last_iteration,
+                    count_nodes(use, job, NODES_KEPT), task_count(use, job));
+        if (index > 0) {
+            text_format(out, ", without node%s ",
+                        count_nodes(use, job, NODES_GIVEN) > 1 ? "s" : "");
+            append_nodes(use, job, NODES_GIVEN, ", ", out);
+        }
+        text_append(out, "\n");
+    }
     append_template(use, out);
 }
 
@@ -312,22 +270,19 @@ static void append_plan(const bal_plan *plan, const job_step *job, arena *memory
     bal_plan_write(&renumbered, &writer);
 }
 
-static void append_job_step(const node_use *use, const job_step *job, arena *memory,
-                            text_buffer *out)
+static void append_job(const node_use *use, const job_step *job, arena *memory, text_buffer *out)
 {
-    const ana_slurm_shrink *shrink = use->shrink;
-    const ana_plan_step *step = &shrink->steps[job->first];
+    const ana_plan_step *step = &use->shrink->steps[job->first];
     text_append(out, "\n");
     if (job->first > 0) {
         text_append(out, "keep ");
-        append_nodes(use, NODES_KEPT, job->first, " ", out);
+        append_nodes(use, job, NODES_KEPT, " ", out);
         text_append(out, "\n");
     }
-    text_format(out, "train %d %d %d \"$(names ", step->from_iteration,
-                last_iteration(use, job) + 1, count_nodes(use, NODES_USED, job->first));
-    append_nodes(use, NODES_USED, job->first, " ", out);
-    text_format(out, ")\" %d \"$@\" <<'END'\n",
-                job->rank_count * use->replica_count * shrink->gpus_per_rank);
+    text_format(out, "train %d %d %d \"$(names ", step->from_iteration, job->last_iteration + 1,
+                count_nodes(use, job, NODES_USED));
+    append_nodes(use, job, NODES_USED, " ", out);
+    text_format(out, ")\" %d \"$@\" <<'END'\n", task_count(use, job));
     append_plan(&step->plan, job, memory, out);
     text_append(out, "\nEND\n");
 }
@@ -335,22 +290,22 @@ static void append_job_step(const node_use *use, const job_step *job, arena *mem
 status ana_slurm_shrink_write(const ana_slurm_shrink *shrink, arena *memory, text_buffer *out,
                               error_message *err)
 {
-    node_use use;
-    int *new_rank = NULL;
+    const bal_plan *start = &shrink->steps[0].plan;
+    node_use use = {
+        .shrink = shrink, .rank_count = start->rank_count, .replica_count = start->data_parallel};
     TRY(check_steps(shrink, err));
-    allocate(shrink, memory, &use, &new_rank);
-    find_last_steps(&use, new_rank);
+    use.gpu_count = (int64_t)start->rank_count * start->data_parallel * shrink->gpus_per_rank;
+    use.node_count = (int)((use.gpu_count + shrink->gpus_per_node - 1) / shrink->gpus_per_node);
+    use.last_step = arena_array(memory, (size_t)use.node_count, sizeof *use.last_step);
+    find_last_steps(&use, memory);
+    find_jobs(&use, memory);
     TRY(check_nodes(&use, err));
-    for (int step = 0; step < shrink->step_count;) {
-        const job_step job = job_step_at(&use, step, new_rank);
-        TRY(check_job_step(&use, &job, err));
-        step = job.end;
+    for (int job = 0; job < use.job_count; job++) {
+        TRY(check_job(&use, &use.jobs[job], err));
     }
-    append_head(&use, new_rank, out);
-    for (int step = 0; step < shrink->step_count;) {
-        const job_step job = job_step_at(&use, step, new_rank);
-        append_job_step(&use, &job, memory, out);
-        step = job.end;
+    append_head(&use, out);
+    for (int job = 0; job < use.job_count; job++) {
+        append_job(&use, &use.jobs[job], memory, out);
     }
     return STATUS_OK;
 }
