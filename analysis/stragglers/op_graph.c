@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /// An op that begins this much before the one ahead of it has ended ran beside it; less is within
 /// what events of a device are apart.
@@ -665,33 +664,4 @@ int64_t ana_op_step_replay(const ana_op_step *step, const ana_replay *replay, in
         }
     }
     return length_ns;
-}
-
-void ana_op_step_suppose(const ana_op_run *run, int step, const uint8_t *workers,
-                         const uint8_t *kinds, int64_t *end_ns, int64_t length_ns[ANA_LANES])
-{
-    const ana_op_step *of = &run->steps[step];
-    memset(length_ns, 0, ANA_LANES * sizeof *length_ns);
-    for (int unit = 0; unit < of->unit_count; unit++) {
-        int64_t together_ns[ANA_LANES] = {0};
-        for (int op = of->first_op[unit]; op < of->first_op[unit + 1]; op++) {
-            for (int each = of->first_before[op]; each < of->first_before[op + 1]; each++) {
-                const int64_t *before_ns = end_ns + (size_t)of->before[each] * ANA_LANES;
-                for (int lane = 0; lane < ANA_LANES; lane++) {
-                    if (before_ns[lane] > together_ns[lane]) together_ns[lane] = before_ns[lane];
-                }
-            }
-        }
-        for (int op = of->first_op[unit]; op < of->first_op[unit + 1]; op++) {
-            const int name = of->ops[op].name - 1;
-            const unsigned kept = workers[of->ops[op].rank] & kinds[run->kind_of_name[name]];
-            int64_t *ends_ns = end_ns + (size_t)op * ANA_LANES;
-            for (int lane = 0; lane < ANA_LANES; lane++) {
-                const int64_t own = -(int64_t)(kept >> lane & 1U);
-                ends_ns[lane] =
-                    together_ns[lane] + ((of->own_ns[op] & own) | (run->ideal_ns[name] & ~own));
-                if (ends_ns[lane] > length_ns[lane]) length_ns[lane] = ends_ns[lane];
-            }
-        }
-    }
 }

@@ -76,14 +76,3 @@ typedef struct ana_replay {
 /// @return its length, ns
 int64_t ana_op_step_replay(const ana_op_step *step, const ana_replay *replay, int64_t *begin_ns,
                            int64_t *end_ns);
-
-enum { ANA_LANES = 8 };
-
-/// Replays a step under eight suppositions at once, without launch delays: in a lane an op keeps
-/// its own time if worker and kind have the lane's bit, and takes its kind's ideal time otherwise.
-///
-/// @param workers [worker_count] lanes
-/// @param kinds   [kind_count] lanes
-/// @param end_ns  [op_count * ANA_LANES] scratch
-void ana_op_step_suppose(const ana_op_run *run, int step, const uint8_t *workers,
-                         const uint8_t *kinds, int64_t *end_ns, int64_t length_ns[ANA_LANES]);

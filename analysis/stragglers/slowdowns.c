@@ -1,7 +1,6 @@
 #include "analysis/stragglers/slowdowns.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /// What is supposed: where ops keep their own time. -1: everywhere.
 typedef enum part {
@@ -20,25 +19,43 @@ typedef struct supposition {
     int which;
 } supposition;
 
-/// @param is_slow [worker_count], or NULL where PART_FAST is not asked for
-static bool keeps_worker(const ana_op_run *run, supposition what, const bool *is_slow, int worker)
+/// Whether an op keeps its own time. @param is_slow [worker_count], or NULL without PART_FAST
+static bool keeps_time(const ana_op_run *run, supposition what, const bool *is_slow,
+                       const trace_op *op)
 {
     switch (what.part) {
     case PART_NONE:
         return false;
+    case PART_KIND:
+        return run->kind_of_name[op->name - 1] == what.which;
     case PART_STAGE:
-        return worker % run->stage_count == what.which;
+        return op->rank % run->stage_count == what.which;
     case PART_REPLICA:
-        return worker / run->stage_count == what.which;
+        return op->rank / run->stage_count == what.which;
     case PART_WORKER:
-        return worker == what.which;
+        return op->rank == what.which;
     case PART_FAST:
-        return !is_slow[worker];
+        return !is_slow[op->rank];
     case PART_BEFORE_LAST:
-        return worker % run->stage_count != run->stage_count - 1;
+        return op->rank % run->stage_count != run->stage_count - 1;
     default:
         return true;
     }
+}
+
+/// Replays a step where only some ops keep their own time. @param scratch [3 * op_count]
+static int64_t replay_supposed(const ana_op_run *run, int step, supposition what,
+                               const bool *is_slow, int64_t *scratch)
+{
+    const ana_op_step *of = &run->steps[step];
+    const ana_replay replay = {.duration_ns = scratch};
+    for (int op = 0; op < of->op_count; op++) {
+        const trace_op *each = &of->ops[op];
+        scratch[op] =
+            keeps_time(run, what, is_slow, each) ? of->own_ns[op] : run->ideal_ns[each->name - 1];
+    }
+    return ana_op_step_replay(of, &replay, scratch + of->op_count,
+                              scratch + 2 * (size_t)of->op_count);
 }
 
 /// Replays every step under each of the suppositions.
@@ -47,36 +64,13 @@ static bool keeps_worker(const ana_op_run *run, supposition what, const bool *is
 static void suppose(const ana_op_run *run, const supposition *what, int count, const bool *is_slow,
                     int64_t *lengths)
 {
-    int op_max = 0;
     for (int step = 0; step < run->step_count; step++) {
-        if (run->steps[step].op_count > op_max) op_max = run->steps[step].op_count;
-    }
-    int64_t *end_ns = memory_array((size_t)op_max * ANA_LANES, sizeof *end_ns);
-    uint8_t *workers = memory_array((size_t)run->worker_count, 1);
-    uint8_t *kinds = memory_array((size_t)run->kind_count, 1);
-    for (int first = 0; first < count; first += ANA_LANES) {
-        const int lanes = count - first < ANA_LANES ? count - first : ANA_LANES;
-        memset(workers, 0, (size_t)run->worker_count);
-        memset(kinds, 0, (size_t)run->kind_count);
-        for (int lane = 0; lane < lanes; lane++) {
-            const supposition each = what[first + lane];
-            for (int worker = 0; worker < run->worker_count; worker++) {
-                workers[worker] |= (uint8_t)(keeps_worker(run, each, is_slow, worker) << lane);
-            }
-            for (int kind = 0; kind < run->kind_count; kind++) {
-                kinds[kind] |= (uint8_t)((each.part != PART_KIND || kind == each.which) << lane);
-            }
+        int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
+        for (int each = 0; each < count; each++) {
+            *lengths++ = replay_supposed(run, step, what[each], is_slow, scratch);
         }
-        for (int step = 0; step < run->step_count; step++) {
-            int64_t length_ns[ANA_LANES];
-            ana_op_step_suppose(run, step, workers, kinds, end_ns, length_ns);
-            memcpy(lengths + (size_t)step * (size_t)count + first, length_ns,
-                   (size_t)lanes * sizeof *length_ns);
-        }
+        free(scratch);
     }
-    free(end_ns);
-    free(workers);
-    free(kinds);
 }
 
 static double ratio(double of, double to)
@@ -145,20 +139,6 @@ static void take_shares(const ana_op_run *run, double replayed_ns, double ideal_
     free(lengths);
 }
 
-/// A step with every op at its kind's ideal time.
-static int64_t ideal_of(const ana_op_run *run, const ana_op_step *step, int64_t *begin_ns,
-                        int64_t *end_ns)
-{
-    int64_t *duration_ns = memory_array((size_t)step->op_count, sizeof *duration_ns);
-    for (int op = 0; op < step->op_count; op++) {
-        duration_ns[op] = run->ideal_ns[step->ops[op].name - 1];
-    }
-    const ana_replay replay = {.duration_ns = duration_ns};
-    const int64_t length_ns = ana_op_step_replay(step, &replay, begin_ns, end_ns);
-    free(duration_ns);
-    return length_ns;
-}
-
 ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
 {
     const ana_replay delayed = {.with_delays = true};
@@ -166,16 +146,15 @@ ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
     ana_straggler_step *steps = arena_array(memory, (size_t)run->step_count, sizeof *steps);
     for (int step = 0; step < run->step_count; step++) {
         const ana_op_step *of = &run->steps[step];
-        int64_t *begin_ns = memory_array((size_t)of->op_count, sizeof *begin_ns);
-        int64_t *end_ns = memory_array((size_t)of->op_count, sizeof *end_ns);
-        steps[step] =
-            (ana_straggler_step){.step = of->step,
-                                 .recorded_ns = of->recorded_ns,
-                                 .delayed_ns = ana_op_step_replay(of, &delayed, begin_ns, end_ns),
-                                 .replayed_ns = ana_op_step_replay(of, &replayed, begin_ns, end_ns),
-                                 .ideal_ns = ideal_of(run, of, begin_ns, end_ns)};
-        free(begin_ns);
-        free(end_ns);
+        int64_t *scratch = memory_array((size_t)of->op_count * 3, sizeof *scratch);
+        int64_t *end_ns = scratch + of->op_count;
+        steps[step] = (ana_straggler_step){
+            .step = of->step,
+            .recorded_ns = of->recorded_ns,
+            .delayed_ns = ana_op_step_replay(of, &delayed, scratch, end_ns),
+            .replayed_ns = ana_op_step_replay(of, &replayed, scratch, end_ns),
+            .ideal_ns = replay_supposed(run, step, (supposition){PART_NONE, 0}, NULL, scratch)};
+        free(scratch);
     }
     return steps;
 }
