@@ -6,7 +6,6 @@
 #include "base/rng.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 
 enum { LOADS_LAYERS_MAX = 64 };
 
@@ -50,32 +49,4 @@ static inline bal_cost_source loads_port(loads_source *source)
                              .layer_count = source->layer_count,
                              .iteration_count = source->iteration_count,
                              .costs_at = loads_costs_at};
-}
-
-/// Loads that were read as a series. Release with loads_close.
-typedef struct loads_series {
-    loads_source source;
-    ana_series series;
-    arena *memory;
-} loads_series;
-
-/// @param loads [iterations][layers], borrowed
-static inline loads_series *loads_open(const int64_t *loads, int layers, int iterations)
-{
-    loads_series *opened = memory_array(1, sizeof *opened);
-    opened->memory = arena_create(1 << 16);
-    opened->source =
-        (loads_source){.layer_count = layers, .iteration_count = iterations, .load_ns = loads};
-    const bal_cost_source port = loads_port(&opened->source);
-    if (ana_series_read(&port, iterations, ana_series_limits_default(), opened->memory,
-                        &opened->series, NULL) != STATUS_OK) {
-        abort(); // what a test makes up can be read
-    }
-    return opened;
-}
-
-static inline void loads_close(loads_series *opened)
-{
-    arena_destroy(opened->memory);
-    free(opened);
 }

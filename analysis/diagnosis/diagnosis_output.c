@@ -222,7 +222,7 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     json_put_int64(writer, "first_iteration", series->first + setup->first_iteration);
     json_put_int64(writer, "last_iteration", series->last + setup->first_iteration);
     put_ratio(writer, "spacing", of->spacing);
-    json_put_bool(writer, "microbatches_known", of->has_columns && !series->drops_columns);
+    json_put_bool(writer, "microbatches_known", of->has_columns);
     json_put_bool(writer, "state_known", of->knows_state);
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { NUMBERS_MAX = 1 << 25, COUNT_MAX = 1 << 14, ENOUGH_WITHOUT_COLUMNS = 4096 };
+enum { NUMBERS_MAX = 1 << 25, COUNT_MAX = 1 << 14 };
 
 ana_series_limits ana_series_limits_default(void)
 {
@@ -42,14 +42,9 @@ static void begin(reading *made, const bal_layer_costs *costs, int iteration_cou
 {
     ana_series *series = &made->series;
     const int layers = costs->layer_count;
-    const int wanted = iteration_count < limits.count_max ? iteration_count : limits.count_max;
-    const int enough = wanted < ENOUGH_WITHOUT_COLUMNS ? wanted : ENOUGH_WITHOUT_COLUMNS;
     series->layer_count = layers;
     series->stride = 1;
     made->slot_numbers = numbers_of(layers, costs->microbatch_count);
-    series->drops_columns =
-        costs->microbatch_count > 1 && capacity_for(made->slot_numbers, limits) < enough;
-    if (series->drops_columns) made->slot_numbers = numbers_of(layers, 1);
     made->capacity = capacity_for(made->slot_numbers, limits);
     if (made->capacity > iteration_count) made->capacity = iteration_count;
     const size_t capacity = (size_t)made->capacity;
@@ -112,9 +107,8 @@ static status keep(reading *made, int iteration, const bal_layer_costs *costs, e
         made->slots[index] = arena_array(made->memory, made->slot_numbers, sizeof(int64_t));
     }
     TRY(bal_layer_times_fill(&made->times, costs, err));
-    const bal_layer_costs means = bal_layer_times_costs(&made->times, costs);
     series->iteration[index] = iteration;
-    series->costs[index] = copy_costs(series->drops_columns ? &means : costs, made->slots[index]);
+    series->costs[index] = copy_costs(costs, made->slots[index]);
     sum_layers(made, index);
     series->count++;
     return STATUS_OK;
@@ -126,8 +120,7 @@ static status check_alike(const reading *made, int iteration, const bal_layer_co
     const ana_series *series = &made->series;
     const bal_layer_costs *first = &series->costs[0];
     if (costs->layer_count == series->layer_count &&
-        (series->count == 0 || series->drops_columns ||
-         costs->microbatch_count <= first->microbatch_count)) {
+        (series->count == 0 || costs->microbatch_count <= first->microbatch_count)) {
         return STATUS_OK;
     }
     return error_set(err, STATUS_INVALID,

@@ -27,7 +27,6 @@ typedef struct ana_series {
     int sample_count;   // iterations for which the source has costs of its own
     int stride;         // every stride-th of them is kept, from the first on
     int first, last;    // iterations of the first and the last sample
-    bool drops_columns; // microbatches did not fit: their mean stands for each
     bool announces_changes;
     int *iteration;         // [count] of the run
     bal_layer_costs *costs; // [count] as the source gave them
@@ -41,7 +40,6 @@ ana_series_limits ana_series_limits_default(void);
 /// Reads a source from iteration 0 to iteration_count - 1.
 ///
 /// Samples beyond the limits are thinned out evenly: every second one goes, as often as needed.
-/// Microbatches give way to their mean before fewer than 4,096 iterations would fit.
 ///
 /// @param series untouched on failure
 /// @return what the source returns; STATUS_INVALID if the times of an iteration are negative or do

@@ -67,13 +67,6 @@ static void write_steps(json_writer *writer, const ana_op_run *run, const ana_sl
     json_end_array(writer);
 }
 
-static double approximate(const ana_op_run *run, const ana_slowdowns *found, int worker)
-{
-    const double of_stage = found->by_stage[worker % run->stage_count];
-    const double of_replica = found->by_replica[worker / run->stage_count];
-    return of_stage < of_replica ? of_stage : of_replica;
-}
-
 static void write_workers(json_writer *writer, const ana_op_run *run, const ana_slowdowns *found)
 {
     json_put_array(writer, "by_worker");
@@ -82,7 +75,6 @@ static void write_workers(json_writer *writer, const ana_op_run *run, const ana_
         json_put_int64(writer, "replica", worker / run->stage_count);
         json_put_int64(writer, "stage", worker % run->stage_count);
         json_put_rounded(writer, "slowdown", found->by_worker[worker], DIGITS);
-        json_put_rounded(writer, "approximate", approximate(run, found, worker), DIGITS);
         json_end_object(writer);
     }
     json_end_array(writer);

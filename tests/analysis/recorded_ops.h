@@ -29,14 +29,16 @@ typedef struct planted {
     uint64_t seed;
 } planted;
 
-static inline planted planted_default(void)
+/// What is left 0 takes its default.
+static inline planted planted_of(planted how)
 {
-    return (planted){.step_count = 24,
-                     .stage_count = PLANT_STAGES,
-                     .noise = 0.01,
-                     .slow_replica = -1,
-                     .slow_link_replica = -1,
-                     .seed = 7};
+    if (how.step_count == 0) how.step_count = 24;
+    if (how.stage_count == 0) how.stage_count = PLANT_STAGES;
+    if (how.noise <= 0) how.noise = 0.01;
+    if (how.slow_factor <= 0) how.slow_replica = -1;
+    if (how.slow_link_ns == 0) how.slow_link_replica = -1;
+    if (how.seed == 0) how.seed = 7;
+    return how;
 }
 
 enum { // names of ops, from 1

@@ -7,6 +7,7 @@
 #include "tests/series_of_loads.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LAYERS = 14, ITERATIONS = 60, MICROBATCHES = 6 };

@@ -87,24 +87,6 @@ static status two_columns(void *context, int iteration, bal_layer_costs *costs, 
     return STATUS_OK;
 }
 
-static void microbatches_give_way_to_their_mean_where_they_do_not_fit(void **state)
-{
-    arena *memory = *state;
-    const bal_cost_source port = {.layer_count = 2, .costs_at = two_columns};
-    ana_series series;
-    ana_series_limits limits = ana_series_limits_default();
-
-    assert_ok(ana_series_read(&port, 5, limits, memory, &series, NULL));
-    assert_false(series.drops_columns);
-    assert_int_equal(series.costs[4].microbatch_count, 2);
-    limits.numbers_max = 5 * 2 * 9; // five samples of one column each
-    assert_ok(ana_series_read(&port, 5, limits, memory, &series, NULL));
-    assert_true(series.drops_columns);
-    assert_int_equal(series.count, 5);
-    assert_int_equal(series.costs[4].microbatch_count, 1);
-    assert_int_equal(series.costs[4].forward_ns[1], 40);
-}
-
 static void iterations_of_other_layers_are_invalid(void **state)
 {
     arena *memory = *state;
@@ -124,7 +106,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_is_an_iteration),
         cmocka_unit_test(samples_beyond_the_limit_are_thinned_out_evenly),
-        cmocka_unit_test(microbatches_give_way_to_their_mean_where_they_do_not_fit),
         cmocka_unit_test(iterations_of_other_layers_are_invalid),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);

@@ -35,7 +35,7 @@ static ana_op_run *make_run(const planted *how)
 static void a_replay_with_its_delays_is_the_record(void **state)
 {
     (void)state;
-    planted how = planted_default();
+    planted how = planted_of((planted){0});
     int paused_count = 0;
     how.noise = 0.3;
     how.pause_every = 10;
@@ -58,7 +58,7 @@ static void a_replay_with_its_delays_is_the_record(void **state)
 static void an_ideal_step_is_that_of_equal_stages(void **state)
 {
     (void)state;
-    planted how = planted_default();
+    planted how = planted_of((planted){0});
     how.noise = 0.3;
     how.step_count = 3;
 
@@ -97,7 +97,7 @@ static int64_t end_of(const ana_op_step *step, const int64_t *durations, int op,
 static void slowdowns_are_those_of_the_definition(void **state)
 {
     (void)state;
-    planted how = planted_default();
+    planted how = planted_of((planted){0});
     ana_slowdowns found;
     how.noise = 0.4;
     how.step_count = 2;
@@ -137,7 +137,7 @@ static void slowdowns_are_those_of_the_definition(void **state)
 static void what_cannot_be_matched_is_refused(void **state)
 {
     (void)state;
-    planted how = planted_default();
+    planted how = planted_of((planted){0});
     error_message err = {0};
     ana_op_run run;
     how.step_count = 1;
@@ -221,12 +221,51 @@ static void nothing_is_named_on_a_clean_run(void **state)
     ana_causes causes;
     for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
         for (uint64_t seed = 1; seed <= 5; seed++) {
-            planted how = planted_default();
-            how.stage_count = stages;
-            how.seed = seed;
-            how.noise = 0.02 * (double)seed;
+            const planted how = planted_of(
+                (planted){.stage_count = stages, .seed = seed, .noise = 0.02 * (double)seed});
             assert_string_equal(named(&how, &causes), "");
         }
+    }
+}
+
+/// What is planted, and the causes that are named of it, largest gain first.
+static const struct {
+    planted how;
+    const char *causes;
+} plantings[] = {
+    {{.slow_replica = 2, .slow_stage = 3, .slow_factor = 1.3}, "slow worker"},
+    {{.stage_count = 2, .slow_replica = 2, .slow_stage = 1, .slow_factor = 1.3}, "slow worker"},
+    {{.stage_count = 1, .slow_replica = 2, .slow_factor = 1.3}, "slow worker"},
+    {{.last_factor = 1.5}, "last stage too long"},
+    {{.length_spread = 0.5}, "sequence lengths"},
+    {{.length_spread = 0.5, .stage_count = 2}, "sequence lengths"},
+    {{.length_spread = 0.5, .stage_count = 1}, "sequence lengths"},
+    {{.pause_every = 20, .pause_ns = 40000000}, "pauses of the host"},
+    {{.pause_every = 20, .pause_ns = 40000000, .pause_is_inside = true}, "pauses of the host"},
+    {{.pause_every = 20, .pause_ns = 40000000, .pause_is_named = true}, "pauses of the host"},
+    {{.length_spread = 0.3, .pause_is_inside = true, .pause_every = 50, .pause_ns = 100000000},
+     "pauses of the host,sequence lengths"},
+    {{.slow_link_replica = 1, .slow_link_ns = 30000000}, "slow link"},
+    {{.last_factor = 1.6, .length_spread = 0.2, .step_count = 10}, // too few steps to be drawn
+     "last stage too long,sequence lengths"},
+};
+
+static void what_is_planted_is_named(void **state)
+{
+    (void)state;
+    for (size_t each = 0; each < sizeof plantings / sizeof plantings[0]; each++) {
+        ana_causes causes;
+        const planted how = planted_of(plantings[each].how);
+        assert_string_equal(named(&how, &causes), plantings[each].causes);
+        const ana_cause *first = &causes.all[0];
+        assert_true(first->has_interval && first->low < first->gain && first->gain < first->high);
+        if (how.slow_factor > 0) {
+            const int slow = how.slow_replica * how.stage_count + how.slow_stage;
+            assert_close(causes.worker_factor[slow], how.slow_factor, 0.02);
+            assert_true(first->gain > 0.1 && first->gain < 0.31);
+        }
+        if (how.length_spread > 0.4) assert_true(causes.correlation > 0.95);
+        if (how.slow_link_ns > 0) assert_non_null(strstr(first->evidence, "of replica 1, stage "));
     }
 }
 
@@ -248,7 +287,7 @@ static void drop_messages(trace_op_table *table)
 static void messages_that_were_not_recorded_are_no_pauses(void **state)
 {
     (void)state;
-    planted how = planted_default();
+    planted how = planted_of((planted){0});
     error_message err = {0};
     ana_op_run run;
     ana_slowdowns slowdowns;
@@ -267,29 +306,13 @@ static void messages_that_were_not_recorded_are_no_pauses(void **state)
     assert_int_equal(causes.named_count, 0);
 }
 
-static void a_slow_worker_is_named(void **state)
-{
-    (void)state;
-    ana_causes causes;
-    for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
-        planted how = planted_default();
-        how.stage_count = stages;
-        how.slow_replica = 2;
-        how.slow_stage = stages - 1;
-        how.slow_factor = 1.3;
-        assert_string_equal(named(&how, &causes), "slow worker");
-        assert_close(causes.worker_factor[2 * stages + stages - 1], 1.3, 0.02);
-        assert_true(causes.all[0].gain > 0.1 && causes.all[0].gain < 0.31);
-    }
-}
-
 static void a_long_last_stage_is_named_with_the_split_that_mends_it(void **state)
 {
     (void)state;
     static const int layers[PLANT_STAGES] = {6, 6, 6, 6};
     ana_causes causes;
     ana_slowdowns slowdowns;
-    planted how = planted_default();
+    planted how = planted_of((planted){0});
     how.last_factor = 1.5; // 6 layers and a head worth 3
     assert_string_equal(named(&how, &causes), "last stage too long");
     assert_close(causes.split.shares[0], 1.125, 0.01);
@@ -305,95 +328,18 @@ static void a_long_last_stage_is_named_with_the_split_that_mends_it(void **state
                      24);
 }
 
-static void lengths_are_named_by_what_all_stages_say(void **state)
-{
-    (void)state;
-    ana_causes causes;
-    for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
-        planted how = planted_default();
-        how.stage_count = stages;
-        how.length_spread = 0.5;
-        assert_string_equal(named(&how, &causes), "sequence lengths");
-        assert_true(causes.correlation > 0.95);
-    }
-}
-
-static void pauses_are_named_in_front_of_ops_inside_and_as_ops(void **state)
-{
-    (void)state;
-    ana_causes causes;
-    for (int way = 0; way < 3; way++) {
-        planted how = planted_default();
-        how.pause_is_inside = way == 1;
-        how.pause_is_named = way == 2;
-        how.pause_every = 20;
-        how.pause_ns = 40000000;
-        assert_string_equal(named(&how, &causes), "pauses of the host");
-    }
-}
-
-static void pauses_do_not_hide_lengths(void **state)
-{
-    (void)state;
-    ana_causes causes;
-    planted how = planted_default();
-    how.length_spread = 0.3;
-    how.pause_is_inside = true;
-    how.pause_every = 50;
-    how.pause_ns = 100000000;
-    assert_string_equal(named(&how, &causes), "pauses of the host,sequence lengths");
-}
-
-static void a_slow_link_is_named(void **state)
-{
-    (void)state;
-    ana_causes causes;
-    planted how = planted_default();
-    how.slow_link_replica = 1;
-    how.slow_link_ns = 30000000;
-    assert_string_equal(named(&how, &causes), "slow link");
-    assert_non_null(strstr(causes.all[0].evidence, "of replica 1, stage "));
-}
-
-static void two_causes_are_named_by_gain(void **state)
-{
-    (void)state;
-    ana_causes causes;
-    planted how = planted_default();
-    how.last_factor = 1.6;
-    how.length_spread = 0.2;
-    how.step_count = 10; // too few to be drawn
-    assert_string_equal(named(&how, &causes), "last stage too long,sequence lengths");
-    assert_true(causes.all[0].has_interval && causes.all[0].low < causes.all[0].gain);
-    assert_true(causes.all[0].high > causes.all[0].gain);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_replay_with_its_delays_is_the_record, open_memory,
-                                        close_memory),
-        cmocka_unit_test_setup_teardown(an_ideal_step_is_that_of_equal_stages, open_memory,
-                                        close_memory),
-        cmocka_unit_test_setup_teardown(slowdowns_are_those_of_the_definition, open_memory,
-                                        close_memory),
-        cmocka_unit_test_setup_teardown(what_cannot_be_matched_is_refused, open_memory,
-                                        close_memory),
-        cmocka_unit_test_setup_teardown(nothing_is_named_on_a_clean_run, open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(messages_that_were_not_recorded_are_no_pauses, open_memory,
-                                        close_memory),
-        cmocka_unit_test_setup_teardown(a_slow_worker_is_named, open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(a_long_last_stage_is_named_with_the_split_that_mends_it,
-                                        open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(lengths_are_named_by_what_all_stages_say, open_memory,
-                                        close_memory),
-        cmocka_unit_test_setup_teardown(pauses_are_named_in_front_of_ops_inside_and_as_ops,
-                                        open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(pauses_do_not_hide_lengths, open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(a_slow_link_is_named, open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(two_causes_are_named_by_gain, open_memory, close_memory),
-        cmocka_unit_test_setup_teardown(collectives_in_another_order_wait_in_a_circle, open_memory,
-                                        close_memory),
+        cmocka_unit_test(a_replay_with_its_delays_is_the_record),
+        cmocka_unit_test(an_ideal_step_is_that_of_equal_stages),
+        cmocka_unit_test(slowdowns_are_those_of_the_definition),
+        cmocka_unit_test(what_cannot_be_matched_is_refused),
+        cmocka_unit_test(nothing_is_named_on_a_clean_run),
+        cmocka_unit_test(what_is_planted_is_named),
+        cmocka_unit_test(messages_that_were_not_recorded_are_no_pauses),
+        cmocka_unit_test(a_long_last_stage_is_named_with_the_split_that_mends_it),
+        cmocka_unit_test(collectives_in_another_order_wait_in_a_circle),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
