@@ -388,27 +388,6 @@ static void ends_of(const ana_check *check, const ana_check_quantity *message, i
     *to = message->rank;
 }
 
-/// How many messages there are, how many depart, and how many of these go between the same ranks as
-/// one of them.
-static void count_messages(const ana_check *check, const ana_check_quantity *like, int *all,
-                           int *departing, int *alike)
-{
-    int ranks[2];
-    *all = *departing = *alike = 0;
-    ends_of(check, like, &ranks[0], &ranks[1]);
-    for (int index = 0; index < check->quantity_count; index++) {
-        const ana_check_quantity *message = &check->quantities[index];
-        int from = 0;
-        int to = 0;
-        if (message->group != ANA_CHECK_MESSAGE || message->count == 0) continue;
-        ends_of(check, message, &from, &to);
-        ++*all;
-        if (!is_said(message)) continue;
-        ++*departing;
-        *alike += (from == ranks[0] && to == ranks[1]) || (from == ranks[1] && to == ranks[0]);
-    }
-}
-
 static void tell_messages(const ana_check *check, ana_check_cause *cause)
 {
     enum { SHOWN = 3 };
@@ -431,28 +410,28 @@ static void tell_messages(const ana_check *check, ana_check_cause *cause)
 static void explain_link(const ana_check *check, ana_check_cause *cause)
 {
     const ana_check_quantity *slow = largest_of(check, ANA_CHECK_MESSAGE, false);
-    const char *how = slower_or_faster(slow->change);
     int all = 0;
     int departing = 0;
-    int alike = 0;
     int from = 0;
     int to = 0;
+    for (int index = 0; index < check->quantity_count; index++) {
+        const ana_check_quantity *message = &check->quantities[index];
+        if (message->group != ANA_CHECK_MESSAGE || message->count == 0) continue;
+        all++;
+        departing += is_said(message);
+    }
     ends_of(check, slow, &from, &to);
-    count_messages(check, slow, &all, &departing, &alike);
     cause->kind = ANA_CAUSE_LINK;
-    if (departing == all && alike < all) {
+    if (departing == all && all > 2) {
         snprintf(cause->summary, sizeof cause->summary,
-                 "all links are %s: messages come late although they were sent in time", how);
-    } else if (departing > alike) {
-        snprintf(cause->summary, sizeof cause->summary,
-                 "%d of %d ways of messages are %s, most of all from rank %d to rank %d", departing,
-                 all, how, from, to);
+                 "all links are %s: messages come late although they were sent in time",
+                 slower_or_faster(slow->change));
     } else {
         cause->rank = to;
         snprintf(cause->summary, sizeof cause->summary,
                  "the link between rank %d and rank %d is %s: messages come late although they "
-                 "were sent in time",
-                 from, to, how);
+                 "were sent in time (%d of %d ways depart)",
+                 from, to, slower_or_faster(slow->change), departing, all);
     }
     tell_messages(check, cause);
 }

@@ -23,10 +23,10 @@ typedef struct ana_series_limits {
 /// Arrays are carved from the arena given to ana_series_read.
 typedef struct ana_series {
     int layer_count;
-    int count;          // T: iterations that are kept, >= 1
-    int sample_count;   // iterations for which the source has costs of its own
-    int stride;         // every stride-th of them is kept, from the first on
-    int first, last;    // iterations of the first and the last sample
+    int count;        // T: iterations that are kept, >= 1
+    int sample_count; // iterations for which the source has costs of its own
+    int stride;       // every stride-th of them is kept, from the first on
+    int first, last;  // iterations of the first and the last sample
     bool announces_changes;
     int *iteration;         // [count] of the run
     bal_layer_costs *costs; // [count] as the source gave them

@@ -242,7 +242,7 @@ static void find_split(finding *of)
     free(scratch);
 }
 
-static bool find_stages(finding *of, char *evidence, const char **name)
+static bool find_stages(finding *of, char *evidence)
 {
     const int stages = of->run->stage_count;
     const ana_stage_split *split = &of->causes->split;
@@ -254,9 +254,9 @@ static bool find_stages(finding *of, char *evidence, const char **name)
     for (int stage = 1; stage < stages; stage++) {
         if (split->stage_ns[stage] > split->stage_ns[longest]) longest = stage;
     }
-    *name = longest == stages - 1 ? "last stage too long"
-            : longest == 0        ? "first stage too long"
-                                  : "stages of unequal length";
+    of->causes->all[ANA_CAUSE_STAGE].name = longest == stages - 1 ? "last stage too long"
+                                            : longest == 0        ? "first stage too long"
+                                                                  : "stages of unequal length";
     text_duration(split->stage_ns[longest], longest_text);
     text_duration(of->layers != NULL ? split->stage_ns[longest] / of->layers[longest]
                                      : split->unit_ns,
@@ -436,36 +436,33 @@ static void mend_all(finding *of)
 void ana_causes_of(const ana_op_run *run, const ana_slowdowns *slowdowns, const int *layers,
                    arena *memory, ana_causes *causes)
 {
+    static const struct {
+        const char *name;
+        bool (*find)(finding *of, char *evidence); // whether the evidence holds
+    } kinds[ANA_CAUSE_COUNT] = {
+        [ANA_CAUSE_WORKER] = {"slow worker", find_workers},
+        [ANA_CAUSE_STAGE] = {NULL, find_stages}, // named by what it finds
+        [ANA_CAUSE_LENGTHS] = {"sequence lengths", find_lengths},
+        [ANA_CAUSE_HOST] = {"pauses of the host", find_pauses},
+        [ANA_CAUSE_LINK] = {"slow link", find_links},
+    };
     finding of = {
         .run = run, .slowdowns = slowdowns, .layers = layers, .memory = memory, .causes = causes};
-    static const char *const names[ANA_CAUSE_COUNT] = {
-        [ANA_CAUSE_WORKER] = "slow worker",
-        [ANA_CAUSE_LENGTHS] = "sequence lengths",
-        [ANA_CAUSE_HOST] = "pauses of the host",
-        [ANA_CAUSE_LINK] = "slow link",
-    };
     *causes = (ana_causes){0};
     ana_work_times_of(run, memory, &of.times);
     causes->correlation = of.times.correlation;
     causes->worker_factor = of.times.factor;
-    bool holds[ANA_CAUSE_COUNT];
     for (int kind = 0; kind < ANA_CAUSE_COUNT; kind++) {
-        char *evidence = arena_array(memory, EVIDENCE_BYTES, 1);
         ana_cause *cause = &causes->all[kind];
-        *cause = (ana_cause){.kind = (ana_cause_kind)kind, .name = names[kind], evidence};
+        char *evidence = arena_array(memory, EVIDENCE_BYTES, 1);
+        cause->kind = (ana_cause_kind)kind;
+        if (kinds[kind].name != NULL) cause->name = kinds[kind].name;
+        const bool holds = kinds[kind].find(&of, evidence);
+        cause->evidence = evidence;
+        measure_gain(&of, cause);
+        cause->is_named = holds && cause->low >= ANA_CAUSE_GAIN_MIN;
+        causes->named_count += cause->is_named;
     }
-    ana_cause *all = causes->all;
-    holds[ANA_CAUSE_WORKER] = find_workers(&of, (char *)all[ANA_CAUSE_WORKER].evidence);
-    holds[ANA_CAUSE_STAGE] =
-        find_stages(&of, (char *)all[ANA_CAUSE_STAGE].evidence, &all[ANA_CAUSE_STAGE].name);
-    holds[ANA_CAUSE_LENGTHS] = find_lengths(&of, (char *)all[ANA_CAUSE_LENGTHS].evidence);
-    holds[ANA_CAUSE_HOST] = find_pauses(&of, (char *)all[ANA_CAUSE_HOST].evidence);
-    holds[ANA_CAUSE_LINK] = find_links(&of, (char *)all[ANA_CAUSE_LINK].evidence);
-    for (int kind = 0; kind < ANA_CAUSE_COUNT; kind++) {
-        measure_gain(&of, &all[kind]);
-        all[kind].is_named = holds[kind] && all[kind].low >= ANA_CAUSE_GAIN_MIN;
-        causes->named_count += all[kind].is_named;
-    }
-    qsort(all, ANA_CAUSE_COUNT, sizeof *all, compare_causes);
+    qsort(causes->all, ANA_CAUSE_COUNT, sizeof *causes->all, compare_causes);
     mend_all(&of);
 }
