@@ -215,7 +215,6 @@ static void collect_ops(trace_import *import, trace_window ***windows)
         has_base = has_base && recording->has_base;
         if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
     }
-    import->zero_ns = has_base ? zero_ns : 0;
     import->ops = memory_array(count + 1, sizeof *import->ops);
     *windows = memory_array(count + 1, sizeof **windows);
     for (int rank = 0; rank < import->rank_count; rank++) {
@@ -264,7 +263,6 @@ static void apply_alignment(trace_import *import, trace_window **windows)
         import->ops[op].begin_ns -= first_ns;
         import->ops[op].end_ns -= first_ns;
     }
-    if (import->op_count > 0) import->zero_ns += first_ns;
     sort_ops(import, windows);
 }
 
@@ -403,34 +401,12 @@ static bool has_full_backward(const trace_import *import)
     return false;
 }
 
-/// Facts that have no column of their own.
-static status write_notes(const trace_import *import, trace_writer *writer, error_message *err)
-{
-    for (int rank = 0; rank < import->rank_count; rank++) {
-        const trace_recording *recording = &import->recordings[rank];
-        const trace_attribution *ops = &recording->ops;
-        char key[64];
-        char text[240];
-        snprintf(key, sizeof key, "rank %d operations", recording->rank);
-        snprintf(text, sizeof text,
-                 "%" PRId64 " in all, %" PRId64 " in layers, %" PRId64
-                 " in messages, reduction and optimizer, %" PRId64 " outside, %" PRId64
-                 " without launch; %" PRId64 " malformed events",
-                 ops->op_count, ops->loads, ops->others, ops->outside, ops->without_launch,
-                 recording->malformed_count);
-        TRY(trace_writer_put_note(writer, key, text, err));
-        TRY(trace_writer_put_input(writer, &recording->input, err));
-    }
-    char zero[32];
-    snprintf(zero, sizeof zero, "%" PRId64, import->zero_ns);
-    return trace_writer_put_note(writer, "timeline zero, ns", zero, err);
-}
-
 static status write_all(const trace_import *import, bool keeps_gaps, trace_writer *writer,
                         error_message *err)
 {
     for (int rank = 0; rank < import->rank_count; rank++) {
         TRY(write_loads(&import->recordings[rank], keeps_gaps, writer, err));
+        TRY(trace_writer_put_input(writer, &import->recordings[rank].input, err));
     }
     if (keeps_gaps && import->iteration_count > 0) {
         const int64_t outside_ns = import->replay.replayed_ns - import->replay.charges_ns;
@@ -441,7 +417,7 @@ static status write_all(const trace_import *import, bool keeps_gaps, trace_write
     for (int64_t op = 0; op < import->op_count; op++) {
         TRY(trace_writer_put_op(writer, &import->ops[op], err));
     }
-    return write_notes(import, writer, err);
+    return STATUS_OK;
 }
 
 status trace_import_write(const trace_import *import, const trace_info *info, trace_store *store,

@@ -29,7 +29,6 @@ typedef struct trace_import {
     int rank_count;
     trace_recording *recordings; // [rank_count] by rank
     trace_alignment alignment;   // of the ranks' clocks
-    int64_t zero_ns;             // since the Unix epoch, of the times below; 0 without a base
     int iteration_count;
     int first_iteration;
     int last_iteration;

@@ -210,15 +210,6 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
     return STATUS_OK;
 }
 
-status trace_inputs(trace_store *store, int64_t trace_id, arena *memory, trace_input_file **files,
-                    int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT path, bytes, hash FROM trace_input WHERE trace_id=? ORDER BY place",
-        sql_read_input_file, sizeof(trace_input_file)};
-    return sql_rows(store, &select, memory, files, count, err, "i", trace_id);
-}
-
 static status layer_rows(trace_store *store, sqlite3_stmt *statement, int layer_count,
                          trace_layer *layers, error_message *err)
 {

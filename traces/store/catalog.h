@@ -27,10 +27,6 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
 status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_info *info,
                    error_message *err);
 
-/// The input files of a trace, in order. @param files [*count] carved from memory
-status trace_inputs(trace_store *store, int64_t trace_id, arena *memory, trace_input_file **files,
-                    int *count, error_message *err);
-
 /// The properties of the layers. @param layers [layer_count] carved from memory
 status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
                     error_message *err);

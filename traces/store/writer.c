@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,24 +71,40 @@ trace_info trace_info_default(void)
                         .last_iteration = -1};
 }
 
+/// What a row may hold of times and sizes. A word: it is recorded once; else what is put adds up.
+static const struct quantity {
+    const char *name;
+    const char *word;
+    size_t offset;
+} quantities[] = {
+    {"forward_ns", "F", offsetof(trace_load, forward_ns)},
+    {"backward_ns", "BW", offsetof(trace_load, backward_ns)},
+    {"backward_input_ns", "B", offsetof(trace_load, backward_input_ns)},
+    {"backward_weight_ns", "W", offsetof(trace_load, backward_weight_ns)},
+    {"recompute_ns", "R", offsetof(trace_load, recompute_ns)},
+    {"activation_bytes", "activation_bytes", offsetof(trace_load, activation_bytes)},
+    {"communication_ns", NULL, offsetof(trace_load, communication_ns)},
+    {"span_ns", NULL, offsetof(trace_load, span_ns)},
+    {"charge_ns", "F", offsetof(trace_load, forward_charge_ns)},
+    {"charge_ns", "BW", offsetof(trace_load, backward_charge_ns)},
+    {"charge_ns", "B", offsetof(trace_load, backward_input_charge_ns)},
+    {"charge_ns", "W", offsetof(trace_load, backward_weight_charge_ns)},
+    {"charge_ns", "R", offsetof(trace_load, recompute_charge_ns)},
+};
+enum { QUANTITIES = sizeof quantities / sizeof quantities[0] };
+
+static int64_t *quantity_of(trace_load *load, int quantity)
+{
+    return (int64_t *)(void *)((char *)load + quantities[quantity].offset);
+}
+
 trace_load trace_load_init(int iteration, int layer, int microbatch)
 {
-    return (trace_load){.iteration = iteration,
-                        .layer = layer,
-                        .microbatch = microbatch,
-                        .forward_ns = TRACE_NOT_RECORDED,
-                        .backward_ns = TRACE_NOT_RECORDED,
-                        .backward_input_ns = TRACE_NOT_RECORDED,
-                        .backward_weight_ns = TRACE_NOT_RECORDED,
-                        .recompute_ns = TRACE_NOT_RECORDED,
-                        .communication_ns = TRACE_NOT_RECORDED,
-                        .span_ns = TRACE_NOT_RECORDED,
-                        .activation_bytes = TRACE_NOT_RECORDED,
-                        .forward_charge_ns = TRACE_NOT_RECORDED,
-                        .backward_charge_ns = TRACE_NOT_RECORDED,
-                        .backward_input_charge_ns = TRACE_NOT_RECORDED,
-                        .backward_weight_charge_ns = TRACE_NOT_RECORDED,
-                        .recompute_charge_ns = TRACE_NOT_RECORDED};
+    trace_load load = {.iteration = iteration, .layer = layer, .microbatch = microbatch};
+    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+        *quantity_of(&load, quantity) = TRACE_NOT_RECORDED;
+    }
+    return load;
 }
 
 int64_t *trace_load_time(trace_load *load, int phase)
@@ -275,17 +292,9 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
     if (load->microbatch != TRACE_MEAN) {
         TRY(check_number("microbatch", load->microbatch, 0, microbatch_max, err));
     }
-    TRY(check_value("forward_ns", load->forward_ns, err));
-    TRY(check_value("backward_ns", load->backward_ns, err));
-    TRY(check_value("backward_input_ns", load->backward_input_ns, err));
-    TRY(check_value("backward_weight_ns", load->backward_weight_ns, err));
-    TRY(check_value("recompute_ns", load->recompute_ns, err));
-    TRY(check_value("communication_ns", load->communication_ns, err));
-    TRY(check_value("span_ns", load->span_ns, err));
-    TRY(check_value("activation_bytes", load->activation_bytes, err));
     trace_load copy = *load;
-    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
-        TRY(check_value("charge_ns", *trace_load_charge(&copy, phase), err));
+    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+        TRY(check_value(quantities[quantity].name, *quantity_of(&copy, quantity), err));
     }
     const bool is_mean = load->microbatch == TRACE_MEAN;
     if (is_mean ? writer->has_microbatches : writer->has_means) {
@@ -305,35 +314,23 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
 /// Writes why load cannot complete the row that is there.
 ///
 /// @return false if it can
-static bool find_conflict(const trace_load *there, const trace_load *load, char reason[64])
+static bool find_conflict(trace_load *there, trace_load *load, char reason[64])
 {
-    const struct {
-        const char *name;
-        int64_t there;
-        int64_t given;
-    } singles[] = {
-        {"F", there->forward_ns, load->forward_ns},
-        {"BW", there->backward_ns, load->backward_ns},
-        {"B", there->backward_input_ns, load->backward_input_ns},
-        {"W", there->backward_weight_ns, load->backward_weight_ns},
-        {"R", there->recompute_ns, load->recompute_ns},
-        {"activation_bytes", there->activation_bytes, load->activation_bytes},
-    };
-    for (size_t single = 0; single < sizeof singles / sizeof singles[0]; single++) {
-        if (singles[single].there < 0 || singles[single].given < 0) continue;
-        snprintf(reason, 64, "%s is given twice", singles[single].name);
-        return true;
-    }
     const bool is_full = there->backward_ns >= 0 || load->backward_ns >= 0;
     const bool is_split = there->backward_input_ns >= 0 || there->backward_weight_ns >= 0 ||
                           load->backward_input_ns >= 0 || load->backward_weight_ns >= 0;
-    const bool fits = there->communication_ns + load->communication_ns <= TRACE_VALUE_MAX &&
-                      there->span_ns + load->span_ns <= TRACE_VALUE_MAX;
-    if (fits && !(is_full && is_split)) return false;
-    snprintf(reason, 64, "%s",
-             is_full && is_split ? "a full backward (BW) beside B or W"
-                                 : "the sum of communication_ns or span_ns exceeds 2^53");
-    return true;
+    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+        const char *word = quantities[quantity].word;
+        const int64_t was = *quantity_of(there, quantity);
+        const int64_t given = *quantity_of(load, quantity);
+        if (was < 0 || given < 0 || (word == NULL && was + given <= TRACE_VALUE_MAX)) continue;
+        if (word != NULL) snprintf(reason, 64, "%s is given twice", word);
+        if (word == NULL)
+            snprintf(reason, 64, "the sum of %s exceeds 2^53", quantities[quantity].name);
+        return true;
+    }
+    if (is_full && is_split) snprintf(reason, 64, "a full backward (BW) beside B or W");
+    return is_full && is_split;
 }
 
 static status refuse_load(const trace_load *load, const char *reason, error_message *err)
@@ -346,27 +343,14 @@ static status refuse_load(const trace_load *load, const char *reason, error_mess
                      load->iteration, load->microbatch, load->layer, reason);
 }
 
-static void take_missing(int64_t *there, int64_t given)
-{
-    if (*there < 0) *there = given;
-}
-
-static void add_recorded(int64_t *sum, int64_t value)
-{
-    if (value >= 0) *sum = *sum >= 0 ? *sum + value : value;
-}
-
 /// Completes a row by another that does not contradict it.
-static void complete_load(trace_load *there, const trace_load *load)
+static void complete_load(trace_load *there, trace_load *load)
 {
-    trace_load given = *load;
-    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
-        take_missing(trace_load_time(there, phase), *trace_load_time(&given, phase));
-        take_missing(trace_load_charge(there, phase), *trace_load_charge(&given, phase));
+    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+        int64_t *was = quantity_of(there, quantity);
+        const int64_t given = *quantity_of(load, quantity);
+        if (given >= 0) *was = *was >= 0 ? *was + given : given;
     }
-    take_missing(&there->activation_bytes, given.activation_bytes);
-    add_recorded(&there->communication_ns, given.communication_ns);
-    add_recorded(&there->span_ns, given.span_ns);
 }
 
 /// Whether a stands before the place of b in an iteration.
@@ -396,10 +380,12 @@ static int find_row(const held_loads *held, const trace_load *load)
 static status put_row(held_loads *held, const trace_load *load, error_message *err)
 {
     char reason[64];
+    trace_load given = *load;
     const int place = find_row(held, load);
     if (place < held->count && !is_before(load, &held->loads[place])) {
-        if (find_conflict(&held->loads[place], load, reason)) return refuse_load(load, reason, err);
-        complete_load(&held->loads[place], load);
+        trace_load *there = &held->loads[place];
+        if (find_conflict(there, &given, reason)) return refuse_load(load, reason, err);
+        complete_load(there, &given);
     } else {
         if (held->count == held->capacity) {
             held->capacity = held->capacity == 0 ? 16 : 2 * held->capacity;
