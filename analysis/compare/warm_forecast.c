@@ -1,5 +1,6 @@
 #include "analysis/compare/warm_forecast.h"
 
+#include "analysis/compare/senders.h"
 #include "sim/training_play.h"
 
 #include <string.h>
@@ -18,81 +19,42 @@ double ana_forecast_error_ratio(const ana_forecast *forecast)
     return (double)ana_time_parts_ns(&forecast->measured) / (double)forecast_ns - 1;
 }
 
-/// A timeline that is walked back from its end.
-typedef struct walk {
-    const bal_timeline *timeline;
-    int *rank;   // [op_count] whose op it is
-    int *sender; // [2][stage_count][microbatch_count] op with the output, of F and of B or BW
-    int64_t first_begin_ns;
-    int last_op;
-} walk;
-
-static int *sender_of(const walk *walking, bool is_forward, int stage, int microbatch)
+/// The rank of an op.
+static int rank_of(const bal_schedule *schedule, int op)
 {
-    const bal_schedule *schedule = walking->timeline->schedule;
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    return &walking->sender[((is_forward ? 0 : stages) + stage) * schedule->microbatch_count +
-                            microbatch];
-}
-
-static walk begin_walk(const bal_timeline *timeline, arena *memory)
-{
-    const bal_schedule *schedule = timeline->schedule;
-    const int ops = schedule->first_op[schedule->rank_count];
-    const int outputs =
-        2 * schedule->rank_count * schedule->chunk_count * schedule->microbatch_count;
-    walk walking = {.timeline = timeline, .first_begin_ns = INT64_MAX, .last_op = 0};
-    walking.rank = arena_array(memory, (size_t)ops, sizeof *walking.rank);
-    walking.sender = arena_array(memory, (size_t)outputs, sizeof *walking.sender);
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            const bal_op ran = schedule->ops[op];
-            const int stage = bal_schedule_stage(schedule, rank, ran.chunk);
-            walking.rank[op] = rank;
-            if (timeline->begin_ns[op] < walking.first_begin_ns) {
-                walking.first_begin_ns = timeline->begin_ns[op];
-            }
-            if (timeline->end_ns[op] > timeline->end_ns[walking.last_op]) walking.last_op = op;
-            if (ran.kind == OP_BACKWARD_WEIGHT) continue;
-            // The outputs of an overlapped pair leave when its second op ends.
-            *sender_of(&walking, ran.kind == OP_FORWARD, stage, ran.microbatch) =
-                op + ran.overlaps_next;
-        }
+    int rank = 0;
+    while (op >= schedule->first_op[rank + 1]) {
+        rank++;
     }
-    return walking;
+    return rank;
 }
 
-/// The op of another rank whose output an op waited for, or NONE.
-static int awaited(const walk *walking, int op)
-{
-    const bal_schedule *schedule = walking->timeline->schedule;
-    const int rank = walking->rank[op];
-    bal_op_kind kind = OP_FORWARD;
-    const int stage = bal_op_waits_for(schedule, rank, schedule->ops[op], &kind);
-    if (stage < 0 || bal_schedule_rank(schedule, stage) == rank) return NONE;
-    return *sender_of(walking, kind == OP_FORWARD, stage, schedule->ops[op].microbatch);
-}
-
-/// Adds up the chain that ends the timeline. @return the makespan
+/// Adds up the chain that ends the timeline, walked back from its end. @return the makespan
 static int64_t add_chain(const bal_timeline *timeline, arena *memory, ana_time_parts *parts)
 {
     const bal_schedule *schedule = timeline->schedule;
     const int64_t *end_ns = timeline->end_ns;
-    const walk walking = begin_walk(timeline, memory);
-    for (int op = walking.last_op, next = NONE; op >= 0; op = next) {
-        const int before = op > schedule->first_op[walking.rank[op]] ? op - 1 : NONE;
-        int sender = awaited(&walking, op);
+    const int *senders = ana_senders(schedule, memory);
+    int64_t first_begin_ns = INT64_MAX;
+    int last = 0;
+    for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
+        if (timeline->begin_ns[op] < first_begin_ns) first_begin_ns = timeline->begin_ns[op];
+        if (end_ns[op] > end_ns[last]) last = op;
+    }
+    for (int op = last, next = NONE; op >= 0; op = next) {
+        const int before = op > schedule->first_op[rank_of(schedule, op)] ? op - 1 : NONE;
+        int sender = senders[op];
         if (schedule->ops[op].overlaps_next != 0) {
-            const int other = awaited(&walking, op + 1);
+            const int other = senders[op + 1];
             if (sender < 0 || (other >= 0 && end_ns[other] > end_ns[sender])) sender = other;
         }
         const bool waited = sender >= 0 && (before < 0 || end_ns[sender] > end_ns[before]);
         next = waited ? sender : before;
-        const int64_t from_ns = next >= 0 ? end_ns[next] : walking.first_begin_ns;
+        const int64_t from_ns = next >= 0 ? end_ns[next] : first_begin_ns;
         *(waited ? &parts->message_ns : &parts->gap_ns) += timeline->begin_ns[op] - from_ns;
         parts->op_ns += end_ns[op] - timeline->begin_ns[op];
     }
-    return end_ns[walking.last_op] - walking.first_begin_ns;
+    return end_ns[last] - first_begin_ns;
 }
 
 /// Adds an iteration: the chain of the replica that takes longest, and all ops.

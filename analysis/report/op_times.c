@@ -1,24 +1,20 @@
 /// Sums a timeline up by stage and kind of op.
 #include "analysis/report/op_times.h"
 
+#include "analysis/compare/senders.h"
+
 #include <stdlib.h>
 
 /// A timeline in the midst of being summed up. Cells are [stage][kind].
 typedef struct summing {
     const bal_timeline *timeline;
     int stage_count;
-    int64_t *sent_ns;   // [stage][is_backward][microbatch] end of the op whose output is sent
+    const int *sender;  // [op] whose output it waits for
     int64_t *op_ns;     // [cell][microbatch]
     int64_t *travel_ns; // [cell][microbatch]
     int *op_count;      // [cell]
     int *awaited_count; // [cell]
 } summing;
-
-static int64_t *sent_cell(const summing *at, int stage, bool is_backward, int microbatch)
-{
-    const int microbatches = at->timeline->schedule->microbatch_count;
-    return &at->sent_ns[((int64_t)stage * 2 + is_backward) * microbatches + microbatch];
-}
 
 static void make(summing *at, const bal_timeline *timeline, arena *memory)
 {
@@ -27,40 +23,22 @@ static void make(summing *at, const bal_timeline *timeline, arena *memory)
     *at = (summing){.timeline = timeline,
                     .stage_count = schedule->rank_count * schedule->chunk_count};
     const size_t cells = (size_t)at->stage_count * OP_KIND_COUNT;
-    at->sent_ns = arena_array(memory, (size_t)at->stage_count * 2 * microbatches, sizeof(int64_t));
+    at->sender = ana_senders(schedule, memory);
     at->op_ns = arena_array(memory, cells * microbatches, sizeof(int64_t));
     at->travel_ns = arena_array(memory, cells * microbatches, sizeof(int64_t));
     at->op_count = arena_array(memory, cells, sizeof(int));
     at->awaited_count = arena_array(memory, cells, sizeof(int));
 }
 
-static void note_ends(const summing *at)
-{
-    const bal_schedule *schedule = at->timeline->schedule;
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            const bal_op *ended = &schedule->ops[op];
-            if (ended->kind == OP_BACKWARD_WEIGHT) continue;
-            const int stage = bal_schedule_stage(schedule, rank, ended->chunk);
-            *sent_cell(at, stage, ended->kind != OP_FORWARD, ended->microbatch) =
-                at->timeline->end_ns[op + ended->overlaps_next];
-        }
-    }
-}
-
 /// Notes how long the message of an op travelled, if the rank waited for it.
-static void add_travel(const summing *at, int rank, int op, int64_t free_ns, int cell)
+static void add_travel(const summing *at, int op, int64_t free_ns, int cell)
 {
-    const bal_schedule *schedule = at->timeline->schedule;
-    const bal_op received = schedule->ops[op];
-    bal_op_kind sent = OP_FORWARD;
-    const int sender = bal_op_waits_for(schedule, rank, received, &sent);
-    if (sender < 0 || bal_schedule_rank(schedule, sender) == rank) return;
-    const int64_t begin_ns = at->timeline->begin_ns[op];
-    const int64_t travel_ns =
-        begin_ns - *sent_cell(at, sender, sent != OP_FORWARD, received.microbatch);
+    const bal_timeline *timeline = at->timeline;
+    const int64_t begin_ns = timeline->begin_ns[op];
+    if (at->sender[op] < 0) return;
+    const int64_t travel_ns = begin_ns - timeline->end_ns[at->sender[op]];
     if (begin_ns <= free_ns || begin_ns - free_ns < travel_ns - (begin_ns - free_ns)) return;
-    const int64_t first = (int64_t)cell * schedule->microbatch_count;
+    const int64_t first = (int64_t)cell * timeline->schedule->microbatch_count;
     at->travel_ns[first + at->awaited_count[cell]++] = travel_ns > 0 ? travel_ns : 0;
 }
 
@@ -75,7 +53,7 @@ static void add_rank(const summing *at, int rank)
         const int64_t first = (int64_t)cell * schedule->microbatch_count;
         at->op_ns[first + at->op_count[cell]++] =
             at->timeline->end_ns[op] - at->timeline->begin_ns[op];
-        add_travel(at, rank, op, free_ns, cell);
+        add_travel(at, op, free_ns, cell);
         free_ns = at->timeline->end_ns[op];
     }
 }
@@ -103,7 +81,6 @@ void ana_op_times_of(const bal_timeline *timeline, int iteration, arena *memory,
     make(&at, timeline, memory);
     const int cells = at.stage_count * OP_KIND_COUNT;
     trace_run_op_time *made = arena_array(memory, (size_t)cells, sizeof *made);
-    note_ends(&at);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         add_rank(&at, rank);
     }

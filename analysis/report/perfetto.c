@@ -1,5 +1,6 @@
 #include "analysis/report/perfetto.h"
 
+#include "analysis/compare/senders.h"
 #include "balance/metrics.h"
 
 #include <inttypes.h>
@@ -11,7 +12,7 @@ typedef struct perfetto_writer {
     bool has_events;
     int process;
     int64_t next_flow;
-    int *sender_of; // [2][stage_count][microbatch_count] op that sends: F, then B or BW
+    const int *sender; // [op] whose output it waits for
 } perfetto_writer;
 
 static void begin_event(perfetto_writer *writer)
@@ -80,47 +81,20 @@ static void write_flow_end(perfetto_writer *writer, const char *phase, const cha
     text_append(writer->out, "}");
 }
 
-static int *sender_slot(int *sender_of, const bal_schedule *schedule, bal_op_kind kind, int stage,
-                        int microbatch)
-{
-    const int stages = schedule->rank_count * schedule->chunk_count;
-    const int64_t row = (int64_t)(kind == OP_FORWARD ? 0 : stages) + stage;
-    return &sender_of[row * schedule->microbatch_count + microbatch];
-}
-
-static void index_senders(perfetto_writer *writer, const bal_schedule *schedule, arena *memory)
-{
-    const size_t stages = (size_t)schedule->rank_count * (size_t)schedule->chunk_count;
-    writer->sender_of =
-        arena_array(memory, 2 * stages * (size_t)schedule->microbatch_count, sizeof(int));
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        for (int op = schedule->first_op[rank]; op < schedule->first_op[rank + 1]; op++) {
-            const bal_op *played = &schedule->ops[op];
-            if (played->kind == OP_BACKWARD_WEIGHT) continue;
-            const int stage = bal_schedule_stage(schedule, rank, played->chunk);
-            *sender_slot(writer->sender_of, schedule, (bal_op_kind)played->kind, stage,
-                         played->microbatch) = op;
-        }
-    }
-}
-
 /// An arrow from the op that sends to the op that waits, if they are on different ranks.
 static void write_message(perfetto_writer *writer, const ana_timeline *timeline, int rank, int op)
 {
     const bal_schedule *schedule = &timeline->schedule;
+    const int sender = writer->sender[op];
     bal_op_kind kind;
+    if (sender < 0) return;
     const int stage = bal_op_waits_for(schedule, rank, schedule->ops[op], &kind);
-    if (stage < 0) return;
-    const int sender_rank = bal_schedule_rank(schedule, stage);
-    if (sender_rank == rank) return;
-    const int sender =
-        *sender_slot(writer->sender_of, schedule, kind, stage, schedule->ops[op].microbatch);
     const char *name = kind == OP_FORWARD ? "activation" : "gradient";
     // The arrow leaves inside the sending slice: Perfetto binds it to the slice that covers it.
-    const int departs = sender + schedule->ops[sender].overlaps_next;
-    const int64_t end = timeline->timeline.end_ns[departs];
-    const int64_t begin = timeline->timeline.begin_ns[departs];
-    write_flow_end(writer, "s", name, sender_rank, end > begin ? end - 1 : end);
+    const int64_t end = timeline->timeline.end_ns[sender];
+    const int64_t begin = timeline->timeline.begin_ns[sender];
+    write_flow_end(writer, "s", name, bal_schedule_rank(schedule, stage),
+                   end > begin ? end - 1 : end);
     write_flow_end(writer, "f", name, rank, timeline->timeline.begin_ns[op]);
     writer->next_flow++;
 }
@@ -186,7 +160,7 @@ status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_cou
     text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
     for (int index = 0; index < timeline_count; index++) {
         writer.process = index + 1;
-        index_senders(&writer, &timelines[index]->schedule, memory);
+        writer.sender = ana_senders(&timelines[index]->schedule, memory);
         write_names(&writer, timelines[index]);
         write_slices(&writer, timelines[index]);
         for (int rank = 0; rank < timelines[index]->schedule.rank_count; rank++) {
