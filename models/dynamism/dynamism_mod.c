@@ -110,7 +110,8 @@ static void add_router(const model_case_setup *setup, mod_state *mod)
     const double flop = 2 * all / model_dtype_bytes(dtype) * mod->predictor_width;
     const double flop_per_s =
         (double)base->hardware->flop_per_s[dtype] * base->hardware->gemm_efficiency;
-    const int64_t predictor_ns = flop > 0 ? (int64_t)(flop / flop_per_s * 1e9 + 0.5) : 0;
+    const int64_t predictor_ns =
+        flop > 0 && flop_per_s > 0 ? (int64_t)(flop / flop_per_s * 1e9 + 0.5) : 0;
     mod->router_ns[MODEL_PASS_FORWARD] = forward_ns + predictor_ns;
     mod->router_ns[MODEL_PASS_BACKWARD_INPUT] = backward_ns;
     mod->router_ns[MODEL_PASS_BACKWARD_WEIGHT] = predictor_ns; // none goes back into the states
