@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { KEYS_MAX = 64, LAYER_ARRAYS = 6 };
+enum { LAYER_ARRAYS = 6 };
 #define COST_MAX (INT64_MAX / 4) // what sums over stages still hold
 
 static const model_dynamism_case *const cases[] = {
@@ -17,9 +17,6 @@ static const model_dynamism_case *const cases[] = {
     &model_dynamism_lengths,
 };
 enum { CASE_COUNT = sizeof cases / sizeof cases[0] };
-
-static const char *const common_keys[] = {"case", "load_model", "seed", "change_ratio"};
-enum { COMMON_KEY_COUNT = sizeof common_keys / sizeof common_keys[0] };
 
 static const char *const load_model_names[] = {"physical", "published"};
 
@@ -52,9 +49,10 @@ struct model_dynamism {
     double *weight_scale;    // [microbatch_count]
 };
 
-static status find_case(json_value object, const model_dynamism_case **row, error_message *err)
+static status find_case(model_case_parameters *parameters, const model_dynamism_case **row,
+                        error_message *err)
 {
-    const json_value member = json_member(object, "case");
+    const json_value member = model_parameter_ask(parameters, "case");
     const char *names[CASE_COUNT];
     const char *word = NULL;
     TRY(json_string(member, &word, err));
@@ -69,18 +67,9 @@ static status find_case(json_value object, const model_dynamism_case **row, erro
                       text_suggestion(word, names, CASE_COUNT, suggestion));
 }
 
-static status check_keys(json_value object, const model_dynamism_case *row, error_message *err)
-{
-    const char *keys[KEYS_MAX];
-    assert(COMMON_KEY_COUNT + row->key_count <= KEYS_MAX);
-    memcpy(keys, common_keys, sizeof common_keys);
-    memcpy(keys + COMMON_KEY_COUNT, row->keys, (size_t)row->key_count * sizeof *keys);
-    return json_check_keys(object, keys, COMMON_KEY_COUNT + row->key_count, err);
-}
-
 static status read_seed(model_case_parameters *parameters, uint64_t *seed, error_message *err)
 {
-    const json_value member = json_member(parameters->object, "seed");
+    const json_value member = model_parameter_ask(parameters, "seed");
     int64_t given = 1;
     if (!json_is_missing(member)) TRY(json_int64(member, 0, JSON_INTEGER_MAX, &given, err));
     *seed = (uint64_t)given;
@@ -150,8 +139,8 @@ static status open_case(model_dynamism *dynamism, error_message *err)
                               .memory = dynamism->memory,
                               .parameters = parameters};
     int load_model = MODEL_LOAD_PHYSICAL;
-    TRY(find_case(parameters->object, &dynamism->row, err));
-    TRY(check_keys(parameters->object, dynamism->row, err));
+    TRY(find_case(parameters, &dynamism->row, err));
+    (void)model_parameter_ask(parameters, "change_ratio"); // of who detects changes
     TRY(check_base(dynamism, err));
     model_parameter_note(parameters, "case", model_given, "%s", dynamism->row->name);
     TRY(model_parameter_name(parameters, "load_model", load_model_names, MODEL_LOAD_COUNT,
@@ -161,6 +150,7 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     TRY(read_seed(parameters, &setup.seed, err));
     TRY(choose_shares(dynamism, err));
     TRY(dynamism->row->open(&setup, &dynamism->instance, err));
+    TRY(model_parameters_check(parameters, err));
     create_replicas(dynamism);
     return STATUS_OK;
 }

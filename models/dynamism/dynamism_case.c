@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -69,10 +70,27 @@ void model_parameter_note(model_case_parameters *parameters, const char *name, m
     va_end(arguments);
 }
 
+json_value model_parameter_ask(model_case_parameters *parameters, const char *key)
+{
+    int at = 0;
+    while (at < parameters->asked_count && strcmp(parameters->asked[at], key) != 0) {
+        at++;
+    }
+    assert(at < MODEL_CASE_KEYS_MAX);
+    parameters->asked[at] = key;
+    if (at == parameters->asked_count) parameters->asked_count++;
+    return json_member(parameters->object, key);
+}
+
+status model_parameters_check(const model_case_parameters *parameters, error_message *err)
+{
+    return json_check_keys(parameters->object, parameters->asked, parameters->asked_count, err);
+}
+
 static status read_parameter(model_case_parameters *parameters, const model_parameter *row,
                              error_message *err)
 {
-    const json_value member = json_member(parameters->object, row->key);
+    const json_value member = model_parameter_ask(parameters, row->key);
     const bool is_given = !json_is_missing(member);
     const model_origin origin = is_given ? model_given : row->from;
     if (row->real != NULL) {
@@ -104,7 +122,7 @@ status model_parameter_name(model_case_parameters *parameters, const char *key,
                             const char *const *names, int name_count, model_origin default_from,
                             int *index, error_message *err)
 {
-    const json_value member = json_member(parameters->object, key);
+    const json_value member = model_parameter_ask(parameters, key);
     if (!json_is_missing(member)) {
         const char *word = NULL;
         int found = 0;
@@ -128,7 +146,7 @@ status model_parameter_doubles(model_case_parameters *parameters, const char *ke
                                double max, int count_max, const double **values, int *count,
                                error_message *err)
 {
-    const json_value member = json_member(parameters->object, key);
+    const json_value member = model_parameter_ask(parameters, key);
     if (json_is_missing(member)) {
         *values = NULL;
         *count = 0;

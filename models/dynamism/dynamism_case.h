@@ -29,12 +29,24 @@ typedef struct model_load {
     const double *reduction;                   // [layer_count]
 } model_load;
 
+enum { MODEL_CASE_KEYS_MAX = 64 };
+
 /// Parameters of a case: each is given by the user or takes a default whose origin is said; either
 /// way it is listed. Zero-initialise all but object and list.memory.
 typedef struct model_case_parameters {
     json_value object;
     model_assumption_list list;
+    const char *asked[MODEL_CASE_KEYS_MAX]; // [asked_count] keys, whether they were there or not
+    int asked_count;
 } model_case_parameters;
+
+/// A member of the object, missing or not. Whoever reads a key asks for it: what nobody has asked
+/// for is refused by model_parameters_check.
+json_value model_parameter_ask(model_case_parameters *parameters, const char *key);
+
+/// @return STATUS_FORMAT: a key that nobody has asked for, as no case has it or as other choices
+///         exclude it
+status model_parameters_check(const model_case_parameters *parameters, error_message *err);
 
 /// Where a default comes from: a published figure of the case, or nobody has said it.
 #define MODEL_PUBLISHED(text) ((model_origin){MODEL_ORIGIN_PRESET, (text)})
@@ -59,8 +71,6 @@ typedef struct model_case_instance {
 
 typedef struct model_dynamism_case {
     const char *name;
-    const char *const *keys; // [key_count] that its object may have beside the common ones
-    int key_count;
     bool needs_shares; // its physical loads touch parts
 
     /// Reads its parameters and allocates its state.

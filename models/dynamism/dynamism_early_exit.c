@@ -7,8 +7,6 @@
 #include <assert.h>
 #include <inttypes.h>
 
-enum { STREAM_KEEP = 1 };
-
 /// What decides at an exit: CALM's three measures of confidence, or nothing that costs time.
 typedef enum exit_classifier {
     CLASSIFIER_NONE,
@@ -21,11 +19,6 @@ typedef enum exit_classifier {
 static const char *const classifier_names[] = {"none", "linear", "head", "saturation"};
 static const char *const key_names[] = {"all", "survivors"};
 
-static const char *const keys[] = {
-    "first_exit",     "exit_every",     "exits",    "keep_initial",
-    "keep_final",     "keep_variation", "interval", "confidence_iterations",
-    "attention_keys", "classifier"};
-
 /// Factors on a layer with an exit that has an LM head; 0 where nothing is added.
 typedef struct head_ratio {
     double activation;
@@ -33,13 +26,10 @@ typedef struct head_ratio {
 } head_ratio;
 
 typedef struct exit_state {
-    uint64_t seed;
     int first; // transformer layers
     int block_count;
-    int column_count;
     double keep_initial;
     double keep_final;
-    double keep_variation;
     double confidence_iterations;
     int interval;
     bool keeps_all_keys;
@@ -50,15 +40,15 @@ typedef struct exit_state {
     int64_t classifier_ns[MODEL_PASS_COUNT]; // of all tokens
     double *share;      // [block_count + 1] of a microbatch's tokens, of which [block_count] reach
                         // the head
-    double *linear;     // [layer_count][column_count] published; 1 outside the transformer layers
-    double *projection; // [layer_count][column_count]
-    double *core;       // [layer_count][column_count]
+    double *linear;     // [layer_count] published; 1 outside the transformer layers
+    double *projection; // [layer_count]
+    double *core;       // [layer_count]
     double *parameters; // [layer_count], as those that follow
     double *state;
     double *reduction;
     double *activation;
     double *gradient;
-    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count][column_count]
+    int64_t *added_ns[MODEL_PASS_COUNT]; // [layer_count]
     double held;                         // keep of the arrays; negative: none
 } exit_state;
 
@@ -66,13 +56,6 @@ typedef struct exit_state {
 static status read_exit_list(const model_case_setup *setup, exit_state *exits, json_value list,
                              error_message *err)
 {
-    const json_value object = setup->parameters->object;
-    static const char *const others[] = {"first_exit", "exit_every"};
-    for (int other = 0; other < 2; other++) {
-        const json_value member = json_member(object, others[other]);
-        if (json_is_missing(member)) continue;
-        return json_error(member, STATUS_INVALID, err, "makes no difference beside \"exits\"");
-    }
     const int count = json_count(list);
     if (!json_is_array(list) || count < 1) {
         return json_error(list, STATUS_FORMAT, err, "not an array of transformer layers");
@@ -97,7 +80,7 @@ static status read_exit_list(const model_case_setup *setup, exit_state *exits, j
 static status read_exits(const model_case_setup *setup, exit_state *exits, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    const json_value list = json_member(parameters->object, "exits");
+    const json_value list = model_parameter_ask(parameters, "exits");
     if (!json_is_missing(list)) return read_exit_list(setup, exits, list, err);
     int first = 0;
     int every = 0;
@@ -126,8 +109,6 @@ static status read_decay(const model_case_setup *setup, exit_state *exits, error
          .fallback = setup->base->iteration_count / 4.0, .min = 1e-3, .max = 1e9, .from = unknown},
         {"interval", .whole = &exits->interval, .fallback = 500, .min = 1, .max = INT32_MAX,
          .from = MODEL_PUBLISHED("DynMo: every 100s to 1000s of iterations")},
-        {"keep_variation", .real = &exits->keep_variation, .max = 1,
-         .from = MODEL_ASSUMED("all microbatches alike")},
     };
     TRY(model_parameters_read(setup->parameters, rows, sizeof rows / sizeof rows[0], err));
     if (exits->keep_final > exits->keep_initial) {
@@ -229,20 +210,19 @@ static status count_classifiers(const model_case_setup *setup, exit_state *exits
 static void carve(const model_case_setup *setup, exit_state *exits)
 {
     const size_t layers = (size_t)setup->layer_count;
-    const size_t cells = layers * (size_t)exits->column_count;
     const size_t blocks = (size_t)exits->block_count;
     double **const of_cells[] = {&exits->linear, &exits->projection, &exits->core};
     double **const of_layers[] = {&exits->parameters, &exits->state, &exits->reduction,
                                   &exits->activation, &exits->gradient};
     for (size_t array = 0; array < sizeof of_cells / sizeof of_cells[0]; array++) {
-        *of_cells[array] = model_case_ones(setup->memory, cells);
+        *of_cells[array] = model_case_ones(setup->memory, layers);
     }
     for (size_t array = 0; array < sizeof of_layers / sizeof of_layers[0]; array++) {
         *of_layers[array] = model_case_ones(setup->memory, layers);
     }
     exits->share = model_case_ones(setup->memory, blocks + 1);
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
-        exits->added_ns[pass] = arena_array(setup->memory, cells, sizeof(int64_t));
+        exits->added_ns[pass] = arena_array(setup->memory, layers, sizeof(int64_t));
     }
     exits->head = arena_array(setup->memory, blocks, sizeof *exits->head);
 }
@@ -252,7 +232,6 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
 {
     const model_dynamism_base *base = setup->base;
     exit_state *exits = arena_array(setup->memory, 1, sizeof *exits);
-    exits->seed = setup->seed;
     exits->first = base->transformer_first;
     exits->block_count = base->transformer_end - exits->first;
     exits->held = -1;
@@ -260,36 +239,29 @@ static status exit_open(const model_case_setup *setup, model_case_instance *inst
     TRY(read_exits(setup, exits, err));
     TRY(read_decay(setup, exits, err));
     TRY(read_choices(setup, exits, err));
-    const bool varies = exits->keep_variation > 0;
-    exits->column_count = varies ? base->microbatch_count : 1;
     carve(setup, exits);
     exits->kv_share = key_matrix_share(base->config);
     TRY(count_classifiers(setup, exits, err));
     instance->state = exits;
-    instance->varies = varies;
-    instance->source_count = varies && base->parallel.data > 1 ? base->parallel.data : 1;
     return STATUS_OK;
 }
 
-/// Times of one microbatch of which exits->share is left at every layer.
-static void set_column(exit_state *exits, int column)
+static void set_times(exit_state *exits)
 {
-    const size_t columns = (size_t)exits->column_count;
     for (int block = 0; block < exits->block_count; block++) {
-        const size_t cell = (size_t)(exits->first + block) * columns + (size_t)column;
+        const int layer = exits->first + block;
         const double share = exits->share[block];
         const double whole = exits->keeps_all_keys ? exits->kv_share : 0;
-        exits->linear[cell] = share;
-        exits->projection[cell] = whole + (1 - whole) * share;
-        exits->core[cell] = exits->keeps_all_keys ? share : share * share;
+        exits->linear[layer] = share;
+        exits->projection[layer] = whole + (1 - whole) * share;
+        exits->core[layer] = exits->keeps_all_keys ? share : share * share;
         for (int pass = 0; exits->has_exit[block] && pass < MODEL_PASS_COUNT; pass++) {
-            exits->added_ns[pass][cell] =
+            exits->added_ns[pass][layer] =
                 (int64_t)((double)exits->classifier_ns[pass] * share + 0.5);
         }
     }
 }
 
-/// Bytes, which are provided for the share without variation.
 static void set_bytes(exit_state *exits)
 {
     for (int block = 0; block < exits->block_count; block++) {
@@ -335,30 +307,18 @@ static void hold_keep(exit_state *exits, double keep)
     exits->held = keep;
     share_tokens(exits, keep);
     set_bytes(exits);
-    if (exits->keep_variation == 0) set_column(exits, 0);
-}
-
-static void draw_columns(exit_state *exits, double keep, int iteration, int replica)
-{
-    rng random = model_case_stream(exits->seed, STREAM_KEEP, 0, iteration, replica);
-    for (int column = 0; column < exits->column_count; column++) {
-        const double varied = keep * (1 + exits->keep_variation * model_draw_normal(&random));
-        share_tokens(exits, varied < 0 ? 0 : varied > 1 ? 1 : varied);
-        set_column(exits, column);
-    }
+    set_times(exits);
 }
 
 static status exit_load_at(void *state, model_load_model load_model, int iteration, int replica,
                            model_load *load, bool *changed, error_message *err)
 {
+    (void)replica; // tokens of all of them leave alike
     (void)err;
     exit_state *exits = state;
-    const bool varies = exits->keep_variation > 0;
     const double keep = keep_at(exits, iteration);
     hold_keep(exits, keep);
-    if (varies) draw_columns(exits, keep, iteration, replica);
     *changed = iteration == 0 || keep != keep_at(exits, iteration - 1);
-    load->column_count = exits->column_count;
     if (load_model == MODEL_LOAD_PUBLISHED) {
         load->whole = exits->linear;
         return STATUS_OK;
@@ -380,8 +340,6 @@ static status exit_load_at(void *state, model_load_model load_model, int iterati
 
 const model_dynamism_case model_dynamism_early_exit = {
     .name = "early-exit",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .needs_shares = true,
     .open = exit_open,
     .load_at = exit_load_at,

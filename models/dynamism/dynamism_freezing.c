@@ -23,12 +23,6 @@ typedef enum freezing_schedule {
 static const char *const schedule_names[] = {"plasticity", "interval",   "share",
                                              "list",       "autofreeze", "egeria"};
 
-static const char *const keys[] = {
-    "schedule",    "start_iteration",     "last_iteration",   "interval",      "jitter",
-    "share",       "freeze_at",           "measured",         "percentile",    "window",
-    "tolerance",   "max_frozen",          "freeze_embedding", "cached_prefix", "cache_bytes_per_s",
-    "cache_delay", "reference_time_ratio"};
-
 /// What tells two iterations apart.
 typedef struct freezing_moment {
     int frozen;     // transformer layers, from the front
@@ -41,7 +35,6 @@ typedef struct freezing_state {
     int block_count;
     int layer_count;
     int interval;
-    bool freezes_embedding; // with the first transformer layer; true if there is no embedding
     bool caches;
     int cache_delay; // iterations from freezing to the first read
     double reference_ratio;
@@ -266,7 +259,7 @@ static int frozen_count(const int *freeze_at, int layer_count, int iteration)
 
 static status read_list(const model_case_setup *setup, freezing_state *freezing, error_message *err)
 {
-    const json_value list = json_member(setup->parameters->object, "freeze_at");
+    const json_value list = model_parameter_ask(setup->parameters, "freeze_at");
     const int given = json_count(list);
     if (!json_is_array(list) || given < 1) {
         return json_error(list, STATUS_FORMAT, err,
@@ -300,7 +293,7 @@ static status read_list(const model_case_setup *setup, freezing_state *freezing,
 static status read_rows(const model_case_setup *setup, measured_layers *measured,
                         error_message *err)
 {
-    const json_value list = json_member(setup->parameters->object, "measured");
+    const json_value list = model_parameter_ask(setup->parameters, "measured");
     const size_t layers = (size_t)measured->layer_count;
     measured->row_count = json_count(list);
     if (!json_is_array(list) || measured->row_count < 2) {
@@ -401,11 +394,6 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
         parameters, "schedule", schedule_names, SCHEDULE_COUNT,
         MODEL_ASSUMED("loss-change rates that fall front to back, as Egeria's"), &kind, err));
     const bool is_measured = kind == SCHEDULE_AUTOFREEZE || kind == SCHEDULE_EGERIA;
-    const json_value measured = json_member(parameters->object, "measured");
-    if (!is_measured && !json_is_missing(measured)) {
-        return json_error(measured, STATUS_INVALID, err,
-                          "belongs to schedules 'autofreeze' and 'egeria'");
-    }
     TRY(model_parameters_read(parameters, &interval, 1, err));
     if (kind == SCHEDULE_LIST) return read_list(setup, freezing, err);
     if (is_measured) {
@@ -428,47 +416,6 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
     return STATUS_OK;
 }
 
-/// Keys that only another schedule reads would be passed over in silence.
-static status check_keys_of_schedule(const model_case_setup *setup, error_message *err)
-{
-    static const struct {
-        const char *key;
-        const char *schedule;
-    } owners[] = {{"last_iteration", "plasticity"},
-                  {"jitter", "plasticity"},
-                  {"share", "share"},
-                  {"freeze_at", "list"},
-                  {"percentile", "autofreeze"},
-                  {"window", "egeria"},
-                  {"tolerance", "egeria"}};
-    const json_value object = setup->parameters->object;
-    const char *schedule = schedule_names[SCHEDULE_PLASTICITY];
-    const json_value named = json_member(object, "schedule");
-    if (!json_is_missing(named)) TRY(json_string(named, &schedule, err));
-    for (size_t owner = 0; owner < sizeof owners / sizeof owners[0]; owner++) {
-        const json_value member = json_member(object, owners[owner].key);
-        if (json_is_missing(member) || strcmp(schedule, owners[owner].schedule) == 0) continue;
-        return json_error(member, STATUS_INVALID, err, "belongs to schedule '%s', not to '%.60s'",
-                          owners[owner].schedule, schedule);
-    }
-    return STATUS_OK;
-}
-
-static status read_embedding(const model_case_setup *setup, freezing_state *freezing,
-                             error_message *err)
-{
-    const model_config *config = setup->base->config;
-    const bool is_tied = config != NULL && config->has_tied_embeddings;
-    const model_parameter row = {
-        "freeze_embedding", .flag = &freezing->freezes_embedding, .fallback = 1,
-        .from = is_tied
-                    ? MODEL_ASSUMED("with the first layer; its copy in the head goes on learning")
-                    : MODEL_ASSUMED("with the first layer")};
-    freezing->freezes_embedding = true;
-    return freezing->first == 0 ? STATUS_OK
-                                : model_parameters_read(setup->parameters, &row, 1, err);
-}
-
 /// What reading the outputs of the cached prefix takes.
 static status read_cache(const model_case_setup *setup, const bal_layer_costs *costs,
                          freezing_state *freezing, error_message *err)
@@ -487,11 +434,6 @@ static status read_cache(const model_case_setup *setup, const bal_layer_costs *c
     TRY(model_parameters_read(setup->parameters, rows, 1, err));
     if (!freezing->caches) return STATUS_OK;
     TRY(model_parameters_read(setup->parameters, rows + 1, 2, err));
-    if (!freezing->freezes_embedding) {
-        return error_set(err, STATUS_INVALID,
-                         "case 'freezing': cached_prefix needs freeze_embedding, as a prefix "
-                         "behind a learning embedding changes");
-    }
     if (costs->message_bytes == NULL) {
         return error_set(err, STATUS_INVALID,
                          "case 'freezing': cached_prefix needs to know the bytes that layers "
@@ -551,9 +493,7 @@ static status freezing_open(const model_case_setup *setup, model_case_instance *
     freezing->layer_count = setup->layer_count;
     freezing->held.frozen = -1;
     carve(setup, freezing);
-    TRY(check_keys_of_schedule(setup, err));
     TRY(read_schedule(setup, freezing, err));
-    TRY(read_embedding(setup, freezing, err));
     TRY(model_case_first_costs(setup, &costs, err));
     TRY(read_cache(setup, &costs, freezing, err));
     count_state(setup, &costs, freezing);
@@ -583,19 +523,16 @@ static bool is_same_model(freezing_moment a, freezing_moment b)
 static void set_layer(freezing_state *freezing, freezing_moment moment, int layer)
 {
     const int block = layer - freezing->first;
-    const bool is_embedding = block < 0;
-    const bool learns_in_front = !is_embedding && !freezing->freezes_embedding;
-    const bool is_frozen =
-        is_embedding ? freezing->freezes_embedding && moment.frozen > 0 : block < moment.frozen;
+    const bool is_embedding = block < 0; // freezes with the first transformer layer
+    const bool is_frozen = is_embedding ? moment.frozen > 0 : block < moment.frozen;
     const bool is_cached = is_embedding ? moment.cached > 0 : block < moment.cached;
-    const bool needs_no_backward = is_frozen && !learns_in_front;
     const double forward = moment.evaluates ? 1 + freezing->reference_ratio : 1;
     freezing->pass[MODEL_PASS_FORWARD][layer] = is_cached ? 0 : forward;
-    freezing->pass[MODEL_PASS_BACKWARD_INPUT][layer] = needs_no_backward ? 0 : 1;
+    freezing->pass[MODEL_PASS_BACKWARD_INPUT][layer] = is_frozen ? 0 : 1;
     freezing->pass[MODEL_PASS_BACKWARD_WEIGHT][layer] = is_frozen ? 0 : 1;
     freezing->whole[layer] = is_frozen ? 0 : 1;
     freezing->state[layer] = is_frozen ? freezing->frozen_state[layer] : 1;
-    freezing->activation[layer] = needs_no_backward ? 0 : 1;
+    freezing->activation[layer] = is_frozen ? 0 : 1;
     freezing->gradient[layer] = is_frozen ? 0 : 1;
     freezing->reduction[layer] = is_frozen ? 0 : 1;
     freezing->message[layer] = is_cached ? 0 : 1;
@@ -649,8 +586,6 @@ static status freezing_load_at(void *state, model_load_model load_model, int ite
 
 const model_dynamism_case model_dynamism_freezing = {
     .name = "freezing",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .open = freezing_open,
     .load_at = freezing_load_at,
 };

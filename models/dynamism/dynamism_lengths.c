@@ -13,9 +13,6 @@ enum { WINDOW_MAX = 1024, POOL_BYTES = 1 << 18, BINS_MAX = 1 << 20 };
 /// Sequences of a window.
 enum { WINDOW_SEQUENCES_MAX = 1 << 24 };
 
-static const char *const keys[] = {"file",    "mean_tokens", "spread", "budget_tokens", "mask",
-                                   "packing", "across",      "window", "order"};
-
 typedef enum attention_mask {
     MASK_DOCUMENT, ///< a token sees its own sequence
     MASK_CAUSAL,   ///< it sees all of the microbatch before it
@@ -335,7 +332,7 @@ static status prepare(lengths_state *at, int window, error_message *err)
 static status read_source(const model_case_setup *setup, lengths_state *at, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    const json_value file = json_member(parameters->object, "file");
+    const json_value file = model_parameter_ask(parameters, "file");
     const model_origin assumed = MODEL_ASSUMED("no lengths given: log-normal ones are drawn");
     const model_parameter rows[] = {
         {"mean_tokens", .real = &at->lengths.mean, .fallback = at->base_tokens / 4, .min = 1,
@@ -346,11 +343,6 @@ static status read_source(const model_case_setup *setup, lengths_state *at, erro
     at->lengths.longest = at->budget;
     if (json_is_missing(file)) {
         return model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err);
-    }
-    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
-        const json_value member = json_member(parameters->object, rows[row].key);
-        if (json_is_missing(member)) continue;
-        return json_error(member, STATUS_INVALID, err, "the file of lengths says it");
     }
     const char *name = NULL;
     TRY(json_string(file, &name, err));
@@ -545,8 +537,6 @@ static status lengths_load_at(void *state, model_load_model load_model, int iter
 
 const model_dynamism_case model_dynamism_lengths = {
     .name = "lengths",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .needs_shares = true,
     .open = lengths_open,
     .load_at = lengths_load_at,

@@ -6,10 +6,6 @@
 
 enum { STREAM_ERROR = 1, BLOCKS_MAX = 1 << 16 };
 
-static const char *const keys[] = {
-    "capacity_ratio", "every",           "first_routed", "predictor_error_ratio",
-    "routing_weight", "predictor_width", "moe"};
-
 typedef struct mod_state {
     uint64_t seed;
     double capacity_ratio; // k / s
@@ -149,14 +145,14 @@ static void carve(const model_case_setup *setup, mod_state *mod)
 static status open_moe(const model_case_setup *setup, mod_state *mod, model_case_instance *moe,
                        error_message *err)
 {
-    const json_value object = json_member(setup->parameters->object, "moe");
+    const json_value object = model_parameter_ask(setup->parameters, "moe");
     const model_dynamism_case *row = &model_dynamism_moe;
     model_case_parameters parameters = {.object = object, .list = setup->parameters->list};
     model_case_setup of_moe = *setup;
     if (json_is_missing(object)) return STATUS_OK;
     of_moe.parameters = &parameters;
-    TRY(json_check_keys(object, row->keys, row->key_count, err));
     TRY(row->open(&of_moe, moe, err));
+    TRY(model_parameters_check(&parameters, err));
     setup->parameters->list = parameters.list;
     mod->moe = moe->state;
     mod->seed = ~mod->seed; // draws apart from the experts'
@@ -295,8 +291,6 @@ static status mod_expert_tokens(void *state, int iteration, int replica,
 
 const model_dynamism_case model_dynamism_mod = {
     .name = "mod",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .needs_shares = true,
     .open = mod_open,
     .load_at = mod_load_at,

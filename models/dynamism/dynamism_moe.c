@@ -12,31 +12,6 @@ enum { STEPS_PER_DRIFT = 10, TOKENS_MAX = 1 << 30, COUNT_STAGES_MAX = 1 << 12 };
 
 static const char *const routing_names[] = {"token-choice", "s-base", "expert-choice"};
 
-static const char *const keys[] = {"routing",
-                                   "spread_ratio",
-                                   "skew_layers",
-                                   "persistent_ratio",
-                                   "drift_iterations",
-                                   "microbatch_noise_ratio",
-                                   "token_correlation",
-                                   "capacity_factor",
-                                   "counts",
-                                   "counted_tokens",
-                                   "experts",
-                                   "top_k",
-                                   "tokens"};
-
-/// Refuses members that something else settles.
-static status refuse_keys(json_value object, const char *const *names, size_t count,
-                          const char *reason, error_message *err)
-{
-    for (size_t name = 0; name < count; name++) {
-        const json_value member = json_member(object, names[name]);
-        if (!json_is_missing(member)) return json_error(member, STATUS_INVALID, err, "%s", reason);
-    }
-    return STATUS_OK;
-}
-
 /// Experts of the model, or those that the object states where no model stands beside a trace.
 static status read_model(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
@@ -63,7 +38,6 @@ static status read_model(const model_case_setup *setup, model_expert_load *moe, 
         moe->routing.tokens = tokens;
         return STATUS_OK;
     }
-    TRY(refuse_keys(parameters->object, stated, 3, "the model says it", err));
     if (config->expert_count == 0) {
         return error_set(err, STATUS_INVALID,
                          "case 'moe': the model (%s) is dense, it has no experts",
@@ -128,17 +102,8 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
 {
     model_case_parameters *parameters = setup->parameters;
     const bool leaves_rest = moe->router == MODEL_ROUTER_S_BASE &&
-                             !json_is_missing(json_member(parameters->object, "spread_ratio"));
-    if (moe->router != MODEL_ROUTER_TOKEN_CHOICE && !leaves_rest) {
-        static const char *const of_skew[] = {"spread_ratio",           "skew_layers",
-                                              "persistent_ratio",       "drift_iterations",
-                                              "microbatch_noise_ratio", "token_correlation"};
-        return refuse_keys(parameters->object, of_skew, sizeof of_skew / sizeof of_skew[0],
-                           moe->router == MODEL_ROUTER_RECORDED
-                               ? "the file of counts says it"
-                               : "this routing gives every expert as many tokens as the others",
-                           err);
-    }
+                             !json_is_missing(model_parameter_ask(parameters, "spread_ratio"));
+    if (moe->router != MODEL_ROUTER_TOKEN_CHOICE && !leaves_rest) return STATUS_OK;
     double spread = 0;
     double noise = 0;
     const model_parameter rows[] = {
@@ -166,21 +131,6 @@ static status read_skew(const model_case_setup *setup, model_expert_load *moe, e
     moe->routing.sigma = model_routing_sigma(moe->routing.expert_count, spread);
     moe->step_iterations = moe->routing.drift_period / STEPS_PER_DRIFT;
     if (moe->routing.drift_period > 0 && moe->step_iterations == 0) moe->step_iterations = 1;
-    return STATUS_OK;
-}
-
-static status read_capacity(const model_case_setup *setup, model_expert_load *moe,
-                            error_message *err)
-{
-    double factor = 0;
-    const model_parameter row = {"capacity_factor", .real = &factor, .max = 1e6,
-                                 .from = MODEL_ASSUMED("0: no token is dropped")};
-    TRY(model_parameters_read(setup->parameters, &row, 1, err));
-    moe->capacity = INT64_MAX;
-    if (factor == 0) return STATUS_OK;
-    const double tokens =
-        (double)(moe->routing.tokens * moe->routing.top_k) / moe->routing.expert_count * factor;
-    moe->capacity = tokens < (double)INT32_MAX ? (int64_t)tokens : INT32_MAX;
     return STATUS_OK;
 }
 
@@ -341,13 +291,8 @@ static status read_megatron(const model_case_setup *setup, json_value object,
 static status read_counts(const model_case_setup *setup, model_expert_load *moe, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    const json_value member = json_member(parameters->object, "counts");
-    static const char *const alone[] = {"counted_tokens"};
-    static const char *const instead[] = {"routing"};
-    if (json_is_missing(member)) {
-        return refuse_keys(parameters->object, alone, 1, "there is no file of counts", err);
-    }
-    TRY(refuse_keys(parameters->object, instead, 1, "the file of counts says it", err));
+    const json_value member = model_parameter_ask(parameters, "counts");
+    if (json_is_missing(member)) return STATUS_OK;
     int tokens = 0;
     const model_parameter row = {
         "counted_tokens", .whole = &tokens, .max = TOKENS_MAX,
@@ -361,7 +306,6 @@ static status read_counts(const model_case_setup *setup, model_expert_load *moe,
         .expert_count = moe->routing.expert_count,
         .microbatch_count = setup->base->microbatch_count,
         .row_tokens = moe->counted_tokens,
-        .may_drop = moe->capacity != INT64_MAX,
     };
     if (json_is_string(member)) {
         const char *path = NULL;
@@ -410,7 +354,6 @@ static status moe_open(const model_case_setup *setup, model_case_instance *insta
     TRY(read_model(setup, moe, err));
     find_layers(setup, moe);
     TRY(read_groups(setup, moe, &groups, err));
-    TRY(read_capacity(setup, moe, err));
     TRY(read_router(setup, moe, err));
     TRY(read_skew(setup, moe, err));
     find_links(setup, moe);
@@ -457,8 +400,6 @@ static status moe_expert_tokens(void *state, int iteration, int replica,
 
 const model_dynamism_case model_dynamism_moe = {
     .name = "moe",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .needs_shares = true,
     .open = moe_open,
     .load_at = moe_load_at,

@@ -18,12 +18,6 @@ typedef enum kernels {
 static const char *const kernels_names[] = {"fastest", "sparse", "sparse-always"};
 static const char *const schedule_names[] = {"zhu-gupta", "released"};
 
-static const char *const keys[] = {
-    "schedule",       "start_iteration",   "end_iteration",
-    "interval",       "initial_sparsity",  "final_sparsity",
-    "sigma",          "sigma_spread",      "kernels",
-    "kernel_density", "kernel_time_ratio", "weight_kernel_time_ratio"};
-
 typedef struct pruning_state {
     model_pruning_schedule schedule;
     kernels kernels;
@@ -92,7 +86,7 @@ static status read_sigma(const model_case_setup *setup, pruning_state *pruning, 
     TRY(model_parameter_doubles(parameters, "sigma", 1e-9, 1e9, pruning->block_count, &given,
                                 &count, err));
     if (given != NULL && count != pruning->block_count) {
-        return json_error(json_member(parameters->object, "sigma"), STATUS_INVALID, err,
+        return json_error(model_parameter_ask(parameters, "sigma"), STATUS_INVALID, err,
                           "%d numbers for %d transformer layers", count, pruning->block_count);
     }
     TRY(model_parameters_read(parameters, &spread_row, 1, err));
@@ -112,7 +106,7 @@ static status read_curve(const model_case_setup *setup, const char *key, const d
     int count = 0;
     TRY(model_parameter_doubles(setup->parameters, key, 0, 1e6, POINTS_MAX, &ratio, &count, err));
     if (ratio == NULL) return STATUS_OK;
-    const json_value member = json_member(setup->parameters->object, key);
+    const json_value member = model_parameter_ask(setup->parameters, key);
     if (count != density_count) {
         return json_error(member, STATUS_INVALID, err, "%d ratios for the %d of kernel_density",
                           count, density_count);
@@ -160,8 +154,8 @@ static status read_kernels(const model_case_setup *setup, pruning_state *pruning
     pruning->kernels = (kernels)choice;
     TRY(model_parameter_doubles(parameters, "kernel_density", 0, 1, POINTS_MAX, &density, &count,
                                 err));
-    const json_value ratios = json_member(parameters->object, "kernel_time_ratio");
-    const json_value gradient = json_member(parameters->object, "weight_kernel_time_ratio");
+    const json_value ratios = model_parameter_ask(parameters, "kernel_time_ratio");
+    const json_value gradient = model_parameter_ask(parameters, "weight_kernel_time_ratio");
     if (json_is_missing(ratios) && (density != NULL || !json_is_missing(gradient))) {
         return json_error(parameters->object, STATUS_INVALID, err,
                           "a curve needs kernel_density and kernel_time_ratio");
@@ -337,8 +331,6 @@ static status pruning_load_at(void *state, model_load_model load_model, int iter
 
 const model_dynamism_case model_dynamism_pruning = {
     .name = "pruning",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .needs_shares = true,
     .open = pruning_open,
     .load_at = pruning_load_at,

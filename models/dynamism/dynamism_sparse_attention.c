@@ -8,9 +8,6 @@
 
 enum { STREAM_SKEW = 1, STREAM_HASH };
 
-static const char *const keys[] = {"buckets", "tile",           "skew",   "skew_spread",
-                                   "kept",    "per_microbatch", "sorting"};
-
 typedef struct sparse_state {
     uint64_t seed;
     int first; // transformer layers
@@ -33,21 +30,13 @@ typedef struct sparse_state {
 static status read_given(const model_case_setup *setup, sparse_state *sparse, error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    const json_value object = parameters->object;
     const int blocks = sparse->end - sparse->first;
     TRY(model_parameter_doubles(parameters, "kept", 0, 1, blocks, &sparse->given,
                                 &sparse->given_count, err));
     if (sparse->given == NULL) return STATUS_OK;
     if (sparse->given_count != 1 && sparse->given_count != blocks) {
-        return json_error(json_member(object, "kept"), STATUS_INVALID, err,
+        return json_error(json_member(parameters->object, "kept"), STATUS_INVALID, err,
                           "%d numbers for %d transformer layers", sparse->given_count, blocks);
-    }
-    static const char *const of_hashing[] = {"buckets", "tile", "skew", "skew_spread"};
-    for (size_t key = 0; key < sizeof of_hashing / sizeof of_hashing[0]; key++) {
-        const json_value member = json_member(object, of_hashing[key]);
-        if (json_is_missing(member)) continue;
-        return json_error(member, STATUS_INVALID, err,
-                          "makes no difference beside \"kept\", which states what hashing leaves");
     }
     return STATUS_OK;
 }
@@ -300,8 +289,6 @@ static status sparse_load_at(void *state, model_load_model load_model, int itera
 
 const model_dynamism_case model_dynamism_sparse_attention = {
     .name = "sparse-attention",
-    .keys = keys,
-    .key_count = sizeof keys / sizeof keys[0],
     .needs_shares = true,
     .open = sparse_open,
     .load_at = sparse_load_at,

@@ -49,8 +49,7 @@ void model_expert_load_carve(model_expert_load *load, arena *memory)
 
 bool model_expert_load_is_varied(const model_expert_load *load, model_load_model load_model)
 {
-    return is_skewed(load) && (load_model == MODEL_LOAD_PUBLISHED || load->rank_count > 1 ||
-                               load->capacity != INT64_MAX);
+    return is_skewed(load) && (load_model == MODEL_LOAD_PUBLISHED || load->rank_count > 1);
 }
 
 bool model_expert_load_changes(const model_expert_load *load, int iteration)
@@ -68,7 +67,7 @@ static double token_ratio(const model_expert_load *load, int layer)
 /// A number of tokens of the base, in this layer.
 static int64_t tokens_in(const model_expert_load *load, int layer, int64_t tokens)
 {
-    if (tokens == INT64_MAX || token_ratio(load, layer) == 1) return tokens;
+    if (token_ratio(load, layer) == 1) return tokens;
     const int64_t scaled = (int64_t)((double)tokens * token_ratio(load, layer) + 0.5);
     return scaled > 1 ? scaled : 1;
 }
@@ -86,13 +85,12 @@ static int64_t excess_ns_of(const model_expert_load *load, double sent)
 }
 
 /// @param total tokens that all experts together were sent
-static model_routing_outcome outcome_of(const model_expert_load *load, int layer,
-                                        const int32_t *counts, int64_t total)
+static model_routing_outcome outcome_of(const model_expert_load *load, const int32_t *counts,
+                                        int64_t total)
 {
     const int experts = load->routing.expert_count;
-    const int64_t rank = model_routing_busiest(counts, experts, load->rank_count,
-                                               tokens_in(load, layer, load->capacity));
-    const int64_t expert = model_routing_busiest(counts, experts, experts, INT64_MAX);
+    const int64_t rank = model_routing_busiest(counts, experts, load->rank_count);
+    const int64_t expert = model_routing_busiest(counts, experts, experts);
     return (model_routing_outcome){
         .straggler = (double)rank * load->rank_count / (double)total,
         .busiest = (double)expert * experts / (double)total,
@@ -113,7 +111,7 @@ static model_routing_outcome draw_outcome(model_expert_load *load, int layer, rn
     for (int group = 0; group < load->group_count; group++) {
         model_routing_draw(&routing, load->share, random, load->group_counts);
         const model_routing_outcome one =
-            outcome_of(load, layer, load->group_counts, routing.tokens * routing.top_k);
+            outcome_of(load, load->group_counts, routing.tokens * routing.top_k);
         if (one.straggler > worst.straggler) worst.straggler = one.straggler;
         if (one.busiest > worst.busiest) worst.busiest = one.busiest;
         for (int expert = 0; expert < experts; expert++) {
@@ -156,7 +154,7 @@ static void look_up_layer(model_expert_load *load, int layer, int sample)
              expert++) {
             total += counts[expert];
         }
-        outcomes[column] = outcome_of(load, layer, counts, total);
+        outcomes[column] = outcome_of(load, counts, total);
     }
 }
 

@@ -43,7 +43,6 @@ typedef struct model_expert_load {
     int64_t counted_tokens;       // that a recorded row has, k x n; 0: what it has
     int rank_count;               // of a group
     int group_count;              // groups that a replica waits for
-    int64_t capacity;             // tokens that an expert takes, INT64_MAX: all
     int layer_count;
     int transformer_first; // layer of the base that recorded counts call 0
     int microbatch_count;

@@ -131,8 +131,7 @@ void model_routing_balanced(const model_routing *routing, int32_t *counts)
     }
 }
 
-int64_t model_routing_busiest(const int32_t *counts, int expert_count, int rank_count,
-                              int64_t capacity)
+int64_t model_routing_busiest(const int32_t *counts, int expert_count, int rank_count)
 {
     assert(rank_count >= 1 && expert_count % rank_count == 0);
     const int held = expert_count / rank_count;
@@ -140,7 +139,7 @@ int64_t model_routing_busiest(const int32_t *counts, int expert_count, int rank_
     for (int rank = 0; rank < rank_count; rank++) {
         int64_t sum = 0;
         for (int expert = rank * held; expert < (rank + 1) * held; expert++) {
-            sum += counts[expert] < capacity ? counts[expert] : capacity;
+            sum += counts[expert];
         }
         busiest = sum > busiest ? sum : busiest;
     }

@@ -43,7 +43,4 @@ void model_routing_draw(const model_routing *routing, const double *share, rng *
 void model_routing_balanced(const model_routing *routing, int32_t *counts);
 
 /// Tokens that the busiest of rank_count ranks computes, each holding as many consecutive experts.
-///
-/// @param capacity tokens that an expert takes at most, the rest is dropped; INT64_MAX: none is
-int64_t model_routing_busiest(const int32_t *counts, int expert_count, int rank_count,
-                              int64_t capacity);
+int64_t model_routing_busiest(const int32_t *counts, int expert_count, int rank_count);

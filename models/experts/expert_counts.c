@@ -229,7 +229,7 @@ static status check_sum(const model_counts_shape *shape, const model_counted_row
         return error_set(err, STATUS_FORMAT, "%s: no expert of layer %d has a token", row->place,
                          row->layer);
     }
-    if (stated == 0 || sum == stated || (shape->may_drop && sum < stated)) return STATUS_OK;
+    if (stated == 0 || sum == stated) return STATUS_OK;
     return error_set(err, STATUS_FORMAT,
                      "%s: the experts of layer %d, microbatch %d have %" PRId64
                      " tokens together, %" PRId64 " were routed",

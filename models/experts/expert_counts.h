@@ -29,7 +29,6 @@ typedef struct model_counts_shape {
     int expert_count;     // of a layer
     int microbatch_count; // M of the training
     int64_t row_tokens;   // that the experts of a row have together, k x n; 0: not stated
-    bool may_drop;        // they may have fewer
 } model_counts_shape;
 
 /// Counts of the sampled iterations. Carved from the arena given to the reader.

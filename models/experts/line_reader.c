@@ -9,15 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_CAPACITY = 1 << 12, PLACE_BYTES = 320 };
+enum { PLACE_BYTES = 320 };
 
 struct model_line_reader {
-    FILE *file;        // NULL: bytes
-    const char *bytes; // [length] not yet taken
-    size_t length;
+    FILE *file;
     const char *name;
-    char *line; // [capacity]
-    size_t capacity;
+    char *line;
+    size_t capacity; // of line, as getline keeps it
     int64_t number;
     bool is_cut;
     char place[PLACE_BYTES];
@@ -27,15 +25,16 @@ status model_lines_open(const char *path, model_line_reader **reader, error_mess
 {
     FILE *file = NULL;
     TRY(file_open(path, &file, err));
-    *reader = model_lines_open_bytes(path, NULL, 0);
-    (*reader)->file = file;
+    *reader = memory_array(1, sizeof **reader);
+    **reader = (model_line_reader){.file = file, .name = path};
     return STATUS_OK;
 }
 
 model_line_reader *model_lines_open_bytes(const char *name, const char *bytes, size_t length)
 {
     model_line_reader *opened = memory_array(1, sizeof *opened);
-    *opened = (model_line_reader){.name = name, .bytes = bytes, .length = length};
+    FILE *file = fmemopen((void *)(uintptr_t)bytes, length, "rb");
+    *opened = (model_line_reader){.file = file, .name = name};
     return opened;
 }
 
@@ -47,52 +46,31 @@ void model_lines_close(model_line_reader *reader)
     free(reader);
 }
 
-/// The next byte, or EOF.
-static int take_byte(model_line_reader *reader)
+status model_lines_next(model_line_reader *reader, char **line, error_message *err)
 {
-    if (reader->file != NULL) return getc(reader->file);
-    if (reader->length == 0) return EOF;
-    reader->length--;
-    return (unsigned char)*reader->bytes++;
-}
-
-static status reserve(model_line_reader *reader, size_t length, error_message *err)
-{
-    if (length < reader->capacity) return STATUS_OK;
-    if (length >= MODEL_LINE_BYTES_MAX) {
+    reader->number++;
+    snprintf(reader->place, sizeof reader->place, "%.280s:%" PRId64, reader->name, reader->number);
+    const ssize_t read =
+        reader->file != NULL ? getline(&reader->line, &reader->capacity, reader->file) : -1;
+    *line = NULL;
+    if (read < 0 && reader->file != NULL && !feof(reader->file)) {
+        return error_set(err, STATUS_IO, "%s: %s", reader->name, strerror(errno));
+    }
+    reader->is_cut = false;
+    if (read < 0) return STATUS_OK;
+    size_t length = (size_t)read;
+    if (length > MODEL_LINE_BYTES_MAX) {
         return error_set(err, STATUS_FORMAT, "%s: a line is longer than %d bytes", reader->place,
                          MODEL_LINE_BYTES_MAX);
     }
-    const size_t capacity = reader->capacity == 0 ? FIRST_CAPACITY : 2 * reader->capacity;
-    char *grown = memory_resize(reader->line, capacity, 1);
-    reader->line = grown;
-    reader->capacity = capacity;
-    return STATUS_OK;
-}
-
-status model_lines_next(model_line_reader *reader, char **line, error_message *err)
-{
-    size_t length = 0;
-    reader->number++;
-    snprintf(reader->place, sizeof reader->place, "%.280s:%" PRId64, reader->name, reader->number);
-    int byte = take_byte(reader);
-    const bool is_end = byte == EOF;
-    while (byte != EOF && byte != '\n') {
-        if (byte == 0) {
-            return error_set(err, STATUS_FORMAT, "%s: a byte 0 in a text file", reader->place);
-        }
-        TRY(reserve(reader, length + 1, err));
-        reader->line[length++] = (char)byte;
-        byte = take_byte(reader);
+    if (strlen(reader->line) < length) {
+        return error_set(err, STATUS_FORMAT, "%s: a byte 0 in a text file", reader->place);
     }
-    if (byte == EOF && reader->file != NULL && ferror(reader->file)) {
-        return error_set(err, STATUS_IO, "%s: %s", reader->name, strerror(errno));
-    }
-    TRY(reserve(reader, length, err));
+    reader->is_cut = reader->line[length - 1] != '\n';
+    if (!reader->is_cut) length--;
     if (length > 0 && reader->line[length - 1] == '\r') length--;
     reader->line[length] = '\0';
-    reader->is_cut = byte == EOF && !is_end;
-    *line = is_end ? NULL : reader->line;
+    *line = reader->line;
     return STATUS_OK;
 }
 

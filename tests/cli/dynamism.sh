@@ -20,7 +20,7 @@ plays '"case":"pruning","start_iteration":10,"end_iteration":30,"interval":10,"k
 plays '"case":"freezing","interval":5'
 plays '"case":"freezing","schedule":"list","freeze_at":[4,4,9,20],"cached_prefix":true'
 plays '"case":"sparse-attention","per_microbatch":true'
-plays '"case":"early-exit","interval":10,"keep_variation":0.1'
+plays '"case":"early-exit","interval":10'
 plays '"case":"early-exit","exits":[5,11],"classifier":"head","attention_keys":"survivors"'
 plays '"case":"mod","predictor_error_ratio":0.1'
 

@@ -51,7 +51,8 @@ refuse_study() { # MESSAGE EXTRA REST
 refuse_study "dynamism.packing: unknown packing 'lpt'; known: arrival, sorted, tokens, cost, karmarkar-karp, exact" ',"packing":"lpt"' ''
 refuse_study "dynamism.window: 0 is outside [1, 1024]" ',"window":0' ''
 refuse_study "dynamism: packing 'exact' takes at most 20 sequences at once, there are 28" ',"packing":"exact"' ''
-refuse_study "dynamism.mean_tokens: the file of lengths says it" ',"file":"plain.txt"' ''
+study ',"file":"plain.txt"' '' >bad.json
+"$dynmo" simulate bad.json 2>&1 | grep -q "dynamism: unknown key 'mean_tokens'" || fail 'a mean beside a file of lengths'
 sed 's/"dynamism":{[^}]*},//' rows.json >bad.json
 refuse 2 "bad.json: balancing: 'even packing cost': a packing needs the case 'lengths'" simulate bad.json
 sed 's/"case":"lengths","mean_tokens":300/"case":"mod"/' rows.json >bad.json

@@ -152,6 +152,19 @@ static inline void fixture_refused(dynamism_fixture *fixture, const char *text, 
     assert_null(dynamism);
 }
 
+/// Asserts that a key is refused that no choice, or another one, reads.
+static inline void fixture_unknown(dynamism_fixture *fixture, const char *text, const char *key)
+{
+    model_dynamism *dynamism = NULL;
+    error_message err = {0};
+    char wanted[64];
+    assert_int_equal(model_dynamism_open(fixture_object(fixture, text), &fixture->base,
+                                         fixture->memory, &dynamism, &err),
+                     STATUS_FORMAT);
+    snprintf(wanted, sizeof wanted, "unknown key '%s'", key);
+    assert_non_null(strstr(err.message, wanted));
+}
+
 static inline bal_layer_costs fixture_costs(model_dynamism *dynamism, int replica, int iteration,
                                             bool *changed)
 {

@@ -112,7 +112,6 @@ static const struct {
     uint64_t checksum; // of seed 7
 } drawn[] = {
     {"{'case':'mod','predictor_error_ratio':0.2", 500, 0x148f967cd58cd3e8},
-    {"{'case':'early-exit','keep_variation':0.1,'interval':10", 500, 0x83cd3dc7518cf056},
     {"{'case':'freezing','interval':1,'jitter':0.3", 1000, 0xf5ded55abb862e5c},
     {"{'case':'pruning','start_iteration':10,'end_iteration':20,'interval':1,"
      "'kernel_density':[0.1,0.5],'kernel_time_ratio':[0.5,1.5]",

@@ -44,21 +44,6 @@ static void a_frozen_prefix_computes_forward_only(void **state)
     check_times(&later, 3, 1000, 2000, 800);
 }
 
-static void a_learning_embedding_keeps_the_backward_of_all_behind_it(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    model_dynamism *freezing = fixture_open(fixture, LIST ",'freeze_embedding':false}");
-
-    const bal_layer_costs costs = fixture_costs(freezing, 0, 20, &changed);
-
-    check_times(&costs, 0, 70, 140, 60);
-    check_times(&costs, 1, 1000, 2000, 0);
-    check_times(&costs, 2, 1000, 2000, 0);
-    assert_int_equal(costs.activation_bytes[1], 1600);
-    assert_int_equal(costs.gradient_bytes[1], 0);
-}
-
 static void a_trace_without_embedding_freezes_from_its_first_layer(void **state)
 {
     dynamism_fixture *fixture = *state;
@@ -264,23 +249,15 @@ static void what_is_wrong_is_named(void **state)
                     STATUS_INVALID,
                     "case 'freezing': the schedule ends before it starts: last_iteration 400 "
                     "is before start_iteration 500");
-    fixture_refused(fixture, "{'case':'freezing','schedule':'interval','jitter':0.5}",
-                    STATUS_INVALID,
-                    "study.json: jitter: belongs to schedule 'plasticity', not to 'interval'");
-    fixture_refused(fixture, "{'case':'freezing','freeze_at':[1]}", STATUS_INVALID,
-                    "study.json: freeze_at: belongs to schedule 'list', not to 'plasticity'");
-    fixture_refused(fixture, "{'case':'freezing','cached_prefix':true,'freeze_embedding':false}",
-                    STATUS_INVALID,
-                    "case 'freezing': cached_prefix needs freeze_embedding, as a prefix behind "
-                    "a learning embedding changes");
+    fixture_unknown(fixture, "{'case':'freezing','schedule':'interval','jitter':0.5}", "jitter");
+    fixture_unknown(fixture, "{'case':'freezing','freeze_at':[1]}", "freeze_at");
     fixture_refused(fixture, "{'case':'freezing','schedule':'egeria'}", STATUS_FORMAT,
                     "study.json: measured: this schedule needs an array of 2 rows at least, one "
                     "per decision");
     fixture_refused(fixture, "{'case':'freezing','schedule':'egeria','measured':[[1,2,3,4],[1]]}",
                     STATUS_FORMAT,
                     "study.json: measured[1]: not a number for each of the 4 layers");
-    fixture_refused(fixture, "{'case':'freezing'," MEASURED "}", STATUS_INVALID,
-                    "study.json: measured: belongs to schedules 'autofreeze' and 'egeria'");
+    fixture_unknown(fixture, "{'case':'freezing'," MEASURED "}", "measured");
     fixture->costs.message_bytes = NULL;
     fixture_refused(fixture, "{'case':'freezing','cached_prefix':true}", STATUS_INVALID,
                     "case 'freezing': cached_prefix needs to know the bytes that layers hand "
@@ -291,7 +268,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(a_frozen_prefix_computes_forward_only),
-        FIXTURE_TEST(a_learning_embedding_keeps_the_backward_of_all_behind_it),
         FIXTURE_TEST(a_trace_without_embedding_freezes_from_its_first_layer),
         FIXTURE_TEST(frozen_layers_keep_their_weights_only),
         FIXTURE_TEST(a_cached_prefix_is_read_instead_of_computed),
