@@ -17,6 +17,7 @@ struct trace_run {
     int64_t series_id;
     sqlite3_stmt *insert_iteration;
     sqlite3_stmt *insert_decision;
+    sqlite3_stmt *insert_ranks;
     sqlite3_stmt *insert_work;
     sqlite3_stmt *insert_op_time;
 };
@@ -79,6 +80,7 @@ static void release(trace_run *run)
 {
     sqlite3_finalize(run->insert_iteration);
     sqlite3_finalize(run->insert_decision);
+    sqlite3_finalize(run->insert_ranks);
     sqlite3_finalize(run->insert_work);
     sqlite3_finalize(run->insert_op_time);
     free(run->series);
@@ -92,6 +94,7 @@ static status prepare_inserts(trace_run *run, error_message *err)
                     &run->insert_iteration, err));
     TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
                     err));
+    TRY(sql_prepare(store, "INSERT INTO ranks VALUES(?,?,?,?,?)", &run->insert_ranks, err));
     TRY(sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err));
     return sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
                        err);
@@ -192,13 +195,15 @@ static status find_series(trace_run *run, const char *series, error_message *err
     return STATUS_OK;
 }
 
-/// Names what was given twice, where SQLite has refused it.
-static status refused_twice(const trace_run *run, status code, const char *what, int iteration,
-                            const char *series, error_message *err)
+/// Writes what is bound to a statement; names it where SQLite refuses it as there already.
+static status put_bound(trace_run *run, sqlite3_stmt *insert, const char *what, int iteration,
+                        const char *series, error_message *err)
 {
     char message[160];
+    const status result = sql_write(run->store, insert, err);
+    if (result == STATUS_OK) return STATUS_OK;
     snprintf(message, sizeof message, "%s %d of '%.60s' is given twice", what, iteration, series);
-    return refused_as(code, run->store, err, message);
+    return refused_as(result, run->store, err, message);
 }
 
 status trace_run_put_iteration(trace_run *run, const char *series,
@@ -212,9 +217,7 @@ status trace_run_put_iteration(trace_run *run, const char *series,
                  iteration->bubble_ratio, iteration->imbalance_ratio, iteration->rebalanced,
                  (int64_t)iteration->moved_layer_count, iteration->moved_bytes,
                  iteration->migration_ns, iteration->changed));
-    const status result = sql_write(run->store, run->insert_iteration, err);
-    if (result == STATUS_OK) return STATUS_OK;
-    return refused_twice(run, result, "iteration", iteration->iteration, series, err);
+    return put_bound(run, run->insert_iteration, "iteration", iteration->iteration, series, err);
 }
 
 status trace_run_put_decision(trace_run *run, const char *series,
@@ -225,23 +228,19 @@ status trace_run_put_decision(trace_run *run, const char *series,
                  (int64_t)decision->iteration, decision->action, decision->reason,
                  decision->decision_ns, (int64_t)decision->moved_layer_count, decision->moved_bytes,
                  decision->migration_ns));
-    const status result = sql_write(run->store, run->insert_decision, err);
-    if (result == STATUS_OK) return STATUS_OK;
-    return refused_twice(run, result, "the decision after iteration", decision->iteration, series,
-                         err);
+    return put_bound(run, run->insert_decision, "the decision after iteration", decision->iteration,
+                     series, err);
 }
 
 status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
                            error_message *err)
 {
     TRY(find_series(run, series, err));
-    const status result =
-        sql_write_once(run->store, err, "INSERT INTO ranks VALUES(?,?,?,?,?)", "iiiii",
-                       run->series_id, (int64_t)ranks->from_iteration, (int64_t)ranks->rank_count,
-                       (int64_t)ranks->replica_count, (int64_t)ranks->microbatch_count);
-    if (result == STATUS_OK) return STATUS_OK;
-    return refused_twice(run, result, "the rank count from iteration", ranks->from_iteration,
-                         series, err);
+    TRY(sql_bind(run->store, run->insert_ranks, err, "iiiii", run->series_id,
+                 (int64_t)ranks->from_iteration, (int64_t)ranks->rank_count,
+                 (int64_t)ranks->replica_count, (int64_t)ranks->microbatch_count));
+    return put_bound(run, run->insert_ranks, "the rank count from iteration", ranks->from_iteration,
+                     series, err);
 }
 
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
@@ -251,9 +250,7 @@ status trace_run_put_work(trace_run *run, const char *series, const trace_run_wo
     TRY(sql_bind(run->store, run->insert_work, err, "iiiii", run->series_id,
                  (int64_t)work->iteration, (int64_t)work->place, (int64_t)work->rank,
                  work->work_ns));
-    const status result = sql_write(run->store, run->insert_work, err);
-    if (result == STATUS_OK) return STATUS_OK;
-    return refused_twice(run, result, "the work in iteration", work->iteration, series, err);
+    return put_bound(run, run->insert_work, "the work in iteration", work->iteration, series, err);
 }
 
 status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
@@ -264,9 +261,8 @@ status trace_run_put_op_time(trace_run *run, const char *series, const trace_run
                  (int64_t)op_time->iteration, (int64_t)op_time->stage, kind_words[op_time->kind],
                  (int64_t)op_time->op_count, op_time->median_ns, (int64_t)op_time->awaited_count,
                  op_time->travel_ns));
-    const status result = sql_write(run->store, run->insert_op_time, err);
-    if (result == STATUS_OK) return STATUS_OK;
-    return refused_twice(run, result, "an op time in iteration", op_time->iteration, series, err);
+    return put_bound(run, run->insert_op_time, "an op time in iteration", op_time->iteration,
+                     series, err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,

@@ -129,28 +129,19 @@ int64_t trace_run_id(const trace_run *run);
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err);
 
-/// @return STATUS_INVALID: the series has that iteration already
+/// What a series has of an iteration, once each. Ranks are put where a series begins and where
+/// anything of them changes, the op times of a stage and kind where they differ from those put
+/// last: both hold from their iteration on.
+///
+/// @return STATUS_INVALID: the series has it already
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err);
-
-/// @return STATUS_INVALID: the series has a decision after that iteration already
 status trace_run_put_decision(trace_run *run, const char *series,
                               const trace_run_decision *decision, error_message *err);
-
-/// To be put where a series begins and where anything of it changes.
-///
-/// @return STATUS_INVALID: the series has ranks from that iteration on already
 status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
                            error_message *err);
-
-/// @return STATUS_INVALID: the series has the work at that iteration and place already
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
                           error_message *err);
-
-/// To be put where it differs from what was put last for that stage and kind: it holds from its
-/// iteration on.
-///
-/// @return STATUS_INVALID: the series has the op times of that iteration, stage and kind already
 status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
                              error_message *err);
 
@@ -179,43 +170,26 @@ status trace_run_find(trace_store *store, const char *name, arena *memory, trace
 status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
                      error_message *err);
 
-/// @param files [*count] carved from memory
+/// Of a run: its inputs; the series that have iterations, in the order in which they first came;
+/// plans and results in the order in which they were put. Arrays are [*count], carved from memory.
 status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
                         int *count, error_message *err);
-
-/// The series that have iterations, in the order in which they first came.
-///
-/// @param series [*count] carved from memory
 status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
                         int *count, error_message *err);
-
-/// The iterations of a series, ascending. @param iterations [*count] carved from memory
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err);
-
-/// The decisions of a series, by iteration. None where an older version recorded the run.
-///
-/// @param decisions [*count] carved from memory
-status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                           trace_run_decision **decisions, int *count, error_message *err);
-
-/// The ranks of a series, by iteration. @param ranks [*count] carved from memory
-status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                          trace_run_ranks **ranks, int *count, error_message *err);
-
-/// The work of a series, by iteration and place. @param work [*count] carved from memory
-status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                         trace_run_work **work, int *count, error_message *err);
-
-/// The op times of a series, by iteration, stage and kind. None where an older version recorded the
-/// run. @param op_times [*count] carved from memory
-status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                             trace_run_op_time **op_times, int *count, error_message *err);
-
-/// The plans in the order in which they were put. @param plans [*count] carved from memory
 status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
                        int *count, error_message *err);
-
-/// The results in the order in which they were put. @param results [*count] carved from memory
 status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
                          trace_run_result **results, int *count, error_message *err);
+
+/// Of a series: by iteration, then place, or stage and kind. Arrays are [*count], carved from
+/// memory.
+status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                            trace_run_iteration **iterations, int *count, error_message *err);
+status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                           trace_run_decision **decisions, int *count, error_message *err);
+status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                          trace_run_ranks **ranks, int *count, error_message *err);
+status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                         trace_run_work **work, int *count, error_message *err);
+status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                             trace_run_op_time **op_times, int *count, error_message *err);
