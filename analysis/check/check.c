@@ -391,7 +391,15 @@ static void add_plans(ana_check *check)
             measured->iterations[measured->iteration_count - 1].iteration);
         return;
     }
-    if (check->plan->is_by_layer) return;
+    if (plan->is_trace || measured->is_trace) {
+        const ana_observed *run = plan->is_trace ? measured : plan;
+        if (run->plan_count > 1) {
+            ana_check_note(check,
+                           "a trace says no plans: its layers are summed up to the stages of "
+                           "the first, and compared where that holds");
+        }
+        return;
+    }
     compare_start(check);
     compare_orders(check);
     compare_decisions(check);
