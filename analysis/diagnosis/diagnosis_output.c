@@ -114,7 +114,7 @@ static void print_gains(const ana_diagnosis *of, text_buffer *out)
     for (int row = 0; row < of->setup->study->balancing_count; row++) {
         print_row(of, &of->rows[row], out);
     }
-    print_gain("best kept split of the run", &of->kept, "known beforehand", out);
+    print_gain("best kept split found", &of->kept, "known beforehand", out);
     print_gain("any contiguous plan, at most", &of->evidence.bound, "proven", out);
 }
 
@@ -169,7 +169,7 @@ static void print_splits(const ana_diagnosis *of, const char *trace_path, text_b
         ana_splits_print(&each->splits, "  ", each->balancing->label, LABEL_WIDTH, names_of(of),
                          out);
     }
-    ana_splits_print(&best_kept, "  ", "best kept split of the run", LABEL_WIDTH, names_of(of),
+    ana_splits_print(&best_kept, "  ", "best kept split found", LABEL_WIDTH, names_of(of),
                      out);
     if (trace_path == NULL) return;
     text_format(out,

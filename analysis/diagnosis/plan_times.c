@@ -26,7 +26,7 @@ static bal_wide slowest_sum(const ana_series *series, const int *first_layer, in
     return sum;
 }
 
-/// Moves neighbouring cuts by a layer. @return false if a stage would be empty; nothing is moved
+/// Moves neighbouring cuts. @return false if a stage would be empty; nothing is moved
 static bool move_cuts(int *first_layer, int first, int last, int by)
 {
     if (first_layer[first] + by <= first_layer[first - 1]) return false;
@@ -37,18 +37,20 @@ static bool move_cuts(int *first_layer, int first, int last, int by)
     return true;
 }
 
-/// Moves one or several neighbouring cuts by a layer as long as that makes the slowest stages
-/// faster: where layers are noisy or change, the split of the means is not the best.
+/// Moves one or several neighbouring cuts as long as that makes the slowest stages faster: where
+/// layers are noisy or change, the split of the means is not the best.
 static void improve_split(const ana_series *series, int stage_count, int *first_layer)
 {
+    const int layers = series->layer_count;
     bal_wide least = slowest_sum(series, first_layer, stage_count);
     int64_t left = SEARCH_MAX;
     for (bool is_better = true; is_better;) {
         is_better = false;
-        for (int first = 1; first < stage_count; first++) {
-            for (int way = 0; way < 2 * (stage_count - first) && left > 0; way++) {
-                const int last = first + way / 2;
-                const int by = way % 2 == 0 ? 1 : -1;
+        for (int pair = 0; pair < stage_count * stage_count; pair++) {
+            const int first = pair / stage_count;
+            const int last = pair % stage_count;
+            if (first < 1 || last < first) continue;
+            for (int by = -layers; by <= layers && left > 0; by++) {
                 if (!move_cuts(first_layer, first, last, by)) continue;
                 left -= (int64_t)series->count * stage_count;
                 const bal_wide sum = slowest_sum(series, first_layer, stage_count);

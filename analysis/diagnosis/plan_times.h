@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-/// The best split that is kept: the exact contiguous optimum of the layers' mean times, then
-/// neighbouring cuts moved by a layer as long as the slowest stages' times add up to less.
+/// The best split that is kept, as far as it is found: the exact contiguous optimum of the layers'
+/// mean times, then neighbouring cuts moved as long as the slowest stages' times add up to less.
 ///
 /// @param first_layer [stages + 1] out
 /// @return what bal_partition_bottleneck returns

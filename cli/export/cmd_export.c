@@ -1,6 +1,5 @@
 /// `dynmo export`: plans, orders of ops, timelines and recorded runs for other programs.
 #include "cli/commands.h"
-#include "cli/export/exported_order.h"
 #include "cli/export/exported_plan.h"
 #include "cli/export/recorded_plans.h"
 
@@ -295,52 +294,33 @@ const cli_command cli_command_export = {
     .synopsis = "FORMAT PLAN.json|STUDY.json|RUN.db|ORDER [OPTION]... [-o FILE]",
     .summary = "writes plans, schedules and recorded runs for other programs",
     .description =
-        "megatron: --num-layers, --pipeline-model-parallel-size and "
-        "--pipeline-model-parallel-layout (Megatron core since 0.13) of a plan, as an array of "
-        "bash: E is the embedding, t*<n> are n transformer layers, L is the loss, | stands between "
-        "stages, which are in model order. Megatron runs 1f1b, with chunks interleaved-1f1b, and "
-        "places chunks interleaved: another schedule, an order and placement v are refused, the "
-        "first two but for --split-only. megatron-bridge: the same as overrides of a recipe."
+        "megatron: an array of bash with --num-layers, --pipeline-model-parallel-size and "
+        "--pipeline-model-parallel-layout (core since 0.13): E is the embedding, t*<n> are n "
+        "transformer layers, L is the loss, | stands between stages in model order. Megatron runs "
+        "1f1b, with chunks interleaved-1f1b: another schedule or an order is refused but for "
+        "--split-only, placement v always. megatron-bridge: the same as overrides of a recipe."
         "\n\n"
         "These, deepspeed, torchtitan and pytorch take a plan, a row of a recorded run with the "
         "plan that it ended with, or a point of a study: what its balancer decides, and with it "
         "degrees, batch, precision and recomputation."
         "\n\n"
-        "deepspeed: a subclass of deepspeed.pipe.PipelineModule with the plan's stages, to be "
-        "imported in its place. DeepSpeed counts every LayerSpec, also those that are no layer of "
-        "the plan: say how many. It runs 1f1b with one stage per rank, none of them empty."
+        "deepspeed: a subclass of PipelineModule with the plan's stages. DeepSpeed counts every "
+        "LayerSpec, also those that are no layer of the plan: say how many. torchtitan: "
+        "module_fqns_per_model_part and what belongs to it, with the path of the CSV of the order."
         "\n\n"
-        "torchtitan: module_fqns_per_model_part and what belongs to it, in Python: a list of "
-        "module "
-        "names per stage, in model order, the name of a schedule that places the stages as the "
-        "plan does, and the path of the CSV with the order of the ops."
-        "\n\n"
-        "pytorch: that CSV, which torch.distributed.pipelining loads (format compute_only): a row "
-        "per rank, a cell per op, as 0F3: the stage in model order, F, I (input gradient), W "
-        "(weight gradient) or B (both), and the microbatch; overlapped pairs as "
-        "(0F7;7B3)OVERLAP_F_B. Reads a plan, or an order alone: what `dynmo schedule --json` "
-        "prints, or anything else that `dynmo schedule --order` plays."
+        "pytorch: that CSV (compute_only): a row per rank, a cell per op, as 0F3: the stage in "
+        "model order, F, I (input gradient), W (weight gradient) or B (both), and the microbatch; "
+        "overlapped pairs as (0F7;7B3)OVERLAP_F_B. Reads a plan, or an order alone, as `dynmo "
+        "schedule --json` prints it."
         "\n\n"
         "perfetto: timelines of a run that `dynmo simulate --store` or `dynmo run --store` "
-        "recorded, as a Chrome trace: a process per row of the comparison, a thread per rank with "
-        "its layers, a slice per op, an arrow per message and a counter of activation bytes.",
+        "recorded, as a Chrome trace: a process per row, a thread per rank.",
     .details =
-        "slurm-shrink: a shell script that gives nodes of a running Slurm job back as re-packing "
-        "releases them: the plans of a recorded row tell which nodes no later iteration needs. "
-        "Slurm shrinks a running job by whole nodes, cannot make it larger again, keeps the node "
-        "that runs the batch script, and ends every job step on a node that it takes back. So "
-        "the script runs the training command once per size of the job, from checkpoint to "
-        "checkpoint, and between two of them shrinks the job. In the batch script: bash RECIPE.sh "
-        "COMMAND [ARGUMENT]... The command finds the iterations that it trains in "
-        "DYNMO_FIRST_ITERATION and DYNMO_END_ITERATION (the first that it does not) and the plan "
-        "to begin with in the file that DYNMO_PLAN names. A study whose re-packing has \"unit\": "
-        "\"node\" releases whole nodes.\n\n"
-        "kubernetes-jobs: the same for Kubernetes, as one Indexed Job per size, with a pod per "
-        "node "
-        "and the plan in a ConfigMap: bash RECIPE.sh NAME IMAGE COMMAND [ARGUMENT]... mig: the "
-        "same "
-        "on one node whose ranks are MIG instances, which are destroyed when no later plan has "
-        "their rank.",
+        "slurm-shrink: a script that gives nodes of a running Slurm job back as re-packing "
+        "releases them, and runs the training command once per size of the job, from checkpoint "
+        "to checkpoint; its head says how. kubernetes-jobs: the same as one Indexed Job per size: "
+        "bash RECIPE.sh NAME IMAGE COMMAND [ARGUMENT]... mig: the same on one node whose ranks are "
+        "MIG instances. A study whose re-packing has \"unit\": \"node\" releases whole nodes.",
     .options =
         {
             {.name = "--json",

@@ -28,3 +28,13 @@ typedef struct cli_exported_plan {
 ///         order; STATUS_INFEASIBLE for a point that cannot be, with the reason
 status cli_exported_plan_read(const cli_arguments *arguments, const char *path, bool takes_orders,
                               arena *memory, cli_exported_plan *exported, error_message *err);
+
+/// Reads the order of every rank: of a plan the one that is in it, or that its
+/// schedule has; else what cli_schedule_order_read reads, checked. A searched schedule needs
+/// --costs, a file of `dynmo schedule --costs`.
+///
+/// @param schedule   carved from memory
+/// @return STATUS_IO, STATUS_FORMAT; STATUS_INVALID: a searched schedule without order and costs,
+///         an order that cannot be played; what bal_schedule_build says
+status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
+                               bal_schedule *schedule, error_message *err);

@@ -111,20 +111,14 @@ const cli_command cli_command_stragglers = {
     .summary = "says what slowed a recorded run, and what mending it would gain",
     .description =
         "Replays a run of which every op was recorded (dynmo import ops, dynmo run --record) as it "
-        "would have been "
-        "without stragglers: every op at the mean of its kind, messages and collectives at the "
-        "median. The slowdown of a kind, stage, replica or worker is that of a run in which only "
-        "its ops keep their own time; launch delays are left out of all of them. worker_share and "
-        "stage_share say what mending only the slowest 3 % of the workers, or only the last stage, "
-        "wins of what is lost."
+        "would have been without stragglers: every op at the mean of its kind, messages and "
+        "collectives at the median. The slowdown of a kind, stage, replica or worker is that of a "
+        "run in which only its ops keep their own time."
         "\n\n"
         "Then the causes, largest gain first, each with its evidence and what a replay gains where "
-        "it "
-        "is mended, with a 95 % interval over the steps: a slow worker (against the other replicas "
-        "of its stage), a stage too long (with the split that mends it), sequence lengths "
-        "(microbatches that are long on all stages, in F and backward), pauses of the host (late "
-        "launches, garbage collection, single ops held up), a slow link. A cause is named where "
-        "the low end of its gain reaches 2 %.",
+        "it is mended, with a 95 % interval over the steps: a slow worker, a stage too long (with "
+        "the split that mends it), sequence lengths, pauses of the host, a slow link. A cause is "
+        "named where the low end of its gain reaches 2 %.",
     .options =
         {
             {.name = "--trace",
