@@ -196,8 +196,8 @@ static void note_op_times(ana_check *check, const ana_observed *observed)
 {
     if (observed->has_op_times) return;
     ana_check_note(check,
-                   "%s has no op times (an older version recorded it, or its iterations are too "
-                   "large): ops and messages are not compared",
+                   "%s has no op times, as its iterations are too large: ops and messages are not "
+                   "compared",
                    observed->source);
 }
 

@@ -169,8 +169,7 @@ static void print_splits(const ana_diagnosis *of, const char *trace_path, text_b
         ana_splits_print(&each->splits, "  ", each->balancing->label, LABEL_WIDTH, names_of(of),
                          out);
     }
-    ana_splits_print(&best_kept, "  ", "best kept split found", LABEL_WIDTH, names_of(of),
-                     out);
+    ana_splits_print(&best_kept, "  ", "best kept split found", LABEL_WIDTH, names_of(of), out);
     if (trace_path == NULL) return;
     text_format(out,
                 "  Decided from what was recorded, and into a framework:\n"

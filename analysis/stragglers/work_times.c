@@ -154,15 +154,9 @@ static void find_lengths(ana_work_times *times)
     free(ratios);
 }
 
-/// What a worker took in a step over what was expected of it by part and, where other parts tell
-/// them, lengths.
-static double step_factor(const double *sums)
-{
-    return sums[1] > 0 ? sums[0] / sums[1] : 0;
-}
-
-/// Factors of the workers in each step. @param sums [step_count][worker_count][2] out
-static void sum_factors(const ana_work_times *times, double *sums)
+/// What every worker took in each step, and what was expected of it by part and, where other parts
+/// tell them, lengths. @param sums [step_count][worker_count][2] out
+static void sum_work(const ana_work_times *times, double *sums)
 {
     const ana_op_run *run = times->run;
     for (int step = 0; step < run->step_count; step++) {
@@ -179,51 +173,42 @@ static void sum_factors(const ana_work_times *times, double *sums)
     }
 }
 
-/// Mean over the steps and its standard error.
-static void average_factor(const double *sums, int step_count, int worker_count, int worker,
-                           double *mean, double *error)
+/// The factor of a worker: its mean over the steps, and the standard error of that.
+static void average_factor(const double *sums, int worker, double *steps, ana_work_times *times)
 {
-    double sum = 0;
-    double squares = 0;
-    int count = 0;
-    for (int step = 0; step < step_count; step++) {
-        const double factor =
-            step_factor(sums + 2 * ((size_t)step * (size_t)worker_count + (size_t)worker));
-        if (factor <= 0) continue;
-        sum += factor;
-        squares += factor * factor;
-        count++;
+    const size_t workers = (size_t)times->run->worker_count;
+    size_t count = 0;
+    for (int step = 0; step < times->run->step_count; step++) {
+        const double *sum = sums + 2 * ((size_t)step * workers + (size_t)worker);
+        if (sum[0] > 0 && sum[1] > 0) steps[count++] = sum[0] / sum[1];
     }
-    *mean = count > 0 ? sum / count : 1;
-    *error = 0;
-    if (count < 2) return;
-    const double variance = (squares - sum * sum / count) / (count - 1);
-    *error = variance > 0 ? sqrt(variance / count) : 0;
+    if (count > 0) times->factor[worker] = gsl_stats_mean(steps, 1, count);
+    if (count > 1)
+        times->factor_error[worker] = gsl_stats_sd(steps, 1, count) / sqrt((double)count);
 }
 
 static void find_factors(ana_work_times *times)
 {
     const ana_op_run *run = times->run;
-    const size_t workers = (size_t)run->worker_count;
-    double *sums = memory_array((size_t)run->step_count * workers * 2, sizeof *sums);
-    double *peers = memory_array((size_t)run->replica_count, sizeof *peers);
-    sum_factors(times, sums);
+    const size_t steps = (size_t)run->step_count;
+    double *sums = memory_array(steps * (size_t)run->worker_count * 2, sizeof *sums);
+    double *scratch = memory_array(steps + (size_t)run->replica_count, sizeof *scratch);
+    sum_work(times, sums);
     for (int worker = 0; worker < run->worker_count; worker++) {
-        average_factor(sums, run->step_count, run->worker_count, worker, &times->factor[worker],
-                       &times->factor_error[worker]);
+        average_factor(sums, worker, scratch, times);
     }
     for (int stage = 0; stage < run->stage_count; stage++) {
         for (int replica = 0; replica < run->replica_count; replica++) {
-            peers[replica] = times->factor[replica * run->stage_count + stage];
+            scratch[replica] = times->factor[replica * run->stage_count + stage];
         }
-        const double usual = ana_lower_median(peers, run->replica_count);
+        const double usual = ana_lower_median(scratch, run->replica_count);
         for (int replica = 0; replica < run->replica_count && usual > 0; replica++) {
             times->factor[replica * run->stage_count + stage] /= usual;
             times->factor_error[replica * run->stage_count + stage] /= usual;
         }
     }
     free(sums);
-    free(peers);
+    free(scratch);
 }
 
 double ana_work_expected_ns(const ana_work_times *times, int step, int op)
