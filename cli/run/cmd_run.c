@@ -289,7 +289,6 @@ static status prepare(run_state *state, error_message *err)
         .clock = request->clock,
         .time_scale_ppb = request->time_scale_ppb,
         .warmup_count = request->warmup_count,
-        .profiles_always = request->learns,
         .checkpoint_read = request->restart,
         .checkpoint_write = request->checkpoint,
         .distributes_decisions = request->is_distributed,

@@ -137,23 +137,20 @@ static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
     (void)err;
     exec_block_slot *kept = (exec_block_slot *)slot;
     const int sequences = layer->model->microbatch_size;
-    kept->first_row = memory_array((size_t)sequences + 1, sizeof *kept->first_row);
-    if (layer->model->mechanism == EXEC_MOE) kept->moe = exec_moe_slot_create(layer);
+    arena *memory = kept->memory = arena_create(1 << 12);
+    kept->first_row = arena_array(memory, (size_t)sequences + 1, sizeof *kept->first_row);
+    if (layer->model->mechanism == EXEC_MOE) kept->moe = exec_moe_slot_carve(layer, memory);
     if (layer->model->mechanism == EXEC_SPARSE_ATTENTION) {
-        exec_block_lists_create(layer, &kept->lists);
+        kept->lists = exec_block_lists_carve(layer, memory);
     }
-    if (exec_block_chooses_rows(layer)) kept->chosen_rows = exec_rows_slot_create(layer);
+    if (exec_block_chooses_rows(layer)) kept->chosen_rows = exec_rows_slot_carve(layer, memory);
     return STATUS_OK;
 }
 
 static void end_slot(exec_layer *layer, exec_slot *slot)
 {
     (void)layer;
-    exec_block_slot *kept = (exec_block_slot *)slot;
-    exec_block_lists_destroy(kept->lists);
-    exec_rows_slot_destroy(kept->chosen_rows);
-    exec_moe_slot_destroy(kept->moe);
-    free(kept->first_row);
+    arena_destroy(((exec_block_slot *)slot)->memory);
 }
 
 static void let_go(exec_layer *layer, exec_slot *slot)
@@ -178,15 +175,236 @@ static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, int ro
     kept->rows.lists = kept->lists;
 }
 
+/// The shape of attention with the key blocks that F has chosen.
+static exec_attention shape_of(const exec_block_rows *rows)
+{
+    exec_attention shape = rows->attention;
+    if (rows->lists == NULL) return shape;
+    shape.first_entry = rows->lists->first_entry;
+    shape.key_block = rows->lists->key_block;
+    return shape;
+}
+
+/// How the heads of rows lie before and after they are spread (kernels.h); is_needed: they are not
+/// yet as attention takes them.
+static exec_heads heads_of(const exec_block *block, const exec_block_rows *rows, bool *is_needed)
+{
+    const exec_model *model = block->layer.model;
+    const int shared = model->kv_head_count > 0 ? model->kv_head_count : model->head_count;
+    *is_needed = block->rotation != NULL || shared < model->head_count;
+    return (exec_heads){.head_count = model->head_count,
+                        .kv_head_count = shared,
+                        .head_width = exec_model_head_width(model),
+                        .sequence_length = model->sequence_length,
+                        .row = rows->row,
+                        .rotation = block->rotation};
+}
+
+/// qkv [row_count][3 * attention width] of the norm's output.
+static status project(const exec_block *block, const exec_block_rows *rows, const void *input,
+                      void *qkv, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    bool is_needed;
+    const exec_heads heads = heads_of(block, rows, &is_needed);
+    void *compact = qkv;
+    if (is_needed) {
+        TRY(exec_buffers_take(layer->buffers,
+                              exec_layer_bytes(layer, rows->row_count, compact_width(layer->model)),
+                              &compact, err));
+    }
+    exec_linear_forward(layer, &block->query_key_value, input, rows->row_count, compact);
+    if (!is_needed) return STATUS_OK;
+    layer->kernels->table->spread_heads(layer->kernels, &heads, compact, rows->row_count, qkv);
+    exec_buffers_give(layer->buffers, compact);
+    return STATUS_OK;
+}
+
+static status attention_half_forward(exec_block *block, exec_half_slot *half,
+                                     const exec_block_rows *rows, void *values, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_kernels *kernels = layer->kernels;
+    const int count = rows->row_count;
+    const int width = exec_model_attention_width(layer->model);
+    exec_holding passing = {0}; // what W needs is not kept of a frozen layer
+    exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
+    TRY(exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
+                          for_weight, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          exec_layer_bytes(layer, count, 3 * width), &half->inner, err));
+    void *log_sum;
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          (size_t)count * (size_t)layer->model->head_count * sizeof(float),
+                          &log_sum, err));
+    half->log_sum = log_sum;
+    TRY(exec_holding_take(layer->is_frozen ? &half->until_input : &half->until_weight,
+                          layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
+                          err));
+    TRY(project(block, rows, half->norm.output, half->inner, err));
+    if (rows->lists != NULL) {
+        TRY(exec_block_lists_choose(layer, &rows->attention, half->inner, count, rows->lists, err));
+    }
+    const exec_attention shape = shape_of(rows);
+    kernels->table->attention(kernels, &shape, half->inner, half->outer, half->log_sum);
+    exec_linear_forward_add(layer, &block->attention_output, half->outer, count, values);
+    exec_holding_give(&passing, layer->buffers);
+    return STATUS_OK;
+}
+
+static status attention_half_backward_input(exec_block *block, exec_half_slot *half,
+                                            const exec_block_rows *rows, void *gradient,
+                                            error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_kernels *kernels = layer->kernels;
+    const int count = rows->row_count;
+    const int width = exec_model_attention_width(layer->model);
+    const int model_width = layer->model->width;
+    exec_holding scratch = {0};
+    bool is_needed;
+    const exec_heads heads = heads_of(block, rows, &is_needed);
+    void *dout; // gradient of attention's output, then of the norm's
+    void *dqkv; // of queries, keys and values as attention takes them
+    TRY(exec_half_keep_gradient(block, half, count, gradient, err));
+    TRY(exec_holding_take(&scratch, layer->buffers,
+                          exec_layer_bytes(layer, count, width > model_width ? width : model_width),
+                          &dout, err));
+    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
+                          exec_layer_bytes(layer, count, compact_width(layer->model)),
+                          &half->inner_gradient, err));
+    dqkv = half->inner_gradient;
+    if (is_needed) {
+        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, 3 * width),
+                              &dqkv, err));
+    }
+    exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
+    const exec_attention shape = shape_of(rows);
+    kernels->table->attention_input(kernels, &shape, half->inner, half->outer, half->log_sum, dout,
+                                    dqkv);
+    if (is_needed) {
+        kernels->table->spread_heads_input(kernels, &heads, dqkv, count, half->inner_gradient);
+    }
+    exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, dout);
+    TRY(exec_norm_backward_input(layer, &block->norm1, dout, &half->norm, &half->until_weight,
+                                 layer->passes_no_gradient ? NULL : gradient, err));
+    exec_holding_give(&scratch, layer->buffers);
+    exec_holding_give(&half->until_input, layer->buffers);
+    return STATUS_OK;
+}
+
+static void attention_half_backward_weight(exec_block *block, exec_half_slot *half)
+{
+    const exec_layer *layer = &block->layer;
+    const int count = half->norm.row_count;
+    exec_linear_backward_weight(layer, &block->query_key_value, half->norm.output,
+                                half->inner_gradient, count);
+    exec_linear_backward_weight(layer, &block->attention_output, half->outer, half->output_gradient,
+                                count);
+    exec_norm_backward_weight(layer, &block->norm1, &half->norm);
+    exec_holding_give(&half->until_weight, layer->buffers);
+}
+
+int exec_block_inner_width(const exec_model *model, int hidden_width)
+{
+    return model->is_gated ? 2 * hidden_width : hidden_width;
+}
+
+void exec_half_activate(const exec_layer *layer, const void *inner, int rows, int hidden_width,
+                        void *outer)
+{
+    exec_kernels *kernels = layer->kernels;
+    if (layer->model->is_gated) {
+        kernels->table->swiglu(kernels, inner, rows, hidden_width, outer);
+    } else {
+        kernels->table->gelu(kernels, inner, outer, (size_t)rows * (size_t)hidden_width);
+    }
+}
+
+void exec_half_activate_input(const exec_layer *layer, const void *inner, int rows,
+                              int hidden_width, const void *outer_gradient, void *inner_gradient)
+{
+    exec_kernels *kernels = layer->kernels;
+    if (layer->model->is_gated) {
+        kernels->table->swiglu_input(kernels, inner, outer_gradient, rows, hidden_width,
+                                     inner_gradient);
+    } else {
+        kernels->table->gelu_input(kernels, inner, inner_gradient,
+                                   (size_t)rows * (size_t)hidden_width);
+    }
+}
+
+static status mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
+                               error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    const int hidden = exec_model_hidden_width(layer->model);
+    const int inner = exec_block_inner_width(layer->model, hidden);
+    exec_holding passing = {0}; // what W needs is not kept of a frozen layer
+    exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
+    TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
+                          for_weight, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          exec_layer_bytes(layer, row_count, inner), &half->inner, err));
+    TRY(exec_holding_take(for_weight, layer->buffers, exec_layer_bytes(layer, row_count, hidden),
+                          &half->outer, err));
+    exec_linear_forward(layer, &block->up, half->norm.output, row_count, half->inner);
+    exec_half_activate(layer, half->inner, row_count, hidden, half->outer);
+    exec_linear_forward_add(layer, &block->down, half->outer, row_count, values);
+    exec_holding_give(&passing, layer->buffers);
+    return STATUS_OK;
+}
+
+static status mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
+                                      error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    const int rows = half->norm.row_count;
+    const int hidden = exec_model_hidden_width(layer->model);
+    const int inner = exec_block_inner_width(layer->model, hidden);
+    exec_holding scratch = {0};
+    void *norm_gradient;
+    void *outer_gradient;
+    TRY(exec_half_keep_gradient(block, half, rows, gradient, err));
+    TRY(exec_holding_take(&scratch, layer->buffers,
+                          exec_layer_bytes(layer, rows, layer->model->width), &norm_gradient, err));
+    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
+                          exec_layer_bytes(layer, rows, inner), &half->inner_gradient, err));
+    outer_gradient = half->inner_gradient;
+    if (layer->model->is_gated) {
+        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, rows, hidden),
+                              &outer_gradient, err));
+    }
+    exec_linear_backward_input(layer, &block->down, half->output_gradient, rows, outer_gradient);
+    exec_half_activate_input(layer, half->inner, rows, hidden, outer_gradient,
+                             half->inner_gradient);
+    exec_linear_backward_input(layer, &block->up, half->inner_gradient, rows, norm_gradient);
+    TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
+                                 &half->until_weight, gradient, err));
+    exec_holding_give(&scratch, layer->buffers);
+    exec_holding_give(&half->until_input, layer->buffers);
+    return STATUS_OK;
+}
+
+static void mlp_half_backward_weight(exec_block *block, exec_half_slot *half)
+{
+    const exec_layer *layer = &block->layer;
+    const int rows = half->norm.row_count;
+    exec_linear_backward_weight(layer, &block->up, half->norm.output, half->inner_gradient, rows);
+    exec_linear_backward_weight(layer, &block->down, half->outer, half->output_gradient, rows);
+    exec_norm_backward_weight(layer, &block->norm2, &half->norm);
+    exec_holding_give(&half->until_weight, layer->buffers);
+}
+
 status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,
                                  error_message *err)
 {
-    TRY(exec_attention_half_forward(block, &slot->attention_half, &slot->rows, values, err));
+    TRY(attention_half_forward(block, &slot->attention_half, &slot->rows, values, err));
     if (slot->moe != NULL) {
         return exec_moe_half_forward(block, &slot->mlp_half, slot->moe, slot->rows.row_count,
                                      values, err);
     }
-    return exec_mlp_half_forward(block, &slot->mlp_half, slot->rows.row_count, values, err);
+    return mlp_half_forward(block, &slot->mlp_half, slot->rows.row_count, values, err);
 }
 
 status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
@@ -195,10 +413,9 @@ status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot
     if (slot->moe != NULL) {
         TRY(exec_moe_half_backward_input(block, &slot->mlp_half, slot->moe, gradient, err));
     } else {
-        TRY(exec_mlp_half_backward_input(block, &slot->mlp_half, gradient, err));
+        TRY(mlp_half_backward_input(block, &slot->mlp_half, gradient, err));
     }
-    return exec_attention_half_backward_input(block, &slot->attention_half, &slot->rows, gradient,
-                                              err);
+    return attention_half_backward_input(block, &slot->attention_half, &slot->rows, gradient, err);
 }
 
 void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot)
@@ -206,9 +423,9 @@ void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot)
     if (slot->moe != NULL) {
         exec_moe_half_backward_weight(block, &slot->mlp_half, slot->moe);
     } else {
-        exec_mlp_half_backward_weight(block, &slot->mlp_half);
+        mlp_half_backward_weight(block, &slot->mlp_half);
     }
-    exec_attention_half_backward_weight(block, &slot->attention_half);
+    attention_half_backward_weight(block, &slot->attention_half);
 }
 
 static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error_message *err)
@@ -265,224 +482,3 @@ const exec_layer_table exec_block_layer = {
     .backward_input = backward_input,
     .backward_weight = backward_weight,
 };
-
-/// The shape of attention with the key blocks that F has chosen.
-static exec_attention shape_of(const exec_block_rows *rows)
-{
-    exec_attention shape = rows->attention;
-    if (rows->lists == NULL) return shape;
-    shape.first_entry = rows->lists->first_entry;
-    shape.key_block = rows->lists->key_block;
-    return shape;
-}
-
-/// How the heads of rows lie before and after they are spread (kernels.h); is_needed: they are not
-/// yet as attention takes them.
-static exec_heads heads_of(const exec_block *block, const exec_block_rows *rows, bool *is_needed)
-{
-    const exec_model *model = block->layer.model;
-    const int shared = model->kv_head_count > 0 ? model->kv_head_count : model->head_count;
-    *is_needed = block->rotation != NULL || shared < model->head_count;
-    return (exec_heads){.head_count = model->head_count,
-                        .kv_head_count = shared,
-                        .head_width = exec_model_head_width(model),
-                        .sequence_length = model->sequence_length,
-                        .row = rows->row,
-                        .rotation = block->rotation};
-}
-
-/// qkv [row_count][3 * attention width] of the norm's output.
-static status project(const exec_block *block, const exec_block_rows *rows, const void *input,
-                      void *qkv, error_message *err)
-{
-    const exec_layer *layer = &block->layer;
-    bool is_needed;
-    const exec_heads heads = heads_of(block, rows, &is_needed);
-    void *compact = qkv;
-    if (is_needed) {
-        TRY(exec_buffers_take(layer->buffers,
-                              exec_layer_bytes(layer, rows->row_count, compact_width(layer->model)),
-                              &compact, err));
-    }
-    exec_linear_forward(layer, &block->query_key_value, input, rows->row_count, compact);
-    if (!is_needed) return STATUS_OK;
-    layer->kernels->table->spread_heads(layer->kernels, &heads, compact, rows->row_count, qkv);
-    exec_buffers_give(layer->buffers, compact);
-    return STATUS_OK;
-}
-
-status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
-                                   const exec_block_rows *rows, void *values, error_message *err)
-{
-    const exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
-    const int count = rows->row_count;
-    const int width = exec_model_attention_width(layer->model);
-    exec_holding passing = {0}; // what W needs is not kept of a frozen layer
-    exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
-    TRY(exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
-                          for_weight, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, count, 3 * width), &half->inner, err));
-    void *log_sum;
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          (size_t)count * (size_t)layer->model->head_count * sizeof(float),
-                          &log_sum, err));
-    half->log_sum = log_sum;
-    TRY(exec_holding_take(layer->is_frozen ? &half->until_input : &half->until_weight,
-                          layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
-                          err));
-    TRY(project(block, rows, half->norm.output, half->inner, err));
-    if (rows->lists != NULL) {
-        TRY(exec_block_lists_choose(layer, &rows->attention, half->inner, count, rows->lists, err));
-    }
-    const exec_attention shape = shape_of(rows);
-    kernels->table->attention(kernels, &shape, half->inner, half->outer, half->log_sum);
-    exec_linear_forward_add(layer, &block->attention_output, half->outer, count, values);
-    exec_holding_give(&passing, layer->buffers);
-    return STATUS_OK;
-}
-
-status exec_attention_half_backward_input(exec_block *block, exec_half_slot *half,
-                                          const exec_block_rows *rows, void *gradient,
-                                          error_message *err)
-{
-    const exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
-    const int count = rows->row_count;
-    const int width = exec_model_attention_width(layer->model);
-    const int model_width = layer->model->width;
-    exec_holding scratch = {0};
-    bool is_needed;
-    const exec_heads heads = heads_of(block, rows, &is_needed);
-    void *dout; // gradient of attention's output, then of the norm's
-    void *dqkv; // of queries, keys and values as attention takes them
-    TRY(exec_half_keep_gradient(block, half, count, gradient, err));
-    TRY(exec_holding_take(&scratch, layer->buffers,
-                          exec_layer_bytes(layer, count, width > model_width ? width : model_width),
-                          &dout, err));
-    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, count, compact_width(layer->model)),
-                          &half->inner_gradient, err));
-    dqkv = half->inner_gradient;
-    if (is_needed) {
-        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, 3 * width),
-                              &dqkv, err));
-    }
-    exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
-    const exec_attention shape = shape_of(rows);
-    kernels->table->attention_input(kernels, &shape, half->inner, half->outer, half->log_sum, dout,
-                                    dqkv);
-    if (is_needed) {
-        kernels->table->spread_heads_input(kernels, &heads, dqkv, count, half->inner_gradient);
-    }
-    exec_linear_backward_input(layer, &block->query_key_value, half->inner_gradient, count, dout);
-    TRY(exec_norm_backward_input(layer, &block->norm1, dout, &half->norm, &half->until_weight,
-                                 layer->passes_no_gradient ? NULL : gradient, err));
-    exec_holding_give(&scratch, layer->buffers);
-    exec_holding_give(&half->until_input, layer->buffers);
-    return STATUS_OK;
-}
-
-void exec_attention_half_backward_weight(exec_block *block, exec_half_slot *half)
-{
-    const exec_layer *layer = &block->layer;
-    const int count = half->norm.row_count;
-    exec_linear_backward_weight(layer, &block->query_key_value, half->norm.output,
-                                half->inner_gradient, count);
-    exec_linear_backward_weight(layer, &block->attention_output, half->outer, half->output_gradient,
-                                count);
-    exec_norm_backward_weight(layer, &block->norm1, &half->norm);
-    exec_holding_give(&half->until_weight, layer->buffers);
-}
-
-int exec_block_inner_width(const exec_model *model, int hidden_width)
-{
-    return model->is_gated ? 2 * hidden_width : hidden_width;
-}
-
-void exec_half_activate(const exec_layer *layer, const void *inner, int rows, int hidden_width,
-                        void *outer)
-{
-    exec_kernels *kernels = layer->kernels;
-    if (layer->model->is_gated) {
-        kernels->table->swiglu(kernels, inner, rows, hidden_width, outer);
-    } else {
-        kernels->table->gelu(kernels, inner, outer, (size_t)rows * (size_t)hidden_width);
-    }
-}
-
-void exec_half_activate_input(const exec_layer *layer, const void *inner, int rows,
-                              int hidden_width, const void *outer_gradient, void *inner_gradient)
-{
-    exec_kernels *kernels = layer->kernels;
-    if (layer->model->is_gated) {
-        kernels->table->swiglu_input(kernels, inner, outer_gradient, rows, hidden_width,
-                                     inner_gradient);
-    } else {
-        kernels->table->gelu_input(kernels, inner, inner_gradient,
-                                   (size_t)rows * (size_t)hidden_width);
-    }
-}
-
-status exec_mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
-                             error_message *err)
-{
-    const exec_layer *layer = &block->layer;
-    const int hidden = exec_model_hidden_width(layer->model);
-    const int inner = exec_block_inner_width(layer->model, hidden);
-    exec_holding passing = {0}; // what W needs is not kept of a frozen layer
-    exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
-    TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
-                          for_weight, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, row_count, inner), &half->inner, err));
-    TRY(exec_holding_take(for_weight, layer->buffers, exec_layer_bytes(layer, row_count, hidden),
-                          &half->outer, err));
-    exec_linear_forward(layer, &block->up, half->norm.output, row_count, half->inner);
-    exec_half_activate(layer, half->inner, row_count, hidden, half->outer);
-    exec_linear_forward_add(layer, &block->down, half->outer, row_count, values);
-    exec_holding_give(&passing, layer->buffers);
-    return STATUS_OK;
-}
-
-status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
-                                    error_message *err)
-{
-    const exec_layer *layer = &block->layer;
-    const int rows = half->norm.row_count;
-    const int hidden = exec_model_hidden_width(layer->model);
-    const int inner = exec_block_inner_width(layer->model, hidden);
-    exec_holding scratch = {0};
-    void *norm_gradient;
-    void *outer_gradient;
-    TRY(exec_half_keep_gradient(block, half, rows, gradient, err));
-    TRY(exec_holding_take(&scratch, layer->buffers,
-                          exec_layer_bytes(layer, rows, layer->model->width), &norm_gradient, err));
-    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, rows, inner), &half->inner_gradient, err));
-    outer_gradient = half->inner_gradient;
-    if (layer->model->is_gated) {
-        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, rows, hidden),
-                              &outer_gradient, err));
-    }
-    exec_linear_backward_input(layer, &block->down, half->output_gradient, rows, outer_gradient);
-    exec_half_activate_input(layer, half->inner, rows, hidden, outer_gradient,
-                             half->inner_gradient);
-    exec_linear_backward_input(layer, &block->up, half->inner_gradient, rows, norm_gradient);
-    TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
-                                 &half->until_weight, gradient, err));
-    exec_holding_give(&scratch, layer->buffers);
-    exec_holding_give(&half->until_input, layer->buffers);
-    return STATUS_OK;
-}
-
-void exec_mlp_half_backward_weight(exec_block *block, exec_half_slot *half)
-{
-    const exec_layer *layer = &block->layer;
-    const int rows = half->norm.row_count;
-    exec_linear_backward_weight(layer, &block->up, half->norm.output, half->inner_gradient, rows);
-    exec_linear_backward_weight(layer, &block->down, half->outer, half->output_gradient, rows);
-    exec_norm_backward_weight(layer, &block->norm2, &half->norm);
-    exec_holding_give(&half->until_weight, layer->buffers);
-}

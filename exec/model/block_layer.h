@@ -22,6 +22,7 @@
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
 #pragma once
 
+#include "base/arena.h"
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
 
@@ -68,35 +69,20 @@ typedef struct exec_block_slot {
     exec_slot slot; // first member
     exec_half_slot attention_half, mlp_half;
     exec_block_rows rows;               // of the microbatch it holds
-    int *first_row;                     // [microbatch_size + 1] host memory of rows.attention
+    arena *memory;                      // of the arrays on the host
+    int *first_row;                     // [microbatch_size + 1] of rows.attention
     struct exec_moe_slot *moe;          // NULL but with experts (moe_half.h)
     struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows (block_rows.h)
     struct exec_block_lists *lists;     // NULL but with sparse attention (hashed_attention.h)
 } exec_block_slot;
 
 /// Both halves, over the rows that slot->rows says; the second with experts where the model has
-/// them. Otherwise as the halves below.
+/// them. F and B work in place: B makes of the gradient of the output that of the input.
 status exec_block_halves_forward(exec_block *block, exec_block_slot *slot, void *values,
                                  error_message *err);
 status exec_block_halves_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
                                         error_message *err);
 void exec_block_halves_backward_weight(exec_block *block, exec_block_slot *slot);
-
-/// F: values [rows->row_count][width] += attention(norm1(values)).
-status exec_attention_half_forward(exec_block *block, exec_half_slot *half,
-                                   const exec_block_rows *rows, void *values, error_message *err);
-/// B: gradient of the half's output becomes that of its input, in place.
-status exec_attention_half_backward_input(exec_block *block, exec_half_slot *half,
-                                          const exec_block_rows *rows, void *gradient,
-                                          error_message *err);
-void exec_attention_half_backward_weight(exec_block *block, exec_half_slot *half);
-
-/// The same of values += mlp(norm2(values)).
-status exec_mlp_half_forward(exec_block *block, exec_half_slot *half, int row_count, void *values,
-                             error_message *err);
-status exec_mlp_half_backward_input(exec_block *block, exec_half_slot *half, void *gradient,
-                                    error_message *err);
-void exec_mlp_half_backward_weight(exec_block *block, exec_half_slot *half);
 
 /// Numbers that go into the activation for each that leaves it, times hidden_width.
 int exec_block_inner_width(const exec_model *model, int hidden_width);

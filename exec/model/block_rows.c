@@ -2,10 +2,7 @@
 
 #include "base/arena.h"
 
-#include <stdlib.h>
-
 struct exec_rows_slot {
-    arena *memory; // of the host arrays
     exec_row_choice choice;
     int chosen_count;
     float *score;      // [row_max] host: of all rows; scratch of 3 [row_max] in all
@@ -22,40 +19,27 @@ struct exec_rows_slot {
     void *change; // [chosen_count][width] F to B: what the block made of them, less input
 };
 
-static void carve_choice(const exec_layer *layer, exec_rows_slot *slot)
+exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory)
 {
     const exec_model *model = layer->model;
     const size_t rows = (size_t)exec_model_row_count(model);
     const size_t sequences = (size_t)model->microbatch_size;
+    exec_rows_slot *slot = arena_array(memory, 1, sizeof *slot);
     slot->choice = (exec_row_choice){
         .sequence_count = model->microbatch_size,
         .sequence_length = model->sequence_length,
-        .row = arena_array(slot->memory, rows, sizeof(int)),
-        .first_row = arena_array(slot->memory, sequences + 1, sizeof(int)),
+        .row = arena_array(memory, rows, sizeof(int)),
+        .first_row = arena_array(memory, sequences + 1, sizeof(int)),
     };
-    slot->score = arena_array(slot->memory, 3 * rows, sizeof(float));
-    slot->gate = arena_array(slot->memory, rows, sizeof(float));
-    slot->minus = arena_array(slot->memory, rows, sizeof(float));
-    slot->first_chosen = arena_array(slot->memory, rows + 1, sizeof(int));
-    slot->number = arena_array(slot->memory, rows + 1, sizeof(int));
+    slot->score = arena_array(memory, 3 * rows, sizeof(float));
+    slot->gate = arena_array(memory, rows, sizeof(float));
+    slot->minus = arena_array(memory, rows, sizeof(float));
+    slot->first_chosen = arena_array(memory, rows + 1, sizeof(int));
+    slot->number = arena_array(memory, rows + 1, sizeof(int));
     for (size_t row = 0; row <= rows; row++) {
         slot->number[row] = (int)row;
     }
-}
-
-exec_rows_slot *exec_rows_slot_create(const exec_layer *layer)
-{
-    exec_rows_slot *made = memory_array(1, sizeof *made);
-    made->memory = arena_create(1 << 14);
-    carve_choice(layer, made);
-    return made;
-}
-
-void exec_rows_slot_destroy(exec_rows_slot *slot)
-{
-    if (slot == NULL) return;
-    arena_destroy(slot->memory);
-    free(slot);
+    return slot;
 }
 
 void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot)

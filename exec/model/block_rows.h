@@ -12,9 +12,7 @@
 /// Rows chosen of one microbatch, and what F leaves of them for B and W.
 typedef struct exec_rows_slot exec_rows_slot;
 
-exec_rows_slot *exec_rows_slot_create(const exec_layer *layer);
-/// NULL is allowed.
-void exec_rows_slot_destroy(exec_rows_slot *slot);
+exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory);
 
 /// Gives back the regions that the slot holds.
 void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot);

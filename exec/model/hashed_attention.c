@@ -92,26 +92,16 @@ void exec_hashed_attention_destroy(exec_layer *layer)
     layer->mechanism = NULL;
 }
 
-void exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists)
+exec_block_lists *exec_block_lists_carve(const exec_layer *layer, arena *memory)
 {
     const exec_model *model = layer->model;
     const size_t blocks = (size_t)sequence_blocks(model);
     const size_t sequences = (size_t)model->microbatch_size;
-    exec_block_lists *made = memory_array(1, sizeof *made);
-    if (made != NULL) {
-        made->first_entry = memory_array((sequences * blocks + 1), sizeof *made->first_entry);
-        made->key_block =
-            memory_array(sequences * (blocks * (blocks + 1) / 2), sizeof *made->key_block);
-    }
-    *lists = made;
-}
-
-void exec_block_lists_destroy(exec_block_lists *lists)
-{
-    if (lists == NULL) return;
-    free(lists->key_block);
-    free(lists->first_entry);
-    free(lists);
+    exec_block_lists *made = arena_array(memory, 1, sizeof *made);
+    made->first_entry = arena_array(memory, sequences * blocks + 1, sizeof *made->first_entry);
+    made->key_block =
+        arena_array(memory, sequences * (blocks * (blocks + 1) / 2), sizeof *made->key_block);
+    return made;
 }
 
 /// Projections of queries and keys, on the host.

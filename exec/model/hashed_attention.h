@@ -20,10 +20,7 @@ status exec_hashed_attention_create(exec_layer *layer, error_message *err);
 void exec_hashed_attention_destroy(exec_layer *layer);
 
 /// Room for the lists of a microbatch with all rows of the model.
-void exec_block_lists_create(const exec_layer *layer, exec_block_lists **lists);
-
-/// NULL is allowed.
-void exec_block_lists_destroy(exec_block_lists *lists);
+exec_block_lists *exec_block_lists_carve(const exec_layer *layer, arena *memory);
 
 /// Chooses lists by hashing the queries and keys of one microbatch. Waits for them: the decision is
 /// the host's.

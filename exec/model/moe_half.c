@@ -6,7 +6,6 @@
 
 /// Rows that lie by place (routing.h) are "of entries", [entry_count]; others are of tokens.
 struct exec_moe_slot {
-    arena *memory; // of the host arrays
     exec_routing routing;
     float *logits;          // [row_max][expert_count] host: scratch; after B their gradient
     float *weight_gradient; // [entry_max] host: scratch
@@ -61,25 +60,17 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
     return experts;
 }
 
-exec_moe_slot *exec_moe_slot_create(const exec_layer *layer)
+exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
 {
     const int experts = options_of(layer)->expert_count;
     const int rows = exec_model_row_count(layer->model);
     const int entries = rows * options_of(layer)->top_k;
-    exec_moe_slot *made = memory_array(1, sizeof *made);
-    made->memory = arena_create(1 << 14);
-    made->routing = exec_routing_carve(made->memory, experts, rows, entries);
+    exec_moe_slot *made = arena_array(memory, 1, sizeof *made);
+    made->routing = exec_routing_carve(memory, experts, rows, entries);
     made->routing.sinkhorn_rounds = options_of(layer)->sinkhorn_rounds;
-    made->logits = arena_array(made->memory, (size_t)rows * (size_t)experts, sizeof(float));
-    made->weight_gradient = arena_array(made->memory, (size_t)entries, sizeof(float));
+    made->logits = arena_array(memory, (size_t)rows * (size_t)experts, sizeof(float));
+    made->weight_gradient = arena_array(memory, (size_t)entries, sizeof(float));
     return made;
-}
-
-void exec_moe_slot_destroy(exec_moe_slot *slot)
-{
-    if (slot == NULL) return;
-    arena_destroy(slot->memory);
-    free(slot);
 }
 
 const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot)

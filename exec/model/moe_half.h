@@ -16,14 +16,12 @@ typedef struct exec_moe_slot exec_moe_slot;
 /// @param up_deviation, down_deviation of the matrices' initial values; the router's is up's
 exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_deviation);
 
-exec_moe_slot *exec_moe_slot_create(const exec_layer *layer);
-/// NULL is allowed.
-void exec_moe_slot_destroy(exec_moe_slot *slot);
+exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory);
 
 /// Who met whom in the microbatch of the slot's last F.
 const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot);
 
-/// As exec_mlp_half_forward, _backward_input and _backward_weight. F and B wait for the device, as
+/// F, B and W, as those of a block's other halves. F and B wait for the device, as
 /// the router's logits and the gradients of the weights go to the host. B adds the gradient of the
 /// balance loss: the loss of the model is then its mean loss plus, for each block, the model's
 /// coefficient times exec_routing_balance.

@@ -48,7 +48,6 @@ typedef struct exec_measured {
     const bal_training_iteration *record;
     const bal_played_plan *played; // plan, schedule and costs of the iteration: as given, or of a
                                    // device that learns as measured, one column per microbatch
-                                   // (where it was not profiled those of the last that was)
     const bal_timeline *timelines; // [played->replica_count] op by op
     const int64_t *load_count;     // [layer_count][microbatch_count][load_columns] of replica 0,
                                    // or NULL
@@ -101,8 +100,6 @@ typedef struct exec_training {
                                   // after the last iteration, or NULL
     int warmup_count;             // leader only: of a device that learns, first iterations that no
                                   // decision is made from: they are slower than any later one
-    bool profiles_always;         // leader only: a device that learns is profiled in every
-                                  // iteration, whatever the policy asks for
     bool distributes_decisions;   // leader only: the balancer `diffusion` runs on the ranks, each
                                   // with what it measured; the leader hears the cuts
     const exec_training_listener *listener; // leader only; NULL: none

@@ -86,7 +86,6 @@ static void allocate(exec_leader *leader)
     const size_t replicas = (size_t)leader->training.data_parallel;
     arena *const memory = leader->memory;
     leader->iteration_memory = arena_create(1 << 16);
-    leader->layer_memory = arena_create(1 << 16);
     leader->profile_memory = arena_create(1 << 16);
     leader->plan_memory[0] = arena_create(1 << 14);
     leader->plan_memory[1] = arena_create(1 << 14);
@@ -129,7 +128,6 @@ static void leader_close(exec_leader *leader)
     bal_controller_destroy(leader->controller);
     bal_training_costs_free(&leader->costs);
     arena_destroy(leader->iteration_memory);
-    arena_destroy(leader->layer_memory);
     arena_destroy(leader->profile_memory);
     arena_destroy(leader->plan_memory[0]);
     arena_destroy(leader->plan_memory[1]);

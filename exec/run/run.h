@@ -185,8 +185,8 @@ void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report);
 /// What all ranks that are awake have told, as the leader reads it.
 typedef struct exec_run_reports {
     const bal_timeline *timelines; // [replica_count]
-    bool has_layers;               // layers were measured
-    bal_layer_costs *layers;       // [replica_count] then, one column per microbatch
+    bal_layer_costs *layers;       // [replica_count] where they were measured, one column per
+                                   // microbatch; else NULL
     int64_t *load_count;           // [layer_count][microbatch_count][load_columns], replica 0
     int load_columns;
     bool has_changed;
@@ -217,13 +217,11 @@ exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t
 /// Reads the reports of an iteration.
 ///
 /// @param plan         in force during it
-/// @param layer_memory of layers and load_count: reset where the layers were measured, else kept
-/// @param memory       of the rest
-/// @param reports      layers and load_count in: of the iteration that was profiled last; the rest
-///                     out
+/// @param memory  of all arrays
+/// @param reports out
 void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
-                           const exec_run_plan *plan, int layer_count, arena *layer_memory,
-                           arena *memory, exec_run_reports *reports);
+                           const exec_run_plan *plan, int layer_count, arena *memory,
+                           exec_run_reports *reports);
 
 // A rank
 
@@ -339,7 +337,6 @@ typedef struct exec_leader {
 
     arena *memory; // the caller's, of the result
     arena *iteration_memory;
-    arena *layer_memory; // of layers that were measured
     arena *profile_memory;
     arena *plan_memory[2]; // of what follows from each of the run's two plans
     arena *next_memory;    // of the one to come
@@ -364,7 +361,6 @@ typedef struct exec_leader {
     int64_t *peak_memory;  // [machine ranks]
     bal_decision decision; // the last
     bal_diffuser diffuser; // with distributes_decisions: the leader's part of it
-    bool has_profile;      // the ranks have measured their layers in the iteration at hand
     int iteration;         // at hand
     bal_training_ledger ledger;
     uint64_t state_hash;

@@ -124,9 +124,9 @@ status exec_run_diffuse(exec_run *run, const exec_command *command, error_messag
 static bool is_at_hand(const exec_leader *leader, const bal_problem *problem)
 {
     const exec_run_plan *plan = exec_run_plan_in_force(&leader->run);
-    return leader->is_controlled && leader->has_profile &&
-           plan->placed.rank_count == problem->stage_count && problem->stage_count > 0 &&
-           plan->placed.chunk_count == 1 && problem->weight != BAL_WEIGHT_LAYERS;
+    return leader->is_controlled && plan->placed.rank_count == problem->stage_count &&
+           problem->stage_count > 0 && plan->placed.chunk_count == 1 &&
+           problem->weight != BAL_WEIGHT_LAYERS;
 }
 
 static status give_command(exec_leader *leader, const bal_problem *problem, error_message *err)

@@ -152,14 +152,6 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
     return STATUS_OK;
 }
 
-static bool wants_profile(const exec_leader *leader, int iteration)
-{
-    if (!leader->learns) return leader->execution->distributes_decisions;
-    const int first_warm = leader->first_iteration + leader->execution->warmup_count;
-    return (iteration <= first_warm || leader->execution->profiles_always ||
-            bal_training_is_profiled(&leader->training, iteration, leader->is_announced));
-}
-
 static status give_command(exec_leader *leader, int iteration, error_message *err)
 {
     exec_run *run = &leader->run;
@@ -169,14 +161,13 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
         .kind = EXEC_COMMAND_ITERATE,
         .iteration = iteration,
         .has_costs = !leader->learns && (is_other || !leader->costs_told),
-        .is_profiled = wants_profile(leader, iteration),
+        .is_profiled = leader->learns || leader->execution->distributes_decisions,
     };
     exec_run_begin_command(run, &command);
     exec_packet_put(&run->command, leader->rank_time_factor,
                     (int64_t)run->ranks.rank_count * (int64_t)sizeof *leader->rank_time_factor);
     TRY(exec_run_give_command(run, err));
     leader->costs_told = true;
-    leader->has_profile = command.is_profiled;
     leader->iteration = iteration;
     return STATUS_OK;
 }
@@ -260,7 +251,6 @@ static status profile(exec_leader *leader, int iteration, error_message *err)
         return bal_training_costs_measure(&leader->costs, leader->rank_of_layer, &leader->profile,
                                           err);
     }
-    if (!leader->reports.has_layers) return STATUS_OK;
     const bool is_alone = leader->training.data_parallel == 1;
     const bal_replica_costs merged = {
         .iteration = iteration,
@@ -280,8 +270,7 @@ status exec_leader_iterate(exec_leader *leader, int iteration, error_message *er
     TRY(give_command(leader, iteration, err));
     exec_activity_set_phase(&run->endpoint->activity, iteration, EXEC_PHASE_DECISION);
     exec_run_reports_read(&run->gathered, &run->ranks, exec_run_plan_in_force(run),
-                          run->terms.layer_count, leader->layer_memory, leader->iteration_memory,
-                          &leader->reports);
+                          run->terms.layer_count, leader->iteration_memory, &leader->reports);
     unstretch(leader, leader->reports.timelines);
     for (int replica = 0; replica < leader->training.data_parallel; replica++) {
         leader->replicas[replica] = leader->learns ? leader->reports.layers[replica]

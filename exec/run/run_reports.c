@@ -47,7 +47,6 @@ typedef struct reading {
     const exec_run_ranks *ranks;
     const exec_run_plan *plan;
     int layer_count;
-    arena *layer_memory;
     arena *memory;
     exec_run_reports *reports;
     exec_layer_report *layers; // [replica_count] of all layers, once a rank has told of any
@@ -95,18 +94,16 @@ static void make_layers(reading *at, const exec_layer_report *told)
 {
     exec_run_reports *reports = at->reports;
     const size_t replicas = (size_t)at->ranks->replica_count;
-    arena_reset(at->layer_memory);
     at->layers = arena_array(at->memory, replicas, sizeof *at->layers);
     at->reduction_ns = arena_array(at->memory, replicas, sizeof *at->reduction_ns);
-    reports->has_layers = true;
-    reports->layers = arena_array(at->layer_memory, replicas, sizeof *reports->layers);
+    reports->layers = arena_array(at->memory, replicas, sizeof *reports->layers);
     for (size_t replica = 0; replica < replicas; replica++) {
         at->layers[replica] = (exec_layer_report){.layer_count = at->layer_count,
                                                   .microbatch_count = told->microbatch_count,
                                                   .load_columns = told->load_columns};
-        exec_layer_report_carve(&at->layers[replica], at->layer_memory);
+        exec_layer_report_carve(&at->layers[replica], at->memory);
         at->reduction_ns[replica] =
-            arena_array(at->layer_memory, (size_t)at->layer_count, sizeof **at->reduction_ns);
+            arena_array(at->memory, (size_t)at->layer_count, sizeof **at->reduction_ns);
         reports->layers[replica] = costs_of(at, &at->layers[replica], at->reduction_ns[replica]);
     }
     reports->load_columns = told->load_columns;
@@ -138,7 +135,7 @@ static void read_layers(reading *at, const exec_rank_report *report, int replica
 {
     int64_t **arrays[EXEC_REPORT_ARRAYS];
     int columns[EXEC_REPORT_ARRAYS];
-    if (!at->reports->has_layers) make_layers(at, &report->layers);
+    if (at->reports->layers == NULL) make_layers(at, &report->layers);
     exec_layer_report *all = &at->layers[replica];
     const int count = report->layers.layer_count;
     const int *layer = exec_packet_take(packet, (int64_t)sizeof(int) * count);
@@ -190,19 +187,14 @@ static void read_rank(reading *at, int rank, exec_packet *packet)
 }
 
 void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *ranks,
-                           const exec_run_plan *plan, int layer_count, arena *layer_memory,
-                           arena *memory, exec_run_reports *reports)
+                           const exec_run_plan *plan, int layer_count, arena *memory,
+                           exec_run_reports *reports)
 {
-    exec_run_reports read = {
-        .layers = reports->layers,
-        .load_count = reports->load_count,
-        .load_columns = reports->load_columns,
-    };
+    exec_run_reports read = {0};
     reading at = {
         .ranks = ranks,
         .plan = plan,
         .layer_count = layer_count,
-        .layer_memory = layer_memory,
         .memory = memory,
         .reports = &read,
     };
