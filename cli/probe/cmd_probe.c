@@ -299,25 +299,19 @@ const cli_command cli_command_probe = {
     .description =
         "Measures what the cost model and the simulator assume of a machine, and writes it as a "
         "hardware file that `dynmo model` and `diagnose` take with --hardware, `study` with --gpu, "
-        "and any study as \"hardware\": the rate of products of matrices, the share of it that the "
-        "products and the "
-        "attention of a real model reach, the speed and size of memory, latency and bandwidth "
-        "between ranks. Every entry's source says what was measured, by which command."
+        "and any study as \"hardware\". Every entry's source says what was measured, by which "
+        "command."
         "\n\n"
         "Products are those of F, B and W of one layer and the head of --model; attention is "
         "causal over one sequence. The peak is the fastest product on cpu, and the preset's rate "
-        "on cuda. Efficiency of products is all of them, each as often as the model has it, at "
-        "their medians; of memory an addition and a GELU over an MLP's activations, against a "
-        "copy of --bytes. The device is measured while nothing else of the probe runs: with "
-        "several ranks on one node their share of memory's speed is smaller."
+        "on cuda. The device is measured while nothing else of the probe runs."
         "\n\n"
         "Links: every two ranks in turn send messages of 64 bytes and every fourfold up to a "
-        "quarter of --bytes there and back; a line is fitted to half of the round trips' medians, "
-        "least squares of relative errors. `local` is threads of one process; `mpi` needs `mpirun "
+        "quarter of --bytes there and back. `local` is threads of one process; `mpi` needs `mpirun "
         "-n RANKS dynmo probe --transport mpi`, or srun, and tells links within a node from those "
         "between nodes by the names of their hosts; `nccl` the same with a GPU for each rank. A "
         "kind of link that no two ranks have is taken from --hardware, or from the other kind, "
-        "and the file says so. Nothing is measured with one rank.",
+        "and the file says so.",
     .options =
         {
             {.name = "--device",

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Trees and sums tell their messages apart by a part.
+/// What tells the messages of one collective apart.
 enum { PART_UP, PART_DOWN, PART_SIZE, PART_BYTES };
 
 static uint64_t key_of(const exec_group *group, int sequence, int part)
@@ -44,55 +44,24 @@ static status receive_bytes(const exec_group *group, int from, uint64_t key, voi
                      group->rank[from], head.payload_bytes, byte_count);
 }
 
-/// Ranks form a binomial tree: the parent of a rank is itself without its lowest set bit, its
-/// children are itself with one lower bit set. This is the bit above all of them.
-static int children_end(const exec_group *group)
-{
-    int end = 1;
-    while (end < group->rank_count && (group->self & end) == 0) {
-        end <<= 1;
-    }
-    return end;
-}
-
-static int parent_of(int self)
-{
-    return self & (self - 1);
-}
-
-static status tell_children(const exec_group *group, int sequence, const void *bytes,
-                            int64_t byte_count, error_message *err)
-{
-    for (int bit = children_end(group) >> 1; bit > 0; bit >>= 1) {
-        const int child = group->self | bit;
-        if (child >= group->rank_count) continue;
-        TRY(send_bytes(group, child, key_of(group, sequence, PART_DOWN), bytes, byte_count, err));
-    }
-    return STATUS_OK;
-}
-
 static status broadcast(const exec_group *group, int sequence, void *bytes, int64_t byte_count,
                         error_message *err)
 {
-    if (group->self > 0) {
-        TRY(receive_bytes(group, parent_of(group->self), key_of(group, sequence, PART_DOWN), bytes,
-                          byte_count, err));
+    const uint64_t key = key_of(group, sequence, PART_DOWN);
+    if (group->self > 0) return receive_bytes(group, 0, key, bytes, byte_count, err);
+    for (int rank = 1; rank < group->rank_count; rank++) {
+        TRY(send_bytes(group, rank, key, bytes, byte_count, err));
     }
-    return tell_children(group, sequence, bytes, byte_count, err);
+    return STATUS_OK;
 }
 
 status exec_group_barrier(const exec_group *group, error_message *err)
 {
     const int sequence = next_sequence(group);
-    const int end = children_end(group);
-    for (int bit = 1; bit < end; bit <<= 1) {
-        const int child = group->self | bit;
-        if (child >= group->rank_count) break;
-        TRY(receive_bytes(group, child, key_of(group, sequence, PART_UP), NULL, 0, err));
-    }
-    if (group->self > 0) {
-        TRY(send_bytes(group, parent_of(group->self), key_of(group, sequence, PART_UP), NULL, 0,
-                       err));
+    const uint64_t key = key_of(group, sequence, PART_UP);
+    if (group->self > 0) TRY(send_bytes(group, 0, key, NULL, 0, err));
+    for (int rank = 1; rank < group->rank_count && group->self == 0; rank++) {
+        TRY(receive_bytes(group, rank, key, NULL, 0, err));
     }
     return broadcast(group, sequence, NULL, 0, err);
 }

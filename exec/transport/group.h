@@ -22,7 +22,7 @@ typedef struct exec_group {
     int channel;   // tells apart groups that share two ranks and not the sequence; small, >= 0
 } exec_group;
 
-/// Returns when all ranks have called it: messages up a tree and down again.
+/// Returns when all ranks have called it.
 status exec_group_barrier(const exec_group *group, error_message *err);
 
 /// Gives every rank the bytes of the root.
@@ -42,9 +42,6 @@ status exec_group_gather(const exec_group *group, const void *bytes, int64_t byt
 /// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group.
 ///
 /// @param values [count] in and out. Unspecified on failure
-///
-/// Every rank sums one part and sends it to the others: 2 * (rank_count - 1) messages, and no more
-/// than 4 times its array, whatever the number of ranks.
 status exec_group_sum_float(const exec_group *group, float *values, int64_t count,
                             error_message *err);
 status exec_group_sum_double(const exec_group *group, double *values, int64_t count,
