@@ -33,7 +33,7 @@ double ana_paper_good_rounds(int node_count, double total, double gamma);
 /// 60 N S ln(2 N) / gamma.
 int64_t ana_bound_paper(const ana_bound_question *question);
 
-/// Rounds that max-neighbor (variant Q) exceeds with a chance of at most delta:
+/// Rounds that max-neighbor exceeds with a chance of at most delta:
 /// 4 N^2 ln(potential / (gamma delta)). For ANA_STOP_GAP the smaller of that with (N - 1) gamma in
 /// the place of gamma, and 16 (N - 1) S / (gamma delta).
 int64_t ana_bound_repaired(const ana_bound_question *question);

@@ -47,7 +47,6 @@ static status list_inputs(const ana_setup *setup, trace_input_file files[INPUT_F
 
 static void recording_free(ana_recording *recording)
 {
-    if (recording == NULL) return;
     text_free(&recording->json);
     free(recording->first_layer);
     free(recording->stage_ranks);
@@ -59,7 +58,6 @@ static void recording_free(ana_recording *recording)
 static ana_recording *recording_create(const ana_setup *setup)
 {
     ana_recording *recording = memory_array(1, sizeof *recording);
-    if (recording == NULL) return NULL;
     const size_t ranks = (size_t)setup->machine.rank_count;
     recording->setup = setup;
     recording->first_layer = memory_array((size_t)setup->stage_count + 1, sizeof(int));
@@ -67,11 +65,6 @@ static ana_recording *recording_create(const ana_setup *setup)
     recording->op_times =
         memory_array((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
     recording->scratch = arena_create(1 << 16);
-    if (recording->first_layer == NULL || recording->stage_ranks == NULL ||
-        recording->op_times == NULL || recording->scratch == NULL) {
-        recording_free(recording);
-        return NULL;
-    }
     return recording;
 }
 
