@@ -139,7 +139,7 @@ static void related_points_share_the_error_of_the_cost_model(void **state)
     close_fixture(&opened);
 }
 
-/// A draw's study holds the drawn values, and both halves of a link that the study left open.
+/// A draw's study holds the drawn values; of a link the other half stays.
 static void changes_put_the_values_into_the_study(void **state)
 {
     (void)state;
@@ -161,34 +161,6 @@ static void changes_put_the_values_into_the_study(void **state)
     assert_int_equal(setup->hardware.inter_node.latency_ns, 20000);
     assert_int_equal(setup->hardware.inter_node.bytes_per_s, INT64_C(50000000000));
     assert_close(setup->hardware.gemm_efficiency, ana_draws_value(&opened.draws, 1, 0, 5), 1e-12);
-    text_free(&changes);
-    text_free(&changed);
-    close_fixture(&opened);
-}
-
-/// Writing what is there changes no time: links that are written out are those in force.
-static void a_draw_of_the_values_that_are_there_is_the_point(void **state)
-{
-    (void)state;
-    fixture opened;
-    ana_point as_it_is;
-    ana_point drawn;
-    text_buffer changes = {0};
-    text_buffer changed = {0};
-    open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"model_error\":0,\"ranges\":{"
-                          "\"cluster.links.inter.latency_ns\":{\"factor\":[1,1]},"
-                          "\"cluster.links.intra.bytes_per_s\":{\"factor\":[1,1]},"
-                          "\"hardware.efficiency.attention\":{\"factor\":[1,1]}}}");
-    assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
-    ana_draws_make(&opened.draws);
-    ana_draws_changes(&opened.draws, 0, 0, &changes);
-    assert_ok(json_change("s.json", opened.texts[0], changes.bytes, &changed, NULL));
-
-    assert_ok(ana_point_evaluate(opened.worker, "s.json", opened.texts[0], NULL, &as_it_is, NULL));
-    assert_ok(ana_point_evaluate(opened.worker, "s.json", changed.bytes, NULL, &drawn, NULL));
-
-    assert_int_equal(drawn.refusal, ANA_REFUSAL_NONE);
-    assert_true(drawn.iteration_ns == as_it_is.iteration_ns && as_it_is.iteration_ns > 0);
     text_free(&changes);
     text_free(&changed);
     close_fixture(&opened);
@@ -242,7 +214,6 @@ int main(void)
         cmocka_unit_test(values_are_stratified_and_the_same_at_all_points),
         cmocka_unit_test(related_points_share_the_error_of_the_cost_model),
         cmocka_unit_test(changes_put_the_values_into_the_study),
-        cmocka_unit_test(a_draw_of_the_values_that_are_there_is_the_point),
         cmocka_unit_test(whole_numbers_are_found_out),
         cmocka_unit_test(what_the_study_does_not_take_is_refused_before_drawing),
     };

@@ -3,7 +3,6 @@
 #include "analysis/shards/kept_run.h"
 #include "base/file.h"
 #include "tests/assert_close.h"
-#include "traces/store/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,30 +92,6 @@ static void what_results_depend_on_makes_another_run(void **state)
     assert_int_equal(state_of(&options), ANA_KEPT_NEW);
 }
 
-static void the_path_of_a_file_outlives_the_configuration(void **state)
-{
-    (void)state;
-    ana_kept_options options = options_default();
-    text_buffer config = {0};
-    arena *memory = arena_create(4096);
-    trace_store *opened = NULL;
-    trace_input_file *files = NULL;
-    int count = 0;
-    text_format(&config, "{\"model\":\"%s\"}", model); // absolute: not joined with a folder
-    options.config_json = config.bytes;
-    options.config_path = NULL;
-
-    assert_int_equal(state_of(&options), ANA_KEPT_NEW);
-    ok(trace_store_open(store, TRACE_READ, &opened, &err));
-    ok(trace_run_inputs(opened, 1, memory, &files, &count, &err));
-
-    assert_int_equal(count, 1);
-    assert_string_equal(files[0].path, model);
-    trace_store_close(opened);
-    arena_destroy(memory);
-    text_free(&config);
-}
-
 static void a_configuration_that_is_no_json_is_refused(void **state)
 {
     (void)state;
@@ -135,7 +110,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(what_results_depend_on_makes_another_run),
-        IN_FOLDER(the_path_of_a_file_outlives_the_configuration),
         IN_FOLDER(a_configuration_that_is_no_json_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
