@@ -21,27 +21,19 @@ static status read_parallel(const cli_arguments *arguments, model_parallel *para
     TRY(cli_int(arguments, "--context", 1, max, 1, &parallel->context, err));
     parallel->sequence = cli_has(arguments, "--sequence-parallel");
     parallel->tensor_overlap = MODEL_TENSOR_OVERLAP_DEFAULT;
-    const char *recompute = cli_value(arguments, "--recompute");
-    const char *sharding = cli_value(arguments, "--sharding");
-    const char *order = cli_value(arguments, "--rank-order");
-    if (recompute != NULL) parallel->recompute = model_recompute_find(recompute);
-    if (sharding != NULL) parallel->sharding = model_sharding_find(sharding);
-    if (order != NULL) parallel->order = model_rank_order_find(order);
-    if (parallel->recompute == MODEL_RECOMPUTE_COUNT) {
-        return error_set(
-            err, STATUS_INVALID,
-            "--recompute '%.60s' is not none, selective, full, norms, activation, latent "
-            "or mlp",
-            recompute);
-    }
-    if (parallel->sharding == MODEL_SHARDING_COUNT) {
-        return error_set(err, STATUS_INVALID,
-                         "--sharding '%.60s' is not none, optimizer, gradients or parameters",
-                         sharding);
-    }
-    if (parallel->order != MODEL_RANK_ORDER_COUNT) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "--rank-order '%.60s' is not pipeline-first or data-first", order);
+    int recompute = 0;
+    int sharding = 0;
+    int order = 0;
+    TRY(cli_choice(arguments, "--recompute", model_recompute_names, MODEL_RECOMPUTE_COUNT, 0,
+                   &recompute, err));
+    TRY(cli_choice(arguments, "--sharding", model_sharding_names, MODEL_SHARDING_COUNT, 0,
+                   &sharding, err));
+    TRY(cli_choice(arguments, "--rank-order", model_rank_order_names, MODEL_RANK_ORDER_COUNT, 0,
+                   &order, err));
+    parallel->recompute = (model_recompute)recompute;
+    parallel->sharding = (model_sharding)sharding;
+    parallel->order = (model_rank_order)order;
+    return STATUS_OK;
 }
 
 static status read_training(const cli_arguments *arguments, model_training *training,
@@ -89,36 +81,26 @@ static bool is_same_row(const bal_layer_costs *layers, int a, int b)
     return true;
 }
 
-/// Figures of one row of the table; a total has no message.
-typedef struct table_row {
-    int64_t forward_ns;
-    int64_t backward_input_ns;
-    int64_t backward_weight_ns;
-    int64_t parameters;
-    int64_t state_bytes;
-    int64_t activation_bytes;
-    int64_t gradient_bytes;
-    int64_t message_bytes; // -1: none
-} table_row;
+/// The columns of the table: three times, parameters, and sizes, of which a total has no message.
+enum { TIME_COLUMNS = 3, TABLE_COLUMNS = 8 };
 
-static void write_row(const char *layer, const char *what, const table_row *row, text_buffer *out)
+static void write_row(const char *layer, const char *what, const int64_t *values, int count,
+                      text_buffer *out)
 {
-    char times[3][32];
-    char sizes[4][32];
-    text_duration(row->forward_ns, times[0]);
-    text_duration(row->backward_input_ns, times[1]);
-    text_duration(row->backward_weight_ns, times[2]);
-    text_size(row->state_bytes, sizes[0]);
-    text_size(row->activation_bytes, sizes[1]);
-    text_size(row->gradient_bytes, sizes[2]);
-    if (row->message_bytes >= 0) {
-        text_size(row->message_bytes, sizes[3]);
-    } else {
-        sizes[3][0] = '\0';
+    char shown[32];
+    text_format(out, "%-9s %-11s", layer, what);
+    for (int column = 0; column < count; column++) {
+        if (column == TIME_COLUMNS) {
+            text_format(out, " %15" PRId64, values[column]);
+            continue;
+        }
+        if (column < TIME_COLUMNS) {
+            text_duration(values[column], shown);
+        } else {
+            text_size(values[column], shown);
+        }
+        text_format(out, " %9s", shown);
     }
-    text_format(out, "%-9s %-11s %9s %9s %9s %15" PRId64 " %9s %9s %9s", layer, what, times[0],
-                times[1], times[2], row->parameters, sizes[0], sizes[1], sizes[2]);
-    if (row->message_bytes >= 0) text_format(out, " %9s", sizes[3]);
     text_append(out, "\n");
 }
 
@@ -157,23 +139,23 @@ static void write_layers(const model_costs *costs, text_buffer *out)
     const int last = layers->layer_count - 1;
     text_format(out, "%-9s %-11s %9s %9s %9s %15s %9s %9s %9s %9s\n", "layer", "", "F", "B", "W",
                 "parameters", "state", "F to B", "B to W", "message");
+    const int64_t *const columns[TABLE_COLUMNS] = {
+        layers->forward_ns,     layers->backward_input_ns, layers->backward_weight_ns,
+        layers->parameters,     layers->state_bytes,       layers->activation_bytes,
+        layers->gradient_bytes, layers->message_bytes};
+    int64_t values[TABLE_COLUMNS];
     for (int first = 0; first <= last; first = end_of_range(layers, first)) {
         char range[32];
         name_range(first, end_of_range(layers, first), range);
-        const table_row row = {
-            layers->forward_ns[first],         layers->backward_input_ns[first],
-            layers->backward_weight_ns[first], layers->parameters[first],
-            layers->state_bytes[first],        layers->activation_bytes[first],
-            layers->gradient_bytes[first],     first == last ? -1 : layers->message_bytes[first]};
-        write_row(range, kind_of_row(costs, first), &row, out);
+        for (int column = 0; column < TABLE_COLUMNS; column++) {
+            values[column] = columns[column][first];
+        }
+        write_row(range, kind_of_row(costs, first), values, TABLE_COLUMNS - (first == last), out);
     }
-    const int count = layers->layer_count;
-    const table_row total = {
-        sum_of(layers->forward_ns, count),         sum_of(layers->backward_input_ns, count),
-        sum_of(layers->backward_weight_ns, count), sum_of(layers->parameters, count),
-        sum_of(layers->state_bytes, count),        sum_of(layers->activation_bytes, count),
-        sum_of(layers->gradient_bytes, count),     -1};
-    write_row("total", "", &total, out);
+    for (int column = 0; column < TABLE_COLUMNS; column++) {
+        values[column] = sum_of(columns[column], layers->layer_count);
+    }
+    write_row("total", "", values, TABLE_COLUMNS - 1, out);
 }
 
 static void write_assumptions(const model_costs *costs, text_buffer *out)

@@ -5,37 +5,12 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT] = {
     "none", "selective", "full", "norms", "activation", "latent", "mlp"};
 const char *const model_sharding_names[MODEL_SHARDING_COUNT] = {"none", "optimizer", "gradients",
                                                                 "parameters"};
 const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT] = {"data-first", "pipeline-first"};
-
-static int find_name(const char *const *names, int count, const char *name)
-{
-    int index = 0;
-    while (index < count && strcmp(names[index], name) != 0) {
-        index++;
-    }
-    return index;
-}
-
-model_recompute model_recompute_find(const char *name)
-{
-    return (model_recompute)find_name(model_recompute_names, MODEL_RECOMPUTE_COUNT, name);
-}
-
-model_sharding model_sharding_find(const char *name)
-{
-    return (model_sharding)find_name(model_sharding_names, MODEL_SHARDING_COUNT, name);
-}
-
-model_rank_order model_rank_order_find(const char *name)
-{
-    return (model_rank_order)find_name(model_rank_order_names, MODEL_RANK_ORDER_COUNT, name);
-}
 
 unsigned model_layer_remakes(const model_parallel *parallel, int layer, int layer_count)
 {

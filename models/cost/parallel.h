@@ -63,11 +63,6 @@ extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
 extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];
 
-/// MODEL_..._COUNT if none has this name.
-model_recompute model_recompute_find(const char *name);
-model_sharding model_sharding_find(const char *name);
-model_rank_order model_rank_order_find(const char *name);
-
 /// Degrees and choices. Zero-initialise, then fill by name: a degree of 0 means 1.
 typedef struct model_parallel {
     int data;

@@ -161,6 +161,14 @@ static status choose_state_bytes(const model_training *training, const model_sha
     return STATUS_OK;
 }
 
+/// Lists a choice: given, or the default for a reason.
+static void assume_choice(model_assumption_list *list, const char *name, bool is_given,
+                          const char *reason, const char *value)
+{
+    model_assume(list, name, is_given ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
+                 is_given ? "" : reason, "%s", value);
+}
+
 static void assume_parallel(const model_parallel *parallel, model_assumption_list *list)
 {
     const bool is_alone = parallel->data == 1 && parallel->tensor == 1 && parallel->context == 1;
@@ -172,16 +180,13 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
         model_assume(list, "expert_tensor_parallel", MODEL_ORIGIN_GIVEN, "", "%d",
                      parallel->expert_tensor);
     }
-    const bool recomputes = parallel->recompute != MODEL_RECOMPUTE_NONE;
-    model_assume(list, "recompute", recomputes ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
-                 recomputes ? "" : "default", "%s", model_recompute_names[parallel->recompute]);
-    const bool shards = parallel->sharding != MODEL_SHARDING_NONE;
-    model_assume(list, "sharding", shards ? MODEL_ORIGIN_GIVEN : MODEL_ORIGIN_ASSUMED,
-                 shards ? "" : "default", "%s", model_sharding_names[parallel->sharding]);
+    assume_choice(list, "recompute", parallel->recompute != MODEL_RECOMPUTE_NONE, "default",
+                  model_recompute_names[parallel->recompute]);
+    assume_choice(list, "sharding", parallel->sharding != MODEL_SHARDING_NONE, "default",
+                  model_sharding_names[parallel->sharding]);
     if (is_alone) return;
-    const bool is_default = parallel->order == MODEL_RANK_ORDER_DATA_FIRST;
-    model_assume(list, "rank_order", is_default ? MODEL_ORIGIN_ASSUMED : MODEL_ORIGIN_GIVEN,
-                 is_default ? "default" : "", "%s", model_rank_order_names[parallel->order]);
+    assume_choice(list, "rank_order", parallel->order != MODEL_RANK_ORDER_DATA_FIRST, "default",
+                  model_rank_order_names[parallel->order]);
 }
 
 static void assume_groups(const model_parallel *parallel, const model_hardware *hardware,

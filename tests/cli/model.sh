@@ -129,11 +129,11 @@ refuse 2 "--dtype 'int8' is not bfloat16, float16, float32, float8, tfloat32, mx
     --model gpt2 --hardware h100-sxm --dtype int8
 refuse 2 "hardware 'h100-sxm' has no flop_per_s for dtype nvfloat4" \
     --model gpt2 --hardware h100-sxm --dtype nvfloat4
-refuse 2 "--recompute 'some' is not none, selective, full, norms, activation, latent or mlp" \
+refuse 2 "--recompute: unknown 'some'; known: none, selective, full, norms, activation, latent, mlp" \
     --model gpt2 --hardware h100-sxm --recompute some
-refuse 2 "--sharding 'zero' is not none, optimizer, gradients or parameters" \
+refuse 2 "--sharding: unknown 'zero'; known: none, optimizer, gradients, parameters" \
     --model gpt2 --hardware h100-sxm --sharding zero
-refuse 2 "--rank-order 'tp-pp-dp' is not pipeline-first or data-first" \
+refuse 2 "--rank-order: unknown 'tp-pp-dp'; known: data-first, pipeline-first" \
     --model gpt2 --hardware h100-sxm --rank-order tp-pp-dp
 refuse 2 "--tensor: 0 is outside [1, 65536]" --model gpt2 --hardware h100-sxm --tensor 0
 refuse 2 'tensor 5 does not divide the 12 attention heads' \
