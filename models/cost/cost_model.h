@@ -94,3 +94,26 @@ typedef struct model_source {
 ///
 /// @param source borrowed as long as the result is used, as are costs
 bal_cost_source model_source_init(model_source *source, const model_costs *costs);
+
+/// Parts that a case of dynamism may touch, in the order of model_cost_part: what they leave of a
+/// pass (collectives, launches) no case touches.
+typedef enum model_part {
+    MODEL_PART_PROJECTION, ///< attention's matrices
+    MODEL_PART_ATTENTION,  ///< the core: scores, softmax, values
+    MODEL_PART_MLP,        ///< matrices of MLP or experts and router
+    MODEL_PART_ELEMENTWISE,
+    MODEL_PART_COUNT
+} model_part;
+
+/// How much of a layer's time each of them takes. Carved from the arena given to whoever fills it.
+typedef struct model_layer_shares {
+    int layer_count;
+    const double *share[MODEL_PASS_COUNT][MODEL_PART_COUNT]; // [layer_count], >= 0; the sum over
+                                                             // the parts of a pass is at most 1.
+                                                             // Of embedding and head all 0
+    const double *weight_of_backward; // [layer_count] W / (B + W), for bases that do not split them
+} model_layer_shares;
+
+/// Shares of modelled costs: time of a part over time of the pass.
+void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
+                                 model_layer_shares *shares);

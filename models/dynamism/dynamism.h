@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "models/assumption.h"
 #include "models/cost/config.h"
+#include "models/cost/cost_model.h"
 #include "models/cost/hardware.h"
-#include "models/cost/layer_shares.h"
 #include "models/cost/layer_work.h"
 #include "models/cost/parallel.h"
 

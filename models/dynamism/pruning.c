@@ -10,10 +10,6 @@ status model_pruning_schedule_check(const model_pruning_schedule *schedule, erro
 {
     const int start = schedule->start_iteration;
     const int end = schedule->end_iteration;
-    if (start < 0) return error_set(err, STATUS_INVALID, "start_iteration %d is negative", start);
-    if (schedule->interval < 1) {
-        return error_set(err, STATUS_INVALID, "interval %d is less than 1", schedule->interval);
-    }
     if (end <= start) {
         return error_set(err, STATUS_INVALID,
                          "the schedule ends before it starts: end_iteration %d is not after "
@@ -30,17 +26,9 @@ status model_pruning_schedule_check(const model_pruning_schedule *schedule, erro
                          "the schedule lasts %d iterations, which is no multiple of interval %d",
                          end - start, schedule->interval);
     }
-    if (!(schedule->final_sparsity >= 0 && schedule->final_sparsity <= 1)) {
-        return error_set(err, STATUS_INVALID, "final_sparsity %g is outside [0, 1]",
-                         schedule->final_sparsity);
-    }
-    if (!(schedule->initial_sparsity >= 0 &&
-          schedule->initial_sparsity <= schedule->final_sparsity)) {
-        return error_set(err, STATUS_INVALID,
-                         "initial_sparsity %g is outside [0, final_sparsity %g]",
-                         schedule->initial_sparsity, schedule->final_sparsity);
-    }
-    return STATUS_OK;
+    if (schedule->initial_sparsity <= schedule->final_sparsity) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "initial_sparsity %g is outside [0, final_sparsity %g]",
+                     schedule->initial_sparsity, schedule->final_sparsity);
 }
 
 double model_pruning_target(const model_pruning_schedule *schedule, int iteration)
@@ -153,7 +141,6 @@ const model_kernel_speed model_kernel_speed_sputnik_a100 = {
 
 status model_kernel_speed_check(const model_kernel_speed *speed, error_message *err)
 {
-    if (speed->count < 1) return error_set(err, STATUS_INVALID, "the curve has no points");
     for (int point = 0; point < speed->count; point++) {
         const double density = speed->density[point];
         const double ratio = speed->ratio[point];

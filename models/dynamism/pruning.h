@@ -18,9 +18,11 @@ typedef struct model_pruning_schedule {
                       // start and end, without those that prune at most 1 % of what is left
 } model_pruning_schedule;
 
-/// @return STATUS_INVALID naming the field and its limit: an iteration is negative, the schedule
-///         ends before it starts or holds no step, sparsities fall or leave [0, 1]; and unless
-///         as_released, interval does not divide the schedule
+/// Of fields each within its limits.
+///
+/// @return STATUS_INVALID naming the field and its limit: the schedule ends before it starts or
+///         holds no step, sparsities fall; and unless as_released, interval does not divide the
+///         schedule
 status model_pruning_schedule_check(const model_pruning_schedule *schedule, error_message *err);
 
 /// Sparsity that the cubic schedule wants at an iteration, whether it is a step or not:
@@ -60,7 +62,7 @@ typedef struct model_kernel_speed {
 /// Source: README of github.com/mabdullahsoyturk/Torch-Sputnik, from its times in ms.
 extern const model_kernel_speed model_kernel_speed_sputnik_a100;
 
-/// @return STATUS_INVALID naming the point: no points, a density outside (0, 1] or not above the
+/// @return STATUS_INVALID naming the point: a density outside (0, 1] or not above the
 ///         one before, a ratio that is not positive or falls
 status model_kernel_speed_check(const model_kernel_speed *speed, error_message *err);
 

