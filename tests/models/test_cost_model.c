@@ -390,30 +390,6 @@ static void what_is_held_for_a_while_is_told_apart(void **state)
     assert_int_equal(build(with, &training).working_bytes, 0);
 }
 
-static void a_model_takes_another_number_of_layers(void **state)
-{
-    const fixture *with = *state;
-    for (int layers = 1; layers <= 48; layers += 47) {
-        const model_costs costs = build(with, &(model_training){.layer_count = layers});
-        assert_int_equal(costs.layers.layer_count, layers + 2);
-        assert_int_equal(costs.config.layer_count, layers);
-        assert_int_equal(costs.layers.parameters[layers], 12596224);
-    }
-    bool is_moe[2] = {false, true};
-    model_config mixed = with->gpt;
-    mixed.layer_count = 2;
-    mixed.is_moe = is_moe;
-    mixed.expert_count = 4;
-    mixed.expert_top_k = 1;
-    mixed.expert_ffn_size = 64;
-    model_costs costs;
-    assert_int_equal(model_costs_build(&mixed, &with->h100, &(model_training){.layer_count = 4},
-                                       "c", "h", with->memory, &costs, NULL),
-                     STATUS_OK);
-    assert_false(costs.config.is_moe[0]);
-    assert_true(costs.config.is_moe[1] && costs.config.is_moe[2] && costs.config.is_moe[3]);
-}
-
 static void eight_bits_run_products_of_layers_at_their_own_rate(void **state)
 {
     const fixture *with = *state;
@@ -595,7 +571,6 @@ int main(void)
         cmocka_unit_test(replicas_reduce_dense_and_expert_parameters_apart),
         cmocka_unit_test(sharded_weights_hide_behind_the_pass_they_are_for),
         cmocka_unit_test(what_is_held_for_a_while_is_told_apart),
-        cmocka_unit_test(a_model_takes_another_number_of_layers),
         cmocka_unit_test(modules_free_what_b_makes_again_of_them),
         cmocka_unit_test(some_layers_compute_again_spread_over_the_model),
         cmocka_unit_test(latent_attention_makes_queries_keys_and_values_again),
