@@ -13,7 +13,6 @@
 #include "cli/schedule/gantt.h"
 #include "cli/schedule/schedule_costs.h"
 #include "cli/schedule/schedule_order.h"
-#include "cli/schedule/schedule_path.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 
@@ -32,7 +31,6 @@ typedef struct schedule_run {
     bal_metrics metrics;
     bal_published_eq1 published_eq1;
     int64_t *peak; // [rank_count] activations of one chunk
-    cli_schedule_path path;
 } schedule_run;
 
 /// Reads the costs for the shape of the schedule.
@@ -175,18 +173,6 @@ static status play(arena *memory, schedule_run *run, error_message *err)
     return STATUS_OK;
 }
 
-/// The path is exact where no message waits for another.
-static status explain(const cli_arguments *arguments, arena *memory, schedule_run *run,
-                      error_message *err)
-{
-    if (!cli_has(arguments, "--explain")) return STATUS_OK;
-    if (!sim_network_is_free(&run->network)) {
-        return error_set(err, STATUS_UNSUPPORTED, "--explain goes with asynchronous messages");
-    }
-    run->path = cli_schedule_path_find(&run->timeline, &run->costs.stages, memory);
-    return STATUS_OK;
-}
-
 static void write_json(const schedule_run *run, text_buffer *out)
 {
     const bal_schedule *ran = run->timeline.schedule;
@@ -206,7 +192,6 @@ static void write_json(const schedule_run *run, text_buffer *out)
     if (ran->placement != BAL_PLACEMENT_LOOP) {
         json_put_string(&writer, "placement", bal_placement_name(ran->placement));
     }
-    cli_schedule_path_json(&run->path, &writer);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -282,7 +267,6 @@ static void write_text(const schedule_run *run, text_buffer *out)
     text_format(out, "%-18s %14.6f      work of the busiest rank / mean\n", "imbalance ratio",
                 metrics->imbalance_ratio);
     write_memory(run, out);
-    cli_schedule_path_text(&run->path, out);
     text_append(out, "\n");
     if (!cli_gantt(&run->timeline, out)) {
         text_append(out, "Too long to draw here; --timeline writes it for ui.perfetto.dev.\n");
@@ -334,7 +318,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     }
     run.network.send = send;
     TRY(play(memory, &run, err));
-    TRY(explain(arguments, memory, &run, err));
     if (cli_has(arguments, "--json")) {
         write_json(&run, out);
     } else {
@@ -413,11 +396,6 @@ const cli_command cli_command_schedule = {
                  "Plays an order from a file instead: JSON {\"order\":[[\"F0\",...],...]}, or CSV "
                  "with a row per rank, PyTorch's too. An order that cannot be played is refused, "
                  "naming the op or the cycle."},
-            {.name = "--explain",
-             .help =
-                 "Also says what the time of the iteration is spent for: the longest chain of ops "
-                 "and messages that wait for each other, by kind of op, and the ranks that have "
-                 "most of it. Messages must be asynchronous."},
             {.name = "--timeline",
              .is_output = true,
              .argument = "FILE",

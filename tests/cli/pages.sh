@@ -41,8 +41,6 @@ shows 'dynmo calibrate analysis/calibration/example.csv --fit pp=1 --predict pp=
 shows 'dynmo converge --nodes 8:64'
 shows "echo '{\"forward_ns\": [10, 10, 20, 10, 30]}' | dynmo plan --loads - --stages 2 --balancer partition"
 shows 'dynmo schedule --schedule zb-h1 --stages 4 --microbatches 8'
-sh -c "$(sed -n "s/^\$ \(echo .*>costs.json\)$/\1/p" "$root/balance/schedule/ITERATION.md")"
-shows 'dynmo schedule --schedule zb-h2 --stages 4 --microbatches 16 --costs costs.json --explain'
 "$dynmo" model --model llama-2-7b --hardware a100-sxm-80gb --json >loads.json
 shows 'dynmo plan --loads loads.json --stages 8 --microbatches 16 --balancer makespan --schedule 1f1b | grep played'
 shows 'dynmo plan --loads loads.json --stages 8 --microbatches 16 --balancer makespan --schedule zb-auto | grep played'
