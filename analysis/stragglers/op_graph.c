@@ -28,6 +28,7 @@ typedef struct making {
     edge *edges; // [edge_count]
     int edge_count;
     int edge_capacity;
+    arena *scratch; // of everything but edges
 } making;
 
 bool ana_op_is_shared(trace_op_kind kind)
@@ -141,8 +142,8 @@ typedef bool op_test(const making *step, const trace_op *op, int what);
 static op_lists list_ops(const making *step, op_test *meets, int what)
 {
     const int workers = step->run->worker_count;
-    op_lists lists = {memory_array((size_t)workers + 1, sizeof(int)),
-                      memory_array((size_t)step->count + 1, sizeof(int))};
+    op_lists lists = {arena_array(step->scratch, (size_t)workers + 1, sizeof(int)),
+                      arena_array(step->scratch, (size_t)step->count + 1, sizeof(int))};
     int count = 0;
     int worker = 0;
     for (int op = 0; op < step->count; op++) {
@@ -155,12 +156,6 @@ static op_lists list_ops(const making *step, op_test *meets, int what)
         lists.first[worker] = count;
     }
     return lists;
-}
-
-static void free_lists(op_lists *lists)
-{
-    free(lists->first);
-    free(lists->ops);
 }
 
 static int list_length(const op_lists *lists, int worker)
@@ -190,13 +185,28 @@ static bool is_linked(const making *step, const trace_op *op, int what)
     return op->layer != (makes == backward ? 0 : last);
 }
 
-static status unequal(const making *step, int worker, const char *what, int count,
-                      const char *other, int other_count, error_message *err)
+/// Two lists that go together, op by op.
+typedef struct matched {
+    const char *what;
+    int count;
+    const char *other;
+    int other_count;
+} matched;
+
+static status check_matched(const making *step, int worker, const matched *lists, int list_count,
+                            error_message *err)
 {
-    return error_set(err, STATUS_FORMAT,
-                     "step %d, replica %d, stage %d: %d %s beside %d %s: they cannot be matched",
-                     step->ops[0].iteration, worker / step->run->stage_count,
-                     worker % step->run->stage_count, count, what, other_count, other);
+    for (int list = 0; list < list_count; list++) {
+        const matched *each = &lists[list];
+        if (each->count == each->other_count) continue;
+        return error_set(
+            err, STATUS_FORMAT,
+            "step %d, replica %d, stage %d: %d %s beside %d %s: they cannot be matched",
+            step->ops[0].iteration, worker / step->run->stage_count,
+            worker % step->run->stage_count, each->count, each->what, each->other_count,
+            each->other);
+    }
+    return STATUS_OK;
 }
 
 static const int *list_of(const op_lists *lists, int worker)
@@ -243,28 +253,20 @@ static status link_worker(making *step, const direction *of, int worker, int pee
                           error_message *err)
 {
     const int made = list_length(&of->makers, worker);
-    const int taken = list_length(&of->takers, worker);
     const int sent = list_length(&of->sends, worker);
     const int received = list_length(&of->receives, worker);
-    if (made != list_length(&of->takers, peer)) {
-        return unequal(step, worker, "ops that make a message", made,
-                       "ops of the next stage that need one", list_length(&of->takers, peer), err);
-    }
+    const matched lists[] = {
+        {"ops that make a message", made, "ops of the next stage that need one",
+         list_length(&of->takers, peer)},
+        {"sends", sent, "ops that make a message", made},
+        {"receives", received, "ops that need a message", list_length(&of->takers, worker)},
+        {"sends", sent, "receives of the stage they go to", list_length(&of->receives, peer)}};
+    TRY(check_matched(step, worker, lists, of->has_messages ? 4 : 1, err));
     if (!of->has_messages) { // work waits for the work whose result it needs
         for (int each = 0; each < made; each++) {
             wait_for(step, list_of(&of->takers, peer)[each], list_of(&of->makers, worker)[each]);
         }
         return STATUS_OK;
-    }
-    if (sent != made) {
-        return unequal(step, worker, "sends", sent, "ops that make a message", made, err);
-    }
-    if (received != taken) {
-        return unequal(step, worker, "receives", received, "ops that need a message", taken, err);
-    }
-    if (sent != list_length(&of->receives, peer)) {
-        return unequal(step, worker, "sends", sent, "receives of the stage they go to",
-                       list_length(&of->receives, peer), err);
     }
     send_messages(step, list_of(&of->sends, worker), list_of(&of->makers, worker),
                   list_of(&of->receives, peer), sent);
@@ -282,18 +284,13 @@ static status link_direction(making *step, bool backward, error_message *err)
                                          backward ? TRACE_OP_RECV_BACKWARD : TRACE_OP_RECV_FORWARD),
                     .makers = list_ops(step, is_linked, backward ? 3 : 1),
                     .takers = list_ops(step, is_linked, backward ? 2 : 0)};
-    status result = STATUS_OK;
     of.has_messages = of.sends.first[workers] + of.receives.first[workers] > 0;
-    for (int worker = 0; worker < workers && result == STATUS_OK; worker++) {
+    for (int worker = 0; worker < workers; worker++) {
         const int stage = worker % stages;
         const int peer = worker - stage + (stage + (backward ? stages - 1 : 1)) % stages;
-        result = link_worker(step, &of, worker, peer, err);
+        TRY(link_worker(step, &of, worker, peer, err));
     }
-    free_lists(&of.sends);
-    free_lists(&of.receives);
-    free_lists(&of.makers);
-    free_lists(&of.takers);
-    return result;
+    return STATUS_OK;
 }
 
 /// The worker that a group of a collective is known by; -1: the worker takes no part.
@@ -317,30 +314,25 @@ static status join_collective(making *step, int name, error_message *err)
 {
     const ana_op_run *run = step->run;
     const trace_op_kind kind = run->table->kinds[name - 1];
-    op_lists lists = list_ops(step, is_of_name, name);
-    int *leaders = memory_array((size_t)run->worker_count, sizeof *leaders); // worker + 1; 0: none
-    status result = STATUS_OK;
-    for (int worker = 0; worker < run->worker_count && result == STATUS_OK; worker++) {
+    const op_lists lists = list_ops(step, is_of_name, name);
+    int *leaders = arena_array(step->scratch, (size_t)run->worker_count, sizeof *leaders);
+    for (int worker = 0; worker < run->worker_count; worker++) {
         const int count = list_length(&lists, worker);
         const int group = group_of(run, kind, worker);
         if (count == 0) continue;
         if (leaders[group] == 0) {
-            leaders[group] = worker + 1;
+            leaders[group] = worker + 1; // 0: none yet
             continue;
         }
         const int leader = leaders[group] - 1;
-        if (count != list_length(&lists, leader)) {
-            result = unequal(step, worker, run->table->names[name - 1], count,
-                             "of another worker that takes part", list_length(&lists, leader), err);
-        }
-        for (int each = 0; each < count && result == STATUS_OK; each++) {
-            join(step, lists.ops[lists.first[leader] + each],
-                 lists.ops[lists.first[worker] + each]);
+        const matched all = {run->table->names[name - 1], count,
+                             "of another worker that takes part", list_length(&lists, leader)};
+        TRY(check_matched(step, worker, &all, 1, err));
+        for (int each = 0; each < count; each++) {
+            join(step, list_of(&lists, leader)[each], list_of(&lists, worker)[each]);
         }
     }
-    free(leaders);
-    free_lists(&lists);
-    return result;
+    return STATUS_OK;
 }
 
 static status link_step(making *step, error_message *err)
@@ -372,10 +364,11 @@ static status link_step(making *step, error_message *err)
 /// @return how many ops have a place; fewer than count: the others wait in a circle
 static int order_units(const making *step, int *order, int *first_op, int *unit_count)
 {
-    int *waits = memory_array((size_t)step->count + 1, sizeof *waits); // of a unit, for how many
-    int *first = memory_array((size_t)step->count + 2, sizeof *first);
-    int *after = memory_array((size_t)step->edge_count + 1, sizeof *after);
-    int *ready = memory_array((size_t)step->count + 1, sizeof *ready);
+    int *waits = arena_array(step->scratch, (size_t)step->count + 1,
+                             sizeof *waits); // of a unit, for how many
+    int *first = arena_array(step->scratch, (size_t)step->count + 2, sizeof *first);
+    int *after = arena_array(step->scratch, (size_t)step->edge_count + 1, sizeof *after);
+    int *ready = arena_array(step->scratch, (size_t)step->count + 1, sizeof *ready);
     int placed = 0;
     int head = 0;
     int tail = 0;
@@ -403,17 +396,13 @@ static int order_units(const making *step, int *order, int *first_op, int *unit_
     }
     first_op[head] = placed;
     *unit_count = head;
-    free(waits);
-    free(first);
-    free(after);
-    free(ready);
     return placed;
 }
 
 /// Lays ops and edges down in playing order.
 static void lay_down(const making *step, const int *order, arena *memory, ana_op_step *made)
 {
-    int *place = memory_array((size_t)step->count, sizeof *place);
+    int *place = arena_array(step->scratch, (size_t)step->count, sizeof *place);
     made->op_count = step->count;
     made->ops = arena_array(memory, (size_t)step->count, sizeof *made->ops);
     made->first_before = arena_array(memory, (size_t)step->count + 2, sizeof(int));
@@ -439,7 +428,6 @@ static void lay_down(const making *step, const int *order, arena *memory, ana_op
             made->before[made->first_before[op + 1]++] = before;
         }
     }
-    free(place);
 }
 
 /// When all that an op waits for has ended, by the ends given; the begin of the step if nothing.
@@ -466,9 +454,9 @@ static void measure_step(ana_op_step *made)
 }
 
 /// Durations and delays as recorded.
-static void measure_ops(arena *memory, ana_op_step *made)
+static void measure_ops(arena *memory, arena *scratch, ana_op_step *made)
 {
-    int64_t *end_ns = memory_array((size_t)made->op_count, sizeof *end_ns);
+    int64_t *end_ns = arena_array(scratch, (size_t)made->op_count, sizeof *end_ns);
     made->own_ns = arena_array(memory, (size_t)made->op_count, sizeof *made->own_ns);
     made->delay_ns = arena_array(memory, (size_t)made->op_count, sizeof *made->delay_ns);
     for (int unit = 0; unit < made->unit_count; unit++) {
@@ -488,27 +476,23 @@ static void measure_ops(arena *memory, ana_op_step *made)
             if (-own_ns > made->negative_ns) made->negative_ns = -own_ns;
         }
     }
-    free(end_ns);
 }
 
 static status order_step(making *step, arena *memory, ana_op_step *made, error_message *err)
 {
-    int *order = memory_array((size_t)step->count, sizeof *order);
+    int *order = arena_array(step->scratch, (size_t)step->count, sizeof *order);
     made->step = step->ops[0].iteration;
     made->first_op = arena_array(memory, (size_t)step->count + 1, sizeof(int));
     const int placed = order_units(step, order, made->first_op, &made->unit_count);
-    if (placed == step->count) {
-        lay_down(step, order, memory, made);
-        measure_step(made);
-        measure_ops(memory, made);
-    }
-    free(order);
     if (placed < step->count) {
         return error_set(err, STATUS_FORMAT,
                          "step %d: %d ops wait for each other in a circle: the order of messages "
                          "or collectives differs between workers",
                          made->step, step->count - placed);
     }
+    lay_down(step, order, memory, made);
+    measure_step(made);
+    measure_ops(memory, step->scratch, made);
     const int64_t limit_ns = (INT64_C(1) << 61) / step->count;
     if (made->recorded_ns > limit_ns) {
         return error_set(err, STATUS_FORMAT,
@@ -523,17 +507,14 @@ static status order_step(making *step, arena *memory, ana_op_step *made, error_m
 static status make_step(const ana_op_run *run, const trace_op *ops, int count, arena *memory,
                         ana_op_step *made, error_message *err)
 {
-    making step = {.run = run,
-                   .ops = ops,
-                   .count = count,
-                   .unit = memory_array((size_t)count, sizeof(int)),
-                   .next = memory_array((size_t)count, sizeof(int)),
-                   .last = memory_array((size_t)count, sizeof(int))};
+    const size_t places = (size_t)count;
+    making step = {.run = run, .ops = ops, .count = count, .scratch = arena_create(1 << 16)};
+    step.unit = arena_array(step.scratch, places, sizeof(int));
+    step.next = arena_array(step.scratch, places, sizeof(int));
+    step.last = arena_array(step.scratch, places, sizeof(int));
     status result = link_step(&step, err);
     if (result == STATUS_OK) result = order_step(&step, memory, made, err);
-    free(step.unit);
-    free(step.next);
-    free(step.last);
+    arena_destroy(step.scratch);
     free(step.edges);
     return result;
 }

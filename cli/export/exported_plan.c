@@ -70,6 +70,16 @@ static status choose_plan(const cli_arguments *arguments, const char *path,
                      name_rows(plans, count, memory));
 }
 
+status cli_recorded_plan_read(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
+                              error_message *err)
+{
+    json_document *document = NULL;
+    TRY(json_open_bytes("plan", recorded->plan_json, strlen(recorded->plan_json), &document, err));
+    const status read = bal_plan_read(json_root(document), memory, plan, err);
+    json_close(document);
+    return read;
+}
+
 static status read_recorded(const cli_arguments *arguments, trace_store *store, arena *memory,
                             bal_plan *plan, error_message *err)
 {
@@ -77,14 +87,10 @@ static status read_recorded(const cli_arguments *arguments, trace_store *store, 
     trace_run_plan *plans = NULL;
     int count = 0;
     const trace_run_plan *chosen = NULL;
-    json_document *document = NULL;
     TRY(trace_run_find(store, cli_value(arguments, "--run"), memory, &run, err));
     TRY(trace_run_plans(store, run.run_id, memory, &plans, &count, err));
     TRY(choose_plan(arguments, trace_store_path(store), plans, count, memory, &chosen, err));
-    TRY(json_open_bytes("plan", chosen->plan_json, strlen(chosen->plan_json), &document, err));
-    const status read = bal_plan_read(json_root(document), memory, plan, err);
-    json_close(document);
-    return read;
+    return cli_recorded_plan_read(chosen, memory, plan, err);
 }
 
 // The plan of a point of a study.

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "cli/command.h"
+#include "traces/store/runs.h"
 
 typedef struct cli_exported_plan {
     bal_plan plan;
@@ -38,3 +39,7 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
 ///         an order that cannot be played; what bal_schedule_build says
 status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
                                bal_schedule *schedule, error_message *err);
+
+/// The plan of a recorded row. @return what bal_plan_read returns
+status cli_recorded_plan_read(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
+                              error_message *err);

@@ -2,6 +2,7 @@
 #include "cli/export/recorded_plans.h"
 
 #include "analysis/export/slurm_shrink.h"
+#include "cli/export/exported_plan.h"
 #include "traces/store/runs.h"
 #include "traces/store/store.h"
 
@@ -42,16 +43,6 @@ static status find_run(const cli_arguments *arguments, trace_store *store, arena
                      trace_store_path(store));
 }
 
-static status read_plan(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
-                        error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open_bytes("plan", recorded->plan_json, strlen(recorded->plan_json), &document, err));
-    const status read = bal_plan_read(json_root(document), memory, plan, err);
-    json_close(document);
-    return read;
-}
-
 /// The plans of a row.
 ///
 /// @param steps [found->plan_count] out, as many as the row has
@@ -64,7 +55,7 @@ static status read_steps(const recorded_plans *found, const char *row, arena *me
         if (strcmp(recorded->series, row) != 0) continue;
         ana_plan_step *step = &steps[(*step_count)++];
         step->from_iteration = recorded->from_iteration;
-        TRY(read_plan(recorded, memory, &step->plan, err));
+        TRY(cli_recorded_plan_read(recorded, memory, &step->plan, err));
     }
     return STATUS_OK;
 }

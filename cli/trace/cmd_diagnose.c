@@ -324,7 +324,7 @@ static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_
     TRY(read_request(arguments, input, memory, &request, err));
     write_study(&request, &study);
     if (!input->is_counts) {
-        request.shown_path = input->folder[0] == '\0' ? input->store_path : "RUN.db";
+        request.shown_path = input->is_own ? "RUN.db" : input->store_path;
     }
     const status result = diagnose_study(arguments, &request, study.bytes, memory, out, err);
     text_free(&study);

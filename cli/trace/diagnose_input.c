@@ -103,29 +103,21 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
     return STATUS_OK;
 }
 
-static status make_folder(cli_diagnose_input *input, error_message *err)
+/// A file of our own, removed when the input is closed.
+static status make_store(cli_diagnose_input *input, error_message *err)
 {
     const char *parent = getenv("TMPDIR");
     if (parent == NULL || parent[0] == '\0') parent = P_tmpdir;
-    snprintf(input->folder, sizeof input->folder, "%.400s/dynmo-XXXXXX", parent);
-    if (mkdtemp(input->folder) == NULL) {
-        input->folder[0] = '\0';
-        return error_set(err, STATUS_IO, "no folder can be made in %.200s", parent);
-    }
-    snprintf(input->store_path, sizeof input->store_path, "%.480s/run.db", input->folder);
+    snprintf(input->store_path, sizeof input->store_path, "%.400s/dynmo-XXXXXX", parent);
+    const int file = mkstemp(input->store_path);
+    if (file < 0) return error_set(err, STATUS_IO, "no file can be made in %.200s", parent);
+    close(file);
+    input->is_own = true;
     return STATUS_OK;
 }
 
-static status read_csv(trace_csv *csv, const char *path, error_message *err)
-{
-    trace_stream *stream = NULL;
-    TRY(trace_stream_open(path, &stream, err));
-    const status result = trace_csv_read(csv, stream, err);
-    trace_stream_close(stream);
-    return result;
-}
-
-static status fill_store(trace_store *store, const char *path, error_message *err)
+static status fill_store(trace_store *store, trace_stream *stream, const char *path,
+                         error_message *err)
 {
     static const char *const endings[] = {".gz", ".csv"};
     char name[CLI_TRACE_NAME_BYTES];
@@ -135,17 +127,18 @@ static status fill_store(trace_store *store, const char *path, error_message *er
     info.name = name;
     info.tool_version = DYNMO_VERSION;
     TRY(trace_csv_begin(store, &info, &csv, err));
-    const status result = read_csv(csv, path, err);
+    const status result = trace_csv_read(csv, stream, err);
     if (result == STATUS_OK) return trace_csv_finish(csv, NULL, err);
     trace_csv_abort(csv);
     return result;
 }
 
-static status import(const char *path, const char *store_path, error_message *err)
+static status import(trace_stream *stream, const char *path, const char *store_path,
+                     error_message *err)
 {
     trace_store *store = NULL;
     TRY(trace_store_open(store_path, TRACE_WRITE, &store, err));
-    const status result = fill_store(store, path, err);
+    const status result = fill_store(store, stream, path, err);
     trace_store_close(store);
     return result;
 }
@@ -156,22 +149,31 @@ static status copy_all(trace_stream *stream, FILE *to, const char *store_path, e
     for (;;) {
         size_t count = 0;
         TRY(trace_stream_read(stream, block, sizeof block, &count, err));
-        if (count == 0) return STATUS_OK;
-        if (fwrite(block, 1, count, to) == count) continue;
-        return error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
+        if (count == 0) break;
+        if (fwrite(block, 1, count, to) < count) break;
     }
+    if (fflush(to) == 0 && !ferror(to)) return STATUS_OK;
+    return error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
 }
 
-static status inflate(const char *path, const char *store_path, error_message *err)
+static status inflate(trace_stream *stream, const char *store_path, error_message *err)
+{
+    FILE *to = fopen(store_path, "wb");
+    if (to == NULL) return error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
+    const status result = copy_all(stream, to, store_path, err);
+    fclose(to);
+    return result;
+}
+
+/// A store of what the file holds, compressed or as CSV.
+static status make_from(const char *path, bool is_csv, cli_diagnose_input *input,
+                        error_message *err)
 {
     trace_stream *stream = NULL;
+    TRY(make_store(input, err));
     TRY(trace_stream_open(path, &stream, err));
-    FILE *to = fopen(store_path, "wb");
-    status result = to != NULL ? copy_all(stream, to, store_path, err)
-                               : error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
-    if (to != NULL && fclose(to) != 0 && result == STATUS_OK) {
-        result = error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
-    }
+    const status result = is_csv ? import(stream, path, input->store_path, err)
+                                 : inflate(stream, input->store_path, err);
     trace_stream_close(stream);
     return result;
 }
@@ -189,11 +191,8 @@ status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, erro
         snprintf(input->store_path, sizeof input->store_path, "%s", path);
         return STATUS_OK;
     case INPUT_COMPRESSED_STORE:
-        TRY(make_folder(input, err));
-        return inflate(path, input->store_path, err);
     case INPUT_CSV:
-        TRY(make_folder(input, err));
-        return import(path, input->store_path, err);
+        return make_from(path, kind == INPUT_CSV, input, err);
     case INPUT_COUNTS:
         input->is_counts = true;
         return STATUS_OK;
@@ -217,13 +216,6 @@ status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, erro
 
 void cli_diagnose_input_close(cli_diagnose_input *input)
 {
-    static const char *const endings[] = {"", "-journal", "-shm", "-wal"};
-    char path[CLI_INPUT_PATH_BYTES + 16];
-    if (input->folder[0] == '\0') return;
-    for (size_t ending = 0; ending < sizeof endings / sizeof endings[0]; ending++) {
-        snprintf(path, sizeof path, "%s%s", input->store_path, endings[ending]);
-        unlink(path);
-    }
-    rmdir(input->folder);
-    input->folder[0] = '\0';
+    if (input->is_own) unlink(input->store_path);
+    input->is_own = false;
 }

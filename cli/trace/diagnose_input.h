@@ -11,12 +11,12 @@ enum { CLI_INPUT_PATH_BYTES = 512 };
 /// Zero-initialise; release with cli_diagnose_input_close.
 typedef struct cli_diagnose_input {
     bool is_counts;
-    char folder[CLI_INPUT_PATH_BYTES];     // made for a store that the operand is turned into; ""
+    bool is_own;                           // the store was made of the operand
     char store_path[CLI_INPUT_PATH_BYTES]; // of a trace
 } cli_diagnose_input;
 
 /// Looks at the first bytes of path, which may be compressed by gzip. A trace as CSV, and a store
-/// that is compressed, become a store in a folder of their own for as long as the input is open.
+/// that is compressed, become a store of our own for as long as the input is open.
 ///
 /// @return STATUS_FORMAT: none of what a diagnosis reads; STATUS_IO
 status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, error_message *err);
