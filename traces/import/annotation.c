@@ -80,7 +80,6 @@ bool trace_annotation_parse(const char *name, trace_annotation *annotation)
     trace_annotation found = {.naming =
                                   is_optimizer ? TRACE_NAMED_BY_PIPELINE : names[known].naming,
                               .kind = is_optimizer ? TRACE_OP_OPTIMIZER_STEP : names[known].kind,
-                              .rule = -1,
                               .iteration = TRACE_NOT_RECORDED,
                               .layer = TRACE_NOT_RECORDED,
                               .microbatch = numbers[1]};

@@ -27,7 +27,6 @@ typedef struct trace_annotation {
     trace_naming naming;
     trace_op_kind kind;
     trace_count count;     // how the layer is found where it is not in the name
-    int rule;              // of the phase map; -1: none
     uint32_t name;         // equal for equal names, where a layer is counted
     int iteration;         // TRACE_NOT_RECORDED where the name does not say it
     int layer;             // or virtual stage; TRACE_NOT_RECORDED: the rank's, or counted

@@ -131,7 +131,6 @@ static status put_mark(kineto_collector *collector, trace_op_kind kind, int laye
 {
     const trace_annotation annotation = {.naming = TRACE_NAMED_BY_STRUCTURE,
                                          .kind = kind,
-                                         .rule = -1,
                                          .iteration = TRACE_NOT_RECORDED,
                                          .layer = layer,
                                          .microbatch = TRACE_NOT_RECORDED};

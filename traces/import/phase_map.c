@@ -359,7 +359,6 @@ status trace_phase_map_apply(const trace_phase_map *map, const char *name,
     if (found->is_ignored) return STATUS_OK;
     *annotation = (trace_annotation){.naming = TRACE_NAMED_BY_MAP,
                                      .count = found->count,
-                                     .rule = rule,
                                      .iteration = TRACE_NOT_RECORDED,
                                      .is_communication = found->is_communication};
     TRY(group_phase(name, groups, found->phase, &annotation->kind, err));
