@@ -18,7 +18,7 @@ struct exec_buffers {
     exec_kernels *kernels;
     region *regions; // [region_count] of capacity region_max
     int region_count, region_max;
-    int64_t taken_bytes, peak_bytes;
+    int64_t taken_bytes;
 };
 
 exec_buffers *exec_buffers_create(exec_kernels *kernels)
@@ -81,7 +81,6 @@ status exec_buffers_take(exec_buffers *buffers, size_t bytes, void **taken, erro
     found->is_taken = true;
     found->bytes = bytes;
     buffers->taken_bytes += (int64_t)bytes;
-    if (buffers->taken_bytes > buffers->peak_bytes) buffers->peak_bytes = buffers->taken_bytes;
     *taken = found->memory;
     return STATUS_OK;
 }
@@ -109,17 +108,11 @@ void exec_buffers_trim(exec_buffers *buffers)
         }
     }
     buffers->region_count = kept;
-    buffers->peak_bytes = buffers->taken_bytes;
 }
 
 int64_t exec_buffers_taken_bytes(const exec_buffers *buffers)
 {
     return buffers->taken_bytes;
-}
-
-int64_t exec_buffers_peak_bytes(const exec_buffers *buffers)
-{
-    return buffers->peak_bytes;
 }
 
 status exec_holding_take(exec_holding *holding, exec_buffers *buffers, size_t bytes, void **taken,

@@ -33,10 +33,8 @@ void exec_buffers_give(exec_buffers *buffers, void *region);
 /// Returns regions that nobody holds to the device.
 void exec_buffers_trim(exec_buffers *buffers);
 
-/// Bytes asked for of the regions that are taken now, and the largest sum there was since
-/// exec_buffers_trim or create.
+/// Bytes asked for of the regions that are taken now.
 int64_t exec_buffers_taken_bytes(const exec_buffers *buffers);
-int64_t exec_buffers_peak_bytes(const exec_buffers *buffers);
 
 /// Regions with one lifetime, given back together. All zero: none.
 typedef struct exec_holding {

@@ -128,7 +128,6 @@ static cli_run_request request_of(const cli_check_side *side, const char *row)
         .model = side->model,
         .hardware = side->hardware,
         .iteration_count = side->iteration_count,
-        .time_scale_ppb = 1000000000,
     };
 }
 

@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "sim/training_plan.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +20,6 @@ enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 8
 static const char *const devices[] = {"timed", "cpu", "cuda"};
 static const char *const transports[] = {"local", "mpi", "nccl"};
 static const char *const precisions[] = {"fp32", "bf16"};
-
-static status read_time_scale(const cli_arguments *arguments, cli_run_request *request,
-                              error_message *err)
-{
-    double scale = 1;
-    const char *value = cli_value(arguments, "--time-scale");
-    if (value != NULL) TRY(text_parse_double(value, "--time-scale", 1e-6, 1e3, &scale, err));
-    request->time_scale_ppb = llround(scale * PPB);
-    return STATUS_OK;
-}
 
 static status read_choices(const cli_arguments *arguments, cli_run_request *request,
                            error_message *err)
@@ -61,11 +50,6 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
         if (request->learns || !cli_has(arguments, learning[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
                          learning[option]);
-    }
-    if (request->learns && cli_has(arguments, "--time-scale")) {
-        return error_set(err, STATUS_INVALID,
-                         "--time-scale: device %s takes its own time; only timed can be scaled",
-                         request->device);
     }
     if (request->learns && cli_has(arguments, "--trace")) {
         return error_set(err, STATUS_INVALID,
@@ -174,7 +158,6 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     TRY(cli_launcher_check(request->transport, err));
     TRY(check_files(request, err));
     TRY(read_slow(arguments, request, err));
-    TRY(read_time_scale(arguments, request, err));
     TRY(read_forecast(arguments, request, err));
     TRY(cli_int(arguments, "--iterations", 1, CLI_RUN_ITERATIONS_MAX, 0, &request->iteration_count,
                 err));
@@ -287,7 +270,6 @@ static status prepare(run_state *state, error_message *err)
         .layer_count = state->layer_count,
         .devices = {.context = state, .create = create_device},
         .clock = request->clock,
-        .time_scale_ppb = request->time_scale_ppb,
         .warmup_count = request->warmup_count,
         .checkpoint_read = request->restart,
         .checkpoint_write = request->checkpoint,
@@ -461,9 +443,6 @@ const cli_command cli_command_run = {
             {.name = "--data-parallel",
              .argument = "D",
              .help = "replicas of the pipeline, instead of the study's number"},
-            {.name = "--time-scale",
-             .argument = "X",
-             .help = "durations times X, in [0.000001, 1000]; default 1 (timed)"},
             {.name = "--warmup",
              .argument = "N",
              .help = "first iterations that are neither recorded nor decided from (cpu, cuda); "

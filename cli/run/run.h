@@ -36,10 +36,9 @@ typedef struct cli_run_request {
     const char *text;
     int iteration_count;
     int data_parallel;
-    int warmup_count;       // iterations
-    double tolerance;       // of the forecast's error, a fraction; 0: none
-    bool needs_forecast;    // the tolerance was asked for, and is no default
-    int64_t time_scale_ppb; // 10^9: durations as they are
+    int warmup_count;    // iterations
+    double tolerance;    // of the forecast's error, a fraction; 0: none
+    bool needs_forecast; // the tolerance was asked for, and is no default
     const char *record;
     const char *store;
     const char *counts;

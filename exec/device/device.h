@@ -19,7 +19,6 @@
 typedef struct exec_payload {
     void *bytes; // memory of the host, borrowed from the device
     int64_t byte_count;
-    int64_t value[4]; // travel in the head
 } exec_payload;
 
 /// An iteration as all ranks know it when it begins.
@@ -27,7 +26,6 @@ typedef struct exec_iteration {
     int iteration;                // of the run, from 0
     const bal_layer_costs *costs; // of this rank's replica, for a modelled device; else NULL
     double rank_time_factor;      // of this rank; 1: not slow
-    int64_t time_scale_ppb;       // modelled: durations times this / 10^9
     bool is_profiled;             // times of layers are wanted
 } exec_iteration;
 

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOMINAL_PPB = 1000000000 };
-
 /// What packed layers say of themselves.
 typedef struct packed_layer {
     char magic[8];
@@ -21,15 +19,14 @@ static const char magic[8] = "dynmo-t";
 typedef struct timed_device {
     exec_device device;
     int model_layer_count;
-    arena *plan_memory;      // of what hold fills
-    arena *iteration_memory; // of what begin fills
-    int chunk_count;         // 0: holds nothing
-    const int *first_layer;  // [chunk_count] of the chunks' stages
-    const int *end_layer;    // [chunk_count]
-    int layer_count;         // held
-    int *layer;              // [layer_count] in model order
-    bal_stage_costs *costs;  // [chunk_count] of one stage each
-    double time_scale;
+    arena *plan_memory;       // of what hold fills
+    arena *iteration_memory;  // of what begin fills
+    int chunk_count;          // 0: holds nothing
+    const int *first_layer;   // [chunk_count] of the chunks' stages
+    const int *end_layer;     // [chunk_count]
+    int layer_count;          // held
+    int *layer;               // [layer_count] in model order
+    bal_stage_costs *costs;   // [chunk_count] of one stage each
     exec_iteration iteration; // the last; costs NULL: none under this plan
 } timed_device;
 
@@ -114,7 +111,6 @@ static status timed_begin(exec_device *device, const exec_iteration *iteration, 
     for (int chunk = 0; chunk < own->chunk_count; chunk++) {
         TRY(sum_chunk(own, iteration, chunk, err));
     }
-    own->time_scale = (double)iteration->time_scale_ppb / NOMINAL_PPB;
     own->iteration = *iteration;
     return STATUS_OK;
 }
@@ -140,8 +136,7 @@ static status timed_play(exec_device *device, const exec_step *step, const exec_
     const bool has_weight_part = step->op.kind != OP_BACKWARD_INPUT;
     const int64_t backward_ns = (has_input_part ? costs->backward_input_ns[column] : 0) +
                                 (has_weight_part ? costs->backward_weight_ns[column] : 0);
-    *duration_ns = scaled(step->op.kind == OP_FORWARD ? costs->forward_ns[column] : backward_ns,
-                          own->time_scale);
+    *duration_ns = step->op.kind == OP_FORWARD ? costs->forward_ns[column] : backward_ns;
     return STATUS_OK;
 }
 

@@ -26,7 +26,6 @@ void exec_program_compile(const bal_schedule *schedule, int place, arena *memory
         steps[step] = (exec_step){
             .op = op,
             .stage = stage,
-            .schedule_op = first + step,
             .wait_place = from >= 0 ? bal_schedule_rank(schedule, from) : -1,
             .wait_stage = from,
             .send_place = to >= 0 ? bal_schedule_rank(schedule, to) : -1,

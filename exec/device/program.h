@@ -11,11 +11,10 @@
 typedef struct exec_step {
     bal_op op;
     int stage;
-    int schedule_op; // index into schedule->ops
-    int wait_place;  // place that sends its input; its own: handed over in memory; -1: no input
-    int wait_stage;  // with wait_place: the stage whose output it is
-    int send_place;  // place that its output goes to; its own: in memory; -1: no output
-    int send_stage;  // with send_place: the stage that it goes to
+    int wait_place; // place that sends its input; its own: handed over in memory; -1: no input
+    int wait_stage; // with wait_place: the stage whose output it is
+    int send_place; // place that its output goes to; its own: in memory; -1: no output
+    int send_stage; // with send_place: the stage that it goes to
 } exec_step;
 
 typedef struct exec_program {

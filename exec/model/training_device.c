@@ -10,11 +10,6 @@
 
 enum { PASS_COUNT = 3 }; // F, B and W: ops of a stage and microbatch, and laps of a layer
 
-int exec_learner_row_count(const exec_learner *learner)
-{
-    return exec_model_row_count(&learner->model);
-}
-
 /// Forgets the plan in force and frees what was made for it, but not the layers.
 static void reset_plan(exec_learner *learner)
 {
@@ -91,7 +86,7 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     learner->microbatch_count = microbatch_count;
     const size_t columns = (size_t)microbatch_count;
     const size_t cuts = (size_t)learner->stage_count + 1;
-    const size_t rows = (size_t)exec_learner_row_count(learner);
+    const size_t rows = (size_t)exec_model_row_count(&learner->model);
     const size_t packed = (size_t)exec_flow_pool_packed_bytes(&learner->flows, false);
     learner->first_layer = arena_array(memory, cuts, sizeof(int));
     learner->layers = arena_array(memory, (size_t)held_count, sizeof(exec_layer *));
@@ -145,7 +140,7 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
         learner->layers[held->row] = held->layer;
         learner->report.layer[held->row] = layer;
     }
-    const size_t tokens = (size_t)microbatch_count * (size_t)exec_learner_row_count(learner);
+    const size_t tokens = (size_t)microbatch_count * (size_t)exec_model_row_count(&learner->model);
     void *drawn = NULL;
     TRY(learner->kernels->table->allocate(
         learner->kernels, 2 * tokens * sizeof(int) + tokens * sizeof(float), &drawn, err));

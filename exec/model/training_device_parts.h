@@ -58,9 +58,6 @@ typedef struct exec_learner {
     int replica_count; // whose gradients have been added
 } exec_learner;
 
-/// Tokens of a microbatch.
-int exec_learner_row_count(const exec_learner *learner);
-
 // training_device_play.c
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err);
 int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes);

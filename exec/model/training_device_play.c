@@ -13,7 +13,7 @@ static bool is_idle(const exec_layer *layer)
 
 static void draw_batches(exec_learner *learner)
 {
-    const int rows = exec_learner_row_count(learner);
+    const int rows = exec_model_row_count(&learner->model);
     const int tokens = rows * learner->microbatch_count;
     for (int microbatch = 0; microbatch < learner->microbatch_count; microbatch++) {
         const exec_text_batch batch = {.seed = learner->model.seed,
@@ -117,7 +117,7 @@ static status take_input(exec_learner *learner, const exec_step *step, const exe
     }
     TRY(exec_flow_pool_take(&learner->flows, out, err));
     if (input == NULL) {
-        memset((*out)->is_live, 1, (size_t)exec_learner_row_count(learner));
+        memset((*out)->is_live, 1, (size_t)exec_model_row_count(&learner->model));
         return STATUS_OK;
     }
     const int64_t expected = exec_flow_pool_packed_bytes(&learner->flows, is_backward);
@@ -164,7 +164,7 @@ static void note_forward(exec_learner *learner, exec_layer *layer, int microbatc
 static status forward(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
                       int64_t *duration_ns, error_message *err)
 {
-    const int rows = exec_learner_row_count(learner);
+    const int rows = exec_model_row_count(&learner->model);
     const int microbatch = step->op.microbatch;
     exec_flow flow = {.values = buffer->values,
                       .row_count = rows,

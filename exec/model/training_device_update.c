@@ -223,7 +223,7 @@ bool exec_learner_loss(const exec_device *device, double *loss)
     const exec_learner *learner = (const exec_learner *)device;
     const int head = learner->layer_count - 1;
     if (learner->held[head].layer == NULL) return false;
-    const int rows = exec_learner_row_count(learner);
+    const int rows = exec_model_row_count(&learner->model);
     double sum = 0;
     // The only time that an iteration waits for its losses.
     learner->kernels->table->to_host(learner->kernels, learner->read_loss, learner->loss,

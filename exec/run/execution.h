@@ -93,8 +93,6 @@ typedef struct exec_training {
     int forced_count;               // the controller
     exec_device_maker devices;
     exec_clock clock;
-    int64_t time_scale_ppb;       // modelled: ops and transfers are stretched by this / 10^9 while
-                                  // they are played, and told as if they were not. Nominal: ignored
     const char *checkpoint_read;  // leader only: file with the state to go on from, or NULL
     const char *checkpoint_write; // leader only: of a device that learns the file for the state
                                   // after the last iteration, or NULL

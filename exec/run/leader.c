@@ -69,9 +69,6 @@ static status take_description(exec_leader *leader, const exec_training *executi
         .machine = leader->training.machine,
         .replica_count = leader->training.data_parallel,
         .layer_count = leader->training.sources[0].layer_count,
-        .time_scale_ppb = execution->clock == EXEC_CLOCK_NOMINAL || execution->time_scale_ppb <= 0
-                              ? 1000000000
-                              : execution->time_scale_ppb,
     };
     if (leader->run.terms.layer_count < 1) {
         return error_set(err, STATUS_INVALID, "layer_count %d is below 1",

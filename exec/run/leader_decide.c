@@ -51,11 +51,7 @@ static status move(exec_leader *leader, const bal_placed_partition *placed, int 
     record->rebalanced = migration->layer_count > 0;
     record->moved_layer_count = migration->layer_count;
     record->moved_bytes = migration->bytes;
-    const double scale = (double)leader->run.terms.time_scale_ppb / 1e9;
-    record->migration_ns = leader->is_nominal ? modelled_ns
-                           : leader->learns
-                               ? leader->moved.elapsed_ns
-                               : (int64_t)round((double)leader->moved.elapsed_ns / scale);
+    record->migration_ns = leader->is_nominal ? modelled_ns : leader->moved.elapsed_ns;
     return STATUS_OK;
 }
 

@@ -61,9 +61,6 @@ static status receive_input(running *at, const exec_step *step, exec_payload *in
     TRY(transport->receive(endpoint, from, key, &head, input->bytes, capacity, err));
     const int64_t end_ns = transport->now_ns(endpoint);
     input->byte_count = head.payload_bytes;
-    for (int value = 0; value < 4; value++) {
-        input->value[value] = head.value[value];
-    }
     arrived->ready_ns = head.ready_ns;
     arrived->here_ns = end_ns - play->iteration_begin_ns;
     at->times->message_count++;
@@ -181,7 +178,6 @@ static status send_output(const running *at, const exec_step *step, const exec_p
         .key = key_of(at->iteration, step, step->send_stage),
         .ready_ns = end_ns + (send_ns != NULL ? send_ns[step->stage] : 0),
         .payload_bytes = output->byte_count,
-        .value = {output->value[0], output->value[1], output->value[2], output->value[3]},
     };
     return endpoint->transport->send(endpoint, play->world_rank[step->send_place], &head,
                                      output->bytes, err);

@@ -116,11 +116,8 @@ bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, i
 bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica);
 
 /// Computes how long messages travel under a plan.
-///
-/// @param time_scale_ppb they are stretched by this / 10^9
 status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partition *plan,
-                                 const bal_machine *machine, int64_t time_scale_ppb,
-                                 error_message *err);
+                                 const bal_machine *machine, error_message *err);
 void exec_run_costs_free(exec_run_costs *costs);
 
 // Commands and answers
@@ -230,7 +227,6 @@ typedef struct exec_run_terms {
     bal_machine machine;
     int replica_count;
     int layer_count;
-    int64_t time_scale_ppb; // by which a modelled device and its transfers are stretched
 } exec_run_terms;
 
 /// Must stay where it is.

@@ -5,8 +5,6 @@
 #include "balance/metrics.h"
 #include "exec/transport/activity.h"
 
-#include <math.h>
-
 static int64_t now_ns(const exec_run *run)
 {
     return run->endpoint->transport->now_ns(run->endpoint);
@@ -23,8 +21,7 @@ static status take_costs(exec_run *run, const exec_command *command, error_messa
     }
     if (!run->device->table->is_modelled || run->has_sends) return STATUS_OK;
     run->has_sends = true;
-    return exec_run_costs_fill_sends(&run->costs, &plan->placed, &run->terms.machine,
-                                     run->terms.time_scale_ppb, err);
+    return exec_run_costs_fill_sends(&run->costs, &plan->placed, &run->terms.machine, err);
 }
 
 /// Agrees on the moment at which the iteration begins, by the clock of each: when all are here.
@@ -109,7 +106,6 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
         .iteration = command->iteration,
         .costs = table->is_modelled ? &run->costs.layers : NULL,
         .rank_time_factor = factor[run->ranks.machine_rank],
-        .time_scale_ppb = run->terms.time_scale_ppb,
         .is_profiled = command->is_profiled,
     };
     exec_rank_report report = {0};
@@ -170,21 +166,6 @@ static status give_command(exec_leader *leader, int iteration, error_message *er
     leader->costs_told = true;
     leader->iteration = iteration;
     return STATUS_OK;
-}
-
-/// Tells the times of ops as if they had not been stretched.
-static void unstretch(const exec_leader *leader, const bal_timeline *timelines)
-{
-    const double scale = (double)leader->run.terms.time_scale_ppb / 1e9;
-    if (leader->learns || scale == 1.0) return;
-    for (int replica = 0; replica < leader->training.data_parallel; replica++) {
-        const bal_timeline *timeline = &timelines[replica];
-        const int ops = timeline->schedule->first_op[timeline->schedule->rank_count];
-        for (int op = 0; op < ops; op++) {
-            timeline->begin_ns[op] = (int64_t)round((double)timeline->begin_ns[op] / scale);
-            timeline->end_ns[op] = (int64_t)round((double)timeline->end_ns[op] / scale);
-        }
-    }
 }
 
 /// What the parts of the iteration come to, from what ran when.
@@ -271,7 +252,6 @@ status exec_leader_iterate(exec_leader *leader, int iteration, error_message *er
     exec_activity_set_phase(&run->endpoint->activity, iteration, EXEC_PHASE_DECISION);
     exec_run_reports_read(&run->gathered, &run->ranks, exec_run_plan_in_force(run),
                           run->terms.layer_count, leader->iteration_memory, &leader->reports);
-    unstretch(leader, leader->reports.timelines);
     for (int replica = 0; replica < leader->training.data_parallel; replica++) {
         leader->replicas[replica] = leader->learns ? leader->reports.layers[replica]
                                                    : exec_run_costs_of(&run->costs, replica);

@@ -10,7 +10,6 @@
 #include "exec/mechanism/weight_order.h"
 #include "exec/transport/activity.h"
 
-#include <math.h>
 #include <string.h>
 
 /// One sending of a layer, as all ranks know it. Ranks are those of the machine.
@@ -55,9 +54,8 @@ static status pace(const mover *at, int64_t transfer_ns)
 {
     exec_endpoint *endpoint = at->run->endpoint;
     if (!at->command->paces || transfer_ns == 0) return STATUS_OK;
-    const double stretched = (double)transfer_ns * ((double)at->run->terms.time_scale_ppb / 1e9);
     const int64_t now_ns = endpoint->transport->now_ns(endpoint);
-    return endpoint->transport->sleep_until(endpoint, now_ns + (int64_t)round(stretched), at->err);
+    return endpoint->transport->sleep_until(endpoint, now_ns + transfer_ns, at->err);
 }
 
 /// Fills the packet of a leg: from the device, or with what has come here on its way to a third

@@ -1,7 +1,6 @@
 /// What all ranks know: the plan, and what the layers cost.
 #include "exec/run/run.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -174,31 +173,16 @@ bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica)
     return layers;
 }
 
-/// Stretches times in place.
-static const int64_t *stretched(int64_t *times, int count, int64_t time_scale_ppb)
-{
-    for (int index = 0; index < count && time_scale_ppb != 1000000000; index++) {
-        times[index] = (int64_t)round((double)times[index] * ((double)time_scale_ppb / 1e9));
-    }
-    return times;
-}
-
 status exec_run_costs_fill_sends(exec_run_costs *costs, const bal_placed_partition *plan,
-                                 const bal_machine *machine, int64_t time_scale_ppb,
-                                 error_message *err)
+                                 const bal_machine *machine, error_message *err)
 {
-    const int stages = bal_placed_stage_count(plan);
     if (costs->memory == NULL) costs->memory = arena_create(1 << 14);
     arena_reset(costs->memory);
     bal_stage_costs made;
     TRY(bal_stage_costs_from_layers(&costs->layers, plan, machine, NULL, costs->memory, &made,
                                     err));
-    int64_t *forward = arena_array(costs->memory, (size_t)stages, sizeof *forward);
-    int64_t *backward = arena_array(costs->memory, (size_t)stages, sizeof *backward);
-    memcpy(forward, made.send_forward_ns, (size_t)stages * sizeof *forward);
-    memcpy(backward, made.send_backward_ns, (size_t)stages * sizeof *backward);
-    costs->send_forward_ns = stretched(forward, stages, time_scale_ppb);
-    costs->send_backward_ns = stretched(backward, stages, time_scale_ppb);
+    costs->send_forward_ns = made.send_forward_ns;
+    costs->send_backward_ns = made.send_backward_ns;
     return STATUS_OK;
 }
 

@@ -135,10 +135,8 @@ static status iterate(trial *at, prepared *made, exec_rank_play *play, const exe
     const int steps = play->program->step_count;
     exec_rank_times times = {.begin_ns = arena_array(memory, (size_t)steps, sizeof(int64_t)),
                              .end_ns = arena_array(memory, (size_t)steps, sizeof(int64_t))};
-    const exec_iteration what = {.iteration = iteration,
-                                 .costs = &made->layers,
-                                 .rank_time_factor = 1,
-                                 .time_scale_ppb = 1000000000};
+    const exec_iteration what = {
+        .iteration = iteration, .costs = &made->layers, .rank_time_factor = 1};
     play->iteration_begin_ns = endpoint->transport->now_ns(endpoint) + 2000000;
     TRY(exec_group_broadcast(group, &play->iteration_begin_ns, sizeof play->iteration_begin_ns,
                              err));

@@ -145,7 +145,6 @@ static inline status learning_try(learning_run *run, error_message *err)
                      .layer_count = exec_model_layer_count(run->model),
                      .devices = run->devices.create != NULL ? run->devices : plain,
                      .clock = EXEC_CLOCK_NOMINAL,
-                     .time_scale_ppb = 1000000000,
                      .checkpoint_read = run->checkpoint_read,
                      .checkpoint_write = run->checkpoint_write,
                      .listener = &listener},

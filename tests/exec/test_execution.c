@@ -274,7 +274,6 @@ static void time_that_passes_is_at_least_that_of_the_ops(void **state)
     for (int clock = EXEC_CLOCK_QUEUE; clock < EXEC_CLOCK_COUNT; clock++) {
         small_run *run = small_run_create();
         run->training.clock = (exec_clock)clock;
-        run->training.time_scale_ppb = 2000000000;
 
         assert_int_equal(execute_on(run, RANKS), STATUS_OK);
 

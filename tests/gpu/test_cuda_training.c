@@ -104,7 +104,6 @@ static void execute(training_run *run)
                                     .layer_count = exec_model_layer_count(run->model),
                                     .devices = {.context = run, .create = make_device},
                                     .clock = EXEC_CLOCK_REAL,
-                                    .time_scale_ppb = 1000000000,
                                     .listener = &listener};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = run->way.rank_count;

@@ -227,7 +227,6 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
                                     .layer_count = LAYERS,
                                     .devices = {.context = run, .create = make_device},
                                     .clock = EXEC_CLOCK_REAL,
-                                    .time_scale_ppb = 1000000000,
                                     .listener = &listener};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = of->rank_count * of->replica_count;
