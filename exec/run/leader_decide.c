@@ -2,8 +2,6 @@
 /// and has the layers moved.
 #include "exec/run/run.h"
 
-#include <math.h>
-
 static int64_t now_ns(const exec_leader *leader)
 {
     const exec_endpoint *endpoint = leader->run.endpoint;
