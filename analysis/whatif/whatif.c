@@ -55,6 +55,38 @@ static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const 
            strcmp(written.message, message) == 0;
 }
 
+/// Whether the study as written has something where an axis puts its values, and none of them.
+static status finds_replaced(const ana_whatif *study, int axis, bool *is_replaced,
+                             error_message *err)
+{
+    const ana_matrix *matrix = &study->matrix;
+    json_document *base = NULL;
+    *is_replaced = false;
+    if (matrix->base_value[axis] >= 0) return STATUS_OK;
+    TRY(json_open_bytes(study->path, matrix->base, strlen(matrix->base), &base, err));
+    for (int path = 0; path < matrix->axes[axis].path_count; path++) {
+        const json_value value = ana_value_at(json_root(base), matrix->axes[axis].paths[path]);
+        *is_replaced = *is_replaced || !json_is_missing(value);
+    }
+    json_close(base);
+    return STATUS_OK;
+}
+
+/// What stands under an axis and is none of its values could be a value of it.
+static status check_replaced(const ana_whatif *study, int axis, ana_point_worker *worker,
+                             error_message *err)
+{
+    int value[ANA_AXES_MAX] = {0};
+    bool is_replaced = false;
+    TRY(finds_replaced(study, axis, &is_replaced, err));
+    if (!is_replaced) return STATUS_OK;
+    value[axis] = -1;
+    const status checked = check_values(study, value, worker, err);
+    if (checked == STATUS_OK) return STATUS_OK;
+    return error_prefix(err, checked, "%s: what the axis '%.60s' replaces", study->path,
+                        study->matrix.axes[axis].name);
+}
+
 /// Checks every value of every axis, the other axes being at their first values.
 static status check_axes(const ana_whatif *study, ana_point_worker *worker, price_seen *price,
                          error_message *err)
@@ -74,6 +106,7 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, pric
             }
         }
         value[axis] = 0;
+        TRY(check_replaced(study, axis, worker, err));
     }
     return STATUS_OK;
 }

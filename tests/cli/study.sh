@@ -98,6 +98,8 @@ refuse 3 's.json: none of 2 points can be played; most (2): more stages than lay
 if [ $? -ne 2 ] || ! grep -qx 'dynmo: s.json: vary: has many runs for one; .dynmo study. plays them' err; then
     fail 'simulate takes axes'
 fi
+study ',"vary":{"cluster.gpus":[4,8]},"cluster":{"gpus":-1}'
+refuse 2 "s.json: what the axis 'cluster.gpus' replaces: s.json: cluster.gpus: -1 is outside [1, 16777216]" s.json
 
 # Studies that are made: written once, and what they play is what is in the file.
 mkdir made && cd made || exit 1
