@@ -2,9 +2,8 @@
 
 #include <stdlib.h>
 
-/// What is supposed: where ops keep their own time. -1: everywhere.
+/// What is supposed: where ops keep their own time.
 typedef enum part {
-    PART_ALL,
     PART_NONE,
     PART_KIND,
     PART_STAGE,
@@ -36,10 +35,8 @@ static bool keeps_time(const ana_op_run *run, supposition what, const bool *is_s
         return op->rank == what.which;
     case PART_FAST:
         return !is_slow[op->rank];
-    case PART_BEFORE_LAST:
+    default: // PART_BEFORE_LAST
         return op->rank % run->stage_count != run->stage_count - 1;
-    default:
-        return true;
     }
 }
 
@@ -58,44 +55,29 @@ static int64_t replay_supposed(const ana_op_run *run, int step, supposition what
                               scratch + 2 * (size_t)of->op_count);
 }
 
-/// Replays every step under each of the suppositions.
-///
-/// @param lengths [step_count][count] out
-static void suppose(const ana_op_run *run, const supposition *what, int count, const bool *is_slow,
-                    int64_t *lengths)
-{
-    for (int step = 0; step < run->step_count; step++) {
-        int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
-        for (int each = 0; each < count; each++) {
-            *lengths++ = replay_supposed(run, step, what[each], is_slow, scratch);
-        }
-        free(scratch);
-    }
-}
-
 static double ratio(double of, double to)
 {
     return to > 0 ? of / to : 1;
 }
 
-/// Ratios of one part from the lengths. @param steps [step_count][count], or NULL
-static void take_ratios(const ana_op_run *run, const int64_t *lengths, int columns, int first,
-                        int count, double *sums, double *steps)
+/// Replays a step where one part at a time keeps its own times.
+///
+/// @param sums  [count] its lengths are added
+/// @param steps [step_count][count] out: over the ideal length, or NULL
+static void replay_parts(const ana_op_run *run, int step, part kept, int count, double ideal_ns,
+                         int64_t *scratch, double *sums, double *steps)
 {
-    double ideal_ns = 0;
     for (int which = 0; which < count; which++) {
-        sums[which] = 0;
+        const double length_ns =
+            (double)replay_supposed(run, step, (supposition){kept, which}, NULL, scratch);
+        sums[which] += length_ns;
+        if (steps == NULL) continue;
+        steps[(size_t)step * (size_t)count + (size_t)which] = ratio(length_ns, ideal_ns);
     }
-    for (int step = 0; step < run->step_count; step++) {
-        const int64_t *row = lengths + (size_t)step * (size_t)columns;
-        ideal_ns += (double)row[1];
-        for (int which = 0; which < count; which++) {
-            const double length_ns = (double)row[first + which];
-            sums[which] += length_ns;
-            if (steps == NULL) continue;
-            steps[(size_t)step * (size_t)count + (size_t)which] = ratio(length_ns, (double)row[1]);
-        }
-    }
+}
+
+static void divide(double *sums, int count, double ideal_ns)
+{
     for (int which = 0; which < count; which++) {
         sums[which] = ratio(sums[which], ideal_ns);
     }
@@ -121,22 +103,20 @@ static void mark_slow(const ana_op_run *run, ana_slowdowns *found)
 static void take_shares(const ana_op_run *run, double replayed_ns, double ideal_ns,
                         ana_slowdowns *found)
 {
-    static const supposition rests[] = {{PART_FAST, 0}, {PART_BEFORE_LAST, 0}};
-    double shares[2] = {0};
-    int64_t *lengths = memory_array((size_t)run->step_count * 2, sizeof *lengths);
-    suppose(run, rests, 2, found->is_slow, lengths);
-    for (int rest = 0; rest < 2; rest++) {
-        double sum_ns = 0;
-        for (int step = 0; step < run->step_count; step++) {
-            sum_ns += (double)lengths[2 * step + rest];
-        }
-        if (replayed_ns > ideal_ns) {
-            shares[rest] = (replayed_ns - sum_ns) / (replayed_ns - ideal_ns);
-        }
+    const double lost_ns = replayed_ns - ideal_ns;
+    double without_slow_ns = 0;
+    double without_last_ns = 0;
+    for (int step = 0; step < run->step_count; step++) {
+        int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
+        without_slow_ns += (double)replay_supposed(run, step, (supposition){PART_FAST, 0},
+                                                   found->is_slow, scratch);
+        without_last_ns +=
+            (double)replay_supposed(run, step, (supposition){PART_BEFORE_LAST, 0}, NULL, scratch);
+        free(scratch);
     }
-    found->worker_share = shares[0];
-    found->stage_share = run->stage_count > 1 ? shares[1] : 0;
-    free(lengths);
+    if (lost_ns <= 0) return;
+    found->worker_share = (replayed_ns - without_slow_ns) / lost_ns;
+    if (run->stage_count > 1) found->stage_share = (replayed_ns - without_last_ns) / lost_ns;
 }
 
 ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
@@ -183,44 +163,32 @@ static ana_slowdowns carve(const ana_op_run *run, arena *memory)
 void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns)
 {
     ana_slowdowns found = carve(run, memory);
-    const struct {
-        part part;
-        int count;
-        double *sums;  // [count]
-        double *steps; // [step_count][count], or NULL
-    } parts[] = {{PART_ALL, 1, &found.slowdown, NULL},
-                 {PART_NONE, 1, NULL, NULL},
-                 {PART_KIND, run->kind_count, found.by_kind, found.step_by_kind},
-                 {PART_STAGE, run->stage_count, found.by_stage, found.step_by_stage},
-                 {PART_REPLICA, run->replica_count, found.by_replica, found.step_by_replica},
-                 {PART_WORKER, run->worker_count, found.by_worker, NULL}};
-    enum { PARTS = sizeof parts / sizeof parts[0] };
-    const int most =
-        2 + run->kind_count + run->stage_count + run->replica_count + run->worker_count;
-    supposition *what = memory_array((size_t)most, sizeof *what);
-    int64_t *lengths = memory_array((size_t)run->step_count * (size_t)most, sizeof *lengths);
-    double sums_ns[3] = {0}; // recorded, replayed, ideal
-    int count = 0;
-    for (int each = 0; each < PARTS; each++) {
-        for (int which = 0; which < parts[each].count; which++) {
-            what[count++] = (supposition){parts[each].part, which};
-        }
-    }
-    suppose(run, what, count, NULL, lengths);
-    for (int each = 0, first = 0; each < PARTS; first += parts[each++].count) {
-        if (parts[each].sums == NULL) continue;
-        take_ratios(run, lengths, count, first, parts[each].count, parts[each].sums,
-                    parts[each].steps);
-    }
+    double recorded_ns = 0;
+    double replayed_ns = 0;
+    double ideal_ns = 0;
     for (int step = 0; step < run->step_count; step++) {
-        sums_ns[0] += (double)found.steps[step].recorded_ns;
-        sums_ns[1] += (double)found.steps[step].replayed_ns;
-        sums_ns[2] += (double)found.steps[step].ideal_ns;
+        const double ideal = (double)found.steps[step].ideal_ns;
+        int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
+        replay_parts(run, step, PART_KIND, run->kind_count, ideal, scratch, found.by_kind,
+                     found.step_by_kind);
+        replay_parts(run, step, PART_STAGE, run->stage_count, ideal, scratch, found.by_stage,
+                     found.step_by_stage);
+        replay_parts(run, step, PART_REPLICA, run->replica_count, ideal, scratch, found.by_replica,
+                     found.step_by_replica);
+        replay_parts(run, step, PART_WORKER, run->worker_count, ideal, scratch, found.by_worker,
+                     NULL);
+        free(scratch);
+        recorded_ns += (double)found.steps[step].recorded_ns;
+        replayed_ns += (double)found.steps[step].replayed_ns;
+        ideal_ns += ideal;
     }
-    found.launch_slowdown = ratio(sums_ns[0], sums_ns[1]);
+    divide(found.by_kind, run->kind_count, ideal_ns);
+    divide(found.by_stage, run->stage_count, ideal_ns);
+    divide(found.by_replica, run->replica_count, ideal_ns);
+    divide(found.by_worker, run->worker_count, ideal_ns);
+    found.slowdown = ratio(replayed_ns, ideal_ns);
+    found.launch_slowdown = ratio(recorded_ns, replayed_ns);
     mark_slow(run, &found);
-    take_shares(run, sums_ns[1], sums_ns[2], &found);
-    free(what);
-    free(lengths);
+    take_shares(run, replayed_ns, ideal_ns, &found);
     *slowdowns = found;
 }
