@@ -88,6 +88,5 @@ status ana_measured_runs_read(const table *from, int64_t vocabulary_size, arena 
 /// @param rows out, in the order of the file; carved from memory
 /// @return STATUS_INVALID for a piece that is no condition, a column that the table has not (the
 ///         nearest is named), or if no row matches, naming the first condition that no row fulfils
-///         with the values there are
 status ana_rows_matching(const char *what, const char *conditions, const table *from, arena *memory,
                          int **rows, int *count, error_message *err);

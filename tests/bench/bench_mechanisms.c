@@ -2,16 +2,40 @@
 /// that is really trained. The simulator's physical case stands over costs measured at full load
 /// alone, its shares of the parts too; every other level is predicted, then measured.
 ///
-/// A mechanism is a row of the table `mechanisms`, or of weight_rows.c.
+/// A mechanism is a row of the table `mechanisms`.
 #include "models/dynamism/dynamism.h"
 #include "tests/bench/bench.h"
-#include "tests/bench/mechanism_row.h"
+#include "tests/bench/measured_block.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MECHANISM_LEVELS_MAX = 8, MECHANISM_LAYERS = 6, MECHANISM_TEXT_MAX = 512 };
+
+/// How a block is brought to a load, and what the simulator's case is for that load.
+typedef struct mechanism_row {
+    const char *name;
+    const char *load; // what a level is
+    int level_count;  // the first is full load
+    double level[MECHANISM_LEVELS_MAX];
+    int expert_rank_count; // that share the experts in the prediction; 0: no experts
+    /// What the case needs beside full load. NULL: nothing.
+    /// The model whose block 0 has this level.
+    void (*set_model)(exec_model *model, double level);
+    /// Brings the block to the level where the model alone does not. NULL: it does.
+    void (*set_block)(measured_block *block, double level);
+    /// Makes of the block layer `layer` of MECHANISM_LAYERS where these differ: figures are then
+    /// the mean over all. NULL: one block stands for all.
+    void (*set_layer)(measured_block *block, double level, int layer);
+    /// Load that was measured, where that is not the level itself. NULL: it is.
+    double (*load_of)(const block_figures *figures);
+    /// Writes the case of the simulator for a load.
+    /// @param path file that it may write and name
+    void (*write_case)(char *text, double load, const char *path);
+} mechanism_row;
 
 enum { ROUNDS = 15, QUANTITY_COUNT = 4 };
 
@@ -131,6 +155,56 @@ static void write_moe(char *text, double load, const char *path)
     snprintf(text, MECHANISM_TEXT_MAX, "{\"case\":\"moe\",\"counts\":\"%s\"}", path);
 }
 
+// Sparse attention: live blocks over those of dense causal attention.
+
+static void set_sparse_attention(exec_model *model, double level)
+{
+    model->mechanism = EXEC_SPARSE_ATTENTION;
+    model->sparse_attention = exec_sparse_attention_options_default();
+    model->sparse_attention.affinity = level;
+}
+
+static double live_share(const block_figures *figures)
+{
+    return (double)figures->load[0] / (double)figures->load[1];
+}
+
+static void write_sparse_attention(char *text, double load, const char *path)
+{
+    (void)path;
+    snprintf(text, MECHANISM_TEXT_MAX, "{\"case\":\"sparse-attention\",\"kept\":[%.17g]}", load);
+}
+
+// Freezing: layers that learn.
+
+static void set_freezing(exec_model *model, double level)
+{
+    (void)level;
+    model->mechanism = EXEC_FREEZING;
+}
+
+/// The first layers are frozen, as after an embedding that is.
+static void freeze_layer(measured_block *block, double level, int layer)
+{
+    error_message err = {0};
+    const int frozen_count = MECHANISM_LAYERS - (int)level;
+    bench_require(exec_layer_set_frozen(block->layer, layer < frozen_count, &err), &err);
+    block->layer->passes_no_gradient = frozen_count > 0 && layer <= frozen_count;
+}
+
+static void write_freezing(char *text, double load, const char *path)
+{
+    (void)path;
+    const int frozen_count = MECHANISM_LAYERS - (int)load;
+    int at = snprintf(text, MECHANISM_TEXT_MAX,
+                      "{\"case\":\"freezing\",\"schedule\":\"list\",\"freeze_at\":[");
+    for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
+        at += snprintf(text + at, (size_t)(MECHANISM_TEXT_MAX - at), "%s%d", layer > 0 ? "," : "",
+                       layer < frozen_count ? 0 : 1000);
+    }
+    snprintf(text + at, (size_t)(MECHANISM_TEXT_MAX - at), "]}");
+}
+
 static const mechanism_row mechanisms[] = {
     {.name = "moe",
      .load = "tokens of the busiest expert over the mean, all experts on one rank",
@@ -161,6 +235,20 @@ static const mechanism_row mechanisms[] = {
      .set_model = set_early_exit,
      .set_block = let_tokens_leave,
      .write_case = write_early_exit},
+    {.name = "freezing",
+     .load = "layers of 6 that learn, mean over all",
+     .level_count = 6,
+     .level = {6, 5, 4, 3, 2, 1},
+     .set_model = set_freezing,
+     .set_layer = freeze_layer,
+     .write_case = write_freezing},
+    {.name = "sparse-attention",
+     .load = "blocks of keys met, of those of dense causal attention",
+     .level_count = 7,
+     .level = {0, 0.8, 0.9, 1, 1.1, 1.2, 2},
+     .set_model = set_sparse_attention,
+     .load_of = live_share,
+     .write_case = write_sparse_attention},
 };
 
 /// Costs of equal layers, the last of which is looked at: others are there to leave from, and to
@@ -409,9 +497,6 @@ static void measure_backend(exec_kernels *kernels, bool smoke)
     close(file);
     for (size_t row = 0; row < sizeof mechanisms / sizeof mechanisms[0]; row++) {
         compare_levels(&mechanisms[row], kernels, model, smoke ? 1 : ROUNDS, path);
-    }
-    for (int row = 0; row < weight_row_count; row++) {
-        compare_levels(&weight_rows[row], kernels, model, smoke ? 1 : ROUNDS, path);
     }
     kernels->table->close(kernels);
     unlink(path);
