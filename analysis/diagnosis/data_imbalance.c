@@ -88,5 +88,5 @@ status ana_alike_take(const ana_setup *setup, const ana_series *series, const in
         TRY(bal_layer_times_fill(&means, &series->costs[index], err));
         alike.costs[index] = bal_layer_times_costs(&means, &series->costs[index]);
     }
-    return ana_plan_takes(setup, &alike, first_layer, taken_ns, err);
+    return ana_plan_takes(setup, &alike, first_layer, memory, taken_ns, err);
 }

@@ -152,7 +152,7 @@ static status weigh_plans(const played *of, arena *memory, ana_diagnosis *made, 
     TRY(ana_contiguous_bounds_of(made->setup, made->series, taken, err));
     made->evidence.bound = gain_over(made, baseline, taken, of->count, tail, memory);
     TRY(ana_kept_split_of(made->series, stages, memory, first_layer, err));
-    TRY(ana_plan_takes(made->setup, made->series, first_layer, taken, err));
+    TRY(ana_plan_takes(made->setup, made->series, first_layer, memory, taken, err));
     made->kept_first_layer = first_layer;
     made->kept = gain_over(made, baseline, taken, of->count, tail, memory);
     if (made->best < 0) return STATUS_OK;

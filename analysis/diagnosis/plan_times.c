@@ -1,11 +1,11 @@
 #include "analysis/diagnosis/plan_times.h"
 
+#include "analysis/check/plan_prediction.h"
 #include "analysis/compare/contiguous_bound.h"
 #include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/schedule/schedule.h"
-#include "sim/training_plan.h"
 
 /// Additions that the search for a kept split may take.
 enum { SEARCH_MAX = 400000000 };
@@ -123,51 +123,39 @@ status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series
     return result;
 }
 
-/// Costs with as many columns as the run has microbatches, or one: columns are taken in turn.
-static bal_layer_costs columns_in_turn(const bal_layer_costs *costs, int wanted, arena *scratch)
+static status put_iteration(void *context, const bal_training_iteration *iteration,
+                            error_message *err)
 {
-    bal_layer_costs played = *costs;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    const int columns = costs->microbatch_count;
-    arena_reset(scratch);
-    if (columns == 1 || columns == wanted) return played;
-    bal_layer_costs_list(&played, arrays);
-    for (int array = 0; array < BAL_COST_TIMES_COUNT; array++) {
-        const size_t entries = (size_t)costs->layer_count * (size_t)wanted;
-        int64_t *times = arena_array(scratch, entries, sizeof *times);
-        for (int layer = 0; layer < costs->layer_count; layer++) {
-            for (int microbatch = 0; microbatch < wanted; microbatch++) {
-                times[(int64_t)layer * wanted + microbatch] =
-                    (*arrays[array])[(int64_t)layer * columns + microbatch % columns];
-            }
-        }
-        *arrays[array] = times;
-    }
-    played.microbatch_count = wanted;
-    return played;
+    (void)err;
+    int64_t *taken_ns = context;
+    taken_ns[iteration->iteration] = iteration->iteration_ns;
+    return STATUS_OK;
 }
 
 status ana_plan_takes(const ana_setup *setup, const ana_series *series, const int *first_layer,
-                      int64_t *taken_ns, error_message *err)
+                      arena *memory, int64_t *taken_ns, error_message *err)
 {
     const ana_balancing no_balancing = {.balancer = bal_balancer_find("even"),
                                         .migration = bal_migration_options_default(),
                                         .repack = {.options = bal_repack_options_default()}};
-    const bal_training training = ana_setup_training(setup, &no_balancing, (bal_record_sink){0});
-    const bal_placed_partition plan = {
-        .first_layer = first_layer, .rank_count = setup->stage_count, .chunk_count = 1};
-    arena *scratch = arena_create(1 << 16);
-    sim_predictor *predictor = NULL;
-    status result = sim_predictor_create(&training, &predictor, err);
-    for (int index = 0; index < series->count && result == STATUS_OK; index++) {
-        const bal_evaluator *evaluator = sim_predictor_evaluator(predictor);
-        const bal_layer_costs costs =
-            columns_in_turn(&series->costs[index], setup->microbatch_count, scratch);
-        result = evaluator->iteration_ns_of(evaluator->context, &costs, &plan,
-                                            setup->microbatch_count, &taken_ns[index], err);
-        taken_ns[index] += setup->study->optimizer_step_ns;
+    const size_t ranks = (size_t)setup->machine.rank_count;
+    const bal_cost_source source = ana_series_source(series);
+    ana_setup own = *setup;
+    int *stage_ranks = arena_array(memory, ranks, sizeof *stage_ranks);
+    int64_t *peak_bytes = arena_array(memory, ranks, sizeof *peak_bytes);
+    for (int rank = 0; rank < setup->machine.rank_count; rank++) {
+        stage_ranks[rank] = rank;
     }
-    sim_predictor_destroy(predictor);
-    arena_destroy(scratch);
-    return result;
+    own.source = own.still = source;
+    own.sources = &source;
+    const bal_training training = ana_setup_training(
+        &own, &no_balancing, (bal_record_sink){.context = taken_ns, .put = put_iteration});
+    const bal_plan plan = {.first_layer = first_layer,
+                           .rank_count = setup->stage_count,
+                           .chunk_count = 1,
+                           .schedule = setup->study->schedule,
+                           .microbatch_count = setup->microbatch_count,
+                           .stage_ranks = stage_ranks,
+                           .data_parallel = training.data_parallel};
+    return ana_plan_predict(&training, &plan, memory, peak_bytes, err);
 }

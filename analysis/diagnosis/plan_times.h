@@ -33,4 +33,4 @@ status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series
 /// @param taken_ns    [series->count] out
 /// @return what the simulator returns
 status ana_plan_takes(const ana_setup *setup, const ana_series *series, const int *first_layer,
-                      int64_t *taken_ns, error_message *err);
+                      arena *memory, int64_t *taken_ns, error_message *err);

@@ -110,7 +110,7 @@ static void plans_take_what_rows_take(void **state)
     const ana_diagnosis *of = &given->diagnosis;
 
     assert_ok(ana_plan_takes(of->setup, of->series, of->rows[1].row->result.start_first_layer,
-                             taken, NULL));
+                             given->memory, taken, NULL));
 
     for (int index = 0; index < ITERATIONS; index++) {
         sum += taken[index];
