@@ -181,86 +181,6 @@ static void intervals_cover_what_they_say(void **state)
 /// Which runs without a pipeline are fitted: few of them, or all but those of a group.
 typedef enum fitted_share { SHARE_FEW, SHARE_SMALL_RINGS, SHARE_SMALL_MICROBATCHES } fitted_share;
 
-static bool is_fitted(fitted_share share, const synthetic_runs *runs, int run, rng *generator)
-{
-    const ana_run_shape *shape = &runs->shapes[run];
-    switch (share) {
-    case SHARE_SMALL_RINGS:
-        return shape->data_degree <= 2;
-    case SHARE_SMALL_MICROBATCHES:
-        return shape->microbatch_size < 4;
-    default:
-        return rng_unit(generator) < 24.0 / runs->count; // 24 on average
-    }
-}
-
-/// Mean coverage of 90 % intervals over seeds: [0] of the other runs, [1] of pipelines. A fit's
-/// predictions miss together, so that many fits are needed, each of a machine of its own.
-static void cover(fitted_share share, int seeds, double coverage[2])
-{
-    for (uint64_t seed = 1; seed <= (uint64_t)seeds; seed++) {
-        arena *memory = arena_create(1 << 20);
-        synthetic_machine machine = synthetic_machine_default();
-        machine.shape_deviation = 0.08;
-        machine.ring_deviation = 0.15;
-        machine.noise = 0.005;
-        const int64_t size = 2048;
-        const synthetic_runs *flat = make_runs(&machine, &size, 1, false, seed, memory);
-        const synthetic_runs *deep = make_runs(&machine, &size, 1, true, seed, memory);
-        synthetic_runs *parts[] = {arena_array(memory, 1, sizeof **parts),
-                                   arena_array(memory, 1, sizeof **parts)};
-        rng generator = rng_init(seed, 77);
-        for (int run = 0; run < flat->count; run++) {
-            synthetic_runs *part = parts[is_fitted(share, flat, run, &generator)];
-            part->shapes[part->count] = flat->shapes[run];
-            part->ms[part->count++] = flat->ms[run];
-        }
-
-        const ana_calibration found = fit(parts[1], memory);
-        coverage[0] += predict(&found, parts[0], 0.9, memory).coverage / seeds;
-        coverage[1] += predict(&found, deep, 0.9, memory).coverage / seeds;
-        arena_destroy(memory);
-    }
-}
-
-/// Intervals that take estimated variances for true ones, and a ring's deviation for that of a ring
-/// of any size, cover 0.82 of the few rows' others, and over 30 seeds 0.65 of the rings and 0.77 of
-/// the microbatches.
-static void intervals_of_small_and_lopsided_fits_cover(void **state)
-{
-    (void)state;
-    for (fitted_share share = SHARE_FEW; share <= SHARE_SMALL_MICROBATCHES; share++) {
-        double coverage[2] = {0, 0};
-
-        cover(share, share == SHARE_FEW ? 30 : 10, coverage);
-
-        if (coverage[0] < 0.85 || coverage[1] < 0.85) {
-            fail_msg("share %d: %g of others, %g of pipelines", (int)share, coverage[0],
-                     coverage[1]);
-        }
-    }
-}
-
-static void few_runs_tell_most_others(void **state)
-{
-    arena *memory = *state;
-    synthetic_machine machine = synthetic_machine_default();
-    machine.noise = 0.005;
-    const int64_t size = 2048;
-    synthetic_runs *runs = make_runs(&machine, &size, 1, false, 3, memory);
-    synthetic_runs *few = arena_array(memory, 1, sizeof *few);
-    for (int run = 0; run < runs->count; run += runs->count / 12) {
-        few->shapes[few->count] = runs->shapes[run];
-        few->ms[few->count++] = runs->ms[run];
-    }
-
-    const ana_calibration found = fit(few, memory);
-    const outcome scored = predict(&found, runs, 0.9, memory);
-
-    assert_true(scored.mean < 0.08);
-    assert_true(scored.coverage >= 0.85);
-}
-
 static void too_few_runs_are_refused(void **state)
 {
     arena *memory = *state;
@@ -479,8 +399,6 @@ int main(void)
         cmocka_unit_test(coefficients_come_back_from_runs_without_noise),
         cmocka_unit_test(pipelines_are_predicted_from_runs_without),
         cmocka_unit_test(intervals_cover_what_they_say),
-        cmocka_unit_test(intervals_of_small_and_lopsided_fits_cover),
-        cmocka_unit_test(few_runs_tell_most_others),
         cmocka_unit_test(too_few_runs_are_refused),
         cmocka_unit_test(equal_runs_are_fitted_by_what_they_have),
         cmocka_unit_test(shares_are_derivatives),
