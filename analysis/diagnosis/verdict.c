@@ -9,62 +9,38 @@
 
 enum { PURPOSE_BLOCKS = 0x67a1 };
 
-/// Two runs as prefix sums, so that a block costs two subtractions.
-typedef struct pairs {
-    int count;
-    int64_t *baseline_before; // [count + 1]
-    int64_t *other_before;    // [count + 1]
-} pairs;
-
-static void sum_up(const int64_t *baseline_ns, const int64_t *other_ns, int count, arena *memory,
-                   pairs *sums)
-{
-    const size_t entries = (size_t)count + 1;
-    *sums = (pairs){count, arena_array(memory, entries, sizeof(int64_t)),
-                    arena_array(memory, entries, sizeof(int64_t))};
-    for (int index = 0; index < count; index++) {
-        sums->baseline_before[index + 1] = sums->baseline_before[index] + baseline_ns[index];
-        sums->other_before[index + 1] = sums->other_before[index] + other_ns[index];
-    }
-}
-
-static double difference_at(const pairs *sums, int index)
-{
-    const int64_t baseline = sums->baseline_before[index + 1] - sums->baseline_before[index];
-    return (double)(baseline - (sums->other_before[index + 1] - sums->other_before[index]));
-}
-
-/// Whether the differences of the runs, lag iterations apart, still go together.
-static bool is_correlated(const pairs *sums, double mean, int lag)
+/// Whether differences of the runs, lag iterations apart, still go together.
+///
+/// @param differences [count] less their mean
+static bool is_correlated(const double *differences, int count, int lag)
 {
     double products = 0;
     double power = 0;
-    for (int index = 0; index < sums->count; index++) {
-        const double here = difference_at(sums, index) - mean;
-        power += here * here;
-        if (index >= lag) products += here * (difference_at(sums, index - lag) - mean);
+    for (int index = 0; index < count; index++) {
+        power += differences[index] * differences[index];
+        if (index >= lag) products += differences[index] * differences[index - lag];
     }
-    return products > power * 2 / sqrt(sums->count);
+    return products > power * 2 / sqrt(count);
 }
 
-static int block_length(const pairs *sums)
+static int block_length(const int64_t *baseline_ns, const int64_t *other_ns, int count,
+                        arena *memory)
 {
-    const int longest = sums->count / ANA_BOOTSTRAP_BLOCKS_MIN;
-    const double mean =
-        (double)(sums->baseline_before[sums->count] - sums->other_before[sums->count]) /
-        sums->count;
+    const int longest = count / ANA_BOOTSTRAP_BLOCKS_MIN;
+    double *differences = arena_array(memory, (size_t)count, sizeof *differences);
     int block = 1;
-    while (block < longest && is_correlated(sums, mean, block))
+    for (int index = 0; index < count; index++) {
+        differences[index] = (double)(baseline_ns[index] - other_ns[index]);
+    }
+    const double mean = gsl_stats_mean(differences, 1, (size_t)count);
+    for (int index = 0; index < count; index++) {
+        differences[index] -= mean;
+    }
+    while (block < longest && is_correlated(differences, count, block))
         block *= 2;
-    while (block * block * block < sums->count)
+    while (block * block * block < count)
         block++;
     return block < longest ? block : longest;
-}
-
-static int64_t sum_of(const int64_t *before, int count, int begin, int length)
-{
-    if (begin + length <= count) return before[begin + length] - before[begin];
-    return before[count] - before[begin] + before[begin + length - count];
 }
 
 /// What takes no time gains nothing.
@@ -74,15 +50,17 @@ static double gain_of(int64_t baseline_ns, int64_t other_ns)
 }
 
 /// The gain over blocks that are drawn until they are as many iterations as the run has.
-static double draw_gain(const pairs *sums, int block, rng *generator)
+static double draw_gain(const int64_t *baseline_ns, const int64_t *other_ns, int count, int block,
+                        rng *generator)
 {
     int64_t baseline = 0;
     int64_t other = 0;
-    for (int drawn = 0; drawn < sums->count; drawn += block) {
-        const int begin = (int)rng_below(generator, (uint64_t)sums->count);
-        const int length = sums->count - drawn < block ? sums->count - drawn : block;
-        baseline += sum_of(sums->baseline_before, sums->count, begin, length);
-        other += sum_of(sums->other_before, sums->count, begin, length);
+    int begin = 0;
+    for (int drawn = 0; drawn < count; drawn++) {
+        if (drawn % block == 0) begin = (int)rng_below(generator, (uint64_t)count);
+        const int index = (begin + drawn % block) % count;
+        baseline += baseline_ns[index];
+        other += other_ns[index];
     }
     return gain_of(baseline, other);
 }
@@ -90,17 +68,21 @@ static double draw_gain(const pairs *sums, int block, rng *generator)
 void ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
                           double tail, uint64_t seed, arena *memory, ana_gain_interval *interval)
 {
-    pairs sums;
     double gains[ANA_BOOTSTRAP_ROUNDS];
     rng generator = rng_init(seed, PURPOSE_BLOCKS);
-    sum_up(baseline_ns, other_ns, count, memory, &sums);
-    const double gain = gain_of(sums.baseline_before[count], sums.other_before[count]);
+    int64_t baseline = 0;
+    int64_t other = 0;
+    for (int index = 0; index < count; index++) {
+        baseline += baseline_ns[index];
+        other += other_ns[index];
+    }
+    const double gain = gain_of(baseline, other);
     *interval = (ana_gain_interval){.gain = gain, .low = gain, .high = gain, .is_short = true};
     if (count < ANA_BOOTSTRAP_COUNT_MIN) return;
     interval->is_short = false;
-    interval->block = block_length(&sums);
+    interval->block = block_length(baseline_ns, other_ns, count, memory);
     for (int round = 0; round < ANA_BOOTSTRAP_ROUNDS; round++) {
-        gains[round] = draw_gain(&sums, interval->block, &generator);
+        gains[round] = draw_gain(baseline_ns, other_ns, count, interval->block, &generator);
     }
     gsl_sort(gains, 1, ANA_BOOTSTRAP_ROUNDS);
     interval->low = gsl_stats_quantile_from_sorted_data(gains, 1, ANA_BOOTSTRAP_ROUNDS, tail);

@@ -30,7 +30,7 @@ typedef struct ana_gain_interval {
 /// @param tail        probability that is cut off at each end, in (0, 0.5)
 /// @param interval    is_short where count is below ANA_BOOTSTRAP_COUNT_MIN
 ///
-/// Time O(count + ANA_BOOTSTRAP_ROUNDS * count / block).
+/// Time O(ANA_BOOTSTRAP_ROUNDS * count).
 void ana_gain_interval_of(const int64_t *baseline_ns, const int64_t *other_ns, int count,
                           double tail, uint64_t seed, arena *memory, ana_gain_interval *interval);
 

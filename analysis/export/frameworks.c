@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /// What a stage holds as frameworks name it: transformer blocks, and apart from them the embedding
@@ -145,19 +146,13 @@ static status write_megatron(const bal_plan *plan, int block_count, const char *
 static void write_megatron_json(const bal_plan *plan, int block_count, const char *layout,
                                 text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_put_int64(&writer, "num_layers", block_count);
-    json_put_int64(&writer, "pipeline_model_parallel_size", plan->rank_count);
-    json_write_key(&writer, "virtual_pipeline_model_parallel_size");
-    if (plan->chunk_count > 1) {
-        json_write_int64(&writer, plan->chunk_count);
-    } else {
-        json_write_null(&writer);
-    }
-    json_put_string(&writer, "pipeline_model_parallel_layout", layout);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    char chunks[16] = "null";
+    if (plan->chunk_count > 1) snprintf(chunks, sizeof chunks, "%d", plan->chunk_count);
+    text_format(out,
+                "{\"num_layers\":%d,\"pipeline_model_parallel_size\":%d,"
+                "\"virtual_pipeline_model_parallel_size\":%s,"
+                "\"pipeline_model_parallel_layout\":\"%s\"}\n",
+                block_count, plan->rank_count, chunks, layout);
 }
 
 /// What both forms of Megatron's options need.
