@@ -143,8 +143,9 @@ static status open_case(model_dynamism *dynamism, error_message *err)
     (void)model_parameter_ask(parameters, "change_ratio"); // of who detects changes
     TRY(check_base(dynamism, err));
     model_parameter_note(parameters, "case", model_given, "%s", dynamism->row->name);
-    TRY(model_parameter_name(parameters, "load_model", load_model_names, MODEL_LOAD_COUNT,
-                             MODEL_ASSUMED("default"), &load_model, err));
+    const model_parameter name = {"load_model", .whole = &load_model, .names = load_model_names,
+                                  .name_count = MODEL_LOAD_COUNT, .from = MODEL_ASSUMED("default")};
+    TRY(model_parameters_read(parameters, &name, 1, err));
     dynamism->load_model = (model_load_model)load_model;
     setup.load_model = dynamism->load_model;
     TRY(read_seed(parameters, &setup.seed, err));

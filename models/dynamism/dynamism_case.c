@@ -87,6 +87,19 @@ status model_parameters_check(const model_case_parameters *parameters, error_mes
     return json_check_keys(parameters->object, parameters->asked, parameters->asked_count, err);
 }
 
+/// Reads one of the row's names.
+static status read_name(json_value member, const model_parameter *row, error_message *err)
+{
+    const char *word = NULL;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    TRY(json_string(member, &word, err));
+    for (*row->whole = 0; *row->whole < row->name_count; ++*row->whole) {
+        if (strcmp(row->names[*row->whole], word) == 0) return STATUS_OK;
+    }
+    return json_error(member, STATUS_FORMAT, err, "unknown %s '%.60s'%s", row->key, word,
+                      text_suggestion(word, row->names, row->name_count, suggestion));
+}
+
 static status read_parameter(model_case_parameters *parameters, const model_parameter *row,
                              error_message *err)
 {
@@ -97,6 +110,10 @@ static status read_parameter(model_case_parameters *parameters, const model_para
         *row->real = row->fallback;
         if (is_given) TRY(json_double(member, row->min, row->max, row->real, err));
         model_parameter_note(parameters, row->key, origin, "%g", *row->real);
+    } else if (row->names != NULL) {
+        *row->whole = (int)row->fallback;
+        if (is_given) TRY(read_name(member, row, err));
+        model_parameter_note(parameters, row->key, origin, "%s", row->names[*row->whole]);
     } else if (row->whole != NULL) {
         *row->whole = (int)row->fallback;
         if (is_given) TRY(json_int(member, (int)row->min, (int)row->max, row->whole, err));
@@ -115,30 +132,6 @@ status model_parameters_read(model_case_parameters *parameters, const model_para
     for (size_t row = 0; row < count; row++) {
         TRY(read_parameter(parameters, &rows[row], err));
     }
-    return STATUS_OK;
-}
-
-status model_parameter_name(model_case_parameters *parameters, const char *key,
-                            const char *const *names, int name_count, model_origin default_from,
-                            int *index, error_message *err)
-{
-    const json_value member = model_parameter_ask(parameters, key);
-    if (!json_is_missing(member)) {
-        const char *word = NULL;
-        int found = 0;
-        TRY(json_string(member, &word, err));
-        while (found < name_count && strcmp(names[found], word) != 0) {
-            found++;
-        }
-        if (found == name_count) {
-            char suggestion[TEXT_SUGGESTION_BYTES];
-            return json_error(member, STATUS_FORMAT, err, "unknown %s '%.60s'%s", key, word,
-                              text_suggestion(word, names, name_count, suggestion));
-        }
-        *index = found;
-    }
-    model_parameter_note(parameters, key, json_is_missing(member) ? default_from : model_given,
-                         "%s", names[*index]);
     return STATUS_OK;
 }
 

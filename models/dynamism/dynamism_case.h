@@ -121,13 +121,15 @@ int64_t model_case_bytes_ns(const model_hardware *hardware, int64_t bytes);
 /// the parameters as assumed.
 int model_case_weight_bytes(const model_case_setup *setup);
 
-/// A parameter that is one number or a yes or no: key, limits and default, each said once.
+/// A parameter that is one number, a name or a yes or no: key, limits and default, each said once.
 typedef struct model_parameter {
     const char *key;
     double *real; // where it goes; one of these three
     int *whole;
     bool *flag;
-    double fallback; // of a flag: 0 or 1
+    const char *const *names; // [name_count] of which whole becomes the index; NULL: a number
+    int name_count;
+    double fallback; // of a flag: 0 or 1; of names their index
     double min;
     double max;
     model_origin from; // origin of fallback; its text has static storage
@@ -135,17 +137,10 @@ typedef struct model_parameter {
 
 /// Reads parameters in their order, and lists each as "dynamism.<key>".
 ///
-/// @return STATUS_FORMAT naming the key: of the wrong type, or outside its limits
+/// @return STATUS_FORMAT naming the key: of the wrong type, outside its limits, or none of its
+///         names, with the nearest
 status model_parameters_read(model_case_parameters *parameters, const model_parameter *rows,
                              size_t count, error_message *err);
-
-/// Reads one of names.
-///
-/// @param index in: the default; out: what holds
-/// @return STATUS_FORMAT if it is none of them, with the nearest
-status model_parameter_name(model_case_parameters *parameters, const char *key,
-                            const char *const *names, int name_count, model_origin default_from,
-                            int *index, error_message *err);
 
 /// Reads an array of numbers, each in [min, max].
 ///

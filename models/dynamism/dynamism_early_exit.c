@@ -33,7 +33,7 @@ typedef struct exit_state {
     double confidence_iterations;
     int interval;
     bool keeps_all_keys;
-    exit_classifier classifier;
+    int classifier;                          // exit_classifier
     bool *has_exit;                          // [block_count + 1]
     double kv_share;                         // of keys' and values' matrices among attention's
     head_ratio *head;                        // [block_count]
@@ -124,16 +124,16 @@ static status read_choices(const model_case_setup *setup, exit_state *exits, err
 {
     model_case_parameters *parameters = setup->parameters;
     int attention_keys = 0;
-    int classifier = CLASSIFIER_LINEAR;
-    TRY(model_parameter_name(parameters, "attention_keys", key_names, 2,
-                             MODEL_PUBLISHED("CALM: states of tokens that have left are copied on, "
-                                             "and attended to"),
-                             &attention_keys, err));
-    TRY(model_parameter_name(parameters, "classifier", classifier_names, CLASSIFIER_COUNT,
-                             MODEL_ASSUMED("CALM's cheapest; its softmax needs a head"),
-                             &classifier, err));
+    const model_parameter rows[] = {
+        {"attention_keys", .whole = &attention_keys, .names = key_names, .name_count = 2,
+         .from = MODEL_PUBLISHED("CALM: states of tokens that have left are copied on, and "
+                                 "attended to")},
+        {"classifier", .whole = &exits->classifier, .names = classifier_names,
+         .name_count = CLASSIFIER_COUNT, .fallback = CLASSIFIER_LINEAR,
+         .from = MODEL_ASSUMED("CALM's cheapest; its softmax needs a head")},
+    };
+    TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     exits->keeps_all_keys = attention_keys == 0;
-    exits->classifier = (exit_classifier)classifier;
     return STATUS_OK;
 }
 

@@ -390,9 +390,10 @@ static status read_schedule(const model_case_setup *setup, freezing_state *freez
     const model_parameter share_row = {
         "share",      .real = &share, .fallback = 0.5,
         .min = 0.001, .max = 0.999,   .from = MODEL_PUBLISHED("PipeTransformer's default alpha")};
-    TRY(model_parameter_name(
-        parameters, "schedule", schedule_names, SCHEDULE_COUNT,
-        MODEL_ASSUMED("loss-change rates that fall front to back, as Egeria's"), &kind, err));
+    const model_parameter name = {
+        "schedule", .whole = &kind, .names = schedule_names, .name_count = SCHEDULE_COUNT,
+        .from = MODEL_ASSUMED("loss-change rates that fall front to back, as Egeria's")};
+    TRY(model_parameters_read(parameters, &name, 1, err));
     const bool is_measured = kind == SCHEDULE_AUTOFREEZE || kind == SCHEDULE_EGERIA;
     TRY(model_parameters_read(parameters, &interval, 1, err));
     if (kind == SCHEDULE_LIST) return read_list(setup, freezing, err);

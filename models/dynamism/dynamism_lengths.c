@@ -54,13 +54,13 @@ typedef struct lengths_state {
     double base_tokens; // of the base's microbatch
     double base_pairs;
     int64_t sliding_window; // keys that a query sees; 0: all
-    attention_mask mask;
-    model_packing_kind packing;
-    packing_scope across;
-    play_order order;
-    int window;           // steps whose sequences are packed together
-    int replica_count;    // R
-    int microbatch_count; // M
+    int mask;               // attention_mask
+    int packing;            // model_packing_kind
+    int across;             // packing_scope
+    int order;              // play_order
+    int window;             // steps whose sequences are packed together
+    int replica_count;      // R
+    int microbatch_count;   // M
     int layer_count;
     int transformer_first;
     int transformer_end;
@@ -169,7 +169,7 @@ static status pack_pool(lengths_state *at, const int *chosen, int count, int bin
         tokens[index] = at->tokens[chosen[index]];
         cost[index] = cost_of(at, tokens[index]);
     }
-    const model_packing packing = {.kind = at->packing,
+    const model_packing packing = {.kind = (model_packing_kind)at->packing,
                                    .count = count,
                                    .tokens = tokens,
                                    .cost = cost,
@@ -357,25 +357,20 @@ static status read_source(const model_case_setup *setup, lengths_state *at, erro
 static status read_names(const model_dynamism_base *base, model_case_parameters *parameters,
                          lengths_state *at, error_message *err)
 {
-    int mask = MASK_DOCUMENT;
-    int packing = MODEL_PACK_ARRIVAL;
-    int across = ACROSS_REPLICAS;
-    int order = ORDER_PACKED;
-    TRY(model_parameter_name(parameters, "mask", mask_names, MASK_COUNT,
-                             MODEL_ASSUMED("a token sees its own sequence only"), &mask, err));
-    TRY(model_parameter_name(parameters, "packing", model_packing_names, MODEL_PACK_COUNT,
-                             MODEL_ASSUMED("in the order of arrival"), &packing, err));
-    TRY(model_parameter_name(parameters, "across", across_names, ACROSS_COUNT,
-                             MODEL_ASSUMED("sequences may change their replica"), &across, err));
-    TRY(model_parameter_name(parameters, "order", order_names, ORDER_COUNT,
-                             MODEL_ASSUMED("microbatches as they were packed"), &order, err));
-    at->mask = (attention_mask)mask;
+    const model_parameter rows[] = {
+        {"mask", .whole = &at->mask, .names = mask_names, .name_count = MASK_COUNT,
+         .from = MODEL_ASSUMED("a token sees its own sequence only")},
+        {"packing", .whole = &at->packing, .names = model_packing_names,
+         .name_count = MODEL_PACK_COUNT, .from = MODEL_ASSUMED("in the order of arrival")},
+        {"across", .whole = &at->across, .names = across_names, .name_count = ACROSS_COUNT,
+         .from = MODEL_ASSUMED("sequences may change their replica")},
+        {"order", .whole = &at->order, .names = order_names, .name_count = ORDER_COUNT,
+         .from = MODEL_ASSUMED("microbatches as they were packed")},
+    };
+    TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     for (int kind = 0; base->packing != NULL && kind < MODEL_PACK_COUNT; kind++) {
-        if (strcmp(model_packing_names[kind], base->packing) == 0) packing = kind;
+        if (strcmp(model_packing_names[kind], base->packing) == 0) at->packing = kind;
     }
-    at->packing = (model_packing_kind)packing;
-    at->across = (packing_scope)across;
-    at->order = (play_order)order;
     return STATUS_OK;
 }
 

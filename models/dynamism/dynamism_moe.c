@@ -326,10 +326,10 @@ static status read_router(const model_case_setup *setup, model_expert_load *moe,
     TRY(read_counts(setup, moe, err));
     if (moe->router == MODEL_ROUTER_RECORDED) return STATUS_OK;
     int router = MODEL_ROUTER_TOKEN_CHOICE;
-    TRY(model_parameter_name(
-        setup->parameters, "routing", routing_names, MODEL_ROUTER_NAMED_COUNT,
-        MODEL_PUBLISHED("DynMo paper: Mixtral, token choice with an auxiliary loss"), &router,
-        err));
+    const model_parameter name = {
+        "routing", .whole = &router, .names = routing_names, .name_count = MODEL_ROUTER_NAMED_COUNT,
+        .from = MODEL_PUBLISHED("DynMo paper: Mixtral, token choice with an auxiliary loss")};
+    TRY(model_parameters_read(setup->parameters, &name, 1, err));
     moe->router = (model_router)router;
     return STATUS_OK;
 }

@@ -8,19 +8,19 @@
 enum { STREAM_SIGMA = 1, POINTS_MAX = 1024, INDEX_BYTES = 4 };
 
 /// Which kernels multiply by a pruned matrix.
-typedef enum kernels {
+enum {
     KERNELS_FASTEST,       ///< in each layer the faster of sparse ones, and dense ones with masks
     KERNELS_SPARSE,        ///< sparse ones from the first pruning on
     KERNELS_SPARSE_ALWAYS, ///< sparse ones from the start, at density 1 too
     KERNELS_COUNT
-} kernels;
+};
 
 static const char *const kernels_names[] = {"fastest", "sparse", "sparse-always"};
 static const char *const schedule_names[] = {"zhu-gupta", "released"};
 
 typedef struct pruning_state {
     model_pruning_schedule schedule;
-    kernels kernels;
+    int kernels;                 // of the enumeration
     model_kernel_speed product;  // sparse matrix times dense: F and B
     model_kernel_speed gradient; // dense times dense where weights are left: W
     int first;                   // of the transformer layers
@@ -54,8 +54,10 @@ static status read_schedule(const model_case_setup *setup, pruning_state *prunin
     model_case_parameters *parameters = setup->parameters;
     model_pruning_schedule *schedule = &pruning->schedule;
     int kind = 0;
-    TRY(model_parameter_name(parameters, "schedule", schedule_names, 2,
-                             MODEL_PUBLISHED("Zhu and Gupta, arXiv 1710.01878"), &kind, err));
+    const model_parameter name = {"schedule", .whole = &kind, .names = schedule_names,
+                                  .name_count = 2,
+                                  .from = MODEL_PUBLISHED("Zhu and Gupta, arXiv 1710.01878")};
+    TRY(model_parameters_read(parameters, &name, 1, err));
     schedule->as_released = kind == 1;
     const model_parameter rows[] = {
         {"start_iteration", .whole = &schedule->start_iteration,
@@ -145,13 +147,12 @@ static status read_kernels(const model_case_setup *setup, pruning_state *pruning
                            error_message *err)
 {
     model_case_parameters *parameters = setup->parameters;
-    int choice = KERNELS_FASTEST;
     const double *density = NULL;
     int count = 0;
-    TRY(model_parameter_name(parameters, "kernels", kernels_names, KERNELS_COUNT,
-                             MODEL_ASSUMED("what a system would do that knows both speeds"),
-                             &choice, err));
-    pruning->kernels = (kernels)choice;
+    const model_parameter name = {
+        "kernels", .whole = &pruning->kernels, .names = kernels_names, .name_count = KERNELS_COUNT,
+        .from = MODEL_ASSUMED("what a system would do that knows both speeds")};
+    TRY(model_parameters_read(parameters, &name, 1, err));
     TRY(model_parameter_doubles(parameters, "kernel_density", 0, 1, POINTS_MAX, &density, &count,
                                 err));
     const json_value ratios = model_parameter_ask(parameters, "kernel_time_ratio");
