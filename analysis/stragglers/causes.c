@@ -28,9 +28,6 @@ typedef struct finding {
     double *stage_factor; // [stage_count] that a new split multiplies a stage's times by
     bool *is_slow;        // [worker_count]
     bool *is_slow_link;   // [worker_count][name_count]
-    int held_up_count;    // ops that took longer than the limit of the rest
-    double held_up_ns;    // by so much together
-    int work_count;
     arena *memory;
     ana_causes *causes;
 } finding;
@@ -258,17 +255,11 @@ static bool find_stages(finding *of, char *evidence)
                                             : longest == 0        ? "first stage too long"
                                                                   : "stages of unequal length";
     text_duration(split->stage_ns[longest], longest_text);
-    text_duration(of->layers != NULL ? split->stage_ns[longest] / of->layers[longest]
-                                     : split->unit_ns,
-                  unit_text);
-    text_format(&text, "stage %d takes %s of a microbatch, ", longest, longest_text);
-    if (of->layers == NULL) {
-        text_format(&text, "an ordinary one %s; even is, in layers of an ordinary stage, ",
-                    unit_text);
-    } else {
-        text_duration(split->unit_ns, unit_text);
-        text_format(&text, "an ordinary layer %s; layers per stage that mend it: ", unit_text);
-    }
+    text_duration(split->unit_ns, unit_text);
+    text_format(&text, "stage %d takes %s of a microbatch, an ordinary %s %s; %s", longest,
+                longest_text, of->layers != NULL ? "layer" : "one", unit_text,
+                of->layers != NULL ? "layers per stage that mend it: "
+                                   : "even is, in layers of an ordinary stage, ");
     for (int stage = 0; stage < stages; stage++) {
         const char *comma = stage > 0 ? " " : "";
         if (of->layers != NULL && split->layers != NULL) {
@@ -313,19 +304,22 @@ static bool find_pauses(finding *of, char *evidence)
 {
     double collected_ns = 0;
     double delayed_ns = 0;
+    double held_up_ns = 0;
+    int held_up_count = 0; // ops that took longer than the limit of the rest
+    int work_count = 0;
     const double steps = of->run->step_count;
     for (int step = 0; step < of->run->step_count; step++) {
         const ana_op_step *each = &of->run->steps[step];
         delayed_ns += (double)(of->slowdowns->steps[step].delayed_ns -
                                of->slowdowns->steps[step].replayed_ns);
         for (int op = 0; op < each->op_count; op++) {
-            of->work_count += ana_work_kind(&each->ops[op]) >= 0;
+            work_count += ana_work_kind(&each->ops[op]) >= 0;
             if (is_collection(of->run->table->names[each->ops[op].name - 1])) {
                 collected_ns += (double)each->own_ns[op];
             }
             if (!ana_work_is_held_up(&of->times, step, op)) continue;
-            of->held_up_count++;
-            of->held_up_ns += (double)each->own_ns[op] - ana_work_expected_ns(&of->times, step, op);
+            held_up_count++;
+            held_up_ns += (double)each->own_ns[op] - ana_work_expected_ns(&of->times, step, op);
         }
     }
     char delayed[32];
@@ -333,14 +327,13 @@ static bool find_pauses(finding *of, char *evidence)
     char held_up[32];
     text_duration((int64_t)(delayed_ns / steps), delayed);
     text_duration((int64_t)(collected_ns / steps / of->run->worker_count), collected);
-    text_duration(of->held_up_count > 0 ? (int64_t)(of->held_up_ns / of->held_up_count) : 0,
-                  held_up);
+    text_duration(held_up_count > 0 ? (int64_t)(held_up_ns / held_up_count) : 0, held_up);
     snprintf(evidence, EVIDENCE_BYTES,
              "late launches%s lengthen a step by %s; garbage is collected for %s per worker and "
              "step; %d of %d F and backwards were held up, by %s in the mean, unlike the other "
              "stages of their microbatch",
              has_messages(of->run) ? "" : " and messages, which were not recorded,", delayed,
-             collected, of->held_up_count, of->work_count, held_up);
+             collected, held_up_count, work_count, held_up);
     return true;
 }
 
