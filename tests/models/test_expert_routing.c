@@ -5,16 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static void the_busiest_rank_holds_consecutive_experts(void **state)
-{
-    (void)state;
-    const int32_t counts[] = {10, 20, 30, 40};
-
-    assert_int_equal(model_routing_busiest(counts, 4, 1), 100);
-    assert_int_equal(model_routing_busiest(counts, 4, 2), 70);
-    assert_int_equal(model_routing_busiest(counts, 4, 4), 40);
-}
-
 static void every_token_meets_k_experts_whatever_the_skew(void **state)
 {
     (void)state;
@@ -125,7 +115,6 @@ static void what_persists_stays_and_the_rest_drifts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_busiest_rank_holds_consecutive_experts),
         cmocka_unit_test(every_token_meets_k_experts_whatever_the_skew),
         cmocka_unit_test(layers_spread_up_to_what_is_asked),
         cmocka_unit_test(what_persists_stays_and_the_rest_drifts),
