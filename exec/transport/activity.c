@@ -3,20 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/// What fits 64 bits: from the top a free bit, the flag of an op, its kind, iteration, stage (or
-/// phase) and microbatch.
-enum {
-    KIND_BITS = 2,
-    ITERATION_BITS = 24,
-    STAGE_BITS = 16,
-    MICROBATCH_BITS = 20,
-    STAGE_SHIFT = MICROBATCH_BITS,
-    ITERATION_SHIFT = STAGE_SHIFT + STAGE_BITS,
-    KIND_SHIFT = ITERATION_SHIFT + ITERATION_BITS,
-};
-_Static_assert(OP_KIND_COUNT <= 1 << KIND_BITS, "the kind fits its bits");
-static const uint64_t is_op = UINT64_C(1) << 62;
-
 static const char *const phase_names[EXEC_PHASE_COUNT] = {
     [EXEC_PHASE_START] = "start",           [EXEC_PHASE_REDUCTION] = "reduction",
     [EXEC_PHASE_UPDATE] = "update",         [EXEC_PHASE_REPORT] = "report",
@@ -24,48 +10,40 @@ static const char *const phase_names[EXEC_PHASE_COUNT] = {
     [EXEC_PHASE_CHECKPOINT] = "checkpoint", [EXEC_PHASE_RELEASED] = "released",
 };
 
-static uint64_t low_bits(int64_t value, int bits)
+static void set(exec_activity *activity, int iteration, int what, int stage, int microbatch)
 {
-    return (uint64_t)value & ((UINT64_C(1) << bits) - 1);
+    atomic_store_explicit(&activity->iteration, iteration, memory_order_relaxed);
+    atomic_store_explicit(&activity->stage, stage, memory_order_relaxed);
+    atomic_store_explicit(&activity->microbatch, microbatch, memory_order_relaxed);
+    atomic_store_explicit(&activity->what, what, memory_order_relaxed);
 }
 
 void exec_activity_set_op(exec_activity *activity, int iteration, int stage, bal_op op)
 {
-    const uint64_t packed = is_op | low_bits(op.kind, KIND_BITS) << KIND_SHIFT |
-                            low_bits(iteration, ITERATION_BITS) << ITERATION_SHIFT |
-                            low_bits(stage, STAGE_BITS) << STAGE_SHIFT |
-                            low_bits(op.microbatch, MICROBATCH_BITS);
-    atomic_store_explicit(&activity->packed, packed, memory_order_relaxed);
+    set(activity, iteration, EXEC_PHASE_COUNT + op.kind, stage, op.microbatch);
 }
 
 void exec_activity_set_phase(exec_activity *activity, int iteration, exec_phase phase)
 {
-    const uint64_t packed = low_bits(phase, STAGE_BITS) << STAGE_SHIFT |
-                            low_bits(iteration, ITERATION_BITS) << ITERATION_SHIFT;
-    atomic_store_explicit(&activity->packed, packed, memory_order_relaxed);
-}
-
-static int bits_at(uint64_t packed, int shift, int bits)
-{
-    return (int)(packed >> shift & ((UINT64_C(1) << bits) - 1));
+    set(activity, iteration, (int)phase, 0, 0);
 }
 
 const char *exec_activity_text(const exec_activity *activity, int rank,
                                char out[EXEC_ACTIVITY_BYTES])
 {
-    const uint64_t packed = atomic_load_explicit(&activity->packed, memory_order_relaxed);
-    const int stage = bits_at(packed, STAGE_SHIFT, STAGE_BITS);
-    const int iteration = bits_at(packed, ITERATION_SHIFT, ITERATION_BITS);
-    if ((packed & is_op) != 0) {
+    const int what = atomic_load_explicit(&activity->what, memory_order_relaxed);
+    const int iteration = atomic_load_explicit(&activity->iteration, memory_order_relaxed);
+    if (what >= EXEC_PHASE_COUNT) {
         char name[32];
-        const bal_op op = {.kind = (uint8_t)bits_at(packed, KIND_SHIFT, KIND_BITS),
-                           .microbatch = bits_at(packed, 0, MICROBATCH_BITS)};
+        const bal_op op = {.kind = (uint8_t)(what - EXEC_PHASE_COUNT),
+                           .microbatch =
+                               atomic_load_explicit(&activity->microbatch, memory_order_relaxed)};
         bal_op_name(op, name);
         snprintf(out, EXEC_ACTIVITY_BYTES, "rank %d, iteration %d, %s of stage %d", rank, iteration,
-                 name, bits_at(packed, STAGE_SHIFT, STAGE_BITS));
-    } else if (stage != EXEC_PHASE_NONE && stage < EXEC_PHASE_COUNT) {
+                 name, atomic_load_explicit(&activity->stage, memory_order_relaxed));
+    } else if (what != EXEC_PHASE_NONE) {
         snprintf(out, EXEC_ACTIVITY_BYTES, "rank %d, iteration %d, %s", rank, iteration,
-                 phase_names[stage]);
+                 phase_names[what]);
     } else {
         snprintf(out, EXEC_ACTIVITY_BYTES, "rank %d", rank);
     }

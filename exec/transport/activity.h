@@ -5,7 +5,6 @@
 #include "base/status.h"
 
 #include <stdatomic.h>
-#include <stdint.h>
 
 /// What a rank does that is no op.
 typedef enum exec_phase {
@@ -21,9 +20,13 @@ typedef enum exec_phase {
     EXEC_PHASE_COUNT
 } exec_phase;
 
-/// Written by its rank, read by others at any time, also by other processes. 0: nothing yet.
+/// Written by its rank, read by others at any time, also by other processes, of two moments at
+/// worst. 0: nothing yet.
 typedef struct exec_activity {
-    _Atomic uint64_t packed;
+    _Atomic int what; // a phase, or EXEC_PHASE_COUNT + the kind of an op
+    _Atomic int iteration;
+    _Atomic int stage;      // of an op
+    _Atomic int microbatch; // likewise
 } exec_activity;
 
 /// The rank is at an op from now on.
