@@ -21,14 +21,13 @@ EXEC_CPU_WIDE static void gelu_wide(const float *input, float *output, size_t co
     gelu(input, output, count);
 }
 
-static void gelu_narrow(const float *input, float *output, size_t count)
-{
-    gelu(input, output, count);
-}
-
 void exec_cpu_gelu(exec_kernels *kernels, const void *input, void *output, size_t count)
 {
-    (((exec_cpu *)kernels)->is_wide ? gelu_wide : gelu_narrow)(input, output, count);
+    if (((exec_cpu *)kernels)->is_wide) {
+        gelu_wide(input, output, count);
+    } else {
+        gelu(input, output, count);
+    }
 }
 
 /// With s = 1 / (1 + exp(-2 u)): gelu' = s + x * 2 s (1 - s) u'.
@@ -49,14 +48,13 @@ EXEC_CPU_WIDE static void gelu_input_wide(const float *input, float *gradient, s
     gelu_input(input, gradient, count);
 }
 
-static void gelu_input_narrow(const float *input, float *gradient, size_t count)
-{
-    gelu_input(input, gradient, count);
-}
-
 void exec_cpu_gelu_input(exec_kernels *kernels, const void *input, void *gradient, size_t count)
 {
-    (((exec_cpu *)kernels)->is_wide ? gelu_input_wide : gelu_input_narrow)(input, gradient, count);
+    if (((exec_cpu *)kernels)->is_wide) {
+        gelu_input_wide(input, gradient, count);
+    } else {
+        gelu_input(input, gradient, count);
+    }
 }
 
 /// @return the loss; row becomes its gradient in to, which may be row
@@ -86,12 +84,6 @@ EXEC_CPU_WIDE static float cross_entropy_row_wide(const float *row, int target, 
     return cross_entropy_row(row, target, classes, scale, to);
 }
 
-static float cross_entropy_row_narrow(const float *row, int target, int classes, float scale,
-                                      float *to)
-{
-    return cross_entropy_row(row, target, classes, scale, to);
-}
-
 void exec_cpu_cross_entropy(exec_kernels *kernels, const void *logits, const int *target, int rows,
                             int classes, float scale, float *loss, void *logits_gradient)
 {
@@ -100,6 +92,6 @@ void exec_cpu_cross_entropy(exec_kernels *kernels, const void *logits, const int
         const float *from = (const float *)logits + (ptrdiff_t)row * classes;
         float *to = (float *)logits_gradient + (ptrdiff_t)row * classes;
         loss[row] = is_wide ? cross_entropy_row_wide(from, target[row], classes, scale, to)
-                            : cross_entropy_row_narrow(from, target[row], classes, scale, to);
+                            : cross_entropy_row(from, target[row], classes, scale, to);
     }
 }

@@ -137,11 +137,6 @@ EXEC_CPU_WIDE static float softmax_row_wide(float *score, int count, int all, fl
     return softmax_row(score, count, all, scale);
 }
 
-static float softmax_row_narrow(float *score, int count, int all, float scale)
-{
-    return softmax_row(score, count, all, scale);
-}
-
 static void forward_block(const block *at, const float *qkv, int head_count, float *output,
                           float *log_sum)
 {
@@ -154,7 +149,7 @@ static void forward_block(const block *at, const float *qkv, int head_count, flo
         const float sum =
             at->cpu->is_wide
                 ? softmax_row_wide(score, visible(at, row), at->key_count, at->score_scale)
-                : softmax_row_narrow(score, visible(at, row), at->key_count, at->score_scale);
+                : softmax_row(score, visible(at, row), at->key_count, at->score_scale);
         log_sum[(at->first_row + row) * head_count + at->head] = sum;
     }
     multiply_factors(at, at->scores, qkv + 2 * at->width + offset, qkv_row,
@@ -182,12 +177,6 @@ EXEC_CPU_WIDE static void backward_row_wide(float *score, float *gradient, int c
     backward_row(score, gradient, count, all, scale, log_sum, product);
 }
 
-static void backward_row_narrow(float *score, float *gradient, int count, int all, float scale,
-                                float log_sum, float product)
-{
-    backward_row(score, gradient, count, all, scale, log_sum, product);
-}
-
 /// What backward reads and writes, of all rows.
 typedef struct backward {
     const float *qkv, *output, *log_sum, *output_gradient;
@@ -210,10 +199,15 @@ static void backward_block(const block *at, const backward *of)
         const float product =
             exec_cpu_dot(given + row * at->width, output + row * at->width, at->head_width);
         const float log_sum = of->log_sum[(at->first_row + row) * of->head_count + at->head];
-        (at->cpu->is_wide ? backward_row_wide : backward_row_narrow)(
-            at->scores + (ptrdiff_t)row * at->key_count,
-            at->gradients + (ptrdiff_t)row * at->key_count, visible(at, row), at->key_count,
-            at->score_scale, log_sum, product);
+        if (at->cpu->is_wide) {
+            backward_row_wide(at->scores + (ptrdiff_t)row * at->key_count,
+                              at->gradients + (ptrdiff_t)row * at->key_count, visible(at, row),
+                              at->key_count, at->score_scale, log_sum, product);
+        } else {
+            backward_row(at->scores + (ptrdiff_t)row * at->key_count,
+                         at->gradients + (ptrdiff_t)row * at->key_count, visible(at, row),
+                         at->key_count, at->score_scale, log_sum, product);
+        }
     }
     float *query_gradient = of->qkv_gradient + at->first_row * qkv_row + offset;
     multiply_factors(at, at->gradients, key, qkv_row, query_gradient, qkv_row, false);

@@ -96,18 +96,17 @@ EXEC_CPU_WIDE static void swiglu_wide(const float *gate, const float *up, int wi
     swiglu(gate, up, width, output);
 }
 
-static void swiglu_narrow(const float *gate, const float *up, int width, float *output)
-{
-    swiglu(gate, up, width, output);
-}
-
 void exec_cpu_swiglu(exec_kernels *kernels, const void *input, int rows, int width, void *output)
 {
     const bool is_wide = ((exec_cpu *)kernels)->is_wide;
     for (int row = 0; row < rows; row++) {
         const float *gate = (const float *)input + (ptrdiff_t)row * 2 * width;
         float *to = (float *)output + (ptrdiff_t)row * width;
-        (is_wide ? swiglu_wide : swiglu_narrow)(gate, gate + width, width, to);
+        if (is_wide) {
+            swiglu_wide(gate, gate + width, width, to);
+        } else {
+            swiglu(gate, gate + width, width, to);
+        }
     }
 }
 
@@ -129,11 +128,6 @@ EXEC_CPU_WIDE static void swiglu_input_wide(const float *gate, const float *give
     swiglu_input(gate, given, width, to);
 }
 
-static void swiglu_input_narrow(const float *gate, const float *given, int width, float *to)
-{
-    swiglu_input(gate, given, width, to);
-}
-
 void exec_cpu_swiglu_input(exec_kernels *kernels, const void *input, const void *output_gradient,
                            int rows, int width, void *input_gradient)
 {
@@ -142,6 +136,10 @@ void exec_cpu_swiglu_input(exec_kernels *kernels, const void *input, const void 
         const float *gate = (const float *)input + (ptrdiff_t)row * 2 * width;
         const float *given = (const float *)output_gradient + (ptrdiff_t)row * width;
         float *to = (float *)input_gradient + (ptrdiff_t)row * 2 * width;
-        (is_wide ? swiglu_input_wide : swiglu_input_narrow)(gate, given, width, to);
+        if (is_wide) {
+            swiglu_input_wide(gate, given, width, to);
+        } else {
+            swiglu_input(gate, given, width, to);
+        }
     }
 }

@@ -84,11 +84,6 @@ EXEC_CPU_WIDE static void multiply_rows_wide(const tile *at, int rows)
     multiply_rows(at, rows);
 }
 
-static void multiply_rows_narrow(const tile *at, int rows)
-{
-    multiply_rows(at, rows);
-}
-
 /// multiply_tile with TALL_TILE_ROWS rows, each in one register.
 EXEC_CPU_WIDEST static void multiply_tall_tile(const tile *at)
 {
@@ -143,7 +138,7 @@ static void multiply_at(const exec_cpu *cpu, const tile *at, int rows)
     } else if (cpu->is_wide) {
         multiply_rows_wide(at, rows);
     } else {
-        multiply_rows_narrow(at, rows);
+        multiply_rows(at, rows);
     }
 }
 

@@ -68,20 +68,17 @@ EXEC_CPU_WIDE static void step_wide(const update *by, float *master, float *mome
     step(by, master, moment1, moment2, gradient, count);
 }
 
-static void step_narrow(const update *by, float *master, float *moment1, float *moment2,
-                        const float *gradient, size_t count)
-{
-    step(by, master, moment1, moment2, gradient, count);
-}
-
 void exec_cpu_adamw(exec_kernels *kernels, const exec_adamw *options, float *master, float *moment1,
                     float *moment2, const float *gradient, const uint8_t *keep, void *weights,
                     size_t count)
 {
     (void)weights; // the master itself
     const update by = update_of(options);
-    (((exec_cpu *)kernels)->is_wide ? step_wide : step_narrow)(&by, master, moment1, moment2,
-                                                               gradient, count);
+    if (((exec_cpu *)kernels)->is_wide) {
+        step_wide(&by, master, moment1, moment2, gradient, count);
+    } else {
+        step(&by, master, moment1, moment2, gradient, count);
+    }
     if (keep == NULL) return;
     for (size_t index = 0; index < count; index++) {
         if (keep[index]) continue;
