@@ -54,63 +54,33 @@ typedef struct exec_cpu_product {
 } exec_cpu_product;
 
 void exec_cpu_multiply(exec_cpu *cpu, const exec_cpu_product *product);
-void exec_cpu_matmul(exec_kernels *kernels, const exec_matmul *shape, const void *a, const void *b,
-                     void *c);
 
-void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
-                         const void *bias, int rows, int width, void *output, float *mean,
-                         float *rstd);
-void exec_cpu_layer_norm_input(exec_kernels *kernels, const void *output_gradient,
-                               const void *input, const void *weight, const float *mean,
-                               const float *rstd, int rows, int width, void *input_gradient);
-void exec_cpu_layer_norm_weight(exec_kernels *kernels, const void *output_gradient,
-                                const void *input, const float *mean, const float *rstd, int rows,
-                                int width, float *dweight, float *dbias);
-
-void exec_cpu_swiglu(exec_kernels *kernels, const void *input, int rows, int width, void *output);
-void exec_cpu_swiglu_input(exec_kernels *kernels, const void *input, const void *output_gradient,
-                           int rows, int width, void *input_gradient);
-void exec_cpu_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
-                           int rows, void *qkv);
-void exec_cpu_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
-                                 const void *qkv_gradient, int rows, void *gradient);
-
-void exec_cpu_attention(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
-                        void *output, float *log_sum);
-void exec_cpu_attention_input(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
-                              const void *output, const float *log_sum, const void *output_gradient,
-                              void *qkv_gradient);
-
-void exec_cpu_gelu(exec_kernels *kernels, const void *input, void *output, size_t count);
-void exec_cpu_gelu_input(exec_kernels *kernels, const void *input, void *gradient, size_t count);
-void exec_cpu_cross_entropy(exec_kernels *kernels, const void *logits, const int *target, int rows,
-                            int classes, float scale, float *loss, void *logits_gradient);
-
-void exec_cpu_add(exec_kernels *kernels, void *to, const void *from, size_t count);
-void exec_cpu_add_floats(exec_kernels *kernels, float *to, const float *from, size_t count);
-void exec_cpu_add_bias(exec_kernels *kernels, void *values, const void *bias, int rows,
-                       int columns);
-void exec_cpu_column_sums(exec_kernels *kernels, const void *values, int rows, int columns,
-                          float *sum);
-void exec_cpu_embed(exec_kernels *kernels, const int *token, const int *position,
-                    const void *token_table, const void *position_table, int rows, int width,
-                    void *output);
-void exec_cpu_embed_weight(exec_kernels *kernels, const void *output_gradient, const int *token,
-                           const int *position, int rows, int width, int token_count,
-                           int position_count, float *token_gradient, float *position_gradient);
-void exec_cpu_gather_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
-                          int width, void *to);
-void exec_cpu_scatter_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
-                           int width, void *to);
-void exec_cpu_combine_rows(exec_kernels *kernels, const void *from, const int *first,
-                           const int *source, const float *weight, int rows, int width, void *to);
-void exec_cpu_scale_rows(exec_kernels *kernels, const void *from, const float *weight, int rows,
-                         int width, void *to);
-void exec_cpu_row_dots(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
-                       const int *row_b, int rows, int width, float *dot);
-
-double exec_cpu_sum_of_squares(exec_kernels *kernels, const float *values, size_t count);
-void exec_cpu_adamw(exec_kernels *kernels, const exec_adamw *options, float *master, float *moment1,
-                    float *moment2, const float *gradient, const uint8_t *keep, void *weights,
-                    size_t count);
-void exec_cpu_mask(exec_kernels *kernels, float *values, const uint8_t *keep, size_t count);
+/// Declares the function of an operation of the table.
+#define EXEC_CPU_OPERATION(name) __typeof__(*((exec_kernel_table *)NULL)->name) exec_cpu_##name
+EXEC_CPU_OPERATION(matmul);
+EXEC_CPU_OPERATION(add);
+EXEC_CPU_OPERATION(add_floats);
+EXEC_CPU_OPERATION(add_bias);
+EXEC_CPU_OPERATION(column_sums);
+EXEC_CPU_OPERATION(layer_norm);
+EXEC_CPU_OPERATION(layer_norm_input);
+EXEC_CPU_OPERATION(layer_norm_weight);
+EXEC_CPU_OPERATION(gelu);
+EXEC_CPU_OPERATION(gelu_input);
+EXEC_CPU_OPERATION(swiglu);
+EXEC_CPU_OPERATION(swiglu_input);
+EXEC_CPU_OPERATION(spread_heads);
+EXEC_CPU_OPERATION(spread_heads_input);
+EXEC_CPU_OPERATION(attention);
+EXEC_CPU_OPERATION(attention_input);
+EXEC_CPU_OPERATION(embed);
+EXEC_CPU_OPERATION(embed_weight);
+EXEC_CPU_OPERATION(cross_entropy);
+EXEC_CPU_OPERATION(gather_rows);
+EXEC_CPU_OPERATION(scatter_rows);
+EXEC_CPU_OPERATION(combine_rows);
+EXEC_CPU_OPERATION(scale_rows);
+EXEC_CPU_OPERATION(row_dots);
+EXEC_CPU_OPERATION(sum_of_squares);
+EXEC_CPU_OPERATION(adamw);
+EXEC_CPU_OPERATION(mask);
