@@ -251,7 +251,7 @@ static const ana_study_key keys[] = {
     {"dynamism", ANA_KEY_OWN, "how the model changes; each case has keys of its own",
      .read = ana_read_dynamism},
     {"dynamism.case", ANA_KEY_FOREIGN,
-     .help = "moe, pruning, freezing, sparse-attention, early-exit, mod"},
+     .help = "moe, pruning, freezing, sparse-attention, early-exit, mod, lengths"},
     {"dynamism.load_model", ANA_KEY_FOREIGN, .help = "physical or published"},
     {"dynamism.seed", ANA_KEY_FOREIGN, .help = "of the draws"},
     {"dynamism.change_ratio", ANA_KEY_DOUBLE,
