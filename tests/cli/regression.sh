@@ -11,15 +11,22 @@ sed "s|../../../LICENSE|$root/LICENSE|; s/\"sequence_length\": 128, \"microbatch
 grep -q '"sequence_length": 32, ' train.json || fail 'the example is another one'
 plan=$root/models/studies/regression/predict.json
 
-"$dynmo" run "$train" --device cpu --clock nominal --iterations 14 --record trace.db >out 2>err ||
+"$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --record trace.db >out 2>err ||
     fail "record: $(cat err)"
 "$dynmo" simulate "$plan" --trace trace.db --store plan.db >out 2>err || fail "simulate: $(cat err)"
-"$dynmo" run "$train" --device cpu --clock nominal --iterations 14 --store run.db >out 2>err ||
-    fail "run: $(cat err)"
-"$dynmo" check --plan plan.db --measured run.db --tolerance 90% >out 2>err || fail "green: $(cat out err)"
+# A machine that is busy elsewhere may leave it undecided (exit 5): then another run is measured.
+for run in 1 2 3 4 5; do
+    rm -f run.db
+    "$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --store run.db >out 2>err ||
+        fail "run $run: $(cat err)"
+    "$dynmo" check --plan plan.db --measured run.db --tolerance 90% >out 2>err
+    code=$?
+    [ $code -eq 5 ] || break
+done
+[ $code -eq 0 ] || fail "green: $(cat out err)"
 grep -q '^AGREES: none of ' out || fail "green: $(cat out)"
 
-"$dynmo" run "$train" --device cpu --clock nominal --iterations 14 --slow 2=4 --store slow.db >out 2>err ||
+"$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --slow 2=4 --store slow.db >out 2>err ||
     fail "slow run: $(cat err)"
 "$dynmo" check --plan plan.db --measured slow.db --tolerance 90% >out 2>err
 [ $? -eq 4 ] || fail "red: $(cat out err)"
