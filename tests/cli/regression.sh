@@ -21,9 +21,9 @@ for run in 1 2 3 4 5; do
         fail "run $run: $(cat err)"
     "$dynmo" check --plan plan.db --measured run.db --tolerance 90% >out 2>err
     code=$?
-    [ $code -eq 5 ] || break
+    [ "$code" -eq 5 ] || break
 done
-[ $code -eq 0 ] || fail "green: $(cat out err)"
+[ "$code" -eq 0 ] || fail "green: $(cat out err)"
 grep -q '^AGREES: none of ' out || fail "green: $(cat out)"
 
 "$dynmo" run "$train" --device cpu --clock nominal --iterations 60 --slow 2=4 --store slow.db >out 2>err ||
