@@ -9,7 +9,7 @@ enum { SPELLINGS_MAX = 5 };
 /// The first spelling is the name. Letters large or small.
 static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_MODEL] = {"model"},
-    [ANA_REAL_LAYERS] = {"layers", "# layers"},
+    [ANA_REAL_LAYERS] = {"layers", "# layers", "l"},
     [ANA_REAL_HIDDEN] = {"hidden_size", "hidden size", "hidden"},
     [ANA_REAL_HEADS] = {"attention_heads", "attention heads", "heads"},
     [ANA_REAL_VOCABULARY] = {"vocabulary", "vocab"},
@@ -23,7 +23,7 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_DROPOUT] = {"dropout"},
     [ANA_REAL_GLOBAL_BATCH] = {"global_batch", "global batch", "gbs"},
     [ANA_REAL_MICROBATCH] = {"microbatch", "micro batch", "mbs"},
-    [ANA_REAL_MICROBATCHES] = {"microbatches"},
+    [ANA_REAL_MICROBATCHES] = {"microbatches", "mbc"},
     [ANA_REAL_SEQUENCE] = {"sequence", "sequence length", "seq"},
     [ANA_REAL_TP] = {"tp", "tensor_parallel", "tensor parallelism"},
     [ANA_REAL_PP] = {"pp", "stages", "pipeline_parallel", "pipeline parallelism"},
@@ -44,6 +44,7 @@ static const char *const spellings[ANA_REAL_COLUMN_COUNT][SPELLINGS_MAX] = {
     [ANA_REAL_MEASURED_BYTES] = {"measured_peak_bytes"},
     [ANA_REAL_ALLOCATED_GIB] = {"measured_allocated_gib", "measured_alloc_gib"},
     [ANA_REAL_GROUP] = {"group"},
+    [ANA_REAL_CASE] = {"case"},
 };
 
 /// The column that a word names, or ANA_REAL_COLUMN_COUNT.
@@ -124,6 +125,43 @@ static status find_column(ana_real_runs *runs, int column, error_message *err)
     return STATUS_OK;
 }
 
+static char *slice(arena *memory, const char *text, size_t length)
+{
+    char *copy = arena_array(memory, length + 1, 1);
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return copy;
+}
+
+/// Words of a run's name are a column's name and a whole number: "tp4", "mbc32".
+static void read_name(const char *name, arena *memory, const char *sizes[ANA_REAL_COLUMN_COUNT])
+{
+    for (const char *word = name; *word != '\0'; word += strspn(word, "_- ")) {
+        const size_t letters = strcspn(word, "0123456789_- ");
+        const size_t digits = strspn(word + letters, "0123456789");
+        const size_t length = strcspn(word, "_- ");
+        if (digits > 0 && letters + digits == length) {
+            const int column = column_of(slice(memory, word, letters));
+            const bool is_size = column == ANA_REAL_LAYERS || column == ANA_REAL_GPUS ||
+                                 (column >= ANA_REAL_GLOBAL_BATCH && column <= ANA_REAL_DP);
+            if (is_size) sizes[column] = slice(memory, word + letters, digits);
+        }
+        word += length;
+    }
+}
+
+static void read_names(ana_real_runs *runs, arena *memory)
+{
+    const int at = runs->column[ANA_REAL_CASE];
+    if (at < 0) return;
+    runs->named = arena_array(memory, (size_t)runs->source.row_count * ANA_REAL_COLUMN_COUNT,
+                              sizeof *runs->named);
+    for (int row = 0; row < runs->source.row_count; row++) {
+        read_name(table_cell(&runs->source, row, at), memory,
+                  &runs->named[(size_t)row * ANA_REAL_COLUMN_COUNT]);
+    }
+}
+
 static const char *list_ignored(const ana_real_runs *runs, arena *memory)
 {
     text_buffer names = {0};
@@ -159,6 +197,7 @@ status ana_real_runs_read(const table *from, const char *renamed, const char *co
                          "tokens_per_s_per_gpu",
                          from->path);
     }
+    read_names(&runs, memory);
     runs.ignored = list_ignored(&runs, memory);
     *out = runs;
     return STATUS_OK;
@@ -169,7 +208,16 @@ const char *ana_real_text(const ana_real_runs *runs, int row, ana_real_column co
     const int at = runs->column[column];
     const char *cell = at >= 0 ? table_cell(&runs->source, row, at) : "";
     if (cell[0] != '\0') return cell;
+    if (runs->named != NULL) {
+        const char *size = runs->named[(size_t)row * ANA_REAL_COLUMN_COUNT + column];
+        if (size != NULL) return size;
+    }
     return runs->constant[column] != NULL ? runs->constant[column] : "";
+}
+
+bool ana_real_says(const ana_real_runs *runs, ana_real_column column)
+{
+    return runs->column[column] >= 0 || runs->constant[column] != NULL;
 }
 
 /// Puts path and line before what was wrong with a cell.

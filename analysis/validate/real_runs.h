@@ -10,6 +10,7 @@
 #include "base/table.h"
 #include "base/text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum ana_real_column {
@@ -49,6 +50,7 @@ typedef enum ana_real_column {
     ANA_REAL_MEASURED_BYTES, // of the device: what the framework allocates, and the reserve
     ANA_REAL_ALLOCATED_GIB,  // of the framework's allocator alone
     ANA_REAL_GROUP,
+    ANA_REAL_CASE, // a run's name, whose words may hold sizes: "l12_tp1_pp2_dp4"
     ANA_REAL_COLUMN_COUNT
 } ana_real_column;
 
@@ -56,7 +58,9 @@ typedef struct ana_real_runs {
     table source;
     int column[ANA_REAL_COLUMN_COUNT];           // of the source; -1: it has none
     const char *constant[ANA_REAL_COLUMN_COUNT]; // where the cell is empty; NULL: none
-    const char *ignored;                         // names of the source's other columns, with commas
+    const char **named; // [rows * ANA_REAL_COLUMN_COUNT] sizes in the run's name, before constants;
+                        // NULL elements: none; NULL: no such column
+    const char *ignored; // names of the source's other columns, with commas
 } ana_real_runs;
 
 /// Finds the columns of a table.
@@ -69,8 +73,11 @@ typedef struct ana_real_runs {
 status ana_real_runs_read(const table *from, const char *renamed, const char *constants,
                           arena *memory, ana_real_runs *out, error_message *err);
 
-/// The text of a cell, or the constant, or "".
+/// The text of a cell, or the size in the run's name, or the constant, or "".
 const char *ana_real_text(const ana_real_runs *runs, int row, ana_real_column column);
+
+/// Whether a column or a constant says it for any row.
+bool ana_real_says(const ana_real_runs *runs, ana_real_column column);
 
 /// A cell as a whole number within [min, max]; fallback where there is none.
 ///

@@ -144,6 +144,20 @@ static void print_rows(const ana_validation *validation, text_buffer *out)
     text_append(out, "\n");
 }
 
+/// What decides most is said first where every row takes the default.
+static void print_unsaid(const ana_real_runs *runs, text_buffer *out)
+{
+    const bool hardware = ana_real_says(runs, ANA_REAL_HARDWARE);
+    const bool sequence = ana_real_says(runs, ANA_REAL_SEQUENCE);
+    if (hardware && sequence) return;
+    text_format(out,
+                "nothing says the %s (--set): all rows are predicted for the default, which may be "
+                "off by factors\n\n",
+                hardware   ? "sequence"
+                : sequence ? "hardware"
+                           : "hardware and the sequence");
+}
+
 void ana_validation_write_text(const ana_validation *validation, bool with_rows, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
@@ -155,6 +169,7 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
                     "between, the bars hold both\n\n",
                     summary->ambiguous_count);
     }
+    print_unsaid(validation->runs, out);
     if (with_rows) print_rows(validation, out);
     text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
     if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);

@@ -97,9 +97,9 @@ const cli_command cli_command_validate = {
         "hardware, gpus, gpus_per_node, precision, attention (fused or unfused), recompute (none, "
         "selective, full), global_batch or microbatches, microbatch, sequence, tp, pp, vp, cp, ep, "
         "etp, dp, fsdp, sharding, sequence_parallel, tensor_overlap, schedule, layers_per_stage; "
-        "measured_ms, "
-        "measured_s or tokens_per_s_per_gpu; measured_peak_bytes; group. Spellings of published "
-        "tables are known, too. What a row leaves open takes the default that the answer states.",
+        "measured_ms, measured_s or tokens_per_s_per_gpu; measured_peak_bytes; group; case, a name "
+        "whose words give sizes (tp2_pp4_mbc8). Spellings of published tables are known, too. What "
+        "a row leaves open takes the default that the answer states.",
     .details =
         "A GPU's name may be its first letters (GB200). Tables that are part of the program are "
         "opened by their names: megatron-bridge, simumax-b200, megatron-2022. A run that was "

@@ -57,6 +57,19 @@ grep -q '"none""recompute":"[nalm][a-z]*""recompute":"full"' chosen || fail "rec
 grep -q '"recompute":"[almf]' unfitted && fail 'what a table says is not kept'
 [ "$(time_of unfitted 3)" -lt "$(time_of fitted 3)" ] || fail 'recomputation takes no time'
 
+# A run's name gives sizes that no column does; a column beats it, and it beats a constant.
+echo 'case,model,hardware,sequence,microbatch,measured_ms
+l12_tp2_pp2_dp1_mbc4_cef,llama-3-70b,b200,4096,1,900' >named_case.csv
+echo 'layers,tp,pp,dp,microbatches,model,hardware,sequence,microbatch,measured_ms
+12,2,2,1,4,llama-3-70b,b200,4096,1,900' >plain_case.csv
+"$dynmo" validate named_case.csv --draws 0 --json --set tp=8 >of_name || fail 'sizes in a name'
+"$dynmo" validate plain_case.csv --draws 0 --json >of_columns || fail 'sizes in columns'
+[ "$(time_of of_name 1)" = "$(time_of of_columns 1)" ] || fail 'sizes in a name differ from columns'
+"$dynmo" validate plain_case.csv --draws 0 | grep -q 'nothing says' && fail 'all is said'
+sed 's/hardware,sequence,/nothing,else,/' plain_case.csv >unsaid.csv
+"$dynmo" validate unsaid.csv --draws 0 | head -n 1 |
+    grep -q '^nothing says the hardware and the sequence' || fail 'defaults are not said first'
+
 # Tables that are part of the program, read as anybody reads them.
 for table in megatron-2022 megatron-bridge simumax-b200; do
     "$dynmo" validate $table --draws 0 --json >shipped || fail "$table"
