@@ -3,8 +3,8 @@
 #include "analysis/shards/merge.h"
 #include "base/arena.h"
 #include "base/json.h"
+#include "base/launcher.h"
 #include "cli/interrupt.h"
-#include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/version.h"
 
@@ -30,14 +30,14 @@ static status read_shard(const char *text, ana_shard *shard, error_message *err)
 /// The shard of this process: what --shard says, else its rank among those of a launcher.
 static status choose_shard(const cli_arguments *arguments, ana_shard *shard, error_message *err)
 {
-    const int process_count = cli_launched_count(NULL);
+    const int process_count = launcher_process_count(NULL);
     if (cli_has(arguments, "--shard")) {
         TRY(read_shard(cli_value(arguments, "--shard"), shard, err));
         if (cli_has(arguments, "--store")) return STATUS_OK;
         return error_set(err, STATUS_INVALID, "--shard needs --store");
     }
     if (process_count == 1) return STATUS_OK;
-    *shard = (ana_shard){.index = cli_launched_rank(), .count = process_count};
+    *shard = (ana_shard){.index = launcher_rank(), .count = process_count};
     if (!cli_has(arguments, "--store")) {
         return error_set(err, STATUS_INVALID,
                          "started as one of %d processes: each does a shard, which needs --store",
@@ -54,7 +54,7 @@ status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error
     TRY(cli_int(arguments, "--threads", 1, THREADS_MAX, 0, &spread->thread_count, err));
     TRY(choose_shard(arguments, &spread->shard, err));
     if (spread->thread_count == 0) {
-        const int share = ana_spread_core_count() / cli_launched_here_count();
+        const int share = ana_spread_core_count() / launcher_here_count();
         spread->thread_count = share > 1 ? share : 1;
     }
     spread->interrupt = cli_interrupt_catch();
@@ -82,12 +82,12 @@ void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progre
     *progress = (cli_progress){.what = what};
     spread->watcher = (ana_watcher){
         .context = progress, .begin = begin_progress, .step = step_progress, .end = end_progress};
-    if (cli_launched_rank() > 0) spread->watcher = (ana_watcher){0};
+    if (launcher_rank() > 0) spread->watcher = (ana_watcher){0};
 }
 
 void cli_spread_tell(const ana_spread_report *report, const char *what)
 {
-    if (!isatty(STDERR_FILENO) || cli_launched_rank() > 0) return;
+    if (!isatty(STDERR_FILENO) || launcher_rank() > 0) return;
     const double seconds = (double)report->elapsed_ns / 1e9;
     const int64_t done_count = report->item_count - report->recalled_item_count;
     if (report->recalled_item_count > 0) {
@@ -102,7 +102,7 @@ void cli_spread_tell(const ana_spread_report *report, const char *what)
 
 static void tell_state(const char *store, const ana_kept_run *kept)
 {
-    if (cli_launched_rank() > 0) return;
+    if (launcher_rank() > 0) return;
     switch (kept->state) {
     case ANA_KEPT_NEW:
         return;

@@ -1,6 +1,6 @@
 /// `dynmo probe`: measures one node and writes its hardware file.
+#include "base/launcher.h"
 #include "cli/commands.h"
-#include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/probe/probe.h"
 #include "cli/progress.h"
@@ -42,7 +42,7 @@ static status one_of(const cli_arguments *arguments, const char *option, const c
 static int launched_ranks(const char *transport)
 {
     const char *variable = NULL;
-    const int count = cli_launched_count(&variable);
+    const int count = launcher_process_count(&variable);
     return strcmp(transport, "local") == 0 || variable == NULL ? 2 : count;
 }
 
@@ -54,7 +54,7 @@ static status check_transport(const probe_request *request, error_message *err)
                          "--transport nccl: moves the memory of GPUs; device %s has none",
                          request->device);
     }
-    return cli_launcher_check(request->transport, err);
+    return exec_transport_check_launcher(request->transport, err);
 }
 
 static status read_numbers(const cli_arguments *arguments, probe_request *request,

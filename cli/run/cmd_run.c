@@ -1,7 +1,6 @@
 /// `dynmo run`: executes a plan or a study on real ranks.
 #include "cli/commands.h"
 #include "cli/interrupt.h"
-#include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run/run.h"
@@ -155,7 +154,7 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     };
     TRY(read_choices(arguments, request, err));
     TRY(check_device(arguments, request, err));
-    TRY(cli_launcher_check(request->transport, err));
+    TRY(exec_transport_check_launcher(request->transport, err));
     TRY(check_files(request, err));
     TRY(read_slow(arguments, request, err));
     TRY(read_forecast(arguments, request, err));
@@ -402,7 +401,8 @@ const cli_command cli_command_run = {
         "Devices: `timed` takes the time that the study's trace or model says; `cpu` trains the "
         "study's model on a text; `cuda` the same on GPUs. Transports: `local` has a thread for "
         "each rank; `mpi` needs `mpirun -n RANKS dynmo run ... --transport mpi`, or srun; `nccl` "
-        "the same with a GPU for each rank. RANKS are the study's stages times --data-parallel."
+        "has a GPU for each rank, and a thread, or under mpirun and srun a process. RANKS are the "
+        "study's stages times --data-parallel."
         "\n\n"
         "What is trained, and what makes it dynamic, is the study's \"execution\": "
         "exec/mechanism/README.md. A rank that fails, dies or hangs ends the run within seconds "

@@ -1,5 +1,6 @@
 #include "exec/cuda/cuda_part.h"
 
+#include "base/launcher.h"
 #include "exec/cuda/cuda_check.h"
 
 #include <cuda.h>
@@ -46,17 +47,9 @@ static status split_gpu(CUdevice device, int place_count, error_message *err)
 /// The GPU of a process that has chosen none: by the launcher's number of it on its machine.
 static status own_device(CUdevice *device, error_message *err)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                        "SLURM_LOCALID"};
     int device_count = 0;
-    *device = 0;
     TRY_CUDA(cudaGetDeviceCount(&device_count));
-    for (size_t name = 0; name < sizeof names / sizeof names[0]; name++) {
-        const char *text = getenv(names[name]);
-        if (text == NULL || device_count < 1) continue;
-        *device = atoi(text) % device_count;
-        return STATUS_OK;
-    }
+    *device = device_count > 0 ? launcher_local_rank(0) % device_count : 0;
     return STATUS_OK;
 }
 

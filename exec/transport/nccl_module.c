@@ -1,3 +1,4 @@
+#include "base/launcher.h"
 #include "base/loadable.h"
 #include "exec/transport/transport_nccl.h"
 #include "exec/transport/transports.h"
@@ -5,7 +6,8 @@
 static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
                   error_message *err)
 {
-    return exec_nccl_run_over("mpi", options, body, context, err);
+    const char *inner = launcher_process_count(NULL) > 1 ? "mpi" : "local";
+    return exec_nccl_run_over(inner, options, body, context, err);
 }
 
 const loadable *dynmo_module(void)

@@ -1,5 +1,6 @@
 #include "exec/transport/transport.h"
 
+#include "base/launcher.h"
 #include "exec/transport/transports.h"
 
 #include <assert.h>
@@ -111,6 +112,17 @@ status exec_transport_run(const char *name, const exec_transport_options *option
     }
     if (options->abandoned_rank_count != NULL) *options->abandoned_rank_count = 0;
     return transports[find(name)].run(options, body, context, err);
+}
+
+status exec_transport_check_launcher(const char *name, error_message *err)
+{
+    const char *variable = NULL;
+    const int count = launcher_process_count(&variable);
+    if (strcmp(name, "local") != 0 || count == 1) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%s=%d: a launcher has started several processes, but --transport local has "
+                     "all ranks in one; give --transport mpi",
+                     variable, count);
 }
 
 bool exec_transport_is_leader(const char *name)

@@ -130,7 +130,7 @@ struct exec_endpoint {
 };
 
 typedef struct exec_transport_options {
-    int rank_count;            // of the world; mpi and nccl: what the launcher has started
+    int rank_count;            // of the world; what the launcher has started, if it has
     int64_t watchdog_ns;       // the run has failed where nothing has moved for so long
     int64_t grace_ns;          // ranks are given so long to end after a failure
     bool real_time;            // asks for SCHED_RR, and does without where that is not allowed
@@ -147,9 +147,9 @@ exec_transport_options exec_transport_options_default(void);
 /// called.
 typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_message *err);
 
-/// Runs body on every rank of the world. With `local` it makes rank_count threads and returns when
-/// all have ended; with the others it runs body once, for the rank that this process is, and every
-/// process returns the same.
+/// Runs body on every rank of the world. With `local`, and with `nccl` where no launcher has
+/// started several processes, it makes rank_count threads and returns when all have ended; else it
+/// runs body once, for the rank that this process is, and every process returns the same.
 ///
 /// @param name "local", "mpi" or "nccl"
 /// @return the status of the rank that failed first, "rank 3, iteration 12, F5 of stage 3: " in
@@ -159,6 +159,11 @@ typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_mess
 ///         build or this machine lacks the transport, saying what is missing
 status exec_transport_run(const char *name, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err);
+
+/// What a launcher has started several times runs as one only over MPI.
+///
+/// @return STATUS_INVALID naming the launcher's variable, for `local` in one of several processes
+status exec_transport_check_launcher(const char *name, error_message *err);
 
 /// Whether this process speaks for the run, and so writes files and prints: the one with rank 0, as
 /// the launcher has told it, also before the run. After a failure in which rank 0 is lost: that of

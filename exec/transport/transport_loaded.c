@@ -1,8 +1,8 @@
 /// The transports that come from modules, and so are there only where those are.
+#include "base/launcher.h"
 #include "base/loadable.h"
 #include "exec/transport/transports.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 static status run_module(const char *name, const exec_transport_options *options,
@@ -26,25 +26,12 @@ status exec_transport_nccl_run(const exec_transport_options *options, exec_rank_
     return run_module("nccl", options, body, context, err);
 }
 
-/// The rank that a launcher has given to this process: PMIx, Open MPI's mpirun, PMI, Slurm; 0 where
-/// none has.
-static int launched_rank(void)
-{
-    static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                        "SLURM_PROCID"};
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        const char *text = getenv(names[index]);
-        if (text != NULL) return atoi(text);
-    }
-    return 0;
-}
-
 bool exec_transport_mpi_is_leader(void)
 {
     const loadable *module = NULL;
-    if (loadable_open("mpi", &module, NULL) != STATUS_OK) return launched_rank() == 0;
+    if (loadable_open("mpi", &module, NULL) != STATUS_OK) return launcher_rank() == 0;
     const exec_transport_module *transport = module->table;
-    return transport->is_leader(launched_rank());
+    return transport->is_leader(launcher_rank());
 }
 
 void exec_transport_mpi_let_leader_end(void)

@@ -1,6 +1,7 @@
 #include "exec/transport/transport_nccl.h"
 
 #include "base/arena.h"
+#include "base/launcher.h"
 #include "exec/check.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
@@ -523,23 +524,19 @@ static const exec_transport nccl_transport = {.name = "nccl",
                                               .exchange = nccl_exchange,
                                               .abandon = nccl_abandon};
 
-/// The rank's number on its machine, by the launcher.
-static int local_rank(int rank)
+/// Threads of one process take the GPUs in their order, processes those of their local ranks.
+static status choose_gpu(const nccl_world *world, int rank, error_message *err)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
-                                        "SLURM_LOCALID"};
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        const char *text = getenv(names[index]);
-        if (text != NULL) return atoi(text);
-    }
-    return rank;
-}
-
-static status choose_gpu(int rank, error_message *err)
-{
+    const bool is_alone = strcmp(world->inner->name, "local") == 0;
     int device_count = 0;
     TRY_CUDA(cudaGetDeviceCount(&device_count));
-    TRY_CUDA(cudaSetDevice(local_rank(rank) % device_count));
+    if (is_alone && device_count < world->rank_count) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "transport 'nccl': %d ranks in one process need as many GPUs, and %d are "
+                         "visible; several machines need a launcher",
+                         world->rank_count, device_count);
+    }
+    TRY_CUDA(cudaSetDevice((is_alone ? rank : launcher_local_rank(rank)) % device_count));
     return STATUS_OK;
 }
 
@@ -566,7 +563,7 @@ static status open_world(nccl_world *world, exec_endpoint *endpoint, arena *memo
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    TRY(choose_gpu(endpoint->rank, err));
+    TRY(choose_gpu(world, endpoint->rank, err));
     world->active_rank = memory_array(ranks, sizeof *world->active_rank);
     world->place = memory_array(ranks, sizeof *world->place);
     int *place = arena_array(memory, ranks, sizeof *place);

@@ -21,6 +21,8 @@
 
 /// As exec_transport_run with "nccl".
 ///
-/// @param inner name of the transport below: "mpi"
+/// @param inner name of the transport below: "mpi", or "local": a thread for each GPU of one
+///              process
+/// @return as well STATUS_UNSUPPORTED over "local" where there are fewer GPUs than ranks
 status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err);

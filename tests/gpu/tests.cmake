@@ -41,11 +41,24 @@ if(CMAKE_CXX_COMPILER AND NOT DYNMO_SANITIZE)
   add_gpu_emulation(gpu_emulation gpu/emulation/lanes.c $<TARGET_OBJECTS:gpu_emulated_kernels>)
   add_gpu_emulation(gpu_quick_emulation $<TARGET_OBJECTS:gpu_quick_kernels>)
 
-  # The same as a module, to try beside a copy of the program what will run on a GPU (gpu/pack.sh --emulated).
-  add_library(gpu_emulated_module MODULE ${CMAKE_SOURCE_DIR}/exec/cuda/cuda_module.c)
-  target_link_libraries(gpu_emulated_module PRIVATE gpu_emulation)
-  set_target_properties(gpu_emulated_module PROPERTIES PREFIX "" OUTPUT_NAME dynmo_cuda
-    LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)
+  # The same as modules, to try beside a copy of the program what will run on GPUs (gpu/pack.sh --emulated). Both
+  # are of one emulation, which is a library of its own beside them.
+  add_library(gpu_emulated SHARED
+    ${CMAKE_SOURCE_DIR}/exec/transport/transport_nccl.c $<TARGET_OBJECTS:gpu_emulated_nccl>)
+  target_include_directories(gpu_emulated BEFORE PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_CURRENT_SOURCE_DIR}/multigpu/emulation)
+  target_link_libraries(gpu_emulated PRIVATE -Wl,--whole-archive gpu_emulation -Wl,--no-whole-archive)
+  add_library(gpu_emulated_cuda_module MODULE ${CMAKE_SOURCE_DIR}/exec/cuda/cuda_module.c)
+  add_library(gpu_emulated_nccl_module MODULE ${CMAKE_SOURCE_DIR}/exec/transport/nccl_module.c)
+  set_target_properties(gpu_emulated_cuda_module PROPERTIES OUTPUT_NAME dynmo_cuda PREFIX "")
+  set_target_properties(gpu_emulated_nccl_module PROPERTIES OUTPUT_NAME dynmo_nccl PREFIX "")
+  set_target_properties(gpu_emulated gpu_emulated_cuda_module gpu_emulated_nccl_module PROPERTIES
+    LINKER_LANGUAGE CXX BUILD_RPATH "\$ORIGIN" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/emulated)
+  foreach(module cuda nccl)
+    target_link_libraries(gpu_emulated_${module}_module PRIVATE gpu_emulated base dynmo_flags)
+    target_include_directories(gpu_emulated_${module}_module BEFORE PRIVATE
+      ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation ${CMAKE_SOURCE_DIR})
+  endforeach()
 endif()
 
 # add_gpu_test(<name>): tests/gpu/test_cuda_<name>.c, a plain program.
@@ -115,11 +128,6 @@ if(TARGET dynmo_cuda)
     dynmo_flags bench CUDA::cublasLt CUDA::cudart_static)
 endif()
 
-if(TARGET gpu_emulation AND TARGET dynmo_cuda)
-  add_test(NAME gpu/emulation/run_all COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/gpu/trial.sh ${CMAKE_BINARY_DIR})
-  set_tests_properties(gpu/emulation/run_all PROPERTIES LABELS exec TIMEOUT 600)
-endif()
-
 # add_multigpu_test(<name>): tests/multigpu/<name>.c, a plain program for `mpirun -n GPUS`.
 function(add_multigpu_test name)
   add_executable(multigpu_${name} multigpu/${name}.c multigpu/multigpu_ranks.c)
@@ -140,3 +148,8 @@ function(add_multigpu_test name)
 endfunction()
 
 add_multigpu_test(test_messages)
+
+if(TARGET gpu_emulation AND TARGET dynmo_cuda)
+  add_test(NAME gpu/emulation/run_all COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/gpu/trial.sh ${CMAKE_BINARY_DIR})
+  set_tests_properties(gpu/emulation/run_all PROPERTIES LABELS exec TIMEOUT 600)
+endif()

@@ -1,13 +1,14 @@
 # Usage: tests/gpu/trial.sh BUILD
 # The figures' stage of tests/gpu/run_all.sh over the emulated GPU, with the smallest sizes: what it leaves, and
-# that a stage keeps to its time.
+# that a stage keeps to its time. Then tests/multigpu/run_all.sh over emulated NCCL, in one process.
 set -eu
 build=$1
 run_all=$(cd "$(dirname "$0")" && pwd)/run_all.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
-cp "$build/dynmo" "$build/tests/emulated/dynmo_cuda.so" "$build"/tests/gpu_test_* "$build"/tests/gpu_measure_* "$work/bin"
+cp "$build/dynmo" "$build"/tests/emulated/*.so "$build"/tests/gpu_test_* "$build"/tests/gpu_measure_* \
+    "$build/tests/multigpu_test_messages" "$work/bin"
 : >"$work/bin/emulated"
 export SMOKE=1 MODEL='3 16 2 16 1 2 6'
 
@@ -32,3 +33,13 @@ fi
 code=0
 sh "$run_all" "$work/none" "$work/bin" --stage 5 >"$work/said" 2>&1 || code=$?
 [ $code -eq 2 ] || fail 'a stage 5'
+
+# several STAGE GPUS: of tests/multigpu, which must not fail; how long an emulated op takes means nothing
+several() {
+    GPUS=$2 MPIRUN='' TOLERANCE=1000000 sh "$(dirname "$run_all")/../multigpu/run_all.sh" "$work/several" "$work/bin" \
+        --stage "$1" >"$work/said" 2>&1 || { cat "$work/several/results.jsonl" && fail "$2 GPUs, stage $1"; }
+}
+several 1 4
+several 2 2
+grep -q '"step":"messages".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'messages between GPUs'
+grep -q '"step":"same-bits-bits".*"outcome":"passed"' "$work/several/results.jsonl" || fail 'the same bits on 2 and 4 GPUs'

@@ -1,5 +1,5 @@
-/// Starts the ranks of the tests of this folder: by the nccl transport, under mpirun, or as threads
-/// over emulated calls (emulation/multigpu_ranks_emulated.c).
+/// Starts the ranks of the tests of this folder: by the nccl transport, under mpirun or as GPUS
+/// threads, or over emulated calls (emulation/multigpu_ranks_emulated.c).
 #pragma once
 
 #include "exec/kernels/kernels.h"

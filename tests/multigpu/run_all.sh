@@ -1,10 +1,11 @@
-# shellcheck shell=sh disable=SC2086,SC2034
+# shellcheck shell=sh disable=SC2086,SC2034,SC2046
 # Usage: sh tests/multigpu/run_all.sh RESULTS [BIN] [--stage N]
 # What only several GPUs can settle, on a node of 2 to 8 of them, in two stages of at most 8 minutes each; all, or
 # the one that is named. It has not run on such a node yet.
 #   1  NCCL between the GPUs, and the same bits whatever the number of ranks
 #   2  what the simulator says beside what happens, for every balancer, also with two replicas
-# Needs Open MPI's mpirun, NCCL 2.18 or later, and what tests/gpu/run_all.sh needs, which is to be run first on
+# A process for each GPU where there is an mpirun (Open MPI), else one process with a thread for each; MPIRUN= takes
+# the second. Needs NCCL 2.18 or later, and what tests/gpu/run_all.sh needs, which is to be run first on
 # one of the GPUs, and which says what is left in RESULTS. GPUS=N uses N GPUs.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -18,18 +19,22 @@ stage_count=2
 . "$root/tests/gpu/steps.sh"
 read_arguments "$@"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-mpirun="mpirun --oversubscribe --bind-to none -x LD_LIBRARY_PATH"
+command -v mpirun >/dev/null 2>&1 || MPIRUN=
+mpirun=${MPIRUN-mpirun --oversubscribe --bind-to none -x LD_LIBRARY_PATH}
+# under RANKS: what stands before a program that is to run on so many ranks
+under() { [ -z "$mpirun" ] || echo "$mpirun -n $1"; }
 model=${MODEL:-'24 2048 16 2048 4 16 12'}
 
 # played KIND NAME STAGES REPLICAS ROW [MECHANISM]: a study over NCCL, one rank per GPU.
 played() {
     write_study multi "$2" "$3" zb-h1 "$5" "${6:-}"
-    launcher="$mpirun -n $(($3 * $4))"
+    launcher=$(under $(($3 * $4)))
     run_study "$1" 60 "$2-$3-zb-h1" $computes --transport nccl --data-parallel "$4" --tolerance "$tolerance"
 }
 
 stage_1() {
-    step messages 90 $mpirun -n "$gpus" "$bin/multigpu_test_messages"
+    export GPUS="$gpus"
+    step messages 90 $(under "$gpus") "$bin/multigpu_test_messages"
     write_model multi "$model"
     stages=2 tolerance=0
     while [ "$stages" -le "$gpus" ]; do
