@@ -17,10 +17,8 @@ typedef struct ana_instance_question {
 
 /// Plain numbers: it travels as bytes.
 typedef struct ana_instance {
-    int64_t round_count;          // the first round after which the stop holds; 0: from the start
-    int64_t good_round_count;     // drop of the potential >= spread * ana_good_round_share
-    int64_t drop_check_count;     // rounds in which drop >= gaps was checked
-    int64_t drop_violation_count; // of them those in which it was not so
+    int64_t round_count;      // the first round after which the stop holds; 0: from the start
+    int64_t good_round_count; // drop of the potential >= spread * ana_good_round_share
     double potential_first;
 } ana_instance;
 

@@ -41,11 +41,10 @@ void ana_scheme_begin(ana_scheme_run *run, const double *load, const ana_coins *
     if (run->scheme->begin != NULL) run->scheme->begin(run);
 }
 
-double ana_scheme_play(ana_scheme_run *run)
+void ana_scheme_play(ana_scheme_run *run)
 {
-    const double gaps = run->scheme->play(run);
+    run->scheme->play(run);
     run->round++;
-    return gaps;
 }
 
 ana_first_order ana_first_order_best(const ana_graph *graph)

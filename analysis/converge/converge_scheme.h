@@ -22,16 +22,14 @@ typedef struct ana_scheme_run {
 
 typedef struct ana_scheme {
     const char *name;
-    bool is_random;   // coins are thrown
-    bool is_matching; // in every round disjoint pairs of neighbours average
-    bool has_links;   // it looks at all neighbours of a node
+    bool is_random; // coins are thrown
+    bool has_links; // it looks at all neighbours of a node
     /// NULL: it goes with every graph.
     /// @return STATUS_INVALID if it means nothing on this graph
     status (*check)(const ana_graph *graph, error_message *err);
     void *(*prepare)(const ana_scheme_run *run, arena *memory); // its state; NULL: none
     void (*begin)(ana_scheme_run *run);                         // from load; NULL: nothing to do
-    /// Plays round number run->round. @return sum of the gaps of the pairs that averaged
-    double (*play)(ana_scheme_run *run);
+    void (*play)(ana_scheme_run *run);                          // round number run->round
 } ana_scheme;
 
 /// The schemes, NULL after the last.
@@ -50,9 +48,7 @@ status ana_scheme_open(const ana_scheme *scheme, const ana_graph *graph, arena *
 void ana_scheme_begin(ana_scheme_run *run, const double *load, const ana_coins *coins);
 
 /// Plays one round.
-/// @return sum of the gaps (differences of load before the round) of the pairs that averaged; 0 for
-///         schemes that do not pair
-double ana_scheme_play(ana_scheme_run *run);
+void ana_scheme_play(ana_scheme_run *run);
 
 /// The factor by which the slowest part of the deviation shrinks per round of a linear scheme, in
 /// the long run; 0: exact after finitely many rounds. NaN if not known in closed form. Of schemes

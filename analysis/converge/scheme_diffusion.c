@@ -46,7 +46,7 @@ static void begin(ana_scheme_run *run)
 }
 
 /// A round of some weight; 1 is a first-order step.
-static double play_weighted(ana_scheme_run *run, double weight)
+static void play_weighted(ana_scheme_run *run, double weight)
 {
     diffusion *state = run->state;
     const double *load = run->load;
@@ -63,31 +63,28 @@ static double play_weighted(ana_scheme_run *run, double weight)
     state->previous = run->load;
     run->load = state->next;
     state->next = spare;
-    return 0;
 }
 
-static double play_first_order(ana_scheme_run *run)
+static void play_first_order(ana_scheme_run *run)
 {
-    return play_weighted(run, 1);
+    play_weighted(run, 1);
 }
 
 /// beta = 2 / (1 + sqrt(1 - contraction^2)) from the second round on.
-static double play_second_order(ana_scheme_run *run)
+static void play_second_order(ana_scheme_run *run)
 {
     const diffusion *state = run->state;
     const double square = state->contraction * state->contraction;
-    return play_weighted(run, state->weight == 0 ? 1 : 2 / (1 + sqrt(1 - square)));
+    play_weighted(run, state->weight == 0 ? 1 : 2 / (1 + sqrt(1 - square)));
 }
 
 /// w_1 = 1, w_2 = 2 / (2 - c^2), w_{k + 1} = 4 / (4 - c^2 w_k) with c the contraction.
-static double play_chebyshev(ana_scheme_run *run)
+static void play_chebyshev(ana_scheme_run *run)
 {
     const diffusion *state = run->state;
     const double square = state->contraction * state->contraction;
     const double last = state->weight;
-    return play_weighted(run, last == 0   ? 1
-                              : last == 1 ? 2 / (2 - square)
-                                          : 4 / (4 - square * last));
+    play_weighted(run, last == 0 ? 1 : last == 1 ? 2 / (2 - square) : 4 / (4 - square * last));
 }
 
 static status check_graph(const ana_graph *graph, error_message *err)

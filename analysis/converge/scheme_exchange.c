@@ -26,24 +26,23 @@ typedef struct odd_even {
     int first_colour; // of the path's and the ring's
 } odd_even;
 
-static double average(double *load, int left, int right)
+static void average(double *load, int left, int right)
 {
-    const double gap = fabs(load[left] - load[right]);
     load[left] = load[right] = (load[left] + load[right]) * 0.5;
-    return gap;
 }
 
-static double play_colour(ana_scheme_run *run, int64_t turn)
+static void play_colour(ana_scheme_run *run, int64_t turn)
 {
     const ana_graph *graph = run->graph;
     const int colour = (int)(turn % ana_graph_colour_count(graph));
-    double gaps = 0;
-    if (graph->kind == ANA_GRAPH_STAR) return average(run->load, 0, colour + 1);
+    if (graph->kind == ANA_GRAPH_STAR) {
+        average(run->load, 0, colour + 1);
+        return;
+    }
     for (int node = 0; node < graph->node_count; node++) {
         const int other = ana_graph_partner(graph, colour, node);
-        if (other > node) gaps += average(run->load, node, other);
+        if (other > node) average(run->load, node, other);
     }
-    return gaps;
 }
 
 static bool alternates(const ana_graph *graph)
@@ -105,11 +104,13 @@ static int by_gap(const void *left, const void *right)
     return a->right - b->right;
 }
 
-static double play_odd_even(ana_scheme_run *run)
+static void play_odd_even(ana_scheme_run *run)
 {
     odd_even *state = run->state;
-    double gaps = 0;
-    if (alternates(run->graph)) return play_colour(run, run->round + state->first_colour);
+    if (alternates(run->graph)) {
+        play_colour(run, run->round + state->first_colour);
+        return;
+    }
     list_edges(run, state);
     qsort(state->edge, (size_t)state->edge_count, sizeof *state->edge, by_gap);
     memset(state->is_taken, 0, (size_t)run->graph->node_count * sizeof *state->is_taken);
@@ -117,23 +118,21 @@ static double play_odd_even(ana_scheme_run *run)
         const gap_edge *at = &state->edge[edge];
         if (state->is_taken[at->left] || state->is_taken[at->right]) continue;
         state->is_taken[at->left] = state->is_taken[at->right] = true;
-        gaps += average(run->load, at->left, at->right);
+        average(run->load, at->left, at->right);
     }
-    return gaps;
 }
 
 const ana_scheme ana_scheme_odd_even = {
     .name = "odd-even",
-    .is_matching = true,
     .has_links = true,
     .prepare = prepare_odd_even,
     .begin = begin_odd_even,
     .play = play_odd_even,
 };
 
-static double play_dimension(ana_scheme_run *run)
+static void play_dimension(ana_scheme_run *run)
 {
-    return play_colour(run, run->round);
+    play_colour(run, run->round);
 }
 
 const ana_scheme ana_scheme_dimension_exchange = {

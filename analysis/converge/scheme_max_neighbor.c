@@ -83,11 +83,10 @@ static void propose(const ana_scheme_run *run, const proposals *state, int node)
     }
 }
 
-static double play(ana_scheme_run *run)
+static void play(ana_scheme_run *run)
 {
     const proposals *state = run->state;
     const int nodes = run->graph->node_count;
-    double gaps = 0;
     for (int word = 0; word * 64 < nodes; word++) {
         state->role[word] = ana_coins_word(&run->coins, run->round, word);
     }
@@ -100,16 +99,13 @@ static double play(ana_scheme_run *run)
     for (int node = 0; node < nodes; node++) {
         const int other = state->accepted[node];
         if (other < 0) continue;
-        gaps += fabs(run->load[node] - run->load[other]);
         run->load[node] = run->load[other] = (run->load[node] + run->load[other]) * 0.5;
     }
-    return gaps;
 }
 
 const ana_scheme ana_scheme_max_neighbor = {
     .name = "max-neighbor",
     .is_random = true,
-    .is_matching = true,
     .has_links = true,
     .prepare = prepare,
     .play = play,

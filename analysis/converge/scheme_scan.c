@@ -21,7 +21,7 @@ static void *prepare(const ana_scheme_run *run, arena *memory)
 /// Messages move no load, so all sums that they carry are computed in the last round. Sum k is that
 /// of the loads up to node k, added as the scan adds: in turn k every node adds the sum of the one
 /// 2^k before it. Edge (i, i + 1) carries sum_i - (i + 1) * mean to the right.
-static double play(ana_scheme_run *run)
+static void play(ana_scheme_run *run)
 {
     double *sum = run->state;
     const int nodes = run->graph->node_count;
@@ -29,7 +29,7 @@ static double play(ana_scheme_run *run)
     while (INT64_C(1) << turns < nodes) {
         turns++;
     }
-    if (run->round != 2 * turns - 1) return 0;
+    if (run->round != 2 * turns - 1) return;
     memcpy(sum, run->load, (size_t)nodes * sizeof *run->load);
     for (int reach = 1; reach < nodes; reach *= 2) {
         for (int node = nodes - 1; node >= reach; node--) {
@@ -43,7 +43,6 @@ static double play(ana_scheme_run *run)
         run->load[node] += inflow - outflow;
         inflow = outflow;
     }
-    return 0;
 }
 
 const ana_scheme ana_scheme_scan = {

@@ -21,10 +21,6 @@ static void write_rounds(const ana_point_summary *summary, json_writer *writer)
     json_put_object(writer, "rounds");
     json_put_int64(writer, "median", summary->rounds_median);
     json_put_int64(writer, "p95", summary->rounds_p95);
-    put(writer, "mean", summary->rounds_mean.value);
-    put(writer, "mean_low", summary->rounds_mean.low);
-    put(writer, "mean_high", summary->rounds_mean.high);
-    json_put_int64(writer, "min", summary->rounds_min);
     json_put_int64(writer, "max", summary->rounds_max);
     json_end_object(writer);
 }
@@ -39,7 +35,6 @@ static void write_question(const ana_sweep *sweep, const ana_sweep_point *point,
     json_put_int64(writer, "nodes", point->graph.node_count);
     put(writer, "gamma", point->gamma);
     json_put_int64(writer, "instances", sweep->instance_count);
-    json_put_bool(writer, "instances_are_equal", ana_sweep_is_certain(sweep));
 }
 
 static void write_json_point(const ana_sweep *sweep, const ana_sweep_point *point,
@@ -49,7 +44,6 @@ static void write_json_point(const ana_sweep *sweep, const ana_sweep_point *poin
     write_question(sweep, point, writer);
     write_rounds(summary, writer);
     put(writer, "good_round_ratio", summary->good_round_ratio);
-    json_put_int64(writer, "good_rounds_max", summary->good_rounds_max);
     put(writer, "potential_first", summary->potential_first);
     put(writer, "constant", summary->constant);
     json_put_int64(writer, "bound_paper", summary->bound_paper);
@@ -57,8 +51,6 @@ static void write_json_point(const ana_sweep *sweep, const ana_sweep_point *poin
     put(writer, "delta", sweep->delta);
     put(writer, "within_repaired_ratio", summary->within_repaired_ratio);
     put(writer, "spectral_rounds", summary->rounds_spectral);
-    json_put_int64(writer, "drop_checks", summary->drop_check_count);
-    json_put_int64(writer, "drop_violations", summary->drop_violation_count);
     json_end_object(writer);
 }
 

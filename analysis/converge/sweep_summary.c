@@ -25,7 +25,6 @@ static ana_estimate interval(double value, double deviation, int freedom)
 static ana_estimate mean_of(const double *values, int count)
 {
     const double mean = gsl_stats_mean(values, 1, (size_t)count);
-    if (count < 2) return (ana_estimate){mean, (double)NAN, (double)NAN};
     return interval(mean, gsl_stats_sd(values, 1, (size_t)count) / sqrt(count), count - 1);
 }
 
@@ -39,16 +38,11 @@ static void add_rounds(const ana_sweep *sweep, const ana_sweep_point *point, dou
     gsl_sort(rounds, 1, (size_t)count);
     summary->rounds_median = (int64_t)quantile(rounds, count, 0.5);
     summary->rounds_p95 = (int64_t)quantile(rounds, count, 0.95);
-    summary->rounds_min = (int64_t)rounds[0];
     summary->rounds_max = (int64_t)rounds[count - 1];
-    summary->rounds_mean = mean_of(rounds, count);
-    if (ana_sweep_is_certain(sweep)) {
-        summary->rounds_mean.low = summary->rounds_mean.high = (double)NAN;
-    }
 }
 
-static void add_drops(const ana_sweep *sweep, const ana_sweep_point *point,
-                      ana_point_summary *summary)
+static void add_good_rounds(const ana_sweep *sweep, const ana_sweep_point *point,
+                            ana_point_summary *summary)
 {
     int64_t rounds = 0;
     int64_t good = 0;
@@ -56,11 +50,6 @@ static void add_drops(const ana_sweep *sweep, const ana_sweep_point *point,
         const ana_instance *at = &point->instances[index];
         rounds += at->round_count;
         good += at->good_round_count;
-        summary->drop_check_count += at->drop_check_count;
-        summary->drop_violation_count += at->drop_violation_count;
-        if (at->good_round_count > summary->good_rounds_max) {
-            summary->good_rounds_max = at->good_round_count;
-        }
         summary->potential_first = fmax(summary->potential_first, at->potential_first);
     }
     summary->good_round_ratio = (double)good / (double)rounds; // NaN without a round
@@ -153,7 +142,7 @@ void ana_sweep_summarise(ana_sweep_answer *answer, double *scratch)
         ana_point_summary *summary = &answer->summaries[point];
         *summary = (ana_point_summary){.rounds_median = 0};
         add_rounds(sweep, &answer->points[point], scratch, summary);
-        add_drops(sweep, &answer->points[point], summary);
+        add_good_rounds(sweep, &answer->points[point], summary);
         compare_with_bounds(sweep, &answer->points[point], scratch, summary);
     }
     if (sweep->gamma_count == 1) fit_nodes(sweep, answer->summaries, &answer->fit);

@@ -8,22 +8,17 @@
 /// An estimate and the interval that holds it with 95 % (Student's t).
 typedef struct ana_estimate {
     double value;
-    double low; // NaN: no interval
+    double low;
     double high;
 } ana_estimate;
 
 typedef struct ana_point_summary {
     int64_t rounds_median; // nearest rank, as all quantiles here
     int64_t rounds_p95;
-    int64_t rounds_min;
     int64_t rounds_max;
-    ana_estimate rounds_mean;
     double potential_first;  // the largest
     double constant;         // median of rounds / (N^2 ln(potential / gamma)); NaN: at gamma
     double good_round_ratio; // of all rounds; NaN without any
-    int64_t good_rounds_max;
-    int64_t drop_check_count;
-    int64_t drop_violation_count;
     int64_t bound_paper;
     int64_t bound_repaired;       // from the largest potential
     double within_repaired_ratio; // instances that keep the bound of their own potential

@@ -1,5 +1,5 @@
 /// `dynmo converge --nodes`: rounds that schemes take over a graph; `--paper`: the table.
-#include "cli/converge/converge_modes.h"
+#include "cli/converge/converge_rounds.h"
 
 #include "analysis/converge/paper_table.h"
 #include "analysis/converge/sweep_summary.h"
@@ -9,6 +9,17 @@
 #include "cli/shard_choice.h"
 
 #include <string.h>
+
+status cli_converge_seed(const cli_arguments *arguments, uint64_t *seed, error_message *err)
+{
+    int64_t value = 1;
+    if (cli_has(arguments, "--seed")) {
+        TRY(text_parse_int64(cli_value(arguments, "--seed"), "--seed", 0, INT64_C(1) << 53, &value,
+                             err));
+    }
+    *seed = (uint64_t)value;
+    return STATUS_OK;
+}
 
 static const double gamma_max = 1e12;
 

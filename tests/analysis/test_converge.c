@@ -196,11 +196,9 @@ static int accept(const plain_game *game, int receiver)
     return accepted;
 }
 
-/// @return sum of the gaps
-static double play_plainly(plain_game *game, const ana_coins *coins, int64_t round)
+static void play_plainly(plain_game *game, const ana_coins *coins, int64_t round)
 {
     double after[NODES_MAX];
-    double gaps = 0;
     for (int node = 0; node < game->node_count; node++) {
         game->sends[node] = (ana_coins_word(coins, round, node / 64) >> node % 64 & 1) != 0;
         game->lot[node] = ana_coins_lot(coins, round, node);
@@ -212,11 +210,9 @@ static double play_plainly(plain_game *game, const ana_coins *coins, int64_t rou
     for (int node = 0; node < game->node_count; node++) {
         const int other = game->sends[node] ? -1 : accept(game, node);
         if (other < 0) continue;
-        gaps += fabs(game->load[node] - game->load[other]);
         after[node] = after[other] = (game->load[node] + game->load[other]) * 0.5;
     }
     memcpy(game->load, after, sizeof after);
-    return gaps;
 }
 
 static void compare_games(const ana_graph *graph, ana_initial initial, uint64_t seed)
@@ -237,14 +233,13 @@ static void compare_games(const ana_graph *graph, ana_initial initial, uint64_t 
     ana_loads_fill(initial, graph->node_count, &random, game.load);
     ana_scheme_begin(&run, game.load, &coins);
     for (int round = 0; round < ROUNDS; round++) {
-        const double wanted = play_plainly(&game, &coins, round);
-        const double found = ana_scheme_play(&run);
+        play_plainly(&game, &coins, round);
+        ana_scheme_play(&run);
 
         if (memcmp(run.load, game.load, (size_t)graph->node_count * sizeof(double)) != 0) {
             fail_msg("%s of %d from %s, seed %d: round %d differs", ana_graph_names[graph->kind],
                      graph->node_count, ana_initial_names[initial], (int)seed, round);
         }
-        assert_close(found, wanted, 1e-12);
     }
     arena_destroy(memory);
 }

@@ -4,7 +4,7 @@
 subject=converge
 
 # What other programs rely on.
-prints '{"graph":"path","scheme":"odd-even","initial":"step","stop":"phi","nodes":64,"gamma":1,"instances":3,"instances_are_equal":true,"rounds":{"median":6353,"p95":6353,"mean":6353,"mean_low":null,"mean_high":null,"min":6353,"max":6353},"good_round_ratio":1,"good_rounds_max":6353,"potential_first":2048,"constant":0.203423331,"bound_paper":14877593,"bound_repaired":200373,"delta":0.01,"within_repaired_ratio":1,"spectral_rounds":6326.06801,"drop_checks":19059,"drop_violations":0}' \
+prints '{"graph":"path","scheme":"odd-even","initial":"step","stop":"phi","nodes":64,"gamma":1,"instances":3,"rounds":{"median":6353,"p95":6353,"max":6353},"good_round_ratio":1,"potential_first":2048,"constant":0.203423331,"bound_paper":14877593,"bound_repaired":200373,"delta":0.01,"within_repaired_ratio":1,"spectral_rounds":6326.06801}' \
     --graph path --scheme odd-even --nodes 64 --initial step --gamma 1 --stop phi --instances 3 --seed 1 --json
 
 prints 'scan on path, from point to phi at most gamma; total load N; all instances are the same
@@ -80,6 +80,19 @@ refuse 2 '--csv needs --paper' --nodes 8 --csv
 refuse 2 '--paper does not belong to --verdict' --paper --verdict
 refuse 2 '--csv and --json exclude each other' --paper --csv --json
 refuse 2 'ring: 2 nodes; it needs 3' --paper --nodes 2
+
+# What holds and what does not.
+prints '[{"name":"guarantee","claim":"Where Algorithm 3 ends, the largest load is at most 2 - 2/(P+1) times that of the best assignment.","source":"derived here","answer":"holds under conditions","reason":"A rank with two layers that gives none away has its lightest >= max - min and <= max/2, so every rank carries max/2 or more. A lightest layer that weighs nothing lowers no variance and blocks its rank for good, and the ratio then comes as close to P as one likes: without a bound.","cases":[{"condition":"weights > 0","holds":true,"searched":"2 to 4 stages, 1 to 6 layers of weight 1 to 4, every start","examined":589012,"violations":0,"worst":{"name":"(load / best) / (2 - 2/(P+1))","value":1},"smallest_violation":null,"counterexample":null},{"condition":"layers without weight","holds":false,"searched":"2 to 3 stages, 1 to 5 layers of weight 0 to 3, every start","examined":33828,"violations":9821,"worst":{"name":"(load / best) / (2 - 2/(P+1))","value":2},"smallest_violation":"ends after 0 transfers with a largest load of 2; an assignment with 1 exists: 2 times, above 1.333","counterexample":{"stages":2,"weights":[0,1,1],"first_layer":[0,0,3]}}]}]' \
+    --verdict --claim guarantee --json
+"$dynmo" converge --verdict --claim lemma-1 >lemma.txt || fail 'lemma 1'
+grep -qF '      smallest: [1 6 | 3 | 3]: the smallest difference is 4, and every plan' lemma.txt || fail 'lemma 1 shows no smallest plan'
+for claim in lemma-1 lemma-2-potential lemma-2-rounds termination guarantee released-code theorem-r; do
+    grep -qF "{\"name\":\"$claim\"," claims.json || fail "no $claim"
+done
+refuse 2 '--nodes does not belong to --verdict' --verdict --nodes 4
+refuse 2 "--claim: unknown 'lemma'; known: lemma-1, lemma-2-potential, lemma-2-rounds, termination, guarantee, released-code, theorem-r" --verdict --claim lemma
+refuse 2 '--instances: 0 is outside [1, 1000000]' --verdict --instances 0
+refuse 2 '--claim needs --verdict' --claim lemma-1
 
 # Wrong words and numbers.
 refuse 2 'dynmo converge: --nodes is needed' --graph ring

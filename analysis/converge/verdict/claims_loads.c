@@ -163,7 +163,6 @@ static void search_graphs(ana_trying *at)
 /// Runs of one graph from a point load to phi <= 1.
 static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes)
 {
-    const int runs = at->options.instance_count / 50 > 0 ? at->options.instance_count / 50 : 1;
     const ana_instance_question question = {
         .initial = ANA_INITIAL_POINT, .gamma = 1, .seed = at->options.seed};
     ana_graph graph;
@@ -171,7 +170,7 @@ static status run_graph(ana_trying *at, ana_graph_kind kind, int nodes)
     arena_reset(at->scratch);
     TRY(ana_graph_make(kind, nodes, &graph, at->err));
     TRY(ana_player_open(&ana_scheme_max_neighbor, &graph, at->scratch, &player, at->err));
-    for (int run = 0; run < runs; run++) {
+    for (int run = 0; run < at->options.run_count; run++) {
         ana_instance played;
         TRY(ana_instance_play(&player, &question, run, &played, at->err));
         const ana_bound_question asked = {.node_count = nodes,

@@ -14,14 +14,9 @@ static int compare_loads(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void ana_sort_loads(int64_t *load, size_t count)
-{
-    qsort(load, count, sizeof *load, compare_loads);
-}
-
 double ana_phi(int64_t *load, int count)
 {
-    ana_sort_loads(load, (size_t)count);
+    qsort(load, (size_t)count, sizeof *load, compare_loads);
     bal_wide phi = 0; // load k is the larger one in k pairs, the smaller one in count - 1 - k
     for (int rank = 0; rank < count; rank++) {
         phi += (bal_wide)(2 * rank - count + 1) * load[rank];
@@ -35,26 +30,30 @@ bal_problem ana_instance_problem(const ana_layer_instance *instance)
         .layers = {.layer_count = instance->layer_count,
                    .microbatch_count = 1,
                    .forward_ns = instance->weight,
-                   .parameters = instance->weight,
-                   .state_bytes = instance->bytes},
+                   .parameters = instance->weight},
         .stage_count = instance->stage_count,
         .weight = BAL_WEIGHT_TIME,
         .objective = BAL_OBJECTIVE_BOTTLENECK,
         .allow_empty_stages = true,
-        .stage_memory_bytes = instance->cap_bytes,
         .current_first_layer = instance->first_layer,
     };
 }
 
-void ana_instance_sum(const ana_layer_instance *instance, const int64_t *values, int64_t *sum)
+/// Loads of the stages of a plan.
+static void sum_stages(const int64_t *weight, const int *first_layer, int stage_count,
+                       int64_t *load)
 {
-    for (int stage = 0; stage < instance->stage_count; stage++) {
-        sum[stage] = 0;
-        for (int layer = instance->first_layer[stage]; layer < instance->first_layer[stage + 1];
-             layer++) {
-            sum[stage] += values[layer];
+    for (int stage = 0; stage < stage_count; stage++) {
+        load[stage] = 0;
+        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
+            load[stage] += weight[layer];
         }
     }
+}
+
+void ana_instance_loads(const ana_layer_instance *instance, int64_t *load)
+{
+    sum_stages(instance->weight, instance->first_layer, instance->stage_count, load);
 }
 
 status ana_instance_balance(const char *balancer, const ana_layer_instance *instance, arena *memory,
@@ -64,48 +63,29 @@ status ana_instance_balance(const char *balancer, const ana_layer_instance *inst
     return bal_balance(bal_balancer_find(balancer), &problem, memory, answer, err);
 }
 
-/// A copy of an array; NULL stays NULL.
-static void *copy_array(const void *values, int count, size_t bytes, arena *memory)
-{
-    if (values == NULL) return NULL;
-    void *made = arena_array(memory, (size_t)count, bytes);
-    memcpy(made, values, (size_t)count * bytes);
-    return made;
-}
-
 ana_layer_instance ana_instance_copy(const ana_layer_instance *instance, arena *memory)
 {
-    const int layers = instance->layer_count;
-    const int stages = instance->stage_count;
-    return (ana_layer_instance){
-        .layer_count = layers,
-        .stage_count = stages,
-        .weight = copy_array(instance->weight, layers, sizeof(int64_t), memory),
-        .bytes = copy_array(instance->bytes, layers, sizeof(int64_t), memory),
-        .cap_bytes = copy_array(instance->cap_bytes, stages, sizeof(int64_t), memory),
-        .first_layer = copy_array(instance->first_layer, stages + 1, sizeof(int), memory)};
-}
-
-/// How many layers from layer on, before end, are equal to it.
-static int run_length(const ana_layer_instance *instance, int layer, int end)
-{
-    int after = layer + 1;
-    while (after < end && instance->weight[after] == instance->weight[layer] &&
-           (instance->bytes == NULL || instance->bytes[after] == instance->bytes[layer])) {
-        after++;
-    }
-    return after - layer;
+    const size_t layers = (size_t)instance->layer_count;
+    const size_t bounds = (size_t)instance->stage_count + 1;
+    int64_t *weight = arena_array(memory, layers, sizeof *weight);
+    int *first_layer = arena_array(memory, bounds, sizeof *first_layer);
+    memcpy(weight, instance->weight, layers * sizeof *weight);
+    memcpy(first_layer, instance->first_layer, bounds * sizeof *first_layer);
+    return (ana_layer_instance){instance->layer_count, instance->stage_count, weight, first_layer};
 }
 
 static void append_layers(const ana_layer_instance *instance, int begin, int end, text_buffer *out)
 {
     const bool shortens = instance->layer_count > LAYERS_PRINTED_MAX;
     for (int layer = begin; layer < end;) {
-        const int run = shortens ? run_length(instance, layer, end) : 1;
-        text_format(out, "%s%" PRId64, layer > begin ? " " : "", instance->weight[layer]);
-        if (instance->bytes != NULL) text_format(out, ":%" PRId64, instance->bytes[layer]);
-        if (run > 1) text_format(out, " x %d", run);
-        layer += run;
+        const int64_t weight = instance->weight[layer];
+        int after = layer + 1;
+        while (shortens && after < end && instance->weight[after] == weight) {
+            after++;
+        }
+        text_format(out, "%s%" PRId64, layer > begin ? " " : "", weight);
+        if (after > layer + 1) text_format(out, " x %d", after - layer);
+        layer = after;
     }
 }
 
@@ -118,11 +98,6 @@ void ana_instance_append(const ana_layer_instance *instance, text_buffer *out)
                       out);
     }
     text_append(out, "]");
-    if (instance->cap_bytes == NULL) return;
-    text_append(out, " (weight:bytes), caps");
-    for (int stage = 0; stage < instance->stage_count; stage++) {
-        text_format(out, " %" PRId64, instance->cap_bytes[stage]);
-    }
 }
 
 void ana_instance_write(const ana_layer_instance *instance, json_writer *writer)
@@ -133,14 +108,6 @@ void ana_instance_write(const ana_layer_instance *instance, json_writer *writer)
     json_write_int64_array(writer, instance->weight, instance->layer_count);
     json_write_key(writer, "first_layer");
     json_write_int_array(writer, instance->first_layer, instance->stage_count + 1);
-    if (instance->bytes != NULL) {
-        json_write_key(writer, "bytes");
-        json_write_int64_array(writer, instance->bytes, instance->layer_count);
-    }
-    if (instance->cap_bytes != NULL) {
-        json_write_key(writer, "cap_bytes");
-        json_write_int64_array(writer, instance->cap_bytes, instance->stage_count);
-    }
     json_end_object(writer);
 }
 
@@ -149,17 +116,83 @@ void ana_instance_write(const ana_layer_instance *instance, json_writer *writer)
 static bool advance(int64_t *digit, int count, int64_t low, int64_t high)
 {
     for (int place = count - 1; place >= 0; place--) {
-        if (digit[place] >= high) continue;
-        digit[place]++;
-        for (int after = place + 1; after < count; after++) {
-            digit[after] = low;
+        if (digit[place] < high) {
+            digit[place]++;
+            return true;
         }
-        return true;
-    }
-    for (int place = 0; place < count; place++) {
         digit[place] = low;
     }
     return false;
+}
+
+/// Which rank is which plays no part, so the first layer stays on rank 0.
+ana_assignment_best ana_instance_best(const ana_layer_instance *instance)
+{
+    int64_t owner[ANA_SEARCH_LAYERS_MAX] = {0};
+    const int layers = instance->layer_count;
+    const int ranks = instance->stage_count;
+    ana_assignment_best best = {-1, INT64_MAX};
+    assert(layers <= ANA_SEARCH_LAYERS_MAX && ranks <= ANA_SEARCH_STAGES_MAX);
+    do {
+        int64_t load[ANA_SEARCH_STAGES_MAX] = {0};
+        for (int layer = 0; layer < layers; layer++) {
+            load[owner[layer]] += instance->weight[layer];
+        }
+        const double phi = ana_phi(load, ranks); // sorts
+        if (best.phi < 0 || phi < best.phi) best.phi = phi;
+        if (load[ranks - 1] < best.largest) best.largest = load[ranks - 1];
+    } while (advance(owner + 1, layers - 1, 0, ranks - 1));
+    return best;
+}
+
+/// The next cuts in dictionary order with no stage empty; false after the last.
+static bool next_cuts(int *first, int layer_count, int stage_count)
+{
+    for (int stage = stage_count - 1; stage > 0; stage--) {
+        if (first[stage] == layer_count - (stage_count - stage)) continue;
+        first[stage]++;
+        for (int after = stage + 1; after < stage_count; after++) {
+            first[after] = first[after - 1] + 1;
+        }
+        return true;
+    }
+    return false;
+}
+
+/// Whether the plan is the first with the smallest range and, of those, the smallest largest load.
+static bool take_plan(ana_range_plans *plans, int64_t range, int64_t load)
+{
+    if (load < plans->optimum || (load == plans->optimum && range > plans->optimum_range)) {
+        plans->optimum = load;
+        plans->optimum_range = range;
+    }
+    if (range > plans->range || (range == plans->range && load >= plans->range_load_min)) {
+        return false;
+    }
+    plans->range = range;
+    plans->range_load_min = load;
+    return true;
+}
+
+ana_range_plans ana_range_enumerate(const ana_layer_instance *instance, int *first)
+{
+    const int stages = instance->stage_count;
+    int cuts[ANA_SEARCH_STAGES_MAX + 1];
+    int64_t load[ANA_SEARCH_STAGES_MAX];
+    assert(stages >= 1 && stages <= instance->layer_count && stages <= ANA_SEARCH_STAGES_MAX);
+    ana_range_plans plans = {.range = INT64_MAX, .optimum = INT64_MAX};
+    for (int stage = 0; stage < stages; stage++) {
+        cuts[stage] = stage;
+    }
+    cuts[stages] = instance->layer_count;
+    do {
+        sum_stages(instance->weight, cuts, stages, load);
+        qsort(load, (size_t)stages, sizeof *load, compare_loads);
+        if (take_plan(&plans, load[stages - 1] - load[0], load[stages - 1])) {
+            memcpy(first, cuts, ((size_t)stages + 1) * sizeof *cuts);
+        }
+    } while (next_cuts(cuts, instance->layer_count, stages));
+    return plans;
 }
 
 static bool has_weight(const ana_search *search, int64_t weight)
@@ -182,22 +215,6 @@ static bool next_weights(ana_search *search)
     return true;
 }
 
-static void set_cap(ana_search *search, int cap)
-{
-    search->cap = cap;
-    for (int stage = 0; stage < search->instance.stage_count; stage++) {
-        search->cap_bytes[stage] = cap;
-    }
-}
-
-static void reset_memory(ana_search *search)
-{
-    for (int layer = 0; layer < search->instance.layer_count; layer++) {
-        search->bytes[layer] = 1;
-    }
-    set_cap(search, 1);
-}
-
 /// The first weights with weight_top as the largest: the last layer has it.
 static void reset_weights(ana_search *search)
 {
@@ -206,7 +223,6 @@ static void reset_weights(ana_search *search)
         search->weight[layer] = search->box.weight_min;
     }
     search->weight[count - 1] = search->weight_top;
-    reset_memory(search);
 }
 
 /// All layers on the last stage where every start is shown, else as many on each as on any other.
@@ -223,9 +239,8 @@ static void reset_start(ana_search *search)
 static bool next_start(ana_search *search)
 {
     if (!search->box.has_starts) return false;
-    const int layers = search->instance.layer_count;
     for (int stage = search->instance.stage_count - 1; stage > 0; stage--) {
-        if (search->first_layer[stage] == layers) continue;
+        if (search->first_layer[stage] == search->instance.layer_count) continue;
         const int cut = ++search->first_layer[stage];
         for (int after = stage + 1; after < search->instance.stage_count; after++) {
             search->first_layer[after] = cut;
@@ -235,25 +250,11 @@ static bool next_start(ana_search *search)
     return false;
 }
 
-static bool next_memory(ana_search *search)
-{
-    if (!search->box.has_memory) return false;
-    if (search->cap < search->box.cap_max) {
-        set_cap(search, search->cap + 1);
-        return true;
-    }
-    set_cap(search, 1);
-    return advance(search->bytes, search->instance.layer_count, 1, search->box.bytes_max);
-}
-
 /// The next layers or stages, smallest first.
 static bool next_layers(ana_search *search)
 {
     const ana_search_box *box = &search->box;
-    if (next_weights(search)) {
-        reset_memory(search);
-        return true;
-    }
+    if (next_weights(search)) return true;
     if (search->weight_top < box->weight_max) {
         search->weight_top++;
     } else if (search->instance.layer_count < box->layer_max) {
@@ -280,8 +281,6 @@ void ana_search_begin(ana_search *search, const ana_search_box *box)
     search->instance = (ana_layer_instance){.layer_count = box->layer_min,
                                             .stage_count = box->stage_min,
                                             .weight = search->weight,
-                                            .bytes = box->has_memory ? search->bytes : NULL,
-                                            .cap_bytes = box->has_memory ? search->cap_bytes : NULL,
                                             .first_layer = search->first_layer};
     reset_weights(search);
     reset_start(search);
@@ -294,7 +293,7 @@ bool ana_search_next(ana_search *search)
         search->has_begun = true;
     } else if (next_start(search)) {
         search->is_new = false;
-    } else if (next_memory(search) || next_layers(search)) {
+    } else if (next_layers(search)) {
         reset_start(search);
     } else {
         return false;
@@ -317,9 +316,6 @@ const char *ana_search_words(const ana_search_box *box, arena *memory)
     text_append(&words, ", ");
     append_range(&words, box->layer_min, box->layer_max, "layer");
     text_format(&words, " of weight %d to %d", box->weight_min, box->weight_max);
-    if (box->has_memory) {
-        text_format(&words, " and 1 to %d bytes, caps of 1 to %d", box->bytes_max, box->cap_max);
-    }
     if (box->has_starts) text_append(&words, ", every start");
     const char *kept = arena_string(memory, words.bytes);
     text_free(&words);

@@ -16,22 +16,7 @@ const ana_claim *ana_claim_at(int index)
 
 ana_verdict_options ana_verdict_options_default(void)
 {
-    return (ana_verdict_options){.seed = 1, .instance_count = 2000};
-}
-
-static status draw_case(ana_trying *at, const ana_case_plan *plan)
-{
-    int64_t weight[ANA_DRAWN_LAYERS_MAX];
-    int first[ANA_SEARCH_STAGES_MAX + 1] = {0};
-    rng random = rng_init(at->options.seed, plan->purpose);
-    at->is_new = true;
-    for (int index = 0; index < at->options.instance_count; index++) {
-        ana_layer_instance drawn = {.weight = weight, .first_layer = first};
-        plan->draw(&random, weight, first, &drawn);
-        arena_reset(at->scratch);
-        TRY(plan->test(at, &drawn));
-    }
-    return STATUS_OK;
+    return (ana_verdict_options){.seed = 1, .run_count = 40};
 }
 
 static status search_case(ana_trying *at, const ana_case_plan *plan)
@@ -39,7 +24,9 @@ static status search_case(ana_trying *at, const ana_case_plan *plan)
     ana_search search;
     ana_search_begin(&search, &plan->box);
     while (ana_search_next(&search)) {
-        at->is_new = search.is_new;
+        if (search.is_new && at->verdict->claim->needs_best) {
+            at->best = ana_instance_best(&search.instance);
+        }
         arena_reset(at->scratch);
         TRY(plan->test(at, &search.instance));
     }
@@ -51,8 +38,7 @@ static status try_case(ana_trying *at, const ana_case_plan *plan, ana_verdict_ca
     tried->searched =
         plan->searched != NULL ? plan->searched : ana_search_words(&plan->box, at->memory);
     at->tried = tried;
-    if (plan->test == NULL) return STATUS_OK;
-    return plan->draw != NULL ? draw_case(at, plan) : search_case(at, plan);
+    return plan->test != NULL ? search_case(at, plan) : STATUS_OK;
 }
 
 static status try_all(ana_trying *at, const ana_claim *claim)

@@ -6,14 +6,13 @@
 #include "analysis/converge/verdict/layer_instance.h"
 #include "base/arena.h"
 #include "base/json.h"
-#include "base/rng.h"
 #include "base/status.h"
 #include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_VERDICT_CASES_MAX = 4, ANA_DRAWN_LAYERS_MAX = 64 };
+enum { ANA_VERDICT_CASES_MAX = 4 };
 
 /// What the cases together say.
 typedef enum ana_answer {
@@ -40,7 +39,7 @@ typedef struct ana_verdict {
 
 typedef struct ana_verdict_options {
     uint64_t seed;
-    int instance_count; // random instances per case that draws them
+    int run_count; // of each graph that theorem-r is played on
 } ana_verdict_options;
 
 /// A claim that is being tried.
@@ -49,9 +48,8 @@ typedef struct ana_trying {
     arena *memory;  // of the verdict
     arena *scratch; // empty before every instance
     ana_verdict *verdict;
-    ana_verdict_case *tried; // the case at hand
-    bool is_new;             // layers, stages or memory differ from the instance before
-    double best;             // what a test has found where is_new, for the instances that follow
+    ana_verdict_case *tried;  // the case at hand
+    ana_assignment_best best; // of the instance at hand, where the claim asks for it
     error_message *err;
 } ana_trying;
 
@@ -60,10 +58,7 @@ typedef struct ana_case_plan {
     const char *condition;  // "2 stages"
     const char *worst_name; // what is measured, or NULL
     const char *searched;   // NULL: the box in words
-    ana_search_box box;     // searched, unless draw is there
-    /// Draws an instance into arrays [ANA_DRAWN_LAYERS_MAX] and [ANA_SEARCH_STAGES_MAX + 1].
-    void (*draw)(rng *random, int64_t *weight, int *first, ana_layer_instance *drawn);
-    uint64_t purpose; // of the random numbers
+    ana_search_box box;     // searched
     /// Measures an instance and says if it breaks the claim; NULL: `also` does.
     status (*test)(ana_trying *at, const ana_layer_instance *instance);
 } ana_case_plan;
@@ -73,6 +68,7 @@ typedef struct ana_claim {
     const char *claim;                          // one sentence
     const char *source;                         // who says so
     const char *reason;                         // why it is so, in a few words
+    bool needs_best;                            // ana_trying.best
     ana_case_plan cases[ANA_VERDICT_CASES_MAX]; // ends at condition == NULL
     status (*also)(ana_trying *at);             // tries what is in no box; may be NULL
 } ana_claim;
@@ -80,7 +76,7 @@ typedef struct ana_claim {
 /// The claims in the order in which they are shown; NULL after the last.
 const ana_claim *ana_claim_at(int index);
 
-/// Seed 1, 2,000 random instances.
+/// Seed 1, 40 runs.
 ana_verdict_options ana_verdict_options_default(void);
 
 /// Tries a claim. Arrays of the verdict are from memory.
