@@ -2,7 +2,6 @@
 #include "balance/control/shadow.h"
 
 #include "balance/migration/migration.h"
-#include "balance/partition/move_table.h"
 #include "balance/partition/partition_pairs.h"
 
 #include <string.h>
@@ -228,20 +227,13 @@ static status consider_fewest_bytes(bal_shadow *shadow, choice *best, const bal_
     for (size_t index = 0; index < sizeof load_percent / sizeof load_percent[0]; index++) {
         const bal_wide cap = (bal_wide)bottleneck * load_percent[index] / 100;
         const int64_t load = cap < chain.load_sum_max ? (int64_t)cap : chain.load_sum_max;
-        bal_move_table table;
         int64_t moved = 0;
         int *first = arena_array(memory, cuts, sizeof *first);
-        if (chain.chunk_count == 2 && chain.transfer_ns == NULL) {
-            // stage_rank begins with the ranks of the first chunks, place by place.
-            const int middle = decided->first_layer[decided->rank_count];
-            const status found = bal_partition_pairs_moved_bytes(
-                &chain, owner, stage_rank, load, middle, memory, first, &moved, NULL);
-            if (found == STATUS_OK) TRY(consider(shadow, best, first, memory, err));
-            continue;
+        const int middle = decided->first_layer[decided->rank_count];
+        if (bal_partition_chunks_moved_bytes(&chain, owner, stage_rank, load, middle, memory, first,
+                                             &moved, NULL) == STATUS_OK) {
+            TRY(consider(shadow, best, first, memory, err));
         }
-        TRY(bal_move_table_init(&chain, owner, load, NULL, memory, &table, err));
-        if (!bal_move_table_fixed(&table, stage_rank, first, &moved)) continue;
-        TRY(consider(shadow, best, first, memory, err));
     }
     return STATUS_OK;
 }

@@ -89,7 +89,7 @@ typedef struct bal_shadow_view {
 /// @param first_layer out: the cuts to move to, valid until the next call; NULL: stay
 /// @return what bal_balance and bal_migration_between refuse. Time O(layers + stages), and every
 ///         few iterations, or when the loads have shifted, that of the balancer and of
-///         bal_move_table_fixed.
+///         bal_partition_chunks_moved_bytes.
 status bal_shadow_observe(bal_shadow *shadow, const bal_shadow_view *view, arena *memory,
                           const int **first_layer, error_message *err);
 

@@ -29,7 +29,7 @@ static status check(const int64_t *cost, int rows, int columns, error_message *e
     for (int row = 0; row < rows; row++) {
         for (int column = 0; column < columns; column++) {
             const int64_t value = cost[(int64_t)row * columns + column];
-            if (value == BAL_ASSIGNMENT_FORBIDDEN || (value >= 0 && value <= limit)) continue;
+            if (value >= 0 && value <= limit) continue;
             return error_set(err, STATUS_INVALID,
                              "the cost %" PRId64 " of row %d in column %d is outside [0, %" PRId64
                              "]",
@@ -44,7 +44,7 @@ static void relax(matching *at, int row, int from_column, int64_t length)
 {
     const int64_t *cost = at->cost + (int64_t)row * at->column_count;
     for (int column = 0; column < at->column_count; column++) {
-        if (at->is_settled[column] || cost[column] == BAL_ASSIGNMENT_FORBIDDEN) continue;
+        if (at->is_settled[column]) continue;
         const int64_t reached =
             length + cost[column] - at->row_price[row] - at->column_price[column];
         if (reached >= at->distance[column]) continue;
@@ -57,15 +57,14 @@ static int nearest(const matching *at)
 {
     int best = NONE;
     for (int column = 0; column < at->column_count; column++) {
-        if (at->is_settled[column] || at->distance[column] == INT64_MAX) continue;
+        if (at->is_settled[column]) continue;
         if (best == NONE || at->distance[column] < at->distance[best]) best = column;
     }
     return best;
 }
 
-/// Gives a new row a column, moving others along a shortest way to a free one. False if there is
-/// none.
-static bool add_row(matching *at, int new_row)
+/// Gives a new row a column, moving others along a shortest way to a free one.
+static void add_row(matching *at, int new_row)
 {
     for (int column = 0; column < at->column_count; column++) {
         at->distance[column] = INT64_MAX;
@@ -73,11 +72,10 @@ static bool add_row(matching *at, int new_row)
     }
     relax(at, new_row, NONE, 0);
     int end = nearest(at);
-    for (; end != NONE && at->row_of_column[end] != NONE; end = nearest(at)) {
+    for (; at->row_of_column[end] != NONE; end = nearest(at)) {
         at->is_settled[end] = true;
         relax(at, at->row_of_column[end], end, at->distance[end]);
     }
-    if (end == NONE) return false;
     const int64_t length = at->distance[end];
     at->row_price[new_row] += length;
     for (int column = 0; column < at->column_count; column++) {
@@ -90,11 +88,10 @@ static bool add_row(matching *at, int new_row)
         at->row_of_column[column] = before == NONE ? new_row : at->row_of_column[before];
         column = before;
     }
-    return true;
 }
 
 status bal_assignment(const int64_t *cost, int row_count, int column_count, arena *memory,
-                      int *column_of_row, int64_t *total, error_message *err)
+                      int *column_of_row, error_message *err)
 {
     TRY(check(cost, row_count, column_count, err));
     const size_t columns = (size_t)column_count;
@@ -109,17 +106,10 @@ status bal_assignment(const int64_t *cost, int row_count, int column_count, aren
         at.row_of_column[column] = NONE;
     }
     for (int row = 0; row < row_count; row++) {
-        if (add_row(&at, row)) continue;
-        return error_set(err, STATUS_INFEASIBLE,
-                         "rows 0 to %d cannot all be assigned: too many pairs are forbidden", row);
+        add_row(&at, row);
     }
-    int64_t sum = 0;
     for (int column = 0; column < column_count; column++) {
-        const int row = at.row_of_column[column];
-        if (row == NONE) continue;
-        column_of_row[row] = column;
-        sum += cost[(int64_t)row * column_count + column];
+        if (at.row_of_column[column] != NONE) column_of_row[at.row_of_column[column]] = column;
     }
-    if (total != NULL) *total = sum;
     return STATUS_OK;
 }

@@ -55,13 +55,13 @@ typedef struct bal_migration_choice {
 
 /// Picks cuts and ranks.
 ///
-/// Candidates are found by exact searches over moved bytes: the least over all cuts within the
-/// slack and all ways to leave out ranks without changing their order; and, with relabels, ranks
-/// and cuts improved in turn, the ranks by an assignment problem over the time of the transfers,
-/// from that plan and from the balancer's. The one with the smallest cost_ns wins; of equal ones
-/// the one with fewer bytes, then the first. Without links that take time cost_ns is the same for
-/// all, and the fewest bytes decide. Where cuts differ from the balancer's, the evaluator must
-/// predict an iteration within the slack of that with the balancer's.
+/// Candidates: the balancer's cuts on the ranks that it had in mind; on the ranks, in order, that
+/// keep the most bytes; the cuts within the slack that move the fewest bytes there; and, with
+/// relabels, from both cuts ranks and cuts in turn, the ranks by an assignment problem over the
+/// time of the transfers. The one with the smallest cost_ns wins; of equal ones the one with fewer
+/// bytes, then the first. Without links that take time cost_ns is the same for all, and the fewest
+/// bytes decide. Where cuts differ from the balancer's, the evaluator must predict an iteration
+/// within the slack of that with the balancer's.
 ///
 /// The plan in force is never kept by the hysteresis if it breaks a cap, or has another number of
 /// places.
@@ -70,10 +70,8 @@ typedef struct bal_migration_choice {
 ///         naming them; STATUS_INFEASIBLE if no ranks carry the plan; what the
 ///         evaluator returns. choice is then untouched.
 ///
-/// Time O(U * B * w * chunks) for U groups of ranks available, B groups wanted and w places that
-/// the slack leaves to a cut; where U = B O(stages * w). Relabelling adds a few times
-/// O(layers * ranks + places^2 * ranks).
-/// Source: dynamic program over cuts with a sliding minimum; MIGRATION.md.
+/// Time O(stages * places that the slack leaves to a cut * layers of a stage + groups of ranks *
+/// layers). Relabelling adds a few times O(layers * ranks + places^2 * ranks).
 status bal_migration_plan(const bal_migration_question *question,
                           const bal_migration_options *options, arena *memory,
                           bal_migration_choice *choice, error_message *err);

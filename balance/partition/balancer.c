@@ -3,7 +3,6 @@
 #include "balance/metrics.h"
 #include "balance/partition/balancers.h"
 #include "balance/partition/bounds.h"
-#include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 
@@ -74,11 +73,6 @@ const char *bal_balancer_suggestion(const char *name, char out[TEXT_SUGGESTION_B
     return text_suggestion(name, names, BALANCER_COUNT, out);
 }
 
-int bal_current_stages(const bal_problem *problem)
-{
-    return problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
-}
-
 static status check_objective(const bal_balancer *balancer, const bal_problem *problem,
                               error_message *err)
 {
@@ -134,26 +128,36 @@ static status bound_of(const bal_problem *problem, const bal_chain *chain, arena
     // In a loop the optimum takes milliseconds, and controllers ask at every decision.
     const bool is_exact = chain->chunk_count == 2 && chain->transfer_ns == NULL &&
                           chain->placement == BAL_PLACEMENT_V;
-    if (is_exact) TRY(bal_partition_pairs(chain, memory, &plan, err));
+    if (is_exact) TRY(bal_partition_chunks(chain, memory, &plan, err));
     *bound = is_exact ? plan.lower_bound : bal_assignment_lower_bound(chain);
     return STATUS_OK;
 }
 
-void bal_current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
-                        int **owner, int **place_rank)
+/// The rank that holds each layer under the plan in force, which may have another number of them.
+static int *current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory)
 {
-    const int ranks = bal_chain_rank_count(chain);
+    const int stages =
+        problem->current_stage_count > 0 ? problem->current_stage_count : problem->stage_count;
     const bal_placed_partition current = {.first_layer = problem->current_first_layer,
-                                          .rank_count =
-                                              bal_current_stages(problem) / chain->chunk_count,
+                                          .rank_count = stages / chain->chunk_count,
                                           .chunk_count = chain->chunk_count,
                                           .placement = chain->placement};
-    *owner = arena_array(memory, (size_t)chain->layer_count, sizeof **owner);
-    *place_rank = arena_array(memory, (size_t)ranks, sizeof **place_rank);
-    bal_placed_owners(&current, *owner);
-    for (int place = 0; place < ranks; place++) {
-        (*place_rank)[place] = place;
+    int *owner = arena_array(memory, (size_t)chain->layer_count, sizeof *owner);
+    bal_placed_owners(&current, owner);
+    return owner;
+}
+
+status bal_fewest_moved_bytes(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                              int *first_layer, int64_t *moved_bytes, error_message *err)
+{
+    int *stage_rank = arena_array(memory, (size_t)chain->stage_count, sizeof *stage_rank);
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        stage_rank[stage] = bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
+                                              chain->chunk_count, stage, NULL);
     }
+    return bal_partition_chunks_moved_bytes(chain, current_owners(problem, chain, memory),
+                                            stage_rank, problem->load_cap_ns, BAL_ANY_MIDDLE,
+                                            memory, first_layer, moved_bytes, err);
 }
 
 static int64_t largest_of(const int64_t *values, int count)
@@ -172,11 +176,9 @@ static int64_t largest_of(const int64_t *values, int count)
 static int64_t count_moved(const bal_problem *problem, const bal_chain *chain, const int *owner,
                            arena *memory)
 {
-    int *current = NULL;
-    int *place_rank = NULL;
     int64_t moved = 0;
     if (problem->current_first_layer == NULL) return 0;
-    bal_current_owners(problem, chain, memory, &current, &place_rank);
+    const int *current = current_owners(problem, chain, memory);
     for (int layer = 0; layer < chain->layer_count; layer++) {
         if (owner[layer] == current[layer]) continue;
         moved += chain->state_before[layer + 1] - chain->state_before[layer];
@@ -196,22 +198,10 @@ static status complete_moved(const bal_problem *problem, const bal_chain *chain,
     if (answer->optimal) return STATUS_OK; // the balancer minimised just that
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
     int64_t fewest = 0;
-    if (chain->chunk_count > 1) {
-        int *owner = NULL;
-        int *place_rank = NULL;
-        bal_current_owners(problem, chain, memory, &owner, &place_rank);
-        const status compared =
-            bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns,
-                                            BAL_ANY_MIDDLE, memory, first, &fewest, err);
-        if (compared == STATUS_UNSUPPORTED) return STATUS_OK; // an answer without a proof
-        answer->optimal = compared == STATUS_OK && answer->moved_bytes == fewest;
-        return compared;
-    }
-    TRY(bal_partition_moved_bytes(chain, problem->current_first_layer, bal_current_stages(problem),
-                                  problem->load_cap_ns, memory, first, &fewest, err));
-    assert(answer->moved_bytes >= fewest);
-    answer->optimal = answer->moved_bytes == fewest;
-    return STATUS_OK;
+    const status compared = bal_fewest_moved_bytes(problem, chain, memory, first, &fewest, err);
+    if (compared == STATUS_UNSUPPORTED) return STATUS_OK; // an answer without a proof
+    answer->optimal = compared == STATUS_OK && answer->moved_bytes == fewest;
+    return compared;
 }
 
 static status complete_partition(const bal_problem *problem, const bal_chain *chain, arena *memory,
@@ -295,13 +285,10 @@ static status without_chunks(const bal_problem *problem, arena *memory, bal_prob
     if (problem->stage_inflight != NULL) out->stage_inflight = inflight;
     if (problem->current_first_layer == NULL) return STATUS_OK; // current_owner is of ranks already
     bal_chain chain;
-    int *owner = NULL;
-    int *place_rank = NULL;
     TRY(bal_chain_of(problem, memory, &chain, err));
-    bal_current_owners(problem, &chain, memory, &owner, &place_rank);
     out->current_first_layer = NULL;
     out->current_stage_count = 0;
-    out->current_owner = owner;
+    out->current_owner = current_owners(problem, &chain, memory);
     return STATUS_OK;
 }
 

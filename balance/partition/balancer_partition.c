@@ -4,28 +4,10 @@
 /// the rest is still shared evenly. With several chunks per rank the bottleneck is that of ranks;
 /// partition_pairs.h says where it is exact.
 #include "balance/partition/balancers.h"
-#include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 
 #include <string.h>
-
-/// The fewest bytes that change their rank within load_cap_ns.
-static status partition_moved(const bal_problem *problem, const bal_chain *chain, arena *memory,
-                              int *first, error_message *err)
-{
-    int64_t moved = 0;
-    if (chain->chunk_count == 1) {
-        return bal_partition_moved_bytes(chain, problem->current_first_layer,
-                                         bal_current_stages(problem), problem->load_cap_ns, memory,
-                                         first, &moved, err);
-    }
-    int *owner = NULL;
-    int *place_rank = NULL;
-    bal_current_owners(problem, chain, memory, &owner, &place_rank);
-    return bal_partition_pairs_moved_bytes(chain, owner, place_rank, problem->load_cap_ns,
-                                           BAL_ANY_MIDDLE, memory, first, &moved, err);
-}
 
 status bal_balance_partition(const bal_problem *problem, const bal_chain *chain, arena *memory,
                              bal_answer *answer, error_message *err)
@@ -42,7 +24,7 @@ status bal_balance_partition(const bal_problem *problem, const bal_chain *chain,
         TRY(bal_partition_1f1b(chain, problem->microbatch_count, memory, first,
                                &answer->bottleneck_lower_bound_ns, err));
     } else {
-        TRY(partition_moved(problem, chain, memory, first, err));
+        TRY(bal_fewest_moved_bytes(problem, chain, memory, first, &answer->moved_bytes, err));
         answer->optimal = true;
     }
     answer->first_layer = first;

@@ -22,13 +22,9 @@ bal_balance_function bal_balance_makespan;
 /// @param first_layer [stage_count + 1] out
 void bal_even_cuts(const bal_chain *chain, int *first_layer);
 
-/// Stages of the plan in force, which may be another number than the problem's.
-int bal_current_stages(const bal_problem *problem);
-
-/// The rank that holds each layer under the plan in force, which has the problem's chunks and
-/// placement, and the rank at each place of the new plan; both carved from memory.
+/// The plan that moves the fewest bytes from the one in force within load_cap_ns, as
+/// bal_partition_chunks_moved_bytes.
 ///
-/// @param owner      out: [layer_count]
-/// @param place_rank out: [stage_count / chunk_count]
-void bal_current_owners(const bal_problem *problem, const bal_chain *chain, arena *memory,
-                        int **owner, int **place_rank);
+/// @param first_layer [stage_count + 1] out
+status bal_fewest_moved_bytes(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                              int *first_layer, int64_t *moved_bytes, error_message *err);

@@ -269,6 +269,7 @@ typedef enum cut_value {
     CUT_LARGEST_LOAD, ///< the largest load of the stages so far
     CUT_LOAD_SUM,     ///< their sum, with (sum before + microbatch_count * load) <= bound
     CUT_SQUARES,      ///< the sum of their squares
+    CUT_MOVED_BYTES,  ///< the bytes of the layers that are on another rank now
 } cut_value;
 
 /// A dynamic program with one row per stage, for values that depend on more than a stage's own
@@ -280,6 +281,9 @@ typedef struct cut_table {
     int64_t load_max;         // of every stage
     int64_t microbatch_count; // load sum only
     int64_t bound;            // load sum only
+    const int *owner;         // moved bytes only: [layer_count] rank that holds a layer now
+    const int *stage_rank;    // moved bytes only: [stage_count]
+    int64_t *away;            // moved bytes only: [layer_count + 1] in front, not on a stage's rank
     int *earliest;            // [stage_count + 1] no plan within load_max has a cut before
     int *latest;              // [stage_count + 1] nor after
     size_t *row;              // [stage_count + 2] where the places of a cut begin in choice
@@ -308,6 +312,16 @@ static void cut_table_init(const bal_chain *chain, arena *memory, cut_table *tab
     }
     table->latest[0] = 0;
     table->earliest[stages] = chain->layer_count;
+}
+
+/// Keeps to the places that a load leaves; transfers only narrow them.
+static status cut_table_narrow(const bal_chain *chain, arena *memory, cut_table *table,
+                               error_message *err)
+{
+    bal_chain without_transfer = *chain;
+    without_transfer.transfer_ns = NULL;
+    TRY(bal_partition_latest(&without_transfer, table->load_max, NULL, table->latest, err));
+    return bal_partition_earliest(&without_transfer, table->load_max, memory, table->earliest, err);
 }
 
 /// Carves the rows.
@@ -342,6 +356,8 @@ static bal_wide value_after(const cut_table *at, int stage, int begin, int end)
         return before + at->microbatch_count * load > at->bound ? UNREACHED : before + load;
     case CUT_SQUARES:
         return before + load * load;
+    case CUT_MOVED_BYTES:
+        return before + at->away[end] - at->away[begin];
     default:
         return load > before ? load : before;
     }
@@ -367,6 +383,17 @@ static void fill_place(cut_table *at, int stage, int end)
     at->least[end] = best;
 }
 
+/// Sums up what moves to the rank of a stage, over the layers that it may own.
+static void sum_away(cut_table *at, int stage)
+{
+    const int64_t *state = at->chain->state_before;
+    at->away[at->earliest[stage]] = 0;
+    for (int layer = at->earliest[stage]; layer < at->latest[stage + 1]; layer++) {
+        const bool moves = at->owner[layer] != at->stage_rank[stage];
+        at->away[layer + 1] = at->away[layer] + (moves ? state[layer + 1] - state[layer] : 0);
+    }
+}
+
 /// Finds a partition with the least value.
 ///
 /// @param first_layer [stage_count + 1] out, untouched if there is none
@@ -381,6 +408,7 @@ static bool cut_table_answer(cut_table *at, int *first_layer)
         bal_wide *swap = at->before;
         at->before = at->least;
         at->least = swap;
+        if (at->value == CUT_MOVED_BYTES) sum_away(at, stage);
         for (int end = at->earliest[stage + 1]; end <= at->latest[stage + 1]; end++) {
             fill_place(at, stage, end);
         }
@@ -522,12 +550,9 @@ status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memor
                               error_message *err)
 {
     cut_table table = {.value = CUT_SQUARES, .load_max = load};
-    bal_chain without_transfer = *chain; // transfers only narrow the places
-    without_transfer.transfer_ns = NULL;
     const size_t cuts = (size_t)chain->stage_count + 1;
     cut_table_init(chain, memory, &table);
-    TRY(bal_partition_latest(&without_transfer, load, NULL, table.latest, err));
-    TRY(bal_partition_earliest(&without_transfer, load, memory, table.earliest, err));
+    TRY(cut_table_narrow(chain, memory, &table, err));
     const size_t places = cut_table_carve(memory, &table);
     if (places > BAL_FLATTEST_CUTS_MAX && chain->transfer_ns != NULL) {
         return error_set(err, STATUS_UNSUPPORTED,
@@ -541,4 +566,31 @@ status bal_partition_flattest(const bal_chain *chain, int64_t load, arena *memor
     if (cut_table_answer(&table, first_layer)) return STATUS_OK;
     return error_set(err, STATUS_INFEASIBLE,
                      "no plan keeps every load, messages included, within %" PRId64, load);
+}
+
+status bal_partition_moved_bytes(const bal_chain *chain, const int *owner, const int *stage_rank,
+                                 int64_t load, arena *memory, int *first_layer,
+                                 int64_t *moved_bytes, error_message *err)
+{
+    cut_table table = {.value = CUT_MOVED_BYTES,
+                       .load_max = load,
+                       .owner = owner,
+                       .stage_rank = stage_rank,
+                       .away =
+                           arena_array(memory, (size_t)chain->layer_count + 1, sizeof *table.away)};
+    cut_table_init(chain, memory, &table);
+    if (cut_table_narrow(chain, memory, &table, NULL) == STATUS_OK) {
+        cut_table_carve(memory, &table);
+        if (cut_table_answer(&table, first_layer)) {
+            *moved_bytes = (int64_t)table.least[chain->layer_count];
+            return STATUS_OK;
+        }
+    }
+    int *best = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *best);
+    int64_t bottleneck = 0;
+    TRY(bal_partition_bottleneck(chain, memory, best, &bottleneck, err));
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan keeps every load within load_cap_ns %" PRId64
+                     "; the smallest bottleneck is %" PRId64,
+                     load, bottleneck);
 }

@@ -1,137 +1,417 @@
+/// A table over the places of both rows of two chunks, and a search of single steps for more.
 #include "balance/partition/partition_pairs.h"
 
 #include "balance/partition/bounds.h"
-#include "balance/partition/pair_rows.h"
 #include "balance/partition/partition.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-enum { UNREACHED = -1, SCRATCH_BLOCK_BYTES = 1 << 18 };
+enum {
+    UNREACHED = -1,
+    CELLS_MAX = 1 << 21, // pairs of places, over all ranks
+    STEPS_MAX = 1 << 28, // pairs of runs that are looked at: about 2 s
+    BLOCK_BYTES = 1 << 18,
+    CHUNK_STEPS_MAX = 1 << 12, // cuts that the search for more than two chunks moves
+};
 
-/// What a probe asks: is there a plan whose ranks all keep within a load?
-typedef struct probe {
-    bal_pair_rows rows;
-    int width;       // places of the first row, at the most
-    int *best;       // [rank_count + 1][width] the furthest place of the second row, or UNREACHED
-    int *from;       // [rank_count + 1][width] where the first row stood before the last rank
-    int64_t *front;  // [rank_count + 1] scratch of bal_pair_capacity
-    int64_t *behind; // [rank_count + 1]
-    int *left;       // [rank_count + 1] the plan found
-    int *right;      // [rank_count + 1]
-} probe;
+/// What is minimised over the plans with every rank's load within load_max.
+typedef enum pair_value {
+    PAIR_ANY,         ///< nothing: is there a plan?
+    PAIR_SQUARES,     ///< the sum of the ranks' squared loads, then of the stages'
+    PAIR_MOVED_BYTES, ///< bytes of the layers that are on another rank now, then squares
+} pair_value;
 
-static void probe_init(const bal_chain *chain, arena *memory, probe *ask)
+typedef enum pair_outcome {
+    PAIR_FOUND,
+    PAIR_NONE,     ///< proven: no plan keeps the rules
+    PAIR_TOO_MANY, ///< more pairs than the limits
+} pair_outcome;
+
+typedef struct worth {
+    bal_wide value; // UNREACHED: no plan
+    bal_wide tie;
+} worth;
+
+/// The layers of a chain as ranks of two chunks take them: rank after rank, each a run of both
+/// rows. Under V the first row is the chain from its begin and the second the chain from its end;
+/// of a loop the first row is what stands before a middle and the second what stands after. A place
+/// in a row is the number of its layers that ranks have taken so far. For every number of ranks and
+/// every place of the first row the table has a window of places of the second: what those ranks
+/// can have taken, and the others still can.
+typedef struct pair_table {
+    const bal_chain *chain;
+    bool is_v;
+    int rank_count;
+    int middle;                   // loop: the first layer of the second row
+    int length[2];                // places of a row beyond 0; under V each is all layers
+    const int64_t *weight[2];     // [length + 1] sums up to a place; only differences mean anything
+    const int64_t *state[2];      // likewise, bytes
+    const int64_t *activation[2]; // likewise
+    const int *rest[2];           // [rank_count + 1] layers that ranks k and later must have
+
+    pair_value value;
+    int64_t load_max;
+    const int *owner;      // [layer_count] moved bytes only: rank of the machine that holds a layer
+    const int *place_rank; // [rank_count] moved bytes only: rank of the machine at each place
+    int64_t step_count;    // pairs of runs that were looked at
+
+    arena *memory;    // of all below; reset for every question
+    int *low;         // [rank_count + 1][length[0] + 1] first place of the window
+    int *high;        // likewise the last; below low: none
+    int64_t *offset;  // likewise: where its cells begin
+    worth *best;      // [cells] of the ranks so far
+    int *left;        // [cells] where the last rank's runs begin
+    int *right;       // [cells]
+    int64_t *away[2]; // [length + 1] moved bytes: of a row, not on the rank at hand
+    int *cuts;        // [stage_count + 1] of the last plan found
+    worth least;      // of that plan
+} pair_table;
+
+static int pair_stage(const pair_table *at, int rank, int row)
 {
-    *ask = (probe){.width = chain->layer_count + 1};
-    bal_pair_rows_init(chain, memory, &ask->rows);
-    const size_t ends = (size_t)ask->rows.rank_count + 1;
-    ask->best = arena_array(memory, ends * (size_t)ask->width, sizeof *ask->best);
-    ask->from = arena_array(memory, ends * (size_t)ask->width, sizeof *ask->from);
-    ask->front = arena_array(memory, ends, sizeof *ask->front);
-    ask->behind = arena_array(memory, ends, sizeof *ask->behind);
-    ask->left = arena_array(memory, ends, sizeof *ask->left);
-    ask->right = arena_array(memory, ends, sizeof *ask->right);
+    if (row == 0) return rank;
+    return at->is_v ? 2 * at->rank_count - 1 - rank : at->rank_count + rank;
 }
 
-/// The furthest place in [begin, last] that a run can end at which weighs at most `most`.
-static int end_within(const int64_t *weight, int begin, int last, int64_t most)
+/// Layers that a rank must have of a row: 0 or 1.
+static int need_of(const pair_table *at, int rank, int row)
 {
-    int end = begin;
-    if (most < 0) return end;
-    while (end < last && weight[end + 1] - weight[begin] <= most) {
-        end++;
+    return at->rest[row][rank] - at->rest[row][rank + 1];
+}
+
+/// Sums from the end of the chain.
+static const int64_t *turned(const int64_t *before, int count, arena *memory)
+{
+    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
+    for (int place = 0; place <= count; place++) {
+        sums[place] = before[count] - before[count - place];
     }
-    return end;
+    return sums;
 }
 
-/// Extends a frontier's point (left, right) by a rank: every end of its first run, and for each the
-/// furthest end of its second. That end only falls as the first run grows.
-static void extend(probe *ask, int rank, int left, int right, int64_t load)
+/// Moves the middle of a loop; V has none.
+static void split(pair_table *at, int middle)
 {
-    const bal_pair_rows *rows = &ask->rows;
-    const int need = bal_pair_need(rows, rank, 1);
-    const int last = bal_pair_left_limit(rows, rank);
-    int *best = ask->best + (int64_t)(rank + 1) * ask->width;
-    int *from = ask->from + (int64_t)(rank + 1) * ask->width;
-    int end = UNREACHED;
-    for (int left_end = left + bal_pair_need(rows, rank, 0); left_end <= last; left_end++) {
-        const int64_t first_load = bal_pair_load(rows, rank, 0, left, left_end);
-        const int limit = bal_pair_right_limit(rows, rank, left_end);
-        if (first_load > load || limit < right + need) return;
-        const int64_t most = bal_pair_weight_within(rows, rank, 1, load - first_load);
-        if (end == UNREACHED) end = end_within(rows->weight[1], right, limit, most);
-        if (end > limit) end = limit;
-        while (end > right && rows->weight[1][end] - rows->weight[1][right] > most) {
-            end--;
+    if (at->is_v) return;
+    at->middle = middle;
+    at->length[0] = middle;
+    at->length[1] = at->chain->layer_count - middle;
+    at->weight[1] = at->weight[0] + middle;
+    at->state[1] = at->state[0] + middle;
+    at->activation[1] = at->activation[0] + middle;
+}
+
+/// @param scratch of what all questions share; the rest is released with arena_destroy(at->memory)
+static void table_init(const bal_chain *chain, arena *scratch, pair_table *at)
+{
+    assert(chain->chunk_count == 2 && chain->transfer_ns == NULL);
+    const int layers = chain->layer_count;
+    *at = (pair_table){.chain = chain,
+                       .is_v = chain->placement == BAL_PLACEMENT_V,
+                       .rank_count = chain->stage_count / 2,
+                       .length = {layers, layers},
+                       .weight = {chain->weight_before},
+                       .state = {chain->state_before},
+                       .activation = {chain->activation_before},
+                       .memory = arena_create(BLOCK_BYTES)};
+    at->cuts = arena_array(scratch, (size_t)chain->stage_count + 1, sizeof *at->cuts);
+    for (int row = 0; row < 2; row++) {
+        int *rest = arena_array(scratch, (size_t)at->rank_count + 1, sizeof *rest);
+        for (int rank = at->rank_count - 1; rank >= 0; rank--) {
+            const bool may_be_empty = bal_chain_may_be_empty(chain, pair_stage(at, rank, row));
+            rest[rank] = rest[rank + 1] + (may_be_empty ? 0 : 1);
         }
-        while (end > right && rows->has_memory &&
-               !bal_pair_fits(rows, rank, left, left_end, right, end)) {
-            end--;
-        }
-        if (end == right && rows->has_memory &&
-            !bal_pair_fits(rows, rank, left, left_end, right, right)) {
-            return;
-        }
-        if (end < right + need) return;
-        if (end <= best[left_end]) continue;
-        best[left_end] = end;
-        from[left_end] = left;
+        at->rest[row] = rest;
     }
+    if (at->is_v) {
+        at->weight[1] = turned(chain->weight_before, layers, scratch);
+        at->state[1] = turned(chain->state_before, layers, scratch);
+        at->activation[1] = turned(chain->activation_before, layers, scratch);
+    }
+    split(at, 0);
 }
 
-/// Reads the plan back from its last place of the first row.
-static void take_plan(probe *ask, int end)
+/// Load of a rank's run [begin, end) of a row.
+static int64_t run_load(const pair_table *at, int rank, int row, int begin, int end)
 {
-    const int ranks = ask->rows.rank_count;
-    ask->left[ranks] = end;
-    for (int rank = ranks; rank > 0; rank--) {
-        ask->left[rank - 1] = ask->from[(int64_t)rank * ask->width + ask->left[rank]];
-    }
-    for (int rank = 0; rank <= ranks; rank++) {
-        ask->right[rank] = ask->best[(int64_t)rank * ask->width + ask->left[rank]];
-    }
+    const int64_t weight = at->weight[row][end] - at->weight[row][begin];
+    return begin == end ? 0
+                        : bal_chain_load_of_weight(at->chain, pair_stage(at, rank, row), weight);
 }
 
-/// Finds a plan within load, rank by rank, from the furthest place that the second row can stand at
-/// for each place of the first.
+/// Whether a run keeps within the cap of its stage; what it holds alone and its activations.
+static bool fits_stage(const pair_table *at, int rank, int row, int begin, int end, int64_t *own,
+                       int64_t *activation)
+{
+    const bal_chain *chain = at->chain;
+    const int stage = pair_stage(at, rank, row);
+    const int64_t inflight = chain->stage_inflight != NULL ? chain->stage_inflight[stage] : 1;
+    *activation = at->activation[row][end] - at->activation[row][begin];
+    *own = at->state[row][end] - at->state[row][begin] + inflight * *activation;
+    const bool is_capped = chain->stage_memory_bytes != NULL && begin < end;
+    return !is_capped || *own <= chain->stage_memory_bytes[stage];
+}
+
+/// Whether a rank's runs [left, left_end) and [right, right_end) stay within the caps of its stages
+/// and its own. Never true for longer runs where it is false for shorter ones.
+static bool fits(const pair_table *at, int rank, int left, int left_end, int right, int right_end)
+{
+    const bal_chain *chain = at->chain;
+    int64_t own[2];
+    int64_t activation[2];
+    if (chain->stage_memory_bytes == NULL && chain->rank_memory_bytes == NULL) return true;
+    if (!fits_stage(at, rank, 0, left, left_end, &own[0], &activation[0])) return false;
+    if (!fits_stage(at, rank, 1, right, right_end, &own[1], &activation[1])) return false;
+    if (chain->rank_memory_bytes == NULL) return true;
+    const int64_t cap = chain->rank_memory_bytes[rank];
+    const bal_rank_peaks *peaks = chain->rank_peaks;
+    if (peaks == NULL) return own[0] + own[1] <= cap;
+    const int64_t state =
+        at->state[0][left_end] - at->state[0][left] + at->state[1][right_end] - at->state[1][right];
+    if (state > cap) return false;
+    for (int peak = peaks->first_peak[rank]; peak < peaks->first_peak[rank + 1]; peak++) {
+        const int64_t *held = bal_rank_peak(peaks, peak);
+        if (held[0] * activation[0] + held[1] * activation[1] > cap - state) return false;
+    }
+    return true;
+}
+
+/// The most weight that a rank can take, whichever of its stages does.
+static int64_t rank_capacity(const pair_table *at, int rank)
+{
+    // Two runs are rounded apart, by half a unit each.
+    const bool rounds = at->chain->stage_time_factor_ppb != NULL && at->load_max < INT64_MAX;
+    int64_t most = 0;
+    for (int row = 0; row < 2; row++) {
+        const int64_t weight = bal_chain_weight_within(at->chain, pair_stage(at, rank, row),
+                                                       at->load_max + (rounds ? 1 : 0));
+        if (weight > most) most = weight;
+    }
+    return most;
+}
+
+static size_t row_of(const pair_table *at, int rank, int left)
+{
+    return (size_t)rank * ((size_t)at->length[0] + 1) + (size_t)left;
+}
+
+static int64_t cell_of(const pair_table *at, int rank, int left, int right)
+{
+    const size_t row = row_of(at, rank, left);
+    return at->offset[row] + right - at->low[row];
+}
+
+/// The windows after so many ranks: as many layers taken as these must have and can take, and as
+/// many left as the others must and can.
 ///
-/// Why one place is enough where stages may be empty. Take two pairs of places after rank k, one
-/// no less than the other in both rows. Whatever later ranks do from the lesser one they can
-/// also do from the greater: each drops the layers that are taken already. What is left of a run is
-/// part of it, so no load grows and no memory; and a stage that must own a layer is the first of
-/// the first row or owns the last layer of the second, which nobody else can have taken
-/// (bal_pair_right_limit leaves it). Where every stage must own a layer the argument fails, since
-/// all of a run may be dropped: then a plan found is a plan, but none found proves nothing.
-static bool finds(probe *ask, int64_t load)
+/// @param front, behind weights that the ranks in front and the others can take at the most
+static void find_windows(pair_table *at, int rank, int64_t front, int64_t behind)
 {
-    const bal_pair_rows *rows = &ask->rows;
-    const int ranks = rows->rank_count;
-    const int64_t total = rows->chain->weight_before[rows->chain->layer_count];
-    bal_pair_capacity(rows, load, ask->front, ask->behind);
-    if (ask->behind[0] < total) return false;
-    for (int64_t place = 0; place < (int64_t)(ranks + 1) * ask->width; place++) {
-        ask->best[place] = UNREACHED;
+    const int64_t *first = at->weight[0];
+    const int64_t *second = at->weight[1];
+    const int64_t total = at->chain->weight_before[at->chain->layer_count];
+    const int needed[2] = {at->rest[0][0] - at->rest[0][rank], at->rest[1][0] - at->rest[1][rank]};
+    int high = at->length[1];
+    int low = at->length[1] + 1;
+    for (int left = 0; left <= at->length[0]; left++) {
+        const int64_t taken = first[left] - first[0] - second[0];
+        const size_t row = row_of(at, rank, left);
+        int limit = at->length[1] - at->rest[1][rank];
+        if (at->is_v) limit -= left + at->rest[0][rank];
+        while (high >= 0 && taken + second[high] > front) {
+            high--;
+        }
+        while (low > 0 && total - taken - second[low - 1] <= behind) {
+            low--;
+        }
+        at->low[row] = low > needed[1] ? low : needed[1];
+        at->high[row] = high < limit ? high : limit;
+        if (rank == at->rank_count && at->low[row] < limit) at->low[row] = limit; // all is taken
+        const bool is_out = left < needed[0] || left > at->length[0] - at->rest[0][rank] ||
+                            (rank == 0 && left > 0) ||
+                            (rank == at->rank_count && !at->is_v && left < at->length[0]);
+        if (is_out) at->high[row] = at->low[row] - 1;
+        if (rank == 0 && at->high[row] > 0) at->high[row] = 0;
     }
-    ask->best[0] = 0;
-    for (int rank = 0; rank < ranks; rank++) {
-        const int *best = ask->best + (int64_t)rank * ask->width;
-        for (int left = 0; left <= rows->length[0]; left++) {
-            if (best[left] == UNREACHED) continue;
-            const int64_t taken = rows->weight[0][left] - rows->weight[0][0] +
-                                  rows->weight[1][best[left]] - rows->weight[1][0];
-            if (total - taken > ask->behind[rank]) continue;
-            extend(ask, rank, left, best[left], load);
+}
+
+/// Carves the windows and their cells.
+///
+/// @return PAIR_FOUND: they are there
+static pair_outcome carve(pair_table *at)
+{
+    const int ranks = at->rank_count;
+    const int64_t total = at->chain->weight_before[at->chain->layer_count];
+    const size_t rows = row_of(at, ranks + 1, 0);
+    arena_reset(at->memory);
+    if (rows > CELLS_MAX) return PAIR_TOO_MANY;
+    int64_t *behind = arena_array(at->memory, (size_t)ranks + 1, sizeof *behind);
+    for (int rank = ranks - 1; rank >= 0; rank--) {
+        const int64_t most = rank_capacity(at, rank);
+        behind[rank] = most < total - behind[rank + 1] ? behind[rank + 1] + most : total;
+    }
+    if (behind[0] < total) return PAIR_NONE;
+    at->low = arena_array(at->memory, rows, sizeof *at->low);
+    at->high = arena_array(at->memory, rows, sizeof *at->high);
+    at->offset = arena_array(at->memory, rows + 1, sizeof *at->offset);
+    int64_t front = 0;
+    for (int rank = 0; rank <= ranks; rank++) {
+        find_windows(at, rank, front, behind[rank]);
+        if (rank < ranks) front += rank_capacity(at, rank);
+        if (front > total) front = total;
+        for (size_t row = row_of(at, rank, 0); row < row_of(at, rank + 1, 0); row++) {
+            const int places = at->high[row] - at->low[row] + 1;
+            at->offset[row + 1] = at->offset[row] + (places > 0 ? places : 0);
+        }
+        if (at->offset[row_of(at, rank + 1, 0)] > CELLS_MAX) return PAIR_TOO_MANY;
+    }
+    const size_t cells = (size_t)at->offset[rows];
+    at->best = arena_array(at->memory, cells + 1, sizeof *at->best);
+    at->left = arena_array(at->memory, cells + 1, sizeof *at->left);
+    at->right = arena_array(at->memory, cells + 1, sizeof *at->right);
+    for (int row = 0; row < 2; row++) {
+        const size_t places = (size_t)at->length[row] + 1;
+        at->away[row] = arena_array(at->memory, places, sizeof *at->away[row]);
+    }
+    return at->low[0] <= at->high[0] ? PAIR_FOUND : PAIR_NONE;
+}
+
+/// Bytes in front of each place of a row that are not on the rank at a place of the pipeline.
+static void sum_away(pair_table *at, int rank)
+{
+    for (int row = 0; row < 2; row++) {
+        for (int place = 0; place < at->length[row]; place++) {
+            int layer = place;
+            if (row == 1) layer = at->is_v ? at->length[0] - 1 - place : at->middle + place;
+            const bool moves = at->owner[layer] != at->place_rank[rank];
+            const int64_t bytes = at->state[row][place + 1] - at->state[row][place];
+            at->away[row][place + 1] = at->away[row][place] + (moves ? bytes : 0);
         }
     }
-    const int *best = ask->best + (int64_t)ranks * ask->width;
-    for (int left = 0; left <= rows->length[0]; left++) {
-        if (best[left] == UNREACHED || !bal_pair_is_end(rows, left, best[left])) continue;
-        take_plan(ask, left);
-        return true;
+}
+
+static bool is_less(worth one, worth other)
+{
+    if (one.value != other.value) return one.value < other.value;
+    return one.tie < other.tie;
+}
+
+/// What a rank's runs add.
+static worth share(const pair_table *at, int rank, int left, int left_end, int right, int right_end)
+{
+    if (at->value == PAIR_ANY) return (worth){0};
+    const bal_wide first = run_load(at, rank, 0, left, left_end);
+    const bal_wide second = run_load(at, rank, 1, right, right_end);
+    const bal_wide squared = (first + second) * (first + second);
+    if (at->value == PAIR_SQUARES) return (worth){squared, first * first + second * second};
+    const int64_t bytes =
+        at->away[0][left_end] - at->away[0][left] + at->away[1][right_end] - at->away[1][right];
+    return (worth){bytes, squared};
+}
+
+/// The second runs that a first run leaves room for: begins from right_end down to where the rank
+/// is full.
+static void try_rights(pair_table *at, int rank, int left, int left_end, int right_end,
+                       int64_t target)
+{
+    const size_t row = row_of(at, rank, left);
+    const int64_t *weight = at->weight[1];
+    const int64_t load_left = at->load_max - run_load(at, rank, 0, left, left_end);
+    const int64_t most = bal_chain_weight_within(at->chain, pair_stage(at, rank, 1), load_left);
+    int right = right_end - need_of(at, rank, 1);
+    if (right > at->high[row]) right = at->high[row];
+    for (; right >= at->low[row]; right--) {
+        at->step_count++;
+        if (right < right_end && weight[right_end] - weight[right] > most) return;
+        if (!fits(at, rank, left, left_end, right, right_end)) return;
+        const worth before = at->best[cell_of(at, rank, left, right)];
+        if (before.value == UNREACHED) continue;
+        worth sum = share(at, rank, left, left_end, right, right_end);
+        sum.value += before.value;
+        sum.tie += before.tie;
+        if (at->best[target].value != UNREACHED && !is_less(sum, at->best[target])) continue;
+        at->best[target] = sum;
+        at->left[target] = left;
+        at->right[target] = right;
+        if (at->value == PAIR_ANY) return;
     }
-    return false;
+}
+
+/// The least of all ways to the places after a rank. False if there is none.
+static bool fill_cell(pair_table *at, int rank, int left_end, int right_end)
+{
+    const int64_t target = cell_of(at, rank + 1, left_end, right_end);
+    at->best[target] = (worth){.value = UNREACHED};
+    for (int left = left_end - need_of(at, rank, 0); left >= 0; left--) {
+        if (run_load(at, rank, 0, left, left_end) > at->load_max) break;
+        if (!fits(at, rank, left, left_end, 0, 0)) break;
+        at->step_count++;
+        try_rights(at, rank, left, left_end, right_end, target);
+        if (at->value == PAIR_ANY && at->best[target].value != UNREACHED) break;
+    }
+    return at->best[target].value != UNREACHED;
+}
+
+/// The end of the last rank: the place of the first row where the least value stands, or UNREACHED.
+static int best_end(pair_table *at)
+{
+    int best = UNREACHED;
+    for (int left = 0; left <= at->length[0]; left++) {
+        const size_t row = row_of(at, at->rank_count, left);
+        if (at->high[row] < at->low[row]) continue;
+        const worth here = at->best[at->offset[row]]; // one place: all is taken
+        if (here.value == UNREACHED || (best != UNREACHED && !is_less(here, at->least))) continue;
+        best = left;
+        at->least = here;
+    }
+    return best;
+}
+
+static void read_back(pair_table *at, int left)
+{
+    const int ranks = at->rank_count;
+    int right = at->low[row_of(at, ranks, left)];
+    at->cuts[2 * ranks] = at->chain->layer_count;
+    for (int rank = ranks; rank >= 0; rank--) {
+        at->cuts[rank] = left;
+        if (rank == 0) return;
+        const int64_t here = cell_of(at, rank, left, right);
+        if (at->is_v) {
+            at->cuts[2 * ranks - rank] = at->chain->layer_count - right;
+        } else {
+            at->cuts[ranks + rank] = at->middle + right;
+        }
+        left = at->left[here];
+        right = at->right[here];
+    }
+}
+
+/// Finds the least value and a plan that has it, into least and cuts. Ties beyond worth: the plan
+/// whose last ranks' runs are shortest, the first row before the second.
+static pair_outcome answer_middle(pair_table *at, int middle)
+{
+    split(at, middle);
+    const pair_outcome carved = carve(at);
+    if (carved != PAIR_FOUND) return carved;
+    at->best[0] = (worth){0}; // in front of rank 0 there is one pair of places
+    bool is_reached = true;
+    for (int rank = 0; rank < at->rank_count && is_reached; rank++) {
+        is_reached = false;
+        if (at->value == PAIR_MOVED_BYTES) sum_away(at, rank);
+        for (int left = 0; left <= at->length[0]; left++) {
+            const size_t row = row_of(at, rank + 1, left);
+            for (int right = at->low[row]; right <= at->high[row]; right++) {
+                is_reached |= fill_cell(at, rank, left, right);
+            }
+            if (at->step_count > STEPS_MAX) return PAIR_TOO_MANY;
+        }
+    }
+    const int end = is_reached ? best_end(at) : UNREACHED;
+    if (end == UNREACHED) return PAIR_NONE;
+    read_back(at, end);
+    return PAIR_FOUND;
 }
 
 /// The load of a rank of a partition, all its chunks together.
@@ -158,307 +438,61 @@ static int64_t largest_load(const bal_chain *chain, const int *first_layer)
 /// The best so far.
 typedef struct best_plan {
     bool is_found;
-    bool is_none; // proven: there is no plan
-    int middle;   // loop: of its rows
-    int64_t bottleneck;
+    int middle;       // of a loop
+    int64_t ceiling;  // a plan must not be above it; once found, below the best
     int *first_layer; // [stage_count + 1]
 } best_plan;
 
-/// Asks for a plan within load and keeps it.
-static bool improves(probe *ask, int64_t load, best_plan *best)
+/// Bisection between a load that no plan is below and the best plan's, within one middle: first
+/// whether it beats the best so far at all, which few middles do.
+static pair_outcome search_middle(pair_table *at, int middle, int64_t low, best_plan *best)
 {
-    if (!finds(ask, load)) return false;
-    bal_pair_cuts(&ask->rows, ask->left, ask->right, best->first_layer);
-    best->is_found = true;
-    best->middle = ask->rows.middle;
-    best->bottleneck = largest_load(ask->rows.chain, best->first_layer);
-    assert(best->bottleneck <= load);
-    return true;
-}
-
-/// The largest load that is an improvement.
-static int64_t load_to_beat(const bal_chain *chain, const best_plan *best)
-{
-    return best->is_found ? best->bottleneck - 1 : chain->load_sum_max;
-}
-
-/// Bisection between a load that no plan is below and the best plan's, with the middle at hand.
-static void bisect(probe *ask, int64_t low, best_plan *best)
-{
-    // Most optima are close above the mean: widen from there before halving.
-    int64_t step = low / 64 + 1;
-    while (low < best->bottleneck) {
-        const int64_t half = (best->bottleneck - low) / 2;
-        const int64_t middle = low + (step < half ? step : half);
-        if (improves(ask, middle, best)) continue;
-        low = middle + 1;
-        step = step <= INT64_MAX / 2 ? step * 2 : step;
+    const bal_chain *chain = at->chain;
+    int64_t step = low / 64 + 1; // most optima are close above the mean: widen from there
+    at->load_max = best->ceiling;
+    while (low <= best->ceiling) {
+        const pair_outcome outcome = answer_middle(at, middle);
+        if (outcome == PAIR_TOO_MANY) return outcome;
+        if (outcome == PAIR_FOUND) {
+            memcpy(best->first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof(int));
+            best->is_found = true;
+            best->middle = middle;
+            best->ceiling = largest_load(chain, best->first_layer) - 1;
+        } else {
+            low = at->load_max + 1;
+        }
+        const int64_t half = (best->ceiling - low) / 2;
+        at->load_max = low + (step < half ? step : half);
+        if (outcome == PAIR_NONE && step <= INT64_MAX / 2) step *= 2;
     }
+    return PAIR_NONE;
 }
 
 /// The place of the middle with half of the weight on each side.
 static int middle_of(const bal_chain *chain)
 {
-    const int layers = chain->layer_count;
-    const int64_t half = chain->weight_before[layers] / 2;
+    const int64_t half = chain->weight_before[chain->layer_count] / 2;
     int middle = 0;
-    while (middle < layers && chain->weight_before[middle] < half) {
+    while (middle < chain->layer_count && chain->weight_before[middle] < half) {
         middle++;
     }
     return middle;
 }
 
-/// The places of the middle, from one of them outwards.
+/// The best plan over all middles, from the one with half of the weight on each side outwards.
 ///
-/// @param order [layer_count + 1] out
-static void order_middles(const bal_chain *chain, int from, int *order)
+/// @return PAIR_NONE: nothing is below it; PAIR_TOO_MANY: that is open
+static pair_outcome search_middles(pair_table *at, int64_t low, best_plan *best)
 {
-    const int layers = chain->layer_count;
-    int above = from;
+    const int layers = at->chain->layer_count;
+    int above = at->is_v ? 0 : middle_of(at->chain);
     int below = above - 1;
-    for (int index = 0; index <= layers; index++) {
+    for (int index = 0; index <= (at->is_v ? 0 : layers); index++) {
         const bool takes_above = above <= layers && (below < 0 || index % 2 == 0);
-        order[index] = takes_above ? above++ : below--;
+        const pair_outcome outcome = search_middle(at, takes_above ? above++ : below--, low, best);
+        if (outcome == PAIR_TOO_MANY) return outcome;
     }
-}
-
-/// The best plan that probes find.
-///
-/// Of a loop each middle is asked once whether it meets the bound where best has a middle already,
-/// then whether it beats the best so far, and searched only if so.
-static void search(const bal_chain *chain, int64_t lower_bound, arena *scratch, best_plan *best)
-{
-    probe ask;
-    probe_init(chain, scratch, &ask);
-    const int count = ask.rows.is_v ? 1 : chain->layer_count + 1;
-    const bool had_middle = best->is_found && !ask.rows.is_v;
-    int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
-    order_middles(chain, had_middle ? best->middle : middle_of(chain), order);
-    best->is_found = false;
-    for (int index = 0; had_middle && index < count; index++) {
-        bal_pair_rows_split(&ask.rows, order[index]);
-        if (improves(&ask, lower_bound, best)) return;
-    }
-    order_middles(chain, middle_of(chain), order);
-    for (int index = 0; index < count; index++) {
-        if (best->is_found && best->bottleneck == lower_bound) return;
-        bal_pair_rows_split(&ask.rows, order[index]);
-        if (improves(&ask, load_to_beat(chain, best), best)) bisect(&ask, lower_bound, best);
-    }
-}
-
-/// Asks the table about one middle after another, in memory that is used again.
-typedef struct table_asker {
-    bal_pair_rows rows;
-    bal_chain relaxed;  // with empty stages
-    probe gate;         // of relaxed: where it finds no plan the table is not asked
-    int *cuts;          // [stage_count + 1] of the last answer
-    arena *memory;      // of the last question
-    int64_t step_count; // of all questions, which share one limit
-} table_asker;
-
-/// Release with asker_reset. Not to be moved: the gate points into it.
-static void asker_init(const bal_chain *chain, arena *scratch, table_asker *at)
-{
-    *at = (table_asker){.relaxed = *chain};
-    at->relaxed.allow_empty_stages = true;
-    bal_pair_rows_init(chain, scratch, &at->rows);
-    probe_init(&at->relaxed, scratch, &at->gate);
-    at->cuts = arena_array(scratch, (size_t)chain->stage_count + 1, sizeof *at->cuts);
-    at->memory = arena_create(SCRATCH_BLOCK_BYTES);
-}
-
-static void asker_reset(table_asker *at)
-{
-    arena_destroy(at->memory);
-}
-
-/// One question about one middle; v: about all plans.
-static void ask_middle(table_asker *at, bal_pair_question *ask, int middle, bal_wide *least,
-                       bal_pair_outcome *outcome)
-{
-    ask->rows = &at->rows;
-    ask->step_count = &at->step_count;
-    *outcome = BAL_PAIR_NONE;
-    bal_pair_rows_split(&at->rows, middle);
-    bal_pair_rows_split(&at->gate.rows, middle);
-    if (!finds(&at->gate, ask->load_max)) return;
-    arena_reset(at->memory);
-    bal_pair_table_answer(ask, at->memory, at->cuts, least, outcome);
-}
-
-/// The least of all middles of a loop.
-///
-/// @param middle a loop's only one, or BAL_ANY_MIDDLE
-static void ask_table(table_asker *at, bal_pair_question *ask, int middle, int *first_layer,
-                      bal_wide *least, bal_pair_outcome *outcome)
-{
-    const bal_chain *chain = at->rows.chain;
-    const bool is_one = at->rows.is_v || middle != BAL_ANY_MIDDLE;
-    const int first = is_one ? middle : 0;
-    const int last = is_one ? middle : chain->layer_count;
-    *outcome = BAL_PAIR_NONE;
-    for (int place = first; place <= last; place++) {
-        bal_pair_outcome one = BAL_PAIR_NONE;
-        bal_wide value = 0;
-        ask_middle(at, ask, place, &value, &one);
-        if (one == BAL_PAIR_TOO_MANY) *outcome = one;
-        if (one == BAL_PAIR_TOO_MANY) break;
-        if (one != BAL_PAIR_FOUND || (*outcome == BAL_PAIR_FOUND && value >= *least)) continue;
-        *outcome = one;
-        *least = value;
-        memcpy(first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof *at->cuts);
-    }
-}
-
-/// Asks whether a middle has a plan within load, and keeps it.
-static void try_middle(table_asker *at, int middle, int64_t load, best_plan *best,
-                       bal_pair_outcome *outcome)
-{
-    const bal_chain *chain = at->rows.chain;
-    bal_pair_question ask = {.value = BAL_PAIR_ANY, .load_max = load};
-    ask_middle(at, &ask, middle, NULL, outcome);
-    if (*outcome != BAL_PAIR_FOUND) return;
-    memcpy(best->first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof *at->cuts);
-    best->is_found = true;
-    best->middle = middle;
-    best->bottleneck = largest_load(chain, best->first_layer);
-}
-
-/// Bisection with the table between a load that no plan is below and the best plan's, within one
-/// middle.
-///
-/// @param is_open out: true if the limits of the table leave the middle open, else untouched
-static void climb(table_asker *at, int middle, int64_t low, best_plan *best, bool *is_open)
-{
-    int64_t step = low / 64 + 1;
-    while (low <= load_to_beat(at->rows.chain, best)) {
-        bal_pair_outcome outcome = BAL_PAIR_NONE;
-        const int64_t half = (load_to_beat(at->rows.chain, best) - low) / 2;
-        const int64_t load = low + (step < half ? step : half);
-        try_middle(at, middle, load, best, &outcome);
-        if (outcome == BAL_PAIR_FOUND) continue;
-        if (outcome == BAL_PAIR_TOO_MANY) {
-            *is_open = true;
-            return;
-        }
-        low = load + 1;
-        step = step <= INT64_MAX / 2 ? step * 2 : step;
-    }
-}
-
-/// Where every stage must own a layer and probes leave a gap: the table, which knows all pairs of
-/// places and not only the furthest. Each middle but the first is asked once whether it beats the
-/// best so far, which few do, and searched only if so.
-///
-/// @param order [layer_count + 1] of the middles; v: of one, which means nothing
-/// @param low   a load that no plan is below; out: the optimum, if no middle is left open
-static void close_gap(table_asker *at, const int *order, int order_count, int64_t *low,
-                      best_plan *best)
-{
-    bool is_open = false;
-    for (int index = 0; index < order_count && !is_open; index++) {
-        bal_pair_outcome outcome = BAL_PAIR_FOUND;
-        const int64_t load = load_to_beat(at->rows.chain, best);
-        if (load < *low) break;
-        if (index > 0) try_middle(at, order[index], load, best, &outcome);
-        if (outcome != BAL_PAIR_NONE) climb(at, order[index], *low, best, &is_open);
-    }
-    best->is_none = !best->is_found && !is_open;
-    if (best->is_found && !is_open) *low = best->bottleneck;
-}
-
-/// Replaces a plan by the flattest with its load and its middle, if the table can tell.
-static void flatten(table_asker *at, best_plan *best)
-{
-    bal_pair_outcome outcome = BAL_PAIR_NONE;
-    bal_wide least = 0;
-    bal_pair_question ask = {.value = BAL_PAIR_SQUARES, .load_max = best->bottleneck};
-    at->step_count = 0; // a limit of its own, so that a hard optimum may still be a flat one
-    ask_table(at, &ask, best->middle, best->first_layer, &least, &outcome);
-}
-
-static status say_infeasible(const bal_chain *chain, bool is_proven, error_message *err)
-{
-    return error_set(err, STATUS_INFEASIBLE,
-                     "no plan of %d ranks of 2 chunks %s: every rank within its memory cap%s",
-                     bal_chain_rank_count(chain), is_proven ? "keeps the rules" : "was found",
-                     chain->allow_empty_stages ? "" : " and every stage non-empty");
-}
-
-/// The optimum where every stage must own a layer.
-///
-/// @param lower_bound that with empty stages; out: what is proven
-static status fill_stages(table_asker *at, arena *scratch, best_plan *best, int64_t *lower_bound,
-                          error_message *err)
-{
-    const bal_chain *chain = at->rows.chain;
-    search(chain, *lower_bound, scratch, best);
-    if (best->is_found && best->bottleneck == *lower_bound) return STATUS_OK;
-    int *order = arena_array(scratch, (size_t)chain->layer_count + 1, sizeof *order);
-    order_middles(chain, best->is_found ? best->middle : middle_of(chain), order);
-    close_gap(at, order, at->rows.is_v ? 1 : chain->layer_count + 1, lower_bound, best);
-    return best->is_found ? STATUS_OK : say_infeasible(chain, best->is_none, err);
-}
-
-static status solve(const bal_chain *chain, table_asker *at, arena *scratch, best_plan *best,
-                    int64_t *lower_bound, error_message *err)
-{
-    search(&at->relaxed, bal_assignment_lower_bound(chain), scratch, best);
-    if (!best->is_found) return say_infeasible(chain, true, err);
-    *lower_bound = best->bottleneck;
-    if (!chain->allow_empty_stages) TRY(fill_stages(at, scratch, best, lower_bound, err));
-    flatten(at, best);
-    return STATUS_OK;
-}
-
-status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
-                           error_message *err)
-{
-    assert(chain->chunk_count == 2 && chain->transfer_ns == NULL);
-    const size_t cuts = (size_t)chain->stage_count + 1;
-    best_plan best = {.first_layer = arena_array(memory, cuts, sizeof *best.first_layer)};
-    arena *scratch = arena_create(SCRATCH_BLOCK_BYTES);
-    table_asker asker;
-    int64_t lower_bound = 0;
-    asker_init(chain, scratch, &asker);
-    const status solved = solve(chain, &asker, scratch, &best, &lower_bound, err);
-    asker_reset(&asker);
-    arena_destroy(scratch);
-    TRY(solved);
-    *plan = (bal_pairs_plan){
-        .first_layer = best.first_layer, .bottleneck = best.bottleneck, .lower_bound = lower_bound};
-    return STATUS_OK;
-}
-
-status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
-                                       const int *place_rank, int64_t load_cap, int middle,
-                                       arena *memory, int *first_layer, int64_t *moved_bytes,
-                                       error_message *err)
-{
-    table_asker asker;
-    bal_pair_outcome outcome = BAL_PAIR_NONE;
-    bal_wide least = 0;
-    bal_pair_question ask = {.value = BAL_PAIR_MOVED_BYTES,
-                             .load_max = load_cap,
-                             .owner = owner,
-                             .place_rank = place_rank};
-    asker_init(chain, memory, &asker);
-    ask_table(&asker, &ask, middle, first_layer, &least, &outcome);
-    asker_reset(&asker);
-    if (outcome == BAL_PAIR_NONE) {
-        return error_set(err, STATUS_INFEASIBLE,
-                         "no plan of %d ranks of 2 chunks keeps every load within %" PRId64,
-                         bal_chain_rank_count(chain), load_cap);
-    }
-    if (outcome == BAL_PAIR_TOO_MANY) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "%d layers on %d ranks of 2 chunks within a load of %" PRId64
-                         " leave too many plans to compare",
-                         chain->layer_count, bal_chain_rank_count(chain), load_cap);
-    }
-    *moved_bytes = (int64_t)least;
-    return STATUS_OK;
+    return PAIR_NONE;
 }
 
 /// How good a plan is; smaller is better, in the order of the fields.
@@ -557,7 +591,7 @@ static void improve(improving *at)
         has_moved = false;
         for (int cut = 1; cut < at->chain->stage_count; cut++) {
             for (int by = -1; by <= 1; by += 2) {
-                while (step_count < BAL_CHUNK_STEPS_MAX && steps(at, cut, by)) {
+                while (step_count < CHUNK_STEPS_MAX && steps(at, cut, by)) {
                     step_count++;
                     has_moved = true;
                 }
@@ -593,11 +627,88 @@ static status by_stages(const bal_chain *chain, arena *memory, bal_pairs_plan *p
     return STATUS_OK;
 }
 
+/// Two chunks: the exact optimum, from what single steps find downwards, and of its plans the
+/// flattest with its middle. Where the limits leave the optimum open, what was found.
+static status by_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
+                       error_message *err)
+{
+    const size_t bytes = ((size_t)chain->stage_count + 1) * sizeof(int);
+    bal_pairs_plan stepped = {.bottleneck = chain->load_sum_max};
+    const bool has_stepped = by_stages(chain, memory, &stepped, NULL) == STATUS_OK;
+    const int64_t low = bal_assignment_lower_bound(chain);
+    best_plan best = {.ceiling = stepped.bottleneck, .first_layer = arena_array(memory, bytes, 1)};
+    pair_table table;
+    table_init(chain, memory, &table);
+    const bool is_open = search_middles(&table, low, &best) == PAIR_TOO_MANY;
+    if (best.is_found) {
+        table.value = PAIR_SQUARES;
+        table.load_max = best.ceiling + 1;
+        table.step_count = 0; // a limit of its own, so that a hard optimum may still be a flat one
+        if (answer_middle(&table, best.middle) == PAIR_FOUND) {
+            memcpy(best.first_layer, table.cuts, bytes);
+        }
+    }
+    arena_destroy(table.memory);
+    if (!best.is_found && !has_stepped) {
+        return error_set(err, STATUS_INFEASIBLE,
+                         "no plan of %d ranks of 2 chunks %s: every rank within its memory cap%s",
+                         bal_chain_rank_count(chain), is_open ? "was found" : "keeps the rules",
+                         chain->allow_empty_stages ? "" : " and every stage non-empty");
+    }
+    *plan = stepped;
+    if (best.is_found) {
+        plan->first_layer = best.first_layer;
+        plan->bottleneck = best.ceiling + 1;
+    }
+    plan->lower_bound = is_open ? low : plan->bottleneck;
+    return STATUS_OK;
+}
+
 status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                             error_message *err)
 {
     if (chain->chunk_count == 2 && chain->transfer_ns == NULL) {
-        return bal_partition_pairs(chain, memory, plan, err);
+        return by_pairs(chain, memory, plan, err);
     }
     return by_stages(chain, memory, plan, err);
+}
+
+status bal_partition_chunks_moved_bytes(const bal_chain *chain, const int *owner,
+                                        const int *stage_rank, int64_t load, int middle,
+                                        arena *memory, int *first_layer, int64_t *moved_bytes,
+                                        error_message *err)
+{
+    if (chain->chunk_count != 2 || chain->transfer_ns != NULL) {
+        return bal_partition_moved_bytes(chain, owner, stage_rank, load, memory, first_layer,
+                                         moved_bytes, err);
+    }
+    pair_table table;
+    table_init(chain, memory, &table);
+    table.value = PAIR_MOVED_BYTES;
+    table.load_max = load;
+    table.owner = owner;
+    table.place_rank = stage_rank; // begins with the first chunks, rank by rank
+    const bool is_one = table.is_v || middle != BAL_ANY_MIDDLE;
+    const int last = is_one ? middle : chain->layer_count;
+    bool is_found = false;
+    bool is_open = false;
+    for (int place = is_one ? middle : 0; place <= last && !is_open; place++) {
+        const pair_outcome outcome = answer_middle(&table, place);
+        is_open = outcome == PAIR_TOO_MANY;
+        if (outcome != PAIR_FOUND || (is_found && table.least.value >= *moved_bytes)) continue;
+        is_found = true;
+        *moved_bytes = (int64_t)table.least.value;
+        memcpy(first_layer, table.cuts, ((size_t)chain->stage_count + 1) * sizeof *first_layer);
+    }
+    arena_destroy(table.memory);
+    if (is_open) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%d layers on %d ranks of 2 chunks within a load of %" PRId64
+                         " leave too many plans to compare",
+                         chain->layer_count, bal_chain_rank_count(chain), load);
+    }
+    if (is_found) return STATUS_OK;
+    return error_set(err, STATUS_INFEASIBLE,
+                     "no plan of %d ranks of 2 chunks keeps every load within %" PRId64,
+                     bal_chain_rank_count(chain), load);
 }

@@ -1,17 +1,14 @@
-/// Cuts a chain for ranks of two chunks so that the busiest rank, both of its chunks together, is
-/// as fast as possible: exactly, in whole numbers, no tolerance.
-///
-/// All need a chain of two chunks per rank without transfer_ns (asserted).
+/// Cuts a chain for ranks of several chunks so that the busiest rank, all of its chunks together,
+/// is as fast as possible.
 #pragma once
 
 #include "balance/partition/chain.h"
 #include "base/arena.h"
 #include "base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
-/// A plan for ranks of two chunks.
+/// A plan for ranks of several chunks.
 typedef struct bal_pairs_plan {
     int *first_layer;    // [stage_count + 1] carved from the memory given
     int64_t bottleneck;  // the largest load of a rank
@@ -21,58 +18,39 @@ typedef struct bal_pairs_plan {
 /// Minimises the largest load of a rank under the rules of the chain (caps of stages and ranks,
 /// pinned layers, empty stages), and of the plans with that load takes a flat one.
 ///
-/// Where stages may be empty lower_bound is the bottleneck always. Where each must own a layer it
-/// is too, unless proving it takes more than the limits of pair_rows.h; then it is the optimum
-/// with empty stages.
+/// One chunk: as bal_partition_bottleneck and bal_partition_flattest, optimal. Two chunks without
+/// transfer_ns: optimal by bisection over a table of pairs of cuts, which near the smallest load
+/// leaves few places to the second for each of the first, unless that takes more than 2^21 pairs or
+/// 2^28 steps; a loop is asked for each place of the middle between its rows. Ties: with the middle
+/// first found, from the half of the weight outwards, the smallest sum of the ranks' squared loads,
+/// then of the stages'.
 ///
-/// Under BAL_PLACEMENT_V a probe of one load takes O(rank_count * layer_count * layers per rank),
-/// and log2(largest load) probes at the very most are made. Under BAL_PLACEMENT_LOOP the same for
-/// each place of the middle, of which few take more than one probe. Ties: with the middle first
-/// found (v: any) the smallest sum of the ranks' squared loads, then of the stages'; where that
-/// takes more than the limits, the cuts of the first row as far in front as the load allows.
+/// Otherwise: from the plan with the smallest largest stage, whose ranks cannot take more than
+/// chunk_count times that, single cuts are moved by single layers as long as that lowers, in this
+/// order, what ranks hold above their caps, the largest load of a rank, and the sum of squared
+/// loads, at most 4096 times. lower_bound is then that of bal_assignment_lower_bound, and the plan
+/// is proven optimal only where it meets it.
 ///
 /// @return STATUS_INFEASIBLE if no plan keeps the rules, or none was found within the limits, and
 ///         the message says which.
-/// Source: bisection over a frontier of pairs of cuts, derived in BALANCERS.md; the flat
-/// plan and stages that must not be empty by the table of pair_rows.h.
-status bal_partition_pairs(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
-                           error_message *err);
+status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
+                            error_message *err);
 
 /// Every middle of a loop.
 enum { BAL_ANY_MIDDLE = -1 };
 
 /// Minimises the bytes of the layers that change their rank among the plans with every rank's load
-/// within load_cap.
+/// within a limit; but for two chunks without transfer_ns with every stage's, as
+/// bal_partition_moved_bytes.
 ///
 /// @param owner       [layer_count] rank of the machine that holds a layer now
-/// @param place_rank  [rank_count] rank of the machine at each place of the pipeline
-/// @param middle      loop: the only first layer of the second row to look at, which is quick;
-///                    BAL_ANY_MIDDLE: all
-/// @param first_layer [stage_count + 1] out, untouched on failure
-/// @return STATUS_INFEASIBLE if no plan keeps within load_cap; STATUS_UNSUPPORTED where that takes
-///         more than the limits of pair_rows.h, all middles together. Ties:
-///         under a loop the first middle, then as bal_pair_table_answer.
-status bal_partition_pairs_moved_bytes(const bal_chain *chain, const int *owner,
-                                       const int *place_rank, int64_t load_cap, int middle,
-                                       arena *memory, int *first_layer, int64_t *moved_bytes,
-                                       error_message *err);
-
-enum { BAL_CHUNK_STEPS_MAX = 1 << 12 };
-
-/// Lowers the largest load of a rank under the rules of the chain.
-///
-/// Two chunks without transfer_ns: as bal_partition_pairs, optimal. One chunk: as
-/// bal_partition_bottleneck and bal_partition_flattest, optimal. Otherwise: from the plan with the
-/// smallest largest stage, whose ranks cannot take more than chunk_count times that, single cuts
-/// are moved by single layers as long as that lowers, in this order, what ranks hold above their
-/// caps, the largest load of a rank, and the sum of squared loads. lower_bound is then that of
-/// bal_assignment_lower_bound, and the plan is proven optimal only where it meets it.
-///
-/// @return STATUS_INFEASIBLE if no plan keeps the rules, or with more than two chunks none was
-///         found whose ranks keep within their caps.
-///
-/// Time of the search: rounds over all cuts, each try O(chunk_count), or O(rank_count) where it
-/// takes load from the busiest rank. At most BAL_CHUNK_STEPS_MAX cuts are moved, and every round
-/// but the last moves one.
-status bal_partition_chunks(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
-                            error_message *err);
+/// @param stage_rank  [stage_count] rank of the machine that each stage is to be on
+/// @param middle      two chunks in a loop: the only first layer of the second chunks to look at,
+///                    which is quick; BAL_ANY_MIDDLE: all
+/// @param first_layer [stage_count + 1] out; after failure its content means nothing
+/// @return STATUS_INFEASIBLE if no plan keeps within load; STATUS_UNSUPPORTED where that takes more
+///         than the limits above. Ties: the first middle, then the smallest sum of squared loads.
+status bal_partition_chunks_moved_bytes(const bal_chain *chain, const int *owner,
+                                        const int *stage_rank, int64_t load, int middle,
+                                        arena *memory, int *first_layer, int64_t *moved_bytes,
+                                        error_message *err);

@@ -1,6 +1,5 @@
 /// Exact partitioning: equal to an exhaustive search that is written as plainly as the definitions,
 /// on thousands of small random chains; and the cases that have names.
-#include "balance/partition/move_table.h"
 #include "balance/partition/partition.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
@@ -252,8 +251,13 @@ static void assert_equals_oracle(const instance *at, int number, arena *memory)
         assert_true(ours.feasible && ours.bound_1f1b == value);
     }
 
-    result = bal_partition_moved_bytes(&chain, at->current, problem->stage_count,
-                                       problem->load_cap_ns, memory, first, &value, &err);
+    int owner[LAYERS];
+    static const int stage_rank[STAGES] = {0, 1, 2, 3, 4, 5};
+    for (int layer = 0; layer < chain.layer_count; layer++) {
+        owner[layer] = stage_of(at->current, layer);
+    }
+    result = bal_partition_moved_bytes(&chain, owner, stage_rank, problem->load_cap_ns, memory,
+                                       first, &value, &err);
     assert_int_equal(result, best.moved_feasible ? STATUS_OK : STATUS_INFEASIBLE);
     if (best.moved_feasible) {
         assert_int_equal(value, best.moved_bytes);
@@ -355,8 +359,8 @@ static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
                                      "layers");
     problem.stage_memory_bytes = NULL;
     chain = chain_of(&problem, memory);
-    assert_int_equal(bal_partition_moved_bytes(&chain, (const int[]){0, 1, 3}, 2, 9, memory, first,
-                                               &value, &err),
+    assert_int_equal(bal_partition_moved_bytes(&chain, (const int[]){0, 1, 1}, (const int[]){0, 1},
+                                               9, memory, first, &value, &err),
                      STATUS_INFEASIBLE);
     assert_string_equal(err.message, "no plan keeps every load within load_cap_ns 9; the smallest "
                                      "bottleneck is 10");

@@ -3,7 +3,6 @@
 /// than two chunks is no proof; and what larger chains must keep.
 #include "balance/partition/balancer.h"
 #include "balance/partition/bounds.h"
-#include "balance/partition/pair_rows.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 #include "base/rng.h"
@@ -468,7 +467,7 @@ static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void 
         assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
         assert_ok(bal_partition_bottleneck(&chain, memory, first, &stage_bottleneck, NULL));
 
-        assert_ok(bal_partition_pairs(&chain, memory, &plan, NULL));
+        assert_ok(bal_partition_chunks(&chain, memory, &plan, NULL));
 
         assert_int_equal(plan.lower_bound, plan.bottleneck);
         assert_true(plan.bottleneck >= bal_assignment_lower_bound(&chain));
@@ -586,36 +585,6 @@ static bal_problem even_layers(int layer_count, arena *memory)
                          .placement = BAL_PLACEMENT_V};
 }
 
-static void questions_to_the_table_share_one_limit_of_steps(void **state)
-{
-    arena *memory = *state;
-    const bal_problem problem = even_layers(40, memory);
-    bal_chain chain;
-    bal_pair_rows rows;
-    int64_t step_count = 0;
-    int first_layer[9] = {-7};
-    bal_pair_outcome outcome = BAL_PAIR_NONE;
-    assert_ok(bal_chain_of(&problem, memory, &chain, NULL));
-    bal_pair_rows_init(&chain, memory, &rows);
-    const bal_pair_question ask = {
-        .rows = &rows, .value = BAL_PAIR_SQUARES, .load_max = 11, .step_count = &step_count};
-
-    bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome);
-    const int64_t alone = step_count;
-
-    assert_int_equal(outcome, BAL_PAIR_FOUND);
-    assert_true(alone > 0);
-    bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome);
-    assert_int_equal(step_count, 2 * alone);
-    step_count = BAL_PAIR_STEPS_MAX - alone;
-    bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome);
-    assert_int_equal(outcome, BAL_PAIR_FOUND);
-    first_layer[0] = -7;
-    bal_pair_table_answer(&ask, memory, first_layer, NULL, &outcome);
-    assert_int_equal(outcome, BAL_PAIR_TOO_MANY);
-    assert_int_equal(first_layer[0], -7);
-}
-
 static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof(void **state)
 {
     arena *memory = *state;
@@ -649,7 +618,6 @@ int main(void)
         cmocka_unit_test(more_than_two_chunks_are_searched_close_to_the_optimum),
         cmocka_unit_test(two_chunks_of_long_chains_lie_between_the_bound_and_two_stages),
         cmocka_unit_test(wrong_chunks_are_invalid_and_named),
-        cmocka_unit_test(questions_to_the_table_share_one_limit_of_steps),
         cmocka_unit_test(an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof),
         cmocka_unit_test(a_rank_that_cannot_hold_both_of_its_chunks_is_named),
     };
