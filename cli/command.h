@@ -1,4 +1,4 @@
-/// One table of commands and options: parsing, --help and the manual page all come from it.
+/// One table of commands and options: parsing and --help come from it.
 #pragma once
 
 #include "base/status.h"

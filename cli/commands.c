@@ -27,7 +27,6 @@ static const cli_command *const commands[] = {
     &cli_command_show,
     &cli_command_report,
     &cli_command_export,
-    &cli_command_manual,
 };
 _Static_assert(sizeof commands / sizeof commands[0] <= CLI_COMMANDS_MAX, "raise CLI_COMMANDS_MAX");
 

@@ -20,7 +20,6 @@ extern const cli_command cli_command_import_csv;
 extern const cli_command cli_command_import_kineto;
 extern const cli_command cli_command_import_nsys;
 extern const cli_command cli_command_import_ops;
-extern const cli_command cli_command_manual;
 extern const cli_command cli_command_merge;
 extern const cli_command cli_command_model;
 extern const cli_command cli_command_plan;

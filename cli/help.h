@@ -1,4 +1,4 @@
-/// --help and the manual page, both from the table of commands.
+/// --help, from the table of commands.
 #pragma once
 
 #include "base/text.h"
@@ -9,6 +9,3 @@ void cli_help_overview(text_buffer *out);
 
 /// Appends `dynmo COMMAND --help`.
 void cli_help_command(const cli_command *command, text_buffer *out);
-
-/// Appends the manual page dynmo(1) in mdoc.
-void cli_help_manual(text_buffer *out);

@@ -19,7 +19,6 @@ const char *const ana_check_group_names[ANA_CHECK_GROUP_COUNT] = {
     [ANA_CHECK_IDLE] = "idle",
     [ANA_CHECK_ITERATION] = "iteration",
     [ANA_CHECK_DECISIONS] = "decisions",
-    [ANA_CHECK_FINAL] = "final-plan",
     [ANA_CHECK_MEMORY] = "memory"};
 
 const char *const ana_check_verdict_names[ANA_CHECK_VERDICT_COUNT] = {
@@ -212,10 +211,9 @@ static ana_check_quantity *add_difference(ana_check *check, ana_check_group grou
     return quantity;
 }
 
-static void depart(const ana_check *check, ana_check_quantity *quantity, int since)
+static void depart(ana_check_quantity *quantity, int since)
 {
-    quantity->verdict =
-        check->options.ignores[quantity->group] ? ANA_CHECK_IGNORED : ANA_CHECK_DEPARTS;
+    quantity->verdict = ANA_CHECK_DEPARTS;
     quantity->since = since;
 }
 
@@ -265,7 +263,7 @@ static void compare_start(ana_check *check)
         add_difference(check, ANA_CHECK_PLAN, "plan of the first iteration");
     quantity->count = 1;
     if (check->pairs.same_plan[0]) return;
-    depart(check, quantity, iteration_of(check, 0));
+    depart(quantity, iteration_of(check, 0));
     describe_plans(check, 0, quantity);
 }
 
@@ -287,8 +285,8 @@ static bool find_other_op(const bal_schedule *planned, const bal_schedule *measu
     return false;
 }
 
-static bool compare_order(const ana_check *check, const ana_timeline *planned,
-                          const ana_timeline *measured, ana_check_quantity *quantity)
+static bool compare_order(const ana_timeline *planned, const ana_timeline *measured,
+                          ana_check_quantity *quantity)
 {
     int rank = 0;
     bal_op plan_op = {0};
@@ -309,7 +307,7 @@ static bool compare_order(const ana_check *check, const ana_timeline *planned,
     if (!find_other_op(schedule, &measured->schedule, &rank, &plan_op, &measured_op)) return true;
     bal_op_name(plan_op, names[0]);
     bal_op_name(measured_op, names[1]);
-    depart(check, quantity, planned->iteration);
+    depart(quantity, planned->iteration);
     quantity->rank = rank;
     snprintf(quantity->detail, sizeof quantity->detail,
              "place %d of the pipeline runs %s where the plan has %s", rank, names[1], names[0]);
@@ -321,9 +319,9 @@ static void compare_orders(ana_check *check)
     const ana_observed *plan = check->plan;
     const ana_observed *measured = check->measured;
     ana_check_quantity *quantity = add_difference(check, ANA_CHECK_ORDER, "order of ops");
-    const bool has_first = compare_order(check, plan->first, measured->first, quantity);
+    const bool has_first = compare_order(plan->first, measured->first, quantity);
     if (quantity->verdict == ANA_CHECK_AGREES) {
-        compare_order(check, plan->last, measured->last, quantity);
+        compare_order(plan->last, measured->last, quantity);
     }
     if (has_first || quantity->count > 0) return;
     check->quantity_count--;
@@ -355,7 +353,7 @@ static void compare_decisions(ana_check *check)
         if (pairs->same_plan[pair]) continue;
         const int iteration = iteration_of(check, pair);
         const int before = check->plan->iterations[pairs->plan_row[pair - 1]].iteration;
-        depart(check, quantity, iteration);
+        depart(quantity, iteration);
         describe_plans(check, pair, quantity);
         write_decision(check->plan, before, planned);
         write_decision(check->measured, before, measured);
@@ -364,16 +362,6 @@ static void compare_decisions(ana_check *check)
                  "; after iteration %d the run decided %s, the plan %s", before, measured, planned);
         return;
     }
-}
-
-static void compare_final(ana_check *check)
-{
-    const int last = check->pairs.count - 1;
-    ana_check_quantity *quantity = add_difference(check, ANA_CHECK_FINAL, "final plan");
-    quantity->count = 1;
-    if (check->pairs.same_plan[last]) return;
-    depart(check, quantity, iteration_of(check, last));
-    describe_plans(check, last, quantity);
 }
 
 /// Adds plans, orders and decisions.
@@ -403,7 +391,6 @@ static void add_plans(ana_check *check)
     compare_start(check);
     compare_orders(check);
     compare_decisions(check);
-    compare_final(check);
 }
 
 /// Whether a departure counts before another: earlier, with some iterations of grace, then by the
@@ -420,6 +407,12 @@ static void decide_all(ana_check *check)
 {
     const int grace = check->pairs.count / 20 + 1;
     check->first = -1;
+    for (int index = 0; index < check->quantity_count; index++) {
+        ana_check_quantity *quantity = &check->quantities[index];
+        if (check->options.ignores[quantity->group] && quantity->verdict == ANA_CHECK_DEPARTS) {
+            quantity->verdict = ANA_CHECK_IGNORED;
+        }
+    }
     const bool is_undecided = check->quantities[check->length].verdict == ANA_CHECK_UNDECIDED;
     check->verdict = is_undecided ? ANA_CHECK_UNDECIDED : ANA_CHECK_AGREES;
     for (int index = 0; index < check->quantity_count; index++) {

@@ -28,7 +28,6 @@ typedef enum ana_check_group {
     ANA_CHECK_IDLE,      ///< of a rank: makespan less that
     ANA_CHECK_ITERATION, ///< the length
     ANA_CHECK_DECISIONS, ///< plans in force after the first iteration, and what led to them
-    ANA_CHECK_FINAL,     ///< the plan of the last iteration
     ANA_CHECK_MEMORY,    ///< peak of a rank
     ANA_CHECK_GROUP_COUNT
 } ana_check_group;
@@ -148,12 +147,8 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err);
 
-/// Appends what people read: with is_complete every quantity, else those that do not agree and the
-/// worst of each group.
-void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out);
+/// Appends what people read: the quantities that do not agree, and the worst of each group.
+void ana_check_print(const ana_check *check, text_buffer *out);
 
-/// Appends one JSON object, "dynmo-check/1", and a line end.
+/// Appends one JSON object, "dynmo-check/1", with every quantity, and a line end.
 void ana_check_write(const ana_check *check, text_buffer *out);
-
-/// Appends a JUnit report: one test suite with one test case per quantity.
-void ana_check_write_junit(const ana_check *check, text_buffer *out);

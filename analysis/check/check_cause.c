@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /// A change explains that of the iterations if it makes up at least this part of it.
@@ -67,11 +68,6 @@ static ana_check_group speed_group(const ana_check *check)
     return has_op_times(check) ? ANA_CHECK_OP : ANA_CHECK_BUSY;
 }
 
-static bool is_beyond(const ana_check *check, double change)
-{
-    return fabs(change) > check->options.tolerance;
-}
-
 /// Whether a quantity is one of them, and long enough to tell anything.
 static bool counts(const ana_check *check, const ana_check_quantity *quantity)
 {
@@ -82,7 +78,7 @@ static bool counts(const ana_check *check, const ana_check_quantity *quantity)
 
 static bool departs(const ana_check *check, const ana_check_quantity *quantity)
 {
-    return is_said(quantity) && is_beyond(check, quantity->change);
+    return is_said(quantity) && fabs(quantity->change) > check->options.tolerance;
 }
 
 /// The range of those on a rank, or of a kind; -1: any. The others go into others.
@@ -136,52 +132,12 @@ static const char *places_of(const ana_check *check)
     return check->plan->is_by_layer ? "layers" : "stages";
 }
 
-static bool explain_all(const ana_check *check, ana_check_cause *cause)
-{
-    range none;
-    const range all = range_of(check, -1, -1, &none);
-    if (!departs_together(&all, check->options.tolerance)) return false;
-    const int ranks = check->plan->rank_count;
-    if (ranks < 2 && !check->plan->is_by_layer) return false; // then one rank is all
-    cause->kind = ANA_CAUSE_ALL_OPS;
-    cause->factor = 1 + (all.smallest + all.largest) / 2;
-    snprintf(cause->summary, sizeof cause->summary,
-             "op times changed on all %s alike, by a factor of %.2f: machine or kernels are %s",
-             places_of(check), cause->factor, slower_or_faster(all.smallest));
-    tell_ranges("all ops", &all, &none, cause);
-    return true;
-}
-
-static bool explain_kind(const ana_check *check, ana_check_cause *cause)
-{
-    if (speed_group(check) != ANA_CHECK_OP) return false;
-    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-        range others;
-        char who[32];
-        const range these = range_of(check, -1, kind, &others);
-        if (!departs_together(&these, check->options.tolerance)) continue;
-        if (others.departing_count > 0 || these.count < 2) continue;
-        cause->kind = ANA_CAUSE_KIND;
-        cause->factor = 1 + (these.smallest + these.largest) / 2;
-        snprintf(cause->summary, sizeof cause->summary,
-                 "op times changed: %s of all %s alike, by a factor of %.2f, and no other "
-                 "kind: the kernels of that pass are %s",
-                 ana_check_op_word((bal_op_kind)kind), places_of(check), cause->factor,
-                 slower_or_faster(these.smallest));
-        snprintf(who, sizeof who, "%s of all %s", ana_check_op_word((bal_op_kind)kind),
-                 places_of(check));
-        tell_ranges(who, &these, &others, cause);
-        return true;
-    }
-    return false;
-}
-
 /// Adds the changes of a rank's ops in one iteration. @return how many there are then
-static int add_changes(const ana_check *check, int pair, const bal_plan *placed, int rank,
-                       double *changes, int count)
+static int add_changes(const ana_check *check, int pair, int rank, double *changes, int count)
 {
     const ana_observed *one = check->plan;
     const ana_observed *other = check->measured;
+    const bal_plan *placed = &one->plans[one->plan_of[check->pairs.plan_row[pair]]];
     const int64_t planned_row = (int64_t)check->pairs.plan_sample[pair] * one->stage_count;
     const int64_t measured_row = (int64_t)check->pairs.measured_sample[pair] * other->stage_count;
     for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
@@ -196,96 +152,98 @@ static int add_changes(const ana_check *check, int pair, const bal_plan *placed,
     return count;
 }
 
-/// The first iteration from which on any of the ops departs.
-static int departing_since(const ana_check *check)
-{
-    int since = INT32_MAX;
-    for (int index = 0; index < check->quantity_count; index++) {
-        const ana_check_quantity *quantity = &check->quantities[index];
-        if (!counts(check, quantity) || !departs(check, quantity)) continue;
-        if (quantity->since < since) since = quantity->since;
-    }
-    return since;
-}
-
-/// The median change of the ops of a rank under a plan of the plan's side, since ops depart.
-///
-/// @param is_known out: false: none was compared
-static void rank_change(const ana_check *check, int plan, int rank, int since, arena *scratch,
-                        double *change, bool *is_known)
+/// Whether a rank's ops depart in the iterations that are under a plan of the plan's side.
+static bool departs_under(const ana_check *check, int plan, int rank)
 {
     const ana_check_pairs *pairs = &check->pairs;
-    const bal_plan *placed = &check->plan->plans[plan];
-    const size_t most = (size_t)pairs->count * (size_t)placed->chunk_count * OP_KIND_COUNT;
-    double *changes = arena_array(scratch, most, sizeof *changes);
+    const size_t most =
+        (size_t)pairs->count * (size_t)check->plan->plans[plan].chunk_count * OP_KIND_COUNT;
+    double *changes = memory_array(most, sizeof *changes);
     int count = 0;
     for (int pair = check->warmup; pair < pairs->count; pair++) {
         const bool is_sampled = pairs->plan_sample[pair] >= 0 && pairs->measured_sample[pair] >= 0;
         if (!pairs->same_plan[pair] || !is_sampled) continue;
         if (check->plan->plan_of[pairs->plan_row[pair]] != plan) continue;
-        if (check->plan->iterations[pairs->plan_row[pair]].iteration < since) continue;
-        count = add_changes(check, pair, placed, rank, changes, count);
+        count = add_changes(check, pair, rank, changes, count);
     }
-    *change = ana_shift_median(changes, count);
-    *is_known = count > 0;
+    const double change = ana_shift_median(changes, count);
+    free(changes);
+    return fabs(change) > check->options.tolerance;
 }
 
-/// Whether a rank departs under every plan that held since ops depart; a plan that was over by then
-/// speaks against it if another rank departed under it.
-static bool is_slow_under_every_plan(const ana_check *check, int rank)
+/// Slow layers that moved were on other ranks under other plans; a slow rank is slow alone.
+static bool is_slow_alone(const ana_check *check, int rank)
 {
-    const int since = departing_since(check);
-    arena *scratch = arena_create(1 << 16);
-    bool is_slow = true;
     for (int plan = 0; plan < check->plan->plan_count; plan++) {
-        double change = 0;
-        bool is_known = false;
-        arena_reset(scratch);
-        rank_change(check, plan, rank, since, scratch, &change, &is_known);
-        if (is_known) is_slow = is_slow && is_beyond(check, change);
-        for (int other = 0; other < check->plan->rank_count && !is_known; other++) {
-            bool has_ops = false;
-            arena_reset(scratch);
-            rank_change(check, plan, other, 0, scratch, &change, &has_ops);
-            if (has_ops && other != rank && is_beyond(check, change)) is_slow = false;
+        for (int other = 0; other < check->plan->rank_count; other++) {
+            if (other != rank && departs_under(check, plan, other)) return false;
         }
     }
-    arena_destroy(scratch);
-    return is_slow;
+    return true;
 }
 
-/// The only rank that is beyond the tolerance with all its ops; -1: none or several.
-static int find_straggler(const ana_check *check, range *these, range *others)
+/// Some ops: all, those of one kind, or those of one rank.
+typedef struct subset {
+    ana_check_cause_kind cause;
+    int rank; // -1: any
+    int kind; // -1: any
+} subset;
+
+/// Whether these ops changed by one factor, and no others, and are enough to say so.
+static bool is_alike(const ana_check *check, const subset *of, const range *these,
+                     const range *others)
 {
-    for (int rank = 0; rank < check->plan->rank_count; rank++) {
-        *these = range_of(check, rank, -1, others);
-        if (!departs_together(these, check->options.tolerance)) continue;
-        if (others->departing_count == 0 && others->count > 0) return rank;
+    if (!departs_together(these, check->options.tolerance)) return false;
+    if (others->departing_count > 0) return false;
+    if (of->cause == ANA_CAUSE_KIND) {
+        return speed_group(check) == ANA_CHECK_OP && these->count > 1;
     }
-    return -1;
+    if (of->cause == ANA_CAUSE_STRAGGLER) {
+        const bool moved = speed_group(check) == ANA_CHECK_OP && check->plan->plan_count > 1;
+        return others->count > 0 && (!moved || is_slow_alone(check, of->rank));
+    }
+    return check->plan->rank_count > 1 || check->plan->is_by_layer; // else one rank is all
 }
 
-static bool explain_straggler(const ana_check *check, ana_check_cause *cause)
+static void tell_subset(const ana_check *check, const subset *of, const char *speed,
+                        ana_check_cause *cause)
 {
-    range these;
+    char *out = cause->summary;
+    const size_t size = sizeof cause->summary;
+    if (of->cause == ANA_CAUSE_ALL_OPS) {
+        snprintf(out, size,
+                 "op times changed on all %s alike, by a factor of %.2f: machine or kernels are %s",
+                 places_of(check), cause->factor, speed);
+    } else if (of->cause == ANA_CAUSE_KIND) {
+        snprintf(out, size,
+                 "op times changed: %s of all %s alike, by a factor of %.2f, and no other "
+                 "kind: the kernels of that pass are %s",
+                 ana_check_op_word((bal_op_kind)of->kind), places_of(check), cause->factor, speed);
+    } else {
+        snprintf(out, size, "rank %d is a straggler: all its ops are %s by one factor, %.2f",
+                 of->rank, speed, cause->factor);
+        add_evidence(cause, "that all kinds of ops changed by one factor speaks for the rank; "
+                            "layers that it had all the time, and that are slow themselves, look "
+                            "alike");
+    }
+}
+
+static bool explain_subset(const ana_check *check, subset of, ana_check_cause *cause)
+{
     range others;
-    char who[32];
-    const int rank = find_straggler(check, &these, &others);
-    if (rank < 0) return false;
-    if (speed_group(check) == ANA_CHECK_OP && check->plan->plan_count > 1 &&
-        !is_slow_under_every_plan(check, rank)) {
-        return false;
+    char who[32] = "all ops";
+    const range these = range_of(check, of.rank, of.kind, &others);
+    if (!is_alike(check, &of, &these, &others)) return false;
+    if (of.kind >= 0) {
+        snprintf(who, sizeof who, "%s of all %s", ana_check_op_word((bal_op_kind)of.kind),
+                 places_of(check));
     }
-    cause->kind = ANA_CAUSE_STRAGGLER;
-    cause->rank = rank;
+    if (of.rank >= 0) snprintf(who, sizeof who, "rank %d", of.rank);
+    cause->kind = of.cause;
+    cause->rank = of.rank;
     cause->factor = 1 + (these.smallest + these.largest) / 2;
-    snprintf(cause->summary, sizeof cause->summary,
-             "rank %d is a straggler: all its ops are %s by one factor, %.2f", rank,
-             slower_or_faster(these.smallest), cause->factor);
-    snprintf(who, sizeof who, "rank %d", rank);
     tell_ranges(who, &these, &others, cause);
-    add_evidence(cause, "that all kinds of ops changed by one factor speaks for the rank; layers "
-                        "that it had all the time, and that are slow themselves, look alike");
+    tell_subset(check, &of, slower_or_faster(these.smallest), cause);
     return true;
 }
 
@@ -327,13 +285,18 @@ static void explain_stages(const ana_check *check, ana_check_cause *cause)
 /// share of the iteration); "one factor": the largest is at most 1 + tolerance times the smallest:
 /// - all beyond the tolerance, by one factor: machine or kernels
 /// - all of one kind on all stages by one factor, and no others: that kind
-/// - all of one rank by one factor, and no others: a straggler, if under every
-///   plan
+/// - all of one rank by one factor, and no others under any plan: a straggler
 /// - else the stages that are beyond it
 static void explain_ops(const ana_check *check, ana_check_cause *cause)
 {
-    if (explain_all(check, cause) || explain_kind(check, cause)) return;
-    if (!explain_straggler(check, cause)) explain_stages(check, cause);
+    if (explain_subset(check, (subset){ANA_CAUSE_ALL_OPS, -1, -1}, cause)) return;
+    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
+        if (explain_subset(check, (subset){ANA_CAUSE_KIND, -1, kind}, cause)) return;
+    }
+    for (int rank = 0; rank < check->plan->rank_count; rank++) {
+        if (explain_subset(check, (subset){ANA_CAUSE_STRAGGLER, rank, -1}, cause)) return;
+    }
+    explain_stages(check, cause);
 }
 
 /// The largest change of a group, or of those of it that depart; NULL: there is none.
@@ -447,23 +410,27 @@ static void explain_words(const ana_check_quantity *quantity, ana_check_cause_ki
 
 static void explain_rest(const ana_check *check, ana_check_cause *cause)
 {
-    const ana_check_quantity *outside = worst_of(check, ANA_CHECK_OUTSIDE);
-    const ana_check_quantity *decisions = worst_of(check, ANA_CHECK_DECISIONS);
-    const ana_check_quantity *memory = worst_of(check, ANA_CHECK_MEMORY);
-    if (outside != NULL) {
-        explain_words(outside, ANA_CAUSE_OUTSIDE,
-                      "the pipeline is as planned, what comes after it is not: reduction of "
-                      "gradients, optimizer step, decision or migration",
-                      cause);
-    } else if (decisions != NULL) {
-        explain_words(decisions, ANA_CAUSE_DECISION, "the controller decided otherwise", cause);
-    } else if (memory != NULL) {
-        explain_words(memory, ANA_CAUSE_MEMORY, "ranks need another amount of memory", cause);
-    } else {
-        cause->kind = ANA_CAUSE_UNKNOWN;
-        snprintf(cause->summary, sizeof cause->summary,
-                 "neither op times, messages, order nor decisions account for it");
+    static const struct {
+        ana_check_group group;
+        ana_check_cause_kind kind;
+        const char *words;
+    } rest[] = {
+        {ANA_CHECK_OUTSIDE, ANA_CAUSE_OUTSIDE,
+         "the pipeline is as planned, what comes after it is not: reduction of gradients, "
+         "optimizer "
+         "step, decision or migration"},
+        {ANA_CHECK_DECISIONS, ANA_CAUSE_DECISION, "the controller decided otherwise"},
+        {ANA_CHECK_MEMORY, ANA_CAUSE_MEMORY, "ranks need another amount of memory"},
+    };
+    for (size_t each = 0; each < sizeof rest / sizeof rest[0]; each++) {
+        const ana_check_quantity *worst = worst_of(check, rest[each].group);
+        if (worst == NULL) continue;
+        explain_words(worst, rest[each].kind, rest[each].words, cause);
+        return;
     }
+    cause->kind = ANA_CAUSE_UNKNOWN;
+    snprintf(cause->summary, sizeof cause->summary,
+             "neither op times, messages, order nor decisions account for it");
 }
 
 /// Whether a change makes up enough of that of the iterations.

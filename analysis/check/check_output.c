@@ -1,4 +1,4 @@
-/// What a check says: words, JSON and JUnit.
+/// What a check says: words and JSON.
 #include "analysis/check/check_parts.h"
 #include "base/json.h"
 
@@ -57,7 +57,7 @@ static bool is_worst(const ana_check *check, const ana_check_quantity *quantity)
     return true;
 }
 
-static void print_table(const ana_check *check, bool is_complete, text_buffer *out)
+static void print_table(const ana_check *check, text_buffer *out)
 {
     int hidden = 0;
     text_format(out, "  %-36s %10s %10s %10s  %s\n", "quantity", "plan", "measured", "change",
@@ -66,7 +66,7 @@ static void print_table(const ana_check *check, bool is_complete, text_buffer *o
         const ana_check_quantity *quantity = &check->quantities[index];
         const bool is_telling =
             quantity->verdict != ANA_CHECK_AGREES && (quantity->is_bounded || !quantity->is_number);
-        if (is_complete || is_telling || is_worst(check, quantity)) {
+        if (is_telling || is_worst(check, quantity)) {
             print_row(quantity, out);
         } else {
             hidden++;
@@ -133,19 +133,13 @@ static void print_first(const ana_check *check, text_buffer *out)
     }
 }
 
-static int count_of(const ana_check *check, ana_check_verdict verdict)
-{
-    int count = 0;
-    for (int index = 0; index < check->quantity_count; index++) {
-        count += check->quantities[index].verdict == verdict;
-    }
-    return count;
-}
-
 static void print_verdict(const ana_check *check, text_buffer *out)
 {
     const ana_check_quantity *length = &check->quantities[check->length];
-    const int undecided = count_of(check, ANA_CHECK_UNDECIDED);
+    int undecided = 0;
+    for (int index = 0; index < check->quantity_count; index++) {
+        undecided += check->quantities[index].verdict == ANA_CHECK_UNDECIDED;
+    }
     if (check->verdict == ANA_CHECK_DEPARTS) {
         print_first(check, out);
     } else if (check->verdict == ANA_CHECK_UNDECIDED && !length->is_bounded) {
@@ -163,7 +157,7 @@ static void print_verdict(const ana_check *check, text_buffer *out)
     }
 }
 
-void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out)
+void ana_check_print(const ana_check *check, text_buffer *out)
 {
     const ana_check_options *options = &check->options;
     text_format(out, "plan      %s\nmeasured  %s\n", check->plan->source, check->measured->source);
@@ -178,7 +172,7 @@ void ana_check_print(const ana_check *check, bool is_complete, text_buffer *out)
         text_format(out, "note: %s\n", check->notes[note]);
     }
     text_append(out, "\n");
-    print_table(check, is_complete, out);
+    print_table(check, out);
     text_append(out, "\n");
     print_verdict(check, out);
 }
@@ -287,69 +281,4 @@ void ana_check_write(const ana_check *check, text_buffer *out)
     json_end_array(&writer);
     json_end_object(&writer);
     text_append(out, "\n");
-}
-
-/// Appends text as the value of an XML attribute. Control characters, which XML 1.0 has no way to
-/// write, become question marks.
-static void append_xml(const char *text, text_buffer *out)
-{
-    for (const char *c = text; *c != '\0'; c++) {
-        const bool is_control = (unsigned char)*c < ' ' || *c == 0x7f;
-        const char one[2] = {is_control ? '?' : *c, '\0'};
-        text_append_escaped(out, one);
-    }
-}
-
-static void append_attribute(const char *name, const char *value, text_buffer *out)
-{
-    text_format(out, " %s=\"", name);
-    append_xml(value, out);
-    text_append(out, "\"");
-}
-
-static void write_case(const ana_check *check, const ana_check_quantity *quantity, text_buffer *out)
-{
-    char group[32];
-    char message[ANA_CHECK_LINE_BYTES];
-    snprintf(group, sizeof group, "dynmo.check.%s", ana_check_group_names[quantity->group]);
-    text_append(out, "    <testcase");
-    append_attribute("classname", group, out);
-    append_attribute("name", quantity->name, out);
-    text_append(out, " time=\"0\"");
-    if (quantity->is_number) {
-        describe_number(quantity, message);
-    } else {
-        snprintf(message, sizeof message, "%s, from iteration %d on", quantity->detail,
-                 quantity->since);
-    }
-    if (quantity->verdict == ANA_CHECK_AGREES) {
-        text_append(out, "/>\n");
-    } else if (quantity->verdict == ANA_CHECK_DEPARTS) {
-        text_append(out, ">\n      <failure type=\"departs\"");
-        append_attribute("message", message, out);
-        text_append(out, ">");
-        append_xml(check->cause.summary, out);
-        text_append(out, "</failure>\n    </testcase>\n");
-    } else {
-        text_append(out, ">\n      <skipped");
-        append_attribute("message", message, out);
-        text_append(out, "/>\n    </testcase>\n");
-    }
-}
-
-void ana_check_write_junit(const ana_check *check, text_buffer *out)
-{
-    const int failures = count_of(check, ANA_CHECK_DEPARTS);
-    const int skipped = count_of(check, ANA_CHECK_UNDECIDED) + count_of(check, ANA_CHECK_IGNORED);
-    text_append(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    text_format(out, "<testsuites tests=\"%d\" failures=\"%d\" errors=\"0\">\n",
-                check->quantity_count, failures);
-    text_append(out, "  <testsuite");
-    append_attribute("name", "dynmo check", out);
-    text_format(out, " tests=\"%d\" failures=\"%d\" errors=\"0\" skipped=\"%d\" time=\"0\">\n",
-                check->quantity_count, failures, skipped);
-    for (int index = 0; index < check->quantity_count; index++) {
-        write_case(check, &check->quantities[index], out);
-    }
-    text_append(out, "  </testsuite>\n</testsuites>\n");
 }

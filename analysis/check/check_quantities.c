@@ -380,11 +380,5 @@ status ana_check_add_numbers(ana_check *check, error_message *err)
     arena_destroy(scratch);
     TRY(result);
     add_memory(check);
-    for (int index = 0; index < check->quantity_count; index++) {
-        ana_check_quantity *quantity = &check->quantities[index];
-        if (check->options.ignores[quantity->group] && quantity->verdict == ANA_CHECK_DEPARTS) {
-            quantity->verdict = ANA_CHECK_IGNORED;
-        }
-    }
     return STATUS_OK;
 }

@@ -36,7 +36,7 @@ static bool is_file(const char *path, bool *is_store)
 static status find_place(const cli_check_side *side, arena *memory, place *found,
                          error_message *err)
 {
-    *found = (place){.path = side->path, .run = side->run};
+    *found = (place){.path = side->path};
     if (is_file(side->path, &found->is_store)) return STATUS_OK;
     char *path = arena_string(memory, side->path);
     char *colon = strrchr(path, ':');
@@ -44,7 +44,7 @@ static status find_place(const cli_check_side *side, arena *memory, place *found
         *colon = '\0';
         if (is_file(path, &found->is_store) && found->is_store) {
             found->path = path;
-            if (side->run == NULL) found->run = colon + 1;
+            found->run = colon + 1;
             return STATUS_OK;
         }
     }

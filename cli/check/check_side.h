@@ -10,7 +10,6 @@
 typedef struct cli_check_side {
     const char *option; // "--plan" or "--measured", for messages
     const char *path;   // STORE.db, STORE.db:NAME, PLAN.json or STUDY.json
-    const char *run;    // its number or name
     const char *row;
     const char *trace; // of a plan or study: where its costs come from
     const char *model;

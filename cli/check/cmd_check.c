@@ -4,7 +4,6 @@
 #include "cli/output.h"
 
 #include "analysis/check/check.h"
-#include "base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,29 +36,24 @@ static status read_share(const cli_arguments *arguments, const char *option, dou
     return STATUS_OK;
 }
 
-static status ignore_group(const char *word, size_t length, ana_check_options *options,
+static status read_ignored(const cli_arguments *arguments, ana_check_options *options,
                            error_message *err)
 {
     char name[40];
     char suggestion[TEXT_SUGGESTION_BYTES];
-    snprintf(name, sizeof name, "%.*s", (int)(length < 39 ? length : 39), word);
-    for (int group = 0; group < ANA_CHECK_GROUP_COUNT; group++) {
-        if (strcmp(name, ana_check_group_names[group]) != 0) continue;
+    for (const char *list = cli_value(arguments, "--ignore"); list != NULL && *list != '\0';) {
+        const int length = (int)strcspn(list, ",");
+        int group = 0;
+        snprintf(name, sizeof name, "%.*s", length, list);
+        while (group < ANA_CHECK_GROUP_COUNT && strcmp(name, ana_check_group_names[group]) != 0) {
+            group++;
+        }
+        if (group == ANA_CHECK_GROUP_COUNT) {
+            return error_set(
+                err, STATUS_INVALID, "--ignore: unknown '%s'%s", name,
+                text_suggestion(name, ana_check_group_names, ANA_CHECK_GROUP_COUNT, suggestion));
+        }
         options->ignores[group] = true;
-        return STATUS_OK;
-    }
-    return error_set(
-        err, STATUS_INVALID, "--ignore: unknown '%s'%s", name,
-        text_suggestion(name, ana_check_group_names, ANA_CHECK_GROUP_COUNT, suggestion));
-}
-
-static status read_ignored(const cli_arguments *arguments, ana_check_options *options,
-                           error_message *err)
-{
-    const char *list = cli_value(arguments, "--ignore");
-    while (list != NULL && *list != '\0') {
-        const size_t length = strcspn(list, ",");
-        TRY(ignore_group(list, length, options, err));
         list += length + (list[length] == ',');
     }
     return STATUS_OK;
@@ -94,7 +88,6 @@ static status read_sides(const cli_arguments *arguments, cli_check_side *plan,
     *measured = *plan;
     measured->option = "--measured";
     measured->path = cli_value(arguments, "--measured");
-    measured->run = cli_value(arguments, "--run");
     return STATUS_OK;
 }
 
@@ -147,26 +140,13 @@ static status outcome_of(const ana_check *check, error_message *err)
     return STATUS_EXCEEDED;
 }
 
-static status write_junit(const cli_arguments *arguments, const ana_check *check,
-                          error_message *err)
-{
-    const char *path = cli_value(arguments, "--junit");
-    text_buffer out = {0};
-    if (path == NULL) return STATUS_OK;
-    ana_check_write_junit(check, &out);
-    const status written = file_write(path, out.bytes, out.length, err);
-    text_free(&out);
-    return written;
-}
-
 static status tell(const cli_arguments *arguments, const ana_check *check, error_message *err)
 {
     text_buffer out = {0};
-    TRY(write_junit(arguments, check, err));
     if (cli_has(arguments, "--json")) {
         ana_check_write(check, &out);
     } else {
-        ana_check_print(check, cli_has(arguments, "--all"), &out);
+        ana_check_print(check, &out);
     }
     const status printed = cli_print(&out, err);
     text_free(&out);
@@ -198,7 +178,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_check = {
     .name = "check",
-    .synopsis = "--plan P --measured RUN [--tolerance 5%] [--junit FILE.xml] [--json] [OPTION...]",
+    .synopsis = "--plan P --measured RUN [--tolerance 5%] [--json] [OPTION...]",
     .summary = "checks a run against a plan's prediction or against another run",
     .description =
         "P and RUN are each a store with a run (STORE.db, or STORE.db:RUN by its number or name), "
@@ -240,13 +220,10 @@ const cli_command cli_command_check = {
             {.name = "--ignore",
              .argument = "LIST",
              .help = "Kinds that do not count, with commas: plan, order, op, message, outside, "
-                     "busy, idle, iteration, decisions, final-plan, memory."},
+                     "busy, idle, iteration, decisions, memory."},
             {.name = "--row",
              .argument = "LABEL",
              .help = "The row, where a side has several. Default: the one that both have."},
-            {.name = "--run",
-             .argument = "NAME",
-             .help = "The measured run by its number or name."},
             {.name = "--trace",
              .argument = "TRACE.db",
              .help = "The trace that says how long the ops of a plan or study take."},
@@ -255,12 +232,9 @@ const cli_command cli_command_check = {
             {.name = "--iterations",
              .argument = "N",
              .help = "Of a plan or study, instead of its own number."},
-            {.name = "--junit",
-             .is_output = true,
-             .argument = "FILE.xml",
-             .help = "Also writes a JUnit report, a test case for each quantity."},
-            {.name = "--all", .help = "Prints all quantities, also those that agree."},
-            {.name = "--json", .help = "Prints one JSON object, dynmo-check/1."},
+            {.name = "--json",
+             .help = "Prints one JSON object, dynmo-check/1, with all quantities, also those that "
+                     "agree."},
         },
     .operand_min = 0,
     .operand_max = 0,

@@ -30,13 +30,13 @@ run build run report test
 expect 'nothing is missing: apt is not called' '' "$(cat "$bin/calls")"
 
 # shellcheck disable=SC2016 # $3 is the stand-in's
-stand_in dpkg-query 'case $3 in cmake|libopenmpi-dev|clang|mandoc) exit 1 ;; esac; echo installed'
+stand_in dpkg-query 'case $3 in cmake|libopenmpi-dev|clang|valgrind) exit 1 ;; esac; echo installed'
 run build run report test
 expect 'the missing ones are installed, group by group' \
     '-q -o DPkg::Lock::Timeout=300 update
 -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends cmake
 -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends libopenmpi-dev
--q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends clang mandoc' \
+-q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends clang valgrind' \
     "$(cat "$bin/calls")"
 
 stand_in id 'echo 1000'

@@ -141,19 +141,10 @@ run_into held.db tame.json --device cpu --clock nominal --slow 1=8
 finds 4 straggler-rank --plan tame.db --measured held.db --tolerance 90%
 says '"cause":{"kind":"straggler-rank","rank":1,'
 
-# What is written for people and for machines.
-"$dynmo" check --plan plan.db --measured slow.db --junit report.xml >words
+# What is written for people.
+"$dynmo" check --plan plan.db --measured slow.db >words
 [ $? -eq 4 ] || fail 'exit code with words'
 grep -q '^most likely cause (straggler-rank): rank 1 is a straggler' words || fail "$(cat words)"
-# count WORD: lines of the report that have it; attribute NAME: its value in the suite
-count() { grep -c "<$1" report.xml; }
-attribute() { sed -n "s/.*<testsuite .* $1=\"\([0-9]*\)\".*/\1/p" report.xml; }
-[ "$(count testcase)" = "$(attribute tests)" ] || fail 'the test cases of the JUnit report'
-[ "$(count failure)" = "$(attribute failures)" ] || fail 'the failures of the JUnit report'
-[ "$(count failure)" -gt 0 ] || fail 'a JUnit report without failures'
-if command -v python3 >/dev/null; then
-    python3 -c 'import xml.dom.minidom as m; m.parse("report.xml")' || fail 'the JUnit report is no XML'
-fi
 
 # Recorded traces: layer by layer against one another, by stages beside a plan. record NAME SEED SLOW: six
 # layers, four microbatches, 2 % of noise, layer 3 slower by a factor.
@@ -189,8 +180,6 @@ END
 finds 0 none --plan halves.json --measured other.db --ignore iteration,idle # it ran on one rank
 finds 4 straggler-rank --plan halves.json --measured slow_layer.db --ignore iteration,idle
 says '"name":"F of stage 1 (rank 1)"'
-finds 4 straggler-rank --plan slow_layer.db --measured halves.json --ignore iteration,idle
-says '"factor":0.8'
 
 # Too few iterations.
 sed 's/"iterations":40/"iterations":5/' study.json >few.json
@@ -210,13 +199,8 @@ refuse 2 'dynmo check: --measured is needed' --plan plan.db
 refuse 1 '--plan none.db: No such file' --plan none.db --measured run.db
 refuse 2 '--tolerance 0 is outside (0 %, 100 %); 5% and 0.05 are the same' \
     --plan plan.db --measured run.db --tolerance 0
-refuse 2 '--tolerance -1 is outside (0 %, 100 %); 5% and 0.05 are the same' \
-    --plan plan.db --measured run.db --tolerance -1
 refuse 2 '--tolerance 1000% is outside (0 %, 100 %); 5% and 0.05 are the same' \
     --plan plan.db --measured run.db --tolerance 1000%
-"$dynmo" check --plan plan.db --measured run.db --tolerance NaN >out 2>err
-[ $? -eq 2 ] || fail 'a tolerance that is no number'
-grep -q -- '--tolerance' err || fail "a tolerance that is no number: $(cat err)"
 refuse 2 "--ignore: unknown 'ops'; did you mean 'op'?" --plan plan.db --measured run.db --ignore ops
 "$dynmo" import csv "$OLDPWD/../traces/recorded/gpt-freezing-cpu.csv.gz" -o trace.db >/dev/null 2>&1
 refuse 2 'plan.json is a plan: --trace, or --model and --hardware, have to say how long its ops take' \

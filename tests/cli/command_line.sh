@@ -13,7 +13,7 @@ shows() {
 }
 
 refuse 2 'usage: dynmo COMMAND [OPTION]... [FILE]...; see dynmo --help'
-refuse 2 "unknown command 'manul'; did you mean 'manual'?" manul
+refuse 2 "unknown command 'marge'; did you mean 'merge'?" marge
 known='; dynmo --help lists them'
 refuse 2 "unknown command 'zzzzzzzzzz'$known" zzzzzzzzzz
 refuse 2 "unknown command ''$known" ''
@@ -21,21 +21,17 @@ refuse 2 "'import' is not a whole command; there is 'import csv', 'import kineto
 refuse 2 "dynmo export: unknown format 'megatro'; did you mean 'megatron'?" export megatro p.json
 refuse 2 'dynmo export pytorch: takes no --json' export pytorch p.json --json
 refuse 2 "unknown command 'a?b'$known" "$(printf 'a\nb')"
-refuse 2 "dynmo manual: unknown option '--all'" manual --all
-refuse 2 "dynmo manual: unknown option '-x'" manual -x
-refuse 2 'usage: dynmo manual ' manual operand
-refuse 2 'usage: dynmo manual ' manual -- --help
+refuse 2 "dynmo reproduce: unknown option '-x'; known: --json" reproduce -x
 
 shows '^dynmo [0-9]*\.[0-9]*\.[0-9]*$' --version
 shows '^usage: dynmo COMMAND' --help
 shows '^usage: dynmo COMMAND' -h
-shows '^  manual  *prints the manual page' --help
-shows '^usage: dynmo manual' manual --help
-shows '^\.Sh NAME$' manual
+shows '^  merge  *joins the stores of shards' --help
+shows '^usage: dynmo merge' merge --help
 
 # A reader that goes away, or a full disk, is a failure that is said, not silence.
 if [ -w /dev/full ]; then
-    "$dynmo" manual >/dev/full 2>err
+    "$dynmo" --help >/dev/full 2>err
     [ $? -eq 1 ] || fail 'full disk: exit status'
     grep -q '^dynmo: standard output: ' err || fail "full disk: $(cat err)"
 fi

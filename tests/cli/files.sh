@@ -85,7 +85,6 @@ costs.json schedule --costs in/costs.json --schedule 1f1b --stages 2 --microbatc
 bare-model.json,gpt2.json,h100-sxm.json study in/bare-model.json --csv
 bare-trace.json,t.db study in/bare-trace.json --csv
 runs.csv calibrate in/runs.csv -o
-bare-model.json,gpt2.json,r.db check --plan in/bare-model.json --measured in/r.db --junit
 learn.json,text,half run in/learn.json --device cpu --text in/text --restart in/half --checkpoint
 learn.json,text run in/learn.json --device cpu --text in/text --counts
 t.csv import csv in/t.csv -o
