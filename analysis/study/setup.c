@@ -407,6 +407,36 @@ static status check_sizes(ana_setup *setup, error_message *err)
     return STATUS_OK;
 }
 
+/// The study's split, whose layers are those of the model with or without embedding and head.
+static status read_split(ana_setup *setup, arena *memory, error_message *err)
+{
+    const ana_study *study = setup->study;
+    const int layer_count = setup->source.layer_count;
+    const int blocks = layer_count - setup->embedding - setup->head;
+    const size_t cuts = (size_t)setup->stage_count + 1;
+    int64_t sum = 0;
+    if (study->layers_per_stage == NULL) return STATUS_OK;
+    for (int stage = 0; stage < study->layers_per_stage_count; stage++) {
+        sum += study->layers_per_stage[stage];
+    }
+    const bool counts_all = sum == layer_count;
+    if (study->layers_per_stage_count != setup->stage_count || (sum != blocks && !counts_all)) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: pipeline.layers_per_stage: %" PRId64 " layers in %d stages, where "
+                         "there are %d in %d",
+                         study->path, sum, study->layers_per_stage_count, blocks,
+                         setup->stage_count);
+    }
+    int *first = arena_array(memory, cuts, sizeof *first);
+    for (int stage = 1; stage < setup->stage_count; stage++) {
+        const int embedding = stage == 1 && !counts_all ? setup->embedding : 0;
+        first[stage] = first[stage - 1] + (int)study->layers_per_stage[stage - 1] + embedding;
+    }
+    first[setup->stage_count] = layer_count;
+    setup->given_first_layer = first;
+    return STATUS_OK;
+}
+
 static status check_replicas(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
@@ -458,6 +488,7 @@ static status open_all(ana_setup *setup, arena *memory, error_message *err)
     fill_training(setup, memory);
     setup->step = ANA_SETUP_STAGES;
     TRY(check_sizes(setup, err));
+    TRY(read_split(setup, memory, err));
     setup->step = ANA_SETUP_COSTS;
     TRY(check_replicas(setup, err));
     setup->step = ANA_SETUP_DYNAMISM;
@@ -523,6 +554,7 @@ bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *bal
         .change_ratio = study->change_ratio,
         .balancer = balancing->balancer,
         .weight = balancing->weight,
+        .given_first_layer = setup->given_first_layer,
         .policy = balancing->policy,
         .information = balancing->information,
         .migration = balancing->migration,

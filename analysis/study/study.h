@@ -112,6 +112,8 @@ typedef struct ana_study {
     int stage_count;
     int chunk_count; // 0: the schedule's own
     const char *schedule;
+    const int64_t *layers_per_stage; // [layers_per_stage_count] in model order; NULL: not given
+    int layers_per_stage_count;
 
     json_value dynamism;  // the object with a "case"; missing: costs change as the trace's do
     double change_ratio;  // dynamism.change_ratio

@@ -198,6 +198,9 @@ static const ana_study_key keys[] = {
      0, OFFSET(chunk_count)},
     {"pipeline.schedule", ANA_KEY_OWN, "as `dynmo schedule` names them", OFFSET(schedule),
      .text = "zb-h1", .read = ana_read_schedule},
+    {"pipeline.layers_per_stage", ANA_KEY_OWN,
+     "split of the balancer `given`: transformer layers, or with embedding and head counted",
+     .read = ana_read_split},
     {"pipeline.policy", ANA_KEY_OWN, "static: orders are played as compiled",
      .read = ana_read_replay},
 

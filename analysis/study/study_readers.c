@@ -194,6 +194,30 @@ ANA_READER(ana_read_between)
     return ana_list_given(reading, path, text);
 }
 
+/// [layers, ...], a number for each stage.
+ANA_READER(ana_read_split)
+{
+    (void)record;
+    ana_study *study = reading->study;
+    const int count = json_count(value);
+    if (json_is_missing(value)) return STATUS_OK;
+    if (!json_is_array(value) || count < 1 || count > BAL_RANKS_MAX * BAL_CHUNKS_MAX) {
+        return json_error(value, STATUS_FORMAT, reading->err,
+                          "needs the transformer layers of each stage, as [8, 8, 8, 8]");
+    }
+    int64_t *layers = arena_array(reading->memory, (size_t)count, sizeof *layers);
+    TRY(json_int64_array(value, count, 0, BAL_LAYERS_MAX, layers, reading->err));
+    study->layers_per_stage = layers;
+    study->layers_per_stage_count = count;
+    text_buffer text = {0};
+    for (int stage = 0; stage < count; stage++) {
+        text_format(&text, "%s%" PRId64, stage > 0 ? " " : "", layers[stage]);
+    }
+    const status result = ana_list_given(reading, path, text.bytes);
+    text_free(&text);
+    return result;
+}
+
 ANA_READER(ana_add_disturbed_link)
 {
     (void)path;

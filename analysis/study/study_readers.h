@@ -41,6 +41,7 @@ ANA_READER(ana_read_replay);
 
 // What disturbs the run, and what changes the model.
 ANA_READER(ana_read_between);
+ANA_READER(ana_read_split);
 ANA_READER(ana_add_disturbed_link);
 ANA_READER(ana_read_dynamism);
 ANA_READER(ana_read_value); ///< keeps the json_value

@@ -172,6 +172,9 @@ static status read_row(const ana_reading *reading, json_value object, int index)
 static status add_default_rows(const ana_reading *reading, json_value place)
 {
     static const char *const balancers[] = {"even", "tuned", "diffusion", "partition", "makespan"};
+    if (reading->study->layers_per_stage != NULL) {
+        TRY(add_row(reading, place, ana_balancing_default("given")));
+    }
     for (int index = 0; index < COUNT_OF(balancers); index++) {
         ana_balancing row = ana_balancing_default(balancers[index]);
         if (!row.balancer->is_static) {

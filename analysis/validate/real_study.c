@@ -8,10 +8,12 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #define HARDWARE_DEFAULT "h100-sxm"
+#define DIGITS "0123456789"
 
 enum {
     COUNT_MAX = 1 << 24,
@@ -302,6 +304,22 @@ static status write_cluster(const ana_real_runs *runs, int row, const real_sizes
     return STATUS_OK;
 }
 
+/// Numbers, apart by anything else: "7 8 8 7".
+static void write_split(const char *said, json_writer *writer)
+{
+    json_put_array(writer, "layers_per_stage");
+    for (const char *at = said + strcspn(said, DIGITS); *at != '\0'; at += strcspn(at, DIGITS)) {
+        json_write_int64(writer, strtol(at, NULL, 10));
+        at += strspn(at, DIGITS);
+    }
+    json_end_array(writer);
+}
+
+static bool has_split(const ana_real_runs *runs, int row)
+{
+    return ana_real_text(runs, row, ANA_REAL_LAYERS_PER_STAGE)[0] != '\0';
+}
+
 static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes *sizes,
                            json_writer *writer)
 {
@@ -312,6 +330,9 @@ static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes 
     json_put_int64(writer, "stages", sizes->pp);
     json_put_string(writer, "schedule", schedule[0] != '\0' ? schedule : usual);
     if (interleaves) json_put_int64(writer, "chunks", sizes->vp);
+    if (has_split(runs, row)) {
+        write_split(ana_real_text(runs, row, ANA_REAL_LAYERS_PER_STAGE), writer);
+    }
     json_end_object(writer);
 }
 
@@ -370,7 +391,7 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
     write_pipeline(runs, row, &sizes, &writer);
     json_put_array(&writer, "balancing");
     json_begin_object(&writer);
-    json_put_string(&writer, "balancer", "even");
+    json_put_string(&writer, "balancer", has_split(runs, row) ? "given" : "even");
     json_end_object(&writer);
     json_end_array(&writer);
     json_end_object(&writer);

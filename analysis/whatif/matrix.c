@@ -270,7 +270,9 @@ static void write_base_changes(json_value root, text_buffer *out)
         if (json_is_string(named)) put_change(&writer, files[file], named);
     }
     if (json_is_missing(balancing)) {
-        json_put_string(&writer, "balancing.balancer", "tuned");
+        const bool has_split =
+            !json_is_missing(json_member(json_member(root, "pipeline"), "layers_per_stage"));
+        json_put_string(&writer, "balancing.balancer", has_split ? "given" : "tuned");
     } else if (json_is_array(balancing) && json_count(balancing) > 0) {
         json_write_key(&writer, "balancing");
         json_write_value(&writer, json_element(balancing, 0));

@@ -36,6 +36,7 @@ typedef struct bal_controller_options {
     int64_t decision_ns;            // of every decision; policies that weigh count it
     const bal_evaluator *evaluator; // `makespan` and re-packing need it; NULL: none
     const bal_diffuser *diffuser;   // of `diffusion`; NULL: the core decides
+    const int *given_first_layer;   // [ranks x chunks + 1] of `given`
     bal_migration_options migration;
     bal_repack_options repack;
     bal_peak_book *peak_book; // of several controllers, one after the other; NULL: none

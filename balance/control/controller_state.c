@@ -62,6 +62,7 @@ bal_problem bal_controller_problem(bal_controller *controller, const bal_layer_c
         .stage_inflight = controller->inflight,
         .rank_memory_bytes = controller->chunk_count > 1 ? controller->memory_cap : NULL,
         .rank_peaks = &controller->peaks,
+        .given_first_layer = options->given_first_layer,
         .current_first_layer =
             controller->is_started && !owns_freely ? controller->first_layer : NULL,
         .current_owner = controller->is_started && owns_freely ? controller->owner : NULL,

@@ -19,6 +19,7 @@ const char *const bal_weight_names[BAL_WEIGHT_COUNT] = {
 
 static const bal_balancer table[] = {
     {.name = "even", .is_static = true, .weight = BAL_WEIGHT_TIME, .balance = bal_balance_even},
+    {.name = "given", .is_static = true, .weight = BAL_WEIGHT_TIME, .balance = bal_balance_given},
     {.name = "parameters", .weight = BAL_WEIGHT_PARAMETERS, .balance = bal_balance_parameters},
     {.name = "parameters-legacy",
      .weight = BAL_WEIGHT_PARAMETERS,

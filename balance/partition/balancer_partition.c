@@ -59,6 +59,21 @@ status bal_balance_even(const bal_problem *problem, const bal_chain *chain, aren
     return STATUS_OK;
 }
 
+/// What is trained with now, or what somebody has in mind.
+status bal_balance_given(const bal_problem *problem, const bal_chain *chain, arena *memory,
+                         bal_answer *answer, error_message *err)
+{
+    const size_t cuts = (size_t)chain->stage_count + 1;
+    if (problem->given_first_layer == NULL) {
+        return error_set(err, STATUS_INVALID,
+                         "the balancer given needs a split: a study's pipeline.layers_per_stage");
+    }
+    int *first = arena_array(memory, cuts, sizeof *first);
+    memcpy(first, problem->given_first_layer, cuts * sizeof *first);
+    answer->first_layer = first;
+    return STATUS_OK;
+}
+
 /// What somebody would set who tries both splits: of the optimum and the even one the faster.
 status bal_balance_tuned(const bal_problem *problem, const bal_chain *chain, arena *memory,
                          bal_answer *answer, error_message *err)

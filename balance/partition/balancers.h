@@ -8,6 +8,7 @@ typedef status bal_balance_function(const bal_problem *problem, const bal_chain 
                                     arena *memory, bal_answer *answer, error_message *err);
 
 bal_balance_function bal_balance_even;
+bal_balance_function bal_balance_given;
 bal_balance_function bal_balance_tuned;
 bal_balance_function bal_balance_parameters;
 bal_balance_function bal_balance_parameters_legacy;

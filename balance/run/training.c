@@ -87,6 +87,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .decision_ns = training->decision_ns,
         .evaluator = evaluator,
         .diffuser = training->diffuser,
+        .given_first_layer = training->given_first_layer,
         .migration = training->migration,
         .repack = training->repack,
         .peak_book = training->peak_book,

@@ -121,6 +121,7 @@ typedef struct bal_training {
     double change_ratio;
     const bal_balancer *balancer;
     bal_weight weight;
+    const int *given_first_layer; // [ranks x chunks + 1] of the balancer `given`
     bal_policy policy;
     bal_information information;
     const bal_diffuser *diffuser; // ranks that decide for the balancer `diffusion`, or NULL

@@ -700,6 +700,11 @@ static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state
         problem.layers.head = rng_below(&random, 2) == 0;
         problem.allow_empty_stages = rng_below(&random, 2) == 0;
         problem.microbatch_count = 4;
+        int given[9];
+        for (int stage = 0; stage <= stages; stage++) {
+            given[stage] = stage * layers / stages;
+        }
+        problem.given_first_layer = given;
         if (rng_below(&random, 2) == 0) problem.stage_memory_bytes = cap;
         if (rng_below(&random, 2) == 0) problem.stage_time_factor_ppb = factor;
         taste wish = {.favourite = (const int[9]){0}};

@@ -31,6 +31,25 @@ grep -A 1 '^partition on-change  *from 10: ' answer | grep -q ' from 32: 5 3 3 5
 expect 0 '{"num_stages":4,"parts":[0,5,8,11,16]}' '' \
     export deepspeed t.db --row 'partition on-change' --iteration 22 --json --split-only
 
+# A split that is given, without and with embedding and head counted; the executor takes it as well.
+printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4,"layers_per_stage":[4,4,3,3]}}' >given.json
+"$dynmo" simulate given.json --json >given || fail 'a split that is given'
+python3 - <<'END' || fail 'the split that is given is not played'
+import json
+rows = {row['label']: row for row in json.load(open('given'))['rows']}
+assert rows['given']['start_first_layer'] == [0, 5, 9, 12, 16]
+assert rows['given']['total_ns'] == rows['even']['total_ns'] and 'tuned' in rows
+END
+sed 's/4,4,3,3/5,3,3,5/' given.json >counted.json
+"$dynmo" simulate counted.json --json | grep -q '"label":"given".*"start_first_layer":\[0,5,8,11,16\]' ||
+    fail 'a split with embedding and head'
+"$dynmo" run counted.json --row given --iterations 3 | grep -q '^iterations: 3 of 3' || fail 'run: a split that is given'
+sed 's/4,4,3,3/4,4,4,3/' given.json >wrong.json
+refused='wrong.json: pipeline.layers_per_stage: 15 layers in 4 stages, where there are 14 in 4'
+expect 2 '' "dynmo: $refused" simulate wrong.json
+study ',"balancing":{"balancer":"given"}'
+expect 2 '' "dynmo: s.json: given: the balancer given needs a split: a study's pipeline.layers_per_stage" simulate s.json
+
 # The trace's own store is a plain file again, which a read-only folder lets one read.
 [ "$(od -An -tu1 -j18 -N1 t.db | tr -d ' ')" = 1 ] || fail 'a store that is left in WAL mode'
 
