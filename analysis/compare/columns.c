@@ -66,11 +66,6 @@ static const column columns[] = {
     {ANA_COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, 0, KIND_NS,
      RESULT(bottleneck_lower_bound_ns)},
 
-    {ANA_COLUMNS_SPREAD, NULL, "P5", 10, KIND_NS, ROW(iteration_quantile_ns[0])},
-    {ANA_COLUMNS_SPREAD, NULL, "P50", 10, KIND_NS, ROW(iteration_quantile_ns[1])},
-    {ANA_COLUMNS_SPREAD, NULL, "P95", 10, KIND_NS, ROW(iteration_quantile_ns[2])},
-    {ANA_COLUMNS_SPREAD, NULL, "longest", 10, KIND_NS, ROW(iteration_quantile_ns[3])},
-
     {ANA_COLUMNS_GPUS, "count", NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
     {ANA_COLUMNS_GPUS, "rank_count_mean", "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
     {ANA_COLUMNS_GPUS, "final_rank_count", NULL, 0, KIND_COUNT, RESULT(final_rank_count)},

@@ -12,8 +12,7 @@ typedef enum ana_column_group {
     ANA_COLUMNS_BUBBLE, ///< of those, too
     ANA_COLUMNS_EQ1,   ///< of those, too: what Equation 1 of the DynMo paper says of the same loads
     ANA_COLUMNS_LOADS, ///< of every row whose plan fits
-    ANA_COLUMNS_SPREAD, ///< where iterations differ without their loads
-    ANA_COLUMNS_GPUS,   ///< of rows that re-pack
+    ANA_COLUMNS_GPUS,  ///< of rows that re-pack
     ANA_COLUMN_GROUP_COUNT
 } ana_column_group;
 

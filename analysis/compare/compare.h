@@ -13,8 +13,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ANA_QUANTILE_COUNT = 4 };
-
 /// Where a speed-up comes from, as a product: its factors in the order in which they are applied.
 typedef enum ana_factor {
     ANA_FACTOR_ALGORITHM, ///< what the case itself saves or costs, both under `even`
@@ -35,10 +33,9 @@ typedef struct ana_row {
     bal_training_result result; // if outcome is STATUS_OK
     ana_course course;
     ana_splits splits;
-    int64_t iteration_quantile_ns[ANA_QUANTILE_COUNT]; // 0.05, 0.5, 0.95 and 1 of lengths
-    int64_t iteration_mean_ns;                         // total / iterations
-    double per_second;       // tokens (or microbatches) per second, all replicas
-    double relative_to_even; // per_second over that of `even`; 0: no such row
+    int64_t iteration_mean_ns; // total / iterations
+    double per_second;         // tokens (or microbatches) per second, all replicas
+    double relative_to_even;   // per_second over that of `even`; 0: no such row
     double relative_to_tuned;
     int64_t unpacked_ns;              // without re-packing; 0: it does not re-pack, or no plan fits
     double factors[ANA_FACTOR_COUNT]; // 0: does not apply
@@ -78,10 +75,6 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
 
 /// True if the plan of the row may change after the start.
 bool ana_balancing_is_dynamic(const ana_balancing *balancing);
-
-/// True if something is drawn or disturbed, or a step may be taken back, so that iterations differ
-/// without their loads.
-bool ana_study_is_disturbed(const ana_study *study);
 
 /// The largest memory of a rank over the run, in bytes.
 int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);

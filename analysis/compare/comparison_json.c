@@ -27,17 +27,6 @@ static void write_ratio(json_writer *writer, const char *key, double value)
     }
 }
 
-/// How the lengths of iterations are spread.
-static void write_spread(const ana_row *row, json_writer *writer)
-{
-    static const char *const names[ANA_QUANTILE_COUNT] = {"p5", "p50", "p95", "max"};
-    json_put_object(writer, "iteration_ns");
-    for (int share = 0; share < ANA_QUANTILE_COUNT; share++) {
-        json_put_int64(writer, names[share], row->iteration_quantile_ns[share]);
-    }
-    json_end_object(writer);
-}
-
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
     const bal_training_result *result = &row->result;
@@ -46,7 +35,6 @@ static void write_times(const ana_setup *setup, const ana_row *row, json_writer 
                     setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
                     row->per_second);
     ana_columns_write(ANA_COLUMNS_TIMES, row, writer);
-    if (ana_study_is_disturbed(setup->study)) write_spread(row, writer);
     ana_columns_write(ANA_COLUMNS_BUBBLE, row, writer);
     write_metrics(writer, "first", &result->first);
     write_metrics(writer, "last", &result->last);
@@ -94,17 +82,6 @@ static void write_course(const ana_course *course, json_writer *writer)
         json_put_int64(writer, "bytes", move->moved_bytes);
         json_put_int64(writer, "decision_ns", move->decision_ns);
         json_put_int64(writer, "migration_ns", move->migration_ns);
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-    json_put_array(writer, "ranks");
-    for (int index = 0; index < course->step_count; index++) {
-        const ana_rank_step *step = &course->steps[index];
-        json_begin_object(writer);
-        json_put_int64(writer, "from_iteration", step->from_iteration);
-        json_put_int64(writer, "ranks", step->rank_count);
-        json_put_int64(writer, "replicas", step->replica_count);
-        json_put_int64(writer, "microbatches", step->microbatch_count);
         json_end_object(writer);
     }
     json_end_array(writer);

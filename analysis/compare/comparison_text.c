@@ -5,33 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    SHOWN_FIRST = 3,
-    SECTION_WIDTH = 29, // of the longest title of a section
-};
+enum { SECTION_WIDTH = 29 }; // of the longest title of a section
 
-/// A group of columns of every row that has times, under its title.
-static void print_section(const ana_comparison *comparison, const char *title,
-                          ana_column_group group, int label_width, text_buffer *out)
+/// The paper's formula beside what was played, in the first iteration and in the last.
+static void print_equation_1(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
     const ana_study *study = comparison->setup->study;
-    text_format(out, "\n%-*s", label_width, title);
-    ana_columns_title(group, out);
+    text_format(out, "\n%-*s %30s %32s\n%-*s", label_width, "", "first iteration", "last iteration",
+                label_width, "Bubble beside Equation 1");
+    ana_columns_title(ANA_COLUMNS_EQ1, out);
     text_append(out, "\n");
     for (int index = 0; index < study->balancing_count; index++) {
         const ana_row *row = &comparison->rows[index];
         if (row->outcome != STATUS_OK || !row->result.executable) continue;
         text_format(out, "%-*s", label_width, row->balancing->label);
-        ana_columns_print(group, row, out);
+        ana_columns_print(ANA_COLUMNS_EQ1, row, out);
         text_append(out, "\n");
     }
-}
-
-/// The paper's formula beside what was played, in the first iteration and in the last.
-static void print_equation_1(const ana_comparison *comparison, int label_width, text_buffer *out)
-{
-    text_format(out, "\n%-*s %30s %32s", label_width, "", "first iteration", "last iteration");
-    print_section(comparison, "Bubble beside Equation 1", ANA_COLUMNS_EQ1, label_width, out);
     text_append(out, "Equation 1 of the DynMo paper is Chimera's bubble at as many microbatches as "
                      "ranks, messages free.\nas printed: from mean loads of the ranks; unequal: "
                      "its path at the largest F and B, its work as it is.\n");
@@ -92,22 +82,6 @@ static void print_decisions(const ana_comparison *comparison, int label_width, t
     }
 }
 
-/// "8, from 4001: 6, from 5001: 4": ranks of the pipeline, the first few steps and the last.
-static void print_steps(const ana_course *course, text_buffer *out)
-{
-    for (int index = 0; index < course->step_count; index++) {
-        const ana_rank_step *step = &course->steps[index];
-        if (index > SHOWN_FIRST && index < course->step_count - 1) continue;
-        if (index > SHOWN_FIRST + 1) text_append(out, " ..");
-        if (index > 0) text_format(out, ", from %d: ", step->from_iteration);
-        text_format(out, "%d", step->rank_count);
-        if (step->replica_count != course->steps[0].replica_count) {
-            text_format(out, " x %d", step->replica_count);
-        }
-    }
-    text_append(out, "\n");
-}
-
 /// How many GPUs are in use, and what the others are released as.
 static void print_gpus(const ana_comparison *comparison, int label_width, text_buffer *out)
 {
@@ -121,13 +95,12 @@ static void print_gpus(const ana_comparison *comparison, int label_width, text_b
             text_format(out, "\n%*s %6s %10s %10s %10s %10s\n%-*s", label_width, "", "mean", "GPU",
                         "idle GPU", "released", "whole", label_width, "GPUs");
             ana_columns_title(ANA_COLUMNS_GPUS, out);
-            text_format(out, "  %-9s  %s\n", "use", "ranks of the pipeline over the iterations");
+            text_append(out, "  use\n");
         }
         has_header = true;
         text_format(out, "%-*s", label_width, row->balancing->label);
         ana_columns_print(ANA_COLUMNS_GPUS, row, out);
-        text_format(out, "  %-9s  ", bal_released_names[repack->use]);
-        print_steps(&row->course, out);
+        text_format(out, "  %s\n", bal_released_names[repack->use]);
     }
 }
 
@@ -272,9 +245,6 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
                 "rank.\n");
     print_stillness(comparison, out);
     const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
-    if (ana_study_is_disturbed(study)) {
-        print_section(comparison, "Spread of iterations", ANA_COLUMNS_SPREAD, section_width, out);
-    }
     print_equation_1(comparison, section_width, out);
     print_decisions(comparison, section_width, out);
     print_gpus(comparison, section_width, out);

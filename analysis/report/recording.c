@@ -23,8 +23,6 @@ struct ana_recording {
     int *stage_ranks;   // [rank_count] rank of the machine at each of its places
     int rank_count;     // places of it; 0: this series has recorded none yet
     int64_t plan_id;
-    trace_run_ranks ranks; // recorded last
-    bool has_ranks;
     text_buffer json; // scratch
     arena *scratch;
     trace_run_op_time *op_times; // [stage_count][OP_KIND_COUNT] recorded last; op_count 0: none
@@ -99,7 +97,6 @@ static status begin_row(void *context, const ana_balancing *balancing, error_mes
     recording->series = balancing->label;
     recording->rank_count = 0;
     recording->plan_id = 0;
-    recording->has_ranks = false;
     memset(recording->op_times, 0,
            (size_t)recording->setup->stage_count * OP_KIND_COUNT * sizeof *recording->op_times);
     return STATUS_OK;
@@ -188,27 +185,6 @@ static status put_decision(ana_recording *recording, const bal_training_iteratio
     return trace_run_put_decision(recording->run, recording->series, &decision, err);
 }
 
-/// Records the ranks if they are not those recorded last.
-static status put_ranks(ana_recording *recording, const bal_training_iteration *iteration,
-                        error_message *err)
-{
-    const trace_run_ranks ranks = {
-        .from_iteration = iteration->iteration,
-        .rank_count = iteration->rank_count,
-        .replica_count = iteration->replica_count,
-        .microbatch_count = iteration->microbatch_count,
-    };
-    const trace_run_ranks *last = &recording->ranks;
-    if (recording->has_ranks && last->rank_count == ranks.rank_count &&
-        last->replica_count == ranks.replica_count &&
-        last->microbatch_count == ranks.microbatch_count) {
-        return STATUS_OK;
-    }
-    recording->ranks = ranks;
-    recording->has_ranks = true;
-    return trace_run_put_ranks(recording->run, recording->series, &ranks, err);
-}
-
 static status put_work(ana_recording *recording, const bal_training_iteration *iteration,
                        error_message *err)
 {
@@ -293,7 +269,6 @@ static status put_iteration(void *context, const bal_training_iteration *iterati
     };
     TRY(trace_run_put_iteration(recording->run, recording->series, &row, err));
     if (iteration->was_asked) TRY(put_decision(recording, iteration, err));
-    TRY(put_ranks(recording, iteration, err));
     if (is_sampled(recording, iteration->iteration)) {
         TRY(put_work(recording, iteration, err));
         if (iteration->timeline != NULL) TRY(put_op_times(recording, iteration, err));

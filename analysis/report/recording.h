@@ -1,6 +1,6 @@
-/// Puts a comparison into the store while it is played: every iteration, plan and decision, the
-/// ranks and how much each worked, what the ops of each stage took, the timelines of the first and
-/// the last iteration, and what came out.
+/// Puts a comparison into the store while it is played: every iteration, plan and decision, how
+/// much the ranks worked, what the ops of each stage took, the timelines of the first and the last
+/// iteration, and what came out.
 #pragma once
 
 #include "analysis/compare/compare.h"

@@ -87,7 +87,7 @@ static status begin_record(cli_run_files *files, error_message *err)
 
 static status begin_run(cli_run_files *files, arena *memory, error_message *err)
 {
-    ana_course_init(&files->course, memory);
+    files->course = (ana_course){.memory = memory};
     TRY(trace_store_open(files->request->store, TRACE_WRITE, &files->run_store, err));
     TRY(ana_recording_begin(files->run_store, TRACE_RUN_EXEC, &files->opened->setup,
                             files->request->command_line, DYNMO_VERSION, &files->recording, err));

@@ -217,33 +217,83 @@ static void the_record_follows_a_pipeline_that_shrinks(void **state)
     ana_comparison comparison;
     trace_run_info run;
     trace_run_decision *decisions = NULL;
-    trace_run_ranks *ranks = NULL;
     trace_run_work *work = NULL;
     int decision_count = 0;
-    int rank_step_count = 0;
     int work_count = 0;
     error_message err = {0};
     trace_store *store = record(given, &comparison);
 
-    const ana_course *course = &comparison.rows[0].course;
+    const ana_splits *splits = &comparison.rows[0].splits;
     assert_ok(trace_run_find(store, NULL, given->memory, &run, &err));
     assert_ok(trace_run_decisions(store, run.run_id, "r", given->memory, &decisions,
                                   &decision_count, &err));
-    assert_ok(
-        trace_run_ranks_of(store, run.run_id, "r", given->memory, &ranks, &rank_step_count, &err));
     assert_ok(trace_run_work_of(store, run.run_id, "r", given->memory, &work, &work_count, &err));
-    assert_true(course->step_count > 1); // it does shrink
-    assert_int_equal(decision_count, course->asked_count);
-    assert_int_equal(rank_step_count, course->step_count);
+    assert_int_equal(decision_count, comparison.rows[0].course.asked_count);
     int cells = 0;
-    for (int step = 0; step < rank_step_count; step++) {
-        const int end = step + 1 < rank_step_count ? ranks[step + 1].from_iteration : 12;
-        assert_int_equal(ranks[step].rank_count, course->steps[step].rank_count);
-        cells += (end - ranks[step].from_iteration) * ranks[step].rank_count;
+    for (int step = 0; step < splits->step_count; step++) {
+        const ana_split_step *each = &splits->steps[step];
+        const int end = step + 1 < splits->step_count ? each[1].from_iteration : 12;
+        cells += (end - each->from_iteration) * each->stage_count;
     }
+    assert_true(cells < 12 * 4);         // it does shrink
     assert_int_equal(work_count, cells); // one for each rank in use
     trace_store_close(store);
     close_fixture(given);
+}
+
+/// Every second iteration keeps its plan, and of the others more move than are kept.
+static void decisions_are_counted_beyond_what_is_kept(void **state)
+{
+    ana_course course = {.memory = *state};
+    for (int iteration = 0; iteration < 2 * ANA_COURSE_MAX + 4; iteration++) {
+        const bool moves = iteration % 2 == 1;
+        const bal_training_iteration played = {
+            .iteration = iteration,
+            .was_asked = iteration > 0,
+            .action = moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP,
+            .reason = moves ? BAL_REASON_CHANGE : BAL_REASON_SAME,
+            .moved_layer_count = 3,
+            .decision_ns = 5,
+            .migration_ns = moves ? 7 : 0};
+        ana_course_add(&course, &played);
+    }
+
+    assert_int_equal(course.asked_count, 2 * ANA_COURSE_MAX + 3);
+    assert_int_equal(course.reason_counts[BAL_REASON_SAME], ANA_COURSE_MAX + 1);
+    assert_int_equal(course.acted_count, ANA_COURSE_MAX + 2);
+    assert_int_equal(course.move_count, ANA_COURSE_MAX);
+    assert_int_equal(course.moves[2].iteration, 5);
+    assert_int_equal(course.moves[2].moved_layer_count, 3);
+    assert_int_equal(course.decision_ns, 5 * course.asked_count);
+    assert_int_equal(course.migration_ns, 7 * course.acted_count);
+}
+
+static void splits_are_kept_where_they_change_and_always_the_last(void **state)
+{
+    ana_splits splits;
+    ana_splits_init(&splits, 2, *state);
+    for (int iteration = 0; iteration < 4 * ANA_SPLITS_MAX; iteration++) {
+        // Every second iteration another split of four stages; at the end two, of one rank.
+        const bool is_last = iteration == 4 * ANA_SPLITS_MAX - 1;
+        const int first_layer[] = {0, 1, 2 + iteration / 2, 3000, 4000};
+        const bal_training_iteration played = {
+            .iteration = iteration, .rank_count = is_last ? 1 : 2, .first_layer = first_layer};
+        ana_splits_add(&splits, &played);
+    }
+    const bal_training_iteration without_stages = {.iteration = 9999, .rank_count = 2};
+    ana_splits_add(&splits, &without_stages);
+
+    assert_int_equal(splits.step_count, ANA_SPLITS_MAX);
+    assert_int_equal(splits.change_count, 2 * ANA_SPLITS_MAX);
+    for (int step = 0; step < ANA_SPLITS_MAX - 1; step++) {
+        assert_int_equal(splits.steps[step].from_iteration, 2 * step);
+        assert_int_equal(splits.steps[step].stage_count, 4);
+        assert_int_equal(splits.steps[step].first_layer[2], 2 + step);
+    }
+    const ana_split_step *last = &splits.steps[ANA_SPLITS_MAX - 1];
+    assert_int_equal(last->from_iteration, 4 * ANA_SPLITS_MAX - 1);
+    assert_int_equal(last->stage_count, 2);
+    assert_int_equal(last->first_layer[2], 2 + (4 * ANA_SPLITS_MAX - 1) / 2);
 }
 
 int main(void)
@@ -255,6 +305,8 @@ int main(void)
         cmocka_unit_test(what_a_row_is_compared_with_is_played_beside_it),
         cmocka_unit_test(the_record_follows_a_pipeline_that_shrinks),
         cmocka_unit_test(a_store_without_a_simulation_is_told_apart),
+        cmocka_unit_test(decisions_are_counted_beyond_what_is_kept),
+        cmocka_unit_test(splits_are_kept_where_they_change_and_always_the_last),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -132,16 +132,13 @@ study ''
 refuse 2 "t.db: no timeline of 'odd'; recorded: 'even', 'parameters', 'tuned', 'diffusion on-change', 'partition on-change', 'partition every:10', 'partition by parameters on-change', 'makespan on-change'" \
     export perfetto t.db --row odd
 
-# What disturbs a run: the spread of iterations, the same bytes for a seed, others for another.
+# What disturbs a run: the same bytes for a seed, others for another.
 disturbed=',"training":{"iterations":60,"accumulation":2,"step":"post-validation"},"balancing":[{"balancer":"even"}],"disturbance":{"seed":SEED,"op_sigma":0.1,"messages":{"factor":2,"sigma":1,"factor_max":4}}'
 study "$(echo "$disturbed" | sed s/SEED/1/)"
 "$dynmo" simulate s.json >one || fail 'a disturbed study'
 "$dynmo" simulate s.json | cmp -s - one || fail 'a disturbed study twice'
 grep -q '^s.json: 60 iterations, 16 layers on 4 stages, 4 microbatches x 2 passes, zb-h1, post-validation$' one ||
     fail 'a disturbed study: title'
-grep -qE '^even +([0-9.]+ (ms|s) *){4}$' one || fail 'a disturbed study: spread'
-"$dynmo" simulate s.json --json | grep -q '"iteration_ns":{"p5":[0-9]*,"p50":[0-9]*,"p95":[0-9]*,"max":[0-9]*}' ||
-    fail 'a disturbed study: JSON'
 study "$(echo "$disturbed" | sed s/SEED/2/)"
 "$dynmo" simulate s.json | cmp -s - one && fail 'another seed, the same bytes'
 study ',"cluster":{"send":"rendezvous","links":{"shared":true}},"balancing":[{"balancer":"even"}]'
