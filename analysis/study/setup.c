@@ -298,6 +298,7 @@ static status open_machine(ana_setup *setup, arena *memory, error_message *err)
     }
     machine->send = study->send;
     machine->shares_node_links = study->shares_node_links;
+    machine->relaunch_ns = study->relaunch_ns;
     add_machine_inputs(setup, memory);
     return set_working_memory_aside(setup, memory, err);
 }

@@ -97,6 +97,7 @@ typedef struct ana_study {
     const char *attention;        // with a model; NULL: not given
     int transformer_layer_count;  // with a model, instead of its own number; 0: not given
     int64_t decision_ns;          // time of one decision, whether or not layers move
+    int64_t relaunch_ns;          // of the machine
     int64_t profile_ns;           // time that profiling adds to an iteration
     int64_t optimizer_step_ns;
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say

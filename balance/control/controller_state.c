@@ -193,7 +193,7 @@ static status find_order(bal_controller *controller, const bal_profile *profile,
                                 overlaps ? profile->rank_end_ns : NULL, controller->decision_memory,
                                 &finish_ns, err));
     if (overlaps) finish_ns -= profile->makespan_ns;
-    out->exposed_ns = finish_ns > 0 ? finish_ns : 0;
+    out->exposed_ns = (finish_ns > 0 ? finish_ns : 0) + options->machine.relaunch_ns;
     return STATUS_OK;
 }
 

@@ -36,6 +36,8 @@ typedef struct bal_machine {
     int64_t rank_memory_bytes; // of every rank; 0: not limited
     bal_send send;
     bool shares_node_links; // messages that leave a node, of one replica, cross one link of it
+    int64_t relaunch_ns; // that all ranks stand still whenever layers move, beside the transfers:
+                         // of frameworks that only move them through a checkpoint; >= 0
 } bal_machine;
 
 /// Whether messages are asynchronous and delay nobody else.

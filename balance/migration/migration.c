@@ -54,6 +54,15 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
     for (int rank = 0; rank < rank_count; rank++) {
         if (rank_ns[rank] > made.time_ns) made.time_ns = rank_ns[rank];
     }
+    if (machine != NULL && made.layer_count > 0) {
+        if (made.time_ns > INT64_MAX - machine->relaunch_ns) {
+            return error_set(err, STATUS_INVALID,
+                             "a migration of %" PRId64 " ns and a relaunch of "
+                             "%" PRId64 " ns do not fit 64 bits",
+                             made.time_ns, machine->relaunch_ns);
+        }
+        made.time_ns += machine->relaunch_ns;
+    }
     *out = made;
     return STATUS_OK;
 }

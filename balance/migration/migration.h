@@ -30,7 +30,8 @@ typedef struct bal_migration {
 /// with all its state, and that a layer occupies both of its ranks for latency + bytes / bandwidth
 /// of the link between them. No rank can then be done before the sum of its incoming and outgoing
 /// transfers, and time_ns is the largest such sum. Links between different pairs of ranks do not
-/// share bandwidth, and training stands still meanwhile.
+/// share bandwidth, and training stands still meanwhile; machine.relaunch_ns comes on top where
+/// layers move.
 ///
 /// @param machine at least as many ranks as either plan has; NULL: time_ns is 0
 /// @return STATUS_INVALID if the plans end at different layers, a plan has more ranks than the

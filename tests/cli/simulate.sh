@@ -50,6 +50,21 @@ expect 2 '' "dynmo: $refused" simulate wrong.json
 study ',"balancing":{"balancer":"given"}'
 expect 2 '' "dynmo: s.json: given: the balancer given needs a split: a study's pipeline.layers_per_stage" simulate s.json
 
+# A framework that cannot move layers is launched again: that is paid whenever layers move, and weighed.
+for relaunch in 0 1000000000 100000000000; do
+    printf '{"schema":"dynmo-study/1","trace":"t.db","pipeline":{"stages":4},"training":{"relaunch_ns":%s},"balancing":[{"balancer":"partition","policy":"every:20"},{"balancer":"partition","policy":"shadow"}]}' \
+        $relaunch >r.json
+    "$dynmo" simulate r.json --json >"relaunch.$relaunch" || fail "a relaunch of $relaunch ns"
+done
+python3 - <<'END' || fail 'relaunching is not paid, or not weighed'
+import json
+always, shadow = zip(*(json.load(open(f'relaunch.{ns}'))['rows'] for ns in (0, 10**9, 10**11)))
+moves = always[0]['rebalances']
+assert moves > 2 and [row['rebalances'] for row in always] == [moves] * 3
+assert [row['migration_ns'] - always[0]['migration_ns'] for row in always] == [0, moves * 10**9, moves * 10**11]
+assert shadow[0]['rebalances'] >= shadow[1]['rebalances'] > shadow[2]['rebalances'] == 0
+END
+
 # The trace's own store is a plain file again, which a read-only folder lets one read.
 [ "$(od -An -tu1 -j18 -N1 t.db | tr -d ' ')" = 1 ] || fail 'a store that is left in WAL mode'
 
