@@ -31,29 +31,21 @@ typedef struct bal_joint_question {
 /// than 20,000 ops, but 1000 at least.
 int64_t bal_joint_budget_default(int rank_count, int microbatch_count);
 
-/// One source of orders, and what came of it.
-typedef struct bal_joint_source {
-    const char *name;    // a row of bal_schedule_families, "dispatch" or "local search"
-    int64_t play_count;  // what its orders took of the budget
-    int64_t makespan_ns; // of its best order; INT64_MAX where none fitted the memory
-} bal_joint_source;
-
 /// Arrays are carved from the arena given to bal_joint_search.
 typedef struct bal_joint_answer {
     bal_joint_shape shape;
-    const int *first_layer;     // [rank_count * chunk_count + 1]
-    bal_schedule order;         // of every rank; its name is the row of bal_schedule_families that
-                                // it came from, or the first with its shape
-    const char *source;         // of the order, one of sources
-    int64_t makespan_ns;        // of order
-    int64_t lower_bound_ns;     // proven: no plan that the question allows is below it
+    const int *first_layer; // [rank_count * chunk_count + 1]
+    bal_schedule order;     // of every rank; its name is the row of bal_schedule_families that
+                            // it came from, or the first with its shape
+    const char *source;     // of the order: a row of bal_schedule_families, "dispatch" or "local
+                            // search"
+    int64_t makespan_ns;    // of order
+    int64_t lower_bound_ns; // proven: no plan that the question allows is below it
     int64_t partition_bound_ns; // proven: no order of first_layer is below it
     bal_stage_costs costs;      // of first_layer: what order was played with
     const int64_t *peak_bytes;  // [rank_count] state and activations
     bool optimal;               // the makespan meets the bound
     int64_t play_count;
-    const bal_joint_source *sources; // [source_count]
-    int source_count;
 } bal_joint_answer;
 
 /// Searches until the budget is used up or the bound is met. The same question gives the same
@@ -67,8 +59,8 @@ typedef struct bal_joint_answer {
 ///
 /// @return what bal_joint_layers_of refuses; STATUS_INVALID for a budget below 1, a chunk_count
 ///         above 2 or fewer layers than chunks; STATUS_INFEASIBLE if no partition fits the caps
-///         even with one microbatch at a time, naming a rank or all, need and limit (with two
-///         chunks per rank it may be that none was found, and the message says so); STATUS_BACKEND
+///         even with one microbatch at a time, naming need and limits (with two chunks per rank it
+///         may be that none was found, and the message says so); STATUS_BACKEND
 ///         "interrupted" if the listener ends it. answer is then untouched.
 ///
 /// Time: bal_joint_bound, and O(ops) per play of the budget.

@@ -78,8 +78,9 @@ static int64_t input_from(const bal_joint_layers *layers, int begin, int crossin
     return least(layers, ns, run_count) + crossings * layers->transfer_min_ns;
 }
 
-int64_t bal_joint_need_bytes(const bal_joint_layers *layers, int rank, int first_begin,
-                             int first_end, int second_begin, int second_end)
+/// The bytes of a rank that holds these layers and one microbatch at a time.
+static int64_t need_bytes(const bal_joint_layers *layers, int rank, int first_begin, int first_end,
+                          int second_begin, int second_end)
 {
     const bal_joint_cost first = bal_joint_cost_of(layers, rank, 0, first_begin, first_end);
     const bal_joint_cost second = bal_joint_cost_of(layers, rank, 1, second_begin, second_end);
@@ -148,8 +149,8 @@ static int64_t rank_bound(const bal_joint_layers *layers, bal_joint_shape shape,
     const bal_joint_cost first = bal_joint_cost_of(layers, rank, 0, held.begin, held.end);
     const bal_joint_cost second =
         bal_joint_cost_of(layers, rank, 1, held.second_begin, held.second_end);
-    const int64_t need = bal_joint_need_bytes(layers, rank, held.begin, held.end, held.second_begin,
-                                              held.second_end);
+    const int64_t need =
+        need_bytes(layers, rank, held.begin, held.end, held.second_begin, held.second_end);
     if (need > layers->memory_bytes[rank]) return INT64_MAX;
 
     const int64_t room = layers->memory_bytes[rank] - first.state_bytes - second.state_bytes;

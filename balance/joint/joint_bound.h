@@ -68,9 +68,3 @@ bool bal_joint_shift_cuts(int stage_count, rng *random, int *first_layer);
 /// @param first_layer [stages + 1] every stage has a layer
 int64_t bal_joint_partition_bound(const bal_joint_layers *layers, bal_joint_shape shape,
                                   const int *first_layer);
-
-/// The bytes of a rank that holds these layers and one microbatch at a time.
-///
-/// @param second_begin equal to second_end where the rank has one chunk
-int64_t bal_joint_need_bytes(const bal_joint_layers *layers, int rank, int first_begin,
-                             int first_end, int second_begin, int second_end);

@@ -61,7 +61,7 @@ static void connect(bal_joint_board *board, const bal_stage_costs *costs, int ra
 }
 
 void bal_joint_board_set(bal_joint_board *board, const bal_joint_layers *layers,
-                         const int *first_layer, const bal_stage_costs *costs, bool fused)
+                         const int *first_layer, const bal_stage_costs *costs)
 {
     for (int slot = 0; slot < board->rank_count * board->code_count; slot++) {
         board->receiver[slot] = BAL_JOINT_NONE;
@@ -74,10 +74,9 @@ void bal_joint_board_set(bal_joint_board *board, const bal_joint_layers *layers,
             const int stage = bal_stage_of(board->shape.placement, board->rank_count,
                                            board->shape.chunk_count, rank, chunk);
             const int slot = slot_of(board, rank, 3 * chunk);
-            const int64_t weight = costs->backward_weight_ns[stage];
             board->op_ns[slot] = costs->forward_ns[stage];
-            board->op_ns[slot + 1] = costs->backward_input_ns[stage] + (fused ? weight : 0);
-            board->op_ns[slot + 2] = fused ? 0 : weight;
+            board->op_ns[slot + 1] = costs->backward_input_ns[stage];
+            board->op_ns[slot + 2] = costs->backward_weight_ns[stage];
             board->memory[slot] = costs->memory_forward[stage];
             board->memory[slot + 1] = costs->memory_backward_input[stage];
             board->memory[slot + 2] = costs->memory_backward_weight[stage];

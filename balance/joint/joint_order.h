@@ -60,10 +60,8 @@ void bal_joint_board_init(const bal_joint_layers *layers, bal_joint_shape shape,
 /// Puts a partition on the board.
 ///
 /// @param costs of bal_joint_costs_fill for first_layer
-/// @param fused W runs as part of B (only for playing orders with full backwards where there is a
-///              split): B takes the time of both, W none
 void bal_joint_board_set(bal_joint_board *board, const bal_joint_layers *layers,
-                         const int *first_layer, const bal_stage_costs *costs, bool fused);
+                         const int *first_layer, const bal_stage_costs *costs);
 
 /// Whether a rank's line has every F before its B before its W, and its memory within the room.
 bool bal_joint_line_fits(const bal_joint_board *board, int rank, const bal_joint_code *line);

@@ -17,7 +17,6 @@ enum {
     WALKS_MAX = 8,         // places that walks begin from
     RUN_STEPS = 256,       // of a walk in the first round; the listener is asked as often
     LAST_RUN_STEPS = 8192, // of the walks that are left at the end
-    SOURCES_EXTRA = 2,     // dispatch and local search
     REFINE_STEPS = 10000,  // of a walk to a partition of a small bound
     REFINE_PURPOSE = 1 << 21,
     BUDGET_OPS = 1000000000, // of the default budget
@@ -44,15 +43,16 @@ typedef struct search {
     shape_state shapes[SHAPES_MAX];
     int shape_count;
     int64_t bound_ns;
-    bal_joint_source *sources; // [source_count] the families, dispatch, local search
-    int source_count;
     int64_t play_count;
     bool is_interrupted;
     bool may_fit; // no placement's bound has proven that none of its partitions fits
     int best_shape;
-    int best_source;
+    const char *best_source;          // a row of bal_schedule_families, or one of the two below
     bal_joint_place best[SHAPES_MAX]; // only that of best_shape counts
 } search;
+
+static const char *const by_dispatch = "dispatch";
+static const char *const by_search = "local search";
 
 static bool is_over(const search *state)
 {
@@ -65,13 +65,12 @@ static bool is_over(const search *state)
 /// Takes work from the budget.
 ///
 /// @return whether there was so much left
-static bool spend(search *state, int source, int64_t play_count)
+static bool spend(search *state, int64_t play_count)
 {
     const bal_joint_listener *listener = state->question->listener;
     const int64_t left = state->question->play_budget - state->play_count;
     const int64_t spent = play_count < left ? play_count : left;
     state->play_count += spent;
-    state->sources[source].play_count += spent;
     if (listener != NULL && !listener->go_on(listener->context, state->play_count)) {
         state->is_interrupted = true;
     }
@@ -102,7 +101,6 @@ static void add_partition(search *state, shape_state *shape, const int *first_la
 /// ranks hold two chunks, what the problem says of ranks does not say it of stages and is left out.
 static status add_balanced(search *state, shape_state *shape, int *first, error_message *err)
 {
-    static const int slack_of_256[] = {0, 4, 8, 16, 32};
     bal_problem problem = *state->question->problem;
     problem.weight = BAL_WEIGHT_TIME;
     problem.objective = BAL_OBJECTIVE_BOTTLENECK;
@@ -125,10 +123,8 @@ static status add_balanced(search *state, shape_state *shape, int *first, error_
         STATUS_OK) {
         add_partition(state, shape, first);
     }
-    for (size_t index = 0; index < sizeof slack_of_256 / sizeof slack_of_256[0]; index++) {
-        const int64_t load = bottleneck + bottleneck / 256 * slack_of_256[index];
-        TRY(bal_partition_flattest(&chain, load, state->memory, first, err));
-        add_partition(state, shape, first);
+    for (int slack = 0; slack <= 32; slack += 8) {
+        const int64_t load = bottleneck + bottleneck / 256 * slack;
         TRY(bal_partition_latest(&chain, load, NULL, first, err));
         add_partition(state, shape, first);
         TRY(bal_partition_earliest(&chain, load, state->memory, first, err));
@@ -229,12 +225,11 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     return STATUS_OK;
 }
 
-/// Says that two chunks per rank do not fit: all of them in all memory, or what was not found.
-static status explain_two_chunks(const search *state, error_message *err)
+/// Says that no partition fits, or none of two chunks was found.
+static status explain_infeasible(const search *state, error_message *err)
 {
     const bal_joint_layers *layers = &state->layers;
     const int count = layers->layer_count;
-    const int64_t need = layers->state_before[count] + layers->held_before[count];
     int64_t limit = 0;
     int tightest = 0;
     for (int rank = 0; rank < layers->rank_count; rank++) {
@@ -243,48 +238,14 @@ static status explain_two_chunks(const search *state, error_message *err)
                     ? limit + layers->memory_bytes[rank]
                     : INT64_MAX / 4;
     }
-    if (need > limit) {
-        return error_set(
-            err, STATUS_INFEASIBLE,
-            "no partition into two chunks per rank fits: all layers and one microbatch "
-            "need %" PRId64 " bytes, all ranks together have %" PRId64,
-            need, limit);
-    }
     return error_set(err, STATUS_INFEASIBLE,
-                     "no partition into two chunks per rank %s within the memory of every rank; "
-                     "the least is that of rank %d, %" PRId64 " bytes",
-                     state->may_fit ? "was found" : "is", tightest, layers->memory_bytes[tightest]);
-}
-
-/// Says what does not fit: as many layers as fit on every rank, until one cannot hold its own.
-static status explain_infeasible(const search *state, error_message *err)
-{
-    const bal_joint_layers *layers = &state->layers;
-    if (state->question->chunk_count == 2) return explain_two_chunks(state, err);
-    const int ranks = layers->rank_count;
-    int begin = 0;
-    for (int rank = 0; rank < ranks; rank++) {
-        const int last = layers->layer_count - (ranks - 1 - rank);
-        const int64_t limit = layers->memory_bytes[rank];
-        int end = begin;
-        while (end < last &&
-               bal_joint_need_bytes(layers, rank, begin, end + 1, end + 1, end + 1) <= limit) {
-            end++;
-        }
-        const bool is_last = rank + 1 == ranks;
-        if (end == begin || (is_last && end < last)) {
-            const int needed = is_last ? last : begin + 1;
-            return error_set(
-                err, STATUS_INFEASIBLE,
-                "no partition fits: with as many layers as the ranks before it can hold, rank %d "
-                "needs %" PRId64 " bytes for layers [%d, %d) and one microbatch; its limit is "
-                "%" PRId64,
-                rank, bal_joint_need_bytes(layers, rank, begin, needed, needed, needed), begin,
-                needed, limit);
-        }
-        begin = end;
-    }
-    return explain_two_chunks(state, err);
+                     "no partition%s %s within the memory of every rank: all layers and one "
+                     "microbatch need %" PRId64 " bytes, all ranks together have %" PRId64
+                     "; the least is that of rank %d, %" PRId64,
+                     state->question->chunk_count == 2 ? " into two chunks per rank" : "",
+                     state->may_fit ? "was found" : "fits",
+                     layers->state_before[count] + layers->held_before[count], limit, tightest,
+                     layers->memory_bytes[tightest]);
 }
 
 /// Keeps a place for walks: the best order of each of the best partitions of a shape.
@@ -307,12 +268,9 @@ static void keep(shape_state *own, const bal_joint_place *place)
     }
 }
 
-static void note(search *state, int shape, int source, const bal_joint_place *place)
+static void note(search *state, int shape, const char *source, const bal_joint_place *place)
 {
     bal_joint_place *best = &state->best[shape];
-    if (place->makespan_ns < state->sources[source].makespan_ns) {
-        state->sources[source].makespan_ns = place->makespan_ns;
-    }
     const bool is_better =
         state->best_shape < 0 || place->makespan_ns < state->best[state->best_shape].makespan_ns;
     if (!is_better) return;
@@ -322,11 +280,11 @@ static void note(search *state, int shape, int source, const bal_joint_place *pl
 }
 
 /// Plays the lines of the shape's scratch, for its partition on the board.
-static void consider(search *state, int shape, int source)
+static void consider(search *state, int shape, const char *source)
 {
     shape_state *own = &state->shapes[shape];
     bal_joint_place *place = &own->scratch;
-    if (!spend(state, source, 1)) return;
+    if (!spend(state, 1)) return;
     place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
     if (place->makespan_ns == INT64_MAX) return;
     note(state, shape, source, place);
@@ -351,7 +309,7 @@ static void consider_serial(search *state, int shape)
             }
         }
     }
-    consider(state, shape, state->source_count - SOURCES_EXTRA);
+    consider(state, shape, by_dispatch);
 }
 
 static const bal_joint_rule rules[] = {
@@ -375,10 +333,9 @@ enum { RULE_COUNT = sizeof rules / sizeof rules[0], RULES_OF_ONE_CHUNK = 9 };
 static void consider_rule(search *state, int shape, int rule)
 {
     shape_state *own = &state->shapes[shape];
-    const int source = state->source_count - SOURCES_EXTRA;
-    if (!spend(state, source, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
+    if (!spend(state, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
     if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
-    consider(state, shape, source);
+    consider(state, shape, by_dispatch);
 }
 
 static void consider_dispatched(search *state, int shape)
@@ -391,13 +348,13 @@ static void consider_dispatched(search *state, int shape)
 }
 
 /// Plays what a family makes of the partition on the board; where its backwards are full and there
-/// is a split, also with B and W apart, which later steps can move.
-static void consider_family(search *state, int shape, int source)
+/// is a split, with B and W apart, which later steps can move.
+static void consider_family(search *state, int shape, const char *family)
 {
     shape_state *own = &state->shapes[shape];
     bal_joint_ground *ground = &own->ground;
     int64_t placed = 0;
-    const bal_schedule_request request = {.name = state->sources[source].name,
+    const bal_schedule_request request = {.name = family,
                                           .rank_count = state->layers.rank_count,
                                           .microbatch_count = state->layers.microbatch_count,
                                           .chunk_count = ground->shape.chunk_count,
@@ -409,23 +366,11 @@ static void consider_family(search *state, int shape, int source)
     bool fused = false;
     arena_reset(state->scratch);
     const status built = bal_schedule_build(&request, state->scratch, &schedule, NULL);
-    if (!spend(state, source, placed / ground->op_count)) return;
+    if (!spend(state, placed / ground->op_count)) return;
     if (built != STATUS_OK) return; // it has no order for these counts or this memory
-    if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) {
-        return;
-    }
+    if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) return;
     if (!bal_joint_lines_fit(&own->ground.board, own->scratch.lines)) return;
-    if (fused) {
-        if (!spend(state, source, 1)) return;
-        bal_joint_ground_set(ground, own->scratch.first_layer, true);
-        const int64_t makespan = bal_joint_play(&ground->board, own->scratch.lines, INT64_MAX);
-        if (makespan < state->sources[source].makespan_ns) {
-            state->sources[source].makespan_ns = makespan;
-        }
-        bal_joint_ground_set(ground, own->scratch.first_layer, false);
-        if (is_over(state)) return;
-    }
-    consider(state, shape, fused ? state->source_count - 1 : source);
+    consider(state, shape, fused ? by_search : family);
 }
 
 /// How many partitions of a shape a family is asked for. The search of v-adaptive takes as long as
@@ -446,12 +391,12 @@ static void consider_partition(search *state, int shape, int partition)
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     memcpy(own->scratch.first_layer, first_layer,
            ((size_t)own->ground.stage_count + 1) * sizeof *first_layer);
-    bal_joint_ground_set(&own->ground, first_layer, false);
+    bal_joint_ground_set(&own->ground, first_layer);
     if (partition == 0 && !is_over(state)) consider_serial(state, shape);
     for (int family = 0; family < family_count && !is_over(state); family++) {
         if (!suits(&families[family], placed)) continue;
         if (partition >= asked_max(state, &families[family])) continue;
-        consider_family(state, shape, family);
+        consider_family(state, shape, families[family].name);
     }
     consider_dispatched(state, shape);
 }
@@ -470,7 +415,6 @@ static void consider_all(search *state)
 /// A walk with where it walks.
 typedef struct walker {
     int shape;
-    int64_t makespan_ns; // of its best
     bal_joint_walk walk;
 } walker;
 
@@ -479,15 +423,11 @@ typedef struct walker {
 /// @param step_count a multiple of RUN_STEPS
 static void walk_on(search *state, walker *chosen, int64_t step_count)
 {
-    const int source = state->source_count - 1;
     for (int64_t step = 0; step < step_count && !is_over(state); step += RUN_STEPS) {
         const int64_t left = state->question->play_budget - state->play_count;
-        const int64_t taken =
-            bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
-                              left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns);
-        spend(state, source, taken);
-        chosen->makespan_ns = chosen->walk.best.makespan_ns;
-        note(state, chosen->shape, source, &chosen->walk.best);
+        spend(state, bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
+                                       left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns));
+        note(state, chosen->shape, by_search, &chosen->walk.best);
     }
 }
 
@@ -495,92 +435,58 @@ static void walk_on(search *state, walker *chosen, int64_t step_count)
 static void sort_walkers(walker **walkers, int count)
 {
     for (int end = 1; end < count; end++) {
-        for (int index = end;
-             index > 0 && walkers[index]->makespan_ns < walkers[index - 1]->makespan_ns; index--) {
-            walker *const moved = walkers[index];
+        walker *const moved = walkers[end];
+        int index = end;
+        for (;
+             index > 0 && moved->walk.best.makespan_ns < walkers[index - 1]->walk.best.makespan_ns;
+             index--) {
             walkers[index] = walkers[index - 1];
-            walkers[index - 1] = moved;
         }
+        walkers[index] = moved;
     }
 }
 
-static walker *begin_walk(search *state, int shape, const bal_joint_place *from, int index)
-{
-    const bal_joint_ground *ground = &state->shapes[shape].ground;
-    walker *made = arena_array(state->memory, 1, sizeof *made);
-    bal_joint_place_init(ground, state->memory, &made->walk.here);
-    bal_joint_place_init(ground, state->memory, &made->walk.best);
-    made->shape = shape;
-    made->makespan_ns = from->makespan_ns;
-    bal_joint_walk_begin(ground, from, state->question->seed, (uint64_t)index, &made->walk);
-    return made;
-}
-
-/// Begins at the best place of every shape, then at the best of the others.
+/// Begins at the best places of every shape in turn.
 ///
 /// @return how many walks there are
 static int begin_walks(search *state, walker **walkers)
 {
-    int next[SHAPES_MAX] = {0};
     int count = 0;
-    for (int turn = 0; turn < state->shape_count + WALKS_MAX && count < WALKS_MAX; turn++) {
-        const shape_state *best = NULL;
-        for (int shape = 0; shape < state->shape_count; shape++) {
+    for (int place = 0; place < WALKS_MAX; place++) {
+        for (int shape = 0; shape < state->shape_count && count < WALKS_MAX; shape++) {
             const shape_state *own = &state->shapes[shape];
-            if (turn < state->shape_count && shape != turn) continue;
-            if (next[shape] == own->kept_count) continue;
-            if (best != NULL && own->kept[next[shape]].makespan_ns >=
-                                    best->kept[next[best - state->shapes]].makespan_ns) {
-                continue;
-            }
-            best = own;
+            if (place >= own->kept_count) continue;
+            walker *made = arena_array(state->memory, 1, sizeof *made);
+            made->shape = shape;
+            bal_joint_walk_begin(&own->ground, &own->kept[place], state->question->seed,
+                                 (uint64_t)count, state->memory, &made->walk);
+            walkers[count++] = made;
         }
-        if (best == NULL) continue;
-        const int shape = (int)(best - state->shapes);
-        walkers[count] = begin_walk(state, shape, &best->kept[next[shape]++], count);
-        count++;
     }
     return count;
 }
 
-/// Rounds of walks, twice as long each time for half as many, and then the best walk alone, begun
-/// anew from its best place wherever a run has not helped.
+/// Rounds of walks, twice as long each time for half as many, and then the best two, begun anew
+/// from their best places wherever a run has not helped.
 static void walk_all(search *state)
 {
     walker *walkers[WALKS_MAX];
     int count = begin_walks(state, walkers);
     uint64_t purpose = WALKS_MAX;
-    for (int64_t steps = RUN_STEPS; !is_over(state); steps *= 2) {
+    for (int64_t steps = RUN_STEPS; !is_over(state);
+         steps = steps < LAST_RUN_STEPS ? 2 * steps : steps) {
         for (int index = 0; index < count && !is_over(state); index++) {
             walk_on(state, walkers[index], steps);
         }
         sort_walkers(walkers, count);
         count = count > 2 ? (count + 1) / 2 : count;
-        if (steps < LAST_RUN_STEPS) continue;
-        steps = LAST_RUN_STEPS / 2;
-        for (int index = 0; index < count; index++) {
-            bal_joint_place *best = &walkers[index]->walk.best;
-            bal_joint_place *here = &walkers[index]->walk.here;
-            if (here->makespan_ns == best->makespan_ns) continue;
-            const bal_joint_ground *ground = &state->shapes[walkers[index]->shape].ground;
-            bal_joint_place_copy(ground, best, here);
-            walkers[index]->walk.random = rng_init(state->question->seed, purpose++);
+        for (int index = 0; index < count && steps == LAST_RUN_STEPS; index++) {
+            bal_joint_walk *walk = &walkers[index]->walk;
+            if (walk->here.makespan_ns == walk->best.makespan_ns) continue;
+            bal_joint_place_copy(&state->shapes[walkers[index]->shape].ground, &walk->best,
+                                 &walk->here);
+            walk->random = rng_init(state->question->seed, purpose++);
         }
-    }
-}
-
-static void init_sources(search *state)
-{
-    int family_count = 0;
-    const bal_schedule_family *families = bal_schedule_families(&family_count);
-    state->source_count = family_count + SOURCES_EXTRA;
-    state->sources =
-        arena_array(state->memory, (size_t)state->source_count, sizeof *state->sources);
-    for (int source = 0; source < state->source_count; source++) {
-        state->sources[source].makespan_ns = INT64_MAX;
-        state->sources[source].name = source < family_count    ? families[source].name
-                                      : source == family_count ? "dispatch"
-                                                               : "local search";
     }
 }
 
@@ -602,8 +508,7 @@ static void fill_answer(search *state, bal_joint_answer *answer)
 {
     bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
     const bal_joint_place *best = &state->best[state->best_shape];
-    const int last_family = state->source_count - SOURCES_EXTRA;
-    const char *source = state->sources[state->best_source].name;
+    const char *source = state->best_source;
     bal_joint_answer made = {.shape = ground->shape,
                              .first_layer = best->first_layer,
                              .source = source,
@@ -612,16 +517,15 @@ static void fill_answer(search *state, bal_joint_answer *answer)
                              .partition_bound_ns = bal_joint_partition_bound(
                                  &state->layers, ground->shape, best->first_layer),
                              .optimal = best->makespan_ns == state->bound_ns,
-                             .play_count = state->play_count,
-                             .sources = state->sources,
-                             .source_count = state->source_count};
+                             .play_count = state->play_count};
     assert(made.makespan_ns >= made.lower_bound_ns); // the bounds are proven
     assert(made.makespan_ns >= made.partition_bound_ns);
-    bal_joint_ground_set(ground, best->first_layer, false);
+    bal_joint_ground_set(ground, best->first_layer);
     made.costs = ground->costs;
     fill_peaks(state, &made);
-    const char *name =
-        state->best_source < last_family ? source : family_of(&state->layers, ground->shape)->name;
+    const char *name = bal_schedule_family_find(source) != NULL
+                           ? source
+                           : family_of(&state->layers, ground->shape)->name;
     bal_joint_lines_schedule(&ground->board, best->lines, name, state->memory, &made.order);
     *answer = made;
 }
@@ -673,7 +577,6 @@ status bal_joint_search(const bal_joint_question *question, arena *memory, bal_j
                          state->layers.rank_count, question->chunk_count,
                          state->layers.layer_count);
     }
-    init_sources(state);
     state->scratch = arena_create(1 << 20);
     const status result = search_all(state, answer, err);
     arena_destroy(state->scratch);

@@ -42,15 +42,17 @@ void bal_joint_place_copy(const bal_joint_ground *ground, const bal_joint_place 
     to->makespan_ns = from->makespan_ns;
 }
 
-void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer, bool fused)
+void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer)
 {
     bal_joint_costs_fill(ground->layers, ground->shape, first_layer, &ground->costs);
-    bal_joint_board_set(&ground->board, ground->layers, first_layer, &ground->costs, fused);
+    bal_joint_board_set(&ground->board, ground->layers, first_layer, &ground->costs);
 }
 
 void bal_joint_walk_begin(const bal_joint_ground *ground, const bal_joint_place *from,
-                          uint64_t seed, uint64_t purpose, bal_joint_walk *walk)
+                          uint64_t seed, uint64_t purpose, arena *memory, bal_joint_walk *walk)
 {
+    bal_joint_place_init(ground, memory, &walk->here);
+    bal_joint_place_init(ground, memory, &walk->best);
     bal_joint_place_copy(ground, from, &walk->here);
     bal_joint_place_copy(ground, from, &walk->best);
     for (int index = 0; index < BAL_JOINT_HISTORY; index++) {
@@ -168,13 +170,13 @@ static void change_cut(step *now)
     const bool anew = rng_below(&walk->random, 2) == 0;
     if (!bal_joint_shift_cuts(ground->stage_count, &walk->random, after)) return;
     if (bal_joint_partition_bound(ground->layers, ground->shape, after) > now->limit_ns) return;
-    bal_joint_ground_set(ground, after, false);
+    bal_joint_ground_set(ground, after);
     walk->here.first_layer = after;
     ground->tried_first_layer = before;
     if (replay(now, anew)) return;
     walk->here.first_layer = before;
     ground->tried_first_layer = after;
-    bal_joint_ground_set(ground, before, false);
+    bal_joint_ground_set(ground, before);
 }
 
 static void take_step(step *now)
@@ -198,7 +200,7 @@ int64_t bal_joint_walk_on(bal_joint_ground *ground, bal_joint_walk *walk, int64_
 {
     step now = {.ground = ground, .walk = walk};
     int64_t played = 0;
-    bal_joint_ground_set(ground, walk->here.first_layer, false);
+    bal_joint_ground_set(ground, walk->here.first_layer);
     bal_joint_play(&ground->board, walk->here.lines, INT64_MAX);
     bal_joint_find_path(&ground->board, walk->here.lines, &walk->random, &ground->path);
     for (; played < play_count && walk->best.makespan_ns > goal_ns; played++) {

@@ -53,11 +53,11 @@ void bal_joint_place_copy(const bal_joint_ground *ground, const bal_joint_place 
                           bal_joint_place *to);
 
 /// Puts a partition on the board of the ground.
-void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer, bool fused);
+void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer);
 
-/// Begins a walk at a place.
+/// Begins a walk at a place. Its places are carved from memory.
 void bal_joint_walk_begin(const bal_joint_ground *ground, const bal_joint_place *from,
-                          uint64_t seed, uint64_t purpose, bal_joint_walk *walk);
+                          uint64_t seed, uint64_t purpose, arena *memory, bal_joint_walk *walk);
 
 /// Walks on for so many steps, each of which plays one order at the most, or until the best
 /// makespan is goal_ns. Fewer steps take the first of those that more would take.

@@ -132,26 +132,6 @@ static status find_moves(joint_run *run, arena *memory, error_message *err)
     return bal_migration_between(&from, &to, &problem->layers, NULL, memory, &run->migration, err);
 }
 
-static void write_sources(const bal_joint_answer *answer, json_writer *writer)
-{
-    json_put_array(writer, "sources");
-    for (int index = 0; index < answer->source_count; index++) {
-        const bal_joint_source *source = &answer->sources[index];
-        if (source->play_count == 0) continue;
-        json_begin_object(writer);
-        json_put_string(writer, "name", source->name);
-        json_put_int64(writer, "plays", source->play_count);
-        json_write_key(writer, "makespan_ns");
-        if (source->makespan_ns == INT64_MAX) {
-            json_write_null(writer);
-        } else {
-            json_write_int64(writer, source->makespan_ns);
-        }
-        json_end_object(writer);
-    }
-    json_end_array(writer);
-}
-
 static void write_json(const joint_run *run, text_buffer *out)
 {
     const bal_joint_answer *answer = &run->answer;
@@ -175,7 +155,6 @@ static void write_json(const joint_run *run, text_buffer *out)
     json_write_int64_array(&writer, answer->peak_bytes, ranks);
     json_put_int64(&writer, "moved_bytes", run->migration.bytes);
     json_put_int64(&writer, "plays", answer->play_count);
-    write_sources(answer, &writer);
     json_put_bool(&writer, "optimal", answer->optimal);
     json_end_object(&writer);
     text_append(out, "\n");
@@ -231,15 +210,7 @@ static void write_text(const joint_run *run, text_buffer *out)
                     run->migration.layer_count,
                     run->migration.layer_count == 1 ? " changes its" : "s change their");
     }
-    text_format(out, "%-18s %12s\n\n", "found by", answer->source);
-    text_format(out, "%-18s %12s   %s\n", "orders of", "plays", "best makespan");
-    for (int index = 0; index < answer->source_count; index++) {
-        const bal_joint_source *source = &answer->sources[index];
-        if (source->play_count == 0) continue;
-        text_duration(source->makespan_ns == INT64_MAX ? 0 : source->makespan_ns, value);
-        text_format(out, "%-18s %12" PRId64 "   %s\n", source->name, source->play_count,
-                    source->makespan_ns == INT64_MAX ? "-" : value);
-    }
+    text_format(out, "%-18s %12s\n", "found by", answer->source);
 }
 
 static bal_plan plan_of(const joint_run *run)

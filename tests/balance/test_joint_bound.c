@@ -53,7 +53,7 @@ static int check_partition(bal_joint_ground *ground, const int *first_layer, int
                                            {.forward_first = true, .gap_quarters = 2},
                                            {.outer_first = true, .gap_quarters = 4}};
     const int64_t bound = bal_joint_partition_bound(ground->layers, ground->shape, first_layer);
-    bal_joint_ground_set(ground, first_layer, false);
+    bal_joint_ground_set(ground, first_layer);
     int played = 0;
     if (bound < bound_of_all)
         fail_msg("a partition of %lld beats the bound of all", (long long)bound);

@@ -1,6 +1,4 @@
-/// How far from the bound, and how long: the joint search beside what was there before it, one
-/// balancer for the partition and one schedule for the order. Gaps are to the one bound that holds
-/// for all of them.
+/// How far the joint search stays from its bound, and how long it takes.
 #include "balance/joint/joint.h"
 #include "balance/joint/joint_walk.h"
 #include "balance/partition/balancer.h"
@@ -29,7 +27,7 @@ static const setting settings[] = {
     {"random", 96, 24, 96, 1}, {"even", 48, 24, 96, 1},
 };
 
-/// The arrays of a setting, and what plays its fixed schedules.
+/// The arrays of a setting.
 typedef struct instance {
     bal_problem problem;
     int64_t forward_ns[LAYERS_MAX];
@@ -39,8 +37,6 @@ typedef struct instance {
     int64_t activation_bytes[LAYERS_MAX];
     int64_t transfer_ns[LAYERS_MAX];
     int64_t caps[RANKS_MAX];
-    const char *schedule;
-    arena *scratch;
 } instance;
 
 static int64_t layer_ns(const char *name, int layer, int layer_count, rng *random)
@@ -82,72 +78,12 @@ static void fill(instance *at, const setting *chosen)
                                 .stage_memory_bytes = chosen->memory > 0 ? at->caps : NULL};
 }
 
-/// What `makespan` asks under a named schedule: a partition's order by that family, within memory.
-static status play(void *context, const bal_layer_costs *costs, const bal_placed_partition *plan,
-                   int64_t *iteration_ns, error_message *err)
-{
-    const instance *at = context;
-    const bal_joint_shape shape = {.chunk_count = 1, .placement = BAL_PLACEMENT_LOOP};
-    bal_joint_layers layers;
-    bal_joint_ground ground;
-    bal_schedule schedule;
-    bool fused = false;
-    (void)costs;
-    arena_reset(at->scratch);
-    TRY(bal_joint_layers_of(&at->problem, at->scratch, &layers, err));
-    bal_joint_ground_init(&layers, shape, at->scratch, &ground);
-    bal_joint_ground_set(&ground, plan->first_layer, false);
-    const bal_schedule_request request = {.name = at->schedule,
-                                          .rank_count = plan->rank_count,
-                                          .microbatch_count = layers.microbatch_count,
-                                          .costs = &ground.costs,
-                                          .memory_limit = ground.board.room_bytes};
-    *iteration_ns = INT64_MAX / 8; // where its order does not fit
-    const status built = bal_schedule_build(&request, at->scratch, &schedule, err);
-    if (built != STATUS_OK) return built == STATUS_INFEASIBLE ? STATUS_OK : built;
-    bal_joint_lines_of(&ground.board, &schedule, ground.tried, &fused);
-    for (int rank = 0; rank < plan->rank_count; rank++) {
-        const bal_joint_code *line = ground.tried + rank * ground.board.line_op_count;
-        if (!bal_joint_line_fits(&ground.board, rank, line)) return STATUS_OK;
-    }
-    bal_joint_ground_set(&ground, plan->first_layer, fused);
-    *iteration_ns = bal_joint_play(&ground.board, ground.tried, INT64_MAX);
-    return STATUS_OK;
-}
-
-static void print_gap(const setting *chosen, const char *what, int64_t makespan_ns,
-                      int64_t bound_ns)
-{
-    if (makespan_ns >= INT64_MAX / 8) return; // nothing fitted
-    bench_print(what, (double)(makespan_ns - bound_ns) / (double)bound_ns, "1",
-                "%s L=%d P=%d M=%d memory=%s", chosen->layers_name, chosen->layer_count,
-                chosen->rank_count, chosen->microbatch_count,
-                chosen->memory == 0 ? "free" : "1f1b's");
-}
-
-static void measure_family(const setting *chosen, instance *at, const char *schedule,
-                           const char *what, int64_t bound_ns)
-{
-    const bal_evaluator evaluator = {.context = at, .iteration_ns = play};
-    bal_problem problem = at->problem;
-    bal_answer answer;
-    error_message err = {0};
-    arena *memory = arena_create(1 << 20);
-    problem.evaluator = &evaluator;
-    at->schedule = schedule;
-    bench_require(bal_balance(bal_balancer_find("makespan"), &problem, memory, &answer, &err),
-                  &err);
-    print_gap(chosen, what, answer.iteration_ns, bound_ns);
-    arena_destroy(memory);
-}
-
 static void measure(bool smoke, const setting *chosen)
 {
     static instance at;
     bal_joint_answer answer;
     error_message err = {0};
     arena *memory = arena_create(1 << 20);
-    at.scratch = arena_create(1 << 20);
     assert(chosen->layer_count <= LAYERS_MAX && chosen->rank_count <= RANKS_MAX);
     fill(&at, chosen);
     const bal_joint_question question = {
@@ -158,18 +94,11 @@ static void measure(bool smoke, const setting *chosen)
                 "%s L=%d P=%d M=%d memory=%s, %d plays", chosen->layers_name, chosen->layer_count,
                 chosen->rank_count, chosen->microbatch_count,
                 chosen->memory == 0 ? "free" : "1f1b's", (int)answer.play_count);
-    print_gap(chosen, "joint_gap_ratio", answer.makespan_ns, answer.lower_bound_ns);
-    int64_t of_families = INT64_MAX;
-    for (int source = 0; source + 2 < answer.source_count; source++) {
-        if (answer.sources[source].makespan_ns < of_families) {
-            of_families = answer.sources[source].makespan_ns;
-        }
-    }
-    print_gap(chosen, "joint_best_schedule_gap_ratio", of_families, answer.lower_bound_ns);
-    measure_family(chosen, &at, "1f1b", "makespan_1f1b_gap_ratio", answer.lower_bound_ns);
-    measure_family(chosen, &at, "zb-h1", "makespan_zb_h1_gap_ratio", answer.lower_bound_ns);
-    measure_family(chosen, &at, "zb-auto", "makespan_zb_auto_gap_ratio", answer.lower_bound_ns);
-    arena_destroy(at.scratch);
+    const double gap = (double)(answer.makespan_ns - answer.lower_bound_ns);
+    bench_print("joint_gap_ratio", gap / (double)answer.lower_bound_ns, "1",
+                "%s L=%d P=%d M=%d memory=%s", chosen->layers_name, chosen->layer_count,
+                chosen->rank_count, chosen->microbatch_count,
+                chosen->memory == 0 ? "free" : "1f1b's");
     arena_destroy(memory);
 }
 
