@@ -1,6 +1,8 @@
 /// Reads a run out of a store: iterations, plans, decisions, work of ranks, op times, timelines.
 #include "analysis/check/observed.h"
 
+#include "analysis/report/recorded.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,17 +72,6 @@ static status choose_row(const reading *at, const char *wanted)
                      trace_store_path(at->store), observed->info.run_id, wanted, known);
 }
 
-static status read_plan(const reading *at, const trace_run_plan *row, bal_plan *plan)
-{
-    char name[200];
-    json_document *document = NULL;
-    snprintf(name, sizeof name, "%.150s, plan %" PRId64, trace_store_path(at->store), row->plan_id);
-    TRY(json_open_bytes(name, row->plan_json, strlen(row->plan_json), &document, at->err));
-    const status read = bal_plan_read(json_root(document), at->memory, plan, at->err);
-    json_close(document);
-    return read;
-}
-
 static int index_of(const int64_t *ids, int count, int64_t id)
 {
     for (int index = count - 1; index >= 0; index--) {
@@ -106,7 +97,7 @@ static status read_iterations(const reading *at)
     for (int plan = 0; plan < plan_count; plan++) {
         if (strcmp(plans[plan].series, observed->label) != 0) continue;
         ids[observed->plan_count] = plans[plan].plan_id;
-        TRY(read_plan(at, &plans[plan], &read[observed->plan_count++]));
+        TRY(ana_recorded_plan(&plans[plan], at->memory, &read[observed->plan_count++], at->err));
     }
     for (int row = 0; row < observed->iteration_count; row++) {
         plan_of[row] = index_of(ids, observed->plan_count, rows[row].plan_id);

@@ -240,6 +240,18 @@ status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, c
     return read;
 }
 
+status ana_recorded_plan(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
+                         error_message *err)
+{
+    char name[32];
+    json_document *document = NULL;
+    snprintf(name, sizeof name, "plan %" PRId64, recorded->plan_id);
+    TRY(json_open_bytes(name, recorded->plan_json, strlen(recorded->plan_json), &document, err));
+    const status read = bal_plan_read(json_root(document), memory, plan, err);
+    json_close(document);
+    return read;
+}
+
 void ana_recorded_before_after(const ana_recorded *recorded, const char **before,
                                const char **after)
 {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analysis/report/timeline_file.h"
+#include "balance/plan.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/status.h"
@@ -52,6 +53,10 @@ void ana_recorded_close(ana_recorded *recorded);
 status ana_recorded_timeline(trace_store *store, const ana_recorded *recorded, const char *label,
                              int iteration, arena *memory, ana_timeline *timeline,
                              error_message *err);
+
+/// The plan that a run has recorded, carved from memory. @return what bal_plan_read returns
+status ana_recorded_plan(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
+                         error_message *err);
 
 /// Labels for a picture of before and after: `even` (else the first row that was played), and the
 /// row with the highest throughput. Borrowed from the comparison; NULL where there is none.

@@ -235,7 +235,7 @@ static const struct {
     {"deepspeed",
      export_deepspeed,
      {"--specs-before", "--specs-behind", "--json", "--split-only", PLAN_OPTIONS}},
-    {"torchtitan", export_torchtitan, {"--csv", "--json", PLAN_OPTIONS}},
+    {"torchtitan", export_torchtitan, {"--csv", PLAN_OPTIONS}},
     {"slurm-shrink", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
     {"kubernetes-jobs", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
     {"mig", export_recipe, {"--run", "--row"}},
@@ -324,7 +324,7 @@ const cli_command cli_command_export = {
     .options =
         {
             {.name = "--json",
-             .help = "megatron, deepspeed, torchtitan: writes the settings as an object instead."},
+             .help = "megatron, deepspeed: writes the settings as an object instead."},
             {.name = "--split-only",
              .help = "megatron, megatron-bridge, deepspeed: the layers of the stages of a plan "
                      "whose schedule or order the framework does not run."},
@@ -361,8 +361,7 @@ const cli_command cli_command_export = {
             {.name = "--row",
              .argument = "LABEL",
              .help = "A row of the comparison. Default: the only one. perfetto: may be given "
-                     "several times; default: 'even' and the fastest. recipes: default: the "
-                     "only one that releases ranks.",
+                     "several times; default: 'even' and the fastest.",
              .may_repeat = true},
             {.name = "--iteration",
              .argument = "N",

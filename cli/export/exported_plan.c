@@ -1,5 +1,6 @@
 #include "cli/export/exported_plan.h"
 
+#include "analysis/report/recorded.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/point.h"
 #include "base/file.h"
@@ -32,65 +33,49 @@ static status read_magic(const char *path, bool *is_store, error_message *err)
 
 // Plans of a recorded run.
 
-/// Names the rows of plans, each once.
-static const char *name_rows(const trace_run_plan *plans, int count, arena *memory)
+status cli_recorded_row(const cli_arguments *arguments, const char *path,
+                        const trace_run_plan *plans, int count, arena *memory, const char **row,
+                        error_message *err)
 {
     text_buffer names = {0};
+    const char *wanted = cli_value(arguments, "--row");
+    int row_count = 0;
+    *row = NULL;
     for (int plan = 0; plan < count; plan++) {
-        if (plan > 0 && strcmp(plans[plan].series, plans[plan - 1].series) == 0) continue;
-        text_format(&names, "%s'%.60s'", names.length > 0 ? ", " : "", plans[plan].series);
+        const char *series = plans[plan].series;
+        if (plan > 0 && strcmp(series, plans[plan - 1].series) == 0) continue;
+        text_format(&names, "%s'%.60s'", row_count++ > 0 ? ", " : "", series);
+        if (wanted == NULL || strcmp(series, wanted) == 0) *row = series;
     }
-    const char *kept = arena_string(memory, names.length > 0 ? names.bytes : "none");
+    const char *known = arena_string(memory, names.length > 0 ? names.bytes : "none");
     text_free(&names);
-    return kept;
-}
-
-/// The last plan of a row that is in force at an iteration.
-static status choose_plan(const cli_arguments *arguments, const char *path,
-                          const trace_run_plan *plans, int count, arena *memory,
-                          const trace_run_plan **chosen, error_message *err)
-{
-    int iteration = 0;
-    const char *row = cli_value(arguments, "--row");
-    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, INT32_MAX, &iteration, err));
-    const bool has_one_row = count > 0 && strcmp(plans[0].series, plans[count - 1].series) == 0;
-    if (row == NULL && has_one_row) row = plans[0].series;
-    *chosen = NULL;
-    for (int plan = 0; plan < count && row != NULL; plan++) {
-        if (strcmp(plans[plan].series, row) == 0 && plans[plan].from_iteration <= iteration) {
-            *chosen = &plans[plan];
-        }
+    if (wanted == NULL && row_count != 1) {
+        return error_set(err, STATUS_INVALID, "%s: choose --row of %s", path, known);
     }
-    if (*chosen != NULL) return STATUS_OK;
-    if (row == NULL) {
-        return error_set(err, STATUS_INVALID, "%s: choose --row of %s", path,
-                         name_rows(plans, count, memory));
-    }
-    return error_set(err, STATUS_INVALID, "%s: no plan of row '%.60s'; there are %s", path, row,
-                     name_rows(plans, count, memory));
+    if (*row != NULL) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: no plan of row '%.60s'; there are %s", path, wanted,
+                     known);
 }
 
-status cli_recorded_plan_read(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
-                              error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open_bytes("plan", recorded->plan_json, strlen(recorded->plan_json), &document, err));
-    const status read = bal_plan_read(json_root(document), memory, plan, err);
-    json_close(document);
-    return read;
-}
-
+/// The last plan of the row that is in force at --iteration.
 static status read_recorded(const cli_arguments *arguments, trace_store *store, arena *memory,
                             bal_plan *plan, error_message *err)
 {
     trace_run_info run = {0};
     trace_run_plan *plans = NULL;
-    int count = 0;
     const trace_run_plan *chosen = NULL;
+    const char *row = NULL;
+    int count = 0;
+    int iteration = 0;
+    TRY(cli_int(arguments, "--iteration", 0, INT32_MAX, INT32_MAX, &iteration, err));
     TRY(trace_run_find(store, cli_value(arguments, "--run"), memory, &run, err));
     TRY(trace_run_plans(store, run.run_id, memory, &plans, &count, err));
-    TRY(choose_plan(arguments, trace_store_path(store), plans, count, memory, &chosen, err));
-    return cli_recorded_plan_read(chosen, memory, plan, err);
+    TRY(cli_recorded_row(arguments, trace_store_path(store), plans, count, memory, &row, err));
+    for (int each = 0; each < count; each++) {
+        const bool is_later = chosen != NULL && plans[each].from_iteration > iteration;
+        if (strcmp(plans[each].series, row) == 0 && !is_later) chosen = &plans[each];
+    }
+    return ana_recorded_plan(chosen, memory, plan, err);
 }
 
 // The plan of a point of a study.

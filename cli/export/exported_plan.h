@@ -40,6 +40,11 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
 status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
                                bal_schedule *schedule, error_message *err);
 
-/// The plan of a recorded row. @return what bal_plan_read returns
-status cli_recorded_plan_read(const trace_run_plan *recorded, arena *memory, bal_plan *plan,
-                              error_message *err);
+/// The row of a run that --row names, or its only one.
+///
+/// @param path  of the store, for messages
+/// @param plans [count] of all rows, each row's together
+/// @return STATUS_INVALID naming the rows
+status cli_recorded_row(const cli_arguments *arguments, const char *path,
+                        const trace_run_plan *plans, int count, arena *memory, const char **row,
+                        error_message *err);

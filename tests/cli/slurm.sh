@@ -81,7 +81,7 @@ cat >s.json <<'END'
 "repack":{"kind":"throughput","tolerance":0.05,"unit":"node"}}]}
 END
 "$dynmo" simulate s.json --store r.db >out || fail 'simulate'
-"$dynmo" export slurm-shrink r.db -o recipe.sh || fail 'the recipe'
+"$dynmo" export slurm-shrink r.db --row 'by node' -o recipe.sh || fail 'the recipe'
 cat >train.sh <<'END'
 #! /bin/sh
 if [ "$DYNMO_FIRST_ITERATION" -gt 0 ] && [ "$SLURM_PROCID" -eq 0 ]; then
