@@ -1,4 +1,4 @@
-/// Files of tokens per expert: what they are of, before they are read as counts.
+/// Megatron-LM's files of tokens per expert: what they are of, before they are read as counts.
 #include "analysis/diagnosis/counts_run.h"
 
 #include "base/json.h"
@@ -68,55 +68,16 @@ static status outline_text(const char *place, const char *text, ana_counts_outli
     return result;
 }
 
-static status outline_lines(model_line_reader *reader, ana_counts_outline *found, arena *memory,
-                            error_message *err)
+status ana_counts_outline_read(model_line_reader *reader, const char *name, arena *memory,
+                               ana_counts_outline *outline, error_message *err)
 {
+    ana_counts_outline found = {.last_iteration = -1};
     for (;;) {
         char *text = NULL;
         TRY(model_lines_next(reader, &text, err));
-        if (text == NULL) return STATUS_OK;
+        if (text == NULL) break;
         if (text[strspn(text, " \t")] == '\0') continue;
-        TRY(outline_text(model_lines_place(reader), text, found, memory, err));
-    }
-}
-
-/// "iteration,layer,microbatch,...": the reader checks the rest of the line.
-static status outline_csv_row(const char *place, char *text, ana_counts_outline *found,
-                              error_message *err)
-{
-    int64_t numbers[3];
-    char *rest = text;
-    for (int column = 0; column < 3; column++) {
-        char *cell = strsep(&rest, ",");
-        TRY(text_parse_int64(cell != NULL ? cell : "", place, 0, ITERATION_MAX, &numbers[column],
-                             err));
-    }
-    if (numbers[0] > found->last_iteration) found->last_iteration = (int)numbers[0];
-    if (numbers[2] >= found->row_count) found->row_count = (int)numbers[2] + 1;
-    return STATUS_OK;
-}
-
-static status outline_csv(model_line_reader *reader, ana_counts_outline *found, error_message *err)
-{
-    char *text = NULL;
-    TRY(model_lines_next(reader, &text, err));
-    for (;;) {
-        TRY(model_lines_next(reader, &text, err));
-        if (text == NULL) return STATUS_OK;
-        if (text[0] == '\0') continue;
-        TRY(outline_csv_row(model_lines_place(reader), text, found, err));
-    }
-}
-
-status ana_counts_outline_read(model_line_reader *reader, const char *name,
-                               ana_counts_format format, arena *memory, ana_counts_outline *outline,
-                               error_message *err)
-{
-    ana_counts_outline found = {.last_iteration = -1};
-    if (format == ANA_COUNTS_CSV) {
-        TRY(outline_csv(reader, &found, err));
-    } else {
-        TRY(outline_lines(reader, &found, memory, err));
+        TRY(outline_text(model_lines_place(reader), text, &found, memory, err));
     }
     if (found.row_count == 0) {
         return error_set(err, STATUS_FORMAT, "%.200s: no counts of a decoder layer", name);
@@ -125,12 +86,12 @@ status ana_counts_outline_read(model_line_reader *reader, const char *name,
     return STATUS_OK;
 }
 
-static status read_outline(const char *path, ana_counts_format format, arena *memory,
-                           ana_counts_outline *outline, error_message *err)
+static status read_outline(const char *path, arena *memory, ana_counts_outline *outline,
+                           error_message *err)
 {
     model_line_reader *reader = NULL;
     TRY(model_lines_open(path, &reader, err));
-    const status result = ana_counts_outline_read(reader, path, format, memory, outline, err);
+    const status result = ana_counts_outline_read(reader, path, memory, outline, err);
     model_lines_close(reader);
     return result;
 }
@@ -182,11 +143,6 @@ static status find_groups(const char *path, const ana_counted_layout *layout, in
                          seen->local_count, layout->expert_count);
     }
     made->expert_parallel = layout->expert_count / seen->local_count;
-    if (layout->expert_parallel > 0 && layout->expert_parallel != made->expert_parallel) {
-        return error_set(err, STATUS_INVALID,
-                         "--expert-parallel: %d ranks, but the files' ranks hold %d of %d experts",
-                         layout->expert_parallel, seen->local_count, layout->expert_count);
-    }
     if (file_count % layout->stage_count == 0 &&
         file_count / layout->stage_count % made->expert_parallel == 0) {
         return STATUS_OK;
@@ -204,7 +160,7 @@ static status find_megatron(const char *const *paths, int file_count, const char
 {
     const int stages = layout->stage_count;
     ana_counts_outline seen;
-    TRY(read_outline(paths[0], ANA_COUNTS_MEGATRON, memory, &seen, err));
+    TRY(read_outline(paths[0], memory, &seen, err));
     TRY(find_groups(place, layout, file_count, &seen, made, err));
     const int ranks = made->expert_parallel;
     int *first_layer = arena_array(memory, (size_t)stages, sizeof *first_layer);
@@ -236,24 +192,6 @@ static status find_in_folder(const char *folder, const ana_counted_layout *layou
     return find_megatron(paths, count, folder, layout, memory, made, err);
 }
 
-static status find_csv(const char *path, const ana_counted_layout *layout, arena *memory,
-                       ana_counted_run *made, error_message *err)
-{
-    ana_counts_outline seen;
-    if (layout->expert_parallel == 0) {
-        return error_set(err, STATUS_INVALID,
-                         "--expert-parallel is needed: %.200s does not say how many ranks share "
-                         "the experts of a layer",
-                         path);
-    }
-    TRY(read_outline(path, ANA_COUNTS_CSV, memory, &seen, err));
-    made->csv = arena_string(memory, path);
-    made->expert_parallel = layout->expert_parallel;
-    made->microbatch_count = seen.row_count;
-    made->last_iteration = seen.last_iteration;
-    return STATUS_OK;
-}
-
 static bool is_folder(const char *path)
 {
     DIR *listing = opendir(path);
@@ -262,25 +200,17 @@ static bool is_folder(const char *path)
     return true;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    const size_t length = strlen(text);
-    return length >= strlen(ending) && strcmp(text + length - strlen(ending), ending) == 0;
-}
-
 status ana_counted_run_find(const char *path, const ana_counted_layout *layout, arena *memory,
                             ana_counted_run *run, error_message *err)
 {
-    ana_counted_run made = {.csv = NULL};
+    ana_counted_run made = {.files = NULL};
     char inner[PATH_BYTES];
     if (is_folder(path)) {
         snprintf(inner, sizeof inner, "%.*s/tokens_per_expert", PATH_BYTES - 32, path);
         TRY(find_in_folder(is_folder(inner) ? inner : path, layout, memory, &made, err));
-    } else if (ends_with(path, ".jsonl")) {
+    } else {
         const char *only = arena_string(memory, path);
         TRY(find_megatron(&only, 1, path, layout, memory, &made, err));
-    } else {
-        TRY(find_csv(path, layout, memory, &made, err));
     }
     *run = made;
     return STATUS_OK;

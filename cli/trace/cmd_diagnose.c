@@ -46,9 +46,11 @@ static void write_trace(json_writer *writer, const diagnose_request *request)
     json_end_object(writer);
 }
 
-static void write_files(json_writer *writer, const ana_counted_run *counts)
+static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
 {
-    json_begin_object(writer);
+    json_put_object(writer, "dynamism");
+    json_put_string(writer, "case", "moe");
+    json_put_object(writer, "counts");
     json_put_array(writer, "megatron");
     for (int stage = 0; stage < counts->stage_count; stage++) {
         json_begin_object(writer);
@@ -62,18 +64,6 @@ static void write_files(json_writer *writer, const ana_counted_run *counts)
     }
     json_end_array(writer);
     json_end_object(writer);
-}
-
-static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
-{
-    json_put_object(writer, "dynamism");
-    json_put_string(writer, "case", "moe");
-    json_write_key(writer, "counts");
-    if (counts->csv != NULL) {
-        json_write_string(writer, counts->csv);
-    } else {
-        write_files(writer, counts);
-    }
     json_end_object(writer);
 }
 
@@ -160,10 +150,10 @@ static status find_stages(const cli_arguments *arguments, const cli_diagnose_inp
 static status check_options(const cli_arguments *arguments, const cli_diagnose_input *input,
                             error_message *err)
 {
-    static const char *const of_counts[] = {"--model", "--expert-parallel", "--trace-stages"};
+    static const char *const of_counts[] = {"--model", "--trace-stages"};
     static const char *const of_traces[] = {"--trace", "--first"};
     const char *const *foreign = input->is_counts ? of_traces : of_counts;
-    const int foreign_count = input->is_counts ? 2 : 3;
+    const int foreign_count = 2;
     for (int option = 0; option < foreign_count; option++) {
         if (!cli_has(arguments, foreign[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: %s", foreign[option],
@@ -190,8 +180,6 @@ static status find_counts(const cli_arguments *arguments, arena *memory, ana_cou
     layout.layer_count = config.layer_count;
     layout.expert_count = config.expert_count;
     TRY(cli_int(arguments, "--trace-stages", 1, STAGES_MAX, 1, &layout.stage_count, err));
-    TRY(cli_int(arguments, "--expert-parallel", 1, config.expert_count, 0, &layout.expert_parallel,
-                err));
     return ana_counted_run_find(cli_operand(arguments, 0), &layout, memory, counts, err);
 }
 
@@ -355,8 +343,8 @@ const cli_command cli_command_diagnose = {
         "Reads how long the layers of a run took, iteration by iteration, and answers: worthwhile, "
         "not worthwhile, or undecidable from this trace and why. TRACE is a store (`dynmo import`, "
         "`dynmo run --record`), a trace as CSV (.gz too), or counts of tokens per expert: the "
-        "folder that Megatron-LM's --save-tokens-per-expert-interval writes, one of its files, or "
-        "the CSV of `dynmo run --counts`. The exit status is 0 for all three answers."
+        "folder that Megatron-LM's --save-tokens-per-expert-interval writes, or one of its files. "
+        "The exit status is 0 for all three answers."
         "\n\n"
         "Below the verdict the page has the gains of policies that are replayed with their "
         "migrations paid, over the better of `even` and `tuned`, and of the best split that is "
@@ -407,10 +395,6 @@ const cli_command cli_command_diagnose = {
              .argument = "BYTES",
              .help = "Bytes of weights, gradients and optimizer of a layer, where the trace does "
                      "not say."},
-            {.name = "--expert-parallel",
-             .argument = "E",
-             .help = "Ranks that share the experts of a layer; needed for counts as CSV. Default: "
-                     "as Megatron's files say."},
             {.name = "--trace-stages",
              .argument = "P",
              .help = "Pipeline stages of the run that wrote Megatron's files. Default: 1."},

@@ -97,8 +97,7 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
     } else if (begins_with(head, length, "{")) {
         *kind = kind_of_json(head);
     } else {
-        const bool is_counts = begins_with(head, length, "iteration,layer,microbatch,");
-        *kind = is_counts ? INPUT_COUNTS : INPUT_UNKNOWN;
+        *kind = INPUT_UNKNOWN;
     }
     return STATUS_OK;
 }

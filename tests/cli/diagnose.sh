@@ -161,12 +161,6 @@ answers 'worthwhile, gain' run --model moe.json --stages 4 --trace-stages 2 --ha
 answers 'worthwhile, gain' run/tokens_per_expert --model moe.json --stages 4 --trace-stages 2 --hardware h100.json
 "$dynmo" diagnose run --model moe.json --stages 4 --trace-stages 2 | grep -q '^200 iterations sampled, of 0 to 1990; each of 200 stands for 10$' ||
     fail 'counts: not as many samples as there are'
-{
-    echo 'iteration,layer,microbatch,expert_0,expert_1,expert_2,expert_3'
-    awk 'BEGIN { for (i = 0; i < 30; i++) for (l = 0; l < 16; l++)
-        print i "," l ",0," 1000 + (i * 7 + l) % 3 ",1000,1000,1000" }'
-} >counts.csv
-answers 'not worthwhile, noise' counts.csv --model moe.json --stages 4 --expert-parallel 4 --hardware h100.json
 
 # Of half the samples expert 0, on rank 0, has 20 of 23 parts of a layer's tokens, else a fourth: the rank has
 # (21 / 11.5 + 1) / 2 = 1.413 times the mean, the expert (4 * 20 / 23 + 1) / 2 = 2.239 times.
@@ -190,10 +184,6 @@ refuse 2 '--trace-stages: 3 stages do not divide the model'"'"'s 16 layers' \
 sed 's/"num_local_experts":4/"num_local_experts":3/' moe.json >moe3.json
 refuse 2 "run/tokens_per_expert: 2 experts of a rank do not divide the model's 3" \
     run --model moe3.json --stages 4 --trace-stages 2
-refuse 2 "--expert-parallel: 4 ranks, but the files' ranks hold 2 of 4 experts" \
-    run --model moe.json --stages 4 --trace-stages 2 --expert-parallel 4
-refuse 2 '--expert-parallel is needed: counts.csv does not say how many ranks share the experts of a layer' \
-    counts.csv --model moe.json --stages 4
 refuse 2 '--worthwhile: '"'"'x'"'"' is not a number' steps.csv --stages 4 --worthwhile x
 refuse 2 '--worthwhile: 5 is outside [0, 1]' steps.csv --stages 4 --worthwhile 5
 mv run/tokens_per_expert/rank3.jsonl run/tokens_per_expert/rank4.jsonl

@@ -80,24 +80,15 @@ static status config(json_document *document, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
-static status outline_of(const char *bytes, size_t count, ana_counts_format format, arena *memory,
-                         error_message *err)
+static status counts_outline(const char *bytes, size_t count, arena *memory, error_message *err)
 {
     ana_counts_outline outline = {0};
     model_line_reader *reader = model_lines_open_bytes("fuzz", bytes, count);
-    const status result = ana_counts_outline_read(reader, "fuzz", format, memory, &outline, err);
+    const status result = ana_counts_outline_read(reader, "fuzz", memory, &outline, err);
     model_lines_close(reader);
     TRY(result);
-    assert(outline.row_count >= 1 && outline.last_iteration >= 0);
-    assert(outline.local_count >= 1 || format == ANA_COUNTS_CSV);
+    assert(outline.row_count >= 1 && outline.last_iteration >= 0 && outline.local_count >= 1);
     return STATUS_OK;
-}
-
-static status counts_outline(const char *bytes, size_t count, arena *memory, error_message *err)
-{
-    const status first = outline_of(bytes, count, ANA_COUNTS_CSV, memory, err);
-    assert(first == STATUS_OK || err->message[0] != '\0');
-    return outline_of(bytes, count, ANA_COUNTS_MEGATRON, memory, err);
 }
 
 static status check_expert_counts(status result, const model_expert_counts *counts)
