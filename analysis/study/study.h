@@ -78,7 +78,6 @@ typedef struct ana_study {
     const char *price_currency; // "USD" unless given
     const char *price_date;     // "2026-11-22"; given with every price
     const char *price_source;   // NULL: not said
-    double mtbf_hours;          // mean time between failures of one GPU; 0: not given
 
     // training; 0: not given, the trace decides
     int iteration_count;
@@ -88,9 +87,6 @@ typedef struct ana_study {
     int global_batch;             // sequences, in place of microbatches
     double batch_tolerance;       // share of them by which they may differ to be divisible
     int64_t token_count;          // of the whole training
-    double checkpoint_s;          // time that writing a checkpoint stops training; -1: not given
-    double restart_s;             // from a failure to training on; -1: not given
-    double checkpoint_interval_s; // of work between checkpoints; 0: not given
     bool fills_cluster;           // data is what the cluster's GPUs give; see setup.h
     model_parallel parallel;      // degrees are 1 or more
     model_dtype dtype;            // with a model; MODEL_DTYPE_UNKNOWN: not given

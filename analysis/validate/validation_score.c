@@ -1,7 +1,7 @@
 /// Scores of predictions: errors, coverage, and what choosing by them costs.
 #include "analysis/validate/real_study.h"
 #include "analysis/validate/validate.h"
-#include "analysis/whatif/ranking.h"
+#include "analysis/whatif/standing.h"
 
 #include <math.h>
 #include <stdlib.h>

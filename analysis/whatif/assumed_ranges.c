@@ -1,4 +1,5 @@
-#include "analysis/whatif/assumed_ranges.h"
+/// The ranges of what nobody has measured, and what would measure it.
+#include "analysis/whatif/draws.h"
 
 #include <assert.h>
 #include <string.h>
@@ -98,9 +99,6 @@ const char *ana_measurement_of(const char *path)
         {"hardware.links.inter", INTER_COMMAND},
         {"cluster.links.inter", INTER_COMMAND},
         {"cluster.price", "a quote for this number of GPUs"},
-        {"cluster.mtbf_hours", "failed jobs of the cluster over its GPU-hours (sacct)"},
-        {"training.checkpoint_s", "one checkpoint of this size, timed"},
-        {"training.restart_s", "one restart from a checkpoint, timed"},
         {"training", "a short run, recorded: dynmo import kineto"},
         {"dynamism", "a recorded trace of the model's loads: dynmo import"},
         {"calibration", "runs of the sizes in question: dynmo calibrate"},

@@ -1,6 +1,5 @@
 #include "analysis/whatif/certainty.h"
 
-#include "analysis/whatif/goodput.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -12,23 +11,15 @@
 #include <gsl/gsl_statistics_double.h>
 
 #define NS_PER_S 1e9
-#define LATE_QUANTILE 0.95
-
-/// A point in one draw; its bytes travel as a result.
-typedef struct drawn_run {
-    ana_point point; // without its message
-    ana_failures failures;
-} drawn_run;
 
 /// What all workers share, and where results go.
 typedef struct drawing {
     ana_certainty *certainty;
-    int64_t *items;         // [point_count] of the study
-    const char **texts;     // [point_count] their studies
-    ana_failures *failures; // [point_count] as their studies have them
+    int64_t *items;     // [point_count] of the study
+    const char **texts; // [point_count] their studies
     int point_count;
     int draw_count;
-    drawn_run *runs; // [point_count][draw_count]
+    ana_point *runs; // [point_count][draw_count]
     double *fitted;  // [point_count][draw_count] factors of the calibration; NULL: there is none
     double *losses;  // [point_count][draw_count]
 } drawing;
@@ -71,7 +62,6 @@ static void choose_points(const ana_certainty *certainty, arena *memory, drawing
     const int most = certainty->uncertainty->point_count;
     shared->items = arena_array(memory, (size_t)most + 1, sizeof *shared->items);
     shared->texts = arena_array(memory, (size_t)most + 1, sizeof *shared->texts);
-    shared->failures = arena_array(memory, (size_t)most + 1, sizeof *shared->failures);
     for (int64_t rank = 0; rank < study->standing.comparable_count; rank++) {
         if (shared->point_count == most) break;
         take_item(study, study->standing.order[rank], shared);
@@ -93,21 +83,6 @@ static status check_axes(const ana_whatif *study, const ana_uncertainty *uncerta
     return STATUS_OK;
 }
 
-static ana_failures failures_of(const ana_study *study)
-{
-    return (ana_failures){study->mtbf_hours, study->checkpoint_s, study->restart_s,
-                          study->checkpoint_interval_s};
-}
-
-static status check_failures(const ana_study *study, error_message *err)
-{
-    if (!(study->mtbf_hours > 0)) return STATUS_OK;
-    if (study->checkpoint_s >= 0 && study->restart_s >= 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "%s: cluster.mtbf_hours needs training.%s_s, which is missing", study->path,
-                     study->checkpoint_s < 0 ? "checkpoint" : "restart");
-}
-
 /// Adds a point to the draws, from its study.
 static status add_point(drawing *shared, int point, ana_point_worker *worker, arena *memory,
                         error_message *err)
@@ -121,8 +96,6 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     text_free(&built);
     if (result != STATUS_OK) return result;
     const ana_setup *setup = ana_point_worker_setup(worker);
-    TRY(check_failures(setup->study, err));
-    shared->failures[point] = failures_of(setup->study);
     TRY(ana_draws_add_point(&certainty->draws, shared->texts[point], setup, err));
     if (study->calibration == NULL) return STATUS_OK;
     return ana_calibrated_add_point(&certainty->calibrated, worker, shared->texts[point], err);
@@ -165,13 +138,11 @@ static status run_item(void *context, void *worker, int64_t item, text_buffer *r
                        error_message *err)
 {
     const drawing *shared = context;
-    drawn_run run;
+    ana_point run;
     memset(&run, 0, sizeof run); // its bytes travel, with those between the members
     TRY(play(shared, worker, (int)(item / shared->draw_count), (int)(item % shared->draw_count),
-             &run.point, err));
-    run.point.message = NULL;
-    const ana_study *study = ana_point_worker_study(worker);
-    if (study != NULL) run.failures = failures_of(study);
+             &run, err));
+    run.message = NULL;
     text_append_bytes(result, (const char *)&run, sizeof run);
     return STATUS_OK;
 }
@@ -181,13 +152,13 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
     drawing *shared = context;
     const int point = (int)(item / shared->draw_count);
     const int draw = (int)(item % shared->draw_count);
-    drawn_run *run = &shared->runs[item];
+    ana_point *run = &shared->runs[item];
     if (result->length != sizeof *run) {
         return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a draw",
                          result->length);
     }
     memcpy(run, result->bytes, sizeof *run);
-    ana_point_scale(&run->point, ana_draws_time_factor(&shared->certainty->draws, point, draw));
+    ana_point_scale(run, ana_draws_time_factor(&shared->certainty->draws, point, draw));
     return STATUS_OK;
 }
 
@@ -217,8 +188,8 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
                                    shared->draw_count, memory, shared->fitted, err));
     }
     for (size_t run = 0; run < runs; run++) {
-        if (shared->fitted != NULL) ana_point_scale(&shared->runs[run].point, shared->fitted[run]);
-        shared->losses[run] = loss_of(certainty->study->objective, &shared->runs[run].point);
+        if (shared->fitted != NULL) ana_point_scale(&shared->runs[run], shared->fitted[run]);
+        shared->losses[run] = loss_of(certainty->study->objective, &shared->runs[run]);
     }
     return STATUS_OK;
 }
@@ -235,36 +206,7 @@ static double value_of(const ana_point *point, ana_bar bar)
     return bar == ANA_BAR_RATE ? 0 : INFINITY;
 }
 
-/// The expected time of the training in each draw; INFINITY if it does not fit or never ends.
-static void find_delivery(const drawing *shared, int point, double *scratch,
-                          ana_delivery_range *range)
-{
-    const int draws = shared->draw_count;
-    const drawn_run *runs = &shared->runs[(size_t)point * (size_t)draws];
-    const ana_failures *failures = &shared->failures[point];
-    const ana_point *nominal = &shared->certainty->study->points[shared->items[point]];
-    double *const times = scratch + draws;
-    double *const ratios = scratch + 2 * draws;
-    if (!(failures->mtbf_hours > 0) || !(nominal->train_ns > 0)) return;
-    for (int draw = 0; draw < draws; draw++) {
-        const ana_point *run = &runs[draw].point;
-        const double work_s = run->train_ns / NS_PER_S;
-        times[draw] = run->refusal == ANA_REFUSAL_NONE
-                          ? ana_delivery_s(&runs[draw].failures, work_s, run->gpu_count)
-                          : INFINITY;
-        ratios[draw] = isinf(times[draw]) ? 0 : work_s / times[draw];
-    }
-    *range = (ana_delivery_range){
-        .is_known = true,
-        .mtbf_s = ana_failures_mtbf_s(failures, nominal->gpu_count),
-        .interval_s = ana_checkpoint_interval_s(failures, nominal->gpu_count),
-        .middle_s = ana_quantile_of(times, draws, 0.5, scratch),
-        .late_s = ana_quantile_of(times, draws, LATE_QUANTILE, scratch),
-        .goodput_ratio = ana_quantile_of(ratios, draws, 0.5, scratch),
-    };
-}
-
-/// @param scratch [3 * draw_count]
+/// @param scratch [2 * draw_count]
 static void fill_point(const drawing *shared, double *scratch, ana_sure_point *sure)
 {
     const ana_whatif *study = shared->certainty->study;
@@ -276,12 +218,11 @@ static void fill_point(const drawing *shared, double *scratch, ana_sure_point *s
         ana_points_are_alike(&study->points[sure->item], &study->points[study->reference]);
     for (int bar = 0; bar < ANA_BAR_COUNT; bar++) {
         for (int draw = 0; draw < draws; draw++) {
-            const drawn_run *run = &shared->runs[(size_t)point * (size_t)draws + (size_t)draw];
-            values[draw] = value_of(&run->point, (ana_bar)bar);
+            const size_t run = (size_t)point * (size_t)draws + (size_t)draw;
+            values[draw] = value_of(&shared->runs[run], (ana_bar)bar);
         }
         sure->bars[bar] = ana_error_bar_of(values, draws, scratch);
     }
-    find_delivery(shared, point, scratch, &sure->delivery);
 }
 
 static int by_share(const void *left, const void *right)
@@ -341,7 +282,7 @@ static void judge(const drawing *shared, arena *memory, ana_certainty *certainty
     const ana_losses losses = {shared->losses, shared->point_count, shared->draw_count};
     const size_t points = (size_t)shared->point_count;
     ana_ranked *ranked = arena_array(memory, points, sizeof *ranked);
-    double *scratch = arena_array(memory, 3 * (size_t)shared->draw_count, sizeof *scratch);
+    double *scratch = arena_array(memory, 2 * (size_t)shared->draw_count, sizeof *scratch);
     certainty->points = arena_array(memory, points, sizeof *certainty->points);
     certainty->point_count = shared->point_count;
     ana_rank(&losses, memory, ranked);

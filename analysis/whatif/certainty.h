@@ -5,7 +5,6 @@
 #include "analysis/shards/spread.h"
 #include "analysis/whatif/calibrated.h"
 #include "analysis/whatif/draws.h"
-#include "analysis/whatif/ranking.h"
 #include "analysis/whatif/uncertainty.h"
 #include "analysis/whatif/whatif.h"
 #include "base/arena.h"
@@ -25,23 +24,12 @@ typedef enum ana_bar {
     ANA_BAR_COUNT
 } ana_bar;
 
-/// The expected time of the whole training at a point with failures, over the draws.
-typedef struct ana_delivery_range {
-    bool is_known;        // false: nothing was said of failures, or of tokens
-    double mtbf_s;        // of all GPUs together, as the study has it
-    double interval_s;    // of work between checkpoints, as the study has it
-    double middle_s;      // P50
-    double late_s;        // P95; INFINITY: never finished
-    double goodput_ratio; // time of useful work over all time, P50
-} ana_delivery_range;
-
 /// One drawn point, all of it over the draws.
 typedef struct ana_sure_point {
     int64_t item; // of the study
     ana_ranked ranked;
     bool is_reference; // the study as written, or like it
     ana_error_bar bars[ANA_BAR_COUNT];
-    ana_delivery_range delivery;
 } ana_sure_point;
 
 enum { ANA_SOURCE_NAME_BYTES = 256 };
@@ -69,8 +57,7 @@ typedef struct ana_certainty {
 ///
 /// @param certainty borrows study and uncertainty
 /// @return STATUS_FORMAT for ranges that the study does not take or whose path an axis sets;
-///         STATUS_INVALID if failures are given without checkpoint_s or restart_s; what spreading
-///         and evaluation return
+///         what spreading and evaluation return
 status ana_certainty_find(ana_spread *spread, const ana_whatif *study,
                           const ana_uncertainty *uncertainty, arena *memory,
                           ana_certainty *certainty, error_message *err);

@@ -1,7 +1,6 @@
 #include "analysis/whatif/certainty.h"
 
-#include "analysis/whatif/assumed_ranges.h"
-#include "analysis/whatif/result_words.h"
+#include "analysis/whatif/result.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,8 +8,6 @@
 #include <string.h>
 
 enum { DIGITS = 9 };
-
-#define S_PER_DAY 86400.0
 
 /// The figure that is ranked by, and its column.
 static ana_bar bar_of(const ana_certainty *certainty, const char **head)
@@ -171,36 +168,6 @@ static void print_sources(const ana_certainty *certainty, text_buffer *out)
     text_free(&words);
 }
 
-static void print_delivery(const ana_certainty *certainty, int row_count, text_buffer *out)
-{
-    static const char *const heads[] = {"point", "goodput", "P50", "P95", "MTBF", "interval"};
-    if (!certainty->points[0].delivery.is_known) return;
-    arena *memory = arena_create(1 << 16);
-    ana_table rows = ana_table_begin(certainty->point_count, memory);
-    for (size_t head = 0; head < sizeof heads / sizeof heads[0]; head++) {
-        ana_table_column(&rows, heads[head], false);
-    }
-    for (int place = 0; place < certainty->point_count; place++) {
-        const ana_sure_point *point = &certainty->points[place];
-        const ana_delivery_range *range = &point->delivery;
-        const double quantiles[] = {range->middle_s, range->late_s};
-        char cell[ANA_CELL_BYTES];
-        if (!range->is_known || !is_shown(certainty, place, row_count)) continue;
-        ana_table_row(&rows);
-        ana_table_cell(&rows, "%s", ana_point_number(certainty->study, point->item, cell));
-        ana_table_cell(&rows, "%.1f %%", 100 * range->goodput_ratio);
-        for (int end = 0; end < 2; end++) {
-            snprintf(cell, sizeof cell, "%.1f d", quantiles[end] / S_PER_DAY);
-            ana_table_cell(&rows, "%s", isinf(quantiles[end]) ? "never" : cell);
-        }
-        ana_table_cell(&rows, "%.1f h", range->mtbf_s / 3600);
-        ana_table_cell(&rows, "%.0f s", range->interval_s);
-    }
-    text_append(out, "\nGoodput and delivery, with failures\n\n");
-    ana_table_print(&rows, out);
-    arena_destroy(memory);
-}
-
 void ana_certainty_print(const ana_certainty *certainty, int row_count, text_buffer *out)
 {
     text_append(out, "\nHow sure\n\n");
@@ -211,7 +178,6 @@ void ana_certainty_print(const ana_certainty *certainty, int row_count, text_buf
     print_head(certainty, out);
     print_points(certainty, row_count, out);
     print_sources(certainty, out);
-    print_delivery(certainty, row_count, out);
 }
 
 // JSON
@@ -235,7 +201,6 @@ static void write_point(const ana_certainty *certainty, const ana_sure_point *po
 {
     static const char *const keys[ANA_BAR_COUNT] = {
         "iteration_ns", "per_second", "train_s", "gpu_hours", "cost", "peak_memory_bytes"};
-    const ana_delivery_range *range = &point->delivery;
     const int64_t number = ana_whatif_number(certainty->study, point->item);
     const bool has_train = point->bars[ANA_BAR_TRAIN_S].middle > 0;
     json_begin_object(writer);
@@ -248,15 +213,6 @@ static void write_point(const ana_certainty *certainty, const ana_sure_point *po
         const bool needs_train = bar >= ANA_BAR_TRAIN_S && bar <= ANA_BAR_COST;
         if (needs_train && !has_train) continue;
         if (point->bars[bar].middle >= 0) put_bar(writer, keys[bar], point->bars[bar]);
-    }
-    if (range->is_known) {
-        json_put_object(writer, "delivery");
-        put(writer, "goodput_ratio", range->goodput_ratio);
-        put(writer, "p50_s", range->middle_s);
-        put(writer, "p95_s", range->late_s);
-        put(writer, "mtbf_s", range->mtbf_s);
-        put(writer, "checkpoint_interval_s", range->interval_s);
-        json_end_object(writer);
     }
     json_end_object(writer);
 }

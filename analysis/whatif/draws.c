@@ -1,6 +1,5 @@
 #include "analysis/whatif/draws.h"
 
-#include "analysis/whatif/assumed_ranges.h"
 #include "analysis/whatif/matrix.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -1,6 +1,5 @@
 #include "analysis/whatif/point.h"
 
-#include "analysis/whatif/run_bound.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"

@@ -1,6 +1,5 @@
 #include "analysis/whatif/result.h"
 
-#include "analysis/whatif/result_words.h"
 #include "base/json.h"
 
 #include <assert.h>

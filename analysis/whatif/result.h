@@ -22,3 +22,49 @@ void ana_result_write(const ana_whatif *study, const ana_certainty *certainty, t
 
 /// Appends all points as CSV with a header: numbers, values of the axes, figures.
 void ana_result_write_csv(const ana_whatif *study, text_buffer *out);
+
+// Words, numbers and tables that its sections share (result_words.c).
+
+enum { ANA_CELL_BYTES = 48, ANA_COLUMNS_MAX = ANA_AXES_MAX + 16, ANA_TEXT_COLUMNS = 100 };
+
+/// A table as it is filled: cells of text, columns as wide as their widest.
+typedef struct ana_table {
+    int column_count;
+    int row_count; // the head is row 0
+    int next_column;
+    bool is_left[ANA_COLUMNS_MAX];
+    char (*cells)[ANA_COLUMNS_MAX][ANA_CELL_BYTES];
+} ana_table;
+
+/// @param row_capacity besides the head
+ana_table ana_table_begin(int row_capacity, arena *memory);
+
+/// Adds a column, before any row.
+void ana_table_column(ana_table *rows, const char *name, bool is_left);
+
+/// Begins a row, whose cells are then filled from the left, each cut to its size.
+void ana_table_row(ana_table *rows);
+void ana_table_cell(ana_table *rows, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/// The columns of a study's axes, and the cells of an item in them.
+void ana_table_axes(ana_table *rows, const ana_whatif *study);
+void ana_table_values(ana_table *rows, const ana_whatif *study, int64_t item);
+
+void ana_table_print(const ana_table *rows, text_buffer *out);
+
+// These write into out and return it.
+
+/// Three digits and a suffix: 9.42M, 1.00T.
+const char *ana_short_number(double value, char out[ANA_CELL_BYTES]);
+
+/// A time of training: hours up to two days, then days.
+const char *ana_long_time(double ns, char out[ANA_CELL_BYTES]);
+
+/// Whole numbers with commas, 157,286; small ones with three digits, 27.4.
+const char *ana_grouped_number(double value, char out[ANA_CELL_BYTES]);
+
+/// "17"; "written" for the study as written where it is none of the points.
+const char *ana_point_number(const ana_whatif *study, int64_t item, char out[ANA_CELL_BYTES]);
+
+/// "point 17 (stages 8, schedule zb-h1)".
+void ana_name_point(const ana_whatif *study, int64_t item, text_buffer *out);

@@ -1,4 +1,4 @@
-#include "analysis/whatif/result_words.h"
+#include "analysis/whatif/result.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,29 +7,28 @@
 
 ana_table ana_table_begin(int row_capacity, arena *memory)
 {
-    const size_t rows = (size_t)row_capacity + 1;
-    ana_table table = {.row_count = 1};
-    table.cells = arena_array(memory, rows, sizeof *table.cells);
-    return table;
+    ana_table made = {.row_count = 1};
+    made.cells = arena_array(memory, (size_t)row_capacity + 1, sizeof *made.cells);
+    return made;
 }
 
-void ana_table_column(ana_table *table, const char *name, bool is_left)
+void ana_table_column(ana_table *rows, const char *name, bool is_left)
 {
-    table->is_left[table->column_count] = is_left;
-    snprintf(table->cells[0][table->column_count++], ANA_CELL_BYTES, "%s", name);
+    rows->is_left[rows->column_count] = is_left;
+    snprintf(rows->cells[0][rows->column_count++], ANA_CELL_BYTES, "%s", name);
 }
 
-void ana_table_row(ana_table *table)
+void ana_table_row(ana_table *rows)
 {
-    table->row_count++;
-    table->next_column = 0;
+    rows->row_count++;
+    rows->next_column = 0;
 }
 
-void ana_table_cell(ana_table *table, const char *format, ...)
+void ana_table_cell(ana_table *rows, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(table->cells[table->row_count - 1][table->next_column++], ANA_CELL_BYTES, format,
+    vsnprintf(rows->cells[rows->row_count - 1][rows->next_column++], ANA_CELL_BYTES, format,
               arguments);
     va_end(arguments);
 }
@@ -41,20 +40,20 @@ static const char *short_name(const ana_axis *axis)
     return name != NULL ? name + 1 : axis->name;
 }
 
-void ana_table_axes(ana_table *table, const ana_whatif *study)
+void ana_table_axes(ana_table *rows, const ana_whatif *study)
 {
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
-        ana_table_column(table, short_name(&study->matrix.axes[axis]), true);
+        ana_table_column(rows, short_name(&study->matrix.axes[axis]), true);
     }
 }
 
-void ana_table_values(ana_table *table, const ana_whatif *study, int64_t item)
+void ana_table_values(ana_table *rows, const ana_whatif *study, int64_t item)
 {
     int value[ANA_AXES_MAX];
     ana_whatif_values(study, item, value);
     for (int axis = 0; axis < study->matrix.axis_count; axis++) {
         const ana_axis *named = &study->matrix.axes[axis];
-        ana_table_cell(table, "%s", value[axis] >= 0 ? named->values[value[axis]].label : "");
+        ana_table_cell(rows, "%s", value[axis] >= 0 ? named->values[value[axis]].label : "");
     }
 }
 
@@ -76,24 +75,24 @@ static void trim_blanks(text_buffer *out)
     }
 }
 
-void ana_table_print(const ana_table *table, text_buffer *out)
+void ana_table_print(const ana_table *rows, text_buffer *out)
 {
     int width[ANA_COLUMNS_MAX] = {0};
-    for (int row = 0; row < table->row_count; row++) {
-        for (int column = 0; column < table->column_count; column++) {
-            const int cell = cell_width(table->cells[row][column]);
+    for (int row = 0; row < rows->row_count; row++) {
+        for (int column = 0; column < rows->column_count; column++) {
+            const int cell = cell_width(rows->cells[row][column]);
             if (cell > width[column]) width[column] = cell;
         }
     }
-    for (int row = 0; row < table->row_count; row++) {
-        for (int column = 0; column < table->column_count; column++) {
-            const char *cell = table->cells[row][column];
+    for (int row = 0; row < rows->row_count; row++) {
+        for (int column = 0; column < rows->column_count; column++) {
+            const char *cell = rows->cells[row][column];
             const int blanks = width[column] - cell_width(cell);
-            const bool is_last = column + 1 == table->column_count;
+            const bool is_last = column + 1 == rows->column_count;
             if (column > 0) text_append(out, "  ");
-            if (!table->is_left[column]) text_format(out, "%*s", blanks, "");
+            if (!rows->is_left[column]) text_format(out, "%*s", blanks, "");
             text_append(out, cell);
-            if (table->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
+            if (rows->is_left[column] && !is_last) text_format(out, "%*s", blanks, "");
         }
         trim_blanks(out);
         text_append(out, "\n");

@@ -1,4 +1,4 @@
-#include "analysis/whatif/run_bound.h"
+#include "analysis/whatif/point.h"
 
 #include "analysis/compare/contiguous_bound.h"
 #include "balance/schedule/schedule.h"

@@ -1,8 +1,12 @@
 #include "analysis/whatif/standing.h"
-#include "base/arena.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <gsl/gsl_sort.h>
+#include <gsl/gsl_statistics_double.h>
 
 const char *const ana_objective_names[ANA_OBJECTIVE_COUNT] = {"time", "gpu-hours", "cost",
                                                               "memory"};
@@ -103,7 +107,7 @@ static void mark_pareto(const sort_key *keys, int64_t count, int64_t *front, boo
 }
 
 /// Sorts the keys twice; what comes out is in standing.
-static void stand(sort_key *keys, int64_t *front, ana_standing *standing)
+static void order_keys(sort_key *keys, int64_t *front, ana_standing *standing)
 {
     const size_t count = (size_t)standing->feasible_count;
     qsort(keys, count, sizeof *keys, compare_for_pareto);
@@ -132,7 +136,7 @@ void ana_standing_find(const ana_point *points, int64_t point_count,
         if (points[index].refusal != ANA_REFUSAL_NONE) continue;
         keys[found.feasible_count++] = key_of(points, index, reference, objective);
     }
-    stand(keys, front, &found);
+    order_keys(keys, front, &found);
     *standing = found;
     free(keys);
     free(front);
@@ -155,4 +159,132 @@ int64_t ana_standing_alike_end(const ana_standing *standing, const ana_point *po
         rank++;
     }
     return rank;
+}
+
+// Points over draws
+
+#define LOW_QUANTILE 0.05
+#define MIDDLE_QUANTILE 0.5
+#define HIGH_QUANTILE 0.95
+
+/// GSL interpolates, and between INFINITY and itself, or 0 times it, there is no number.
+static double sorted_quantile(const double *sorted, int count, double quantile)
+{
+    const double place = quantile * (double)(count - 1);
+    const int above = (int)ceil(place);
+    if (isinf(sorted[above]) || (double)above == place) return sorted[above];
+    return gsl_stats_quantile_from_sorted_data(sorted, 1, (size_t)count, quantile);
+}
+
+static void sort_into(const double *values, int count, double *scratch)
+{
+    assert(count >= 1);
+    memcpy(scratch, values, (size_t)count * sizeof *values);
+    gsl_sort(scratch, 1, (size_t)count);
+}
+
+double ana_quantile_of(const double *values, int count, double quantile, double *scratch)
+{
+    sort_into(values, count, scratch);
+    return sorted_quantile(scratch, count, quantile);
+}
+
+ana_error_bar ana_error_bar_of(const double *values, int count, double *scratch)
+{
+    sort_into(values, count, scratch);
+    return (ana_error_bar){
+        .low = sorted_quantile(scratch, count, LOW_QUANTILE),
+        .middle = sorted_quantile(scratch, count, MIDDLE_QUANTILE),
+        .high = sorted_quantile(scratch, count, HIGH_QUANTILE),
+    };
+}
+
+static const double *row_of(const ana_losses *losses, int point)
+{
+    return losses->values + (size_t)point * (size_t)losses->draw_count;
+}
+
+/// The share of the best of a draw that a point has: those that are equal divide it.
+static double best_share(const ana_losses *losses, int point, int draw)
+{
+    const double loss = row_of(losses, point)[draw];
+    int equal_count = 0;
+    for (int other = 0; other < losses->point_count; other++) {
+        const double beside = row_of(losses, other)[draw];
+        assert(beside > 0);
+        if (beside < loss) return 0;
+        equal_count += beside == loss;
+    }
+    return isinf(loss) ? 0 : 1.0 / equal_count;
+}
+
+/// loss / other - 1, where neither, one or both may be without end.
+static double relative_difference(double loss, double other)
+{
+    if (isinf(loss)) return isinf(other) ? 0 : INFINITY;
+    return isinf(other) ? -1 : loss / other - 1;
+}
+
+static ana_ranked rank_point(const ana_losses *losses, int point)
+{
+    const double *row = row_of(losses, point);
+    ana_ranked ranked = {.point = point};
+    for (int draw = 0; draw < losses->draw_count; draw++) {
+        ranked.mean += row[draw];
+        ranked.infeasible_ratio += isinf(row[draw]) ? 1 : 0;
+        ranked.best_probability += best_share(losses, point, draw);
+    }
+    ranked.mean /= losses->draw_count;
+    ranked.infeasible_ratio /= losses->draw_count;
+    ranked.best_probability /= losses->draw_count;
+    return ranked;
+}
+
+static int by_mean(const void *left, const void *right)
+{
+    const ana_ranked *a = left;
+    const ana_ranked *b = right;
+    if (a->mean != b->mean) return a->mean < b->mean ? -1 : 1;
+    return a->point - b->point;
+}
+
+/// @param scratch [2 * draw_count]
+static ana_error_bar paired(const ana_losses *losses, int point, int other, double *scratch)
+{
+    double *differences = scratch + losses->draw_count;
+    for (int draw = 0; draw < losses->draw_count; draw++) {
+        differences[draw] =
+            relative_difference(row_of(losses, point)[draw], row_of(losses, other)[draw]);
+    }
+    return ana_error_bar_of(differences, losses->draw_count, scratch);
+}
+
+/// The first that has no group begins one; all after it that are like it join.
+static void divide_into_groups(const ana_losses *losses, double *scratch, ana_ranked *standings)
+{
+    int group = 0;
+    for (int first = 0; first < losses->point_count; first++) {
+        if (standings[first].group > 0) continue;
+        standings[first].group = ++group;
+        for (int rank = first + 1; rank < losses->point_count; rank++) {
+            if (standings[rank].group > 0) continue;
+            const ana_error_bar difference =
+                paired(losses, standings[rank].point, standings[first].point, scratch);
+            if (difference.low <= 0 && difference.high >= 0) standings[rank].group = group;
+        }
+    }
+}
+
+void ana_rank(const ana_losses *losses, arena *memory, ana_ranked *standings)
+{
+    assert(losses->point_count >= 1 && losses->draw_count >= 1);
+    double *scratch = arena_array(memory, 2 * (size_t)losses->draw_count, sizeof *scratch);
+    for (int point = 0; point < losses->point_count; point++) {
+        standings[point] = rank_point(losses, point);
+    }
+    qsort(standings, (size_t)losses->point_count, sizeof *standings, by_mean);
+    for (int rank = 0; rank < losses->point_count; rank++) {
+        standings[rank].behind = paired(losses, standings[rank].point, standings[0].point, scratch);
+    }
+    divide_into_groups(losses, scratch, standings);
 }

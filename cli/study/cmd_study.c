@@ -7,9 +7,7 @@
 
 #include "analysis/shards/spread.h"
 #include "analysis/whatif/certainty.h"
-#include "analysis/whatif/explanation.h"
 #include "analysis/whatif/result.h"
-#include "analysis/whatif/result_words.h"
 #include "analysis/whatif/whatif.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -123,15 +121,14 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
 }
 
 /// Plays every point once, orders them, and draws the best.
-static status find_answer(ana_spread *spread, arena *memory, bool is_drawn, answered *found,
-                          error_message *err)
+static status find_answer(ana_spread *spread, arena *memory, answered *found, error_message *err)
 {
     ana_spread_report report = {0};
     cli_progress progress;
     TRY(play_points(&found->study, spread, &report, err));
     cli_spread_tell(&report, "points");
     TRY(ana_whatif_finish(&found->study, err));
-    if (!is_drawn || found->uncertainty.draw_count == 0) return STATUS_OK;
+    if (found->uncertainty.draw_count == 0) return STATUS_OK;
     ana_uncertainty_limit(&found->uncertainty, found->study.iteration_count);
     cli_spread_watch(spread, "draws", &progress);
     const status result = ana_certainty_find(spread, &found->study, &found->uncertainty, memory,
@@ -140,55 +137,6 @@ static status find_answer(ana_spread *spread, arena *memory, bool is_drawn, answ
     found->is_drawn = result == STATUS_OK;
     return result;
 }
-
-// One point
-
-/// The item of a number of the table, `best` or `reference`; of the best all have to be played.
-static status find_explained(const char *word, ana_spread *spread, arena *memory, answered *found,
-                             int64_t *item, error_message *err)
-{
-    *item = found->study.reference;
-    if (strcmp(word, "reference") == 0) return STATUS_OK;
-    if (strcmp(word, "best") != 0) {
-        return text_parse_int64(word, "--explain", 0, found->study.matrix.point_count - 1, item,
-                                err);
-    }
-    TRY(find_answer(spread, memory, false, found, err));
-    *item = found->study.standing.order[0];
-    return STATUS_OK;
-}
-
-static status explain(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                      answered *found, error_message *err)
-{
-    int64_t item = 0;
-    ana_explanation explanation;
-    text_buffer text = {0};
-    text_buffer out = {0};
-    if (cli_has(arguments, "--csv")) {
-        return error_set(err, STATUS_INVALID, "--explain answers alone: without --csv");
-    }
-    TRY(find_explained(cli_value(arguments, "--explain"), spread, memory, found, &item, err));
-    ana_point_worker *worker = ana_point_worker_create();
-    status result = ana_whatif_text(&found->study, item, &text, err);
-    if (result == STATUS_OK) {
-        result = ana_explain(worker, found->study.path, text.bytes, memory, &explanation, err);
-    }
-    if (result == STATUS_OK && cli_has(arguments, "--json")) {
-        ana_explanation_write(&explanation, &out);
-    } else if (result == STATUS_OK) {
-        ana_name_point(&found->study, item, &out);
-        text_append(&out, "\n");
-        ana_explanation_print(&explanation, &out);
-    }
-    if (result == STATUS_OK) result = cli_print(&out, err);
-    ana_point_worker_destroy(worker);
-    text_free(&text);
-    text_free(&out);
-    return result;
-}
-
-// All points
 
 static status print_words(const answered *found, text_buffer *out, error_message *err)
 {
@@ -246,7 +194,7 @@ static status answer_whole(const cli_arguments *arguments, ana_spread *spread,
                            error_message *err)
 {
     TRY(cli_keep_open(arguments, spread, about, err));
-    status result = find_answer(spread, memory, true, found, err);
+    status result = find_answer(spread, memory, found, err);
     if (result == STATUS_OK) result = keep_answer(found, spread->kept, err);
     result = cli_keep_close(spread, result, err);
     return result == STATUS_OK ? tell(arguments, found, err) : result;
@@ -283,10 +231,6 @@ static status check_options(const cli_arguments *arguments, const ana_spread *sp
                             error_message *err)
 {
     static const char *const of_whole[] = {"--csv", "--model", "--template"};
-    if (cli_has(arguments, "--store") && cli_has(arguments, "--explain")) {
-        return error_set(err, STATUS_INVALID,
-                         "--store keeps a whole study, --explain plays a part");
-    }
     for (size_t index = 0; index < sizeof of_whole / sizeof of_whole[0]; index++) {
         if (!cli_has(arguments, of_whole[index])) continue;
         if (cli_has(arguments, "--shard") || (spread->shard.count > 0 && index > 0)) {
@@ -320,9 +264,7 @@ static status answer(const cli_arguments *arguments, ana_spread *spread, arena *
     TRY(cli_study_source(arguments, memory, &path, &text, err));
     if (text == NULL) return STATUS_OK; // there is nothing to play
     status result = open_study(arguments, path, text, memory, &found, err);
-    if (result == STATUS_OK && cli_has(arguments, "--explain")) {
-        result = explain(arguments, spread, memory, &found, err);
-    } else if (result == STATUS_OK) {
+    if (result == STATUS_OK) {
         result = play_study(arguments, spread, memory, &found, err);
     }
     json_close(found.document);
@@ -344,7 +286,7 @@ const cli_command cli_command_study = {
     .synopsis =
         "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] | --template NAME "
         "[--deadline TIME] [--budget X] "
-        "[--seed s] [--rank-by NAME] [--top N] [--csv FILE] [--draws N] [--explain POINT] "
+        "[--seed s] [--rank-by NAME] [--top N] [--csv FILE] [--draws N] "
         "[--threads N] [--store FILE.db [--again] [--shard i/N]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
@@ -361,15 +303,8 @@ const cli_command cli_command_study = {
         "rows of \"balancing\" are an axis by themselves; without a row the balancer is `tuned`. "
         "\"model\" and \"hardware\" may be {\"base\":NAME, ...} with keys of the file that are "
         "then others, and so are paths: \"hardware.efficiency.gemm\". null takes a value away. "
-        "Points are numbered with the last axis running fastest."
-        "\n\n"
-        "Further keys: cluster.gpus, the GPUs that are rented, and training.data_parallel "
-        "\"fill\", as many replicas as they make; training.global_batch, sequences of an "
-        "iteration, in place of microbatches; training.tokens, of the whole training (default: "
-        "figures are of 10^9); cluster.price_per_gpu_hour with price_date, price_currency (USD) "
-        "and price_source. cluster.mtbf_hours, of one GPU, training.checkpoint_s and "
-        "training.restart_s give goodput and delivery at P50 and P95; "
-        "training.checkpoint_interval_s: default the best one.",
+        "Points are numbered with the last axis running fastest. `dynmo simulate --keys` lists the "
+        "keys.",
     .details =
         "How sure the answer is: the best points are played again in draws of what is not known. "
         "\"uncertainty\":{\"draws\":n, \"seed\":n, \"ranges\":{PATH:[low, high], {\"log\":[low, "
@@ -445,11 +380,6 @@ const cli_command cli_command_study = {
           .is_output = true,
           .argument = "FILE",
           .help = "Writes all points as CSV."},
-         {.name = "--explain",
-          .argument = "POINT",
-          .help = "Explains one point instead: a number of the table, best, or reference (the "
-                  "study as written): its bound, what its ranks idle for, the work of its stages, "
-                  "inputs."},
          {.name = "--json", .help = "Prints one line of JSON, with all points."},
          CLI_SHARD_OPTIONS},
     .operand_min = 0,

@@ -1,5 +1,4 @@
 /// Ranges of uncertain inputs, and the section of a study that declares them.
-#include "analysis/whatif/range.h"
 #include "analysis/whatif/uncertainty.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"

@@ -1,6 +1,6 @@
 /// Points ranked over draws: intervals that hold what they promise, paired differences beside
 /// unpaired ones, and the truth table of what cannot be told apart.
-#include "analysis/whatif/ranking.h"
+#include "analysis/whatif/standing.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 

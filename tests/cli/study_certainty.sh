@@ -1,4 +1,4 @@
-# `dynmo study`: error bars, groups, what to measure, goodput; refusals of what cannot be drawn.
+# `dynmo study`: error bars, groups, what to measure; refusals of what cannot be drawn.
 # Usage: study_certainty.sh DYNMO
 example=$(cd ../analysis/calibration && pwd)/example.csv
 plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
@@ -71,11 +71,6 @@ has '0.65; 0.5 .. 0.7, uniform; declared' declared.json
 has '1 .. 2 x 1 .. 2, uniform; declared' declared.json
 has 'cluster.price_per_gpu_hour' declared.json --rank-by cost
 
-# Failures.
-study failing ',"mtbf_hours":2000' ',"checkpoint_s":30,"restart_s":300' ''
-has '^point  goodput ' failing.json
-has '"delivery":{"goodput_ratio":0.9' failing.json --json
-
 # A calibration: its level, its own source, and no ranges of hardware beside it.
 cat >config.json <<'END'
 {"model_type":"gpt2","n_layer":12,"n_embd":1024,"n_head":16,"n_positions":1024,"vocab_size":51200}
@@ -101,10 +96,6 @@ refuse_study() {
     study refused "$2" "$3" "$4"
     refuse 2 "$1" refused.json
 }
-refuse_study 'refused.json: cluster.mtbf_hours needs training.checkpoint_s, which is missing' \
-    ',"mtbf_hours":2000' '' ''
-refuse_study 'refused.json: cluster.mtbf_hours needs training.restart_s, which is missing' \
-    ',"mtbf_hours":2000' ',"checkpoint_s":3' ''
 refuse_study "refused.json: uncertainty.ranges.training.microbatch_size: the axis 'training.microbatch_size' sets it; give a \"factor\" of its values" \
     '' '' ',"uncertainty":{"ranges":{"training.microbatch_size":[1,2]}}'
 refuse_study 'refused.json: uncertainty.ranges.hardware.efficiency.gemm: -3: h100.json: efficiency.gemm: -3 is outside [1e-06, 1]' \

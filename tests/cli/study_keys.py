@@ -28,7 +28,6 @@ BESIDE = {
     "cluster.price_currency": {"cluster.price_date": "2026-01-01", "cluster.price_per_gpu_hour": 1},
     "cluster.price_source": {"cluster.price_date": "2026-01-01", "cluster.price_per_gpu_hour": 1},
     "cluster.price_date": {"cluster.price_per_gpu_hour": 1},
-    "cluster.mtbf_hours": {"training.restart_s": 10, "training.checkpoint_s": 10},
     "cluster.links.intra.latency_ns": {"cluster.links.intra.bytes_per_s": 10**11},
     "cluster.links.intra.bytes_per_s": {"cluster.links.intra.latency_ns": 1000},
     "cluster.links.inter.latency_ns": {"cluster.links.inter.bytes_per_s": 10**11},

@@ -62,7 +62,6 @@ fi
 
 subject=study
 refuse 2 '--again needs --store' study.json --again
-refuse 2 '--store keeps a whole study, --explain plays a part' study.json --store s.db --explain 0
 refuse 2 "--threads: 0 is outside [1, 4096]" study.json --threads 0
 echo text >text.db
 refuse 2 'text.db: not a SQLite file' study.json --store text.db
