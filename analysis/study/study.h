@@ -84,17 +84,17 @@ typedef struct ana_study {
     int sequence_length;
     int microbatch_size;
     int microbatch_count;
-    int global_batch;             // sequences, in place of microbatches
-    double batch_tolerance;       // share of them by which they may differ to be divisible
-    int64_t token_count;          // of the whole training
-    bool fills_cluster;           // data is what the cluster's GPUs give; see setup.h
-    model_parallel parallel;      // degrees are 1 or more
-    model_dtype dtype;            // with a model; MODEL_DTYPE_UNKNOWN: not given
-    const char *attention;        // with a model; NULL: not given
-    int transformer_layer_count;  // with a model, instead of its own number; 0: not given
-    int64_t decision_ns;          // time of one decision, whether or not layers move
-    int64_t relaunch_ns;          // of the machine
-    int64_t profile_ns;           // time that profiling adds to an iteration
+    int global_batch;            // sequences, in place of microbatches
+    double batch_tolerance;      // share of them by which they may differ to be divisible
+    int64_t token_count;         // of the whole training
+    bool fills_cluster;          // data is what the cluster's GPUs give; see setup.h
+    model_parallel parallel;     // degrees are 1 or more
+    model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
+    const char *attention;       // with a model; NULL: not given
+    int transformer_layer_count; // with a model, instead of its own number; 0: not given
+    int64_t decision_ns;         // time of one decision, whether or not layers move
+    int64_t relaunch_ns;         // of the machine
+    int64_t profile_ns;          // time that profiling adds to an iteration
     int64_t optimizer_step_ns;
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
     int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
