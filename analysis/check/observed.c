@@ -36,14 +36,7 @@ static status find_run(trace_store *store, const char *name, arena *memory, trac
     return STATUS_OK;
 }
 
-status ana_observed_labels(trace_store *store, const char *name, arena *memory,
-                           const char ***labels, int *count, error_message *err)
-{
-    trace_run_info info;
-    TRY(find_run(store, name, memory, &info, err));
-    return trace_run_series(store, info.run_id, memory, labels, count, err);
-}
-
+/// The row that is wanted, or the only one.
 static status choose_row(const reading *at, const char *wanted)
 {
     ana_observed *observed = at->observed;
@@ -52,8 +45,9 @@ static status choose_row(const reading *at, const char *wanted)
     int count = 0;
     TRY(trace_run_series(at->store, observed->info.run_id, at->memory, &labels, &count, at->err));
     for (int row = 0; row < count; row++) {
-        if (count == 1 && wanted == NULL) wanted = labels[row];
-        if (wanted != NULL && strcmp(wanted, labels[row]) == 0) observed->label = labels[row];
+        if (count == 1 || (wanted != NULL && strcmp(wanted, labels[row]) == 0)) {
+            observed->label = labels[row];
+        }
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s'%s'", row > 0 ? ", " : "", labels[row]);
     }
@@ -63,13 +57,9 @@ static status choose_row(const reading *at, const char *wanted)
                          trace_store_path(at->store), observed->info.run_id,
                          trace_status_name(observed->info.status));
     }
-    if (wanted == NULL) {
-        return error_set(at->err, STATUS_INVALID,
-                         "%s: run %" PRId64 " has %d rows; --row says which: %s",
-                         trace_store_path(at->store), observed->info.run_id, count, known);
-    }
-    return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " has no row '%.60s'; it has %s",
-                     trace_store_path(at->store), observed->info.run_id, wanted, known);
+    return error_set(at->err, STATUS_INVALID,
+                     "%s: run %" PRId64 " has %d rows; --row says which: %s",
+                     trace_store_path(at->store), observed->info.run_id, count, known);
 }
 
 static int index_of(const int64_t *ids, int count, int64_t id)

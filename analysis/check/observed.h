@@ -51,8 +51,8 @@ typedef struct ana_observed {
 /// Reads one row of one run.
 ///
 /// @param name  number or name of the run; NULL: the newest complete one, else the newest
-/// @param label the row; NULL: the only one
-/// @return STATUS_INVALID for a store without runs, an unknown run or row, several rows and no
+/// @param label the row, where there are several
+/// @return STATUS_INVALID for a store without runs, an unknown run, several rows and none of that
 ///         label, a run without iterations or without stages; STATUS_FORMAT
 status ana_observed_read(trace_store *store, const char *name, const char *label, arena *memory,
                          ana_observed *observed, error_message *err);
@@ -66,10 +66,6 @@ status ana_observed_read(trace_store *store, const char *name, const char *label
 ///         iteration that takes no time
 status ana_observed_read_trace(trace_store *store, const char *name, const bal_plan *plan,
                                arena *memory, ana_observed *observed, error_message *err);
-
-/// The labels of a run's rows. @param labels [*count] from memory
-status ana_observed_labels(trace_store *store, const char *name, arena *memory,
-                           const char ***labels, int *count, error_message *err);
 
 /// Whether two plans have the same layers on the same ranks.
 bool ana_observed_is_same_plan(const bal_plan *one, const bal_plan *other);

@@ -3,17 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 1 << 18, BATCH_MAX = 64 };
+enum { ARENA_BYTES = 1 << 18 };
 
-/// An item is a batch of instances of one point, so that short ones are not sent one by one.
-typedef struct batches {
+/// An item is an instance of one point.
+typedef struct spread_points {
     const ana_sweep *sweep;
     const ana_sweep_point *points;
     ana_instance *records; // [points][instance_count]
     int instance_count;    // of a point
-    int batch;             // instances per item
-    int batch_count;       // items per point
-} batches;
+} spread_points;
 
 /// A worker, with the scheme at work at one point.
 typedef struct sweep_worker {
@@ -75,19 +73,9 @@ static void end_worker(void *worker)
     free(ended);
 }
 
-static int first_of(const batches *all, int64_t item)
-{
-    return (int)(item % all->batch_count) * all->batch;
-}
-
-static int length_of(const batches *all, int64_t item)
-{
-    const int left = all->instance_count - first_of(all, item);
-    return left < all->batch ? left : all->batch;
-}
-
 /// Puts the scheme to work at another point.
-static status go_to_point(const batches *all, int point, sweep_worker *own, error_message *err)
+static status go_to_point(const spread_points *all, int point, sweep_worker *own,
+                          error_message *err)
 {
     if (own->point == point) return STATUS_OK;
     own->point = -1;
@@ -101,31 +89,26 @@ static status go_to_point(const batches *all, int point, sweep_worker *own, erro
 static status run_item(void *context, void *worker, int64_t item, text_buffer *result,
                        error_message *err)
 {
-    const batches *all = context;
+    const spread_points *all = context;
     sweep_worker *own = worker;
-    const int point = (int)(item / all->batch_count);
+    const int point = (int)(item / all->instance_count);
     ana_instance_question question = all->sweep->instance;
+    ana_instance record = {0};
     question.gamma = all->points[point].gamma;
     TRY(go_to_point(all, point, own, err));
-    for (int index = 0; index < length_of(all, item); index++) {
-        ana_instance record = {0};
-        TRY(ana_instance_play(&own->player, &question, first_of(all, item) + index, &record, err));
-        text_append_bytes(result, (const char *)&record, sizeof record);
-    }
+    TRY(ana_instance_play(&own->player, &question, item % all->instance_count, &record, err));
+    text_append_bytes(result, (const char *)&record, sizeof record);
     return STATUS_OK;
 }
 
 static status put_item(void *context, int64_t item, const text_buffer *result, error_message *err)
 {
-    const batches *all = context;
-    const size_t first = (size_t)(item / all->batch_count) * (size_t)all->instance_count +
-                         (size_t)first_of(all, item);
-    if (result->length != (size_t)length_of(all, item) * sizeof *all->records) {
-        return error_set(err, STATUS_BACKEND, "item %lld has %zu bytes, not %d records of %zu",
-                         (long long)item, result->length, length_of(all, item),
-                         sizeof *all->records);
+    const spread_points *all = context;
+    if (result->length != sizeof *all->records) {
+        return error_set(err, STATUS_BACKEND, "item %lld has %zu bytes, not %zu", (long long)item,
+                         result->length, sizeof *all->records);
     }
-    memcpy(all->records + first, result->bytes, result->length);
+    memcpy(&all->records[item], result->bytes, result->length);
     return STATUS_OK;
 }
 
@@ -145,15 +128,11 @@ status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_poin
     ana_instance once[ANA_SWEEP_POINTS_MAX] = {0};
     const bool is_certain = ana_sweep_is_certain(sweep);
     const int count = is_certain ? 1 : sweep->instance_count;
-    const int share = count / BATCH_MAX;
-    const int batch = share < 1 ? 1 : share < BATCH_MAX ? share : BATCH_MAX;
-    batches all = {.sweep = sweep,
-                   .points = points,
-                   .records = is_certain ? once : points[0].instances,
-                   .instance_count = count,
-                   .batch = batch,
-                   .batch_count = (count + batch - 1) / batch};
-    const ana_items items = {.count = (int64_t)ana_sweep_point_count(sweep) * all.batch_count,
+    spread_points all = {.sweep = sweep,
+                         .points = points,
+                         .records = is_certain ? once : points[0].instances,
+                         .instance_count = count};
+    const ana_items items = {.count = (int64_t)ana_sweep_point_count(sweep) * count,
                              .context = &all,
                              .begin_worker = begin_worker,
                              .end_worker = end_worker,

@@ -2,7 +2,6 @@
 
 #include "analysis/converge/sweep_summary.h"
 #include "analysis/converge/verdict/verdict.h"
-#include "base/json.h"
 
 #include <assert.h>
 #include <math.h>
@@ -10,23 +9,21 @@
 
 enum { COLUMN_COUNT = 11, ROWS_MAX = 1024 };
 
-/// A text where is_text, else a count.
 static const struct {
-    const char *key;
+    const char *key;     // in CSV
     const char *heading; // in LaTeX
-    bool is_text;
 } columns[COLUMN_COUNT] = {
-    {"claim", "claim", true},
-    {"condition", "condition", true},
-    {"size", "$N$ or $n$", false},
-    {"bound_printed", "as printed", false},
-    {"bound_printed_rounds", "rounds, $P=1/N$", false},
-    {"bound_repaired", "as repaired", false},
-    {"measured_median", "median", false},
-    {"measured_max", "largest", false},
-    {"tried", "tried", false},
-    {"violations", "broken by", false},
-    {"counterexample", "smallest counterexample", true},
+    {"claim", "claim"},
+    {"condition", "condition"},
+    {"size", "$N$ or $n$"},
+    {"bound_printed", "as printed"},
+    {"bound_printed_rounds", "rounds, $P=1/N$"},
+    {"bound_repaired", "as repaired"},
+    {"measured_median", "median"},
+    {"measured_max", "largest"},
+    {"tried", "tried"},
+    {"violations", "broken by"},
+    {"counterexample", "smallest counterexample"},
 };
 
 typedef struct cell {
@@ -159,33 +156,8 @@ static void append_table(const table *made, bool is_csv, text_buffer *out)
     if (!is_csv) text_append(out, "\\hline\n\\end{longtable}\n");
 }
 
-static void write_table(const table *made, text_buffer *out)
-{
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_put_array(&writer, "rows");
-    for (int row = 0; row < made->row_count; row++) {
-        json_begin_object(&writer);
-        for (int column = 0; column < COLUMN_COUNT; column++) {
-            const cell *at = &made->rows[row][column];
-            const char *key = columns[column].key;
-            if (columns[column].is_text) {
-                json_put_string(&writer, key, at->text);
-            } else if (isnan(at->number)) {
-                json_put_string(&writer, key, NULL);
-            } else {
-                json_put_int64(&writer, key, (int64_t)at->number);
-            }
-        }
-        json_end_object(&writer);
-    }
-    json_end_array(&writer);
-    json_end_object(&writer);
-    text_append(out, "\n");
-}
-
-status ana_paper_append(const ana_sweep *question, ana_spread *spread, ana_paper_format format,
-                        arena *memory, text_buffer *out, error_message *err)
+status ana_paper_append(const ana_sweep *question, ana_spread *spread, bool is_csv, arena *memory,
+                        text_buffer *out, error_message *err)
 {
     static const ana_graph_kind graphs[] = {ANA_GRAPH_PATH, ANA_GRAPH_RING, ANA_GRAPH_STAR,
                                             ANA_GRAPH_COMPLETE, ANA_GRAPH_DYNAMIC};
@@ -195,10 +167,6 @@ status ana_paper_append(const ana_sweep *question, ana_spread *spread, ana_paper
         TRY(add_graph(question, graphs[graph], spread, made, err));
     }
     TRY(add_claims(question, made, err));
-    if (format == ANA_PAPER_JSON) {
-        write_table(made, out);
-    } else {
-        append_table(made, format == ANA_PAPER_CSV, out);
-    }
+    append_table(made, is_csv, out);
     return STATUS_OK;
 }

@@ -51,35 +51,6 @@ static status find_place(const cli_check_side *side, arena *memory, place *found
     return error_set(err, STATUS_IO, "%s %s: No such file", side->option, side->path);
 }
 
-/// Of several rows the one that is asked for, else the only one that the other side has, too.
-static const char *choose_label(const cli_check_side *side, const char *const *labels, int count,
-                                const char *const *other, int other_count)
-{
-    const char *shared = NULL;
-    int shared_count = 0;
-    for (int label = 0; label < count; label++) {
-        for (int each = 0; each < other_count; each++) {
-            if (strcmp(labels[label], other[each]) != 0) continue;
-            shared = labels[label];
-            shared_count++;
-        }
-    }
-    if (count <= 1) return NULL;
-    if (side->row != NULL) return side->row;
-    return shared_count == 1 ? shared : NULL;
-}
-
-static status read_run(const cli_check_side *side, trace_store *store, const place *at,
-                       const char *const *other, int other_count, arena *memory,
-                       ana_observed *observed, error_message *err)
-{
-    const char **labels = NULL;
-    int count = 0;
-    TRY(ana_observed_labels(store, at->run, memory, &labels, &count, err));
-    return ana_observed_read(store, at->run, choose_label(side, labels, count, other, other_count),
-                             memory, observed, err);
-}
-
 /// A store without runs, or without one of the name that is given, is read for its trace.
 static status holds_trace(trace_store *store, const char *name, arena *memory, bool *is_trace,
                           error_message *err)
@@ -100,9 +71,8 @@ static status holds_trace(trace_store *store, const char *name, arena *memory, b
     return STATUS_OK;
 }
 
-static status read_store(const cli_check_side *side, const place *at, const char *const *other,
-                         int other_count, const bal_plan *plan, arena *memory,
-                         ana_observed *observed, error_message *err)
+static status read_store(const cli_check_side *side, const place *at, const bal_plan *plan,
+                         arena *memory, ana_observed *observed, error_message *err)
 {
     trace_store *store = NULL;
     bool is_trace = false;
@@ -110,20 +80,20 @@ static status read_store(const cli_check_side *side, const place *at, const char
     status result = holds_trace(store, at->run, memory, &is_trace, err);
     if (result == STATUS_OK) {
         result = is_trace ? ana_observed_read_trace(store, at->run, plan, memory, observed, err)
-                          : read_run(side, store, at, other, other_count, memory, observed, err);
+                          : ana_observed_read(store, at->run, side->row, memory, observed, err);
     }
     trace_store_close(store);
     return result;
 }
 
 /// As `dynmo run` would open it on the device that is told how long ops take.
-static cli_run_request request_of(const cli_check_side *side, const char *row)
+static cli_run_request request_of(const cli_check_side *side)
 {
     return (cli_run_request){
         .path = side->path,
         .device = "timed",
         .transport = "local",
-        .row = row,
+        .row = side->row,
         .trace = side->trace,
         .model = side->model,
         .hardware = side->hardware,
@@ -181,14 +151,12 @@ static status predict_opened(const cli_check_side *side, const cli_run_study *op
     return STATUS_OK;
 }
 
-/// Simulates a plan or a study: of a study the row that is named (else the one that the other side
-/// has, else what `dynmo run` would execute) with its decisions; of a plan every iteration under
-/// that plan.
-static status predict_side(const cli_check_side *side, const char *const *other, int other_count,
-                           arena *memory, ana_observed *observed, error_message *err)
+/// Simulates a plan or a study: of a study the row that is named (else what `dynmo run` would
+/// execute) with its decisions; of a plan every iteration under that plan.
+static status predict_side(const cli_check_side *side, arena *memory, ana_observed *observed,
+                           error_message *err)
 {
-    const cli_run_request request =
-        request_of(side, side->row != NULL || other_count != 1 ? side->row : other[0]);
+    const cli_run_request request = request_of(side);
     cli_run_study *opened = arena_array(memory, 1, sizeof *opened);
     status result = cli_run_study_open(&request, memory, opened, err);
     if (result == STATUS_OK) result = predict_opened(side, opened, memory, observed, err);
@@ -196,33 +164,25 @@ static status predict_side(const cli_check_side *side, const char *const *other,
     return result;
 }
 
-status cli_check_side_labels(const cli_check_side *side, arena *memory, const char ***labels,
-                             int *count, bool *is_trace, error_message *err)
+status cli_check_side_is_trace(const cli_check_side *side, arena *memory, bool *is_trace,
+                               error_message *err)
 {
     place at;
     trace_store *store = NULL;
-    *labels = NULL;
-    *count = 0;
     *is_trace = false;
     TRY(find_place(side, memory, &at, err));
     if (!at.is_store) return STATUS_OK;
     TRY(trace_store_open(at.path, TRACE_READ, &store, err));
-    status result = holds_trace(store, at.run, memory, is_trace, err);
-    if (result == STATUS_OK && !*is_trace) {
-        result = ana_observed_labels(store, at.run, memory, labels, count, err);
-    }
+    const status result = holds_trace(store, at.run, memory, is_trace, err);
     trace_store_close(store);
     return result;
 }
 
-status cli_check_side_read(const cli_check_side *side, const char *const *other, int other_count,
-                           const bal_plan *plan, arena *memory, ana_observed *observed,
-                           error_message *err)
+status cli_check_side_read(const cli_check_side *side, const bal_plan *plan, arena *memory,
+                           ana_observed *observed, error_message *err)
 {
     place at;
     TRY(find_place(side, memory, &at, err));
-    if (at.is_store) {
-        return read_store(side, &at, other, other_count, plan, memory, observed, err);
-    }
-    return predict_side(side, other, other_count, memory, observed, err);
+    return at.is_store ? read_store(side, &at, plan, memory, observed, err)
+                       : predict_side(side, memory, observed, err);
 }

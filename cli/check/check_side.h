@@ -19,14 +19,11 @@ typedef struct cli_check_side {
 
 /// Reads it.
 ///
-/// @param other the labels of the other side's rows, [other_count]: where this side has several and
-///              none is named, the only one that is on both
-/// @param plan  of the other side, for a trace: see ana_observed_read_trace
+/// @param plan of the other side, for a trace: see ana_observed_read_trace
 /// @return what the file's reader refuses, STATUS_INVALID for a plan without costs
-status cli_check_side_read(const cli_check_side *side, const char *const *other, int other_count,
-                           const bal_plan *plan, arena *memory, ana_observed *observed,
-                           error_message *err);
+status cli_check_side_read(const cli_check_side *side, const bal_plan *plan, arena *memory,
+                           ana_observed *observed, error_message *err);
 
-/// Lists the rows of a store's run; none of a plan, a study or a trace.
-status cli_check_side_labels(const cli_check_side *side, arena *memory, const char ***labels,
-                             int *count, bool *is_trace, error_message *err);
+/// Whether it is a recorded trace.
+status cli_check_side_is_trace(const cli_check_side *side, arena *memory, bool *is_trace,
+                               error_message *err);

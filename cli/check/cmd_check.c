@@ -104,26 +104,22 @@ static status check_row(const cli_check_side *side, const ana_observed *planned,
                      planned->label, found->label);
 }
 
+/// The layers of a trace are summed up to the stages of the other side, which is read first.
 static status read_both(const cli_check_side *plan, const cli_check_side *measured, arena *memory,
                         ana_observed *planned, ana_observed *found, error_message *err)
 {
-    const char **plan_labels = NULL;
-    const char **measured_labels = NULL;
-    int plan_count = 0;
-    int measured_count = 0;
     bool is_plan_trace = false;
     bool is_trace = false;
-    TRY(cli_check_side_labels(plan, memory, &plan_labels, &plan_count, &is_plan_trace, err));
-    TRY(cli_check_side_labels(measured, memory, &measured_labels, &measured_count, &is_trace, err));
-    if (is_plan_trace && !is_trace) { // its layers are summed up to the stages of the run
-        TRY(cli_check_side_read(measured, plan_labels, plan_count, NULL, memory, found, err));
-        TRY(cli_check_side_read(plan, measured_labels, measured_count, found->plans, memory,
-                                planned, err));
-        return check_row(plan, planned, found, err);
+    TRY(cli_check_side_is_trace(plan, memory, &is_plan_trace, err));
+    TRY(cli_check_side_is_trace(measured, memory, &is_trace, err));
+    if (is_plan_trace && !is_trace) {
+        TRY(cli_check_side_read(measured, NULL, memory, found, err));
+        TRY(cli_check_side_read(plan, found->plans, memory, planned, err));
+    } else {
+        TRY(cli_check_side_read(plan, NULL, memory, planned, err));
+        TRY(cli_check_side_read(measured, is_plan_trace ? NULL : planned->plans, memory, found,
+                                err));
     }
-    TRY(cli_check_side_read(plan, measured_labels, measured_count, NULL, memory, planned, err));
-    TRY(cli_check_side_read(measured, plan_labels, plan_count,
-                            is_plan_trace ? NULL : planned->plans, memory, found, err));
     return check_row(plan, planned, found, err);
 }
 
@@ -221,9 +217,7 @@ const cli_command cli_command_check = {
              .argument = "LIST",
              .help = "Kinds that do not count, with commas: plan, order, op, message, outside, "
                      "busy, idle, iteration, decisions, memory."},
-            {.name = "--row",
-             .argument = "LABEL",
-             .help = "The row, where a side has several. Default: the one that both have."},
+            {.name = "--row", .argument = "LABEL", .help = "The row, where a side has several."},
             {.name = "--trace",
              .argument = "TRACE.db",
              .help = "The trace that says how long the ops of a plan or study take."},

@@ -168,7 +168,7 @@ static status play_sweep(void *context, ana_spread *spread, ana_spread_report *r
 {
     const sweep_play *all = context;
     cli_progress progress = {0};
-    cli_spread_watch(spread, "batches of instances", &progress);
+    cli_spread_watch(spread, "instances", &progress);
     const status code = ana_sweep_play(all->sweep, spread, all->points, report, err);
     spread->watcher = (ana_watcher){0};
     return code;
@@ -213,18 +213,11 @@ status cli_converge_paper(const cli_arguments *arguments, ana_spread *spread, ar
                           text_buffer *out, error_message *err)
 {
     ana_sweep question = {.nodes_count = (int)(sizeof paper_nodes / sizeof paper_nodes[0])};
-    const bool is_csv = cli_has(arguments, "--csv");
-    if (is_csv && cli_has(arguments, "--json")) {
-        return error_set(err, STATUS_INVALID, "--csv and --json exclude each other");
-    }
     memcpy(question.nodes, paper_nodes, sizeof paper_nodes);
     TRY(read_instances(arguments, &question, err));
     if (cli_has(arguments, "--nodes")) {
         question.nodes_count = 0;
         TRY(read_nodes(arguments, &question, err));
     }
-    const ana_paper_format format = is_csv                         ? ANA_PAPER_CSV
-                                    : cli_has(arguments, "--json") ? ANA_PAPER_JSON
-                                                                   : ANA_PAPER_LATEX;
-    return ana_paper_append(&question, spread, format, memory, out, err);
+    return ana_paper_append(&question, spread, cli_has(arguments, "--csv"), memory, out, err);
 }

@@ -94,15 +94,15 @@ sed 's/"microbatches":16/"microbatches":16,"optimizer_step_ns":9000000/' study.j
 run_into step.db step.json
 finds 4 outside-the-pipeline --plan run.db --measured step.db
 
-# One of several rows: the one that the other side has, or the one that is named.
+# One of several rows is named.
 sed 's/"balancing":.*/"balancing":[{"balancer":"even"},{"balancer":"partition"}]}/' study.json >rows.json
 "$dynmo" simulate rows.json --store rows.db >/dev/null || fail 'simulate rows'
-finds 0 none --plan rows.db --measured run.db
+finds 0 none --plan rows.db --measured run.db --row partition
 finds 4 plan --plan rows.db --measured run.db --row even
 refuse 2 "--row: no row 'foo'; --plan has 'partition', --measured has 'partition'" \
     check --plan plan.db --measured run.db --row foo
-refuse 2 "rows.db: run 1 has no row 'foo'; it has 'even', 'partition'" \
-    check --plan rows.db --measured run.db --row foo
+refuse 2 "rows.db: run 1 has 2 rows; --row says which: 'even', 'partition'" \
+    check --plan rows.db --measured run.db
 
 # A plan file, with the costs of a trace or a model.
 cat >plan.json <<'END'
