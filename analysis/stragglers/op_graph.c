@@ -22,6 +22,7 @@ typedef struct making {
     const ana_op_run *run;
     const trace_op *ops; // [count] by worker, begin
     int count;
+    int *first;  // [worker_count + 1] of a worker's ops
     int *unit;   // [count] the op by which the unit is known: its first member
     int *next;   // [count] next member of the unit, or -1
     int *last;   // [count] of a unit's first member: its last
@@ -131,169 +132,142 @@ static void chain_worker(making *step, int begin, int end)
     }
 }
 
-/// The ops of a step, by worker, that meet a test; each list is in the order in which they ran.
-typedef struct op_lists {
-    int *first; // [worker_count + 1]
-    int *ops;
-} op_lists;
+/// Which ops of a worker: those of a name, or of a direction what it sends, what it receives, the F
+/// or backwards that make a message for another stage, and those that need one.
+typedef struct selector {
+    enum { NAMED, SENDS, RECEIVES, MAKERS, TAKERS } what;
+    int of; // the name; of a direction 1: backward
+} selector;
 
-typedef bool op_test(const making *step, const trace_op *op, int what);
-
-static op_lists list_ops(const making *step, op_test *meets, int what)
+static bool meets(const making *step, const trace_op *op, selector which)
 {
-    const int workers = step->run->worker_count;
-    op_lists lists = {arena_array(step->scratch, (size_t)workers + 1, sizeof(int)),
-                      arena_array(step->scratch, (size_t)step->count + 1, sizeof(int))};
-    int count = 0;
-    int worker = 0;
-    for (int op = 0; op < step->count; op++) {
-        for (; worker <= step->ops[op].rank; worker++) {
-            lists.first[worker] = count;
-        }
-        if (meets(step, &step->ops[op], what)) lists.ops[count++] = op;
-    }
-    for (; worker <= workers; worker++) {
-        lists.first[worker] = count;
-    }
-    return lists;
-}
-
-static int list_length(const op_lists *lists, int worker)
-{
-    return lists->first[worker + 1] - lists->first[worker];
-}
-
-static bool is_of_kind(const making *step, const trace_op *op, int kind)
-{
-    (void)step;
-    return (int)op->kind == kind;
-}
-
-static bool is_of_name(const making *step, const trace_op *op, int name)
-{
-    (void)step;
-    return op->name == name;
-}
-
-/// F or backward whose result another stage needs (1), or that needs one (0); backward: 2 more.
-static bool is_linked(const making *step, const trace_op *op, int what)
-{
+    const bool backward = which.of != 0;
     const int last = step->run->table->chunk_count * step->run->stage_count - 1;
-    const bool backward = what >= 2;
-    if (backward ? !is_backward(op->kind) : op->kind != TRACE_OP_FORWARD) return false;
-    const bool makes = what % 2 == 1;
-    return op->layer != (makes == backward ? 0 : last);
+    const bool works = backward ? is_backward(op->kind) : op->kind == TRACE_OP_FORWARD;
+    switch (which.what) {
+    case NAMED:
+        return op->name == which.of;
+    case SENDS:
+        return op->kind == (backward ? TRACE_OP_SEND_BACKWARD : TRACE_OP_SEND_FORWARD);
+    case RECEIVES:
+        return op->kind == (backward ? TRACE_OP_RECV_BACKWARD : TRACE_OP_RECV_FORWARD);
+    case MAKERS:
+        return works && op->layer != (backward ? 0 : last);
+    default: // TAKERS
+        return works && op->layer != (backward ? last : 0);
+    }
 }
 
-/// Two lists that go together, op by op.
-typedef struct matched {
-    const char *what;
-    int count;
-    const char *other;
-    int other_count;
-} matched;
+/// The next of these ops of a worker in the order in which they ran. @param after -1: the first
+static int next_op(const making *step, int worker, selector which, int after)
+{
+    int op = after < 0 ? step->first[worker] : after + 1;
+    while (op < step->first[worker + 1] && !meets(step, &step->ops[op], which)) {
+        op++;
+    }
+    return op < step->first[worker + 1] ? op : -1;
+}
 
-static status check_matched(const making *step, int worker, const matched *lists, int list_count,
+static int count_ops(const making *step, int worker, selector which)
+{
+    int count = 0;
+    for (int op = step->first[worker]; op < step->first[worker + 1]; op++) {
+        count += meets(step, &step->ops[op], which);
+    }
+    return count;
+}
+
+/// Ops that go together, one by one.
+static status check_matched(const making *step, int worker, const char *what, int count,
+                            const char *other, int other_count, error_message *err)
+{
+    if (count == other_count) return STATUS_OK;
+    return error_set(err, STATUS_FORMAT,
+                     "step %d, replica %d, stage %d: %d %s beside %d %s: they cannot be matched",
+                     step->ops[0].iteration, worker / step->run->stage_count,
+                     worker % step->run->stage_count, count, what, other_count, other);
+}
+
+/// What a worker makes is sent, in order, and joined to where it arrives; without messages work
+/// waits for the work whose result it needs.
+static status send_messages(making *step, int worker, int peer, bool backward, bool has_messages,
                             error_message *err)
 {
-    for (int list = 0; list < list_count; list++) {
-        const matched *each = &lists[list];
-        if (each->count == each->other_count) continue;
-        return error_set(
-            err, STATUS_FORMAT,
-            "step %d, replica %d, stage %d: %d %s beside %d %s: they cannot be matched",
-            step->ops[0].iteration, worker / step->run->stage_count,
-            worker % step->run->stage_count, each->count, each->what, each->other_count,
-            each->other);
+    const int made = count_ops(step, worker, (selector){MAKERS, backward});
+    const int sent = count_ops(step, worker, (selector){SENDS, backward});
+    int maker = -1;
+    int taker = -1;
+    int send = -1;
+    int receive = -1;
+    TRY(check_matched(step, worker, "ops that make a message", made,
+                      "ops of the next stage that need one",
+                      count_ops(step, peer, (selector){TAKERS, backward}), err));
+    if (has_messages) {
+        TRY(check_matched(step, worker, "sends", sent, "ops that make a message", made, err));
+        TRY(check_matched(step, worker, "sends", sent, "receives of the stage they go to",
+                          count_ops(step, peer, (selector){RECEIVES, backward}), err));
+    }
+    for (int each = 0; each < made; each++) {
+        const int before = send;
+        maker = next_op(step, worker, (selector){MAKERS, backward}, maker);
+        taker = next_op(step, peer, (selector){TAKERS, backward}, taker);
+        if (!has_messages) {
+            wait_for(step, taker, maker);
+            continue;
+        }
+        send = next_op(step, worker, (selector){SENDS, backward}, send);
+        receive = next_op(step, peer, (selector){RECEIVES, backward}, receive);
+        if (before >= 0) wait_for(step, send, before);
+        wait_for(step, send, maker);
+        join(step, send, receive);
     }
     return STATUS_OK;
-}
-
-static const int *list_of(const op_lists *lists, int worker)
-{
-    return lists->ops + lists->first[worker];
-}
-
-/// @param sends, makers, receives [count] what a worker sends, what makes it, and where it arrives
-static void send_messages(making *step, const int *sends, const int *makers, const int *receives,
-                          int count)
-{
-    for (int each = 0; each < count; each++) {
-        if (each > 0) wait_for(step, sends[each], sends[each - 1]);
-        wait_for(step, sends[each], makers[each]);
-        join(step, sends[each], receives[each]);
-    }
 }
 
 /// A receive comes after the one before it and, unless it was recorded to be posted earlier, after
 /// what that one was for.
-static void receive_messages(making *step, const int *receives, const int *takers, int count)
+static status receive_messages(making *step, int worker, bool backward, error_message *err)
 {
+    const selector receives = {RECEIVES, backward};
+    const selector takers = {TAKERS, backward};
+    const int count = count_ops(step, worker, receives);
+    int receive = -1;
+    int taker = -1;
+    TRY(check_matched(step, worker, "receives", count, "ops that need a message",
+                      count_ops(step, worker, takers), err));
     for (int each = 0; each < count; each++) {
-        wait_for(step, takers[each], receives[each]);
+        const int before = receive;
+        const int taker_before = taker;
+        receive = next_op(step, worker, receives, receive);
+        taker = next_op(step, worker, takers, taker);
+        wait_for(step, taker, receive);
         if (each == 0) continue;
-        wait_for(step, receives[each], receives[each - 1]);
-        if (is_over(step, takers[each - 1], receives[each])) {
-            wait_for(step, receives[each], takers[each - 1]);
-        }
+        wait_for(step, receive, before);
+        if (is_over(step, taker_before, receive)) wait_for(step, receive, taker_before);
     }
-}
-
-/// The lists of one direction.
-typedef struct direction {
-    op_lists sends;
-    op_lists receives;
-    op_lists makers; // F or backwards that make a message for another stage
-    op_lists takers; // that need one
-    bool has_messages;
-} direction;
-
-/// Links what a worker makes and takes with the stage that its messages go to.
-static status link_worker(making *step, const direction *of, int worker, int peer,
-                          error_message *err)
-{
-    const int made = list_length(&of->makers, worker);
-    const int sent = list_length(&of->sends, worker);
-    const int received = list_length(&of->receives, worker);
-    const matched lists[] = {
-        {"ops that make a message", made, "ops of the next stage that need one",
-         list_length(&of->takers, peer)},
-        {"sends", sent, "ops that make a message", made},
-        {"receives", received, "ops that need a message", list_length(&of->takers, worker)},
-        {"sends", sent, "receives of the stage they go to", list_length(&of->receives, peer)}};
-    TRY(check_matched(step, worker, lists, of->has_messages ? 4 : 1, err));
-    if (!of->has_messages) { // work waits for the work whose result it needs
-        for (int each = 0; each < made; each++) {
-            wait_for(step, list_of(&of->takers, peer)[each], list_of(&of->makers, worker)[each]);
-        }
-        return STATUS_OK;
-    }
-    send_messages(step, list_of(&of->sends, worker), list_of(&of->makers, worker),
-                  list_of(&of->receives, peer), sent);
-    receive_messages(step, list_of(&of->receives, worker), list_of(&of->takers, worker), received);
     return STATUS_OK;
 }
 
+/// Links what workers make and take with the stages that their messages go to.
 static status link_direction(making *step, bool backward, error_message *err)
 {
     const int stages = step->run->stage_count;
     const int workers = step->run->worker_count;
-    direction of = {.sends = list_ops(step, is_of_kind,
-                                      backward ? TRACE_OP_SEND_BACKWARD : TRACE_OP_SEND_FORWARD),
-                    .receives = list_ops(step, is_of_kind,
-                                         backward ? TRACE_OP_RECV_BACKWARD : TRACE_OP_RECV_FORWARD),
-                    .makers = list_ops(step, is_linked, backward ? 3 : 1),
-                    .takers = list_ops(step, is_linked, backward ? 2 : 0)};
-    of.has_messages = of.sends.first[workers] + of.receives.first[workers] > 0;
+    bool has_messages = false;
+    for (int worker = 0; worker < workers && !has_messages; worker++) {
+        has_messages = next_op(step, worker, (selector){SENDS, backward}, -1) >= 0 ||
+                       next_op(step, worker, (selector){RECEIVES, backward}, -1) >= 0;
+    }
     for (int worker = 0; worker < workers; worker++) {
         const int stage = worker % stages;
         const int peer = worker - stage + (stage + (backward ? stages - 1 : 1)) % stages;
-        TRY(link_worker(step, &of, worker, peer, err));
+        TRY(send_messages(step, worker, peer, backward, has_messages, err));
+        if (has_messages) TRY(receive_messages(step, worker, backward, err));
     }
     return STATUS_OK;
 }
 
-/// The worker that a group of a collective is known by; -1: the worker takes no part.
+/// The worker that a group of a collective is known by.
 static int group_of(const ana_op_run *run, trace_op_kind kind, int worker)
 {
     const int stage = worker % run->stage_count;
@@ -313,23 +287,26 @@ static int group_of(const ana_op_run *run, trace_op_kind kind, int worker)
 static status join_collective(making *step, int name, error_message *err)
 {
     const ana_op_run *run = step->run;
-    const trace_op_kind kind = run->table->kinds[name - 1];
-    const op_lists lists = list_ops(step, is_of_name, name);
+    const selector named = {NAMED, name};
     int *leaders = arena_array(step->scratch, (size_t)run->worker_count, sizeof *leaders);
     for (int worker = 0; worker < run->worker_count; worker++) {
-        const int count = list_length(&lists, worker);
-        const int group = group_of(run, kind, worker);
+        const int count = count_ops(step, worker, named);
+        const int group = group_of(run, run->table->kinds[name - 1], worker);
         if (count == 0) continue;
         if (leaders[group] == 0) {
             leaders[group] = worker + 1; // 0: none yet
             continue;
         }
         const int leader = leaders[group] - 1;
-        const matched all = {run->table->names[name - 1], count,
-                             "of another worker that takes part", list_length(&lists, leader)};
-        TRY(check_matched(step, worker, &all, 1, err));
+        TRY(check_matched(step, worker, run->table->names[name - 1], count,
+                          "of another worker that takes part", count_ops(step, leader, named),
+                          err));
+        int first = -1;
+        int op = -1;
         for (int each = 0; each < count; each++) {
-            join(step, list_of(&lists, leader)[each], list_of(&lists, worker)[each]);
+            first = next_op(step, leader, named, first);
+            op = next_op(step, worker, named, op);
+            join(step, first, op);
         }
     }
     return STATUS_OK;
@@ -337,17 +314,19 @@ static status join_collective(making *step, int name, error_message *err)
 
 static status link_step(making *step, error_message *err)
 {
+    int worker = 0;
     for (int op = 0; op < step->count; op++) {
         step->unit[op] = step->last[op] = op;
         step->next[op] = -1;
-    }
-    for (int begin = 0; begin < step->count;) {
-        int end = begin;
-        while (end < step->count && step->ops[end].rank == step->ops[begin].rank) {
-            end++;
+        for (; worker <= step->ops[op].rank; worker++) {
+            step->first[worker] = op;
         }
-        chain_worker(step, begin, end);
-        begin = end;
+    }
+    for (; worker <= step->run->worker_count; worker++) {
+        step->first[worker] = step->count;
+    }
+    for (worker = 0; worker < step->run->worker_count; worker++) {
+        chain_worker(step, step->first[worker], step->first[worker + 1]);
     }
     TRY(link_direction(step, false, err));
     TRY(link_direction(step, true, err));
@@ -509,6 +488,7 @@ static status make_step(const ana_op_run *run, const trace_op *ops, int count, a
 {
     const size_t places = (size_t)count;
     making step = {.run = run, .ops = ops, .count = count, .scratch = arena_create(1 << 16)};
+    step.first = arena_array(step.scratch, (size_t)run->worker_count + 1, sizeof(int));
     step.unit = arena_array(step.scratch, places, sizeof(int));
     step.next = arena_array(step.scratch, places, sizeof(int));
     step.last = arena_array(step.scratch, places, sizeof(int));
