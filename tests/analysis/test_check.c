@@ -1,6 +1,8 @@
 /// Checks of runs that nobody played (fake_run.h): each cause is provoked alone and found, what is
 /// noise is no departure, what departs is found through noise, and what cannot be compared is
 /// refused.
+#include "analysis/check/check_parts.h"
+#include "base/rng.h"
 #include "tests/analysis/fake_run.h"
 
 #include <sqlite3.h>
@@ -216,20 +218,6 @@ static void every_fault_is_found_with_its_cause(void **state)
     }
 }
 
-static void what_is_ignored_does_not_depart(void **state)
-{
-    (void)state;
-    const fake_run plan = fake_run_default(TRACE_RUN_SIM);
-    fake_run measured = fake_run_default(TRACE_RUN_EXEC);
-    ana_check_options options = ana_check_options_default();
-    measured.peak_bytes = 1200;
-    options.ignores[ANA_CHECK_MEMORY] = true;
-
-    const ana_check *check = check_with(&plan, &measured, &options);
-
-    assert_int_equal(check->verdict, ANA_CHECK_AGREES);
-}
-
 static void a_faster_run_departs_unless_only_slower_ones_shall(void **state)
 {
     (void)state;
@@ -260,18 +248,6 @@ static void too_few_iterations_are_undecided(void **state)
     assert_int_equal(check->cause.kind, ANA_CAUSE_NONE);
     assert_int_equal(check->quantities[check->length].group, ANA_CHECK_ITERATION);
     assert_int_equal(check->quantities[check->length].needed_count, 12);
-}
-
-static void one_iteration_of_two_predictions_is_enough(void **state)
-{
-    (void)state;
-    fake_run plan = fake_run_default(TRACE_RUN_SIM);
-    fake_run other = fake_run_default(TRACE_RUN_SIM);
-    plan.iteration_count = other.iteration_count = 1;
-    assert_int_equal(check_of(&plan, &other)->verdict, ANA_CHECK_AGREES);
-    other.rank_factor[1] = 1.2;
-
-    assert_cause(check_of(&plan, &other), ANA_CAUSE_STRAGGLER);
 }
 
 static void missing_iterations_are_told_and_the_others_compared(void **state)
@@ -448,16 +424,135 @@ static void a_slow_rank_is_found_through_noise_and_noise_is_no_departure(void **
     }
 }
 
+// Intervals: against numbers from tables and by hand, and how often they miss.
+
+static ana_shift pairs(const double *values, int count, double alpha)
+{
+    ana_shift shift;
+    ana_shift_of_pairs(values, count, alpha, memory, &shift);
+    return shift;
+}
+
+/// Of 12 values the sign test at 5 % takes the third smallest and the third largest:
+/// P(at most 2 of 12) = 79 / 4096 = 0.0193, P(at most 3) = 0.073.
+static void order_statistics_are_those_of_the_sign_test(void **state)
+{
+    (void)state;
+    const double values[] = {5, 1, 9, 3, 12, 7, 2, 11, 4, 10, 6, 8};
+
+    const ana_shift shift = pairs(values, 12, 0.05);
+
+    assert_true(shift.is_bounded);
+    assert_close(shift.estimate, 6.5, 1e-12);
+    assert_close(shift.low, 3, 1e-12);
+    assert_close(shift.high, 10, 1e-12);
+}
+
+/// 2 / 2^n <= 0.05 first at n = 6.
+static void fewer_values_than_the_confidence_needs_have_no_interval(void **state)
+{
+    (void)state;
+    const double values[] = {1, 1, 1, 1, 1, 1};
+    assert_false(pairs(values, 5, 0.05).is_bounded);
+    assert_int_equal(pairs(values, 5, 0.05).needed_count, 6);
+
+    assert_true(pairs(values, 6, 0.05).is_bounded);
+}
+
+/// Two plateaus: neighbours tell the same, so the interval covers both.
+static void values_that_resemble_their_neighbours_widen_the_interval(void **state)
+{
+    (void)state;
+    double values[60];
+    for (int index = 0; index < 60; index++) {
+        values[index] = (index / 15) % 2 == 0 ? 1 + index * 1e-6 : 2 + index * 1e-6;
+    }
+
+    const ana_shift shift = pairs(values, 60, 0.05);
+
+    assert_close(shift.low, 1, 1e-3);
+    assert_close(shift.high, 2, 1e-3);
+}
+
+/// Skewed, of median 0: the exponential of rates 1 and 3 below and above, by inversion of a table.
+static double skewed(rng *generator)
+{
+    const double unit = rng_unit(generator);
+    if (unit < 0.5) return -unit * 0.02;
+    const double above = 2 * (unit - 0.5);
+    return above * above * above * 0.3;
+}
+
+enum { DRAWS = 4000 };
+
+/// @return trials in which changes of this median are said to depart, of 30 iterations each
+static int departing_of(double median, double alpha, uint64_t seed)
+{
+    const ana_check check = {.options = {.tolerance = 0.05}};
+    rng generator = rng_init(seed, 1);
+    int departing = 0;
+    for (int trial = 0; trial < DRAWS; trial++) {
+        double changes[30];
+        int iteration[30];
+        ana_check_quantity quantity = {.group = ANA_CHECK_ITERATION};
+        for (int index = 0; index < 30; index++) {
+            changes[index] = median + skewed(&generator);
+            iteration[index] = index;
+        }
+        arena_reset(memory);
+        ana_check_decide(&check, changes, iteration, 30, alpha / 2, memory, &quantity);
+        departing += quantity.verdict == ANA_CHECK_DEPARTS;
+    }
+    return departing;
+}
+
+/// A change whose median is the tolerance itself is the hardest that must not depart. Both tests of
+/// a quantity together, of the whole and of its end: 5 %, and three standard errors of grace,
+/// 0.05 + 3 sqrt(0.05 x 0.95 / 4000) = 0.0603.
+static void what_is_at_the_tolerance_departs_as_rarely_as_promised(void **state)
+{
+    (void)state;
+    const int departing = departing_of(0.05, 0.05, 13);
+    print_message("at the tolerance %d of %d depart\n", departing, DRAWS);
+    assert_in_range(departing, 0, (int)(0.0603 * DRAWS));
+}
+
+static void warm_up_is_as_long_as_iterations_are_slower_than_the_rest(void **state)
+{
+    (void)state;
+    double changes[40];
+    for (int index = 0; index < 40; index++) {
+        changes[index] = 0.001 * (index % 3) + (index < 8 ? 0.3 : 0);
+    }
+    assert_in_range(ana_check_warmup_of(changes, 40, memory), 4, 8);
+    for (int index = 0; index < 40; index++) {
+        changes[index] = index < 8 ? -0.3 : 0; // faster is no warm-up
+    }
+    assert_int_equal(ana_check_warmup_of(changes, 40, memory), 0);
+    for (int index = 0; index < 40; index++) {
+        changes[index] = index < 30 ? 0.3 : 0; // at most a third
+    }
+    assert_true(ana_check_warmup_of(changes, 40, memory) <= 13);
+    assert_int_equal(ana_check_warmup_of(changes, 12, memory), 0);
+}
+
+static void a_departure_begins_where_more_depart_than_not(void **state)
+{
+    (void)state;
+    const double changes[] = {0, 0, 0.2, 0, 0, 0.2, 0.2, 0, 0.2, 0.2};
+    assert_int_equal(ana_check_since(changes, 10, 0.05), 5);
+    assert_int_equal(ana_check_since(changes, 2, 0.05), -1);
+    assert_int_equal(ana_check_since(changes + 8, 2, 0.05), 0);
+}
+
 int main(void)
 {
 #define CHECKED(name) cmocka_unit_test_setup_teardown(name, begin, end)
     const struct CMUnitTest tests[] = {
         CHECKED(a_run_as_predicted_agrees),
         CHECKED(every_fault_is_found_with_its_cause),
-        CHECKED(what_is_ignored_does_not_depart),
         CHECKED(a_faster_run_departs_unless_only_slower_ones_shall),
         CHECKED(too_few_iterations_are_undecided),
-        CHECKED(one_iteration_of_two_predictions_is_enough),
         CHECKED(missing_iterations_are_told_and_the_others_compared),
         CHECKED(a_run_that_was_interrupted_is_checked_as_far_as_it_went),
         CHECKED(a_store_of_nonsense_is_refused_or_left_out),
@@ -465,6 +560,12 @@ int main(void)
         CHECKED(other_schedules_and_options_out_of_range_are_refused),
         CHECKED(runs_without_iterations_are_refused),
         CHECKED(a_slow_rank_is_found_through_noise_and_noise_is_no_departure),
+        CHECKED(order_statistics_are_those_of_the_sign_test),
+        CHECKED(fewer_values_than_the_confidence_needs_have_no_interval),
+        CHECKED(values_that_resemble_their_neighbours_widen_the_interval),
+        CHECKED(what_is_at_the_tolerance_departs_as_rarely_as_promised),
+        CHECKED(warm_up_is_as_long_as_iterations_are_slower_than_the_rest),
+        CHECKED(a_departure_begins_where_more_depart_than_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

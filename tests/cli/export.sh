@@ -92,14 +92,6 @@ plan '[0,8,8]' 1 interleaved 1f1b 4 '[0,1]' true true >early.json
 refuse 2 'early.json: stage 1 is empty: frameworks keep the head, layer 7, on the last stage' early.json
 plan '[0,1,2]' 1 interleaved 1f1b 4 '[0,1]' true true >none.json
 refuse 2 "none.json: the plan's 2 layers hold no block between embedding and head" none.json
-if command -v bash >/dev/null; then
-    "$dynmo" export megatron chunks.json -o options.sh || fail 'options for bash'
-    # shellcheck disable=SC2016 # bash expands it
-    found=$(bash -c '. ./options.sh; printf "%s\n" "${#PIPELINE_ARGS[@]}" "${PIPELINE_ARGS[5]}"')
-    [ "$found" = '6
-Et*2||t*3|t*3L' ] || fail "bash reads $found"
-fi
-
 subject='export deepspeed'
 prints '# zb-h1 on 3 ranks, 1 chunk per rank, 4 microbatches.
 # The split alone is of the plan: this runs 1f1b.
@@ -146,12 +138,6 @@ parallelism = dict(
 )' v.json
 refuse 2 "p.json: path 'a\"b' has a quote, a backslash or a control character" p.json --csv 'a"b'
 refuse 2 "empty.json: stage 1 owns no module: torchtitan's optimizer takes no part without parameters" empty.json
-if command -v python3 >/dev/null; then
-    for what in deepspeed torchtitan; do
-        "$dynmo" export $what p.json -o out.py || fail "$what to a file"
-        python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' out.py || fail "$what is no Python"
-    done
-fi
 # Plans of a recorded run, and of the points of a study.
 cat >study.json <<'END'
 {"schema":"dynmo-study/1","model":"llama-3-8b","hardware":"h100-sxm","cluster":{"gpus_per_node":8},
