@@ -1,9 +1,8 @@
-/// The event engine: under static it is the static engine; under the other policies the order that
-/// it played replays to the same times, keeps the policy's rules as they are defined, and stays
-/// within memory; one timeline by hand, one from an independent program.
+/// The event engine without resistance: under static it is the static engine; what the other
+/// policies need of memory, published numbers, the same bytes everywhere. That every policy plays
+/// as the plainest player does is in test_dispatch_network.c.
 #include "balance/metrics.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "sim/costs.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
@@ -111,123 +110,9 @@ static void the_families_play_alike_in_both_engines(void **state)
     }
 }
 
-/// What the checks of a rule need of one op of a played rank.
-typedef struct played_op {
-    bal_op op;
-    int64_t begin_ns;
-    int64_t ready_ns; // when what it waits for was there, on its own rank and on others
-} played_op;
-
-/// Time from which op of rank could have run but for the rank itself: the arrival of its message,
-/// and for B and W the end of their F or B.
-static int64_t ready_ns(const bal_timeline *timeline, const bal_stage_costs *costs, int rank,
-                        bal_op op)
-{
-    const bal_schedule *schedule = timeline->schedule;
-    int64_t ready = reference_arrival(timeline, costs, rank, op);
-    for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
-        const bal_op own = schedule->ops[index];
-        const bool is_before =
-            op.kind == OP_BACKWARD_WEIGHT ? own.kind == OP_BACKWARD_INPUT : own.kind == OP_FORWARD;
-        if (op.kind == OP_FORWARD || !is_before || own.chunk != op.chunk ||
-            own.microbatch != op.microbatch) {
-            continue;
-        }
-        if (timeline->end_ns[index] > ready) ready = timeline->end_ns[index];
-    }
-    return ready;
-}
-
 static bool is_backward(bal_op op)
 {
     return op.kind == OP_BACKWARD || op.kind == OP_BACKWARD_INPUT;
-}
-
-/// While an op that is later in the played order of its rank was ready and free to run, the policy
-/// must have had a reason to run another one, or none, before it. "Ready" means earlier than the
-/// decision: what happens at the same moment may come after it.
-static void assert_greedy_rules(const played_op *ops, int count, bool has_limit, uint64_t seed)
-{
-    for (int index = 0; index < count; index++) {
-        for (int later = index + 1; later < count; later++) {
-            if (ops[later].ready_ns >= ops[index].begin_ns) continue;
-            const bool backward_waited = is_backward(ops[later].op) && !is_backward(ops[index].op);
-            const bool forward_waited = !has_limit && ops[later].op.kind == OP_FORWARD &&
-                                        ops[index].op.kind == OP_BACKWARD_WEIGHT;
-            if (backward_waited || forward_waited) {
-                fail_msg("greedy, seed %llu: op %d ran before op %d", (unsigned long long)seed,
-                         index, later);
-            }
-        }
-    }
-}
-
-static void assert_floating_rules(const played_op *ops, int count, bool has_limit, uint64_t seed)
-{
-    for (int index = 0; index < count; index++) {
-        int next_fixed = index + 1;
-        while (next_fixed < count && ops[next_fixed].op.kind == OP_BACKWARD_WEIGHT) {
-            next_fixed++;
-        }
-        if (ops[index].op.kind != OP_BACKWARD_WEIGHT || next_fixed == count) continue;
-        const bool may_wait = has_limit && ops[next_fixed].op.kind == OP_FORWARD;
-        if (!may_wait && ops[next_fixed].ready_ns < ops[index].begin_ns) {
-            fail_msg("floating-w, seed %llu: W at %d ran before op %d", (unsigned long long)seed,
-                     index, next_fixed);
-        }
-    }
-}
-
-/// No rank idles while a W is pending.
-static void assert_no_idle_weight(const played_op *ops, const int64_t *end_ns, int count,
-                                  uint64_t seed)
-{
-    for (int index = 0; index < count; index++) {
-        const int64_t idle_from = index == 0 ? 0 : end_ns[index - 1];
-        if (ops[index].begin_ns == idle_from) continue;
-        for (int later = index; later < count; later++) {
-            if (ops[later].op.kind == OP_BACKWARD_WEIGHT &&
-                ops[later].ready_ns < ops[index].begin_ns) {
-                fail_msg("seed %llu: idle before op %d while W at %d was pending",
-                         (unsigned long long)seed, index, later);
-            }
-        }
-    }
-}
-
-static void assert_rules(const bal_timeline *timeline, const bal_stage_costs *costs,
-                         sim_policy policy, bool has_limit, uint64_t seed, arena *memory)
-{
-    const bal_schedule *schedule = timeline->schedule;
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        const int first = schedule->first_op[rank];
-        const int count = schedule->first_op[rank + 1] - first;
-        played_op *ops = arena_array(memory, (size_t)count, sizeof *ops);
-        for (int index = 0; index < count; index++) {
-            const bal_op op = schedule->ops[first + index];
-            ops[index] = (played_op){op, timeline->begin_ns[first + index],
-                                     ready_ns(timeline, costs, rank, op)};
-        }
-        if (policy == SIM_GREEDY) assert_greedy_rules(ops, count, has_limit, seed);
-        if (policy == SIM_FLOATING_W) assert_floating_rules(ops, count, has_limit, seed);
-        assert_no_idle_weight(ops, timeline->end_ns + first, count, seed);
-    }
-}
-
-/// F and BW or B of every rank, in order, are those of the schedule.
-static void assert_fixed_order_kept(const bal_schedule *played, const bal_schedule *schedule)
-{
-    for (int rank = 0; rank < schedule->rank_count; rank++) {
-        int at = schedule->first_op[rank];
-        for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
-            if (played->ops[index].kind == OP_BACKWARD_WEIGHT) continue;
-            while (schedule->ops[at].kind == OP_BACKWARD_WEIGHT) {
-                at++;
-            }
-            assert_memory_equal(&played->ops[index], &schedule->ops[at], sizeof(bal_op));
-            at++;
-        }
-    }
 }
 
 /// The least limit of a rank under greedy: one microbatch at each of its stages.
@@ -296,94 +181,6 @@ static void one_less_than_the_least_limit_is_infeasible(void **state)
     }
 }
 
-static void dynamic_policies_keep_their_rules_and_replay_to_the_same_times(void **state)
-{
-    arena *memory = *state;
-    for (uint64_t seed = 0; seed < 6000; seed++) {
-        const random_problem problem = random_problem_draw(seed, memory);
-        const bal_schedule *schedule = &problem.schedule;
-        const sim_policy policy = seed % 2 == 0 ? SIM_GREEDY : SIM_FLOATING_W;
-        rng generator = rng_init(seed, 4);
-        const bool has_limit = rng_below(&generator, 3) > 0;
-        int64_t limit[5];
-        int64_t peak[5];
-        for (int rank = 0; rank < schedule->rank_count; rank++) {
-            limit[rank] = need_of(schedule, &problem.costs, policy, rank);
-            limit[rank] += rng_between(&generator, 0, 4);
-        }
-
-        const bal_timeline timeline =
-            play(schedule, &problem.costs, policy, has_limit ? limit : NULL, memory);
-
-        const bal_timeline replayed = play_static(timeline.schedule, &problem.costs, NULL, memory);
-        assert_same_times(&timeline, &replayed, sim_policy_name(policy), seed);
-        assert_rules(&timeline, &problem.costs, policy, has_limit, seed, memory);
-        if (policy == SIM_FLOATING_W) assert_fixed_order_kept(timeline.schedule, schedule);
-        bal_memory_peak(timeline.schedule, &problem.costs, peak);
-        for (int rank = 0; has_limit && rank < schedule->rank_count; rank++) {
-            if (peak[rank] > limit[rank]) {
-                fail_msg("seed %llu: rank %d holds %lld of %lld", (unsigned long long)seed, rank,
-                         (long long)peak[rank], (long long)limit[rank]);
-            }
-        }
-        arena_reset(memory);
-    }
-}
-
-static int64_t change_of(const bal_stage_costs *costs, int stage, uint8_t kind)
-{
-    if (kind == OP_FORWARD) return costs->memory_forward[stage];
-    if (kind == OP_BACKWARD_INPUT) return costs->memory_backward_input[stage];
-    if (kind == OP_BACKWARD_WEIGHT) return costs->memory_backward_weight[stage];
-    return costs->memory_backward_input[stage] + costs->memory_backward_weight[stage];
-}
-
-/// What a rank holds once everything up to a moment has happened: F that began, B and W that ended.
-static int64_t held_at(const bal_timeline *timeline, const bal_stage_costs *costs, int rank,
-                       int64_t moment_ns)
-{
-    const bal_schedule *schedule = timeline->schedule;
-    int64_t held = 0;
-    for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
-        const bal_op op = schedule->ops[index];
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, op.chunk);
-        const int64_t changes_at =
-            op.kind == OP_FORWARD ? timeline->begin_ns[index] : timeline->end_ns[index];
-        if (changes_at <= moment_ns) held += change_of(costs, stage, op.kind);
-    }
-    return held;
-}
-
-static void memory_counted_moment_by_moment_peaks_within_the_limit(void **state)
-{
-    arena *memory = *state;
-    for (uint64_t seed = 0; seed < 500; seed++) {
-        const random_problem problem = random_problem_draw(seed, memory);
-        const bal_schedule *schedule = &problem.schedule;
-        int64_t limit[5];
-        for (int rank = 0; rank < schedule->rank_count; rank++) {
-            limit[rank] = greedy_need(schedule, &problem.costs, rank) + (int64_t)(seed % 3);
-        }
-
-        const bal_timeline timeline = play(schedule, &problem.costs, SIM_GREEDY, limit, memory);
-
-        for (int rank = 0; rank < schedule->rank_count; rank++) {
-            for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1];
-                 index++) {
-                const int64_t begin_ns = timeline.begin_ns[index];
-                const int64_t end_ns = timeline.end_ns[index];
-                if (held_at(&timeline, &problem.costs, rank, begin_ns) > limit[rank] ||
-                    held_at(&timeline, &problem.costs, rank, end_ns) > limit[rank]) {
-                    fail_msg("seed %llu: rank %d is above %lld", (unsigned long long)seed, rank,
-                             (long long)limit[rank]);
-                }
-            }
-        }
-        arena_reset(memory);
-    }
-}
-
 /// 1F1B with every BW as B and W, which is the order of F and B of ZB-H1.
 static bal_schedule split_1f1b(int p, int m, arena *memory)
 {
@@ -425,70 +222,6 @@ static void eight_equal_stages_take_the_measured_spans(void **state)
     assert_close(bal_metrics_of(&greedy).zb_bubble_rate, 0.0857, 1e-3);
     assert_close(bal_metrics_of(&greedy_uneven).zb_bubble_rate, 0.1767, 1e-3);
     assert_close(bal_metrics_of(&floating).zb_bubble_rate, 0.0680, 1e-3);
-}
-
-static void read_times(json_value rows, int row_count, int column_count, int64_t *out)
-{
-    for (int row = 0; row < row_count; row++) {
-        assert_ok(json_int64_array(json_element(rows, row), column_count, 0, INT64_MAX,
-                                   out + row * column_count, NULL));
-    }
-}
-
-static void a_floating_timeline_of_an_independent_program(void **state)
-{
-    arena *memory = *state;
-    enum { P = 4, M = 8, OPS = 3 * M };
-    json_document *document = NULL;
-    error_message err = {0};
-    if (json_open("golden/floating_w_p4_m8.json", &document, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
-    const json_value root = json_root(document);
-    int64_t times[3][P * M];
-    int64_t begin_ns[P * OPS];
-    int64_t end_ns[P * OPS];
-    read_times(json_member(root, "forward_ns"), P, M, times[0]);
-    read_times(json_member(root, "backward_input_ns"), P, M, times[1]);
-    read_times(json_member(root, "backward_weight_ns"), P, M, times[2]);
-    read_times(json_member(root, "begin_ns"), P, OPS, begin_ns);
-    read_times(json_member(root, "end_ns"), P, OPS, end_ns);
-    bal_op expected[P * OPS];
-    bal_op ops[P * OPS]; // F and B as in the file, every W at the end
-    int first_op[P + 1] = {0};
-    for (int rank = 0; rank < P; rank++) {
-        int fixed = rank * OPS;
-        int weight = rank * OPS + 2 * M;
-        for (int index = 0; index < OPS; index++) {
-            const char *name = NULL;
-            bal_op *op = &expected[rank * OPS + index];
-            assert_ok(json_string(json_element(json_element(json_member(root, "ops"), rank), index),
-                                  &name, NULL));
-            assert_ok(bal_op_parse(name, op, NULL));
-            ops[op->kind == OP_BACKWARD_WEIGHT ? weight++ : fixed++] = *op;
-        }
-        first_op[rank + 1] = (rank + 1) * OPS;
-    }
-    const bal_schedule schedule = {.name = "by hand",
-                                   .rank_count = P,
-                                   .chunk_count = 1,
-                                   .microbatch_count = M,
-                                   .has_split = true,
-                                   .first_op = first_op,
-                                   .ops = ops};
-    bal_stage_costs costs = reference_uniform_costs(P, 0, 0, 0, 0, (int64_t[]){1, 0, -1}, memory);
-    costs.microbatch_count = M;
-    costs.forward_ns = times[0];
-    costs.backward_input_ns = times[1];
-    costs.backward_weight_ns = times[2];
-
-    const bal_timeline timeline =
-        play(&schedule, &costs, SIM_FLOATING_W, (int64_t[]){4, 4, 4, 4}, memory);
-
-    assert_memory_equal(timeline.schedule->ops, expected, sizeof expected);
-    assert_memory_equal(timeline.begin_ns, begin_ns, sizeof begin_ns);
-    assert_memory_equal(timeline.end_ns, end_ns, sizeof end_ns);
-    json_close(document);
 }
 
 static void a_limit_too_low_names_rank_need_and_limit(void **state)
@@ -551,30 +284,6 @@ static void one_f_of_memory_is_enough_for_greedy(void **state)
     assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 5 * (4 * 10 + 4 * 10 + 10));
 }
 
-static void plays_of_one_dispatch_do_not_know_each_other(void **state)
-{
-    arena *memory = *state;
-    for (int policy = 0; policy < SIM_POLICY_COUNT; policy++) {
-        const bal_schedule schedule = split_1f1b(4, 8, memory);
-        const int64_t held[] = {1, 0, -1};
-        const int64_t limit[] = {4, 4, 4, 4};
-        const bal_stage_costs costs = reference_uniform_costs(4, 5, 6, 4, 1, held, memory);
-        const bal_stage_costs others = reference_uniform_costs(4, 3, 9, 2, 7, held, memory);
-        const bal_timeline expected = play(&schedule, &costs, (sim_policy)policy, limit, memory);
-        sim_dispatch *dispatch = NULL;
-        bal_timeline timeline;
-        assert_ok(
-            sim_dispatch_create(&schedule, (sim_policy)policy, NULL, memory, &dispatch, NULL));
-
-        assert_ok(sim_dispatch_play(dispatch, &others, NULL, NULL, &timeline, NULL));
-        assert_ok(sim_dispatch_play(dispatch, &costs, limit, NULL, &timeline, NULL));
-
-        assert_same_times(&timeline, &expected, sim_policy_name((sim_policy)policy), 0);
-        assert_memory_equal(timeline.schedule->ops, expected.schedule->ops,
-                            4 * 24 * sizeof(bal_op));
-    }
-}
-
 static void timelines_are_the_same_bytes_everywhere(void **state)
 {
     arena *memory = *state;
@@ -615,14 +324,10 @@ int main(void)
         cmocka_unit_test(under_static_both_engines_agree_to_the_nanosecond),
         cmocka_unit_test(the_families_play_alike_in_both_engines),
         cmocka_unit_test(one_less_than_the_least_limit_is_infeasible),
-        cmocka_unit_test(dynamic_policies_keep_their_rules_and_replay_to_the_same_times),
-        cmocka_unit_test(memory_counted_moment_by_moment_peaks_within_the_limit),
         cmocka_unit_test(eight_equal_stages_take_the_measured_spans),
-        cmocka_unit_test(a_floating_timeline_of_an_independent_program),
         cmocka_unit_test(a_limit_too_low_names_rank_need_and_limit),
         cmocka_unit_test(memory_left_behind_cannot_be_limited),
         cmocka_unit_test(one_f_of_memory_is_enough_for_greedy),
-        cmocka_unit_test(plays_of_one_dispatch_do_not_know_each_other),
         cmocka_unit_test(timelines_are_the_same_bytes_everywhere),
         cmocka_unit_test(policies_are_named_as_in_the_commands),
     };

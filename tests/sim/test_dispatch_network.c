@@ -227,60 +227,49 @@ static bal_timeline play_two_ranks(const char *const *names, int per_rank, const
     return timeline;
 }
 
-static void assert_begins(const bal_timeline *timeline, const int64_t *begin_ns, int count)
-{
-    for (int op = 0; op < count; op++) {
-        assert_int_equal(timeline->begin_ns[op], begin_ns[op]);
-    }
-}
-
-static const char *const one_forward_one_backward[] = {"F0", "F1",  "BW0", "BW1",
-                                                       "F0", "BW0", "F1",  "BW1"};
-
-static void a_blocking_sender_begins_its_next_op_when_its_message_has_arrived(void **state)
+static void timelines_by_hand(void **state)
 {
     arena *memory = *state;
-    const sim_network network = {.send = BAL_SEND_BLOCKING};
-    status played;
-    const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
-
-    const bal_timeline timeline =
-        play_two_ranks(one_forward_one_backward, 4, &network, 3, memory, &played, NULL);
-
-    assert_ok(played);
-    assert_begins(&timeline, begin_ns, 8);
-}
-
-static void a_rendezvous_waits_for_the_op_that_receives_it(void **state)
-{
-    arena *memory = *state;
-    static const char *const names[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
+    static const char *const pairs[] = {"F0", "F1", "BW0", "BW1", "F0", "BW0", "F1", "BW1"};
+    static const char *const three[] = {"F0", "F1",  "F2", "BW0", "BW1", "BW2",
                                         "F0", "BW0", "F1", "BW1", "F2",  "BW2"};
-    const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
-    status played;
-    // F1 ends at 23 and is received behind BW0 of rank 1, from 33 to 36; BW0's message then waits
-    // for F2 of rank 0 to end, from 46 to 49; F2's for BW1 of rank 1, from 69 to 72.
-    const int64_t begin_ns[] = {0, 13, 36, 72, 85, 108, 13, 23, 49, 59, 85, 95};
+    static const int link[] = {0, 0};
+    static const int64_t occupancy_ns[] = {28, 28};
+    static const sim_network blocking = {.send = BAL_SEND_BLOCKING};
+    static const sim_network rendezvous = {.send = BAL_SEND_RENDEZVOUS};
+    static const sim_network shared = {.link_count = 1,
+                                       .forward_link = link,
+                                       .backward_link = link,
+                                       .forward_occupancy_ns = occupancy_ns,
+                                       .backward_occupancy_ns = occupancy_ns};
+    static const struct {
+        const char *const *names;
+        int per_rank;
+        const sim_network *network;
+        int64_t send_ns;
+        int64_t begin_ns[12];
+    } cases[] = {
+        // A blocking sender begins its next op when its message has arrived.
+        {pairs, 4, &blocking, 3, {0, 13, 36, 59, 13, 23, 36, 46}},
+        // A rendezvous waits for the op that receives it, and exchanges F1 and BW0 at once.
+        {pairs, 4, &rendezvous, 3, {0, 13, 36, 59, 13, 23, 36, 46}},
+        // F1 ends at 23 and is received after BW0 of rank 1, from 33 to 36; BW0's message then
+        // waits for F2 of rank 0 to end, from 46 to 49; F2's for BW1 of rank 1, from 69 to 72.
+        {three, 6, &rendezvous, 3, {0, 13, 36, 72, 85, 108, 13, 23, 49, 59, 85, 95}},
+        // A message takes 30 and holds the link for 28: F0 from 10, F1 from 38 instead of 20, BW0
+        // from 66 instead of 60, BW1 from 94 instead of 88.
+        {pairs, 4, &shared, 30, {0, 10, 96, 124, 40, 50, 68, 78}},
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        status played;
+        const bal_timeline timeline =
+            play_two_ranks(cases[index].names, cases[index].per_rank, cases[index].network,
+                           cases[index].send_ns, memory, &played, NULL);
 
-    const bal_timeline timeline = play_two_ranks(names, 6, &network, 3, memory, &played, NULL);
-
-    assert_ok(played);
-    assert_begins(&timeline, begin_ns, 12);
-}
-
-static void a_rendezvous_exchanges_a_forward_and_a_backward_at_once(void **state)
-{
-    arena *memory = *state;
-    const sim_network network = {.send = BAL_SEND_RENDEZVOUS};
-    status played;
-    // F1 of rank 0 and BW0 of rank 1 pass each other from 33 to 36.
-    const int64_t begin_ns[] = {0, 13, 36, 59, 13, 23, 36, 46};
-
-    const bal_timeline timeline =
-        play_two_ranks(one_forward_one_backward, 4, &network, 3, memory, &played, NULL);
-
-    assert_ok(played);
-    assert_begins(&timeline, begin_ns, 8);
+        assert_ok(played);
+        assert_memory_equal(timeline.begin_ns, cases[index].begin_ns,
+                            2 * (size_t)cases[index].per_rank * sizeof(int64_t));
+    }
 }
 
 static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring(void **state)
@@ -298,52 +287,6 @@ static void an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring
                         "rendezvous deadlock: rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1; "
                         "rank 1 BW1 waits to be received by rank 0 BW1, behind rank 0 BW0");
     assert_null(timeline.begin_ns);
-}
-
-static void a_link_of_both_directions_serves_first_come_first_served(void **state)
-{
-    arena *memory = *state;
-    static const int link[] = {0, 0};
-    static const int64_t occupancy_ns[] = {28, 28};
-    const sim_network network = {.link_count = 1,
-                                 .forward_link = link,
-                                 .backward_link = link,
-                                 .forward_occupancy_ns = occupancy_ns,
-                                 .backward_occupancy_ns = occupancy_ns};
-    status played;
-    // A message takes 30 and holds the link for 28: F0 from 10, F1 from 38 instead of 20, BW0 from
-    // 66 instead of 60, BW1 from 94 instead of 88.
-    const int64_t begin_ns[] = {0, 10, 96, 124, 40, 50, 68, 78};
-
-    const bal_timeline timeline =
-        play_two_ranks(one_forward_one_backward, 4, &network, 30, memory, &played, NULL);
-
-    assert_ok(played);
-    assert_begins(&timeline, begin_ns, 8);
-}
-
-static void of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first(void **state)
-{
-    arena *memory = *state;
-    static const int link[] = {0, 0, 0};
-    static const int64_t occupancy_ns[] = {6, 6, 6};
-    static const int64_t memory_fbw[] = {1, 0, -1};
-    const bal_schedule schedule = reference_build("gpipe", 3, 3, 1, memory);
-    const bal_stage_costs costs = reference_uniform_costs(3, 10, 5, 5, 10, memory_fbw, memory);
-    const sim_network network = {.link_count = 1,
-                                 .forward_link = link,
-                                 .backward_link = link,
-                                 .forward_occupancy_ns = occupancy_ns,
-                                 .backward_occupancy_ns = occupancy_ns};
-    sim_dispatch *dispatch = NULL;
-    bal_timeline timeline;
-    assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
-
-    assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
-
-    // F2 of rank 0 and F0 of rank 1 both end at 30: F2 crosses until 36, and F0 from 36 to 42.
-    assert_int_equal(timeline.begin_ns[schedule.first_op[1] + 2], 40);
-    assert_int_equal(timeline.begin_ns[schedule.first_op[2]], 46);
 }
 
 /// zb_bubble_rate of 8 ranks, 32 microbatches, F = B = W = 1000.
@@ -389,81 +332,6 @@ static void bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference(
         assert_true(cases[index].async - async < 0.51 * cases[index].digit);
         assert_true(blocking - cases[index].blocking < 0.51 * cases[index].digit);
         assert_true(cases[index].blocking - blocking < 0.51 * cases[index].digit);
-        arena_reset(memory);
-    }
-}
-
-static void in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_messages(void **state)
-{
-    arena *memory = *state;
-    int compared = 0;
-    for (uint64_t seed = 0; seed < 2000; seed++) {
-        network_case drawn = draw(seed, SIM_STATIC, (bal_send)(seed % BAL_SEND_COUNT), memory);
-        network_case free_one = drawn;
-        bal_timeline timeline;
-        bal_timeline free_timeline;
-        drawn.has_limit = free_one.has_limit = false;
-        free_one.network = (sim_network){.send = BAL_SEND_ASYNC};
-        assert_ok(play_case(&free_one, SIM_STATIC, memory, &free_timeline, NULL));
-
-        if (play_case(&drawn, SIM_STATIC, memory, &timeline, NULL) != STATUS_OK) continue;
-
-        const bal_schedule *schedule = timeline.schedule;
-        for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
-            assert_true(timeline.begin_ns[op] >= free_timeline.begin_ns[op]);
-        }
-        compared++;
-        arena_reset(memory);
-    }
-    assert_true(compared > 1000);
-}
-
-static void chunks_of_one_rank_pay_nothing_to_each_other(void **state)
-{
-    arena *memory = *state;
-    static const int64_t memory_fbw[] = {1, 0, -1};
-    static const int link[] = {0, 0};
-    static const int64_t occupancy_ns[] = {1000, 1000};
-    const bal_schedule schedule = reference_build("v-half", 1, 4, 2, memory);
-    const bal_stage_costs costs = reference_uniform_costs(2, 10, 10, 10, 1000, memory_fbw, memory);
-    for (int send = 0; send < BAL_SEND_COUNT; send++) {
-        const sim_network network = {.send = (bal_send)send,
-                                     .link_count = 1,
-                                     .forward_link = link,
-                                     .backward_link = link,
-                                     .forward_occupancy_ns = occupancy_ns,
-                                     .backward_occupancy_ns = occupancy_ns};
-        sim_dispatch *dispatch = NULL;
-        bal_timeline timeline;
-        assert_ok(sim_dispatch_create(&schedule, SIM_STATIC, &network, memory, &dispatch, NULL));
-
-        assert_ok(sim_dispatch_play(dispatch, &costs, NULL, NULL, &timeline, NULL));
-
-        assert_int_equal(bal_metrics_of(&timeline).makespan_ns, 4 * 2 * 30);
-    }
-}
-
-/// Under a late network the order that ran still replays to the same times, as every message has
-/// its own way.
-static void an_order_that_ran_with_late_messages_replays_to_the_same_times(void **state)
-{
-    arena *memory = *state;
-    for (uint64_t seed = 0; seed < 2000; seed++) {
-        const sim_policy policy = seed % 2 == 0 ? SIM_GREEDY : SIM_FLOATING_W;
-        network_case drawn = draw(seed, policy, BAL_SEND_ASYNC, memory);
-        rng generator = rng_init(seed, 14);
-        bal_timeline timeline;
-        drawn.network = (sim_network){.send = BAL_SEND_ASYNC};
-        drawn.has_start = false;
-        random_delays(&generator, &drawn.problem.costs, 1000, memory);
-
-        assert_ok(play_case(&drawn, policy, memory, &timeline, NULL));
-
-        const bal_timeline replayed =
-            reference_play(timeline.schedule, &drawn.problem.costs, memory);
-        if (!is_same_play(&timeline, &replayed)) {
-            fail_msg("seed %llu: the replay differs", (unsigned long long)seed);
-        }
         arena_reset(memory);
     }
 }
@@ -556,16 +424,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_on_every_network_plays_as_the_plainest_player_does),
         cmocka_unit_test(only_rendezvous_in_a_fixed_order_can_get_stuck),
-        cmocka_unit_test(a_blocking_sender_begins_its_next_op_when_its_message_has_arrived),
-        cmocka_unit_test(a_rendezvous_waits_for_the_op_that_receives_it),
-        cmocka_unit_test(a_rendezvous_exchanges_a_forward_and_a_backward_at_once),
+        cmocka_unit_test(timelines_by_hand),
         cmocka_unit_test(an_order_that_gets_stuck_by_rendezvous_is_invalid_and_names_the_ring),
-        cmocka_unit_test(a_link_of_both_directions_serves_first_come_first_served),
-        cmocka_unit_test(of_messages_that_come_at_once_the_one_of_the_lower_rank_goes_first),
         cmocka_unit_test(bubbles_of_asynchronous_and_blocking_sends_are_those_of_a_reference),
-        cmocka_unit_test(in_a_fixed_order_no_op_begins_earlier_than_with_asynchronous_messages),
-        cmocka_unit_test(chunks_of_one_rank_pay_nothing_to_each_other),
-        cmocka_unit_test(an_order_that_ran_with_late_messages_replays_to_the_same_times),
         cmocka_unit_test(links_and_occupancies_outside_their_limits_are_invalid),
         cmocka_unit_test(a_dispatch_that_is_given_another_network_plays_as_a_new_one),
         cmocka_unit_test(sends_are_named_as_in_the_commands),
