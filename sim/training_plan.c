@@ -83,26 +83,25 @@ static void take_partition(sim_training_plan *plan, const bal_placed_partition *
     }
 }
 
-status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision,
-                              sim_gpu_use *gpus, error_message *err)
+sim_gpu_use sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision)
 {
     const bal_training *training = plan->training;
     const bal_gpu_layout layout = bal_training_gpu_layout(training);
     const bal_placed_partition all = {.rank_count = layout.rank_count};
     const bal_placed_partition *placed = decision->owner != NULL ? &all : &decision->plan;
     arena_reset(plan->trial_memory);
-    TRY(sim_gpu_use_of(&layout, training->repack.use, placed, decision->microbatch_count,
-                       plan->trial_memory, gpus, err));
+    sim_gpu_use gpus = sim_gpu_use_of(&layout, training->repack.use, placed,
+                                      decision->microbatch_count, plan->trial_memory);
     const int taken =
-        bal_schedule_microbatch_count(plan->family, placed->rank_count, gpus->played_count);
-    if (taken > 0) gpus->played_count = taken; // else bal_schedule_build names the rule
-    return STATUS_OK;
+        bal_schedule_microbatch_count(plan->family, placed->rank_count, gpus.played_count);
+    if (taken > 0) gpus.played_count = taken; // else bal_schedule_build names the rule
+    return gpus;
 }
 
 status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
                                const bal_layer_costs *layers, error_message *err)
 {
-    TRY(sim_training_plan_gpus(plan, decision, &plan->gpus, err));
+    plan->gpus = sim_training_plan_gpus(plan, decision);
     plan->batch = (bal_batch){decision->microbatch_count, plan->gpus.played_count};
     if (decision->owner != NULL) {
         take_owners(plan, decision->owner);
@@ -173,40 +172,20 @@ bal_evaluator sim_training_plan_evaluator(sim_training_plan *plan)
     return (bal_evaluator){.context = plan, .iteration_ns = predict, .iteration_ns_of = predict_of};
 }
 
-/// Makes further replicas, as many as there are ranks and microbatches for.
-static status replicate(const bal_gpu_layout *layout, const bal_placed_partition *plan,
-                        int microbatch_count, sim_gpu_use *out, error_message *err)
-{
-    const int64_t ranks = (int64_t)layout->replica_count * layout->rank_count;
-    const int64_t batch = (int64_t)layout->replica_count * microbatch_count;
-    int64_t idle = ranks - batch * plan->rank_count;
-    if (ranks / plan->rank_count > batch) {
-        out->replica_count = (int)batch;
-        out->played_count = 1;
-    } else {
-        bal_replication made;
-        TRY(bal_replication_of(layout->rank_count, plan->rank_count, layout->replica_count,
-                               microbatch_count, &made, err));
-        out->replica_count += made.further_replica_count;
-        out->played_count = made.microbatch_count + (made.larger_replica_count > 0 ? 1 : 0);
-        idle = made.idle_rank_count;
-    }
-    out->account.idle_gpu_count = idle * layout->gpus_per_rank;
-    out->account.released_rank_count = idle;
-    out->account.released_node_count = 0;
-    return STATUS_OK;
-}
-
-status sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
-                      const bal_placed_partition *plan, int microbatch_count, arena *scratch,
-                      sim_gpu_use *out, error_message *err)
+sim_gpu_use sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
+                           const bal_placed_partition *plan, int microbatch_count, arena *scratch)
 {
     sim_gpu_use made = {.replica_count = layout->replica_count, .played_count = microbatch_count};
-    TRY(bal_gpu_account_of(layout, plan->machine_rank, plan->rank_count, scratch, &made.account,
-                           err));
-    if (use == BAL_RELEASED_REPLICATE) TRY(replicate(layout, plan, microbatch_count, &made, err));
-    *out = made;
-    return STATUS_OK;
+    bal_gpu_account_of(layout, plan->machine_rank, plan->rank_count, scratch, &made.account);
+    if (use != BAL_RELEASED_REPLICATE) return made;
+    const bal_batch_share share = bal_batch_share_of(layout->rank_count, plan->rank_count,
+                                                     layout->replica_count, microbatch_count);
+    made.replica_count = share.replica_count;
+    made.played_count = share.played_count;
+    made.account.idle_gpu_count = (int64_t)share.idle_rank_count * layout->gpus_per_rank;
+    made.account.released_rank_count = share.idle_rank_count;
+    made.account.released_node_count = 0;
+    return made;
 }
 
 int64_t sim_replication_ns(const bal_machine *machine, const bal_layer_costs *layers,

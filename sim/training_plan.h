@@ -30,10 +30,8 @@ typedef struct sim_gpu_use {
 ///
 /// @param layout           of the start
 /// @param microbatch_count of each of the layout's replicas
-/// @return what bal_gpu_account_of and bal_replication_of refuse
-status sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
-                      const bal_placed_partition *plan, int microbatch_count, arena *scratch,
-                      sim_gpu_use *out, error_message *err);
+sim_gpu_use sim_gpu_use_of(const bal_gpu_layout *layout, bal_released_use use,
+                           const bal_placed_partition *plan, int microbatch_count, arena *scratch);
 
 /// Time to make `further` replicas of `replica_count`: each sends all state of its layers, place by
 /// place and layer by layer, over links between nodes to one new replica at a time. Saturates at
@@ -70,14 +68,13 @@ void sim_training_plan_free(sim_training_plan *plan);
 /// Takes a decision's plan into force; a searched schedule is searched for these costs.
 ///
 /// @param layers what the layers take on the ranks of the plan, as far as is known
-/// @return what bal_schedule_build and sim_gpu_use_of refuse
+/// @return what bal_schedule_build refuses
 status sim_training_plan_enact(sim_training_plan *plan, const bal_decision *decision,
                                const bal_layer_costs *layers, error_message *err);
 
 /// What a decision's plan would make of the GPUs. Where the schedule has no order for what further
 /// replicas leave to each, the next number that it has one for is played.
-status sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision,
-                              sim_gpu_use *gpus, error_message *err);
+sim_gpu_use sim_training_plan_gpus(sim_training_plan *plan, const bal_decision *decision);
 
 /// The order of the plan in force.
 ///

@@ -216,8 +216,7 @@ static status charge_replicas(replay *state, bal_training_iteration *record)
 {
     const int replicas = state->plan.gpus.replica_count;
     const bal_layer_costs *layers = &state->profile;
-    sim_gpu_use next;
-    TRY(sim_training_plan_gpus(&state->plan, &state->decision, &next, state->err));
+    const sim_gpu_use next = sim_training_plan_gpus(&state->plan, &state->decision);
     const int further = next.replica_count - replicas;
     if (further <= 0) return STATUS_OK;
     const int64_t ns = sim_replication_ns(&state->training->machine, layers, &state->decision.plan,

@@ -312,7 +312,6 @@ static status repack(bal_controller *controller, const bal_profile *profile,
     const bal_controller_target target = {
         .problem = &choice.problem,
         .first_layer = choice.answer.first_layer,
-        .is_available = choice.is_available,
         .reason = reason_of(options->policy.kind),
         .gain_ratio = stays ? least_gain(options) : 0,
     };

@@ -139,7 +139,7 @@ static bool has_choice(const bal_controller *controller, const bal_controller_ta
 {
     const bal_migration_options *options = &controller->options.migration;
     return options->slack_ratio > 0 || options->relabels || target->gain_ratio > 0 ||
-           target->is_available != NULL ||
+           controller->options.repack.kind != BAL_REPACK_NONE ||
            target->problem->stage_count != controller->rank_count * controller->chunk_count;
 }
 
@@ -159,7 +159,6 @@ static status find_plan(bal_controller *controller, const bal_controller_target 
         .first_layer = target->first_layer,
         .before = &before,
         .machine = &options->machine,
-        .is_available = target->is_available,
         .rank_unit = bal_repack_unit(&options->repack),
     };
     bal_migration_options migration = options->migration;

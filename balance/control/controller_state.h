@@ -61,11 +61,10 @@ int64_t bal_controller_estimate_ns(const bal_controller *controller,
 /// Where a decision would go.
 typedef struct bal_controller_target {
     const bal_problem
-        *problem;             // as the balancer was asked: its stage_count may be another than now
-    const int *first_layer;   // [problem->stage_count + 1]
-    const bool *is_available; // [machine.rank_count] or NULL: all ranks
-    bal_reason reason;        // where layers move and the number of ranks stays
-    double gain_ratio;        // share of the iteration that a move must save; 0: no such rule
+        *problem;           // as the balancer was asked: its stage_count may be another than now
+    const int *first_layer; // [problem->stage_count + 1]
+    bal_reason reason;      // where layers move and the number of ranks stays
+    double gain_ratio;      // share of the iteration that a move must save; 0: no such rule
 } bal_controller_target;
 
 /// Finds the way to the target, and takes it into force unless it gains too little or there is no

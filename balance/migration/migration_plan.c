@@ -10,7 +10,7 @@
 #include <string.h>
 
 /// Rounds of ranks and cuts in turn, and what they and the rest can find.
-enum { ROUNDS = 2, CANDIDATES_MAX = 3 + 2 * 2 * ROUNDS };
+enum { ROUNDS = 2, CANDIDATES_MAX = 1 + 4 * 2 * ROUNDS };
 
 /// One plan that could be moved to.
 typedef struct candidate {
@@ -35,8 +35,7 @@ typedef struct search {
     int chunk_count;
     int place_count;
     int group_size;  // ranks used together
-    int group_count; // groups of which every rank is available
-    int *group;      // [group_count] by number
+    int group_count; // of the machine
     int *owner;      // [layer_count] rank that holds it now
     int64_t load_max;
     candidate candidates[CANDIDATES_MAX];
@@ -44,11 +43,6 @@ typedef struct search {
 } search;
 
 enum { NOWHERE = -1 };
-
-static bool is_available(const search *at, int rank)
-{
-    return at->question->is_available == NULL || at->question->is_available[rank];
-}
 
 static bal_placed_partition placed(const search *at, const int *first_layer,
                                    const int *machine_rank)
@@ -79,24 +73,6 @@ static status check_counts(const search *at)
     }
     return bal_placed_check(at->question->before, at->chain.layer_count, machine->rank_count,
                             "the plan in force", at->err);
-}
-
-/// Lists the groups of ranks that are available as a whole.
-static status list_groups(search *at)
-{
-    const int groups = at->question->machine->rank_count / at->group_size;
-    at->group = arena_array(at->memory, (size_t)groups, sizeof *at->group);
-    for (int group = 0; group < groups; group++) {
-        int count = 0;
-        for (int index = 0; index < at->group_size; index++) {
-            count += is_available(at, group * at->group_size + index);
-        }
-        if (count == at->group_size) at->group[at->group_count++] = group;
-    }
-    if (at->group_count * at->group_size >= at->place_count) return STATUS_OK;
-    return error_set(at->err, STATUS_INFEASIBLE,
-                     "%d places need as many ranks, and only %d are available in units of %d",
-                     at->place_count, at->group_count * at->group_size, at->group_size);
 }
 
 /// The largest value that the slack allows: value * (1 + slack_ratio), at most INT64_MAX.
@@ -135,12 +111,13 @@ static status search_init(search *at)
     at->place_count = at->stage_count / at->chunk_count;
     at->group_size = at->question->rank_unit != 0 ? at->question->rank_unit : 1;
     TRY(check_counts(at));
+    at->group_count = at->question->machine->rank_count / at->group_size;
     TRY(bal_chain_check(&at->chain, at->question->first_layer, at->err));
     at->owner = arena_array(at->memory, (size_t)at->chain.layer_count, sizeof *at->owner);
     bal_placed_owners(at->question->before, at->owner);
     at->load_max =
         within_slack(largest_load(at, at->question->first_layer), at->options->slack_ratio);
-    return list_groups(at);
+    return STATUS_OK;
 }
 
 /// What messages between neighbours of the pipeline take: one each way over every cut.
@@ -194,11 +171,10 @@ static status consider(search *at, const int *first_layer, const int *machine_ra
     return STATUS_OK;
 }
 
-/// Whether the ranks are available and make up whole groups.
+/// Whether the ranks make up whole groups.
 static bool may_use_ranks(const search *at, const int *machine_rank)
 {
     for (int place = 0; place < at->place_count; place++) {
-        if (!is_available(at, machine_rank[place])) return false;
         int mates = 0; // of its group, itself included
         for (int other = 0; other < at->place_count; other++) {
             mates += machine_rank[other] / at->group_size == machine_rank[place] / at->group_size;
@@ -206,6 +182,16 @@ static bool may_use_ranks(const search *at, const int *machine_rank)
         if (mates != at->group_size) return false;
     }
     return true;
+}
+
+/// Fills the ranks in force. False if a plan of so many places may not be on them.
+static bool take_ranks_in_force(const search *at, int *machine_rank)
+{
+    const bal_placed_partition *before = at->question->before;
+    for (int place = 0; place < at->place_count && place < before->rank_count; place++) {
+        machine_rank[place] = before->machine_rank != NULL ? before->machine_rank[place] : place;
+    }
+    return before->rank_count == at->place_count && may_use_ranks(at, machine_rank);
 }
 
 /// The ranks that the balancer had in mind, with its cuts, if they may be used.
@@ -224,15 +210,14 @@ static status consider_decided(search *at)
     return consider(at, at->question->first_layer, machine_rank);
 }
 
-/// Bytes of the balancer's cuts that stay where they are if a group of places is on a group of
+/// Bytes that stay where they are under some cuts if a group of places is on a group of
 /// ranks, place by place.
-static int64_t staying_bytes(const search *at, int group, int taken)
+static int64_t staying_bytes(const search *at, const int *first_layer, int group, int taken)
 {
-    const int *first_layer = at->question->first_layer;
     const int64_t *state = at->chain.state_before;
     int64_t bytes = 0;
     for (int index = 0; index < at->group_size; index++) {
-        const int rank = at->group[group] * at->group_size + index;
+        const int rank = group * at->group_size + index;
         for (int chunk = 0; chunk < at->chunk_count; chunk++) {
             const int stage = bal_chain_stage_of(&at->chain, taken * at->group_size + index, chunk);
             for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
@@ -243,11 +228,11 @@ static int64_t staying_bytes(const search *at, int group, int taken)
     return bytes;
 }
 
-/// Chooses groups of ranks, in order, so that the most bytes stay under the balancer's cuts:
+/// Chooses groups of ranks, in order, so that the most bytes stay under some cuts:
 /// most[k] by the first k groups of places, on some of the groups of ranks seen so far.
 ///
 /// @param machine_rank [place_count] out
-static void keep_groups(search *at, int *machine_rank)
+static void keep_groups(search *at, const int *first_layer, int *machine_rank)
 {
     const int wanted = at->place_count / at->group_size;
     const size_t cells = (size_t)at->group_count * (size_t)wanted;
@@ -259,7 +244,7 @@ static void keep_groups(search *at, int *machine_rank)
     for (int group = 0; group < at->group_count; group++) {
         for (int taken = wanted - 1; taken >= 0; taken--) {
             if (most[taken] == NOWHERE) continue;
-            const int64_t more = most[taken] + staying_bytes(at, group, taken);
+            const int64_t more = most[taken] + staying_bytes(at, first_layer, group, taken);
             if (more <= most[taken + 1]) continue;
             most[taken + 1] = more;
             is_taken[(int64_t)group * wanted + taken] = true;
@@ -270,7 +255,7 @@ static void keep_groups(search *at, int *machine_rank)
         const int taken = place / at->group_size - 1;
         if (!is_taken[(int64_t)group * wanted + taken]) continue;
         for (int index = at->group_size - 1; index >= 0; index--) {
-            machine_rank[--place] = at->group[group] * at->group_size + index;
+            machine_rank[--place] = group * at->group_size + index;
         }
     }
     assert(place == 0);
@@ -327,7 +312,9 @@ static status relabel(search *at, const int *first_layer, int *machine_rank)
     int *rank = arena_array(at->memory, (size_t)ranks, sizeof *rank);
     int *column = arena_array(at->memory, (size_t)places, sizeof *column);
     int64_t *cost = arena_array(at->memory, cells, sizeof *cost);
-    memcpy(rank, at->group_size > 1 ? machine_rank : at->group, (size_t)ranks * sizeof *rank);
+    for (int index = 0; index < ranks; index++) {
+        rank[index] = at->group_size > 1 ? machine_rank[index] : index;
+    }
     for (int place = 0; place < places; place++) {
         for (int index = 0; index < ranks; index++) {
             cost[(int64_t)place * ranks + index] = cost_of(at, first_layer, place, rank[index]);
@@ -340,11 +327,13 @@ static status relabel(search *at, const int *first_layer, int *machine_rank)
     return STATUS_OK;
 }
 
-/// From some cuts on, ranks and cuts in turn, each as good as the other allows.
-static status improve(search *at, int *first_layer, int *machine_rank)
+/// From some cuts on, ranks and cuts in turn, each as good as the other allows; ranks in their
+/// order or, relabelled, in any.
+static status improve(search *at, bool relabels, int *first_layer, int *machine_rank)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        TRY(relabel(at, first_layer, machine_rank));
+        if (relabels) TRY(relabel(at, first_layer, machine_rank));
+        if (!relabels) keep_groups(at, first_layer, machine_rank);
         TRY(consider(at, first_layer, machine_rank));
         if (at->options->slack_ratio == 0) return STATUS_OK;
         if (!find_cuts(at, machine_rank, first_layer)) return STATUS_OK;
@@ -361,14 +350,17 @@ static status search_all(search *at)
     int *machine_rank = arena_array(at->memory, (size_t)at->place_count, sizeof *machine_rank);
     memcpy(first_layer, at->question->first_layer, cuts * sizeof *first_layer);
     TRY(consider_decided(at));
-    keep_groups(at, machine_rank);
-    TRY(consider(at, first_layer, machine_rank));
-    const bool has_slack = at->options->slack_ratio > 0 && find_cuts(at, machine_rank, first_layer);
-    if (has_slack) TRY(consider(at, first_layer, machine_rank));
+    TRY(improve(at, false, first_layer, machine_rank));
     if (!at->options->relabels) return STATUS_OK;
-    if (has_slack) TRY(improve(at, first_layer, machine_rank));
+    if (at->options->slack_ratio > 0) {
+        TRY(improve(at, true, first_layer, machine_rank));
+        int *kept = arena_array(at->memory, (size_t)at->place_count, sizeof *kept);
+        if (take_ranks_in_force(at, kept) && find_cuts(at, kept, first_layer)) {
+            TRY(improve(at, true, first_layer, kept));
+        }
+    }
     memcpy(first_layer, at->question->first_layer, cuts * sizeof *first_layer);
-    return improve(at, first_layer, machine_rank);
+    return improve(at, true, first_layer, machine_rank);
 }
 
 bal_migration_options bal_migration_options_default(void)
@@ -423,7 +415,7 @@ static status pick(search *at, const candidate **picked)
         *picked = best;
         if (best == NULL) {
             return error_set(at->err, STATUS_INFEASIBLE,
-                             "no available ranks carry the plan's stages within its largest load");
+                             "no ranks carry the plan's stages within its largest load");
         }
         if (best->is_decided || !is_held) return STATUS_OK;
         int64_t best_ns = 0;
@@ -439,7 +431,7 @@ static status pick(search *at, const candidate **picked)
 static status keep_by_hysteresis(search *at, candidate *picked)
 {
     const bal_placed_partition *before = at->question->before;
-    if (before->rank_count != at->place_count || before->chunk_count != at->chunk_count ||
+    if (before->chunk_count != at->chunk_count ||
         before->placement != at->question->problem->placement) {
         return STATUS_OK;
     }
@@ -447,12 +439,8 @@ static status keep_by_hysteresis(search *at, candidate *picked)
     candidate kept = {.first_layer = arena_array(at->memory, cuts, sizeof *kept.first_layer),
                       .machine_rank = arena_array(at->memory, (size_t)at->place_count,
                                                   sizeof *kept.machine_rank)};
+    if (!take_ranks_in_force(at, kept.machine_rank)) return STATUS_OK;
     memcpy(kept.first_layer, before->first_layer, cuts * sizeof *kept.first_layer);
-    for (int place = 0; place < at->place_count; place++) {
-        kept.machine_rank[place] =
-            before->machine_rank != NULL ? before->machine_rank[place] : place;
-    }
-    if (!may_use_ranks(at, kept.machine_rank)) return STATUS_OK;
     if (bal_chain_check(&at->chain, kept.first_layer, NULL) != STATUS_OK) return STATUS_OK;
     measure(at, &kept);
     int64_t before_ns = kept.bottleneck_ns;

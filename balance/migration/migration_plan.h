@@ -34,12 +34,11 @@ status bal_migration_options_check(const bal_migration_options *options, error_m
 typedef struct bal_migration_question {
     const bal_problem *problem; // what the balancer was asked: stage_count stages on stage_count /
                                 // chunk_count places, with their caps. The ranks that it names are
-                                // always a candidate, with the balancer's cuts, if available. With
+                                // always a candidate, with the balancer's cuts. With
                                 // an evaluator plans are held to it, else to their largest load
     const int *first_layer;     // [stage_count + 1] the balancer's answer
     const bal_placed_partition *before; // in force; any number of places of the machine's ranks
-    const bal_machine *machine;
-    const bool *is_available; // [machine.rank_count] or NULL: all
+    const bal_machine *machine;         // any of its ranks may be used
     int rank_unit; // ranks are used in groups of this many consecutive ones, whole or not at all;
                    // 0: 1
 } bal_migration_question;

@@ -44,30 +44,16 @@ static status check_range(int value, int min, int max, const char *name, error_m
     return error_set(err, STATUS_INVALID, "%s %d is outside [%d, %d]", name, value, min, max);
 }
 
-static status check_count(int value, int max, const char *name, error_message *err)
-{
-    return check_range(value, 1, max, name, err);
-}
-
 int bal_repack_unit(const bal_repack_options *options)
 {
     return options->rank_unit > 0 ? options->rank_unit : 1;
 }
 
-/// Refuses a number of ranks that is no multiple of the unit, naming the nearest ones.
-static status check_layout(int rank_count, const char *name, int unit, int ranks,
-                           error_message *err)
+static status check_layout(int rank_count, const char *name, int unit, error_message *err)
 {
-    if (rank_count % unit == 0) return STATUS_OK;
-    const int below = rank_count / unit * unit;
-    if (below == 0 || below + unit > ranks) {
-        return error_set(err, STATUS_INVALID,
-                         "%s %d: no layout of whole units of %d ranks has so many; %d does", name,
-                         rank_count, unit, below == 0 ? unit : below);
-    }
-    return error_set(err, STATUS_INVALID,
-                     "%s %d: no layout of whole units of %d ranks has so many; %d and %d do", name,
-                     rank_count, unit, below, below + unit);
+    if (rank_count <= 1 || rank_count % unit == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s %d is no multiple of rank_unit %d", name, rank_count,
+                     unit);
 }
 
 status bal_repack_options_check(const bal_repack_options *options, const bal_machine *machine,
@@ -80,40 +66,23 @@ status bal_repack_options_check(const bal_repack_options *options, const bal_mac
     TRY(check_ratio(options->load_threshold_ratio, 1000, "load_threshold_ratio", err));
     TRY(check_range(options->rank_count_min, 0, ranks, "rank_count_min", err));
     TRY(check_range(options->target_rank_count, 0, ranks, "target_rank_count", err));
-    TRY(check_count(unit, ranks, "rank_unit", err));
-    TRY(check_layout(ranks, "the machine's rank_count", unit, ranks, err));
-    if (options->rank_count_min > 1) {
-        TRY(check_layout(options->rank_count_min, "rank_count_min", unit, ranks, err));
-    }
-    if (options->target_rank_count > 1) {
-        TRY(check_layout(options->target_rank_count, "target_rank_count", unit, ranks, err));
-    }
-    return STATUS_OK;
+    TRY(check_range(unit, 1, ranks, "rank_unit", err));
+    TRY(check_layout(ranks, "the machine's rank_count", unit, err));
+    TRY(check_layout(options->rank_count_min, "rank_count_min", unit, err));
+    return check_layout(options->target_rank_count, "target_rank_count", unit, err);
 }
 
-status bal_gpu_account_of(const bal_gpu_layout *layout, const int *machine_rank, int active_count,
-                          arena *memory, bal_gpu_account *account, error_message *err)
+void bal_gpu_account_of(const bal_gpu_layout *layout, const int *machine_rank, int active_count,
+                        arena *memory, bal_gpu_account *account)
 {
-    TRY(check_count(layout->rank_count, INT32_MAX, "rank_count", err));
-    TRY(check_count(layout->replica_count, INT32_MAX, "replica_count", err));
-    TRY(check_count(layout->gpus_per_rank, INT32_MAX, "gpus_per_rank", err));
-    TRY(check_count(layout->gpus_per_node, INT32_MAX, "gpus_per_node", err));
     const int ranks = layout->rank_count;
-    if (active_count < 0 || active_count > ranks) {
-        return error_set(err, STATUS_INVALID, "%d active ranks of %d", active_count, ranks);
-    }
     bool *is_active = arena_array(memory, (size_t)ranks, sizeof *is_active);
     for (int place = 0; place < active_count; place++) {
-        const int rank = machine_rank != NULL ? machine_rank[place] : place;
-        if (rank < 0 || rank >= ranks) {
-            return error_set(err, STATUS_INVALID, "active rank %d is outside [0, %d)", rank, ranks);
-        }
-        is_active[rank] = true;
+        is_active[machine_rank != NULL ? machine_rank[place] : place] = true;
     }
-    const bal_wide gpus = (bal_wide)ranks * layout->replica_count * layout->gpus_per_rank;
-    if (gpus > INT64_MAX / 2) return error_set(err, STATUS_INVALID, "more than 2^62 GPUs");
+    const int64_t gpus = (int64_t)ranks * layout->replica_count * layout->gpus_per_rank;
     const int64_t released = (int64_t)layout->replica_count * (ranks - active_count);
-    bal_gpu_account made = {.gpu_count = (int64_t)gpus,
+    bal_gpu_account made = {.gpu_count = gpus,
                             .released_rank_count = released,
                             .idle_gpu_count = released * layout->gpus_per_rank};
     // Runs of ranks in use in the order of their GPUs; a node is idle if no run touches it.
@@ -131,32 +100,17 @@ status bal_gpu_account_of(const bal_gpu_layout *layout, const int *machine_rank,
     const int64_t nodes = (made.gpu_count + layout->gpus_per_node - 1) / layout->gpus_per_node;
     made.released_node_count += nodes - free_from;
     *account = made;
-    return STATUS_OK;
 }
 
-status bal_replication_of(int rank_count, int kept_rank_count, int replica_count,
-                          int microbatch_count, bal_replication *out, error_message *err)
+bal_batch_share bal_batch_share_of(int rank_count, int kept_rank_count, int replica_count,
+                                   int microbatch_count)
 {
-    TRY(check_count(rank_count, BAL_RANKS_MAX, "rank_count", err));
-    TRY(check_count(kept_rank_count, rank_count, "kept_rank_count", err));
-    TRY(check_count(replica_count, INT32_MAX / BAL_RANKS_MAX, "replica_count", err));
-    TRY(check_count(microbatch_count, BAL_MICROBATCHES_MAX, "microbatch_count", err));
-    const int64_t released = (int64_t)replica_count * (rank_count - kept_rank_count);
-    const int64_t batch = (int64_t)replica_count * microbatch_count;
-    const int64_t replicas = replica_count + released / kept_rank_count;
-    if (replicas > batch) {
-        return error_set(err, STATUS_INVALID,
-                         "%" PRId64 " replicas cannot share the %" PRId64
-                         " microbatches of the global batch",
-                         replicas, batch);
-    }
-    *out = (bal_replication){
-        .further_replica_count = (int)(released / kept_rank_count),
-        .idle_rank_count = (int)(released % kept_rank_count),
-        .microbatch_count = (int)(batch / replicas),
-        .larger_replica_count = (int)(batch % replicas),
-    };
-    return STATUS_OK;
+    const int64_t ranks = (int64_t)rank_count * replica_count;
+    const int64_t batch = (int64_t)microbatch_count * replica_count;
+    const int64_t replicas = ranks / kept_rank_count < batch ? ranks / kept_rank_count : batch;
+    return (bal_batch_share){.replica_count = (int)replicas,
+                             .played_count = (int)((batch + replicas - 1) / replicas),
+                             .idle_rank_count = (int)(ranks - replicas * kept_rank_count)};
 }
 
 int64_t bal_repack_reduction_ns(int64_t ns, int from_replicas, int to_replicas)

@@ -61,8 +61,7 @@ typedef struct bal_repack_options {
 bal_repack_options bal_repack_options_default(void);
 
 /// @param machine tells which units and targets there can be
-/// @return STATUS_INVALID naming the option, its value and its limits; for rank counts that no
-///         layout of whole units allows, the counts that one does.
+/// @return STATUS_INVALID naming the option, its value and its limits.
 status bal_repack_options_check(const bal_repack_options *options, const bal_machine *machine,
                                 error_message *err);
 
@@ -87,11 +86,10 @@ typedef struct bal_repack_question {
 /// Arrays are carved from the arena of the call.
 typedef struct bal_repack_choice {
     int rank_count;
-    int64_t iteration_ns;     // predicted, of the choice
-    int64_t reference_ns;     // of all ranks of the machine
-    bal_problem problem;      // as the balancer was asked for the choice: for bal_migration_plan
-    bal_answer answer;        // its answer
-    const bool *is_available; // [machine.rank_count] ranks that the choice may be on
+    int64_t iteration_ns; // predicted, of the choice
+    int64_t reference_ns; // of all ranks of the machine
+    bal_problem problem;  // as the balancer was asked for the choice: for bal_migration_plan
+    bal_answer answer;    // its answer
 } bal_repack_choice;
 
 /// Chooses how many ranks to go on with, and how the layers are then cut. Which ranks those are is
@@ -107,12 +105,12 @@ typedef struct bal_repack_choice {
 ///
 /// Where released ranks replicate and there are replicas already, both choose the number with the
 /// shortest iteration, the D P ranks making as many replicas as they can and sharing the global
-/// batch (bal_replication_of); the number in force stays if it misses that by no more than the
+/// batch (bal_batch_share_of); the number in force stays if it misses that by no more than the
 /// tolerance. Costs then count as means over the microbatches, and reductions grow by the share of
 /// the bytes that a ring of more replicas sends; its latency is not counted. A lone replica goes by
 /// the tolerance: what reducing its gradients would take is not known.
 ///
-/// The historical kinds choose the number alone, by repack_published.h, while the time of all
+/// The historical kinds choose the number alone, by bal_repack_merge, while the time of all
 /// layers is below load_threshold_ratio; the plan is the balancer's, in order: theirs would compute
 /// another network. If so few ranks have no plan, the next number that has one is taken.
 ///
@@ -152,25 +150,63 @@ typedef struct bal_gpu_account {
 /// Counts what is idle while every replica uses only some of its ranks.
 ///
 /// @param machine_rank [active_count] the ranks in use, all different; NULL: the first ones
-/// @return STATUS_INVALID for counts below 1, an active_count outside [0, rank_count] or a rank
-///         outside [0, rank_count).
 ///
 /// A last node that is not full counts as a node. Time O(D P + nodes).
-status bal_gpu_account_of(const bal_gpu_layout *layout, const int *machine_rank, int active_count,
-                          arena *memory, bal_gpu_account *account, error_message *err);
+void bal_gpu_account_of(const bal_gpu_layout *layout, const int *machine_rank, int active_count,
+                        arena *memory, bal_gpu_account *account);
 
-/// What the released ranks of D replicas make if they are to train, too.
-typedef struct bal_replication {
-    int further_replica_count;
-    int idle_rank_count;      // left over: too few for one more replica
-    int microbatch_count;     // of each replica, with the global batch held
-    int larger_replica_count; // replicas that have one microbatch more than that
-} bal_replication;
+/// How replicas that keep fewer ranks each, and those that the released ranks make, share the
+/// global batch.
+typedef struct bal_batch_share {
+    int replica_count;   // as many as there are ranks and microbatches for
+    int played_count;    // microbatches of the replica with the most
+    int idle_rank_count; // left over: too few for one more replica
+} bal_batch_share;
 
-/// @param rank_count       P, of a replica before it released any
+/// @param rank_count       P of each of the replica_count replicas, before it released any
 /// @param kept_rank_count  P' in [1, P]
-/// @param microbatch_count M of each of the D replicas
-/// @return STATUS_INVALID for counts below 1 or above their limit; also if there were more replicas
-///         than microbatches.
-status bal_replication_of(int rank_count, int kept_rank_count, int replica_count,
-                          int microbatch_count, bal_replication *out, error_message *err);
+/// @param microbatch_count M of each of them
+bal_batch_share bal_batch_share_of(int rank_count, int kept_rank_count, int replica_count,
+                                   int microbatch_count);
+
+/// Merges ranks as others do, faithfully and with their faults: by memory alone, looking neither at
+/// load nor at the order of layers. What comes out is accounted, not executed: a pipeline with its
+/// layers in another order, or twice, computes another network.
+///
+/// `published` is Algorithm 4 as printed: for every src and every dst after it, if both together
+/// are below the cap and more than target ranks are active, src is released and all its layers go
+/// to dst. Nothing is subtracted from src and the loop goes on: it sends the same layers again.
+///
+/// `coded` is DynMo's release, which empties src; but it too goes on, refuses exact fits (as
+/// printed), and drops all transfers unless the target is met exactly. Layers arrive after those of
+/// dst, which follow them in the model: any merge breaks the order.
+///
+/// `first-fit`, `best-fit`, `round-robin`: the classical rules for bins, with whole active ranks as
+/// items in order of their number. A rank is kept unless one of the ranks kept so far has room
+/// (both together at most the cap): the first, the one with the least room, or the next in turn
+/// after the last receiver. Beyond the target nothing is merged.
+///
+/// @param memory_bytes [rank_count] in: what each rank holds; out: as the algorithm counts it
+/// @param is_active    [rank_count] out
+/// @return how many are active. Time O(rank_count^2).
+/// Source: DynMo (SC'25), Algorithm 4; github.com/wahibium/DynMo at 7faf19e,
+/// megatron/balancer/pack.py.
+int bal_repack_merge(bal_repack_kind kind, int rank_count, int64_t cap_bytes, int target_rank_count,
+                     int64_t *memory_bytes, bool *is_active);
+
+/// PipeTransformer: half as many ranks, again and again, while the largest rank of a balanced split
+/// holds no more than the largest one did at the start.
+///
+/// The original weighs parameters of layers that still train, and splits greedily; here it is the
+/// state of all layers, which is less where they are frozen, split exactly.
+///
+/// @param state_bytes          [layer_count]
+/// @param rank_count           in force
+/// @param start_rank_bytes_max of the largest rank at the start
+/// @param kept_rank_count      out
+/// @return what bal_chain_of refuses
+/// Source: He et al., ICML 2021, section 3.3; github.com/Distributed-AI/PipeTransformer,
+/// pipe/auto_pipe.py.
+status bal_repack_halving(const int64_t *state_bytes, int layer_count, int rank_count,
+                          int64_t start_rank_bytes_max, arena *memory, int *kept_rank_count,
+                          error_message *err);

@@ -4,7 +4,6 @@
 #include "balance/partition/partition.h"
 #include "balance/rank_peaks.h"
 #include "balance/repack/repack.h"
-#include "balance/repack/repack_published.h"
 #include "balance/schedule/schedule.h"
 
 #include <assert.h>
@@ -28,64 +27,37 @@ typedef struct repack_search {
     bal_problem asked; // the question's; one cost for all microbatches where replicas share them
     bool replicates;   // released ranks make further replicas
     int chunk_count;
-    int unit;        // ranks that come and go together
-    int now;         // ranks in force
-    int least;       // ranks that the options allow
-    int most;        // ranks that there are layers for
-    int *unit_order; // [rank_count / unit] units, those to be kept first
+    int unit;  // ranks that come and go together
+    int now;   // ranks in force
+    int least; // ranks that the options allow
+    int most;  // ranks that there are layers for
 } repack_search;
 
-/// Ranks of a unit that the plan in force does not use.
-static int idle_ranks(const repack_search *at, int group)
+/// The ranks that a plan of so many is tried on, by number: those in force where the number is the
+/// same, else the first units in use and then the first others.
+static const int *tried_ranks(const repack_search *at, int rank_count, arena *memory)
 {
     const bal_placed_partition *before = at->question->before;
-    int idle = at->unit;
-    for (int place = 0; place < before->rank_count; place++) {
-        const int rank = before->machine_rank != NULL ? before->machine_rank[place] : place;
-        idle -= rank / at->unit == group;
-    }
-    return idle;
-}
-
-/// Orders the units by the wish to keep them: those in use, then by number.
-static void order_units(repack_search *at)
-{
-    const int groups = at->question->machine->rank_count / at->unit;
-    at->unit_order = arena_array(at->memory, (size_t)groups, sizeof *at->unit_order);
-    int *idle = arena_array(at->memory, (size_t)groups, sizeof *idle);
-    for (int group = 0; group < groups; group++) {
-        idle[group] = idle_ranks(at, group);
-        int place = group;
-        for (; place > 0; place--) {
-            const int other = at->unit_order[place - 1];
-            if (idle[group] >= idle[other]) break;
-            at->unit_order[place] = other;
-        }
-        at->unit_order[place] = group;
-    }
-}
-
-/// The ranks that a plan of so many is tried on: those in force where the number is the same,
-/// else the first units, by number.
-static void tried_ranks(const repack_search *at, int rank_count, arena *memory, const int **out)
-{
-    const bal_placed_partition *before = at->question->before;
-    if (rank_count == before->rank_count) {
-        *out = before->machine_rank;
-        return;
-    }
-    const int unit = at->unit;
     const int ranks = at->question->machine->rank_count;
-    int *rank = arena_array(memory, (size_t)rank_count, sizeof *rank);
+    if (rank_count == before->rank_count) return before->machine_rank;
     bool *is_used = arena_array(memory, (size_t)ranks, sizeof *is_used);
-    for (int index = 0; index < rank_count; index++) {
-        is_used[at->unit_order[index / unit] * unit + index % unit] = true;
+    bool *is_tried = arena_array(memory, (size_t)ranks, sizeof *is_tried);
+    int *rank = arena_array(memory, (size_t)rank_count, sizeof *rank);
+    for (int place = 0; place < before->rank_count; place++) {
+        is_used[before->machine_rank != NULL ? before->machine_rank[place] : place] = true;
     }
-    int place = 0;
+    int count = 0;
+    for (int index = 0; index < 2 * ranks && count < rank_count; index++) {
+        const int unit = index % ranks / at->unit * at->unit;
+        if (is_used[unit] != (index < ranks)) continue;
+        is_tried[index % ranks] = true;
+        count++;
+    }
+    count = 0;
     for (int candidate = 0; candidate < ranks; candidate++) {
-        if (is_used[candidate]) rank[place++] = candidate;
+        if (is_tried[candidate]) rank[count++] = candidate;
     }
-    *out = rank;
+    return rank;
 }
 
 /// The caps of the ranks, and what their stages hold.
@@ -110,15 +82,10 @@ static status fill_memory(const repack_search *at, arena *memory, bal_problem *p
     return STATUS_OK;
 }
 
-/// The replicas that there are if all keep so many ranks, and the microbatches of the one that has
-/// most of them.
-static void share_batch(const repack_search *at, int rank_count, int *replicas, int *played)
+static bal_batch_share share_of(const repack_search *at, int rank_count)
 {
-    const int64_t ranks = (int64_t)at->question->machine->rank_count * at->question->replica_count;
-    const int64_t batch = (int64_t)at->asked.microbatch_count * at->question->replica_count;
-    const int64_t most = ranks / rank_count < batch ? ranks / rank_count : batch;
-    *replicas = (int)most;
-    *played = (int)((batch + most - 1) / most);
+    return bal_batch_share_of(at->question->machine->rank_count, rank_count,
+                              at->question->replica_count, at->asked.microbatch_count);
 }
 
 /// Reductions among more replicas.
@@ -141,9 +108,9 @@ static void make_problem(const repack_search *at, int rank_count, arena *memory,
     const bal_placed_partition *before = at->question->before;
     bal_problem made = at->asked;
     if (at->replicates) {
-        int replicas = 0;
-        share_batch(at, rank_count, &replicas, &made.microbatch_count);
-        scale_reductions(at, replicas, memory, &made.layers);
+        const bal_batch_share share = share_of(at, rank_count);
+        made.microbatch_count = share.played_count;
+        scale_reductions(at, share.replica_count, memory, &made.layers);
     }
     made.stage_count = rank_count * at->chunk_count;
     made.chunk_count = at->chunk_count;
@@ -156,7 +123,7 @@ static void make_problem(const repack_search *at, int rank_count, arena *memory,
     made.current_first_layer = before->first_layer;
     made.current_stage_count = bal_placed_stage_count(before);
     made.current_owner = NULL;
-    tried_ranks(at, rank_count, memory, &made.machine_rank);
+    made.machine_rank = tried_ranks(at, rank_count, memory);
     *problem = made;
 }
 
@@ -230,10 +197,9 @@ static status try_ranks(const repack_search *at, int rank_count, int64_t limit_n
     int64_t bound = 0;
     bool may_have_plan = false;
     const bal_schedule_family *family = bal_schedule_family_find(at->question->schedule);
-    int played = at->asked.microbatch_count;
-    int replicas = 0;
+    const int played =
+        at->replicates ? share_of(at, rank_count).played_count : at->asked.microbatch_count;
     *tried = (repack_trial){.rank_count = rank_count};
-    if (at->replicates) share_batch(at, rank_count, &replicas, &played);
     if (family != NULL && !bal_schedule_takes(family, rank_count, played)) return STATUS_OK;
     arena_reset(at->scratch);
     make_problem(at, rank_count, at->scratch, &problem);
@@ -355,9 +321,9 @@ static status count_historical(repack_search *at, int64_t cap_bytes, int *rank_c
     problem.current_first_layer = NULL;
     TRY(bal_chain_of(&problem, at->scratch, &chain, at->err));
     const int target = options->target_rank_count > 0 ? options->target_rank_count : 1;
-    if (!bal_repack_published_triggers(chain.weight_before[chain.layer_count],
-                                       question->start_load_ns, options->load_threshold_ratio,
-                                       at->now, target)) {
+    const double load_ns = (double)chain.weight_before[chain.layer_count];
+    if (load_ns >= options->load_threshold_ratio * (double)question->start_load_ns ||
+        at->now <= target) {
         return STATUS_OK;
     }
     if (options->kind == BAL_REPACK_HALVING) {
@@ -371,14 +337,10 @@ static status count_historical(repack_search *at, int64_t cap_bytes, int *rank_c
     }
     int64_t *bytes = arena_array(at->scratch, (size_t)at->now, sizeof *bytes);
     fill_place_memory(at, &chain, bytes);
-    const bal_pack_question ask = {.kind = options->kind,
-                                   .rank_count = at->now,
-                                   .memory_bytes = bytes,
-                                   .cap_bytes = cap_bytes,
-                                   .target_rank_count = target};
-    bal_pack_result packed;
-    TRY(bal_repack_published(&ask, at->scratch, &packed, at->err));
-    if (!packed.is_dropped) *rank_count = packed.active_count;
+    bool *is_active = arena_array(at->scratch, (size_t)at->now, sizeof *is_active);
+    const int active =
+        bal_repack_merge(options->kind, at->now, cap_bytes, target, bytes, is_active);
+    if (options->kind != BAL_REPACK_CODED || active == target) *rank_count = active;
     return STATUS_OK;
 }
 
@@ -470,7 +432,6 @@ static status search_init(repack_search *at)
                      at->options->kind <= BAL_REPACK_GPU_TIME && question->replica_count > 1;
     TRY(check_question(at));
     if (at->replicates) TRY(take_means(at));
-    order_units(at);
     return STATUS_OK;
 }
 
@@ -478,7 +439,6 @@ static status search_init(repack_search *at)
 static status finish(repack_search *at, const repack_trial *reference, const repack_trial *best,
                      bal_repack_choice *choice)
 {
-    const int ranks = at->question->machine->rank_count;
     bal_repack_choice made = {.rank_count = best->rank_count,
                               .iteration_ns = best->iteration_ns,
                               .reference_ns = reference->iteration_ns};
@@ -488,9 +448,6 @@ static status finish(repack_search *at, const repack_trial *reference, const rep
     TRY(cut_layers(at, &made.problem, at->memory, &made.answer, &has_plan));
     assert(has_plan);
     made.problem.microbatch_count = at->asked.microbatch_count; // shared or not
-    bool *is_available = arena_array(at->memory, (size_t)ranks, sizeof *is_available);
-    memset(is_available, true, (size_t)ranks * sizeof *is_available);
-    made.is_available = is_available;
     *choice = made;
     return STATUS_OK;
 }

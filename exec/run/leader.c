@@ -146,8 +146,8 @@ static status describe(exec_leader *leader, bal_training_iteration *record, erro
     const bal_training *training = &leader->training;
     const bal_placed_partition *placed = leader->played.plan;
     const bal_gpu_layout layout = bal_training_gpu_layout(training);
-    TRY(bal_gpu_account_of(&layout, placed->machine_rank, placed->rank_count,
-                           leader->iteration_memory, &record->gpus, err));
+    bal_gpu_account_of(&layout, placed->machine_rank, placed->rank_count, leader->iteration_memory,
+                       &record->gpus);
     record->metrics = leader->times.metrics;
     record->rank_count = placed->rank_count;
     record->replica_count = training->data_parallel;

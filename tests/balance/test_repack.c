@@ -7,82 +7,122 @@
 #include <stdio.h>
 #include <string.h>
 
-static void rank_counts_that_no_layout_allows_are_named(void **state)
+static void options_outside_their_limits_are_named(void **state)
 {
     (void)state;
-    const bal_machine machine = {.rank_count = 24, .ranks_per_node = 4};
-    const bal_machine odd = {.rank_count = 22, .ranks_per_node = 4};
-    error_message err = {0};
-    bal_repack_options options = bal_repack_options_default();
-    options.rank_unit = 4;
-    assert_ok(bal_repack_options_check(&options, &machine, &err));
+    static const struct {
+        bal_repack_options options;
+        int ranks;
+        const char *message; // NULL: allowed
+    } cases[] = {
+        {{.rank_unit = 4, .rank_count_min = 8}, 24, NULL},
+        {{.rank_unit = 4, .rank_count_min = 6},
+         24,
+         "rank_count_min 6 is no multiple of rank_unit 4"},
+        {{.rank_unit = 4}, 22, "the machine's rank_count 22 is no multiple of rank_unit 4"},
+        {{.rank_unit = 30}, 24, "rank_unit 30 is outside [1, 24]"},
+        {{.target_rank_count = 25}, 24, "target_rank_count 25 is outside [0, 24]"},
+        {{.tolerance_ratio = -0.5}, 24, "tolerance_ratio -0.5 is outside [0, 1000]"},
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        const bal_machine machine = {.rank_count = cases[index].ranks, .ranks_per_node = 4};
+        error_message err = {0};
 
-    options.rank_count_min = 6;
-    assert_int_equal(bal_repack_options_check(&options, &machine, &err), STATUS_INVALID);
-    assert_string_equal(
-        err.message,
-        "rank_count_min 6: no layout of whole units of 4 ranks has so many; 4 and 8 do");
-    options.rank_count_min = 1;
-    assert_int_equal(bal_repack_options_check(&options, &odd, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "the machine's rank_count 22: no layout of whole units of 4 "
-                                     "ranks has so many; 20 does");
-    options.tolerance_ratio = -0.5;
-    assert_int_equal(bal_repack_options_check(&options, &machine, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "tolerance_ratio -0.5 is outside [0, 1000]");
+        const status code = bal_repack_options_check(&cases[index].options, &machine, &err);
+
+        assert_int_equal(code, cases[index].message == NULL ? STATUS_OK : STATUS_INVALID);
+        if (code != STATUS_OK) assert_string_equal(err.message, cases[index].message);
+    }
 }
 
-static void idle_gpus_are_counted_by_rank_and_by_whole_node(void **state)
+/// What Algorithm 4 as printed and as coded, and the rules for bins, make of ranks, each failure
+/// with the very numbers at which it shows.
+static void others_merge_whole_ranks_by_memory(void **state)
+{
+    (void)state;
+    enum { MOST = 8 };
+    static const struct {
+        bal_repack_kind kind;
+        int ranks;
+        int64_t cap;
+        int target;
+        int64_t before[MOST];
+        int active;
+        int64_t after[MOST];
+    } cases[] = {
+        // As printed the first rank goes to all others and still holds its layers; four are wanted.
+        {BAL_REPACK_PUBLISHED,
+         8,
+         32,
+         4,
+         {10, 10, 10, 10, 10, 10, 10, 10},
+         7,
+         {10, 20, 20, 20, 20, 20, 20, 20}},
+        {BAL_REPACK_PUBLISHED, 4, 10, 1, {2, 2, 2, 2}, 2, {2, 4, 8, 8}}, // copies are copied
+        // As coded layers cascade to the last rank, and an exact fit is refused.
+        {BAL_REPACK_CODED, 4, 10, 1, {2, 2, 2, 2}, 1, {0, 0, 0, 8}},
+        {BAL_REPACK_CODED, 2, 10, 1, {5, 5}, 2, {5, 5}},
+        {BAL_REPACK_CODED, 4, 10, 2, {4, 4, 9, 9}, 3, {0, 8, 9, 9}}, // the target is missed
+        {BAL_REPACK_CODED,
+         8,
+         32,
+         4,
+         {12, 20, 9, 14, 8, 18, 7, 16},
+         4,
+         {0, 0, 0, 0, 28, 18, 28, 30}},
+        // The classical rules take exact fits: the first, the fullest, or the next.
+        {BAL_REPACK_FIRST_FIT, 2, 10, 1, {5, 5}, 1, {10, 0}},
+        {BAL_REPACK_FIRST_FIT, 5, 10, 1, {5, 6, 3, 2, 4}, 2, {10, 10}},
+        {BAL_REPACK_BEST_FIT, 5, 10, 1, {5, 6, 3, 2, 4}, 3, {7, 9, 0, 0, 4}},
+        {BAL_REPACK_ROUND_ROBIN, 5, 10, 1, {5, 6, 3, 2, 4}, 3, {8, 8, 0, 0, 4}},
+        {BAL_REPACK_ROUND_ROBIN, 5, 10, 4, {5, 6, 3, 2, 4}, 4, {8, 6, 0, 2, 4}},
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        int64_t bytes[MOST];
+        bool is_active[MOST];
+        int active = 0;
+        memcpy(bytes, cases[index].before, sizeof bytes);
+
+        const int count = bal_repack_merge(cases[index].kind, cases[index].ranks, cases[index].cap,
+                                           cases[index].target, bytes, is_active);
+
+        for (int rank = 0; rank < cases[index].ranks; rank++) {
+            active += is_active[rank];
+        }
+        assert_int_equal(count, active);
+        if (count != cases[index].active || memcmp(bytes, cases[index].after, sizeof bytes) != 0) {
+            fail_msg("case %d: %d active, %ld %ld %ld %ld %ld %ld %ld %ld", (int)index, count,
+                     (long)bytes[0], (long)bytes[1], (long)bytes[2], (long)bytes[3], (long)bytes[4],
+                     (long)bytes[5], (long)bytes[6], (long)bytes[7]);
+        }
+    }
+}
+
+static void halving_stops_where_a_rank_would_hold_more_than_at_the_start(void **state)
 {
     arena *memory = *state;
-    // Replica 0 is on GPUs 0 to 5, replica 1 on 6 to 11; nodes are 0 to 3, 4 to 7, 8 to 11.
-    const bal_gpu_layout layout = {
-        .rank_count = 6, .replica_count = 2, .gpus_per_rank = 1, .gpus_per_node = 4};
-    bal_gpu_account account = {0};
-    error_message err = {0};
+    static const struct {
+        int ranks;
+        int64_t start;
+        int kept;
+    } cases[] = {
+        {8, 64, 4},  // 232 bytes on 4 ranks are 58 and a bit
+        {8, 116, 4}, // 40 + 12 * 16 does not split in two halves of 116
+        {8, 232, 1},
+        {7, 80, 3}, // halves are rounded down
+    };
+    int64_t bytes[32];
+    for (int layer = 0; layer < 32; layer++) {
+        bytes[layer] = layer < 20 ? 2 : 16; // 20 frozen: their weights alone are left
+    }
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        int kept = 0;
 
-    assert_ok(bal_gpu_account_of(&layout, NULL, 4, memory, &account, &err));
-    assert_int_equal(account.gpu_count, 12);
-    assert_int_equal(account.idle_gpu_count, 4); // 4, 5, 10, 11
-    assert_int_equal(account.released_rank_count, 4);
-    assert_int_equal(account.released_node_count, 0);
-    assert_ok(bal_gpu_account_of(&layout, NULL, 2, memory, &account, &err));
-    assert_int_equal(account.idle_gpu_count, 8);
-    assert_int_equal(account.released_node_count, 1); // 8 to 11
-    assert_ok(bal_gpu_account_of(&layout, (const int[]){4, 5}, 2, memory, &account, &err));
-    assert_int_equal(account.released_node_count, 1); // 0 to 3
-    assert_ok(bal_gpu_account_of(&layout, NULL, 0, memory, &account, &err));
-    assert_int_equal(account.released_node_count, 3);
+        assert_ok(bal_repack_halving(bytes, 32, cases[index].ranks, cases[index].start, memory,
+                                     &kept, NULL));
 
-    assert_int_equal(bal_gpu_account_of(&layout, (const int[]){6}, 1, memory, &account, &err),
-                     STATUS_INVALID);
-    assert_string_equal(err.message, "active rank 6 is outside [0, 6)");
-    assert_int_equal(bal_gpu_account_of(&layout, NULL, 7, memory, &account, &err), STATUS_INVALID);
-}
-
-static void released_ranks_make_further_replicas_of_the_same_batch(void **state)
-{
-    (void)state;
-    bal_replication made = {0};
-    error_message err = {0};
-
-    // 30 replicas of 24 keep 16 ranks: 240 released make 15 more; 30 * 96 = 45 * 64.
-    assert_ok(bal_replication_of(24, 16, 30, 96, &made, &err));
-    assert_int_equal(made.further_replica_count, 15);
-    assert_int_equal(made.idle_rank_count, 0);
-    assert_int_equal(made.microbatch_count, 64);
-    assert_int_equal(made.larger_replica_count, 0);
-    // 3 replicas of 8 keep 5: 9 released make 1 more, 4 are left; 3 * 10 = 4 * 7 + 2.
-    assert_ok(bal_replication_of(8, 5, 3, 10, &made, &err));
-    assert_int_equal(made.further_replica_count, 1);
-    assert_int_equal(made.idle_rank_count, 4);
-    assert_int_equal(made.microbatch_count, 7);
-    assert_int_equal(made.larger_replica_count, 2);
-
-    assert_int_equal(bal_replication_of(8, 1, 1, 4, &made, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "8 replicas cannot share the 4 microbatches of the global batch");
-    assert_int_equal(bal_replication_of(8, 9, 1, 4, &made, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "kept_rank_count 9 is outside [1, 8]");
+        assert_int_equal(kept, cases[index].kept);
+    }
 }
 
 /// M times the largest load, and a message per cut: a player with a closed form.
@@ -112,47 +152,7 @@ static status play_eight(void *context, const bal_layer_costs *layers,
 
 static const bal_evaluator evaluator = {.iteration_ns = play_eight, .iteration_ns_of = play};
 
-static void equal_layers_leave_the_ranks_beyond_a_plateau(void **state)
-{
-    arena *memory = *state;
-    int64_t layer_ns[32];
-    int cuts[32];
-    for (int layer = 0; layer < 32; layer++) {
-        layer_ns[layer] = 1000;
-    }
-    for (int place = 0; place <= 31; place++) {
-        cuts[place] = place < 31 ? place : 32;
-    }
-    const bal_problem problem = {
-        .layers = {.layer_count = 32, .microbatch_count = 1, .forward_ns = layer_ns},
-        .microbatch_count = 8,
-        .evaluator = &evaluator};
-    const bal_machine machine = {.rank_count = 31, .ranks_per_node = 1};
-    const bal_placed_partition before = {.first_layer = cuts, .rank_count = 31, .chunk_count = 1};
-    const bal_repack_question question = {.problem = &problem,
-                                          .machine = &machine,
-                                          .schedule = "1f1b",
-                                          .balancer = bal_balancer_find("partition"),
-                                          .before = &before};
-    bal_repack_options options = bal_repack_options_default();
-    options.kind = BAL_REPACK_THROUGHPUT;
-    options.tolerance_ratio = 0;
-    bal_repack_choice choice;
-    error_message err = {0};
-
-    assert_ok(bal_repack_choose(&question, &options, memory, &choice, &err));
-
-    assert_int_equal(choice.rank_count, 16); // 16 to 31 ranks all need two layers on some rank
-    assert_int_equal(choice.iteration_ns, 16000);
-    assert_int_equal(choice.reference_ns, 16000);
-    assert_int_equal(choice.problem.stage_count, 16);
-    assert_int_equal(choice.answer.first_layer[1], 2);
-    options.tolerance_ratio = 0.5;
-    assert_ok(bal_repack_choose(&question, &options, memory, &choice, &err));
-    assert_int_equal(choice.rank_count, 11); // 11 to 15 need three
-}
-
-enum { LAYERS = 12, RANKS = 8 };
+enum { LAYERS = 48, RANKS = 31 };
 
 /// One pipeline with all its arrays inside.
 typedef struct pipeline {
@@ -219,8 +219,8 @@ static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
     for (uint64_t seed = 1; seed <= 600; seed++) {
         rng random = rng_init(seed, 1);
         pipeline at;
-        const int ranks = (int)rng_between(&random, 1, RANKS);
-        const int layers = (int)rng_between(&random, ranks, LAYERS);
+        const int ranks = (int)rng_between(&random, 1, 8);
+        const int layers = (int)rng_between(&random, ranks, 12);
         fill_pipeline(&at, layers, ranks, ranks);
         for (int layer = 0; layer < layers; layer++) {
             at.layer_ns[layer] = rng_between(&random, 0, 20);
@@ -264,34 +264,30 @@ static void it_equals_a_search_that_plays_every_number_of_ranks(void **state)
     assert_true(checked > 400 && packed > 200);
 }
 
-static void two_heavy_layers_leave_most_of_the_ranks_idle(void **state)
+static void plateaus_are_left_at_no_cost(void **state)
 {
     arena *memory = *state;
-    int64_t layer_ns[48];
-    int cuts[17];
-    for (int layer = 0; layer < 48; layer++) {
-        layer_ns[layer] = layer == 15 || layer == 31 ? 10 : 1;
-    }
-    for (int place = 0; place <= 16; place++) {
-        cuts[place] = place * 3;
-    }
-    const bal_problem problem = {
-        .layers = {.layer_count = 48, .microbatch_count = 1, .forward_ns = layer_ns},
-        .microbatch_count = 8,
-        .evaluator = &evaluator};
-    const bal_machine machine = {.rank_count = 16, .ranks_per_node = 1};
-    const bal_placed_partition before = {.first_layer = cuts, .rank_count = 16, .chunk_count = 1};
-    const bal_repack_question question = {.problem = &problem,
-                                          .machine = &machine,
-                                          .schedule = "1f1b",
-                                          .balancer = bal_balancer_find("partition"),
-                                          .before = &before};
-    const bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
+    pipeline at;
+    bal_repack_options options = {.kind = BAL_REPACK_THROUGHPUT};
     bal_repack_choice choice;
+    fill_pipeline(&at, 32, 31, 31);
 
-    assert_ok(bal_repack_choose(&question, &options, memory, &choice, NULL));
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
 
-    // 15 layers on two ranks, one alone, 15 on two, one alone, 16 on two: nobody has more than 10.
+    assert_int_equal(choice.rank_count, 16); // 16 to 31 ranks all need two layers on some rank
+    assert_int_equal(choice.iteration_ns, 16000);
+    assert_int_equal(choice.reference_ns, 16000);
+    assert_int_equal(choice.problem.stage_count, 16);
+    assert_int_equal(choice.answer.first_layer[1], 2);
+    options.tolerance_ratio = 0.5;
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
+    assert_int_equal(choice.rank_count, 11); // 11 to 15 need three
+    // Of 48 layers two ten times as heavy: 15 on two ranks, one alone, 15 on two, one alone, 16 on
+    // two: nobody has more than one heavy layer's time.
+    fill_pipeline(&at, 48, 16, 16);
+    at.layer_ns[15] = at.layer_ns[31] = 10000;
+    options.tolerance_ratio = 0;
+    assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
     assert_int_equal(choice.rank_count, 8);
     assert_int_equal(choice.iteration_ns, choice.reference_ns);
 }
@@ -349,7 +345,6 @@ static void whole_units_are_kept(void **state)
     // 4 ranks take 1.5 times as long as 6; 2 take 3 times as long.
     assert_ok(bal_repack_choose(&at.question, &options, memory, &choice, NULL));
     assert_int_equal(choice.rank_count, 4);
-    assert_true(choice.is_available[5]); // all alike: which ones is the migration's matter
     at.before.rank_count = 3;
     assert_int_equal(bal_repack_choose(&at.question, &options, memory, &choice, &err),
                      STATUS_INVALID);
@@ -421,7 +416,7 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
     arena *memory = *state;
     pipeline at;
     fill_pipeline(&at, 12, 6, 6);
-    for (int layer = 0; layer < 12; layer++) {
+    for (int layer = 0; layer < LAYERS; layer++) {
         at.activation_bytes[layer] = 0;
     }
     at.machine.rank_memory_bytes = 650;
@@ -460,12 +455,11 @@ static void historical_kinds_choose_the_number_and_the_balancer_cuts(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rank_counts_that_no_layout_allows_are_named),
-        cmocka_unit_test(idle_gpus_are_counted_by_rank_and_by_whole_node),
-        cmocka_unit_test(released_ranks_make_further_replicas_of_the_same_batch),
-        cmocka_unit_test(equal_layers_leave_the_ranks_beyond_a_plateau),
+        cmocka_unit_test(options_outside_their_limits_are_named),
+        cmocka_unit_test(others_merge_whole_ranks_by_memory),
+        cmocka_unit_test(halving_stops_where_a_rank_would_hold_more_than_at_the_start),
         cmocka_unit_test(it_equals_a_search_that_plays_every_number_of_ranks),
-        cmocka_unit_test(two_heavy_layers_leave_most_of_the_ranks_idle),
+        cmocka_unit_test(plateaus_are_left_at_no_cost),
         cmocka_unit_test(fewer_ranks_need_memory_for_what_their_stages_hold),
         cmocka_unit_test(ranks_are_taken_back_only_beyond_the_hysteresis),
         cmocka_unit_test(whole_units_are_kept),

@@ -12,11 +12,7 @@ static sim_gpu_use use_of(bal_released_use use, const int *machine_rank, int ran
     const bal_placed_partition plan = {
         .rank_count = rank_count, .chunk_count = 1, .machine_rank = machine_rank};
     arena *scratch = arena_create(1 << 10);
-    sim_gpu_use made;
-    error_message err = {0};
-    if (sim_gpu_use_of(&layout, use, &plan, microbatch_count, scratch, &made, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    const sim_gpu_use made = sim_gpu_use_of(&layout, use, &plan, microbatch_count, scratch);
     arena_destroy(scratch);
     assert_int_equal(made.account.gpu_count, 16);
     return made;
