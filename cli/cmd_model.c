@@ -160,24 +160,13 @@ static void write_layers(const model_costs *costs, text_buffer *out)
 
 static void write_assumptions(const model_costs *costs, text_buffer *out)
 {
-    int counts[MODEL_ORIGIN_KIND_COUNT] = {0};
-    for (int row = 0; row < costs->assumption_count; row++) {
-        counts[costs->assumptions[row].origin.kind]++;
-    }
-    text_append(out, "Inputs:");
-    const char *comma = "";
-    for (int kind = 0; kind < MODEL_ORIGIN_KIND_COUNT; kind++) {
-        if (counts[kind] == 0) continue;
-        text_format(out, "%s %d %s", comma, counts[kind],
-                    model_origin_kind_name((model_origin_kind)kind));
-        comma = ",";
-    }
-    text_append(out, "\n");
+    text_append(out, "Inputs\n");
     for (int row = 0; row < costs->assumption_count; row++) {
         const model_assumption *input = &costs->assumptions[row];
+        const bool has_source = input->origin.text[0] != '\0';
         text_format(out, "%-9s %-30s %s%s%s%s\n", model_origin_kind_name(input->origin.kind),
-                    input->name, input->value, input->origin.text[0] != '\0' ? " (" : "",
-                    input->origin.text, input->origin.text[0] != '\0' ? ")" : "");
+                    input->name, input->value, has_source ? " (" : "", input->origin.text,
+                    has_source ? ")" : "");
     }
 }
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 static const int64_t show_every_ns = 100000000;
-static const int64_t mark_every_ns = 5000000000;
 
 static int64_t now_ns(void)
 {
@@ -23,25 +22,8 @@ cli_progress cli_progress_begin(const char *what, int64_t total)
     const bool is_dumb = terminal != NULL && strcmp(terminal, "dumb") == 0;
     cli_progress progress = {
         .is_shown = isatty(STDERR_FILENO) && !is_dumb, .what = what, .total = total};
-    if (progress.is_shown) {
-        progress.last_shown_ns = now_ns();
-        progress.mark_ns[0] = progress.mark_ns[1] = progress.last_shown_ns;
-    }
+    if (progress.is_shown) progress.begin_ns = progress.last_shown_ns = now_ns();
     return progress;
-}
-
-/// Steps a second since the older mark. What an earlier run had done is counted in no time, and
-/// soon forgotten.
-static double rate_of(cli_progress *progress, int64_t now)
-{
-    if (now - progress->mark_ns[1] >= mark_every_ns) {
-        progress->mark_ns[0] = progress->mark_ns[1];
-        progress->marked[0] = progress->marked[1];
-        progress->mark_ns[1] = now;
-        progress->marked[1] = progress->done;
-    }
-    const double seconds = (double)(now - progress->mark_ns[0]) / 1e9;
-    return (double)(progress->done - progress->marked[0]) / seconds;
 }
 
 static void print_time_left(double seconds)
@@ -67,7 +49,7 @@ void cli_progress_reach(cli_progress *progress, int64_t done)
     const int64_t now = now_ns();
     if (now - progress->last_shown_ns < show_every_ns) return;
     progress->last_shown_ns = now;
-    const double per_second = rate_of(progress, now);
+    const double per_second = (double)done * 1e9 / (double)(now - progress->begin_ns);
     fprintf(stderr, "\r%s %" PRId64 "/%" PRId64 ", %.*f/s, ", progress->what, progress->done,
             progress->total, per_second < 10 ? 1 : 0, per_second);
     print_time_left((double)(progress->total - progress->done) / per_second);

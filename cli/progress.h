@@ -10,18 +10,15 @@ typedef struct cli_progress {
     const char *what; // borrowed
     int64_t total;
     int64_t done;
+    int64_t begin_ns;
     int64_t last_shown_ns;
-    // Two moments at least 5 s apart, the older one first, and what was done by then: the rate is
-    // that since the older one.
-    int64_t mark_ns[2];
-    int64_t marked[2];
 } cli_progress;
 
 /// @param what  words in front of the numbers
 /// @param total steps, >= 1
 cli_progress cli_progress_begin(const char *what, int64_t total);
 
-/// One step more. Writes steps, how many there are a second lately, and the time left by that, at
+/// One step more. Writes steps, how many there were a second, and the time left by that, at
 /// most ten times a second.
 void cli_progress_step(cli_progress *progress);
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { THREADS_MAX = 4096, POLL_MS = 100, PATIENCE_MS = 5000, REMIND_MS = 60000 };
 
@@ -83,19 +82,6 @@ void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progre
     spread->watcher = (ana_watcher){
         .context = progress, .begin = begin_progress, .step = step_progress, .end = end_progress};
     if (launcher_rank() > 0) spread->watcher = (ana_watcher){0};
-}
-
-void cli_spread_tell(const ana_spread_report *report, const char *what)
-{
-    if (!isatty(STDERR_FILENO) || launcher_rank() > 0) return;
-    const double seconds = (double)report->elapsed_ns / 1e9;
-    const int64_t done_count = report->item_count - report->recalled_item_count;
-    if (report->recalled_item_count > 0) {
-        fprintf(stderr, "%" PRId64 " %s from the store, ", report->recalled_item_count, what);
-    }
-    fprintf(stderr, "%" PRId64 " %s in %.1f s, %.0f a second, on %d thread%s\n", done_count, what,
-            seconds, seconds > 0 ? (double)done_count / seconds : 0, report->thread_count,
-            report->thread_count == 1 ? "" : "s");
 }
 
 // The store

@@ -37,11 +37,6 @@ status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error
 /// @param progress in the caller's memory, which must stay to the last run
 void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progress);
 
-/// One line on standard error, on a terminal: how many items, how fast.
-///
-/// @param what the items, such as "points"
-void cli_spread_tell(const ana_spread_report *report, const char *what);
-
 /// Opens the store, if one is asked for, and has the spread keep results there. Says on standard
 /// error what is there already.
 ///

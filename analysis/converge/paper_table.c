@@ -1,6 +1,5 @@
-#include "analysis/converge/paper_table.h"
+#include "analysis/converge/converge_sweep.h"
 
-#include "analysis/converge/sweep_summary.h"
 #include "analysis/converge/verdict/verdict.h"
 
 #include <assert.h>

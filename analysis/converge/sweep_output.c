@@ -1,5 +1,5 @@
 /// A sweep for programs and for people.
-#include "analysis/converge/sweep_summary.h"
+#include "analysis/converge/converge_sweep.h"
 #include "base/json.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "analysis/converge/sweep_summary.h"
+#include "analysis/converge/converge_sweep.h"
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>

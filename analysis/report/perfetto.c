@@ -38,14 +38,6 @@ static void write_name(perfetto_writer *writer, const char *what, int thread, co
     text_append(writer->out, "}}");
 }
 
-static void write_sort_index(perfetto_writer *writer, const char *what, int thread, int index)
-{
-    begin_event(writer);
-    text_format(writer->out,
-                "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"sort_index\":%d}}",
-                what, writer->process, thread, index);
-}
-
 static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
 {
     const bal_schedule *schedule = &timeline->schedule;
@@ -53,7 +45,6 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
     snprintf(name, sizeof name, "%s, iteration %d, %s", timeline->label, timeline->iteration,
              schedule->name);
     write_name(writer, "process_name", 0, name);
-    write_sort_index(writer, "process_sort_index", 0, writer->process);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         text_buffer layers = {0};
         text_format(&layers, "rank %d: layers", rank);
@@ -63,7 +54,6 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
                         timeline->first_layer[stage + 1] - 1);
         }
         write_name(writer, "thread_name", rank, layers.bytes);
-        write_sort_index(writer, "thread_sort_index", rank, rank);
         text_free(&layers);
     }
 }

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WINDOW_MAX = 65536 };
 
@@ -32,13 +31,6 @@ typedef struct pool {
     slot *slots;          // [window] the result of n at n % window
     int64_t window;
 } pool;
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int64_t item_of(const pool *all, int64_t n)
 {
@@ -234,13 +226,11 @@ status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_rep
 {
     assert(spread->thread_count >= 1);
     const ana_watcher *watcher = &spread->watcher;
-    const int64_t begun_ns = now_ns();
     pool all = {.spread = spread, .items = items};
     if (watcher->begin != NULL) watcher->begin(watcher->context, count_items(&all));
     const status code = do_all(&all, err);
     if (watcher->end != NULL) watcher->end(watcher->context);
     spread->pass++;
-    all.report.elapsed_ns = now_ns() - begun_ns;
     if (report != NULL) *report = all.report;
     return code;
 }

@@ -56,12 +56,11 @@ typedef struct ana_spread {
     int pass;                     // of the next run among those of kept
 } ana_spread;
 
-/// How a run went; for a line on standard error.
+/// How a run went.
 typedef struct ana_spread_report {
     int thread_count;            // that worked
     int64_t item_count;          // put
     int64_t recalled_item_count; // of them: had been kept
-    int64_t elapsed_ns;
 } ana_spread_report;
 
 /// The cores that this process may use: those that it is bound to, at most as many as its control

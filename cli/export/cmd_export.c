@@ -1,7 +1,6 @@
 /// `dynmo export`: plans, orders of ops, timelines and recorded runs for other programs.
 #include "cli/commands.h"
 #include "cli/export/exported_plan.h"
-#include "cli/export/recorded_plans.h"
 
 #include "analysis/export/frameworks.h"
 #include "analysis/report/perfetto.h"

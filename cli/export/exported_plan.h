@@ -6,8 +6,9 @@
 #include "balance/plan.h"
 #include "base/arena.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "cli/command.h"
-#include "traces/store/runs.h"
+#include "traces/store/store.h"
 
 typedef struct cli_exported_plan {
     bal_plan plan;
@@ -40,11 +41,7 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
 status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
                                bal_schedule *schedule, error_message *err);
 
-/// The row of a run that --row names, or its only one.
-///
-/// @param path  of the store, for messages
-/// @param plans [count] of all rows, each row's together
-/// @return STATUS_INVALID naming the rows
-status cli_recorded_row(const cli_arguments *arguments, const char *path,
-                        const trace_run_plan *plans, int count, arena *memory, const char **row,
-                        error_message *err);
+/// Appends the recipe by which a job manager gets nodes back, of the run and row that the options
+/// name.
+status cli_write_recipe(const cli_arguments *arguments, trace_store *store, arena *memory,
+                        text_buffer *out, error_message *err);

@@ -123,10 +123,8 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
 /// Plays every point once, orders them, and draws the best.
 static status find_answer(ana_spread *spread, arena *memory, answered *found, error_message *err)
 {
-    ana_spread_report report = {0};
     cli_progress progress;
-    TRY(play_points(&found->study, spread, &report, err));
-    cli_spread_tell(&report, "points");
+    TRY(play_points(&found->study, spread, NULL, err));
     TRY(ana_whatif_finish(&found->study, err));
     if (found->uncertainty.draw_count == 0) return STATUS_OK;
     ana_uncertainty_limit(&found->uncertainty, found->study.iteration_count);

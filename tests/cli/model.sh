@@ -28,7 +28,7 @@ layer                         F         B         W      parameters     state   
 3         head           367 us    328 us    262 us           64064  1.10 MiB  4.16 MiB  2.08 MiB
 total                   1.12 ms   1.50 ms    676 us          448832  7.70 MiB  9.16 MiB  6.99 MiB
 
-Inputs: 6 given, 3 measured, 10 assumed
+Inputs
 given     model                          mixtral, 2 layers, hidden 64, 4/2 heads (config.json)
 given     dropout                        none (config.json)
 assumed   routing                        2 of 8 experts per token, all experts alike, none dropped (no trace of the router)
@@ -63,7 +63,7 @@ prints_wanted --model config.json --hardware toy.json --microbatch-size 4 --json
 for line in '0         embedding     5.59 us   4.28 us   43.2 us           32000   117 KiB  4.00 KiB  68.0 KiB  32.0 KiB' \
     '1         experts        182 us    413 us   50.9 us           25216   187 KiB  32.0 KiB   772 KiB  32.0 KiB' \
     'Beside state and what is kept, recomputation and sharding hold up to 721 KiB at a time.' \
-    'Inputs: 13 given, 3 measured, 6 assumed' 'given     rank_order                     pipeline-first' \
+    'given     rank_order                     pipeline-first' \
     'given     parallelism                    data 4, tensor 2 with sequence, context 2, expert 4'; do
     grep -qxF "$line" out || fail "no $line"
 done

@@ -1,0 +1,604 @@
+/// The comparison for people and for programs. Its columns are declared once: key in JSON, title in
+/// the table, where the row keeps it and what it counts.
+#include "analysis/compare/compare.h"
+#include "base/json.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/// Columns that stand together, in both outputs in the order of their declaration.
+typedef enum column_group {
+    COLUMNS_RATE,   ///< of rows that have times; its key and title say of what
+    COLUMNS_TIMES,  ///< of rows that have times
+    COLUMNS_BUBBLE, ///< of those, too
+    COLUMNS_EQ1,    ///< of those, too: what Equation 1 of the DynMo paper says of the same loads
+    COLUMNS_LOADS,  ///< of every row whose plan fits
+    COLUMNS_GPUS,   ///< of rows that re-pack
+} column_group;
+
+/// What a column counts: how it is kept, and what it is in JSON and in the table.
+typedef enum column_kind {
+    KIND_COUNT,  ///< int
+    KIND_NUMBER, ///< int64_t
+    KIND_NS,     ///< int64_t; a duration
+    KIND_BYTES,  ///< int64_t; a size
+    KIND_RATIO,  ///< double, three decimals
+    KIND_RANKS,  ///< double, two decimals
+    KIND_GAIN,   ///< double, "1.141x"; null and "-" where it is 0: not known
+    KIND_RATE,   ///< double, a few digits
+    KIND_GPU_NS  ///< int64_t; seconds in JSON, as GPU times exceed its integers; hours
+} column_kind;
+
+typedef struct column {
+    column_group group;
+    const char *key;   // NULL: it stands somewhere else in JSON
+    const char *title; // of the table; NULL: not there
+    int width;
+    column_kind kind;
+    size_t offset; // in ana_row
+} column;
+
+#define ROW(member) offsetof(ana_row, member)
+#define RESULT(member) offsetof(ana_row, result.member)
+
+static const column columns[] = {
+    {COLUMNS_RATE, NULL, "", 12, KIND_RATE, ROW(per_second)},
+    {COLUMNS_TIMES, "relative_to_even", "vs even", 8, KIND_GAIN, ROW(relative_to_even)},
+    {COLUMNS_TIMES, "relative_to_tuned", "vs tuned", 8, KIND_GAIN, ROW(relative_to_tuned)},
+    {COLUMNS_TIMES, "total_ns", NULL, 0, KIND_NS, RESULT(total_ns)},
+    {COLUMNS_TIMES, "iteration_mean_ns", "iteration", 9, KIND_NS, ROW(iteration_mean_ns)},
+    {COLUMNS_TIMES, "pipeline_ns", NULL, 0, KIND_NS, RESULT(pipeline_ns)},
+    {COLUMNS_TIMES, "reduction_ns", NULL, 0, KIND_NS, RESULT(reduction_ns)},
+    {COLUMNS_TIMES, "profile_ns", NULL, 0, KIND_NS, RESULT(profile_ns)},
+    {COLUMNS_TIMES, "decision_ns", NULL, 0, KIND_NS, RESULT(decision_ns)},
+    {COLUMNS_TIMES, "migration_ns", NULL, 0, KIND_NS, RESULT(migration_ns)},
+
+    {COLUMNS_BUBBLE, NULL, "first", 6, KIND_RATIO, RESULT(first.bubble_ratio)},
+    {COLUMNS_BUBBLE, NULL, "last", 6, KIND_RATIO, RESULT(last.bubble_ratio)},
+    {COLUMNS_BUBBLE, "bubble_ratio", "mean", 6, KIND_RATIO, RESULT(bubble_ratio)},
+
+    {COLUMNS_EQ1, NULL, "simulated", 9, KIND_RATIO, RESULT(first.bubble_ratio)},
+    {COLUMNS_EQ1, NULL, "as printed", 10, KIND_RATIO, RESULT(first.published_eq1_ratio)},
+    {COLUMNS_EQ1, NULL, "unequal", 9, KIND_RATIO, RESULT(first.published_eq1_unequal_ratio)},
+    {COLUMNS_EQ1, NULL, "simulated", 11, KIND_RATIO, RESULT(last.bubble_ratio)},
+    {COLUMNS_EQ1, NULL, "as printed", 10, KIND_RATIO, RESULT(last.published_eq1_ratio)},
+    {COLUMNS_EQ1, NULL, "unequal", 9, KIND_RATIO, RESULT(last.published_eq1_unequal_ratio)},
+
+    {COLUMNS_LOADS, "imbalance_ratio", "imbalance", 9, KIND_RATIO, RESULT(imbalance_ratio)},
+    {COLUMNS_LOADS, "changes", NULL, 0, KIND_COUNT, RESULT(change_count)},
+    {COLUMNS_LOADS, "decisions", NULL, 0, KIND_COUNT, RESULT(decision_count)},
+    {COLUMNS_LOADS, "rebalances", "rebal.", 6, KIND_COUNT, RESULT(rebalance_count)},
+    {COLUMNS_LOADS, "moved_layers", "layers", 7, KIND_NUMBER, RESULT(moved_layer_count)},
+    {COLUMNS_LOADS, "moved_bytes", "bytes", 9, KIND_BYTES, RESULT(moved_bytes)},
+    {COLUMNS_LOADS, "bottleneck_ns", NULL, 0, KIND_NS, RESULT(bottleneck_ns)},
+    {COLUMNS_LOADS, "bottleneck_lower_bound_ns", NULL, 0, KIND_NS,
+     RESULT(bottleneck_lower_bound_ns)},
+
+    {COLUMNS_GPUS, "count", NULL, 0, KIND_NUMBER, RESULT(gpu_count)},
+    {COLUMNS_GPUS, "rank_count_mean", "ranks", 6, KIND_RANKS, RESULT(rank_count_mean)},
+    {COLUMNS_GPUS, "final_rank_count", NULL, 0, KIND_COUNT, RESULT(final_rank_count)},
+    {COLUMNS_GPUS, "repacks", NULL, 0, KIND_COUNT, RESULT(repack_count)},
+    {COLUMNS_GPUS, "gpu_s", "hours", 10, KIND_GPU_NS, RESULT(gpu_ns)},
+    {COLUMNS_GPUS, "idle_gpu_s", "hours", 10, KIND_GPU_NS, RESULT(idle_gpu_ns)},
+    {COLUMNS_GPUS, "released_rank_s", "rank hours", 10, KIND_GPU_NS, RESULT(released_rank_ns)},
+    {COLUMNS_GPUS, "released_node_s", "node hours", 10, KIND_GPU_NS, RESULT(released_node_ns)},
+};
+
+enum { COLUMN_COUNT = (int)(sizeof columns / sizeof columns[0]) };
+
+static bool is_real(const column *from)
+{
+    return from->kind >= KIND_RATIO && from->kind <= KIND_RATE;
+}
+
+/// The value of a row; whole ones are within the integers of JSON.
+static double value_of(const column *from, const ana_row *row)
+{
+    const char *place = (const char *)row + from->offset;
+    if (is_real(from)) return *(const double *)place;
+    return from->kind == KIND_COUNT ? *(const int *)place : (double)*(const int64_t *)place;
+}
+
+static void write_value(const column *from, const ana_row *row, json_writer *writer)
+{
+    const double value = value_of(from, row);
+    json_write_key(writer, from->key);
+    if (from->kind == KIND_GAIN && value <= 0) {
+        json_write_null(writer);
+    } else if (from->kind == KIND_GPU_NS) {
+        json_write_double(writer, value / 1e9);
+    } else if (is_real(from)) {
+        json_write_double(writer, value);
+    } else {
+        json_write_int64(writer, (int64_t)value);
+    }
+}
+
+/// Writes the group's members of the row's object.
+static void write_columns(column_group group, const ana_row *row, json_writer *writer)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        const column *each = &columns[index];
+        if (each->group != group || each->key == NULL) continue;
+        write_value(each, row, writer);
+    }
+}
+
+/// A cell's text.
+static void cell_text(const column *from, double value, char out[32])
+{
+    switch (from->kind) {
+    case KIND_NS:
+        text_duration((int64_t)value, out);
+        break;
+    case KIND_BYTES:
+        text_size((int64_t)value, out);
+        break;
+    case KIND_RATIO:
+        snprintf(out, 32, isnan(value) ? "-" : "%.3f", value);
+        break;
+    case KIND_RANKS:
+        snprintf(out, 32, "%.2f", value);
+        break;
+    case KIND_GAIN:
+        snprintf(out, 32, value > 0 ? "%.3fx" : "-", value);
+        break;
+    case KIND_RATE:
+        snprintf(out, 32, "%.*f", value >= 1000 ? 0 : value >= 10 ? 1 : 3, value);
+        break;
+    case KIND_GPU_NS:
+        snprintf(out, 32, "%.4g", value / 3.6e12);
+        break;
+    default:
+        snprintf(out, 32, "%.0f", value);
+        break;
+    }
+}
+
+/// Appends the titles of the group's columns.
+static void print_titles(column_group group, text_buffer *out)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        const column *each = &columns[index];
+        if (each->group != group || each->title == NULL) continue;
+        text_format(out, " %*s", each->width, each->title);
+    }
+}
+
+/// Appends the row's cells; dashes where the row has no such values (NULL).
+static void print_columns(column_group group, const ana_row *row, text_buffer *out)
+{
+    for (int index = 0; index < COLUMN_COUNT; index++) {
+        const column *each = &columns[index];
+        char text[32] = "-";
+        if (each->group != group || each->title == NULL) continue;
+        if (row != NULL) cell_text(each, value_of(each, row), text);
+        text_format(out, " %*s", each->width, text);
+    }
+}
+
+// For programs.
+
+enum { DIGITS = 9 };
+
+static void write_metrics(json_writer *writer, const char *key, const bal_metrics *metrics)
+{
+    json_put_object(writer, key);
+    json_put_int64(writer, "makespan_ns", metrics->makespan_ns);
+    json_put_int64(writer, "span_ns", metrics->span_ns);
+    json_put_double(writer, "bubble_ratio", metrics->bubble_ratio);
+    json_put_double(writer, "zb_bubble_rate", metrics->zb_bubble_rate);
+    json_put_double(writer, "imbalance_ratio", metrics->imbalance_ratio);
+    json_put_double(writer, "load_spread_ratio", metrics->load_spread_ratio);
+    json_put_rounded(writer, "published_eq1_ratio", metrics->published_eq1_ratio, DIGITS);
+    json_put_rounded(writer, "published_eq1_unequal_ratio", metrics->published_eq1_unequal_ratio,
+                     DIGITS);
+    json_end_object(writer);
+}
+
+static void write_ratio(json_writer *writer, const char *key, double value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_double(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const bal_training_result *result = &row->result;
+    const int chunks = result->stage_count / setup->machine.rank_count;
+    json_put_double(writer,
+                    setup->tokens_per_microbatch > 0 ? "tokens_per_s" : "microbatches_per_s",
+                    row->per_second);
+    write_columns(COLUMNS_TIMES, row, writer);
+    write_columns(COLUMNS_BUBBLE, row, writer);
+    write_metrics(writer, "first", &result->first);
+    write_metrics(writer, "last", &result->last);
+    json_write_key(writer, "start_first_layer");
+    json_write_int_array(writer, result->start_first_layer, result->stage_count + 1);
+    json_write_key(writer, "final_first_layer");
+    json_write_int_array(writer, result->final_first_layer, result->final_rank_count * chunks + 1);
+    json_write_key(writer, "peak_memory_bytes");
+    json_write_int64_array(writer, result->peak_memory_bytes, setup->machine.rank_count);
+    if (result->fits && !result->is_memory_known) {
+        json_write_key(writer, "fits");
+        json_write_null(writer);
+    } else {
+        json_put_bool(writer, "fits", result->fits);
+    }
+}
+
+static void write_known(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    if (value > 0) {
+        json_write_int64(writer, value);
+    } else {
+        json_write_null(writer);
+    }
+}
+
+/// Decisions that moved something; of the others only how many there were, by reason.
+static void write_course(const ana_course *course, json_writer *writer)
+{
+    json_put_object(writer, "reasons");
+    for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
+        if (course->reason_counts[reason] == 0) continue;
+        json_put_int64(writer, bal_reason_names[reason], course->reason_counts[reason]);
+    }
+    json_end_object(writer);
+    json_put_array(writer, "moves");
+    for (int index = 0; index < course->move_count; index++) {
+        const ana_move *move = &course->moves[index];
+        json_begin_object(writer);
+        json_put_int64(writer, "iteration", move->iteration);
+        json_put_string(writer, "action", bal_action_names[move->action]);
+        json_put_string(writer, "reason", bal_reason_names[move->reason]);
+        json_put_int64(writer, "layers", move->moved_layer_count);
+        json_put_int64(writer, "bytes", move->moved_bytes);
+        json_put_int64(writer, "decision_ns", move->decision_ns);
+        json_put_int64(writer, "migration_ns", move->migration_ns);
+        json_end_object(writer);
+    }
+    json_end_array(writer);
+}
+
+/// What only rows have whose plan may change.
+static void write_dynamics(const ana_row *row, json_writer *writer)
+{
+    json_put_string(writer, "information", bal_information_names[row->balancing->information]);
+    json_put_string(writer, "repack", bal_repack_names[row->balancing->repack.options.kind]);
+    write_course(&row->course, writer);
+    if (!row->result.executable) return;
+    write_known(writer, "total_ns_without_repacking", row->unpacked_ns);
+    json_put_object(writer, "gpus");
+    write_columns(COLUMNS_GPUS, row, writer);
+    json_end_object(writer);
+    json_put_object(writer, "factors");
+    for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
+        write_ratio(writer, ana_factor_names[factor], row->factors[factor]);
+    }
+    write_ratio(writer, "total", row->speed_up);
+    json_end_object(writer);
+}
+
+static void write_row(const ana_setup *setup, const ana_row *row, json_writer *writer)
+{
+    const bal_training_result *result = &row->result;
+    char policy[32];
+    bal_policy_name(row->balancing->policy, policy);
+    json_begin_object(writer);
+    json_put_string(writer, "label", row->balancing->label);
+    json_put_string(writer, "balancer", row->balancing->balancer->name);
+    json_put_string(writer, "policy", policy);
+    if (row->outcome != STATUS_OK) {
+        json_put_string(writer, "infeasible", row->message);
+        json_end_object(writer);
+        return;
+    }
+    json_put_bool(writer, "executable", result->executable);
+    if (result->executable) write_times(setup, row, writer);
+    write_columns(COLUMNS_LOADS, row, writer);
+    const ana_iteration_names names = {.offset = setup->first_iteration};
+    ana_splits_write(&row->splits, names, writer);
+    if (ana_balancing_is_dynamic(row->balancing)) write_dynamics(row, writer);
+    json_end_object(writer);
+}
+
+/// Where the GPUs of the run are: nodes are consecutive GPUs, so are ranks.
+static void write_layout(const ana_setup *setup, json_writer *writer)
+{
+    const bal_training training =
+        ana_setup_training(setup, &setup->study->balancings[0], (bal_record_sink){0});
+    const bal_gpu_layout layout = bal_training_gpu_layout(&training);
+    json_put_int64(writer, "data_parallel", layout.replica_count);
+    json_put_int64(writer, "gpus_per_rank", layout.gpus_per_rank);
+    json_put_int64(writer, "gpus_per_node", layout.gpus_per_node);
+}
+
+void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    json_writer writer = json_writer_init(out);
+    json_begin_object(&writer);
+    json_put_string(&writer, "schema", "dynmo-simulation/1");
+    json_put_string(&writer, "name", setup->study->name);
+    json_put_int64(&writer, "iterations", setup->iteration_count);
+    json_put_int64(&writer, "layers", setup->source.layer_count);
+    json_put_int64(&writer, "stages", setup->machine.rank_count);
+    json_put_int64(&writer, "microbatches", setup->microbatch_count);
+    if (setup->study->round_count > 1) {
+        json_put_int64(&writer, "accumulation", setup->study->round_count);
+    }
+    json_put_string(&writer, "schedule", setup->study->schedule);
+    write_layout(setup, &writer);
+    json_put_array(&writer, "rows");
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        write_row(setup, &comparison->rows[row], &writer);
+    }
+    json_end_array(&writer);
+    write_known(&writer, "even_without_dynamism_ns", comparison->still_even_ns);
+    json_write_key(&writer, "inputs");
+    ana_inputs_write(&setup->study->inputs, &writer);
+    json_end_object(&writer);
+    text_append(out, "\n");
+}
+
+// For people: the table, and below it what it cannot show; each section is left out where nothing
+// of it happened.
+
+enum { SECTION_WIDTH = 29 }; // of the longest title of a section
+
+/// The paper's formula beside what was played, in the first iteration and in the last.
+static void print_equation_1(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const ana_study *study = comparison->setup->study;
+    text_format(out, "\n%-*s %30s %32s\n%-*s", label_width, "", "first iteration", "last iteration",
+                label_width, "Bubble beside Equation 1");
+    print_titles(COLUMNS_EQ1, out);
+    text_append(out, "\n");
+    for (int index = 0; index < study->balancing_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        if (row->outcome != STATUS_OK || !row->result.executable) continue;
+        text_format(out, "%-*s", label_width, row->balancing->label);
+        print_columns(COLUMNS_EQ1, row, out);
+        text_append(out, "\n");
+    }
+    text_append(out, "Equation 1 of the DynMo paper is Chimera's bubble at as many microbatches as "
+                     "ranks, messages free.\nas printed: from mean loads of the ranks; unequal: "
+                     "its path at the largest F and B, its work as it is.\n");
+}
+
+static bool was_played(const ana_row *row)
+{
+    return row->outcome == STATUS_OK && ana_balancing_is_dynamic(row->balancing);
+}
+
+/// True if any row has decided anything.
+static bool has_decisions(const ana_comparison *comparison)
+{
+    for (int row = 0; row < comparison->setup->study->balancing_count; row++) {
+        if (comparison->rows[row].course.asked_count > 0) return true;
+    }
+    return false;
+}
+
+static void print_decision_row(const ana_row *row, int label_width, text_buffer *out)
+{
+    const ana_course *course = &row->course;
+    const bal_training_result *result = &row->result;
+    const int64_t spent_ns[] = {result->profile_ns, course->decision_ns, course->migration_ns};
+    double overhead = 0;
+    text_format(out, "%-*s %6d %6d", label_width, row->balancing->label, course->asked_count,
+                course->acted_count);
+    for (int part = 0; part < 3; part++) {
+        char duration[32];
+        text_duration(spent_ns[part], duration);
+        text_format(out, " %10s", duration);
+        overhead += (double)spent_ns[part];
+    }
+    if (result->executable) {
+        text_format(out, " %6.2f%%", 100 * overhead / (double)result->total_ns);
+    } else {
+        text_format(out, " %7s", "-");
+    }
+    const char *between = "  ";
+    for (int reason = 0; reason < BAL_REASON_COUNT; reason++) {
+        if (course->reason_counts[reason] == 0) continue;
+        text_format(out, "%s%d %s", between, course->reason_counts[reason],
+                    bal_reason_names[reason]);
+        between = ", ";
+    }
+    text_append(out, "\n");
+}
+
+/// How many decisions, why, at what cost.
+static void print_decisions(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    if (!has_decisions(comparison)) return;
+    text_format(out, "\n%-*s %6s %6s %10s %10s %10s %7s  %s\n", label_width, "Decisions", "asked",
+                "moved", "profiling", "deciding", "migrating", "of run", "why");
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        if (was_played(row)) print_decision_row(row, label_width, out);
+    }
+}
+
+/// How many GPUs are in use, and what the others are released as.
+static void print_gpus(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    bool has_header = false;
+    if (!has_decisions(comparison)) return;
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        const bal_repack_options *repack = &row->balancing->repack.options;
+        if (!was_played(row) || repack->kind == BAL_REPACK_NONE) continue;
+        if (!has_header) {
+            text_format(out, "\n%*s %6s %10s %10s %10s %10s\n%-*s", label_width, "", "mean", "GPU",
+                        "idle GPU", "released", "whole", label_width, "GPUs");
+            print_titles(COLUMNS_GPUS, out);
+            text_append(out, "  use\n");
+        }
+        has_header = true;
+        text_format(out, "%-*s", label_width, row->balancing->label);
+        print_columns(COLUMNS_GPUS, row, out);
+        text_format(out, "  %s\n", bal_released_names[repack->use]);
+    }
+}
+
+/// "1.0284 x", or dashes where a factor does not apply.
+static void print_factor(const double *factors, ana_factor factor, int width, const char *after,
+                         text_buffer *out)
+{
+    char text[32] = "-";
+    if (factors[factor] > 0) snprintf(text, sizeof text, "%.4f", factors[factor]);
+    text_format(out, " %*s %s", width, text, after);
+}
+
+/// The factors of each dynamic row.
+static void print_factors(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    bool has_header = false;
+    if (!has_decisions(comparison) && comparison->still_even_ns == 0) return;
+    for (int index = 0; index < comparison->setup->study->balancing_count; index++) {
+        const ana_row *row = &comparison->rows[index];
+        if (row->speed_up == 0) continue;
+        if (!has_header) {
+            text_format(out, "\n%-*s %9s   %8s   %8s   %10s   %8s  over %s\n", label_width,
+                        "Where the speed-up comes from", "algorithm", "static", "dynamic",
+                        "re-packing", "total",
+                        comparison->still_even_ns > 0 ? "even without dynamism" : "even");
+        }
+        has_header = true;
+        text_format(out, "%-*s", label_width, row->balancing->label);
+        print_factor(row->factors, ANA_FACTOR_ALGORITHM, 9, "x", out);
+        print_factor(row->factors, ANA_FACTOR_STATIC, 8, "x", out);
+        print_factor(row->factors, ANA_FACTOR_DYNAMIC, 8, "x", out);
+        print_factor(row->factors, ANA_FACTOR_REPACK, 10, "=", out);
+        text_format(out, " %8.3fx\n", row->speed_up);
+    }
+}
+
+int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup)
+{
+    int64_t peak = 0;
+    for (int rank = 0; rank < setup->machine.rank_count; rank++) {
+        const int64_t bytes = row->result.peak_memory_bytes[rank];
+        if (bytes > peak) peak = bytes;
+    }
+    return peak;
+}
+
+static const char *fits_text(const bal_training_result *result, int64_t rank_memory_bytes)
+{
+    if (rank_memory_bytes == 0) return "no limit";
+    if (!result->fits) return "NO";
+    return result->is_memory_known ? "yes" : "unknown";
+}
+
+static void print_row(const ana_setup *setup, const ana_row *row, int label_width, text_buffer *out)
+{
+    const bal_training_result *result = &row->result;
+    const ana_row *timed = result->executable ? row : NULL;
+    char memory[32] = "-";
+    text_format(out, "%-*s", label_width, row->balancing->label);
+    if (row->outcome != STATUS_OK) {
+        text_format(out, "  infeasible: %s\n", row->message);
+        return;
+    }
+    print_columns(COLUMNS_RATE, timed, out);
+    print_columns(COLUMNS_TIMES, timed, out);
+    print_columns(COLUMNS_BUBBLE, timed, out);
+    print_columns(COLUMNS_LOADS, row, out);
+    if (timed != NULL && ana_row_peak_bytes(row, setup) > 0) {
+        text_size(ana_row_peak_bytes(row, setup), memory);
+    }
+    text_format(out, " %9s  %s\n", memory,
+                timed != NULL ? fits_text(result, setup->machine.rank_memory_bytes)
+                              : "loads only, not executable");
+}
+
+static void print_header(int label_width, bool tokens, text_buffer *out)
+{
+    text_format(out, "%*s %20s %9s %15s\n", label_width + 41, "mean", "bubble_ratio    ", "mean",
+                "moved");
+    text_format(out, "%-*s %12s", label_width, "balancer", tokens ? "tokens/s" : "microbatch/s");
+    print_titles(COLUMNS_TIMES, out);
+    print_titles(COLUMNS_BUBBLE, out);
+    print_titles(COLUMNS_LOADS, out);
+    text_format(out, " %9s  %s\n", "peak mem", "fits");
+}
+
+/// A case that begins after the end of a short run makes every row alike: better said.
+static void print_stillness(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    if (setup->dynamism == NULL) return;
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        if (comparison->rows[row].result.change_count > 0) return;
+    }
+    text_format(out, "The case %s did not change the model in these %d iterations.\n",
+                model_dynamism_name(setup->dynamism), setup->iteration_count);
+}
+
+/// What is to be set, and when.
+static void print_splits(const ana_comparison *comparison, int label_width, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    const ana_iteration_names names = {.offset = setup->first_iteration};
+    text_append(out, "\nSplits: layers per stage, from the iteration on that is named\n");
+    for (int row = 0; row < setup->study->balancing_count; row++) {
+        const ana_row *each = &comparison->rows[row];
+        if (each->outcome != STATUS_OK) continue;
+        ana_splits_print(&each->splits, "", each->balancing->label, label_width, names, out);
+    }
+    text_append(out, "Recorded with --store RUN.db: dynmo export megatron RUN.db --row LABEL");
+    if (setup->first_iteration > 0) {
+        text_format(out, " --iteration (N - %d)\n", setup->first_iteration);
+    } else {
+        text_append(out, " --iteration N\n");
+    }
+}
+
+void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
+{
+    const ana_setup *setup = comparison->setup;
+    const ana_study *study = setup->study;
+    const bool tokens = setup->tokens_per_microbatch > 0;
+    int label_width = 8;
+    for (int row = 0; row < study->balancing_count; row++) {
+        const int length = (int)strlen(study->balancings[row].label);
+        if (length > label_width) label_width = length;
+    }
+    char passes[32] = "";
+    if (study->round_count > 1) snprintf(passes, sizeof passes, " x %d passes", study->round_count);
+    text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches%s, %s%s\n\n",
+                study->name, setup->iteration_count, setup->source.layer_count,
+                setup->machine.rank_count, setup->microbatch_count, passes, study->schedule,
+                study->post_validation ? ", post-validation" : "");
+    print_header(label_width, tokens, out);
+    for (int row = 0; row < study->balancing_count; row++) {
+        print_row(setup, &comparison->rows[row], label_width, out);
+    }
+    text_append(out,
+                "\niteration: decisions and migration included. bubble_ratio: idle / total, in "
+                "the first and last iteration and over the run.\nimbalance: max / mean load of "
+                "the ranks. rebal.: decisions that moved layers. peak mem: of the fullest "
+                "rank.\n");
+    print_stillness(comparison, out);
+    const int section_width = label_width > SECTION_WIDTH ? label_width : SECTION_WIDTH;
+    print_equation_1(comparison, section_width, out);
+    print_decisions(comparison, section_width, out);
+    print_gpus(comparison, section_width, out);
+    print_factors(comparison, section_width, out);
+    print_splits(comparison, section_width, out);
+    text_append(out, "\n");
+    ana_inputs_print(&study->inputs, out);
+}
