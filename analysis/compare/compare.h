@@ -76,9 +76,6 @@ status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *
 /// True if the plan of the row may change after the start.
 bool ana_balancing_is_dynamic(const ana_balancing *balancing);
 
-/// The largest memory of a rank over the run, in bytes.
-int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup);
-
 /// Derives the mean iteration and the throughput of a row from its result.
 void ana_row_rate(ana_row *row, const ana_setup *setup);
 

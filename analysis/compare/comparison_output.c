@@ -486,7 +486,8 @@ static void print_factors(const ana_comparison *comparison, int label_width, tex
     }
 }
 
-int64_t ana_row_peak_bytes(const ana_row *row, const ana_setup *setup)
+/// The largest memory of a rank over the run.
+static int64_t peak_bytes(const ana_row *row, const ana_setup *setup)
 {
     int64_t peak = 0;
     for (int rank = 0; rank < setup->machine.rank_count; rank++) {
@@ -517,8 +518,8 @@ static void print_row(const ana_setup *setup, const ana_row *row, int label_widt
     print_columns(COLUMNS_TIMES, timed, out);
     print_columns(COLUMNS_BUBBLE, timed, out);
     print_columns(COLUMNS_LOADS, row, out);
-    if (timed != NULL && ana_row_peak_bytes(row, setup) > 0) {
-        text_size(ana_row_peak_bytes(row, setup), memory);
+    if (timed != NULL && peak_bytes(row, setup) > 0) {
+        text_size(peak_bytes(row, setup), memory);
     }
     text_format(out, " %9s  %s\n", memory,
                 timed != NULL ? fits_text(result, setup->machine.rank_memory_bytes)

@@ -11,7 +11,9 @@ extern const embedded_file ana_paper_experiments[];
 static const char *const agreement_names[ANA_AGREEMENT_COUNT] = {"predicted", "consistent",
                                                                  "calibrated", "unreachable"};
 
-const char *ana_reproduced_outcome(const ana_reproduced *row)
+/// "agrees" where the published number, printed to two decimals, lies within low and high,
+/// "disagrees" where not, "open" where none is published or none was played.
+static const char *outcome_of(const ana_reproduced *row)
 {
     const double rounding = 0.005;
     if (isnan(row->published) || isnan(row->simulated)) return "open";
@@ -71,7 +73,7 @@ void ana_reproduction_close(ana_reproduction *reproduction)
 static const char *reason_of(json_value experiment, const ana_reproduced *row)
 {
     const json_value because = json_member(experiment, "because");
-    if (strcmp(ana_reproduced_outcome(row), "disagrees") != 0) return "";
+    if (strcmp(outcome_of(row), "disagrees") != 0) return "";
     if (!json_is_array(because)) return ana_paper_text(experiment, "because");
     json_value pair = json_element(because, 0);
     while (pair.node != NULL && strstr(row->quantity, ana_paper_element_text(pair, 0)) == NULL) {
@@ -118,8 +120,8 @@ static void print_row(const ana_reproduced *row, int width, text_buffer *out)
     text_format(out, "  %-*s %10s %10s %9s %9s %9s  %-11s  %-9s  %s\n", width, row->quantity,
                 number_text(row->published, text[0]), number_text(row->simulated, text[1]),
                 number_text(row->low, text[2]), number_text(row->high, text[3]),
-                number_text(row->bound, text[4]), agreement_names[row->agreement],
-                ana_reproduced_outcome(row), row->baseline);
+                number_text(row->bound, text[4]), agreement_names[row->agreement], outcome_of(row),
+                row->baseline);
     if (row->note[0] != '\0') text_append_wrapped(out, row->note, 6, LINE_COLUMNS);
 }
 
@@ -223,7 +225,7 @@ static void write_row(json_writer *writer, const ana_reproduced *row)
     put_number(writer, "high", row->high);
     put_number(writer, "bound", row->bound);
     json_put_string(writer, "agreement", agreement_names[row->agreement]);
-    json_put_string(writer, "outcome", ana_reproduced_outcome(row));
+    json_put_string(writer, "outcome", outcome_of(row));
     json_put_string(writer, "baseline", row->baseline);
     json_put_string(writer, "note", note.bytes);
     json_end_object(writer);

@@ -46,10 +46,6 @@ typedef struct ana_reproduced {
 
 enum { ANA_EXPERIMENTS_MAX = 16 };
 
-/// "agrees" where the published number, printed to two decimals, lies within low and high,
-/// "disagrees" where not, "open" where none is published or none was played.
-const char *ana_reproduced_outcome(const ana_reproduced *row);
-
 /// Experiments of experiments.json, each with its inputs, as they were fixed before anything was
 /// played, and what it plays.
 typedef struct ana_reproduction {

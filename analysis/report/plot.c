@@ -11,30 +11,15 @@
 
 extern char **environ;
 
-/// One byte of a text. "]]>" would end the text in SVG.
-static void append_byte(text_buffer *out, const char *c, char replaced, const char *by)
-{
-    text_append_bytes(out, (unsigned char)*c < ' ' ? " " : *c == replaced ? by : c, 1);
-    if (strncmp(c, "]>", 2) == 0) text_append(out, " ");
-}
-
 void ana_plot_quote(text_buffer *out, const char *text)
 {
     text_append(out, "'");
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == '\'') text_append(out, "'");
-        append_byte(out, c, '\'', "'");
+        text_append_bytes(out, (unsigned char)*c < ' ' ? " " : c, 1);
+        if (strncmp(c, "]>", 2) == 0) text_append(out, " "); // "]]>" would end the text in SVG
     }
     text_append(out, "'");
-}
-
-void ana_plot_cell(text_buffer *out, const char *text)
-{
-    text_append(out, "\"");
-    for (const char *c = text; *c != '\0'; c++) {
-        append_byte(out, c, '"', "'");
-    }
-    text_append(out, "\"");
 }
 
 /// Runs gnuplot, which writes what it says and draws to one file.

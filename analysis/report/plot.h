@@ -21,7 +21,3 @@ status ana_plot(const char *script, const text_buffer *settings, text_buffer *sv
 /// Appends a string for a gnuplot command, in single quotes: between double quotes gnuplot would
 /// run what stands in backquotes. Control characters become blanks.
 void ana_plot_quote(text_buffer *out, const char *text);
-
-/// Appends a string as one column of a data block, which knows no escapes: control characters
-/// become blanks, double quotes single ones.
-void ana_plot_cell(text_buffer *out, const char *text);

@@ -1,7 +1,6 @@
 /// `dynmo stragglers`: what slowed a recorded run.
 #include "cli/commands.h"
 
-#include "analysis/stragglers/pictures.h"
 #include "analysis/stragglers/stragglers.h"
 #include "base/file.h"
 #include "cli/option_values.h"
