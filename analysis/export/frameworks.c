@@ -7,15 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/// What a stage holds as frameworks name it: transformer blocks, and apart from them the embedding
-/// of the first stage and the head of the last, whether or not the plan counts them as layers.
-typedef struct exported_stage {
-    bool has_embedding;
-    bool has_head;
-    int first_block;
-    int block_count;
-} exported_stage;
-
 static status check_ends(const bal_plan *plan, int layer_count, error_message *err)
 {
     const int stage_count = plan->rank_count * plan->chunk_count;
@@ -32,17 +23,12 @@ static status check_ends(const bal_plan *plan, int layer_count, error_message *e
     return STATUS_OK;
 }
 
-/// The number of blocks among the first layers.
-static int blocks_before(const bal_plan *plan, int layer, int block_count)
-{
-    const int block = layer - (plan->embedding ? 1 : 0);
-    if (block < 0) return 0;
-    return block < block_count ? block : block_count;
-}
-
-/// @param stages out, from memory: [rank_count * chunk_count] in model order
-static status find_stages(const bal_plan *plan, arena *memory, exported_stage **stages,
-                          int *block_count, error_message *err)
+/// What stages hold as frameworks name it: transformer blocks; apart from them the embedding of the
+/// first stage and the head of the last, whether or not the plan counts them as layers.
+///
+/// @param first_block out, from memory: [rank_count * chunk_count + 1] in model order
+static status find_blocks(const bal_plan *plan, arena *memory, int **first_block,
+                          error_message *err)
 {
     const int stage_count = plan->rank_count * plan->chunk_count;
     const int layer_count = plan->first_layer[stage_count];
@@ -53,18 +39,12 @@ static status find_stages(const bal_plan *plan, arena *memory, exported_stage **
                          layer_count);
     }
     TRY(check_ends(plan, layer_count, err));
-    exported_stage *made = arena_array(memory, (size_t)stage_count, sizeof *made);
-    for (int stage = 0; stage < stage_count; stage++) {
-        const int first = blocks_before(plan, plan->first_layer[stage], blocks);
-        made[stage] = (exported_stage){
-            .has_embedding = stage == 0,
-            .has_head = stage == stage_count - 1,
-            .first_block = first,
-            .block_count = blocks_before(plan, plan->first_layer[stage + 1], blocks) - first,
-        };
+    int *first = arena_array(memory, (size_t)stage_count + 1, sizeof *first);
+    for (int stage = 1; stage <= stage_count; stage++) {
+        const int block = plan->first_layer[stage] - (plan->embedding ? 1 : 0);
+        first[stage] = block < blocks ? block : blocks;
     }
-    *stages = made;
-    *block_count = blocks;
+    *first_block = first;
     return STATUS_OK;
 }
 
@@ -114,15 +94,16 @@ static void write_head(const bal_plan *plan, const char *runs, text_buffer *out)
 }
 
 /// "Et*6|t*9|t*9|t*8L"
-static void append_layout(const exported_stage *stages, int stage_count, text_buffer *out)
+static void append_layout(const int *first_block, int stage_count, text_buffer *out)
 {
+    text_append(out, "E");
     for (int stage = 0; stage < stage_count; stage++) {
+        const int blocks = first_block[stage + 1] - first_block[stage];
         if (stage > 0) text_append(out, "|");
-        if (stages[stage].has_embedding) text_append(out, "E");
-        if (stages[stage].block_count == 1) text_append(out, "t");
-        if (stages[stage].block_count > 1) text_format(out, "t*%d", stages[stage].block_count);
-        if (stages[stage].has_head) text_append(out, "L");
+        if (blocks == 1) text_append(out, "t");
+        if (blocks > 1) text_format(out, "t*%d", blocks);
     }
+    text_append(out, "L");
 }
 
 static status write_megatron(const bal_plan *plan, int block_count, const char *layout,
@@ -161,7 +142,8 @@ static void write_megatron_json(const bal_plan *plan, int block_count, const cha
 static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *memory,
                       int *block_count, text_buffer *layout, error_message *err)
 {
-    exported_stage *stages = NULL;
+    const int stage_count = plan->rank_count * plan->chunk_count;
+    int *first_block = NULL;
     if (plan->chunk_count > 1 && plan->placement != BAL_PLACEMENT_LOOP) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "placement %s: a layout of Megatron places chunks interleaved only: stage "
@@ -170,8 +152,9 @@ static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *me
     }
     TRY(check_order(plan, "Megatron", plan->chunk_count > 1 ? "interleaved-1f1b" : "1f1b", how,
                     err));
-    TRY(find_stages(plan, memory, &stages, block_count, err));
-    append_layout(stages, plan->rank_count * plan->chunk_count, layout);
+    TRY(find_blocks(plan, memory, &first_block, err));
+    *block_count = first_block[stage_count];
+    append_layout(first_block, stage_count, layout);
     return STATUS_OK;
 }
 
@@ -284,19 +267,19 @@ status ana_export_deepspeed(const bal_plan *plan, int before, int after, const a
 }
 
 /// The modules of a stage, as Python writes a list of strings.
-static void append_modules(const exported_stage *stage, text_buffer *out)
+static void append_modules(const int *first_block, int stage, int stage_count, text_buffer *out)
 {
     const char *comma = "";
     text_append(out, "[");
-    if (stage->has_embedding) {
+    if (stage == 0) {
         text_append(out, "\"tok_embeddings\"");
         comma = ", ";
     }
-    for (int block = 0; block < stage->block_count; block++) {
-        text_format(out, "%s\"layers.%d\"", comma, stage->first_block + block);
+    for (int block = first_block[stage]; block < first_block[stage + 1]; block++) {
+        text_format(out, "%s\"layers.%d\"", comma, block);
         comma = ", ";
     }
-    if (stage->has_head) text_format(out, "%s\"norm\", \"lm_head\"", comma);
+    if (stage == stage_count - 1) text_format(out, "%s\"norm\", \"lm_head\"", comma);
     text_append(out, "]");
 }
 
@@ -307,10 +290,11 @@ static const char *torchtitan_schedule(const bal_plan *plan)
     return plan->placement == BAL_PLACEMENT_V ? "ZBVZeroBubble" : "Interleaved1F1B";
 }
 
-static status write_torchtitan(const bal_plan *plan, const exported_stage *stages,
+static status write_torchtitan(const bal_plan *plan, const int *first_block,
                                const char *schedule_csv, const ana_launch *launch, text_buffer *out,
                                error_message *err)
 {
+    const int stage_count = plan->rank_count * plan->chunk_count;
     text_append(out, "# Settings of torchtitan's ParallelismConfig.\n");
     write_head(plan, NULL, out);
     text_format(out,
@@ -324,9 +308,9 @@ static status write_torchtitan(const bal_plan *plan, const exported_stage *stage
                 plan->microbatch_count, plan->rank_count, torchtitan_schedule(plan), schedule_csv);
     if (launch != NULL) TRY(ana_launch_torchtitan(launch, out, err));
     text_append(out, "    module_fqns_per_model_part=[\n");
-    for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
+    for (int stage = 0; stage < stage_count; stage++) {
         text_append(out, "        ");
-        append_modules(&stages[stage], out);
+        append_modules(first_block, stage, stage_count, out);
         text_append(out, ",\n");
     }
     text_append(out, "    ],\n)\n");
@@ -337,9 +321,9 @@ status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                              const ana_export_how *how, arena *memory, text_buffer *out,
                              error_message *err)
 {
-    exported_stage *stages = NULL;
-    int block_count = 0;
-    TRY(find_stages(plan, memory, &stages, &block_count, err));
+    const int stage_count = plan->rank_count * plan->chunk_count;
+    int *first_block = NULL;
+    TRY(find_blocks(plan, memory, &first_block, err));
     if (plan->placement != BAL_PLACEMENT_LOOP && plan->placement != BAL_PLACEMENT_V) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "placement %s has every stage on two ranks; torchtitan has each on one",
@@ -351,15 +335,14 @@ status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                          "path '%.80s' has a quote, a backslash or a control character",
                          schedule_csv);
     }
-    for (int stage = 0; stage < plan->rank_count * plan->chunk_count; stage++) {
-        const exported_stage *each = &stages[stage];
-        if (each->block_count > 0 || each->has_embedding || each->has_head) continue;
+    for (int stage = 1; stage < stage_count - 1; stage++) {
+        if (first_block[stage + 1] > first_block[stage]) continue;
         return error_set(err, STATUS_UNSUPPORTED,
                          "stage %d owns no module: torchtitan's optimizer takes no part without "
                          "parameters",
                          stage);
     }
-    return write_torchtitan(plan, stages, schedule_csv, how->launch, out, err);
+    return write_torchtitan(plan, first_block, schedule_csv, how->launch, out, err);
 }
 
 /// Whether PyTorch does the whole backward of this op's stage at once.
