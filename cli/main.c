@@ -48,18 +48,11 @@ static const cli_command *command_find(int argc, char *const *argv, int *word_co
 {
     int count = 0;
     const cli_command *const *commands = cli_commands(&count);
+    char two[80];
+    snprintf(two, sizeof two, "%.39s %.39s", argv[1], argc > 2 ? argv[2] : "");
     for (int index = 0; index < count; index++) {
-        const char *name = commands[index]->name;
-        const char *blank = strchr(name, ' ');
-        if (blank == NULL) {
-            *word_count = 1;
-            if (strcmp(argv[1], name) == 0) return commands[index];
-            continue;
-        }
-        const size_t first = (size_t)(blank - name);
-        *word_count = 2;
-        if (argc > 2 && strlen(argv[1]) == first && strncmp(argv[1], name, first) == 0 &&
-            strcmp(argv[2], blank + 1) == 0) {
+        *word_count = strchr(commands[index]->name, ' ') == NULL ? 1 : 2;
+        if (strcmp(commands[index]->name, *word_count == 1 ? argv[1] : two) == 0) {
             return commands[index];
         }
     }

@@ -55,6 +55,32 @@ status cli_list_double(const char *option, const char *text, double min, double 
     return STATUS_OK;
 }
 
+status cli_share(const cli_arguments *arguments, const char *option, double low, double high,
+                 double *share, error_message *err)
+{
+    const char *given = cli_value(arguments, option);
+    char number[64];
+    double value = 0;
+    if (given == NULL) return STATUS_OK;
+    const size_t length = strlen(given);
+    const bool is_percent = length > 0 && given[length - 1] == '%';
+    if (length >= sizeof number) {
+        return error_set(err, STATUS_INVALID, "%s: '%.60s...' is no number", option, given);
+    }
+    memcpy(number, given, length + 1);
+    if (is_percent) number[length - 1] = '\0';
+    TRY(text_parse_double(number, option, -1e9, 1e9, &value, err));
+    if (is_percent) value /= 100;
+    if (!(value >= low && value < high) || value <= 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s %s is outside %s%g %%, %g %%); 5%% and 0.05 are "
+                         "the same",
+                         option, given, low > 0 ? "[" : "(", low * 100, high * 100);
+    }
+    *share = value;
+    return STATUS_OK;
+}
+
 status cli_iteration_range(const char *text, int *first, int *last, error_message *err)
 {
     const char *colon = strchr(text, ':');

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "cli/command.h"
 
 #include <stdint.h>
 
@@ -17,6 +18,13 @@ status cli_list_int64(const char *option, const char *text, int64_t min, int64_t
 /// The same for numbers with a fraction.
 status cli_list_double(const char *option, const char *text, double min, double max, double *values,
                        int max_count, int *count, error_message *err);
+
+/// A share as people write it: "5%" or "0.05"; untouched if the option is not given.
+///
+/// @param low, high it is in [low, high), and above 0
+/// @return STATUS_INVALID naming the option, what it was and the limits
+status cli_share(const cli_arguments *arguments, const char *option, double low, double high,
+                 double *share, error_message *err);
 
 /// The option --iterations A:B.
 

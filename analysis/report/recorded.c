@@ -180,36 +180,21 @@ static int timeline_iteration(const char *result_label, const char **label)
     return (int)iteration;
 }
 
-/// Says which iterations of the row there are; or which rows, if there is no such row.
+/// Says which timelines there are.
 static status refuse_timeline(trace_store *store, const trace_run_result *results, int count,
                               const char *wanted, error_message *err)
 {
-    text_buffer iterations = {0};
-    text_buffer rows = {0};
-    const char *row_before = "";
+    text_buffer known = {0};
     for (int result = 0; result < count; result++) {
         const char *row = NULL;
         const int at = timeline_iteration(results[result].label, &row);
         if (at < 0) continue;
-        if (strcmp(row, wanted) == 0) {
-            text_format(&iterations, "%s%d", iterations.length > 0 ? ", " : "", at);
-        }
-        if (strcmp(row, row_before) != 0) {
-            text_format(&rows, "%s'%s'", rows.length > 0 ? ", " : "", row);
-        }
-        row_before = row;
+        text_format(&known, "%s'%s' %d", known.length > 0 ? ", " : "", row, at);
     }
-    status refused;
-    if (iterations.length > 0) {
-        refused =
-            error_set(err, STATUS_INVALID, "%s: '%.60s' has timelines of these iterations only: %s",
-                      trace_store_path(store), wanted, iterations.bytes);
-    } else {
-        refused = error_set(err, STATUS_INVALID, "%s: no timeline of '%.60s'; recorded: %s",
-                            trace_store_path(store), wanted, rows.length > 0 ? rows.bytes : "none");
-    }
-    text_free(&iterations);
-    text_free(&rows);
+    const status refused = error_set(
+        err, STATUS_INVALID, "%s: no such timeline of '%.60s'; recorded, with iterations: %s",
+        trace_store_path(store), wanted, known.length > 0 ? known.bytes : "none");
+    text_free(&known);
     return refused;
 }
 

@@ -19,9 +19,7 @@ struct ana_recording {
     const ana_setup *setup;
     trace_run *run;
     const char *series; // label of the row that is played
-    int *first_layer;   // [stage_count + 1] of the plan recorded last, as far as it has stages
-    int *stage_ranks;   // [rank_count] rank of the machine at each of its places
-    int rank_count;     // places of it; 0: this series has recorded none yet
+    text_buffer plan;   // as JSON, recorded last; empty: this series has recorded none yet
     int64_t plan_id;
     text_buffer json; // scratch
     arena *scratch;
@@ -46,8 +44,7 @@ static status list_inputs(const ana_setup *setup, trace_input_file files[INPUT_F
 static void recording_free(ana_recording *recording)
 {
     text_free(&recording->json);
-    free(recording->first_layer);
-    free(recording->stage_ranks);
+    text_free(&recording->plan);
     free(recording->op_times);
     arena_destroy(recording->scratch);
     free(recording);
@@ -56,10 +53,7 @@ static void recording_free(ana_recording *recording)
 static ana_recording *recording_create(const ana_setup *setup)
 {
     ana_recording *recording = memory_array(1, sizeof *recording);
-    const size_t ranks = (size_t)setup->machine.rank_count;
     recording->setup = setup;
-    recording->first_layer = memory_array((size_t)setup->stage_count + 1, sizeof(int));
-    recording->stage_ranks = memory_array(ranks, sizeof(int));
     recording->op_times =
         memory_array((size_t)setup->stage_count * OP_KIND_COUNT, sizeof *recording->op_times);
     recording->scratch = arena_create(1 << 16);
@@ -95,7 +89,7 @@ static status begin_row(void *context, const ana_balancing *balancing, error_mes
     (void)err;
     ana_recording *recording = context;
     recording->series = balancing->label;
-    recording->rank_count = 0;
+    text_clear(&recording->plan);
     recording->plan_id = 0;
     memset(recording->op_times, 0,
            (size_t)recording->setup->stage_count * OP_KIND_COUNT * sizeof *recording->op_times);
@@ -124,50 +118,32 @@ static bool wants_timeline(void *context, int iteration)
            (keeps_timeline(recording, iteration) || is_sampled(recording, iteration));
 }
 
-/// Takes over the plan of an iteration.
-///
-/// @return false if it is the one taken last
-static bool take_plan(ana_recording *recording, const bal_training_iteration *iteration)
-{
-    const ana_setup *setup = recording->setup;
-    const size_t ranks = (size_t)iteration->rank_count;
-    const size_t chunks = (size_t)(setup->stage_count / setup->machine.rank_count);
-    const size_t layer_bytes = (ranks * chunks + 1) * sizeof *recording->first_layer;
-    const size_t rank_bytes = ranks * sizeof *recording->stage_ranks;
-    if (recording->rank_count == iteration->rank_count &&
-        memcmp(recording->first_layer, iteration->first_layer, layer_bytes) == 0 &&
-        memcmp(recording->stage_ranks, iteration->machine_rank, rank_bytes) == 0) {
-        return false;
-    }
-    memcpy(recording->first_layer, iteration->first_layer, layer_bytes);
-    memcpy(recording->stage_ranks, iteration->machine_rank, rank_bytes);
-    recording->rank_count = iteration->rank_count;
-    return true;
-}
-
 /// Records the plan if it is not the one recorded last.
 static status put_plan(ana_recording *recording, const bal_training_iteration *iteration,
                        error_message *err)
 {
     const ana_setup *setup = recording->setup;
-    if (!take_plan(recording, iteration)) return STATUS_OK;
     const bal_plan plan = {
-        .first_layer = recording->first_layer,
-        .rank_count = recording->rank_count,
+        .first_layer = iteration->first_layer,
+        .rank_count = iteration->rank_count,
         .chunk_count = setup->stage_count / setup->machine.rank_count,
         .placement = bal_schedule_family_find(setup->study->schedule)->placement,
         .schedule = setup->study->schedule,
         .microbatch_count = iteration->microbatch_count,
-        .stage_ranks = recording->stage_ranks,
+        .stage_ranks = iteration->machine_rank,
         .data_parallel = iteration->replica_count,
         .embedding = setup->embedding,
         .head = setup->head,
     };
+    text_buffer *last = &recording->plan;
     text_clear(&recording->json);
     json_writer writer = json_writer_init(&recording->json);
     bal_plan_write(&plan, &writer);
-    return trace_run_put_plan(recording->run, recording->series, iteration->iteration,
-                              recording->json.bytes, &recording->plan_id, err);
+    if (last->length > 0 && strcmp(last->bytes, recording->json.bytes) == 0) return STATUS_OK;
+    text_clear(last);
+    text_append(last, recording->json.bytes);
+    return trace_run_put_plan(recording->run, recording->series, iteration->iteration, last->bytes,
+                              &recording->plan_id, err);
 }
 
 static status put_decision(ana_recording *recording, const bal_training_iteration *iteration,

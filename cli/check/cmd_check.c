@@ -1,6 +1,7 @@
 /// `dynmo check`: a plan's prediction against a run, or a run against another. Each side is a run
 /// or a trace in a store, or a plan or study whose run is predicted first.
 #include "cli/commands.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/run/run.h"
 #include "cli/version.h"
@@ -208,33 +209,6 @@ static status read_side(const check_side *side, const bal_plan *plan, arena *mem
                        : predict_side(side, memory, observed, err);
 }
 
-/// A share as people write it: "5%" or "0.05".
-static status read_share(const cli_arguments *arguments, const char *option, double low,
-                         double high, double *share, error_message *err)
-{
-    const char *given = cli_value(arguments, option);
-    char number[64];
-    double value = 0;
-    if (given == NULL) return STATUS_OK;
-    const size_t length = strlen(given);
-    const bool is_percent = length > 0 && given[length - 1] == '%';
-    if (length >= sizeof number) {
-        return error_set(err, STATUS_INVALID, "%s: '%.60s...' is no number", option, given);
-    }
-    memcpy(number, given, length + 1);
-    if (is_percent) number[length - 1] = '\0';
-    TRY(text_parse_double(number, option, -1e9, 1e9, &value, err));
-    if (is_percent) value /= 100;
-    if (!(value >= low && value < high) || value <= 0) {
-        return error_set(err, STATUS_INVALID,
-                         "%s %s is outside %s%g %%, %g %%); 5%% and 0.05 are "
-                         "the same",
-                         option, given, low > 0 ? "[" : "(", low * 100, high * 100);
-    }
-    *share = value;
-    return STATUS_OK;
-}
-
 static status read_ignored(const cli_arguments *arguments, ana_check_options *options,
                            error_message *err)
 {
@@ -263,8 +237,8 @@ static status read_options(const cli_arguments *arguments, ana_check_options *op
 {
     *options = ana_check_options_default();
     options->only_slower = cli_has(arguments, "--only-slower");
-    TRY(read_share(arguments, "--tolerance", 0, 1, &options->tolerance, err));
-    TRY(read_share(arguments, "--confidence", 0.5, 1, &options->confidence, err));
+    TRY(cli_share(arguments, "--tolerance", 0, 1, &options->tolerance, err));
+    TRY(cli_share(arguments, "--confidence", 0.5, 1, &options->confidence, err));
     TRY(cli_int(arguments, "--warmup", 0, 100000000, -1, &options->warmup, err));
     return read_ignored(arguments, options, err);
 }

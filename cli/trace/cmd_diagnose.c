@@ -203,17 +203,8 @@ static status read_options(const cli_arguments *arguments, ana_diagnosis_options
                            error_message *err)
 {
     *options = ana_diagnosis_options_default();
-    const char *threshold = cli_value(arguments, "--worthwhile");
     const char *state = cli_value(arguments, "--layer-state");
-    if (threshold != NULL) {
-        char digits[32];
-        const size_t length = strlen(threshold);
-        const bool is_percent = length > 1 && threshold[length - 1] == '%';
-        snprintf(digits, sizeof digits, "%.*s", (int)(is_percent ? length - 1 : length), threshold);
-        TRY(text_parse_double(digits, "--worthwhile", 0, is_percent ? 1000 : 1,
-                              &options->threshold_ratio, err));
-        if (is_percent) options->threshold_ratio /= 100;
-    }
+    TRY(cli_share(arguments, "--worthwhile", 0, 100, &options->threshold_ratio, err));
     if (state != NULL) {
         TRY(text_parse_int64(state, "--layer-state", 1, INT64_C(1) << 50,
                              &options->layer_state_bytes, err));

@@ -184,8 +184,7 @@ refuse 2 '--trace-stages: 3 stages do not divide the model'"'"'s 16 layers' \
 sed 's/"num_local_experts":4/"num_local_experts":3/' moe.json >moe3.json
 refuse 2 "run/tokens_per_expert: 2 experts of a rank do not divide the model's 3" \
     run --model moe3.json --stages 4 --trace-stages 2
-refuse 2 '--worthwhile: '"'"'x'"'"' is not a number' steps.csv --stages 4 --worthwhile x
-refuse 2 '--worthwhile: 5 is outside [0, 1]' steps.csv --stages 4 --worthwhile 5
+refuse 2 '--worthwhile -1 is outside (0 %, 10000 %); 5% and 0.05 are the same' steps.csv --stages 4 --worthwhile -1
 mv run/tokens_per_expert/rank3.jsonl run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 4 files of ranks, the largest is rank 4' \
     run --model moe.json --stages 4 --trace-stages 2
