@@ -16,134 +16,81 @@ static bal_problem four_layers(void)
                          .stage_count = 2};
 }
 
-static void assert_refused(const bal_problem *problem, const char *message)
+static void what_is_wrong_with_a_problem_is_invalid_and_named(void **state)
 {
-    arena *memory = arena_create(4096);
-    bal_chain chain = {.layer_count = -7};
-    error_message err = {0};
-
-    assert_int_equal(bal_chain_of(problem, memory, &chain, &err), STATUS_INVALID);
-
-    assert_string_equal(err.message, message);
-    assert_int_equal(chain.layer_count, -7);
-    arena_destroy(memory);
-}
-
-static void counts_outside_their_limits_are_invalid(void **state)
-{
-    (void)state;
-    bal_problem problem = four_layers();
-    problem.stage_count = 0;
-    assert_refused(&problem, "stage_count 0 is outside [1, 1048576]");
-    problem.stage_count = 5;
-    assert_refused(&problem,
-                   "stage_count 5 exceeds layer_count 4 and empty stages are not allowed");
-    problem = four_layers();
-    problem.layers.layer_count = -1;
-    assert_refused(&problem, "layer_count -1 is outside [0, 1048576]");
-    problem = four_layers();
-    problem.layers.microbatch_count = 0;
-    assert_refused(&problem, "microbatch_count 0 of the layer costs is below 1");
-    problem = four_layers();
-    problem.layers.layer_count = 1;
-    problem.stage_count = 1;
-    problem.layers.embedding = true;
-    problem.layers.head = true;
-    assert_refused(&problem, "layer_count 1 is below the 2 of embedding and head");
-}
-
-static void negative_inputs_are_invalid(void **state)
-{
-    (void)state;
+    arena *memory = *state;
     static const int64_t negative[] = {1, -2, 1, 1};
-    bal_problem problem = four_layers();
-    problem.layers.forward_ns = negative;
-    assert_refused(&problem, "forward_ns of layer 1 is negative: -2");
-    problem = four_layers();
-    problem.layers.backward_weight_ns = negative;
-    assert_refused(&problem, "backward_weight_ns of layer 1 is negative: -2");
-    problem = four_layers();
-    problem.layers.state_bytes = negative;
-    assert_refused(&problem, "state_bytes of layer 1 is negative: -2");
-    problem = four_layers();
-    problem.layers.activation_bytes = negative;
-    assert_refused(&problem, "activation_bytes of layer 1 is negative: -2");
-    problem = four_layers();
-    problem.weight = BAL_WEIGHT_PARAMETERS;
-    problem.layers.parameters = negative;
-    assert_refused(&problem, "parameters of layer 1 is negative: -2");
-    problem = four_layers();
-    problem.weight = BAL_WEIGHT_TIME_TRANSFER;
-    problem.transfer_ns = negative;
-    assert_refused(&problem, "transfer_ns of layer 1 is negative: -2");
-    problem = four_layers();
-    problem.stage_memory_bytes = negative;
-    assert_refused(&problem, "stage_memory_bytes of stage 1 is -2, below 0");
-    problem = four_layers();
-    problem.stage_inflight = negative;
-    assert_refused(&problem, "stage_inflight of stage 1 is -2, below 0");
-    problem = four_layers();
-    problem.stage_fixed_ns = negative;
-    assert_refused(&problem, "stage_fixed_ns of stage 1 is -2, below 0");
-    problem = four_layers();
-    problem.stage_time_factor_ppb = negative;
-    assert_refused(&problem, "stage_time_factor_ppb of stage 1 is -2, below 1");
-}
-
-static void a_weight_that_is_not_known_is_invalid(void **state)
-{
-    (void)state;
-    bal_problem problem = four_layers();
-    problem.layers.forward_ns = NULL;
-    assert_refused(&problem, "weighing by time needs forward_ns");
-    problem = four_layers();
-    problem.weight = BAL_WEIGHT_PARAMETERS;
-    problem.layers.parameters = NULL;
-    assert_refused(&problem, "weighing by parameters needs parameters");
-    problem = four_layers();
-    problem.weight = BAL_WEIGHT_TIME_TRANSFER;
-    assert_refused(&problem, "weighing by time+transfer needs transfer_ns");
-}
-
-static void sums_that_do_not_fit_are_invalid(void **state)
-{
-    (void)state;
     static const int64_t huge[] = {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2, 1};
     static const int64_t almost[] = {INT64_MAX, 0, 0, 0};
-    static const int64_t twice[] = {2000000000, 2000000000};
-    bal_problem problem = four_layers();
-    problem.layers.forward_ns = huge;
-    assert_refused(&problem, "time: the sum up to layer 2 does not fit 64 bits");
-    problem.layers.forward_ns = almost;
-    assert_refused(&problem, "the loads of all layers (9223372036854775807 at a factor of up to 1, "
-                             "fixed times and transfers) do not fit 64 bits");
-    problem.layers.backward_input_ns = almost;
-    assert_refused(&problem, "the time of layer 0 does not fit 64 bits");
-    problem = four_layers();
-    problem.layers.state_bytes = huge;
-    assert_refused(&problem, "state_bytes: the sum up to layer 2 does not fit 64 bits");
-    problem = four_layers();
-    problem.layers.activation_bytes = (const int64_t[]){INT64_MAX / 2, 0, 0, 0};
-    problem.stage_inflight = (const int64_t[]){1, 3};
-    assert_refused(&problem, "memory of stage 1 with stage_inflight 3 does not fit 64 bits");
-    problem = four_layers();
-    problem.layers.forward_ns = (const int64_t[]){INT64_MAX / 2 + 1, 0, 0, 0};
-    problem.stage_time_factor_ppb = twice;
-    assert_refused(&problem, "the loads of all layers (4611686018427387904 at a factor of up to 2, "
-                             "fixed times and transfers) do not fit 64 bits");
-}
+    static const int64_t half[] = {INT64_MAX / 2 + 1, 0, 0, 0};
+    static const int64_t less[] = {INT64_MAX / 2, 0, 0, 0};
+    const struct {
+        const char *message;
+        bal_problem problem; // what is 0 is as in four_layers
+    } cases[] = {
+        {"stage_count 0 is outside [1, 1048576]", {.stage_count = -2}},
+        {"stage_count 5 exceeds layer_count 4 and empty stages are not allowed",
+         {.stage_count = 5}},
+        {"layer_count -1 is outside [0, 1048576]", {.layers.layer_count = -1}},
+        {"microbatch_count -1 of the layer costs is below 1", {.layers.microbatch_count = -1}},
+        {"layer_count 1 is below the 2 of embedding and head",
+         {.stage_count = 1, .layers = {.layer_count = 1, .embedding = true, .head = true}}},
+        {"forward_ns of layer 1 is negative: -2", {.layers.forward_ns = negative}},
+        {"backward_weight_ns of layer 1 is negative: -2", {.layers.backward_weight_ns = negative}},
+        {"state_bytes of layer 1 is negative: -2", {.layers.state_bytes = negative}},
+        {"activation_bytes of layer 1 is negative: -2", {.layers.activation_bytes = negative}},
+        {"parameters of layer 1 is negative: -2",
+         {.weight = BAL_WEIGHT_PARAMETERS, .layers.parameters = negative}},
+        {"weighing by parameters needs parameters", {.weight = BAL_WEIGHT_PARAMETERS}},
+        {"transfer_ns of layer 1 is negative: -2",
+         {.weight = BAL_WEIGHT_TIME_TRANSFER, .transfer_ns = negative}},
+        {"weighing by time+transfer needs transfer_ns", {.weight = BAL_WEIGHT_TIME_TRANSFER}},
+        {"stage_memory_bytes of stage 1 is -2, below 0", {.stage_memory_bytes = negative}},
+        {"stage_inflight of stage 1 is -2, below 0", {.stage_inflight = negative}},
+        {"stage_fixed_ns of stage 1 is -2, below 0", {.stage_fixed_ns = negative}},
+        {"stage_time_factor_ppb of stage 1 is -2, below 1", {.stage_time_factor_ppb = negative}},
+        {"time: the sum up to layer 2 does not fit 64 bits", {.layers.forward_ns = huge}},
+        {"the loads of all layers (9223372036854775807 at a factor of up to 1, fixed times and "
+         "transfers) do not fit 64 bits",
+         {.layers.forward_ns = almost}},
+        {"the time of layer 0 does not fit 64 bits",
+         {.layers = {.forward_ns = almost, .backward_input_ns = almost}}},
+        {"state_bytes: the sum up to layer 2 does not fit 64 bits", {.layers.state_bytes = huge}},
+        {"memory of stage 1 with stage_inflight 3 does not fit 64 bits",
+         {.stage_inflight = (const int64_t[]){1, 3}, .layers.activation_bytes = less}},
+        {"the loads of all layers (4611686018427387904 at a factor of up to 2, fixed times and "
+         "transfers) do not fit 64 bits",
+         {.stage_time_factor_ppb = (const int64_t[]){2000000000, 2000000000},
+          .layers.forward_ns = half}},
+        {"current_first_layer falls from 3 to 2 after stage 1",
+         {.current_first_layer = (const int[]){0, 3, 2}}},
+        {"current_first_layer runs from 1 to 4 instead of 0 to layer_count 4",
+         {.current_first_layer = (const int[]){1, 3, 4}}},
+        {"current_first_layer runs from 0 to 3 instead of 0 to layer_count 4",
+         {.current_first_layer = (const int[]){0, 1, 2, 3}, .current_stage_count = 3}},
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        bal_problem problem = cases[index].problem;
+        bal_layer_costs *layers = &problem.layers;
+        bal_chain chain = {.layer_count = -7};
+        error_message err = {0};
+        if (problem.stage_count == 0) problem.stage_count = 2;
+        if (problem.stage_count < 0) problem.stage_count = 0;
+        if (layers->layer_count == 0) layers->layer_count = 4;
+        if (layers->microbatch_count == 0) layers->microbatch_count = 1;
+        if (layers->forward_ns == NULL) layers->forward_ns = ones;
 
-static void a_plan_in_force_that_is_none_is_invalid(void **state)
-{
-    (void)state;
-    bal_problem problem = four_layers();
-    problem.current_first_layer = (const int[]){0, 3, 2};
-    assert_refused(&problem, "current_first_layer falls from 3 to 2 after stage 1");
-    problem.current_first_layer = (const int[]){1, 3, 4};
-    assert_refused(&problem, "current_first_layer runs from 1 to 4 instead of 0 to layer_count 4");
-    problem.current_first_layer = (const int[]){0, 1, 2, 3};
-    problem.current_stage_count = 3;
-    assert_refused(&problem, "current_first_layer runs from 0 to 3 instead of 0 to layer_count 4");
+        assert_int_equal(bal_chain_of(&problem, memory, &chain, &err), STATUS_INVALID);
+
+        assert_string_equal(err.message, cases[index].message);
+        assert_int_equal(chain.layer_count, -7);
+    }
+    bal_problem timeless = four_layers();
+    bal_chain chain;
+    error_message err = {0};
+    timeless.layers.forward_ns = NULL;
+    assert_int_equal(bal_chain_of(&timeless, memory, &chain, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "weighing by time needs forward_ns");
 }
 
 static void loads_are_factor_times_layers_rounded_half_up_plus_fixed(void **state)
@@ -251,11 +198,7 @@ static void a_plan_that_breaks_a_rule_is_told_which(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_outside_their_limits_are_invalid),
-        cmocka_unit_test(negative_inputs_are_invalid),
-        cmocka_unit_test(a_weight_that_is_not_known_is_invalid),
-        cmocka_unit_test(sums_that_do_not_fit_are_invalid),
-        cmocka_unit_test(a_plan_in_force_that_is_none_is_invalid),
+        cmocka_unit_test(what_is_wrong_with_a_problem_is_invalid_and_named),
         cmocka_unit_test(loads_are_factor_times_layers_rounded_half_up_plus_fixed),
         cmocka_unit_test(a_stage_waits_for_the_messages_over_both_of_its_cuts),
         cmocka_unit_test(microbatches_count_with_their_mean),
