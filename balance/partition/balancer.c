@@ -2,7 +2,7 @@
 
 #include "balance/metrics.h"
 #include "balance/partition/balancers.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 

@@ -9,7 +9,7 @@
 #include "balance/partition/balancer_diffusion.h"
 
 #include "balance/partition/balancers.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 
 status bal_balance_diffusion(const bal_problem *problem, const bal_chain *chain, arena *memory,
@@ -25,7 +25,12 @@ status bal_balance_diffusion(const bal_problem *problem, const bal_chain *chain,
     return STATUS_OK;
 }
 
-void bal_diffusion_targets(const bal_chain *chain, int64_t level, double *target)
+/// Where the flow that balances a chain of divisible load puts the cut in front of each stage:
+/// stages take load in proportion to what they could take within level.
+///
+/// @param target [stage_count + 1] out: sums of weights in front of the cut; below 0 where no stage
+///               could take anything
+static void fill_targets(const bal_chain *chain, int64_t level, double *target)
 {
     const int stages = chain->stage_count;
     const double total = (double)chain->weight_before[chain->layer_count];
@@ -43,9 +48,11 @@ void bal_diffusion_targets(const bal_chain *chain, int64_t level, double *target
     }
 }
 
-int bal_diffusion_nearest_cut(const bal_chain *chain, int low, int high, double target)
+/// The boundary whose sum of weights is nearest to target, the first of equal ones.
+static int nearest_cut(const bal_chain *chain, double target)
 {
-    const int begin = low;
+    int low = 0;
+    int high = chain->layer_count;
     while (low < high) { // the first boundary at or after target
         const int middle = low + (high - low) / 2;
         if ((double)chain->weight_before[middle] < target) {
@@ -54,7 +61,7 @@ int bal_diffusion_nearest_cut(const bal_chain *chain, int low, int high, double 
             high = middle;
         }
     }
-    if (low == begin) return begin;
+    if (low == 0) return 0;
     const double behind = (double)chain->weight_before[low] - target;
     const double before = target - (double)chain->weight_before[low - 1];
     return before <= behind ? low - 1 : low;
@@ -65,12 +72,12 @@ static void round_flow(const bal_chain *chain, arena *memory, int *first)
 {
     const int stages = chain->stage_count;
     double *target = arena_array(memory, (size_t)stages + 1, sizeof *target);
-    bal_diffusion_targets(chain, bal_assignment_lower_bound(chain), target);
+    fill_targets(chain, bal_assignment_lower_bound(chain), target);
     int least = 0;
     first[0] = 0;
     for (int stage = 0; stage + 1 < stages; stage++) {
         least += bal_chain_may_be_empty(chain, stage) ? 0 : 1;
-        const int cut = bal_diffusion_nearest_cut(chain, 0, chain->layer_count, target[stage + 1]);
+        const int cut = nearest_cut(chain, target[stage + 1]);
         first[stage + 1] = cut > least ? cut : least;
     }
     first[stages] = chain->layer_count;
@@ -95,7 +102,9 @@ static status allowed_cuts(const bal_chain *chain, const int *rounded, int *firs
     return bal_partition_latest(&without_transfer, load, NULL, first, err);
 }
 
-bool bal_diffusion_shift_cut(const bal_chain *chain, int *first, int stage, int step)
+/// Moves the cut after a stage by step if both of its stages stay allowed and the larger of their
+/// loads falls.
+static bool shifts_cut(const bal_chain *chain, int *first, int stage, int step)
 {
     const int begin = first[stage];
     const int cut = first[stage + 1];
@@ -115,20 +124,14 @@ bool bal_diffusion_shift_cut(const bal_chain *chain, int *first, int stage, int 
     return true;
 }
 
-int bal_diffusion_sweep_max(const bal_chain *chain)
-{
-    return 4 * (chain->layer_count + chain->stage_count);
-}
-
 static void search_locally(const bal_chain *chain, int *first)
 {
-    const int sweep_max = bal_diffusion_sweep_max(chain);
+    const int sweep_max = 4 * (chain->layer_count + chain->stage_count);
     bool moved = true;
     for (int sweep = 0; sweep < sweep_max && moved; sweep++) {
         moved = false;
         for (int stage = 0; stage + 1 < chain->stage_count; stage++) {
-            if (bal_diffusion_shift_cut(chain, first, stage, 1) ||
-                bal_diffusion_shift_cut(chain, first, stage, -1)) {
+            if (shifts_cut(chain, first, stage, 1) || shifts_cut(chain, first, stage, -1)) {
                 moved = true;
             }
         }

@@ -450,41 +450,52 @@ status bal_chain_check(const bal_chain *chain, const int *first_layer, error_mes
     return check_rank_memory(chain, first_layer, err);
 }
 
-static void mirrored(const int64_t *before, int count, arena *memory, const int64_t **out)
+/// Whether the ranks could take all weights within load, were layers divisible.
+static bool takes_total(const bal_chain *chain, int64_t load)
 {
-    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
-    for (int layer = 0; layer <= count; layer++) {
-        sums[layer] = before[count] - before[count - layer];
+    // The runs of a rank's chunks are rounded apart, by half a unit each.
+    const int chunks = chain->chunk_count;
+    const bool rounds = chunks > 1 && chain->stage_time_factor_ppb != NULL;
+    const int64_t within = rounds && load < INT64_MAX - chunks ? load + chunks : load;
+    bal_wide taken = 0;
+    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
+        int64_t most = 0;
+        for (int chunk = 0; chunk < chunks; chunk++) {
+            const int stage = bal_chain_stage_of(chain, rank, chunk);
+            const int64_t weight = bal_chain_weight_within(chain, stage, within);
+            if (weight > most) most = weight;
+        }
+        taken += most;
     }
-    *out = sums;
+    return taken >= chain->weight_before[chain->layer_count];
 }
 
-static void reversed(const int64_t *values, int count, arena *memory, const int64_t **out)
+/// The load of a layer alone on the rank where that is least.
+static int64_t layer_load_min(const bal_chain *chain, int layer)
 {
-    if (values == NULL) return;
-    int64_t *copy = arena_array(memory, (size_t)count, sizeof *copy);
-    for (int index = 0; index < count; index++) {
-        copy[index] = values[count - 1 - index];
+    int64_t least = INT64_MAX;
+    for (int stage = 0; stage < chain->stage_count; stage++) {
+        const int64_t load = bal_chain_own_load(chain, stage, layer, layer + 1);
+        if (load < least) least = load;
     }
-    *out = copy;
+    return least;
 }
 
-void bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out)
+int64_t bal_assignment_lower_bound(const bal_chain *chain)
 {
-    assert(chain->transfer_ns == NULL);
-    bal_chain made = *chain;
-    const int layers = chain->layer_count;
-    const int stages = chain->stage_count;
-    made.rank_memory_bytes = NULL;
-    made.rank_peaks = NULL;
-    made.embedding = chain->head;
-    made.head = chain->embedding;
-    mirrored(chain->weight_before, layers, memory, &made.weight_before);
-    mirrored(chain->state_before, layers, memory, &made.state_before);
-    mirrored(chain->activation_before, layers, memory, &made.activation_before);
-    reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes);
-    reversed(chain->stage_inflight, stages, memory, &made.stage_inflight);
-    reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb);
-    reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns);
-    *out = made;
+    int64_t bound = 0;
+    for (int layer = 0; layer < chain->layer_count; layer++) {
+        const int64_t load = layer_load_min(chain, layer);
+        if (load > bound) bound = load;
+    }
+    int64_t high = chain->load_sum_max;
+    while (bound < high) {
+        const int64_t middle = bound + (high - bound) / 2;
+        if (takes_total(chain, middle)) {
+            high = middle;
+        } else {
+            bound = middle + 1;
+        }
+    }
+    return bound;
 }

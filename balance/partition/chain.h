@@ -103,9 +103,11 @@ int64_t bal_chain_rank_memory_bytes(const bal_chain *chain, int rank, const int 
 /// @return STATUS_INFEASIBLE naming the stage or the rank, and the rule it breaks.
 status bal_chain_check(const bal_chain *chain, const int *first_layer, error_message *err);
 
-/// The chain read from its end, stages too: its latest cuts are the earliest ones of the original.
-/// Only for chains without transfer_ns (asserted), and of one chunk per rank in every respect but
-/// the caps of ranks, which it drops.
+/// The largest load of a rank, all its chunks together, is never below this, whichever rank owns
+/// which layer, in any order and with empty ranks: the smallest load at which the ranks together
+/// could take all weights if layers were divisible, and at which every layer alone fits the load of
+/// some rank. With equal ranks that is max(ceil(total / ranks), largest layer). Memory caps and
+/// transfers are not counted.
 ///
-/// @param out arrays are carved from memory or borrowed from chain
-void bal_chain_mirror(const bal_chain *chain, arena *memory, bal_chain *out);
+/// Time O(log(largest load) * stage_count + layer_count * stage_count).
+int64_t bal_assignment_lower_bound(const bal_chain *chain);

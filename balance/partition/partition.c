@@ -452,12 +452,52 @@ status bal_partition_latest(const bal_chain *chain, int64_t load, const int *at_
                      load);
 }
 
+static void mirrored(const int64_t *before, int count, arena *memory, const int64_t **out)
+{
+    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
+    for (int layer = 0; layer <= count; layer++) {
+        sums[layer] = before[count] - before[count - layer];
+    }
+    *out = sums;
+}
+
+static void reversed(const int64_t *values, int count, arena *memory, const int64_t **out)
+{
+    if (values == NULL) return;
+    int64_t *copy = arena_array(memory, (size_t)count, sizeof *copy);
+    for (int index = 0; index < count; index++) {
+        copy[index] = values[count - 1 - index];
+    }
+    *out = copy;
+}
+
+/// The chain read from its end, stages too: its latest cuts are the earliest ones of the original.
+static void mirror_chain(const bal_chain *chain, arena *memory, bal_chain *out)
+{
+    assert(chain->transfer_ns == NULL);
+    bal_chain made = *chain;
+    const int layers = chain->layer_count;
+    const int stages = chain->stage_count;
+    made.rank_memory_bytes = NULL;
+    made.rank_peaks = NULL;
+    made.embedding = chain->head;
+    made.head = chain->embedding;
+    mirrored(chain->weight_before, layers, memory, &made.weight_before);
+    mirrored(chain->state_before, layers, memory, &made.state_before);
+    mirrored(chain->activation_before, layers, memory, &made.activation_before);
+    reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes);
+    reversed(chain->stage_inflight, stages, memory, &made.stage_inflight);
+    reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb);
+    reversed(chain->stage_fixed_ns, stages, memory, &made.stage_fixed_ns);
+    *out = made;
+}
+
 status bal_partition_earliest(const bal_chain *chain, int64_t load, arena *memory, int *first_layer,
                               error_message *err)
 {
     bal_chain mirror;
     int *turned = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *turned);
-    bal_chain_mirror(chain, memory, &mirror);
+    mirror_chain(chain, memory, &mirror);
     TRY(bal_partition_latest(&mirror, load, NULL, turned, err));
     for (int cut = 0; cut <= chain->stage_count; cut++) {
         first_layer[cut] = chain->layer_count - turned[chain->stage_count - cut];

@@ -1,7 +1,7 @@
 /// A table over the places of both rows of two chunks, and a search of single steps for more.
 #include "balance/partition/partition_pairs.h"
 
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /// Tries numbers of ranks one by one, and chooses.
 #include "balance/costs/layer_costs.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/rank_peaks.h"
 #include "balance/repack/repack.h"

@@ -4,7 +4,7 @@
 #include "exec/run/run.h"
 
 #include "balance/partition/balancer_diffusion.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "exec/transport/activity.h"
 
 #include <string.h>

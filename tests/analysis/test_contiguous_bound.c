@@ -1,7 +1,7 @@
 /// The bound over all contiguous plans: it equals an exhaustive search over the plans, and bounds
 /// what the core says of each of them.
 #include "analysis/compare/contiguous_bound.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"

@@ -1,7 +1,7 @@
 /// The balancers: the recorded cases, what theory says of each, the faults of the historical ones,
 /// and every refusal by its message.
 #include "balance/partition/balancer.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "base/json.h"
 #include "base/rng.h"

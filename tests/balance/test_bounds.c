@@ -1,6 +1,6 @@
 /// Lower bounds: values by hand where they are met, and never above what any order takes.
 #include "balance/metrics.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/schedule/makespan_bounds.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"

@@ -2,7 +2,7 @@
 /// as plainly as the definitions, on thousands of small random problems; proven bounds where a
 /// search is no proof; what larger chains must keep; and the cases that have names.
 #include "balance/partition/balancer.h"
-#include "balance/partition/bounds.h"
+#include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
 #include "base/rng.h"
