@@ -281,46 +281,36 @@ static status decide(arena *memory, plan_run *run, error_message *err)
     return result;
 }
 
-/// Layers whose owner differs from the rank that owns them now.
-static void owner_moves(const bal_problem *problem, const int *owner, arena *memory,
-                        bal_migration *out)
-{
-    const int chunks = problem->chunk_count;
-    const int ranks = problem->current_stage_count / chunks;
-    const size_t layers = (size_t)problem->layers.layer_count;
-    int *layer_moved = arena_array(memory, layers, sizeof *layer_moved);
-    int *from = arena_array(memory, layers, sizeof *from);
-    int *to = arena_array(memory, layers, sizeof *to);
-    int count = 0;
-    for (int stage = 0; stage < problem->current_stage_count; stage++) {
-        const int rank = bal_rank_of_stage(problem->placement, ranks, chunks, stage, NULL);
-        for (int layer = problem->current_first_layer[stage];
-             layer < problem->current_first_layer[stage + 1]; layer++) {
-            if (owner[layer] == rank) continue;
-            layer_moved[count] = layer;
-            from[count] = rank;
-            to[count] = owner[layer];
-            count++;
-        }
-    }
-    *out = (bal_migration){.layer_count = count, .layer = layer_moved, .from = from, .to = to};
-}
-
-static status find_moves(arena *memory, plan_run *run, error_message *err)
+/// Lists the layers whose rank differs from the one that owns them now.
+static void find_moves(arena *memory, plan_run *run)
 {
     const bal_problem *problem = &run->loads.problem;
-    if (problem->current_first_layer == NULL) return STATUS_OK;
-    const int chunks = problem->chunk_count;
+    const int layers = problem->layers.layer_count;
+    const bal_placed_partition before = {.first_layer = problem->current_first_layer,
+                                         .rank_count =
+                                             problem->current_stage_count / problem->chunk_count,
+                                         .chunk_count = problem->chunk_count,
+                                         .placement = problem->placement};
+    if (problem->current_first_layer == NULL) return;
+    int *layer_moved = arena_array(memory, (size_t)layers, sizeof *layer_moved);
+    int *from = arena_array(memory, (size_t)layers, sizeof *from);
+    int *to = arena_array(memory, (size_t)layers, sizeof *to);
+    bal_placed_owners(&before, from);
     if (run->answer.owner != NULL) {
-        owner_moves(problem, run->answer.owner, memory, &run->migration);
-        return STATUS_OK;
+        memcpy(to, run->answer.owner, (size_t)layers * sizeof *to);
+    } else {
+        const bal_placed_partition after = bal_problem_placed(problem, run->answer.first_layer);
+        bal_placed_owners(&after, to);
     }
-    const bal_placed_partition from = {.first_layer = problem->current_first_layer,
-                                       .rank_count = problem->current_stage_count / chunks,
-                                       .chunk_count = chunks,
-                                       .placement = problem->placement};
-    const bal_placed_partition to = bal_problem_placed(problem, run->answer.first_layer);
-    return bal_migration_between(&from, &to, &problem->layers, NULL, memory, &run->migration, err);
+    int count = 0;
+    for (int layer = 0; layer < layers; layer++) {
+        if (from[layer] == to[layer]) continue;
+        layer_moved[count] = layer;
+        from[count] = from[layer];
+        to[count++] = to[layer];
+    }
+    run->migration =
+        (bal_migration){.layer_count = count, .layer = layer_moved, .from = from, .to = to};
 }
 
 static void write_ints_or_null(json_writer *writer, const char *key, const int *values, int count)
@@ -519,7 +509,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     if (decided == STATUS_INFEASIBLE) return answer_infeasible(arguments, reason.message, err);
     if (decided != STATUS_OK) return decided;
     if (!run.is_joint) {
-        TRY(find_moves(memory, &run, err));
+        find_moves(memory, &run);
         plan = plan_of(&run);
     }
     const char *path = cli_value(arguments, "--output");
@@ -545,37 +535,20 @@ const cli_command cli_command_plan = {
     .description =
         "Reads what layers cost, asks one balancer, and prints the stages, the value of the "
         "objective beside a proven lower bound, and what moves from the plan in force.\n\n"
-        "Balancers: even (Megatron-LM), parameters and parameters-legacy (DeepSpeed since and "
-        "before 0.12.5, faults included), tuned and partition (the exact optimum), "
-        "diffusion-published and diffusion-coded (the DynMo paper's Algorithm 3 and its released "
-        "code; loads only), diffusion (contiguous), makespan (candidates played under a "
-        "schedule), v-partition and interleaved-partition (the same optimum for ranks of several "
-        "chunks, weighed together).\n\n"
+        "Balancers: even, parameters, parameters-legacy, tuned, partition, diffusion-published, "
+        "diffusion-coded, diffusion, makespan, v-partition, interleaved-partition; "
+        "balance/partition/DECISION.md says what each does.\n\n"
         "The loads file: {\"forward_ns\":[L], \"backward_input_ns\":[L], "
         "\"backward_weight_ns\":[L], \"parameters\":[L], \"state_bytes\":[L], "
-        "\"activation_bytes\":[L], \"transfer_ns\":[L], \"embedding\":bool, \"head\":bool, "
-        "\"stage_memory_bytes\":[P], \"stage_inflight\":[P], \"stage_time_factor\":[P], "
-        "\"stage_fixed_ns\":[P], \"load_cap_ns\":n, \"current_first_layer\":[P+1]}; only "
-        "forward_ns is needed always. Times are of one microbatch in whole ns. The load of a stage "
-        "is stage_time_factor * sum of its layers + stage_fixed_ns, 0 if it owns none; its memory "
-        "is "
-        "sum of state_bytes + stage_inflight * sum of activation_bytes. embedding and head pin the "
-        "first and the last layer. transfer_ns is the time of a layer's output to the next "
-        "stage.\n\n"
-        "With V chunks per rank P counts ranks, which own V stages each: the load of a rank is the "
-        "sum over its stages and its memory too, stage_memory_bytes and stage_time_factor are of "
-        "ranks, and stage_inflight and stage_fixed_ns hold for each of a rank's chunks, or have "
-        "[P*V] entries in model order; first_layer and current_first_layer have P*V+1. Two chunks "
-        "are cut exactly; for more the bound beside the answer is proven and the answer searched.",
-    .details =
-        "--balancer makespan --schedule any decides together which contiguous layers each rank "
-        "holds, in one chunk or in two (V or interleaved), and in which order it runs its ops, "
-        "within stage_memory_bytes (one entry per rank, state included). It plays the orders of "
-        "every schedule, and of dispatching by rule, on the most promising partitions, then "
-        "changes order and cuts step by step. Beside the makespan stands a bound that no such "
-        "plan can beat. The answer depends on seed and budget only; a larger budget never finds a "
-        "worse one. Activations are held from F to W, or with gradient_bytes [L] from F to B, and "
-        "gradient_bytes of them to W. --output then holds the order, too.",
+        "\"activation_bytes\":[L], \"gradient_bytes\":[L], \"transfer_ns\":[L], "
+        "\"embedding\":bool, \"head\":bool, \"stage_memory_bytes\":[P], "
+        "\"stage_inflight\":[P], \"stage_time_factor\":[P], \"stage_fixed_ns\":[P], "
+        "\"load_cap_ns\":n, \"current_first_layer\":[P+1]}; only forward_ns is needed always. "
+        "Times are of one microbatch in whole ns. The load of a stage is stage_time_factor * sum "
+        "of its layers + stage_fixed_ns, 0 if it owns none; its memory is sum of state_bytes + "
+        "stage_inflight * sum of activation_bytes. With V chunks per rank P counts ranks, whose "
+        "load and memory are the sums over their stages; first_layer and current_first_layer have "
+        "P*V+1 entries.",
     .options =
         {
             {.name = "--loads",

@@ -20,11 +20,8 @@ typedef struct cli_plan_loads {
     bool has_load_cap;
 } cli_plan_loads;
 
-/// Reads {"forward_ns":[L],"backward_input_ns":[L],"backward_weight_ns":[L],"parameters":[L],
-/// "state_bytes":[L],"activation_bytes":[L],"gradient_bytes":[L],"transfer_ns":[L],"embedding":bool,"head":bool,
-/// "stage_memory_bytes":[P],"stage_inflight":[P],"stage_time_factor":[P],"stage_fixed_ns":[P],
-/// "load_cap_ns":n,"current_first_layer":[stages in force + 1]}. Every key but forward_ns may be
-/// missing; missing times are 0, anything else missing is not known.
+/// Reads the object that `dynmo plan --help` shows. Every key but forward_ns may be missing;
+/// missing times are 0, anything else missing is not known.
 ///
 /// With several chunks per rank P is the number of ranks: stage_memory_bytes caps all chunks of a
 /// rank together, stage_time_factor is of its speed, and stage_inflight and stage_fixed_ns hold for
