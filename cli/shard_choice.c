@@ -2,10 +2,8 @@
 
 #include "analysis/shards/merge.h"
 #include "base/arena.h"
-#include "base/json.h"
 #include "base/launcher.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/version.h"
 
 #include <inttypes.h>
@@ -60,28 +58,24 @@ status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error
     return STATUS_OK;
 }
 
-static void begin_progress(void *context, int64_t item_count)
+static void show_step(void *context, int64_t put_count, int64_t item_count)
 {
     cli_progress *progress = context;
-    if (item_count > 0) *progress = cli_progress_begin(progress->what, item_count);
-}
-
-static void step_progress(void *context)
-{
-    cli_progress_step(context);
-}
-
-static void end_progress(void *context)
-{
-    cli_progress_end(context);
+    if (progress->total == 0) *progress = cli_progress_begin(progress->what, item_count);
+    cli_progress_reach(progress, put_count);
 }
 
 void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progress)
 {
     *progress = (cli_progress){.what = what};
-    spread->watcher = (ana_watcher){
-        .context = progress, .begin = begin_progress, .step = step_progress, .end = end_progress};
-    if (launcher_rank() > 0) spread->watcher = (ana_watcher){0};
+    spread->step = launcher_rank() > 0 ? NULL : show_step;
+    spread->step_context = progress;
+}
+
+void cli_spread_unwatch(ana_spread *spread)
+{
+    if (spread->step != NULL) cli_progress_end(spread->step_context);
+    spread->step = NULL;
 }
 
 // The store
@@ -157,32 +151,6 @@ static status play_shard(const cli_arguments *arguments, const char *store, ana_
     return cli_keep_close(spread, play(context, spread, report, err), err);
 }
 
-/// What was done, and what is to be done next.
-static status tell_shard(const cli_arguments *arguments, const ana_shard *shard,
-                         const ana_spread_report *report, error_message *err)
-{
-    const char *store = cli_value(arguments, "--store");
-    text_buffer out = {0};
-    fprintf(stderr,
-            "shard %d of %d is complete in %s: %" PRId64 " items\n"
-            "when all are: dynmo merge -o ALL.db SHARD.db..., then this command with --store "
-            "ALL.db, without --shard\n",
-            shard->index, shard->count, store, report->item_count);
-    if (!cli_has(arguments, "--json")) return STATUS_OK;
-    json_writer writer = json_writer_init(&out);
-    json_begin_object(&writer);
-    json_put_int64(&writer, "shard", shard->index);
-    json_put_int64(&writer, "shards", shard->count);
-    json_put_int64(&writer, "items", report->item_count);
-    json_put_int64(&writer, "recalled", report->recalled_item_count);
-    json_put_string(&writer, "store", store);
-    json_end_object(&writer);
-    text_append(&out, "\n");
-    const status printed = cli_print(&out, err);
-    text_free(&out);
-    return printed;
-}
-
 /// The store of a rank's shard, beside that of the whole.
 static const char *shard_store(const char *store, int rank, int rank_count, arena *memory)
 {
@@ -228,24 +196,6 @@ static status join_ranks(const char *store, const char *whole, const ana_spread 
     return ana_shards_merge(store, paths, count, memory, &merged, err);
 }
 
-/// The identity of the whole run, which must be the same beside whichever store.
-static status identify_whole(const cli_arguments *arguments, const ana_kept_options *about,
-                             const char *store, const char *own_store,
-                             char whole[ANA_IDENTITY_BYTES], error_message *err)
-{
-    char beside[ANA_IDENTITY_BYTES];
-    const ana_shard all = {0};
-    const ana_kept_options options = describe_run(arguments, about, store, &all);
-    const ana_kept_options own = describe_run(arguments, about, own_store, &all);
-    TRY(ana_kept_run_identify(&options, whole, err));
-    TRY(ana_kept_run_identify(&own, beside, err));
-    if (strcmp(whole, beside) == 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "--store: what is asked for reads %s itself; give several processes another "
-                     "store",
-                     store);
-}
-
 /// The shard of a rank under a launcher; rank 0 goes on with the whole.
 static status play_rank(const cli_arguments *arguments, ana_spread *spread,
                         const ana_kept_options *about, cli_play play, void *context, arena *memory,
@@ -255,7 +205,9 @@ static status play_rank(const cli_arguments *arguments, ana_spread *spread,
     const char *own = shard_store(store, spread->shard.index, spread->shard.count, memory);
     char whole[ANA_IDENTITY_BYTES];
     bool is_complete = false;
-    TRY(identify_whole(arguments, about, store, own, whole, err));
+    const ana_shard all = {0};
+    const ana_kept_options options = describe_run(arguments, about, store, &all);
+    TRY(ana_kept_run_identify(&options, whole, err));
     TRY(ana_kept_run_look(store, whole, &is_complete, err));
     if (!is_complete) {
         TRY(play_shard(arguments, own, spread, about, play, context, NULL, err));
@@ -275,7 +227,13 @@ status cli_shard_play(const cli_arguments *arguments, ana_spread *spread,
         ana_spread_report report = {0};
         TRY(play_shard(arguments, cli_value(arguments, "--store"), spread, about, play, context,
                        &report, err));
-        return tell_shard(arguments, &spread->shard, &report, err);
+        fprintf(stderr,
+                "shard %d of %d is complete in %s: %" PRId64 " items\n"
+                "when all are: dynmo merge -o ALL.db SHARD.db..., then this command with --store "
+                "ALL.db, without --shard\n",
+                spread->shard.index, spread->shard.count, cli_value(arguments, "--store"),
+                report.item_count);
+        return STATUS_OK;
     }
     arena *memory = arena_create(1 << 14);
     const status code = play_rank(arguments, spread, about, play, context, memory, err);

@@ -31,11 +31,12 @@
 ///         started several processes, and no --store; --again of several processes
 status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error_message *err);
 
-/// Shows the progress of what is done from now on; not on other ranks than 0.
+/// Shows the progress of what is done until cli_spread_unwatch; not on other ranks than 0.
 ///
 /// @param what     the items, such as "points"
-/// @param progress in the caller's memory, which must stay to the last run
+/// @param progress in the caller's memory
 void cli_spread_watch(ana_spread *spread, const char *what, cli_progress *progress);
+void cli_spread_unwatch(ana_spread *spread);
 
 /// Opens the store, if one is asked for, and has the spread keep results there. Says on standard
 /// error what is there already.

@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "traces/store/catalog.h"
 #include "traces/store/items.h"
 
 #include <inttypes.h>
@@ -13,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/// The files that a configuration names.
 typedef struct finding {
-    const char *path;
-    trace_store *store;
+    const ana_kept_options *options;
     arena *memory;
     trace_input_file *files; // [count]
     int count;
@@ -30,26 +29,14 @@ static bool is_same_file(const char *path, const char *other)
            about.st_dev == about_other.st_dev && about.st_ino == about_other.st_ino;
 }
 
-/// What the traces of the store are, whatever else is written beside them.
-static status hash_traces(finding *all, trace_input_file *file, error_message *err)
-{
-    trace_info *traces = NULL;
-    int count = 0;
-    TRY(trace_list(all->store, all->memory, &traces, &count, err));
-    file->hash = FILE_HASH_START;
-    for (int trace = 0; trace < count; trace++) {
-        const trace_info *info = &traces[trace];
-        file->hash = file_hash(file->hash, info->name, strlen(info->name) + 1);
-        file->hash = file_hash(file->hash, info->imported_at, strlen(info->imported_at) + 1);
-        file->hash = file_hash(file->hash, &info->iteration_count, sizeof info->iteration_count);
-    }
-    return STATUS_OK;
-}
-
 static status add_file(finding *all, const char *path, error_message *err)
 {
     for (int file = 0; file < all->count; file++) {
         if (strcmp(all->files[file].path, path) == 0) return STATUS_OK;
+    }
+    if (is_same_file(path, all->options->store)) {
+        return error_set(err, STATUS_INVALID,
+                         "--store: what is asked for reads %s itself; give another store", path);
     }
     if ((all->count & (all->count - 1)) == 0) { // at powers of two there is no more room
         trace_input_file *grown =
@@ -59,64 +46,47 @@ static status add_file(finding *all, const char *path, error_message *err)
     }
     trace_input_file *file = &all->files[all->count++];
     *file = (trace_input_file){.path = arena_string(all->memory, path)}; // path may lie in the JSON
-    if (all->store != NULL && is_same_file(path, trace_store_path(all->store))) {
-        return hash_traces(all, file, err);
-    }
     return file_hash_path(path, &file->bytes, &file->hash, err);
 }
 
-/// Adds the file that a text names, if it does.
+/// Adds the regular file that a text of the configuration names, at any depth. Names of presets are
+/// texts without a file.
 static status look_at(finding *all, json_value value, error_message *err)
 {
     const char *text = NULL;
     struct stat about;
+    for (json_value at = json_element(value, 0); at.node != NULL; at = json_next(at)) {
+        TRY(look_at(all, at, err));
+    }
     if (!json_is_string(value)) return STATUS_OK;
     TRY(json_string(value, &text, err));
     if (text[0] == '\0' || strcmp(text, "-") == 0) return STATUS_OK;
-    const char *path = file_path_beside(all->path, text, all->memory);
+    const char *path = file_path_beside(all->options->config_path, text, all->memory);
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return STATUS_OK;
     return add_file(all, path, err);
 }
 
-/// Goes through a value and those inside; at most JSON_DEPTH_MAX deep.
-static status look_at_all(finding *all, json_value value, error_message *err)
+/// Finds the configuration's own file, if it has one, and all that it names, and hashes them.
+static status find_inputs(finding *all, error_message *err)
 {
-    TRY(look_at(all, value, err));
-    for (json_value at = json_element(value, 0); at.node != NULL; at = json_next(at)) {
-        TRY(look_at_all(all, at, err));
-    }
-    return STATUS_OK;
-}
-
-/// Finds the document's own file, if it has one, and every text in it, at any depth, that is the
-/// path of a regular file, and hashes it once. Names of presets are texts without a file.
-///
-/// @param path  of the document, from whose folder it names others; NULL: from the working one
-/// @param store a file that changes while this goes on: its traces count by name and when they were
-///              imported; NULL: none
-/// @param files [*count] out, carved from memory, in the order in which they are named
-static status find_inputs(const char *path, const char *json, trace_store *store, arena *memory,
-                          trace_input_file **files, int *count, error_message *err)
-{
+    const char *path = all->options->config_path;
+    const char *json = all->options->config_json;
     json_document *document = NULL;
-    finding all = {.path = path, .store = store, .memory = memory};
     struct stat about;
     TRY(json_open_bytes(path != NULL ? path : "settings", json, strlen(json), &document, err));
     status code = STATUS_OK;
     if (path != NULL && stat(path, &about) == 0 && S_ISREG(about.st_mode)) {
-        code = add_file(&all, path, err);
+        code = add_file(all, path, err);
     }
-    if (code == STATUS_OK) code = look_at_all(&all, json_root(document), err);
+    if (code == STATUS_OK) code = look_at(all, json_root(document), err);
     json_close(document);
-    *files = all.files;
-    *count = all.count;
     return code;
 }
 
 /// What tells runs apart whose results may differ, as 16 digits and the shard.
-static void make_identity(const ana_kept_options *options, const trace_input_file *files,
-                          int file_count, char identity[ANA_IDENTITY_BYTES])
+static void make_identity(const finding *all, char identity[ANA_IDENTITY_BYTES])
 {
+    const ana_kept_options *options = all->options;
     const char *const texts[] = {options->tool_version, options->settings, options->config_json};
     uint64_t hash = FILE_HASH_START;
     for (size_t at = 0; at < sizeof texts / sizeof texts[0]; at++) {
@@ -124,8 +94,8 @@ static void make_identity(const ana_kept_options *options, const trace_input_fil
         hash = file_hash(hash, text, strlen(text) + 1);
     }
     hash = file_hash(hash, &options->seed, sizeof options->seed);
-    for (int file = 0; file < file_count; file++) {
-        hash = file_hash(hash, &files[file].hash, sizeof files[file].hash);
+    for (int file = 0; file < all->count; file++) {
+        hash = file_hash(hash, &all->files[file].hash, sizeof all->files[file].hash);
     }
     const int length = snprintf(identity, ANA_IDENTITY_BYTES, "%016" PRIx64, hash);
     if (options->shard.count > 0) {
@@ -153,10 +123,10 @@ status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const 
     return trace_items_put(kept->items, pass, item, result->bytes, result->length, err);
 }
 
-static status begin(const ana_kept_options *options, const char *identity,
-                    const trace_input_file *files, int file_count, ana_kept_run *kept,
+static status begin(const finding *all, const char *identity, ana_kept_run *kept,
                     error_message *err)
 {
+    const ana_kept_options *options = all->options;
     const trace_run_info info = {
         .name = options->name,
         .kind = TRACE_RUN_SIM,
@@ -167,7 +137,7 @@ static status begin(const ana_kept_options *options, const char *identity,
     };
     kept->state = ANA_KEPT_NEW;
     kept->begun = "";
-    TRY(trace_items_begin(kept->store, &info, identity, files, file_count, &kept->items, err));
+    TRY(trace_items_begin(kept->store, &info, identity, all->files, all->count, &kept->items, err));
     kept->number = trace_items_run_id(kept->items);
     return STATUS_OK;
 }
@@ -183,31 +153,19 @@ static status take_up(int64_t number, const trace_run_info *info, ana_kept_run *
     return trace_items_resume(kept->store, number, &kept->items, err);
 }
 
-/// Makes the identity, from all files that count.
-static status identify(const ana_kept_options *options, trace_store *store, arena *memory,
-                       char identity[ANA_IDENTITY_BYTES], trace_input_file **files, int *file_count,
-                       error_message *err)
-{
-    TRY(find_inputs(options->config_path, options->config_json, store, memory, files, file_count,
-                    err));
-    make_identity(options, *files, *file_count, identity);
-    return STATUS_OK;
-}
-
 static status find_or_begin(const ana_kept_options *options, ana_kept_run *kept, error_message *err)
 {
-    trace_input_file *files = NULL;
-    int file_count = 0;
+    finding all = {.options = options, .memory = kept->memory};
     char identity[ANA_IDENTITY_BYTES];
     int64_t number = 0;
     trace_run_info info = {0};
     TRY(trace_store_open(options->store, TRACE_WRITE, &kept->store, err));
-    TRY(identify(options, kept->store, kept->memory, identity, &files, &file_count, err));
+    TRY(find_inputs(&all, err));
+    make_identity(&all, identity);
     if (!options->is_anew) {
         TRY(trace_items_find(kept->store, identity, kept->memory, &number, &info, err));
     }
-    if (number > 0) return take_up(number, &info, kept, err);
-    return begin(options, identity, files, file_count, kept, err);
+    return number > 0 ? take_up(number, &info, kept, err) : begin(&all, identity, kept, err);
 }
 
 /// Opens a store to look into it; NULL where there is none, or nothing in it yet: one that was
@@ -225,14 +183,10 @@ static status open_if_any(const char *path, trace_store **store, error_message *
 status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_IDENTITY_BYTES],
                              error_message *err)
 {
-    trace_store *store = NULL;
-    trace_input_file *files = NULL;
-    int count = 0;
-    TRY(open_if_any(options->store, &store, err));
-    arena *memory = arena_create(4096);
-    const status code = identify(options, store, memory, identity, &files, &count, err);
-    arena_destroy(memory);
-    trace_store_close(store);
+    finding all = {.options = options, .memory = arena_create(4096)};
+    const status code = find_inputs(&all, err);
+    if (code == STATUS_OK) make_identity(&all, identity);
+    arena_destroy(all.memory);
     return code;
 }
 

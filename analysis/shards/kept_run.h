@@ -44,13 +44,12 @@ struct ana_kept_run {
 };
 
 /// Finds or begins the run. What the results depend on is the version of the program, the settings,
-/// the configuration with every file that a text in it names, and the seed. A trace that lies in
-/// the store itself counts by its name and when it was imported, as the file changes with every
-/// run.
+/// the configuration with every file that a text in it names, and the seed.
 ///
 /// @param kept owned by the caller, ends with ana_kept_run_finish
-/// @return STATUS_FORMAT if the configuration is no JSON; STATUS_INVALID if a living process does
-///         this very run; as trace_store_open
+/// @return STATUS_FORMAT if the configuration is no JSON; STATUS_INVALID if it names the store
+///         itself, which changes with every run, or if a living process does this very run; as
+///         trace_store_open
 status ana_kept_run_open(const ana_kept_options *options, ana_kept_run **kept, error_message *err);
 
 /// What tells the run from others: 16 digits, and for a shard ":index/count" after them.

@@ -23,12 +23,13 @@ typedef struct pool {
     const ana_items *items;
     ana_spread_report report;
     pthread_mutex_t lock;
-    pthread_cond_t moved; // a result that is waited for is there, there is room, or all ends
-    int64_t claimed;      // items before this one have been given to a thread
-    int64_t put;          // items before this one have been put
-    int64_t end;          // items from this one on are not worth doing
-    error_message why;    // end is not the last: code and message of the item there
-    slot *slots;          // [window] the result of n at n % window
+    pthread_cond_t moved; // there is room, or all ends
+    int64_t item_count;
+    int64_t claimed;   // items before this one have been given to a thread
+    int64_t put;       // items before this one have been put
+    int64_t end;       // items from this one on are not worth doing
+    error_message why; // end is not the last: code and message of the item there
+    slot *slots;       // [window] the result of n at n % window
     int64_t window;
 } pool;
 
@@ -62,17 +63,18 @@ static void end_at(pool *all, int64_t n, status code, const error_message *why)
     pthread_cond_broadcast(&all->moved);
 }
 
-/// The next item, or -1 if there is none for now: none is left, or the window is full. With the
-/// lock.
+/// The next item, or -1 where none is left; waits while the window is full. With the lock.
 static int64_t claim_item(pool *all)
 {
     const atomic_bool *interrupt = all->spread->interrupt;
+    while (all->claimed < all->end && all->claimed >= all->put + all->window) {
+        pthread_cond_wait(&all->moved, &all->lock);
+    }
     if (interrupt != NULL && atomic_load(interrupt)) {
         const error_message why = {.message = "interrupted"};
         end_at(all, all->claimed, STATUS_BACKEND, &why);
     }
-    if (all->claimed >= all->end || all->claimed >= all->put + all->window) return -1;
-    return all->claimed++;
+    return all->claimed < all->end ? all->claimed++ : -1;
 }
 
 /// Does an item. With the lock, which is released meanwhile.
@@ -91,78 +93,50 @@ static void do_item(pool *all, void *worker, int64_t n, text_buffer *result)
     const text_buffer spare = own->text;
     *own = (slot){.text = *result, .is_there = true};
     *result = spare;
-    if (n == all->put) pthread_cond_broadcast(&all->moved);
 }
 
-/// What a thread beside the calling one does.
-static void *thread_main(void *context)
-{
-    pool *all = context;
-    void *worker = all->items->begin_worker != NULL ? all->items->begin_worker() : NULL;
-    text_buffer result = {0};
-    pthread_mutex_lock(&all->lock);
-    while (all->claimed < all->end) {
-        const int64_t n = claim_item(all);
-        if (n >= 0) do_item(all, worker, n, &result);
-        if (n < 0 && all->claimed < all->end) pthread_cond_wait(&all->moved, &all->lock);
-    }
-    pthread_mutex_unlock(&all->lock);
-    if (all->items->end_worker != NULL) all->items->end_worker(worker);
-    text_free(&result);
-    return NULL;
-}
-
-static status put_result(pool *all, int64_t n, const text_buffer *result, bool is_kept,
-                         error_message *err)
+static status put_result(pool *all, const text_buffer *result, bool is_kept, error_message *err)
 {
     const ana_spread *spread = all->spread;
-    const int64_t item = item_of(all, n);
+    const int64_t item = item_of(all, all->put);
     if (spread->kept != NULL && !is_kept) {
         TRY(ana_kept_run_put(spread->kept, spread->pass, item, result, err));
     }
     TRY(all->items->put(all->items->context, item, result, err));
-    all->report.item_count++;
-    all->report.recalled_item_count += is_kept;
-    if (spread->watcher.step != NULL) spread->watcher.step(spread->watcher.context);
+    all->put++;
+    if (spread->step != NULL) spread->step(spread->step_context, all->put, all->item_count);
     return STATUS_OK;
 }
 
-/// Puts the result that is next. With the lock, which is released meanwhile.
-static void put_next(pool *all)
+/// Puts the results that are there without a gap. With the lock.
+static void put_results(pool *all)
 {
-    slot *next = slot_of(all, all->put);
     error_message err = {0};
-    pthread_mutex_unlock(&all->lock);
-    const status code = put_result(all, all->put, &next->text, false, &err);
-    pthread_mutex_lock(&all->lock);
-    next->is_there = false;
-    if (code != STATUS_OK) end_at(all, all->put, code, &err);
-    if (code != STATUS_OK) return;
-    if (all->claimed == all->put + all->window) pthread_cond_broadcast(&all->moved);
-    all->put++;
+    const bool was_full = all->claimed >= all->put + all->window;
+    while (all->put < all->end && slot_of(all, all->put)->is_there) {
+        slot *next = slot_of(all, all->put);
+        next->is_there = false;
+        const status code = put_result(all, &next->text, false, &err);
+        if (code != STATUS_OK) end_at(all, all->put, code, &err);
+    }
+    if (was_full) pthread_cond_broadcast(&all->moved);
 }
 
-/// What the calling thread does: it puts what is there and does items between.
-static void work_and_put(pool *all)
+/// What each thread does: items, and results that can be put.
+static void *work(void *context)
 {
-    void *worker = all->items->begin_worker != NULL ? all->items->begin_worker() : NULL;
+    pool *all = context;
+    void *worker = all->items->begin_worker();
     text_buffer result = {0};
     pthread_mutex_lock(&all->lock);
-    while (all->put < all->end) {
-        if (slot_of(all, all->put)->is_there) {
-            put_next(all);
-            continue;
-        }
-        const int64_t n = claim_item(all);
-        if (n >= 0) do_item(all, worker, n, &result);
-        if (n < 0 && all->put < all->end && !slot_of(all, all->put)->is_there) {
-            pthread_cond_wait(&all->moved, &all->lock);
-        }
+    for (int64_t n = claim_item(all); n >= 0; n = claim_item(all)) {
+        do_item(all, worker, n, &result);
+        put_results(all);
     }
-    pthread_cond_broadcast(&all->moved);
     pthread_mutex_unlock(&all->lock);
-    if (all->items->end_worker != NULL) all->items->end_worker(worker);
+    all->items->end_worker(worker);
     text_free(&result);
+    return NULL;
 }
 
 static void work_on_threads(pool *all)
@@ -172,11 +146,11 @@ static void work_on_threads(pool *all)
     if (wanted >= left) wanted = left > 0 ? (int)left - 1 : 0;
     pthread_t *threads = memory_array(wanted > 0 ? (size_t)wanted : 1, sizeof *threads);
     int started = 0;
-    while (started < wanted && pthread_create(&threads[started], NULL, thread_main, all) == 0) {
+    while (started < wanted && pthread_create(&threads[started], NULL, work, all) == 0) {
         started++;
     }
     all->report.thread_count = started + 1;
-    work_and_put(all);
+    work(all);
     for (int thread = 0; thread < started; thread++) {
         pthread_join(threads[thread], NULL);
     }
@@ -191,9 +165,8 @@ static status recall_item(void *context, int64_t item, const char *bytes, size_t
     if (all->put >= all->end || item != item_of(all, all->put)) return STATUS_OK;
     text_buffer text = {0};
     text_append_bytes(&text, bytes, length);
-    const status code = put_result(all, all->put, &text, true, err);
+    const status code = put_result(all, &text, true, err);
     text_free(&text);
-    all->put++;
     all->claimed = all->put;
     return code;
 }
@@ -201,7 +174,7 @@ static status recall_item(void *context, int64_t item, const char *bytes, size_t
 static status do_all(pool *all, error_message *err)
 {
     const ana_spread *spread = all->spread;
-    all->end = count_items(all);
+    all->end = all->item_count = count_items(all);
     if (spread->kept != NULL) {
         TRY(ana_kept_run_recall(spread->kept, spread->pass, all, recall_item, err));
     }
@@ -225,12 +198,10 @@ status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_rep
                       error_message *err)
 {
     assert(spread->thread_count >= 1);
-    const ana_watcher *watcher = &spread->watcher;
     pool all = {.spread = spread, .items = items};
-    if (watcher->begin != NULL) watcher->begin(watcher->context, count_items(&all));
     const status code = do_all(&all, err);
-    if (watcher->end != NULL) watcher->end(watcher->context);
     spread->pass++;
+    all.report.item_count = all.put;
     if (report != NULL) *report = all.report;
     return code;
 }

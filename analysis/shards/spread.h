@@ -23,7 +23,7 @@ enum { ANA_SHARDS_MAX = 1 << 20 };
 typedef struct ana_items {
     int64_t count;
     void *context;
-    /// Makes and releases a worker's own state (arena, caches), on its thread. Both may be NULL.
+    /// Makes and releases a worker's own state (arena, caches), on its thread.
     void *(*begin_worker)(void);
     void (*end_worker)(void *worker);
     /// Does one item; on several threads at once, each with its own worker. Appends the result, any
@@ -31,17 +31,9 @@ typedef struct ana_items {
     /// takes longer than a second should look at ana_spread.interrupt itself.
     status (*run)(void *context, void *worker, int64_t item, text_buffer *result,
                   error_message *err);
-    /// Takes a result, on the thread that called ana_spread_run.
+    /// Takes a result, on any of the threads, never on two at once.
     status (*put)(void *context, int64_t item, const text_buffer *result, error_message *err);
 } ana_items;
-
-/// Is told how far a run over items is, on the thread that called ana_spread_run.
-typedef struct ana_watcher {
-    void *context;
-    void (*begin)(void *context, int64_t item_count);
-    void (*step)(void *context); // an item has been put
-    void (*end)(void *context);
-} ana_watcher;
 
 struct ana_kept_run;
 
@@ -49,18 +41,19 @@ struct ana_kept_run;
 typedef struct ana_spread {
     int thread_count;             // >= 1
     const atomic_bool *interrupt; // set: end soon, with what is done; NULL: never
-    ana_watcher watcher;          // all NULL: nobody
-    ana_shard shard;              // the items that are done here
-    struct ana_kept_run *kept;    // results are kept there before they are put, and what is kept is
-                                  // put without being done again; NULL: nothing is kept
-    int pass;                     // of the next run among those of kept
+    /// Told after every item that was put, never by two threads at once; NULL: nobody is.
+    void (*step)(void *context, int64_t put_count, int64_t item_count);
+    void *step_context;
+    ana_shard shard;           // the items that are done here
+    struct ana_kept_run *kept; // results are kept there before they are put, and what is kept is
+                               // put without being done again; NULL: nothing is kept
+    int pass;                  // of the next run among those of kept
 } ana_spread;
 
 /// How a run went.
 typedef struct ana_spread_report {
-    int thread_count;            // that worked
-    int64_t item_count;          // put
-    int64_t recalled_item_count; // of them: had been kept
+    int thread_count;   // that worked
+    int64_t item_count; // put
 } ana_spread_report;
 
 /// The cores that this process may use: those that it is bound to, at most as many as its control

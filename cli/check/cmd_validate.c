@@ -40,7 +40,7 @@ static status predict(const cli_arguments *arguments, ana_spread *spread, const 
     (void)arguments;
     cli_spread_watch(spread, "runs", &progress);
     const status result = ana_validate(spread, runs, settings, memory, validation, err);
-    spread->watcher = (ana_watcher){0};
+    cli_spread_unwatch(spread);
     return result;
 }
 

@@ -171,7 +171,7 @@ static status play_sweep(void *context, ana_spread *spread, ana_spread_report *r
     cli_progress progress = {0};
     cli_spread_watch(spread, "instances", &progress);
     const status code = ana_sweep_play(all->sweep, spread, all->points, report, err);
-    spread->watcher = (ana_watcher){0};
+    cli_spread_unwatch(spread);
     return code;
 }
 

@@ -116,7 +116,7 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
     };
     cli_spread_watch(spread, "points", &progress);
     const status result = ana_spread_run(spread, &points, report, err);
-    spread->watcher = (ana_watcher){0};
+    cli_spread_unwatch(spread);
     return result;
 }
 
@@ -131,7 +131,7 @@ static status find_answer(ana_spread *spread, arena *memory, answered *found, er
     cli_spread_watch(spread, "draws", &progress);
     const status result = ana_certainty_find(spread, &found->study, &found->uncertainty, memory,
                                              &found->certainty, err);
-    spread->watcher = (ana_watcher){0};
+    cli_spread_unwatch(spread);
     found->is_drawn = result == STATUS_OK;
     return result;
 }

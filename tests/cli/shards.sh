@@ -32,8 +32,8 @@ shards() {
 shards grid study study.json --draws 20
 shards rounds converge --nodes 32,64 --instances 300
 
-"$dynmo" study study.json --draws 20 --shard 3/4 --store grid.3.db --json >out 2>err || fail "again: $(cat err)"
-echo '{"shard":3,"shards":4,"items":48,"recalled":48,"store":"grid.3.db"}' | cmp - out || fail 'a shard that is complete'
+"$dynmo" study study.json --draws 20 --shard 3/4 --store grid.3.db >out 2>err || fail "again: $(cat err)"
+grep -q '^shard 3 of 4 is complete in grid.3.db: 48 items$' err || fail "a shard that is complete: $(cat err)"
 
 # More threads than the machine gives: those that could be started do the work.
 # Stacks of 1 GB in 4 GB of addresses, where the program can start in so few.
