@@ -637,6 +637,21 @@ void json_write_int64(json_writer *writer, int64_t value)
     text_format(writer->out, "%" PRId64, value);
 }
 
+/// How many digits say a number, if 15 do, as those of people; else 16. Most that are computed need
+/// 16 or 17, and each try is dear.
+static int digits_needed(double value)
+{
+    char digits[40];
+    if (fabs(value) < DBL_MIN) return 1;
+    snprintf(digits, sizeof digits, "%.14e", value);
+    if (strtod(digits, NULL) != value) return 16;
+    int count = 1; // the first, in front of the point
+    for (const char *digit = strchr(digits, '.') + 1; *digit >= '0' && *digit <= '9'; digit++) {
+        if (*digit != '0') count = 1 + (int)(digit - strchr(digits, '.'));
+    }
+    return count;
+}
+
 void json_write_double(json_writer *writer, double value)
 {
     before_value(writer);
@@ -645,7 +660,7 @@ void json_write_double(json_writer *writer, double value)
         return;
     }
     char digits[40];
-    for (int precision = 1; precision <= 17; precision++) {
+    for (int precision = digits_needed(value); precision <= 17; precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, value);
         if (strtod(digits, NULL) == value) break;
     }

@@ -1,6 +1,5 @@
 #include "analysis/study/inputs.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +7,6 @@
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...)
 {
-    assert(inputs->count < ANA_INPUTS_MAX);
     char value[256];
     va_list arguments;
     va_start(arguments, format);
@@ -16,6 +14,13 @@ void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_o
     va_end(arguments);
     const char *name_copy = arena_string(memory, name);
     const char *value_copy = arena_string(memory, value);
+    if ((inputs->count & (inputs->count - 1)) == 0) { // at powers of two there is no more room
+        ana_input *grown = arena_array(memory, 2 * (size_t)inputs->count + 1, sizeof *grown);
+        if (inputs->count > 0) {
+            memcpy(grown, inputs->entries, (size_t)inputs->count * sizeof *grown);
+        }
+        inputs->entries = grown;
+    }
     inputs->entries[inputs->count++] = (ana_input){name_copy, value_copy, origin};
 }
 

@@ -8,9 +8,6 @@
 
 #include <stdbool.h>
 
-/// More than the sections of a study, its rows and slow ranks can hold.
-enum { ANA_INPUTS_MAX = 2048 };
-
 typedef struct ana_input {
     const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
     const char *value; // as text with its unit
@@ -19,11 +16,11 @@ typedef struct ana_input {
 
 /// The inputs of a result, in the order in which they were added.
 typedef struct ana_inputs {
-    ana_input entries[ANA_INPUTS_MAX];
+    ana_input *entries; // [count] from the arena of who adds
     int count;
 } ana_inputs;
 
-/// Adds an input; the texts are copied into memory. More than ANA_INPUTS_MAX are an assert.
+/// Adds an input; the texts are copied into memory.
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -49,7 +49,7 @@ static void take_item(const ana_whatif *study, int64_t item, drawing *shared)
 {
     const ana_point *point = &study->points[item];
     const double loss = loss_of(study->objective, point); // without a price there is no cost
-    if (!(loss > 0) || isinf(loss) || point->learning.training != study->learning.training) return;
+    if (!(loss > 0) || isinf(loss) || point->training != study->training) return;
     for (int taken = 0; taken < shared->point_count; taken++) {
         if (ana_points_are_alike(point, &study->points[shared->items[taken]])) return;
     }

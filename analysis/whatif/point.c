@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ana_learning_names[ANA_LEARNING_COUNT] = {"bit-identical", "other rounding",
-                                                            "other training"};
-
 /// How sequences of one step are put into microbatches: that decides the order of sums only.
 static const char *const packed[] = {"packing", "across", "order", "window"};
 
@@ -116,53 +113,13 @@ static void write_training(const ana_setup *setup, text_buffer *out)
     write_dynamism(study->dynamism, &writer);
 }
 
-static void write_rounding(const ana_setup *setup, const ana_balancing *row, text_buffer *out)
-{
-    for (int key = 0; key < 3; key++) {
-        const char *name = "";
-        const json_value given = json_member(setup->study->dynamism, packed[key]);
-        if (!json_is_missing(given)) (void)json_string(given, &name, NULL);
-        text_format(out, "%s|", row->packing != NULL && key == 0 ? row->packing : name);
-    }
-    const ana_study *study = setup->study;
-    const model_parallel parallel = model_parallel_filled(study->parallel);
-    const bal_repack_options *repack = &row->repack.options;
-    const bool packs = repack->kind != BAL_REPACK_NONE;
-    text_format(out, "%d|%d|%d|%d|%d|%d|%d|", parallel.data, parallel.tensor, parallel.expert,
-                parallel.expert_tensor, parallel.context, (int)parallel.sequence,
-                (int)parallel.sharding);
-    // The order of the ranks in a ring of two is the same.
-    text_format(out, "%d|", parallel.data > 2 ? (int)parallel.order : 0);
-    text_format(out, "%d|%d|%s|", setup->microbatch_count * study->round_count,
-                microbatch_size(setup), text_or_none(study->attention));
-    text_format(out, "%d|%s", packs && repack->use == BAL_RELEASED_REPLICATE,
-                text_or_none(study->hardware));
-}
-
-/// Balancer, policy, stages, chunks, schedule, links, memory, recomputation and re-packing that
-/// releases or lends ranks are in neither: `dynmo run` shows that they change no bit. What
-/// re-packed GPUs do as further replicas or with other microbatches is rounding. Kinds of GPU are
-/// told apart by the name of the hardware file.
-static ana_learning_settings learning_of(const ana_setup *setup)
+static uint64_t training_of(const ana_setup *setup)
 {
     text_buffer training = {0};
-    text_buffer rounding = {0};
     write_training(setup, &training);
-    write_rounding(setup, &setup->study->balancings[0], &rounding);
-    const ana_learning_settings settings = {
-        .training = file_hash(FILE_HASH_START, training.bytes, training.length),
-        .rounding = file_hash(FILE_HASH_START, rounding.bytes, rounding.length),
-    };
+    const uint64_t hash = file_hash(FILE_HASH_START, training.bytes, training.length);
     text_free(&training);
-    text_free(&rounding);
-    return settings;
-}
-
-ana_learning ana_learning_beside(const ana_learning_settings *reference,
-                                 const ana_learning_settings *point)
-{
-    if (reference->training != point->training) return ANA_LEARNING_DIFFERENT;
-    return reference->rounding != point->rounding ? ANA_LEARNING_ROUNDING : ANA_LEARNING_IDENTICAL;
+    return hash;
 }
 
 enum { WORKER_BLOCK_BYTES = 1 << 18 };
@@ -424,7 +381,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     bal_training_result result;
     error_message inner = {0};
     int64_t bound_ns = 0;
-    point->learning = learning_of(setup);
+    point->training = training_of(setup);
     training.peak_book = &worker->peaks;
     const status played =
         sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &inner);

@@ -9,32 +9,6 @@
 
 #include <stdint.h>
 
-// What a point of a study does to learning, beside the study as written.
-
-typedef enum ana_learning {
-    ANA_LEARNING_IDENTICAL, ///< every bit of what is learnt is the same: only where layers are and
-                            ///< when ops run differs
-    ANA_LEARNING_ROUNDING,  ///< the same batch and model, but sums are formed in another order
-    ANA_LEARNING_DIFFERENT, ///< another training: batch, sequences, tokens, dtype, model, data
-    ANA_LEARNING_COUNT
-} ana_learning;
-
-/// "bit-identical", "other rounding", "other training".
-extern const char *const ana_learning_names[ANA_LEARNING_COUNT];
-
-/// What decides it, as two hashes of the settings that are in force. Runs of equal training can be
-/// ranked against each other.
-typedef struct ana_learning_settings {
-    uint64_t training; // model, trace, case of dynamism without its draws, sequence length, dtype,
-                       // sequences of a global batch (as asked for, within a
-                       // tolerance), tokens
-    uint64_t
-        rounding; // into what parts the batch and the matrices are divided, and the kind of GPU
-} ana_learning_settings;
-
-ana_learning ana_learning_beside(const ana_learning_settings *reference,
-                                 const ana_learning_settings *point);
-
 /// Why a point cannot be. The text of a point's message says more.
 typedef enum ana_refusal {
     ANA_REFUSAL_NONE,
@@ -79,7 +53,9 @@ typedef struct ana_point {
     double bubble_ratio;       // idle over total of the pipelines, over the run
     double imbalance_ratio;    // mean over the iterations
     double bound_ns;           // proven: no mean iteration is shorter; 0: nothing is proven
-    ana_learning_settings learning;
+    uint64_t training; // hash of what decides what is trained: model, trace, case of dynamism
+                       // without its draws, sequence length, dtype, sequences of a global
+                       // batch (as asked for, within a tolerance), tokens
 } ana_point;
 
 /// Makes a point's times longer by a factor, with what follows from them.

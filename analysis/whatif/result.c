@@ -62,11 +62,6 @@ static void figures_of(const ana_point *point, double out[FIGURE_COUNT])
     memcpy(out, values, sizeof values);
 }
 
-static const char *learning_of(const ana_whatif *study, const ana_point *point)
-{
-    return ana_learning_names[ana_learning_beside(&study->learning, &point->learning)];
-}
-
 /// How many points of the matrix cannot be for each reason, and the first of each.
 static void count_refusals(const ana_whatif *study, int64_t counts[ANA_REFUSAL_COUNT],
                            int64_t first[ANA_REFUSAL_COUNT])
@@ -116,7 +111,6 @@ static void put_row(const ana_whatif *study, int64_t rank, int64_t item, ana_tab
         if (figures[each].form == HIDDEN) continue;
         ana_table_cell(rows, "%s", show(figures[each].form, values[each], cell));
     }
-    ana_table_cell(rows, "%s", learning_of(study, point));
     ana_table_cell(rows, "%s", study->standing.is_pareto[item] ? "*" : "");
 }
 
@@ -141,7 +135,6 @@ static void print_ranks(const ana_whatif *study, int64_t from, int64_t to, int r
     for (int each = 0; each < FIGURE_COUNT; each++) {
         if (figures[each].form != HIDDEN) ana_table_column(&rows, figures[each].head, false);
     }
-    ana_table_column(&rows, "learning", true);
     ana_table_column(&rows, "", true);
     for (int64_t rank = from, end = from; rank < to; rank = end) {
         end = ana_standing_alike_end(&study->standing, study->points, rank, to);
@@ -404,7 +397,6 @@ static void write_figures(const ana_whatif *study, int64_t item, json_writer *wr
         write_value(each, values[each], writer);
     }
     json_put_int64(writer, "peak_rank", point->rank);
-    json_put_string(writer, "learning", learning_of(study, point));
     json_put_bool(writer, "pareto", study->standing.is_pareto[item]);
 }
 
@@ -524,7 +516,6 @@ static void write_csv_row(const ana_whatif *study, int64_t item, text_buffer *ou
         text_append(out, ",");
         if (is_played && !isnan(values[each])) write_value(each, values[each], &writer);
     }
-    put_field(out, is_played ? learning_of(study, point) : "");
     text_append(out, is_played && study->standing.is_pareto[item] ? ",yes\n" : ",no\n");
 }
 
@@ -538,7 +529,7 @@ void ana_result_write_csv(const ana_whatif *study, text_buffer *out)
     for (int each = 0; each < FIGURE_COUNT; each++) {
         put_field(out, figures[each].key);
     }
-    text_append(out, ",learning,pareto\n");
+    text_append(out, ",pareto\n");
     for (int64_t item = 0; item < study->item_count; item++) {
         write_csv_row(study, item, out);
     }

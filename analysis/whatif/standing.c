@@ -24,14 +24,14 @@ typedef struct sort_key {
     int64_t index;
 } sort_key;
 
-static sort_key key_of(const ana_point *points, int64_t index,
-                       const ana_learning_settings *reference, ana_objective objective)
+static sort_key key_of(const ana_point *points, int64_t index, uint64_t training,
+                       ana_objective objective)
 {
     static const int qualities[ANA_OBJECTIVE_COUNT] = {TIME, GPU_HOURS, COST, MEMORY};
     const ana_point *point = &points[index];
     sort_key key = {
-        .is_other = point->learning.training != reference->training,
-        .training = point->learning.training,
+        .is_other = point->training != training,
+        .training = point->training,
         .quality = {point->train_ns > 0 ? point->train_ns : 1 / point->per_second,
                     1 / point->per_second, point->gpu_hours,
                     point->cost < 0 ? INFINITY : point->cost, (double)point->peak_memory_bytes},
@@ -121,9 +121,8 @@ static void order_keys(sort_key *keys, int64_t *front, ana_standing *standing)
     }
 }
 
-void ana_standing_find(const ana_point *points, int64_t point_count,
-                       const ana_learning_settings *reference, ana_objective objective,
-                       arena *memory, ana_standing *standing)
+void ana_standing_find(const ana_point *points, int64_t point_count, uint64_t training,
+                       ana_objective objective, arena *memory, ana_standing *standing)
 {
     const size_t count = (size_t)point_count;
     ana_standing found = {
@@ -134,7 +133,7 @@ void ana_standing_find(const ana_point *points, int64_t point_count,
     int64_t *front = memory_array((count > 0 ? count : 1), sizeof *front);
     for (int64_t index = 0; index < point_count; index++) {
         if (points[index].refusal != ANA_REFUSAL_NONE) continue;
-        keys[found.feasible_count++] = key_of(points, index, reference, objective);
+        keys[found.feasible_count++] = key_of(points, index, training, objective);
     }
     order_keys(keys, front, &found);
     *standing = found;
@@ -146,9 +145,7 @@ bool ana_points_are_alike(const ana_point *one, const ana_point *other)
 {
     return one->iteration_ns == other->iteration_ns && one->per_second == other->per_second &&
            one->gpu_count == other->gpu_count && one->cost == other->cost &&
-           one->peak_memory_bytes == other->peak_memory_bytes &&
-           one->learning.training == other->learning.training &&
-           one->learning.rounding == other->learning.rounding;
+           one->peak_memory_bytes == other->peak_memory_bytes && one->training == other->training;
 }
 
 int64_t ana_standing_alike_end(const ana_standing *standing, const ana_point *points, int64_t rank,

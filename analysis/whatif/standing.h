@@ -35,12 +35,11 @@ typedef struct ana_standing {
 /// second, time, GPU-hours, cost and peak memory, and better in one.
 ///
 /// @param points    [point_count]
-/// @param reference what training the points are compared with
+/// @param training  of the reference, see ana_point
 ///
 /// Time O(n log n + n * size of the Pareto set).
-void ana_standing_find(const ana_point *points, int64_t point_count,
-                       const ana_learning_settings *reference, ana_objective objective,
-                       arena *memory, ana_standing *standing);
+void ana_standing_find(const ana_point *points, int64_t point_count, uint64_t training,
+                       ana_objective objective, arena *memory, ana_standing *standing);
 
 /// Whether two points that were played are the same in all that is told of them.
 bool ana_points_are_alike(const ana_point *one, const ana_point *other);

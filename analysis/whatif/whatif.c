@@ -9,33 +9,6 @@
 
 #define NS_PER_DAY (24 * 3.6e12)
 
-/// The prices of a study: known at all values or at none, and in one currency.
-typedef struct price_seen {
-    bool is_seen;
-    bool is_given;
-    char currency[32];
-} price_seen;
-
-static status check_price(const ana_point_worker *worker, price_seen *seen, error_message *err)
-{
-    const ana_study *opened = ana_point_worker_study(worker);
-    if (opened == NULL) return STATUS_OK;
-    const bool is_given = opened->price_per_gpu_hour >= 0;
-    if (!seen->is_seen) {
-        *seen = (price_seen){.is_seen = true, .is_given = is_given};
-        snprintf(seen->currency, sizeof seen->currency, "%.31s", opened->price_currency);
-    }
-    if (is_given != seen->is_given) {
-        return error_set(err, STATUS_INVALID, "cluster.price_per_gpu_hour: is %s",
-                         is_given ? "given here, but not at other values"
-                                  : "missing here, but given at other values");
-    }
-    if (!is_given || strncmp(seen->currency, opened->price_currency, 31) == 0) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "cluster.price_currency: '%.31s' here and '%s' at other values do not compare",
-                     opened->price_currency, seen->currency);
-}
-
 /// Opens the study with these values, to see its form.
 static status check_values(const ana_whatif *study, const int *value, ana_point_worker *worker,
                            error_message *err)
@@ -88,7 +61,7 @@ static status check_replaced(const ana_whatif *study, int axis, ana_point_worker
 }
 
 /// Checks every value of every axis, the other axes being at their first values.
-static status check_axes(const ana_whatif *study, ana_point_worker *worker, price_seen *price,
+static status check_axes(const ana_whatif *study, ana_point_worker *worker, bool *is_priced,
                          error_message *err)
 {
     int value[ANA_AXES_MAX] = {0};
@@ -96,8 +69,9 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, pric
     for (int axis = 0; axis < matrix->axis_count; axis++) {
         for (int index = 0; index < matrix->axes[axis].value_count; index++) {
             value[axis] = index;
-            status checked = check_values(study, value, worker, err);
-            if (checked == STATUS_OK) checked = check_price(worker, price, err);
+            const status checked = check_values(study, value, worker, err);
+            const ana_study *opened = ana_point_worker_study(worker);
+            *is_priced = *is_priced || (opened != NULL && opened->price_per_gpu_hour >= 0);
             if (checked != STATUS_OK) {
                 if (is_of_base(study, worker, err->message)) return checked;
                 return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
@@ -173,16 +147,25 @@ static status check_objective(const ana_whatif *study, bool is_priced, error_mes
                      study->budget > 0 ? "a budget" : "an order by cost");
 }
 
+/// Whether the study as written or a value of an axis has a price.
+static status check_written(const ana_whatif *study, ana_point_worker *worker, bool *is_priced,
+                            error_message *err)
+{
+    error_message inner = {0};
+    const status checked = check_values(study, NULL, worker, &inner);
+    const ana_study *opened = ana_point_worker_study(worker);
+    *is_priced = opened != NULL && opened->price_per_gpu_hour >= 0;
+    if (study->matrix.axis_count > 0 || checked == STATUS_OK) return STATUS_OK;
+    return error_set(err, checked, "%s", inner.message);
+}
+
 static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
 {
     ana_point_worker *worker = ana_point_worker_create();
-    price_seen price = {0};
-    status result = check_axes(study, worker, &price, err);
-    if (result == STATUS_OK && study->matrix.axis_count == 0) {
-        result = check_values(study, NULL, worker, err);
-        if (result == STATUS_OK) result = check_price(worker, &price, err);
-    }
-    if (result == STATUS_OK) result = check_objective(study, price.is_given, err);
+    bool is_priced = false;
+    status result = check_written(study, worker, &is_priced, err);
+    if (result == STATUS_OK) result = check_axes(study, worker, &is_priced, err);
+    if (result == STATUS_OK) result = check_objective(study, is_priced, err);
     if (result == STATUS_OK) {
         choose_reference(study, worker);
         result = read_reference(study, worker, err);
@@ -190,9 +173,6 @@ static status open_checked(ana_whatif *study, const char *calibration, error_mes
     if (result == STATUS_OK && calibration != NULL) {
         result = ana_calibrated_open(study->path, calibration, worker, study->memory,
                                      &study->calibration, err);
-    }
-    if (result == STATUS_OK && price.is_given) {
-        study->currency = arena_string(study->memory, price.currency);
     }
     ana_point_worker_destroy(worker);
     if (result != STATUS_OK) return result;
@@ -295,6 +275,8 @@ static void hold_to_limits(ana_whatif *study)
         if (study->deadline_ns > 0 && point->train_ns > study->deadline_ns) {
             snprintf(message, sizeof message, "trains for %.4g d, the deadline is %.4g d",
                      point->train_ns / NS_PER_DAY, study->deadline_ns / NS_PER_DAY);
+        } else if (study->budget > 0 && point->cost < 0) {
+            snprintf(message, sizeof message, "has no price");
         } else if (study->budget > 0 && point->cost > study->budget) {
             snprintf(message, sizeof message, "costs %.0f %s, the budget is %.0f", point->cost,
                      study->currency, study->budget);
@@ -352,14 +334,14 @@ static status refuse_all(const ana_whatif *study, error_message *err)
 
 status ana_whatif_finish(ana_whatif *study, error_message *err)
 {
-    const ana_learning_settings *reference = &study->points[study->reference].learning;
+    uint64_t training = study->points[study->reference].training;
     // A reference that cannot be played may not have come to its settings: any other will do.
-    for (int64_t item = 0; item < study->item_count && reference->training == 0; item++) {
-        reference = &study->points[item].learning;
+    for (int64_t item = 0; item < study->item_count && training == 0; item++) {
+        training = study->points[item].training;
     }
     hold_to_limits(study);
-    ana_standing_find(study->points, study->item_count, reference, study->objective, study->memory,
+    ana_standing_find(study->points, study->item_count, training, study->objective, study->memory,
                       &study->standing);
-    study->learning = *reference;
+    study->training = training;
     return refuse_all(study, err);
 }

@@ -49,7 +49,7 @@ typedef struct ana_whatif {
     const char
         *beyond;       // in what it leaves the runs that the cost model was held to; "": in nothing
     ana_point *points; // [item_count] as far as they are put
-    ana_learning_settings learning; // that the points are compared with
+    uint64_t training; // of the reference
     ana_standing standing;
     arena *memory;
 } ana_whatif;
@@ -60,8 +60,8 @@ typedef struct ana_whatif {
 /// @param path for messages and for what the study names relative to it
 /// @param study must stay where it is
 /// @return as ana_matrix_open; STATUS_FORMAT and STATUS_UNSUPPORTED naming axis and value where a
-///         study has not the form that is read; STATUS_INVALID where some values have a price and
-///         others none, or the objective is cost and there is none
+///         study has not the form that is read; STATUS_INVALID where the objective is cost, or there is a
+///         budget, and no price
 status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
                        arena *memory, ana_whatif *study, error_message *err);
 

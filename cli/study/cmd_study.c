@@ -290,8 +290,7 @@ const cli_command cli_command_study = {
     .description =
         "Plays every point of the study's matrix and ranks them. Points of another training than "
         "the study as written are ranked apart; `*` marks the Pareto set over speed, GPU-hours, "
-        "cost and memory; `learning` says what a point does to training (bit-identical, other "
-        "rounding of the same batch, other training). Points that cannot be are counted by their "
+        "cost and memory. Points that cannot be are counted by their "
         "reason, and every input is listed with its origin."
         "\n\n"
         "The study file is that of `dynmo simulate` with axes: \"vary\":{PATH:[VALUE, ...], ...}, "

@@ -21,7 +21,7 @@ static ana_point random_point(rng *generator)
         .gpu_hours = (double)(1 + rng_below(generator, 5)),
         .cost = (double)(1 + rng_below(generator, 4)),
         .peak_memory_bytes = (int64_t)(1 + rng_below(generator, 4)),
-        .learning = {.training = 1 + rng_below(generator, 2), .rounding = 1},
+        .training = 1 + rng_below(generator, 2),
     };
 }
 
@@ -44,7 +44,7 @@ static bool is_beaten(const ana_point *points, int index)
 {
     for (int other = 0; other < POINTS; other++) {
         if (points[other].refusal == ANA_REFUSAL_NONE &&
-            points[other].learning.training == points[index].learning.training &&
+            points[other].training == points[index].training &&
             beats(&points[other], &points[index])) {
             return true;
         }
@@ -58,14 +58,13 @@ static void the_pareto_set_is_what_nothing_beats(void **state)
     for (uint64_t seed = 1; seed <= 200; seed++) {
         rng generator = rng_init(seed, 0);
         arena *memory = arena_create(1 << 14);
-        const ana_learning_settings reference = {.training = 1, .rounding = 1};
         ana_point points[POINTS];
         ana_standing standing;
         for (int index = 0; index < POINTS; index++) {
             points[index] = random_point(&generator);
         }
 
-        ana_standing_find(points, POINTS, &reference, ANA_OBJECTIVE_TIME, memory, &standing);
+        ana_standing_find(points, POINTS, 1, ANA_OBJECTIVE_TIME, memory, &standing);
 
         for (int index = 0; index < POINTS; index++) {
             if (points[index].refusal != ANA_REFUSAL_NONE) {
@@ -91,19 +90,18 @@ static void points_are_ordered_by_the_objective_other_trainings_behind(void **st
     for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
         rng generator = rng_init(17, (uint64_t)objective);
         arena *memory = arena_create(1 << 14);
-        const ana_learning_settings reference = {.training = 2, .rounding = 1};
         ana_point points[POINTS];
         ana_standing standing;
         for (int index = 0; index < POINTS; index++) {
             points[index] = random_point(&generator);
         }
 
-        ana_standing_find(points, POINTS, &reference, (ana_objective)objective, memory, &standing);
+        ana_standing_find(points, POINTS, 2, (ana_objective)objective, memory, &standing);
 
         for (int64_t rank = 0; rank < standing.feasible_count; rank++) {
             const ana_point *point = &points[standing.order[rank]];
             assert_int_equal(point->refusal, ANA_REFUSAL_NONE);
-            assert_int_equal(point->learning.training == 2, rank < standing.comparable_count);
+            assert_int_equal(point->training == 2, rank < standing.comparable_count);
             if (rank == 0 || rank == standing.comparable_count) continue;
             const ana_point *before = &points[standing.order[rank - 1]];
             const double here = objective_of(point, (ana_objective)objective);
@@ -118,7 +116,6 @@ static void points_are_ordered_by_the_objective_other_trainings_behind(void **st
 static void points_that_are_alike_end_where_one_figure_differs(void **state)
 {
     arena *memory = *state;
-    const ana_learning_settings reference = {.training = 1, .rounding = 1};
     const ana_point point = {.iteration_ns = 2,
                              .train_ns = 2,
                              .per_second = 0.5,
@@ -126,14 +123,14 @@ static void points_that_are_alike_end_where_one_figure_differs(void **state)
                              .gpu_hours = 1,
                              .cost = -1,
                              .peak_memory_bytes = 5,
-                             .learning = {.training = 1, .rounding = 1}};
+                             .training = 1};
     ana_point points[4] = {point, point, point, point};
     ana_standing standing;
     points[2].peak_memory_bytes = 6;
     points[3].peak_memory_bytes = 6;
-    points[3].learning.rounding = 2;
+    points[3].training = 2;
 
-    ana_standing_find(points, 4, &reference, ANA_OBJECTIVE_TIME, memory, &standing);
+    ana_standing_find(points, 4, 1, ANA_OBJECTIVE_TIME, memory, &standing);
 
     assert_int_equal(ana_standing_alike_end(&standing, points, 0, 4), 2);
     assert_int_equal(ana_standing_alike_end(&standing, points, 2, 4), 3);
