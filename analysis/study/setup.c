@@ -312,43 +312,22 @@ static status settle_rows(ana_setup *setup, error_message *err)
     return STATUS_OK;
 }
 
-/// What holds for rows that do not say otherwise.
-static void add_row_defaults(const ana_setup *setup, arena *memory)
+/// What re-packing to further replicas is not charged for.
+static void add_replicate_input(const ana_setup *setup, arena *memory)
 {
     const ana_study *study = setup->study;
-    const bal_migration_options migration = bal_migration_options_default();
-    const bal_repack_options repack = bal_repack_options_default();
-    bool is_dynamic = false;
-    bool packs = false;
     bool replicates = false;
     for (int row = 0; row < study->balancing_count; row++) {
-        is_dynamic = is_dynamic || study->balancings[row].policy.kind != BAL_POLICY_NEVER;
         const bal_repack_options *options = &study->balancings[row].repack.options;
-        packs = packs || options->kind != BAL_REPACK_NONE;
         replicates = replicates ||
                      (options->kind != BAL_REPACK_NONE && options->use == BAL_RELEASED_REPLICATE);
     }
-    if (is_dynamic) {
-        ana_inputs_add(&setup->study->inputs, memory, "balancing", MODEL_ORIGIN_ASSUMED,
-                       "information profile, migration after the iteration, slack %g, hysteresis "
-                       "%g, no relabelling; where not given",
-                       migration.slack_ratio, migration.hysteresis_ratio);
-    }
-    if (packs) {
-        ana_inputs_add(&setup->study->inputs, memory, "repack", MODEL_ORIGIN_ASSUMED,
-                       "tolerance %g, grow %g, threshold %g, target %d, min_ranks %d, unit rank, "
-                       "use %s; where not given",
-                       repack.tolerance_ratio, repack.grow_ratio, repack.load_threshold_ratio,
-                       repack.target_rank_count, repack.rank_count_min,
-                       bal_released_names[repack.use]);
-    }
-    if (replicates) {
-        ana_inputs_add(&setup->study->inputs, memory, "repack.replicate", MODEL_ORIGIN_ASSUMED,
-                       "state is sent between nodes; %s",
-                       study->parallel.data > 1
-                           ? "reductions grow by the bytes that a ring of more replicas sends"
-                           : "gradients of the replicas that one becomes are reduced at no cost");
-    }
+    if (!replicates) return;
+    ana_inputs_add(&setup->study->inputs, memory, "repack.replicate", MODEL_ORIGIN_ASSUMED,
+                   "state is sent between nodes; %s",
+                   study->parallel.data > 1
+                       ? "reductions grow by the bytes that a ring of more replicas sends"
+                       : "gradients of the replicas that one becomes are reduced at no cost");
 }
 
 /// Iterations, microbatches and tokens: the study's own before the trace's.
@@ -382,7 +361,7 @@ static void fill_training(ana_setup *setup, arena *memory)
         ana_study_list_default(setup->study, memory, "training.reduction_overlap");
     }
     ana_study_list_default(setup->study, memory, "training.step");
-    add_row_defaults(setup, memory);
+    add_replicate_input(setup, memory);
     if (!json_is_missing(json_member(study->execution, "mechanism"))) {
         ana_inputs_add(inputs, memory, "execution.mechanism", MODEL_ORIGIN_ASSUMED,
                        "not simulated: see dynamism");

@@ -46,37 +46,8 @@ static const ana_study_key keys[] = {
      .flags = ANA_KEY_UNLISTED},
     {"model", ANA_KEY_OWN, "config.json, shipped name, or {\"base\":CONFIG, other values}",
      .read = ana_read_model},
-    {"model.base", ANA_KEY_FOREIGN, .help = "config.json or shipped name"},
     {"hardware", ANA_KEY_OWN, "file, shipped name, or {\"base\":FILE, other values}",
      .read = ana_read_hardware},
-    {"hardware.base", ANA_KEY_FOREIGN, .help = "file or shipped name"},
-    {"hardware.name", ANA_KEY_FOREIGN, .help = "of the hardware"},
-    {"hardware.flop_per_s.bfloat16", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.flop_per_s.float16", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.flop_per_s.float32", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.flop_per_s.float8", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.flop_per_s.tfloat32", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.flop_per_s.mxfloat8", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.flop_per_s.nvfloat4", ANA_KEY_FOREIGN, .help = "peak of a GPU"},
-    {"hardware.multiprocessors", ANA_KEY_FOREIGN, .help = "of a GPU: products are cut into tiles"},
-    {"hardware.overhead.kernel_ns", ANA_KEY_FOREIGN, .help = "of a kernel whatever its size"},
-    {"hardware.overhead.operator_ns", ANA_KEY_FOREIGN, .help = "of the host for an operator"},
-    {"hardware.overhead.launch_ns", ANA_KEY_FOREIGN, .help = "of the host for a kernel of a loop"},
-    {"hardware.overhead.context_bytes", ANA_KEY_FOREIGN, .help = "of CUDA, in GPU memory"},
-    {"hardware.overhead.communicator_bytes", ANA_KEY_FOREIGN, .help = "of each communicator"},
-    {"hardware.overhead.allocator_bytes", ANA_KEY_FOREIGN, .help = "held, of no use"},
-    {"hardware.efficiency.intra", ANA_KEY_FOREIGN, .help = "share of a link in a node"},
-    {"hardware.efficiency.inter", ANA_KEY_FOREIGN, .help = "share of a link between nodes"},
-    {"hardware.efficiency.gemm", ANA_KEY_FOREIGN, .help = "share of the peak"},
-    {"hardware.efficiency.attention", ANA_KEY_FOREIGN, .help = "share of the peak"},
-    {"hardware.efficiency.memory", ANA_KEY_FOREIGN, .help = "share of the bandwidth"},
-    {"hardware.memory_bytes", ANA_KEY_FOREIGN, .help = "of a GPU"},
-    {"hardware.memory_bytes_per_s", ANA_KEY_FOREIGN, .help = "of a GPU"},
-    {"hardware.gpus_per_node", ANA_KEY_FOREIGN, .help = "GPUs"},
-    {"hardware.links.intra.latency_ns", ANA_KEY_FOREIGN, .help = "of a link inside a node"},
-    {"hardware.links.intra.bytes_per_s", ANA_KEY_FOREIGN, .help = "of a link inside a node"},
-    {"hardware.links.inter.latency_ns", ANA_KEY_FOREIGN, .help = "of a link between nodes"},
-    {"hardware.links.inter.bytes_per_s", ANA_KEY_FOREIGN, .help = "of a link between nodes"},
 
     {"cluster", ANA_KEY_OBJECT, "the GPUs and their links", .read = ana_check_cluster},
     {"cluster.nodes", ANA_KEY_INT, "nodes that there are", NULL, 1, 1 << 20, 0, OFFSET(node_count)},
@@ -89,7 +60,7 @@ static const ana_study_key keys[] = {
     {"cluster.price_currency", ANA_KEY_WORDS, "of the price", OFFSET(price_currency), .text = "USD",
      .flags = ANA_KEY_FIXED},
     {"cluster.price_source", ANA_KEY_WORDS, "who asked for it", OFFSET(price_source)},
-    {"cluster.price_date", ANA_KEY_DATE, "the day on which it was asked for", OFFSET(price_date)},
+    {"cluster.price_date", ANA_KEY_WORDS, "the day on which it was asked for", OFFSET(price_date)},
     {"cluster.memory_bytes", ANA_KEY_INT64, "of a GPU; 0: not limited; else as the hardware says",
      "B", 0, (double)JSON_INTEGER_MAX, -1, OFFSET(memory_bytes)},
     {"cluster.send", ANA_KEY_CHOICE, "who waits while a message is under way", NULL, 0,
@@ -245,12 +216,11 @@ static const ana_study_key keys[] = {
     {"disturbance.links.to", ANA_KEY_INT, "last iteration", NULL, 0, ITERATIONS_MAX, ITERATIONS_MAX,
      LINK(to), .flags = ANA_KEY_FIXED},
 
-    {"dynamism", ANA_KEY_OWN, "how the model changes; each case has keys of its own",
+    {"dynamism", ANA_KEY_OWN,
+     "how the model changes: "
+     "{\"case\":moe|pruning|freezing|sparse-attention|early-exit|mod|lengths, "
+     "...}, see models/DYNAMISM.md",
      .read = ana_read_dynamism},
-    {"dynamism.case", ANA_KEY_FOREIGN,
-     .help = "moe, pruning, freezing, sparse-attention, early-exit, mod, lengths"},
-    {"dynamism.load_model", ANA_KEY_FOREIGN, .help = "physical or published"},
-    {"dynamism.seed", ANA_KEY_FOREIGN, .help = "of the draws"},
     {"dynamism.change_ratio", ANA_KEY_DOUBLE,
      "without a case: of F + B + W of a layer since the last change, for it to be one", NULL, 0.001,
      1000, 0.25, OFFSET(change_ratio)},
@@ -341,7 +311,7 @@ static bool begins_with_key(const char *path, const char *key)
 
 status ana_study_path_check(const char *path, error_message *err)
 {
-    static const char *const open[] = {"dynamism.", "model."}; // of other readers
+    static const char *const open[] = {"dynamism.", "hardware.", "model."}; // of other readers
     const char *names[KEY_COUNT];
     int count = 0;
     for (size_t key = 0; key < sizeof open / sizeof open[0]; key++) {
@@ -445,8 +415,7 @@ static void print_type(const ana_study_key *key, text_buffer *out)
         [ANA_KEY_OBJECT] = "object", [ANA_KEY_RECORDS] = "array of objects",
         [ANA_KEY_INT] = "integer",   [ANA_KEY_INT64] = "integer",
         [ANA_KEY_DOUBLE] = "number", [ANA_KEY_BOOL] = "true|false",
-        [ANA_KEY_SEED] = "integer",  [ANA_KEY_DATE] = "date, as 2026-11-22",
-        [ANA_KEY_WORDS] = "text",    [ANA_KEY_FOREIGN] = NULL};
+        [ANA_KEY_SEED] = "integer",  [ANA_KEY_WORDS] = "text"};
     const bool is_number =
         key->type == ANA_KEY_INT || key->type == ANA_KEY_INT64 || key->type == ANA_KEY_DOUBLE;
     if (words[key->type] != NULL) text_append(out, words[key->type]);

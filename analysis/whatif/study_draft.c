@@ -257,17 +257,3 @@ status ana_study_draft(const ana_draft_options *options, text_buffer *out, error
     arena_destroy(memory);
     return result;
 }
-
-status ana_study_templates_print(text_buffer *out, error_message *err)
-{
-    for (const embedded_file *file = ana_study_templates; file->name != NULL; file++) {
-        json_document *document = NULL;
-        const char *words = NULL;
-        TRY(json_open_bytes(file->name, file->text, strlen(file->text), &document, err));
-        const status read = json_string(json_member(json_root(document), "name"), &words, err);
-        if (read == STATUS_OK) text_format(out, "%-10s %s\n", file->name, words);
-        json_close(document);
-        TRY(read);
-    }
-    return STATUS_OK;
-}

@@ -41,6 +41,3 @@ typedef struct ana_draft_options {
 ///
 /// @return what the model's and the hardware's file refuse
 status ana_study_draft(const ana_draft_options *options, text_buffer *out, error_message *err);
-
-/// Appends the names of the templates and what each asks, a line each.
-status ana_study_templates_print(text_buffer *out, error_message *err);

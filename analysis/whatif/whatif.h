@@ -60,8 +60,8 @@ typedef struct ana_whatif {
 /// @param path for messages and for what the study names relative to it
 /// @param study must stay where it is
 /// @return as ana_matrix_open; STATUS_FORMAT and STATUS_UNSUPPORTED naming axis and value where a
-///         study has not the form that is read; STATUS_INVALID where the objective is cost, or there is a
-///         budget, and no price
+///         study has not the form that is read; STATUS_INVALID where the objective is cost, or
+///         there is a budget, and no price
 status ana_whatif_open(const char *path, const char *text, const ana_whatif_options *options,
                        arena *memory, ana_whatif *study, error_message *err);
 

@@ -260,7 +260,6 @@ static status answer(const cli_arguments *arguments, ana_spread *spread, arena *
     const char *text = NULL;
     TRY(check_options(arguments, spread, err));
     TRY(cli_study_source(arguments, memory, &path, &text, err));
-    if (text == NULL) return STATUS_OK; // there is nothing to play
     status result = open_study(arguments, path, text, memory, &found, err);
     if (result == STATUS_OK) {
         result = play_study(arguments, spread, memory, &found, err);
@@ -314,8 +313,7 @@ const cli_command cli_command_study = {
         "adds to the first point's error bar."
         "\n\n"
         "With --model a study is made of what somebody would try first, written to STUDY.json, "
-        "which may be edited, and played. --template without a name lists further studies; with "
-        "a name it writes NAME.json and plays it.",
+        "which may be edited, and played. --template writes NAME.json and plays it.",
     .options =
         {{.name = "--model",
           .argument = "CONFIG",
@@ -347,9 +345,9 @@ const cli_command cli_command_study = {
           .help = "With --price: the day on which it was asked for, 2026-11-22."},
          {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
          {.name = "--template",
-          .argument = "[NAME]",
-          .help = "Writes a study to start from and plays it; as the last word without a name, "
-                  "lists them."},
+          .argument = "NAME",
+          .help = "Writes a study to start from and plays it: dynamic (is balancing worth it), "
+                  "memory, network, rent (which cluster), repack."},
          {.name = "--output",
           .is_output = true,
           .letter = 'o',

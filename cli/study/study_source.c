@@ -173,15 +173,6 @@ static status take_template(const char *name, text_buffer *text, error_message *
     return STATUS_OK;
 }
 
-static status list_templates(error_message *err)
-{
-    text_buffer out = {0};
-    status result = ana_study_templates_print(&out, err);
-    if (result == STATUS_OK) result = cli_print(&out, err);
-    text_free(&out);
-    return result;
-}
-
 static status make(const cli_arguments *arguments, arena *memory, const char **path,
                    text_buffer *text, error_message *err)
 {
@@ -208,9 +199,6 @@ status cli_study_source(const cli_arguments *arguments, arena *memory, const cha
     TRY(check_source(arguments, err));
     *text = NULL;
     *path = cli_operand(arguments, 0);
-    if (cli_has(arguments, "--template") && cli_value(arguments, "--template")[0] == '\0') {
-        return list_templates(err);
-    }
     status result = *path != NULL ? file_read(*path, STUDY_BYTES_MAX, &read, &length, err)
                                   : make(arguments, memory, path, &made, err);
     if (result == STATUS_OK) {

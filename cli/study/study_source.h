@@ -9,8 +9,7 @@
 /// Reads or makes the study. One that is made is written to -o, which must not be there yet.
 ///
 /// @param path out: of the file; borrowed from arguments, or carved from memory
-/// @param text out: what is in it, carved from memory; NULL: there is nothing to play, as the
-///             templates were listed
+/// @param text out: what is in it, carved from memory
 /// @return STATUS_INVALID for options that do not go together; STATUS_IO; what ana_study_draft
 ///         refuses
 status cli_study_source(const cli_arguments *arguments, arena *memory, const char **path,
