@@ -411,7 +411,7 @@ static void print_names(const ana_study_key *key, text_buffer *out)
 /// What a value may be: "integer in [1, 64], B".
 static void print_type(const ana_study_key *key, text_buffer *out)
 {
-    static const char *const words[] = {
+    static const char *const words[ANA_KEY_KNOWN + 1] = {
         [ANA_KEY_OBJECT] = "object", [ANA_KEY_RECORDS] = "array of objects",
         [ANA_KEY_INT] = "integer",   [ANA_KEY_INT64] = "integer",
         [ANA_KEY_DOUBLE] = "number", [ANA_KEY_BOOL] = "true|false",

@@ -303,30 +303,57 @@ json_value ana_value_at(json_value object, const char *path)
     return json_member(object, path);
 }
 
-/// The value of an axis that the base has: it changes nothing. -1: none of them.
-static status find_base_value(const ana_matrix *matrix, const ana_axis *axis, int *found,
-                              error_message *err)
+static bool are_equal(json_value one, json_value other)
+{
+    text_buffer texts[2] = {{0}, {0}};
+    json_writer writers[2] = {json_writer_init(&texts[0]), json_writer_init(&texts[1])};
+    json_write_value(&writers[0], one);
+    json_write_value(&writers[1], other);
+    const bool equal = strcmp(texts[0].bytes, texts[1].bytes) == 0;
+    text_free(&texts[0]);
+    text_free(&texts[1]);
+    return equal;
+}
+
+/// Whether the base has what a value of an axis sets.
+static status base_has(json_value base, const ana_axis_value *value, bool *has, error_message *err)
+{
+    json_document *changes = NULL;
+    TRY(json_open_bytes("changes", value->changes, strlen(value->changes), &changes, err));
+    *has = true;
+    json_value change = json_element(json_root(changes), 0);
+    for (; change.node != NULL && *has; change = json_next(change)) {
+        *has = are_equal(ana_value_at(base, json_key(change)), change);
+    }
+    json_close(changes);
+    return STATUS_OK;
+}
+
+static status find_base_value(json_value base, const ana_axis *axis, int *found, error_message *err)
 {
     *found = -1;
-    for (int value = 0; value < axis->value_count && *found < 0; value++) {
-        text_buffer changed = {0};
-        const status result =
-            json_change(matrix->name, matrix->base, axis->values[value].changes, &changed, err);
-        if (result == STATUS_OK && strcmp(changed.bytes, matrix->base) == 0) *found = value;
-        text_free(&changed);
-        TRY(result);
+    for (int value = 0; value < axis->value_count; value++) {
+        bool has = false;
+        TRY(base_has(base, &axis->values[value], &has, err));
+        if (!has) continue;
+        *found = value;
+        return STATUS_OK;
     }
     return STATUS_OK;
 }
 
 static status locate_base(ana_matrix *matrix, arena *memory, error_message *err)
 {
+    json_document *base = NULL;
+    status result = STATUS_OK;
     int *found = arena_array(memory, (size_t)matrix->axis_count + 1, sizeof *found);
-    for (int axis = 0; axis < matrix->axis_count; axis++) {
-        TRY(find_base_value(matrix, &matrix->axes[axis], &found[axis], err));
+    TRY(json_open_bytes(matrix->name, matrix->base, strlen(matrix->base), &base, err));
+    for (int axis = 0; axis < matrix->axis_count && result == STATUS_OK; axis++) {
+        result = find_base_value(json_root(base), &matrix->axes[axis], &found[axis], err);
     }
+    json_close(base);
     matrix->base_value = found;
-    return STATUS_OK;
+    return result;
 }
 
 static status count_points(ana_matrix *matrix, error_message *err)
