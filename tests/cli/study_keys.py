@@ -118,6 +118,8 @@ def values(kind):
         return words[1].split("|"), ["nonsense", "", 1, [], True, words[1].split("|")[0] + "\0x"]
     if kind.startswith("text"):
         return ["EUR"], [1, [], {}, True, "a\nb", "\x1b[2J", "x" * 4000, "a\0b"]
+    if kind.startswith("date"):
+        return ["2026-02-03"], ["2026-13-01", "2026-2-3", 1, [], {}, "2026-01-01\0"]
     if kind.startswith("integer"):
         return [5], [-1, 1.5, "1", [], {}, True, 2**53 + 1]
     if kind.startswith("replicas"):
