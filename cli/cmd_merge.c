@@ -20,13 +20,14 @@ static void write_json(const ana_merged *merged, const char *store, text_buffer 
     text_append(out, "\n");
 }
 
-static status merge(const cli_arguments *arguments, arena *memory, error_message *err)
+static status merge(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                    error_message *err)
 {
     const char *store = cli_value(arguments, "--output");
     const int count = cli_operand_count(arguments);
     const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
     ana_merged merged;
-    text_buffer out = {0};
+    TRY(cli_require(arguments, "--output", err));
     for (int path = 0; path < count; path++) {
         paths[path] = cli_operand(arguments, path);
     }
@@ -34,23 +35,17 @@ static status merge(const cli_arguments *arguments, arena *memory, error_message
     fprintf(stderr, "the command of the shards, with --store %s and without --shard, answers\n",
             store);
     if (cli_has(arguments, "--json")) {
-        write_json(&merged, store, &out);
+        write_json(&merged, store, out);
     } else {
-        text_format(&out, "%s: %d shards, %" PRId64 " results, in %s\n", merged.name,
+        text_format(out, "%s: %d shards, %" PRId64 " results, in %s\n", merged.name,
                     merged.shard_count, merged.item_count, store);
     }
-    const status printed = cli_print(&out, err);
-    text_free(&out);
-    return printed;
+    return STATUS_OK;
 }
 
 static status run(const cli_arguments *arguments, error_message *err)
 {
-    TRY(cli_require(arguments, "--output", err));
-    arena *memory = arena_create(1 << 14);
-    const status code = merge(arguments, memory, err);
-    arena_destroy(memory);
-    return code;
+    return cli_run_printer(arguments, merge, err);
 }
 
 const cli_command cli_command_merge = {

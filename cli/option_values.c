@@ -1,5 +1,6 @@
 #include "cli/option_values.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "traces/store/writer.h"
 
@@ -78,6 +79,19 @@ status cli_share(const cli_arguments *arguments, const char *option, double low,
                          option, given, low > 0 ? "[" : "(", low * 100, high * 100);
     }
     *share = value;
+    return STATUS_OK;
+}
+
+status cli_is_store(const char *path, bool *is_store, error_message *err)
+{
+    char head[16] = "";
+    FILE *file = NULL;
+    *is_store = false;
+    if (strcmp(path, "-") == 0) return STATUS_OK;
+    TRY(file_open(path, &file, err));
+    const size_t length = fread(head, 1, sizeof head, file);
+    *is_store = length == sizeof head && memcmp(head, "SQLite format 3", sizeof head) == 0;
+    fclose(file);
     return STATUS_OK;
 }
 

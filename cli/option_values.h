@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/command.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /// Parses numbers with commas between them.
@@ -25,6 +26,11 @@ status cli_list_double(const char *option, const char *text, double min, double 
 /// @return STATUS_INVALID naming the option, what it was and the limits
 status cli_share(const cli_arguments *arguments, const char *option, double low, double high,
                  double *share, error_message *err);
+
+/// Whether a file begins as stores do. "-" does not.
+///
+/// @return STATUS_IO: it cannot be opened
+status cli_is_store(const char *path, bool *is_store, error_message *err);
 
 /// The option --iterations A:B.
 

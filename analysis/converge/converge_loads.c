@@ -1,6 +1,7 @@
 #include "analysis/converge/converge_loads.h"
 
-#include <stdlib.h>
+#include <gsl/gsl_sort_double.h>
+
 #include <string.h>
 
 const char *const ana_initial_names[ANA_INITIAL_COUNT] = {"step", "point", "ramp", "random"};
@@ -55,16 +56,9 @@ static double pair_sum(const double *sorted, int node_count, int step)
     return sum;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 void ana_loads_sort(double *load, int node_count)
 {
-    qsort(load, (size_t)node_count, sizeof *load, ascending);
+    gsl_sort(load, 1, (size_t)node_count);
 }
 
 double ana_loads_potential(const double *load, int node_count, double *scratch)

@@ -1,20 +1,14 @@
 #include "analysis/stragglers/work_times.h"
 
+#include <gsl/gsl_sort_double.h>
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdlib.h>
 
-static int compare_double(const void *a, const void *b)
-{
-    const double left = *(const double *)a;
-    const double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 double ana_lower_median(double *values, int count)
 {
     if (count == 0) return 0;
-    qsort(values, (size_t)count, sizeof *values, compare_double);
+    gsl_sort(values, 1, (size_t)count);
     return values[(count - 1) / 2];
 }
 

@@ -11,7 +11,6 @@
 #include "analysis/check/plan_prediction.h"
 #include "analysis/report/recording.h"
 #include "base/arena.h"
-#include "base/file.h"
 #include "base/status.h"
 #include "sim/training_replay.h"
 
@@ -39,28 +38,16 @@ typedef struct place {
     bool is_store;
 } place;
 
-/// Whether the file can be opened, and begins as stores do.
-static bool is_file(const char *path, bool *is_store)
-{
-    char head[16] = "";
-    FILE *file = NULL;
-    if (file_open(path, &file, NULL) != STATUS_OK) return false;
-    const size_t length = fread(head, 1, sizeof head, file);
-    fclose(file);
-    *is_store = length == sizeof head && memcmp(head, "SQLite format 3", sizeof head) == 0;
-    return true;
-}
-
 /// A file of the whole name, else of what stands before its last colon.
 static status find_place(const check_side *side, arena *memory, place *found, error_message *err)
 {
     *found = (place){.path = side->path};
-    if (is_file(side->path, &found->is_store)) return STATUS_OK;
+    if (cli_is_store(side->path, &found->is_store, NULL) == STATUS_OK) return STATUS_OK;
     char *path = arena_string(memory, side->path);
     char *colon = strrchr(path, ':');
     if (colon != NULL) {
         *colon = '\0';
-        if (is_file(path, &found->is_store) && found->is_store) {
+        if (cli_is_store(path, &found->is_store, NULL) == STATUS_OK && found->is_store) {
             found->path = path;
             found->run = colon + 1;
             return STATUS_OK;

@@ -223,7 +223,7 @@ static status answer_paper(const cli_arguments *arguments, ana_spread *spread, a
     return ana_paper_append(&question, spread, cli_has(arguments, "--csv"), memory, out, err);
 }
 
-enum { ARENA_BLOCK_BYTES = 1 << 20, CLAIMS_MAX = 32 };
+enum { CLAIMS_MAX = 32 };
 
 /// Options that not all of the questions have, and which do.
 static const struct {
@@ -295,28 +295,20 @@ static status judge(const cli_arguments *arguments, arena *memory, text_buffer *
     return STATUS_OK;
 }
 
-static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
+static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
-    text_buffer out = {0};
+    ana_spread spread;
+    TRY(cli_spread_open(arguments, &spread, err));
     TRY(check_question(arguments, err));
-    status code = cli_has(arguments, "--verdict") ? judge(arguments, memory, &out, err)
-                  : cli_has(arguments, "--paper")
-                      ? answer_paper(arguments, spread, memory, &out, err)
-                      : answer_rounds(arguments, spread, memory, &out, err);
-    if (code == STATUS_OK && out.length > 0) code = cli_print(&out, err);
-    text_free(&out);
-    return code;
+    if (cli_has(arguments, "--verdict")) return judge(arguments, memory, out, err);
+    return cli_has(arguments, "--paper") ? answer_paper(arguments, &spread, memory, out, err)
+                                         : answer_rounds(arguments, &spread, memory, out, err);
 }
 
 static status run_command(const cli_arguments *arguments, error_message *err)
 {
-    ana_spread spread;
-    TRY(cli_spread_open(arguments, &spread, err));
-    arena *memory = arena_create(ARENA_BLOCK_BYTES);
-    const status code = answer(arguments, &spread, memory, err);
-    arena_destroy(memory);
-    return code;
+    return cli_run_printer(arguments, answer, err);
 }
 
 const cli_command cli_command_converge = {

@@ -6,6 +6,7 @@
 #include "analysis/whatif/point.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/option_values.h"
 #include "cli/schedule/schedule_costs.h"
 #include "cli/schedule/schedule_order.h"
 #include "traces/store/runs.h"
@@ -16,21 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_MAX = 256 << 20, MAGIC_BYTES = 15 };
-static const char store_magic[MAGIC_BYTES + 1] = "SQLite format 3";
-
-static status read_magic(const char *path, bool *is_store, error_message *err)
-{
-    char first[MAGIC_BYTES];
-    FILE *file = NULL;
-    *is_store = false;
-    if (strcmp(path, "-") == 0) return STATUS_OK;
-    TRY(file_open(path, &file, err));
-    const size_t count = fread(first, 1, sizeof first, file);
-    *is_store = count == sizeof first && memcmp(first, store_magic, sizeof first) == 0;
-    fclose(file);
-    return STATUS_OK;
-}
+enum { FILE_MAX = 256 << 20 };
 
 // Plans of a recorded run.
 
@@ -219,7 +206,7 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
     size_t length = 0;
     status result = STATUS_OK;
     *exported = (cli_exported_plan){.is_order = false};
-    TRY(read_magic(path, &is_store, err));
+    TRY(cli_is_store(path, &is_store, err));
     if (is_store) {
         TRY(trace_store_open(path, TRACE_READ, &store, err));
         result = read_recorded(arguments, store, memory, &exported->plan, err);

@@ -43,16 +43,6 @@ static status read_head(trace_stream *stream, char head[HEAD_BYTES + 1], size_t 
     return STATUS_OK;
 }
 
-static bool is_plain_store(const char *path)
-{
-    char head[HEAD_BYTES];
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return false;
-    const size_t length = fread(head, 1, sizeof head, file);
-    fclose(file);
-    return begins_with(head, length, "SQLite format 3");
-}
-
 /// Of a file that begins as JSON does.
 static input_kind kind_of_json(const char *head)
 {
@@ -91,7 +81,9 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
     trace_stream_close(stream);
     TRY(result);
     if (begins_with(head, length, "SQLite format 3")) {
-        *kind = is_plain_store(path) ? INPUT_STORE : INPUT_COMPRESSED_STORE;
+        bool is_plain = false;
+        (void)cli_is_store(path, &is_plain, NULL);
+        *kind = is_plain ? INPUT_STORE : INPUT_COMPRESSED_STORE;
     } else if (begins_with(head, length, "# dynmo-trace/")) {
         *kind = INPUT_CSV;
     } else if (begins_with(head, length, "{")) {
