@@ -106,15 +106,14 @@ static double value_of(const column *from, const ana_row *row)
 static void write_value(const column *from, const ana_row *row, json_writer *writer)
 {
     const double value = value_of(from, row);
-    json_write_key(writer, from->key);
     if (from->kind == KIND_GAIN && value <= 0) {
-        json_write_null(writer);
+        json_put_double(writer, from->key, (double)NAN);
     } else if (from->kind == KIND_GPU_NS) {
-        json_write_double(writer, value / 1e9);
+        json_put_double(writer, from->key, value / 1e9);
     } else if (is_real(from)) {
-        json_write_double(writer, value);
+        json_put_double(writer, from->key, value);
     } else {
-        json_write_int64(writer, (int64_t)value);
+        json_put_int64(writer, from->key, (int64_t)value);
     }
 }
 
@@ -200,16 +199,6 @@ static void write_metrics(json_writer *writer, const char *key, const bal_metric
     json_end_object(writer);
 }
 
-static void write_ratio(json_writer *writer, const char *key, double value)
-{
-    json_write_key(writer, key);
-    if (value > 0) {
-        json_write_double(writer, value);
-    } else {
-        json_write_null(writer);
-    }
-}
-
 static void write_times(const ana_setup *setup, const ana_row *row, json_writer *writer)
 {
     const bal_training_result *result = &row->result;
@@ -283,9 +272,10 @@ static void write_dynamics(const ana_row *row, json_writer *writer)
     json_end_object(writer);
     json_put_object(writer, "factors");
     for (int factor = 0; factor < ANA_FACTOR_COUNT; factor++) {
-        write_ratio(writer, ana_factor_names[factor], row->factors[factor]);
+        const double value = row->factors[factor];
+        json_put_double(writer, ana_factor_names[factor], value > 0 ? value : (double)NAN);
     }
-    write_ratio(writer, "total", row->speed_up);
+    json_put_double(writer, "total", row->speed_up > 0 ? row->speed_up : (double)NAN);
     json_end_object(writer);
 }
 

@@ -201,16 +201,6 @@ void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *o
                 "was played.\n");
 }
 
-static void put_number(json_writer *writer, const char *key, double number)
-{
-    json_write_key(writer, key);
-    if (isnan(number)) {
-        json_write_null(writer);
-    } else {
-        json_write_double(writer, number);
-    }
-}
-
 static void write_row(json_writer *writer, const ana_reproduced *row)
 {
     text_buffer note = {0};
@@ -219,11 +209,11 @@ static void write_row(json_writer *writer, const ana_reproduced *row)
     json_begin_object(writer);
     json_put_string(writer, "experiment", row->experiment);
     json_put_string(writer, "quantity", row->quantity);
-    put_number(writer, "published", row->published);
-    put_number(writer, "simulated", row->simulated);
-    put_number(writer, "low", row->low);
-    put_number(writer, "high", row->high);
-    put_number(writer, "bound", row->bound);
+    json_put_double(writer, "published", row->published);
+    json_put_double(writer, "simulated", row->simulated);
+    json_put_double(writer, "low", row->low);
+    json_put_double(writer, "high", row->high);
+    json_put_double(writer, "bound", row->bound);
     json_put_string(writer, "agreement", agreement_names[row->agreement]);
     json_put_string(writer, "outcome", outcome_of(row));
     json_put_string(writer, "baseline", row->baseline);
