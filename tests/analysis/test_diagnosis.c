@@ -174,43 +174,6 @@ static void the_kept_split_is_the_best_of_all(void **state)
     close_fixture(given);
 }
 
-static void one_stage_has_nothing_to_gain(void **state)
-{
-    (void)state;
-    static int64_t loads[ITERATIONS * LAYERS];
-    draw(5, loads);
-
-    fixture *given = diagnose(loads, 1, 1, 1, "1f1b");
-
-    const ana_diagnosis *of = &given->diagnosis;
-    assert_string_equal(ana_verdict_name(of->judgement.verdict), "not worthwhile");
-    assert_string_equal(ana_ground_name(of->judgement.ground), "proven");
-    assert_true(of->evidence.bound.gain == 0);
-    close_fixture(given);
-}
-
-static void the_same_run_gives_the_same_bytes(void **state)
-{
-    (void)state;
-    static int64_t loads[ITERATIONS * LAYERS];
-    text_buffer out[4] = {{0}};
-    draw(6, loads);
-
-    for (int round = 0; round < 2; round++) {
-        fixture *given = diagnose(loads, 1, 1000000, 4, "1f1b");
-        ana_diagnosis_print(&given->diagnosis, NULL, &out[round]);
-        ana_diagnosis_write(&given->diagnosis, &out[2 + round]);
-        close_fixture(given);
-    }
-
-    assert_string_equal(out[0].bytes, out[1].bytes);
-    assert_string_equal(out[2].bytes, out[3].bytes);
-    assert_non_null(strstr(out[2].bytes, "\"schema\":\"dynmo-diagnosis/1\""));
-    for (int each = 0; each < 4; each++) {
-        text_free(&out[each]);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,8 +181,6 @@ int main(void)
         cmocka_unit_test(plans_take_what_rows_take),
         cmocka_unit_test(a_sampled_run_pays_for_moves_once_per_sample),
         cmocka_unit_test(the_kept_split_is_the_best_of_all),
-        cmocka_unit_test(one_stage_has_nothing_to_gain),
-        cmocka_unit_test(the_same_run_gives_the_same_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,29 +53,6 @@ static void a_replay_with_its_delays_is_the_record(void **state)
     assert_true(paused_count > run->step_count / 2);
 }
 
-/// The ideal step of equal stages: (M + P - 1) F and backward, with a message between neighbours on
-/// the way in and out, behind and in front of the rest.
-static void an_ideal_step_is_that_of_equal_stages(void **state)
-{
-    (void)state;
-    planted how = planted_of((planted){0});
-    how.noise = 0.3;
-    how.step_count = 3;
-
-    const ana_op_run *run = make_run(&how);
-
-    const int64_t *ideal_ns = run->ideal_ns;
-    const int64_t pair_ns = ideal_ns[NAME_FORWARD - 1] + ideal_ns[NAME_BACKWARD - 1];
-    const int64_t least_ns = (PLANT_MICROBATCHES + PLANT_STAGES - 1) * pair_ns;
-    const ana_straggler_step *steps = ana_straggler_steps(run, memory);
-    for (int step = 0; step < 3; step++) {
-        assert_int_equal(steps[step].ideal_ns, steps[0].ideal_ns);
-        assert_true(steps[step].ideal_ns >= least_ns + 3000000 + 5000000 + 2000000);
-        assert_true(steps[step].ideal_ns <=
-                    least_ns + 10000000 + 2 * (PLANT_STAGES + PLANT_MICROBATCHES - 1) * 500000);
-    }
-}
-
 /// The end of an op by the definition: recursion over what it waits for, without an order.
 static int64_t end_of(const ana_op_step *step, const int64_t *durations, int op, int64_t *known)
 {
@@ -332,7 +309,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_replay_with_its_delays_is_the_record),
-        cmocka_unit_test(an_ideal_step_is_that_of_equal_stages),
         cmocka_unit_test(slowdowns_are_those_of_the_definition),
         cmocka_unit_test(what_cannot_be_matched_is_refused),
         cmocka_unit_test(nothing_is_named_on_a_clean_run),

@@ -102,23 +102,6 @@ static void add_profile(setting *of, ana_forecast *forecast)
     }
 }
 
-static void what_goes_on_as_before_is_forecast(void **state)
-{
-    (void)state;
-    setting *of = begin("zb-h1", RANKS, MICROBATCHES);
-    ana_forecast forecast = {0};
-    add_profile(of, &forecast);
-    assert_int_equal(forecast.iteration_count, 0);
-    const bal_timeline timeline = execute(of, 0);
-    add(of, &forecast, &timeline, false, 700);
-    assert_int_equal(forecast.iteration_count, 1);
-    assert_memory_equal(&forecast.forecast, &forecast.measured, sizeof forecast.measured);
-    assert_int_equal(forecast.measured.step_ns, 700);
-    assert_int_equal(forecast.measured.kind_ns[OP_FORWARD], LAYERS * MICROBATCHES * 1000);
-    assert_close(ana_forecast_error_ratio(&forecast) + 1, 1, 0);
-    end(of, &forecast);
-}
-
 static void slower_ops_messages_and_gaps_are_told_apart(void **state)
 {
     (void)state;
@@ -212,7 +195,6 @@ static void parts_sum_up_on_random_timelines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_goes_on_as_before_is_forecast),
         cmocka_unit_test(slower_ops_messages_and_gaps_are_told_apart),
         cmocka_unit_test(the_warm_up_and_what_was_before_a_change_are_left_out),
         cmocka_unit_test(parts_sum_up_on_random_timelines),
