@@ -4,6 +4,7 @@
 
 #include "analysis/check/check_parts.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,18 +71,6 @@ ana_change_text ana_check_percent(double change)
     const double tenths = round(change * 1000); // without a minus before what rounds to nothing
     snprintf(out.text, sizeof out.text, "%+.1f %%", tenths == 0 ? 0.0 : tenths / 10);
     return out;
-}
-
-static status check_options(const ana_check_options *options, error_message *err)
-{
-    if (!(options->tolerance > 0 && options->tolerance < 1)) {
-        return error_set(err, STATUS_INVALID, "tolerance %g is outside (0, 1)", options->tolerance);
-    }
-    if (!(options->confidence >= 0.5 && options->confidence < 1)) {
-        return error_set(err, STATUS_INVALID, "confidence %g is outside [0.5, 1)",
-                         options->confidence);
-    }
-    return STATUS_OK;
 }
 
 /// Runs of different models are no comparison.
@@ -429,7 +418,8 @@ status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err)
 {
-    TRY(check_options(options, err));
+    assert(options->tolerance > 0 && options->tolerance < 1);
+    assert(options->confidence >= 0.5 && options->confidence < 1);
     TRY(check_shapes(plan, measured, err));
     *check = (ana_check){.plan = plan,
                          .measured = measured,

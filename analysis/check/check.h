@@ -48,7 +48,7 @@ extern const char *const ana_check_verdict_names[ANA_CHECK_VERDICT_COUNT];
 
 typedef struct ana_check_options {
     double tolerance;  // in (0, 1): 0.05 is 5 %
-    double confidence; // in (0, 1): chance that no quantity is said to depart which does not
+    double confidence; // in [0.5, 1): chance that no quantity is said to depart which does not
     int warmup;        // iterations that are dropped; -1: found
     bool only_slower;  // what is shorter or smaller than planned agrees
     bool ignores[ANA_CHECK_GROUP_COUNT];
@@ -140,9 +140,10 @@ typedef struct ana_check {
 ///
 /// @param plan, measured borrowed for the life of the check
 /// @param memory         of the arrays of the check
-/// @return STATUS_INVALID for options outside their limits; for runs of different layers,
-///         microbatches, stages, replicas or schedules, naming both; for a
-///         warm-up that leaves no iteration
+/// @param options        within their limits (asserted)
+/// @return STATUS_INVALID for runs of different layers, microbatches, stages, replicas or
+/// schedules,
+///         naming both; for a warm-up that leaves no iteration
 status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err);
