@@ -1,10 +1,14 @@
 /// The diagnosis as a whole: what must hold between its figures on any run, and what becomes of a
-/// run that was sampled.
+/// run that was sampled; its series, intervals and verdicts.
 #include "analysis/diagnosis/diagnosis.h"
+#include "analysis/diagnosis/iteration_series.h"
 #include "analysis/diagnosis/plan_times.h"
+#include "analysis/diagnosis/verdict.h"
 #include "base/arena.h"
+#include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/series_of_loads.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +178,229 @@ static void the_kept_split_is_the_best_of_all(void **state)
     close_fixture(given);
 }
 
+// Series: samples are kept, thinned out and summed as the header says.
+
+enum { SAMPLED_LAYERS = 3, SAMPLED = 100 };
+
+static void fill(int64_t *loads)
+{
+    for (int entry = 0; entry < SAMPLED * SAMPLED_LAYERS; entry++) {
+        loads[entry] = 10 * (entry / SAMPLED_LAYERS) + entry % SAMPLED_LAYERS;
+    }
+}
+
+static void every_sample_is_an_iteration(void **state)
+{
+    arena *memory = *state;
+    int64_t loads[SAMPLED * SAMPLED_LAYERS];
+    loads_source source = {.layer_count = SAMPLED_LAYERS,
+                           .iteration_count = SAMPLED,
+                           .load_ns = loads,
+                           .sampling = 10};
+    const bal_cost_source port = loads_port(&source);
+    ana_series series;
+    bal_layer_costs costs;
+    bool changed = false;
+    fill(loads);
+
+    assert_ok(ana_series_read(&port, SAMPLED, ana_series_limits_default(), memory, &series, NULL));
+
+    assert_int_equal(series.count, 10);
+    assert_int_equal(series.sample_count, 10);
+    assert_int_equal(series.last, 90);
+    assert_close(ana_series_spacing(&series), 10, 1e-12);
+    assert_int_equal(ana_series_load_ns(&series, 3, 2), 302);
+    assert_int_equal(ana_series_before(&series, 3)[SAMPLED_LAYERS], 300 + 301 + 302);
+    const bal_cost_source again = ana_series_source(&series);
+    assert_ok(again.costs_at(again.context, 3, &costs, &changed, NULL));
+    assert_true(changed);
+    assert_int_equal(costs.forward_ns[1] + costs.backward_input_ns[1], 301);
+}
+
+static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
+{
+    (void)state;
+    int64_t loads[SAMPLED * SAMPLED_LAYERS];
+    loads_source source = {
+        .layer_count = SAMPLED_LAYERS, .iteration_count = SAMPLED, .load_ns = loads};
+    const bal_cost_source port = loads_port(&source);
+    fill(loads);
+    for (int limit = 2; limit < SAMPLED + 10; limit++) {
+        ana_series_limits limits = ana_series_limits_default();
+        arena *memory = arena_create(1 << 12);
+        ana_series series;
+        limits.count_max = limit;
+
+        assert_ok(ana_series_read(&port, SAMPLED, limits, memory, &series, NULL));
+
+        assert_true(series.count <= limit);
+        assert_true(series.stride == 1 || 2 * series.count > limit);
+        assert_int_equal(series.sample_count, SAMPLED);
+        for (int index = 0; index < series.count; index++) {
+            assert_int_equal(series.iteration[index], index * series.stride);
+            assert_int_equal(ana_series_load_ns(&series, index, 1), 10 * index * series.stride + 1);
+            assert_int_equal(series.costs[index].forward_ns[1] +
+                                 series.costs[index].backward_input_ns[1],
+                             10 * index * series.stride + 1);
+        }
+        arena_destroy(memory);
+    }
+}
+
+static status two_columns(void *context, int iteration, bal_layer_costs *costs, bool *changed,
+                          error_message *err)
+{
+    (void)context;
+    (void)err;
+    static const int64_t forward[] = {10, 20, 30, 50};
+    static const int64_t none[4] = {0};
+    *changed = true;
+    *costs = (bal_layer_costs){.layer_count = iteration == 7 ? 1 : 2,
+                               .microbatch_count = 2,
+                               .forward_ns = forward,
+                               .backward_input_ns = none,
+                               .backward_weight_ns = none};
+    return STATUS_OK;
+}
+
+static void iterations_of_other_layers_are_invalid(void **state)
+{
+    arena *memory = *state;
+    const bal_cost_source port = {.layer_count = 2, .costs_at = two_columns};
+    ana_series series = {.count = -7};
+    error_message err = {0};
+
+    assert_int_equal(ana_series_read(&port, 9, ana_series_limits_default(), memory, &series, &err),
+                     STATUS_INVALID);
+
+    assert_non_null(strstr(err.message, "iteration 7 has 1 layers x 2 microbatches"));
+    assert_int_equal(series.count, -7);
+}
+
+// Intervals of a gain, and the verdict that follows from them.
+
+enum { COUNT = 200 };
+
+static ana_gain_interval interval_of(const int64_t *baseline, const int64_t *other, int count)
+{
+    ana_gain_interval interval;
+    arena *memory = arena_create(1 << 12);
+    ana_gain_interval_of(baseline, other, count, 0.025, 1, memory, &interval);
+    arena_destroy(memory);
+    return interval;
+}
+
+/// Runs whose true gain is 5 %, with independent noise: the interval holds it nearly as often as it
+/// says.
+static void the_interval_covers_the_truth(void **state)
+{
+    (void)state;
+    enum { RUNS = 200 };
+    int covered = 0;
+    for (uint64_t seed = 1; seed <= RUNS; seed++) {
+        int64_t baseline[COUNT];
+        int64_t other[COUNT];
+        rng generator = rng_init(seed, 2);
+        for (int index = 0; index < COUNT; index++) {
+            baseline[index] = 105000 + rng_between(&generator, -20000, 20000);
+            other[index] = 100000 + rng_between(&generator, -20000, 20000);
+        }
+        const ana_gain_interval interval = interval_of(baseline, other, COUNT);
+        covered += interval.low <= 0.05 && 0.05 <= interval.high;
+    }
+
+    assert_true(covered >= 176); // 88 %, binomial lower bound of 92 %, what short blocks keep of 95
+}
+
+/// Slow waves make neighbours alike: drawing them one by one would make the interval too narrow.
+static void blocks_are_as_long_as_what_persists(void **state)
+{
+    (void)state;
+    int64_t baseline[COUNT];
+    int64_t other[COUNT];
+    for (int index = 0; index < COUNT; index++) {
+        baseline[index] = 1000000 + (index / 20 % 2 == 0 ? 100000 : 0);
+        other[index] = 1000000;
+    }
+
+    const ana_gain_interval waves = interval_of(baseline, other, COUNT);
+    rng generator = rng_init(4, 4);
+    for (int index = COUNT - 1; index > 0; index--) {
+        const int with = (int)rng_below(&generator, (uint64_t)index + 1);
+        const int64_t held = baseline[index];
+        baseline[index] = baseline[with];
+        baseline[with] = held;
+    }
+    const ana_gain_interval shuffled = interval_of(baseline, other, COUNT);
+
+    assert_true(waves.block >= 8);
+    assert_int_equal(shuffled.block, 6); // the cube root of 200, rounded up
+    assert_true(waves.high - waves.low > 1.5 * (shuffled.high - shuffled.low));
+}
+
+static void few_iterations_have_no_interval(void **state)
+{
+    (void)state;
+    const int64_t baseline[ANA_BOOTSTRAP_COUNT_MIN] = {3, 1, 1, 1};
+    const int64_t other[ANA_BOOTSTRAP_COUNT_MIN] = {1, 1, 1, 1};
+
+    const ana_gain_interval interval = interval_of(baseline, other, ANA_BOOTSTRAP_COUNT_MIN - 1);
+
+    assert_true(interval.is_short);
+    assert_close(interval.gain, 0.5, 1e-12);
+    assert_close(interval.low, 0.5, 1e-12);
+}
+
+static ana_evidence evidence_of(double low, double high, double bound)
+{
+    return (ana_evidence){.threshold_ratio = 0.01,
+                          .knows_state = true,
+                          .best = {.gain = (low + high) / 2, .low = low, .high = high},
+                          .best_over_kept = {.high = high},
+                          .bound = {.high = bound}};
+}
+
+static void expect(ana_evidence evidence, ana_verdict verdict, ana_ground ground)
+{
+    const ana_judgement judgement = ana_judge(&evidence);
+    assert_string_equal(ana_verdict_name(judgement.verdict), ana_verdict_name(verdict));
+    assert_string_equal(ana_ground_name(judgement.ground), ana_ground_name(ground));
+}
+
+static void the_verdict_follows_the_rules_in_their_order(void **state)
+{
+    (void)state;
+    ana_evidence good = evidence_of(0.02, 0.05, 0.2);
+    expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
+    good.best_over_kept.high = 0.009;
+    expect(good, ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_ONE_SPLIT);
+    good.best_over_kept.high = 0.05;
+    good.knows_state = false;
+    expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STATE_UNKNOWN);
+    good.is_of_stages = true;
+    expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_STAGES);
+    good.best.is_short = true;
+    expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_SHORT);
+    good.is_uniform = true;
+    expect(good, ANA_VERDICT_UNDECIDABLE, ANA_GROUND_UNIFORM);
+
+    expect(evidence_of(-0.01, 0.001, 0.009), ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_PROVEN);
+    expect(evidence_of(-0.01, 0.009, 0.2), ANA_VERDICT_NOT_WORTHWHILE, ANA_GROUND_NOISE);
+    expect(evidence_of(-0.01, 0.02, 0.2), ANA_VERDICT_UNDECIDABLE, ANA_GROUND_INTERVAL);
+}
+
+/// Half the width is 1.5 %, the distance to the threshold 0.5 %: nine times the iterations.
+static void the_iterations_that_would_decide_grow_with_the_square(void **state)
+{
+    (void)state;
+    const ana_evidence near = evidence_of(0, 0.03, 0.2);
+    ana_evidence on_it = evidence_of(0, 0.02, 0.2);
+
+    assert_in_range(ana_iterations_to_decide(&near, 100), 899, 902);
+    on_it.best.gain = on_it.threshold_ratio;
+    assert_int_equal(ana_iterations_to_decide(&on_it, 100), INT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +408,14 @@ int main(void)
         cmocka_unit_test(plans_take_what_rows_take),
         cmocka_unit_test(a_sampled_run_pays_for_moves_once_per_sample),
         cmocka_unit_test(the_kept_split_is_the_best_of_all),
+        cmocka_unit_test(every_sample_is_an_iteration),
+        cmocka_unit_test(samples_beyond_the_limit_are_thinned_out_evenly),
+        cmocka_unit_test(iterations_of_other_layers_are_invalid),
+        cmocka_unit_test(the_interval_covers_the_truth),
+        cmocka_unit_test(blocks_are_as_long_as_what_persists),
+        cmocka_unit_test(few_iterations_have_no_interval),
+        cmocka_unit_test(the_verdict_follows_the_rules_in_their_order),
+        cmocka_unit_test(the_iterations_that_would_decide_grow_with_the_square),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
