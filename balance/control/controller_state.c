@@ -183,7 +183,7 @@ static status find_order(bal_controller *controller, const bal_profile *profile,
     bal_migration_steps steps;
     error_message why = {0};
     const status ordered = bal_migration_order(&before, &out->migration, layers, &options->machine,
-                                               NULL, controller->decision_memory, &steps, &why);
+                                               controller->decision_memory, &steps, &why);
     out->is_blocked = ordered == STATUS_INFEASIBLE;
     if (out->is_blocked) return STATUS_OK;
     if (ordered != STATUS_OK) return error_set(err, ordered, "%s", why.message);

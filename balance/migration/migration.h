@@ -42,46 +42,38 @@ status bal_migration_between(const bal_placed_partition *from, const bal_placed_
                              const bal_layer_costs *layers, const bal_machine *machine,
                              arena *memory, bal_migration *out, error_message *err);
 
-/// One sending of a layer. Steps of one wave share no rank: they may run at the same time.
+/// One sending of a layer.
 typedef struct bal_migration_step {
     int layer;
     int from;
     int to;
-    int wave;
 } bal_migration_step;
 
-/// A migration as a sequence. Arrays are carved from the arena of the call.
+/// A migration as a sequence. The array is carved from the arena of the call.
 typedef struct bal_migration_steps {
     const bal_migration_step *step; // [step_count]
-    int step_count;                 // a layer that takes a detour over a third rank has two steps
-    int wave_count;                 // waves are 0 to wave_count - 1
-    int detour_count;               // layers that take one
-    int64_t bytes;                  // sent, detours included
-    const int64_t *peak_bytes;      // [machine.rank_count] most that a rank holds at any moment
+    int step_count;
 } bal_migration_steps;
 
-/// Orders the transfers so that no rank ever holds more than its cap: the receiver has memory for
-/// the whole layer before it comes, the sender frees its own after it has gone. That holds for the
-/// steps one after another, for whole waves, and for ranks that each do their own steps in order.
+/// Orders the transfers so that no rank ever holds more than machine.rank_memory_bytes (0: no
+/// caps): the receiver has memory for the whole layer before it comes, the sender frees its own
+/// after it has gone. That holds for the steps one after another, and for ranks that each do their
+/// own steps in order. A rank that holds more at the start may only send.
 ///
-/// Where no transfer has room, a layer is sent to a third rank that has, once per layer, and on
-/// from there later. The search looks one step ahead and is not exhaustive: it may take a detour
-/// where another order needs none, or find none where several layers would have to wander.
+/// The search looks one step ahead and is not exhaustive: it may find no order where there is one,
+/// and none where a layer would have to make way over a third rank.
 ///
-/// @param from           the plan in force; with migration, all of it
-/// @param rank_cap_bytes [machine.rank_count] or NULL: machine.rank_memory_bytes each (0: no caps).
-///                       A rank that holds more at the start may only send
-/// @return STATUS_INFEASIBLE naming a rank on which the plan itself puts too much, or a layer that
-///         cannot go, its bytes, the rank in the way, what it holds and its cap; STATUS_INVALID if
-///         a plan does not fit the machine, bytes are negative or sums do not fit int64.
+/// @param from the plan in force; with migration, all of it
+/// @return STATUS_INFEASIBLE naming a layer that cannot go, its bytes, the rank in the way, what it
+///         holds and its cap; STATUS_INVALID if a plan does not fit the machine, bytes are negative
+///         or sums do not fit int64.
 ///
-/// Every step is, of those with room, one that can begin in the earliest wave; of these one whose
-/// busier rank has the most bytes left; then the first in model order.
-/// Time O(moves) per step, O(moves * ranks) per detour.
+/// Every step is, of those with room, one whose ranks are free earliest, were all steps equally
+/// long; of these one whose busier rank has the most bytes left; then the first in model order.
+/// Time O(moves) per step.
 status bal_migration_order(const bal_placed_partition *from, const bal_migration *migration,
-                           const bal_layer_costs *layers, const bal_machine *machine,
-                           const int64_t *rank_cap_bytes, arena *memory, bal_migration_steps *out,
-                           error_message *err);
+                           const bal_layer_costs *layers, const bal_machine *machine, arena *memory,
+                           bal_migration_steps *out, error_message *err);
 
 /// When the last step has ended. Every rank does its steps in order, one at a time; a step takes
 /// the time of its link, as in bal_migration.

@@ -278,8 +278,8 @@ static status find_legs(exec_leader *leader, const exec_next_plan *next, exec_mi
     *leg_count = 0;
     *legs = NULL;
     if (next->migration == NULL || next->migration->layer_count == 0) return STATUS_OK;
-    TRY(bal_migration_order(before, next->migration, layers, machine, NULL, leader->next_memory,
-                            &steps, err));
+    TRY(bal_migration_order(before, next->migration, layers, machine, leader->next_memory, &steps,
+                            err));
     exec_migration_leg *made =
         arena_array(leader->next_memory, (size_t)steps.step_count, sizeof *made);
     for (int index = 0; index < steps.step_count; index++) {

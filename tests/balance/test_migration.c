@@ -1,7 +1,12 @@
-/// Migration: which layers change their rank, their bytes, and the time of the busiest rank.
+/// Migration: which layers change their rank, their bytes, the time of the busiest rank, and the
+/// order, against every order that there is on small machines.
 #include "balance/migration/migration.h"
+#include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"
+
+#include <stdbool.h>
+#include <stdio.h>
 
 static const int64_t state_bytes[] = {100, 200, 300, 400, 500, 600};
 static const bal_layer_costs layers = {
@@ -12,76 +17,56 @@ static const bal_machine machine = {.rank_count = 4,
                                     .intra_node = {7, 1000000000},
                                     .inter_node = {9, 500000000}};
 
+enum { RANKS = 3, LAYERS = 6, TABLES = 729 }; // RANKS to the power of LAYERS
+
+static bal_placed_partition plan_of(const int *cuts, int ranks, const int *machine_rank)
+{
+    return (bal_placed_partition){
+        .first_layer = cuts, .rank_count = ranks, .chunk_count = 1, .machine_rank = machine_rank};
+}
+
 static void layers_that_change_their_rank_move_with_their_state(void **state)
 {
     arena *memory = *state;
-    const bal_placed_partition from = {
-        .first_layer = (const int[]){0, 2, 3, 6}, .rank_count = 3, .chunk_count = 1};
-    const bal_placed_partition to = {
-        .first_layer = (const int[]){0, 1, 4, 6}, .rank_count = 3, .chunk_count = 1};
-    bal_migration moves;
+    static const struct {
+        int before[5], after[5]; // cuts
+        int ranks_before, ranks_after;
+        int chunks; // of both; the plan after is folded where there are two
+        int count;
+        int layer[3], from[3], to[3];
+        int64_t bytes, time_ns;
+    } cases[] = {
+        // Rank 1 takes both: 7 + 200 from its node, 9 + 800 from the other.
+        {{0, 2, 3, 6}, {0, 1, 4, 6}, 3, 3, 1, 2, {1, 3}, {0, 2}, {1, 1}, 600, 207 + 809},
+        {{0, 2, 3, 6}, {0, 2, 3, 6}, 3, 3, 1, 0, {0}, {0}, {0}, 0, 0},
+        // A smaller pipeline gives up its last ranks: 4 and 5 from rank 2, which needs the most.
+        {{0, 2, 4, 6}, {0, 3, 6}, 3, 2, 1, 3, {2, 4, 5}, {1, 2, 2}, {0, 1, 1}, 1400, 2525},
+        // Chunks count by their rank: stages 2 and 3 swap theirs.
+        {{0, 1, 3, 5, 6}, {0, 1, 3, 5, 6}, 2, 2, 2, 3, {3, 4, 5}, {0, 0, 1}, {1, 1, 0}, 1500, 1521},
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+        const int chunks = cases[index].chunks;
+        const bal_placed_partition from = {.first_layer = cases[index].before,
+                                           .rank_count = cases[index].ranks_before,
+                                           .chunk_count = chunks};
+        const bal_placed_partition to = {.first_layer = cases[index].after,
+                                         .rank_count = cases[index].ranks_after,
+                                         .chunk_count = chunks,
+                                         .placement =
+                                             chunks == 2 ? BAL_PLACEMENT_V : BAL_PLACEMENT_LOOP};
+        bal_migration moves;
 
-    assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
+        assert_ok(bal_migration_between(&from, &to, &layers, &machine, memory, &moves, NULL));
 
-    assert_int_equal(moves.layer_count, 2);
-    assert_int_equal(moves.layer[0], 1);
-    assert_int_equal(moves.from[0], 0);
-    assert_int_equal(moves.to[0], 1);
-    assert_int_equal(moves.layer[1], 3);
-    assert_int_equal(moves.from[1], 2);
-    assert_int_equal(moves.to[1], 1);
-    assert_int_equal(moves.bytes, 600);
-    // Rank 1 takes both: 7 + 200 from its node, 9 + 800 from the other.
-    assert_int_equal(moves.time_ns, 207 + 809);
-}
-
-static void equal_plans_move_nothing(void **state)
-{
-    arena *memory = *state;
-    const bal_placed_partition plan = {
-        .first_layer = (const int[]){0, 2, 3, 6}, .rank_count = 3, .chunk_count = 1};
-    bal_migration moves;
-
-    assert_ok(bal_migration_between(&plan, &plan, &layers, &machine, memory, &moves, NULL));
-
-    assert_int_equal(moves.layer_count, 0);
-    assert_int_equal(moves.bytes, 0);
-    assert_int_equal(moves.time_ns, 0);
-}
-
-static void a_smaller_pipeline_gives_up_its_last_ranks(void **state)
-{
-    arena *memory = *state;
-    const bal_placed_partition from = {
-        .first_layer = (const int[]){0, 2, 4, 6}, .rank_count = 3, .chunk_count = 1};
-    const bal_placed_partition to = {
-        .first_layer = (const int[]){0, 3, 6}, .rank_count = 2, .chunk_count = 1};
-    bal_migration moves;
-
-    assert_ok(bal_migration_between(&from, &to, &layers, NULL, memory, &moves, NULL));
-
-    assert_int_equal(moves.layer_count, 3); // 2 to rank 0; 4 and 5 from rank 2 to rank 1
-    assert_int_equal(moves.bytes, 300 + 500 + 600);
-    assert_int_equal(moves.from[2], 2);
-    assert_int_equal(moves.time_ns, 0); // no machine
-}
-
-static void chunks_count_by_their_rank(void **state)
-{
-    arena *memory = *state;
-    const int cuts[] = {0, 1, 3, 5, 6};
-    const bal_placed_partition loop = {
-        .first_layer = cuts, .rank_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_LOOP};
-    const bal_placed_partition v = {
-        .first_layer = cuts, .rank_count = 2, .chunk_count = 2, .placement = BAL_PLACEMENT_V};
-    bal_migration moves;
-
-    assert_ok(bal_migration_between(&loop, &v, &layers, &machine, memory, &moves, NULL));
-
-    assert_int_equal(moves.layer_count, 3); // stages 2 and 3 swap their ranks
-    assert_int_equal(moves.layer[0], 3);
-    assert_int_equal(moves.to[0], 1);
-    assert_int_equal(moves.to[2], 0);
+        assert_int_equal(moves.layer_count, cases[index].count);
+        for (int move = 0; move < moves.layer_count; move++) {
+            assert_int_equal(moves.layer[move], cases[index].layer[move]);
+            assert_int_equal(moves.from[move], cases[index].from[move]);
+            assert_int_equal(moves.to[move], cases[index].to[move]);
+        }
+        assert_int_equal(moves.bytes, cases[index].bytes);
+        assert_int_equal(moves.time_ns, cases[index].time_ns);
+    }
 }
 
 static void plans_of_other_models_or_machines_are_invalid(void **state)
@@ -118,14 +103,162 @@ static void plans_of_other_models_or_machines_are_invalid(void **state)
     assert_int_equal(moves.layer_count, -7);
 }
 
+static void full_ranks_swap_only_with_room_for_a_layer(void **state)
+{
+    arena *memory = *state;
+    static const int64_t bytes[] = {30, 30, 40, 20};
+    const bal_layer_costs four = {.layer_count = 4, .microbatch_count = 1, .state_bytes = bytes};
+    const int cuts[] = {0, 2, 4};
+    const bal_placed_partition from = plan_of(cuts, 2, NULL);
+    const bal_placed_partition to = plan_of(cuts, 2, (const int[]){1, 0});
+    bal_machine two = {.rank_count = 2, .ranks_per_node = 2, .rank_memory_bytes = 60};
+    bal_migration moves;
+    bal_migration_steps steps = {.step_count = -7};
+    error_message err = {0};
+    assert_ok(bal_migration_between(&from, &to, &four, &two, memory, &moves, NULL));
+
+    assert_int_equal(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &err),
+                     STATUS_INFEASIBLE);
+
+    assert_string_equal(err.message,
+                        "no order of the transfers fits the memory: layer 3 (20 bytes) cannot go "
+                        "from rank 1 to rank 0, which holds 60 of its cap of 60 bytes");
+    assert_int_equal(steps.step_count, -7);
+    two.rank_memory_bytes = 90;
+    assert_ok(bal_migration_order(&from, &moves, &four, &two, memory, &steps, &err));
+    assert_int_equal(steps.step[0].layer, 0);
+    assert_int_equal(steps.step[1].layer, 2); // after layer 0 has gone
+}
+
+static void transfers_begin_when_both_ranks_are_released(void **state)
+{
+    arena *memory = *state;
+    static const int64_t bytes[] = {30, 30, 40, 20};
+    const bal_layer_costs four = {.layer_count = 4, .microbatch_count = 1, .state_bytes = bytes};
+    const bal_machine alike = {.rank_count = 4, .ranks_per_node = 4, .intra_node = {5, 1000000000}};
+    const bal_placed_partition from = plan_of((const int[]){0, 1, 2, 3, 4}, 4, NULL);
+    const bal_placed_partition to = plan_of((const int[]){0, 2, 2, 2, 4}, 4, NULL);
+    const int64_t release[] = {100, 90, 70, 60};
+    const int64_t never[] = {0, INT64_MAX - 10, 0, 0};
+    bal_migration moves;
+    bal_migration_steps steps;
+    error_message err = {0};
+    int64_t finish = 0;
+    assert_ok(bal_migration_between(&from, &to, &four, &alike, memory, &moves, NULL));
+    assert_ok(bal_migration_order(&from, &moves, &four, &alike, memory, &steps, NULL));
+
+    // 1 to 0 takes 35 ns, 2 to 3 takes 45: two pairs at once.
+    assert_ok(bal_migration_finish_ns(&steps, &four, &alike, NULL, memory, &finish, NULL));
+    assert_int_equal(finish, 45);
+    assert_ok(bal_migration_finish_ns(&steps, &four, &alike, release, memory, &finish, NULL));
+    assert_int_equal(finish, 135); // 70 + 45 against 100 + 35
+    assert_int_equal(bal_migration_finish_ns(&steps, &four, &alike, never, memory, &finish, &err),
+                     STATUS_INVALID);
+    assert_string_equal(err.message, "the transfer of layer 1 ends after 64 bits of ns");
+}
+
+/// Whether any sequence of single sendings, each of a layer to its last rank, leads from one table
+/// of owners to another: every table that can be reached, as numbers in base RANKS.
+static bool is_reachable(const int64_t *bytes, int count, int64_t cap, const int *from,
+                         const int *to)
+{
+    bool seen[TABLES] = {false};
+    int queue[TABLES];
+    int tail = 0;
+    int start = 0;
+    int goal = 0;
+    for (int layer = count - 1; layer >= 0; layer--) {
+        start = start * RANKS + from[layer];
+        goal = goal * RANKS + to[layer];
+    }
+    queue[tail++] = start;
+    seen[start] = true;
+    for (int head = 0; head < tail; head++) {
+        int owner[LAYERS];
+        int64_t held[RANKS] = {0};
+        for (int layer = 0, rest = queue[head]; layer < count; layer++, rest /= RANKS) {
+            owner[layer] = rest % RANKS;
+            held[owner[layer]] += bytes[layer];
+        }
+        for (int layer = 0, place = 1; layer < count; layer++, place *= RANKS) {
+            for (int rank = 0; rank < RANKS; rank++) {
+                if (rank == owner[layer] || held[rank] + bytes[layer] > cap) continue;
+                if (rank != to[layer]) continue;
+                const int table = queue[head] + (rank - owner[layer]) * place;
+                if (seen[table]) continue;
+                seen[table] = true;
+                queue[tail++] = table;
+            }
+        }
+    }
+    return seen[goal];
+}
+
+static void nearly_every_order_that_there_is_is_found(void **state)
+{
+    arena *memory = *state;
+    int direct = 0;
+    int direct_found = 0;
+    for (uint64_t seed = 1; seed <= 5000; seed++) {
+        rng random = rng_init(seed, 5);
+        int64_t bytes[LAYERS];
+        int64_t held[2][RANKS] = {{0}};
+        int cuts[2][RANKS + 1] = {{0}};
+        int ranks[2][RANKS] = {{0, 1, 2}, {0, 1, 2}};
+        int owner[2][LAYERS];
+        int64_t cap = 0;
+        for (int layer = 0; layer < LAYERS; layer++) {
+            bytes[layer] = rng_between(&random, 1, 9);
+        }
+        for (int side = 0; side < 2; side++) {
+            const int first = (int)rng_between(&random, 0, 2);
+            ranks[side][0] = first;
+            ranks[side][1] = (first + (int)rng_between(&random, 1, 2)) % RANKS;
+            ranks[side][2] = 3 - ranks[side][0] - ranks[side][1];
+            cuts[side][1] = (int)rng_between(&random, 0, LAYERS);
+            cuts[side][2] = (int)rng_between(&random, cuts[side][1], LAYERS);
+            cuts[side][3] = LAYERS;
+            const bal_placed_partition plan = plan_of(cuts[side], RANKS, ranks[side]);
+            bal_placed_owners(&plan, owner[side]);
+            for (int layer = 0; layer < LAYERS; layer++) {
+                held[side][owner[side][layer]] += bytes[layer];
+            }
+            for (int rank = 0; rank < RANKS; rank++) {
+                if (held[side][rank] > cap) cap = held[side][rank];
+            }
+        }
+        cap += rng_between(&random, 0, 2); // full, or nearly
+        const bal_layer_costs costs = {
+            .layer_count = LAYERS, .microbatch_count = 1, .state_bytes = bytes};
+        const bal_machine full = {
+            .rank_count = RANKS, .ranks_per_node = 1, .rank_memory_bytes = cap};
+        const bal_placed_partition from = plan_of(cuts[0], RANKS, ranks[0]);
+        const bal_placed_partition to = plan_of(cuts[1], RANKS, ranks[1]);
+        bal_migration moves;
+        bal_migration_steps steps;
+        arena_reset(memory);
+        assert_ok(bal_migration_between(&from, &to, &costs, &full, memory, &moves, NULL));
+
+        const status ordered =
+            bal_migration_order(&from, &moves, &costs, &full, memory, &steps, NULL);
+
+        const bool is_possible = is_reachable(bytes, LAYERS, cap, owner[0], owner[1]);
+        assert_true(ordered == STATUS_INFEASIBLE || (ordered == STATUS_OK && is_possible));
+        direct += is_possible;
+        direct_found += ordered == STATUS_OK;
+    }
+    print_message("%d of %d orders found\n", direct_found, direct);
+    assert_true(direct > 4000 && direct_found * 1000 >= direct * 985);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_that_change_their_rank_move_with_their_state),
-        cmocka_unit_test(equal_plans_move_nothing),
-        cmocka_unit_test(a_smaller_pipeline_gives_up_its_last_ranks),
-        cmocka_unit_test(chunks_count_by_their_rank),
         cmocka_unit_test(plans_of_other_models_or_machines_are_invalid),
+        cmocka_unit_test(full_ranks_swap_only_with_room_for_a_layer),
+        cmocka_unit_test(transfers_begin_when_both_ranks_are_released),
+        cmocka_unit_test(nearly_every_order_that_there_is_is_found),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

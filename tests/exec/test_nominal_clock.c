@@ -254,7 +254,7 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
                                                memory, &migration, NULL),
                          STATUS_OK);
         assert_int_equal(bal_migration_order(&plans[0], &migration, &layers, &training->machine,
-                                             NULL, memory, &steps, NULL),
+                                             memory, &steps, NULL),
                          STATUS_OK);
         assert_int_equal(bal_migration_finish_ns(&steps, &layers, &training->machine, NULL, memory,
                                                  &finish_ns, NULL),
