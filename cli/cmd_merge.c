@@ -1,5 +1,5 @@
 /// `dynmo merge`: joins the stores of shards.
-#include "analysis/shards/merge.h"
+#include "analysis/shards/kept_run.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "cli/commands.h"

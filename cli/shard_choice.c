@@ -1,6 +1,6 @@
 #include "cli/shard_choice.h"
 
-#include "analysis/shards/merge.h"
+#include "analysis/shards/kept_run.h"
 #include "base/arena.h"
 #include "base/launcher.h"
 #include "cli/interrupt.h"

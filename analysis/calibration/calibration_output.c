@@ -1,6 +1,6 @@
 /// Calibrations in words and as JSON: of a fit without predictions the terms and the error of the
 /// fitted rows.
-#include "analysis/calibration/calibration_score.h"
+#include "analysis/calibration/calibration.h"
 #include "base/json.h"
 
 #include <inttypes.h>

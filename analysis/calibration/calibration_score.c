@@ -1,5 +1,5 @@
 /// Errors of predictions, and of the rows that were fitted.
-#include "analysis/calibration/calibration_score.h"
+#include "analysis/calibration/calibration.h"
 
 #include <gsl/gsl_sort_double.h>
 #include <gsl/gsl_statistics_double.h>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analysis/shards/spread.h"
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -40,7 +41,7 @@ struct ana_kept_run {
     int64_t number;            // in the store
     ana_kept_state state;
     const char *begun; // when, UTC; "" if it is new
-    struct arena *memory;
+    arena *memory;
 };
 
 /// Finds or begins the run. What the results depend on is the version of the program, the settings,
@@ -84,3 +85,25 @@ status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char
 /// @param outcome NULL or code STATUS_OK: complete
 /// @return as trace_run_finish
 status ana_kept_run_finish(ana_kept_run *kept, const error_message *outcome, error_message *err);
+
+// Joining the stores of shards into one, which a whole run then finds as if it had done all itself
+// (merge.c).
+
+typedef struct ana_merged {
+    const char *name; // of the run, carved from the arena
+    int shard_count;
+    int64_t item_count; // that were copied; 0 if the output was complete before
+} ana_merged;
+
+/// Copies all results of a run's shards into a run of the output, which is left for the command of
+/// the shards to go on with and to complete.
+///
+/// The newest shard in the first store says which run it is. A store may hold several of its
+/// shards, and other runs. What the output has of the run already is replaced.
+///
+/// @param output a store; made where there is none, but not unless all shards are complete
+/// @param paths  [path_count] stores, >= 1
+/// @return STATUS_INVALID naming a store that holds no shard of the run; STATUS_IO naming shards
+///         that are missing or not complete; as trace_store_open
+status ana_shards_merge(const char *output, const char *const *paths, int path_count, arena *memory,
+                        ana_merged *merged, error_message *err);

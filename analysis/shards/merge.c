@@ -1,4 +1,4 @@
-#include "analysis/shards/merge.h"
+#include "analysis/shards/kept_run.h"
 
 #include "analysis/shards/spread.h"
 #include "traces/store/items.h"

@@ -2,9 +2,8 @@
 /// in, and the origin of each.
 #pragma once
 
-#include "analysis/study/memo.h"
+#include "analysis/study/cache.h"
 #include "analysis/study/study.h"
-#include "analysis/study/trace_cache.h"
 #include "balance/costs/machine.h"
 #include "balance/ports.h"
 #include "balance/run/training.h"

@@ -1,7 +1,6 @@
 /// The table of the keys of a study, and what is asked of it besides reading.
 #include "analysis/study/study_keys.h"
 
-#include "analysis/study/study_readers.h"
 #include "balance/schedule/schedule.h"
 #include "models/lengths/packing.h"
 #include "models/shipped.h"

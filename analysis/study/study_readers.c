@@ -1,5 +1,5 @@
 /// Keys whose values are more than their type says, and checks of whole objects.
-#include "analysis/study/study_readers.h"
+#include "analysis/study/study_keys.h"
 
 #include "balance/schedule/schedule.h"
 #include "base/file.h"

@@ -1,6 +1,5 @@
 /// Reads a study by the table of its keys: each object's keys, each value into its place.
 #include "analysis/study/study_keys.h"
-#include "analysis/study/study_readers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /// The rows that a study compares: balancers with their policies, migrations and re-packings.
-#include "analysis/study/study_readers.h"
+#include "analysis/study/study_keys.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "analysis/validate/real_study.h"
+#include "analysis/validate/real_runs.h"
 
 #include "base/json.h"
 #include "models/cost/dtype.h"

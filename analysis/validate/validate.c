@@ -1,6 +1,6 @@
 #include "analysis/validate/validate.h"
 
-#include "analysis/validate/real_study.h"
+#include "analysis/validate/real_runs.h"
 #include "analysis/whatif/certainty.h"
 #include "analysis/whatif/whatif.h"
 

@@ -1,5 +1,5 @@
 /// What `dynmo validate` prints.
-#include "analysis/validate/real_study.h"
+#include "analysis/validate/real_runs.h"
 #include "analysis/validate/validate.h"
 #include "base/json.h"
 

@@ -1,5 +1,5 @@
 /// Scores of predictions: errors, coverage, and what choosing by them costs.
-#include "analysis/validate/real_study.h"
+#include "analysis/validate/real_runs.h"
 #include "analysis/validate/validate.h"
 #include "analysis/whatif/standing.h"
 

@@ -229,24 +229,28 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
     return STATUS_OK;
 }
 
-/// Opens study and setup. If they cannot be opened the point says why.
+/// Opens study and setup, as far as they can be.
+static status open_setup(ana_point_worker *worker, const char *name, const char *text,
+                         error_message *err)
+{
+    clear(worker);
+    TRY(ana_study_open_text(name, text, worker->memory, &worker->study, err));
+    worker->has_study = true;
+    TRY(ana_setup_open_cached(&worker->study, &worker->cache, worker->memory, &worker->setup, err));
+    worker->has_setup = true;
+    return STATUS_OK;
+}
+
+/// Opens them; if they cannot be opened the point says why.
 static status open_point(ana_point_worker *worker, const char *name, const char *text,
                          ana_point *point, error_message *err)
 {
     error_message inner = {0};
-    clear(worker);
-    if (ana_study_open_text(name, text, worker->memory, &worker->study, &inner) != STATUS_OK) {
-        return refuse(worker, name, ANA_REFUSAL_VALUES, &inner, point, err);
-    }
-    worker->has_study = true;
-    if (ana_setup_open_cached(&worker->study, &worker->cache, worker->memory, &worker->setup,
-                              &inner) != STATUS_OK) {
-        const ana_refusal refusal =
-            inner.code == STATUS_FORMAT ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step);
-        return refuse(worker, name, refusal, &inner, point, err);
-    }
-    worker->has_setup = true;
-    return STATUS_OK;
+    if (open_setup(worker, name, text, &inner) == STATUS_OK) return STATUS_OK;
+    const bool is_of_values = !worker->has_study || inner.code == STATUS_FORMAT;
+    return refuse(worker, name,
+                  is_of_values ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step), &inner,
+                  point, err);
 }
 
 /// Bytes that a GPU holds beside what layers and activations fill.
@@ -412,18 +416,9 @@ status ana_point_check(ana_point_worker *worker, const char *name, const char *t
                        error_message *err)
 {
     error_message inner = {0};
-    clear(worker);
-    status result = ana_study_open_text(name, text, worker->memory, &worker->study, &inner);
-    worker->has_study = result == STATUS_OK;
-    if (result == STATUS_OK) {
-        result = ana_setup_open_cached(&worker->study, &worker->cache, worker->memory,
-                                       &worker->setup, &inner);
-        worker->has_setup = result == STATUS_OK;
-    }
-    if (result == STATUS_OK || result == STATUS_INVALID || result == STATUS_INFEASIBLE) {
-        return STATUS_OK;
-    }
-    return error_set(err, result, "%s", inner.message);
+    const status opened = open_setup(worker, name, text, &inner);
+    if (opened == STATUS_INVALID || opened == STATUS_INFEASIBLE) return STATUS_OK;
+    return opened == STATUS_OK ? STATUS_OK : error_set(err, opened, "%s", inner.message);
 }
 
 void ana_point_scale(ana_point *point, double factor)

@@ -62,17 +62,6 @@ static void figures_of(const ana_point *point, double out[FIGURE_COUNT])
     memcpy(out, values, sizeof values);
 }
 
-/// How many points of the matrix cannot be for each reason, and the first of each.
-static void count_refusals(const ana_whatif *study, int64_t counts[ANA_REFUSAL_COUNT],
-                           int64_t first[ANA_REFUSAL_COUNT])
-{
-    memset(counts, 0, ANA_REFUSAL_COUNT * sizeof *counts);
-    for (int64_t item = study->matrix.point_count - 1; item >= 0; item--) {
-        counts[study->points[item].refusal]++;
-        first[study->points[item].refusal] = item;
-    }
-}
-
 // For people
 
 static const char *show(form shown, double value, char cell[ANA_CELL_BYTES])
@@ -290,9 +279,8 @@ static void print_unsearched(const ana_whatif *study, text_buffer *out)
 static void print_refusals(const ana_whatif *study, text_buffer *out)
 {
     const ana_point *reference = &study->points[study->reference];
-    int64_t counts[ANA_REFUSAL_COUNT];
-    int64_t first[ANA_REFUSAL_COUNT];
-    count_refusals(study, counts, first);
+    const int64_t *counts = study->refusal_counts;
+    const int64_t *first = study->first_refused;
     const int64_t refused = study->matrix.point_count - counts[ANA_REFUSAL_NONE];
     text_append(out, "\n");
     if (!study->is_written) {
@@ -329,14 +317,11 @@ status ana_result_print(const ana_whatif *study, const ana_certainty *certainty,
                         ana_point_worker *worker, text_buffer *out, error_message *err)
 {
     const ana_standing *standing = &study->standing;
-    int64_t counts[ANA_REFUSAL_COUNT];
-    int64_t first[ANA_REFUSAL_COUNT];
-    count_refusals(study, counts, first);
     text_format(out,
                 "%s: %" PRId64 " points on %d axes, %" PRId64 " feasible, ranked by %s, "
                 "failure-free",
                 study->title, study->matrix.point_count, study->matrix.axis_count,
-                counts[ANA_REFUSAL_NONE], ana_objective_names[study->objective]);
+                study->refusal_counts[ANA_REFUSAL_NONE], ana_objective_names[study->objective]);
     say_error(study, certainty, out);
     if (study->beyond[0] != '\0' && study->calibration == NULL) {
         text_format(out, "; beyond what was validated: %s", study->beyond);
@@ -437,9 +422,7 @@ static void write_numbers(const ana_whatif *study, const char *key, int64_t from
 
 static void write_refusals(const ana_whatif *study, json_writer *writer)
 {
-    int64_t counts[ANA_REFUSAL_COUNT];
-    int64_t first[ANA_REFUSAL_COUNT];
-    count_refusals(study, counts, first);
+    const int64_t *counts = study->refusal_counts;
     json_put_object(writer, "infeasible");
     for (int refusal = 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
         if (counts[refusal] > 0) {

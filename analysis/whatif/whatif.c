@@ -301,19 +301,18 @@ static double shortfall(const ana_whatif *study, const ana_point *point)
     return late > dear ? late : dear;
 }
 
-/// Refuses a study none of whose points can be played, with the reason of most, of them the one
-/// that misses by least. The study as written is no answer to its own axes.
-static status refuse_all(const ana_whatif *study, error_message *err)
+/// Counts the outcomes, and refuses a study none of whose points can be played, with the reason of
+/// most, of them the one that misses by least. The study as written is no answer to its own axes.
+static status count_refusals(ana_whatif *study, error_message *err)
 {
-    int64_t counts[ANA_REFUSAL_COUNT] = {0};
+    int64_t *counts = study->refusal_counts;
     int64_t nearest[ANA_REFUSAL_COUNT] = {0};
     int most = ANA_REFUSAL_NONE;
     for (int64_t item = 0; item < study->matrix.point_count; item++) {
         const ana_refusal refusal = study->points[item].refusal;
         const double least = shortfall(study, &study->points[nearest[refusal]]);
-        if (counts[refusal]++ == 0 || shortfall(study, &study->points[item]) < least) {
-            nearest[refusal] = item;
-        }
+        if (counts[refusal]++ == 0) study->first_refused[refusal] = nearest[refusal] = item;
+        if (shortfall(study, &study->points[item]) < least) nearest[refusal] = item;
     }
     if (counts[ANA_REFUSAL_NONE] > 0) return STATUS_OK;
     for (int refusal = ANA_REFUSAL_NONE + 1; refusal < ANA_REFUSAL_COUNT; refusal++) {
@@ -343,5 +342,5 @@ status ana_whatif_finish(ana_whatif *study, error_message *err)
     ana_standing_find(study->points, study->item_count, training, study->objective, study->memory,
                       &study->standing);
     study->training = training;
-    return refuse_all(study, err);
+    return count_refusals(study, err);
 }

@@ -50,6 +50,8 @@ typedef struct ana_whatif {
         *beyond;       // in what it leaves the runs that the cost model was held to; "": in nothing
     ana_point *points; // [item_count] as far as they are put
     uint64_t training; // of the reference
+    int64_t refusal_counts[ANA_REFUSAL_COUNT]; // points of the matrix by their outcome, from finish
+    int64_t first_refused[ANA_REFUSAL_COUNT];  // the first of each
     ana_standing standing;
     arena *memory;
 } ana_whatif;

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 
-#include "analysis/calibration/calibration_score.h"
+#include "analysis/calibration/calibration.h"
 #include "base/file.h"
 #include "base/text.h"
 

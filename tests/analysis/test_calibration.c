@@ -1,6 +1,6 @@
 /// The fit, against runs whose making is known (synthetic_runs.h): coefficients come back,
 /// intervals cover what they say, draws spread like the intervals, the file says what was fitted.
-#include "analysis/calibration/calibration_score.h"
+#include "analysis/calibration/calibration.h"
 #include "base/file.h"
 #include "tests/analysis/synthetic_runs.h"
 #include "tests/assert_close.h"

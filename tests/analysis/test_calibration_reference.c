@@ -1,6 +1,6 @@
 /// Runs measured elsewhere, for which DYNMO_REFERENCE_DATA names the folder: dense GPT training on
 /// one node of 8 A100, published with vTrain (Bang et al., MICRO 2024).
-#include "analysis/calibration/calibration_score.h"
+#include "analysis/calibration/calibration.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /// Results that are kept by what they depend on: found again, told apart, and let go in the order
 /// of their use; the costs of points do not depend on which points were played before, and their
 /// FLOP are those of the model.
-#include "analysis/study/memo.h"
+#include "analysis/study/cache.h"
 #include "analysis/whatif/point.h"
 #include "base/text.h"
 

@@ -6,7 +6,7 @@
 #include "analysis/diagnosis/counts_run.h"
 #include "analysis/stragglers/causes.h"
 #include "analysis/study/study.h"
-#include "analysis/validate/real_study.h"
+#include "analysis/validate/real_runs.h"
 #include "analysis/whatif/matrix.h"
 #include "analysis/whatif/uncertainty.h"
 #include "balance/partition/balancer.h"
