@@ -309,7 +309,9 @@ const cli_command cli_command_probe = {
         "Links: every two ranks in turn send messages of 64 bytes and every fourfold up to a "
         "quarter of --bytes there and back. `local` is threads of one process; `mpi` needs `mpirun "
         "-n RANKS dynmo probe --transport mpi`, or srun, and tells links within a node from those "
-        "between nodes by the names of their hosts; `nccl` the same with a GPU for each rank. A "
+        "between nodes by the names of their hosts; `nccl` has a GPU for each rank, of one process "
+        "or "
+        "of those. A "
         "kind of link that no two ranks have is taken from --hardware, or from the other kind, "
         "and the file says so.",
     .options =
@@ -325,8 +327,8 @@ const cli_command cli_command_probe = {
              .help = "local, mpi or nccl, for the links. Default: local."},
             {.name = "--ranks",
              .argument = "N",
-             .help = "Ranks between which links are measured. Default: what the launcher says; 2 "
-                     "with local."},
+             .help = "Ranks between which links are measured. Default: what the launcher says, "
+                     "else 2."},
             {.name = "--model",
              .argument = "CONFIG",
              .help = "Model whose products are measured: a Hugging Face config.json or a shipped "

@@ -73,6 +73,11 @@ stage_2() {
     done
     write_study bits moving 4 zb-h1 '{"balancer":"parameters","policy":"every:1"}'
     run_study bits 40 moving-4-zb-h1 $computes $unjudged
+    # One GPU has no other to send to, but NCCL starts, makes its communicators and ends.
+    if [ "$device" = cuda ] && [ -f "$bin/dynmo_nccl.so" ]; then
+        write_study bits nccl 1 zb-h1 '{"balancer":"even"}'
+        run_study bits 60 nccl-1-zb-h1 $computes $unjudged --transport nccl
+    fi
     same_hashes bits
     for mechanism in $mechanisms; do
         for stages in 1 4; do
