@@ -34,12 +34,6 @@ static void add_evidence(ana_check_cause *cause, const char *format, ...)
     va_end(arguments);
 }
 
-/// A microbatch's share of the planned iteration, ns.
-static double share_ns(const ana_check *check)
-{
-    return check->quantities[check->length].planned / ana_check_share_count(check->plan);
-}
-
 /// The range of changes among some ops. Zero-initialise.
 typedef struct range {
     int count;
@@ -72,8 +66,10 @@ static ana_check_group speed_group(const ana_check *check)
 static bool counts(const ana_check *check, const ana_check_quantity *quantity)
 {
     if (quantity->group != speed_group(check) || quantity->count == 0) return false;
+    const double share_ns =
+        check->quantities[check->length].planned / ana_check_share_count(check->plan);
     return quantity->group == ANA_CHECK_BUSY ||
-           quantity->planned >= share_ns(check) / ANA_CHECK_SCALE_PART;
+           quantity->planned >= share_ns / ANA_CHECK_SCALE_PART;
 }
 
 static bool departs(const ana_check *check, const ana_check_quantity *quantity)
@@ -336,21 +332,6 @@ static double op_effect(const ana_check *check)
     return largest;
 }
 
-/// Likewise of the slowest message, if every microbatch waited for it.
-static double message_effect(const ana_check *check)
-{
-    const ana_check_quantity *slowest = largest_of(check, ANA_CHECK_MESSAGE, false);
-    return slowest != NULL ? slowest->change : 0;
-}
-
-/// The ranks that a message goes between.
-static void ends_of(const ana_check *check, const ana_check_quantity *message, int *from, int *to)
-{
-    const int sender = message->op == OP_FORWARD ? message->stage - 1 : message->stage + 1;
-    *from = ana_observed_rank_of(&check->plan->plans[0], sender);
-    *to = message->rank;
-}
-
 static void tell_messages(const ana_check *check, ana_check_cause *cause)
 {
     enum { SHOWN = 3 };
@@ -375,26 +356,25 @@ static void explain_link(const ana_check *check, ana_check_cause *cause)
     const ana_check_quantity *slow = largest_of(check, ANA_CHECK_MESSAGE, false);
     int all = 0;
     int departing = 0;
-    int from = 0;
-    int to = 0;
+    const int sender = slow->op == OP_FORWARD ? slow->stage - 1 : slow->stage + 1;
+    const int from = ana_observed_rank_of(&check->plan->plans[0], sender);
     for (int index = 0; index < check->quantity_count; index++) {
         const ana_check_quantity *message = &check->quantities[index];
         if (message->group != ANA_CHECK_MESSAGE || message->count == 0) continue;
         all++;
         departing += is_said(message);
     }
-    ends_of(check, slow, &from, &to);
     cause->kind = ANA_CAUSE_LINK;
     if (departing == all && all > 2) {
         snprintf(cause->summary, sizeof cause->summary,
                  "all links are %s: messages come late although they were sent in time",
                  slower_or_faster(slow->change));
     } else {
-        cause->rank = to;
+        cause->rank = slow->rank;
         snprintf(cause->summary, sizeof cause->summary,
                  "the link between rank %d and rank %d is %s: messages come late although they "
                  "were sent in time (%d of %d ways depart)",
-                 from, to, slower_or_faster(slow->change), departing, all);
+                 from, slow->rank, slower_or_faster(slow->change), departing, all);
     }
     tell_messages(check, cause);
 }
@@ -446,7 +426,8 @@ static bool explains(const ana_check *check, double effect)
 static void explain_pipeline(const ana_check *check, ana_check_cause *cause)
 {
     const double ops = op_effect(check);
-    const double messages = message_effect(check);
+    const ana_check_quantity *slowest = largest_of(check, ANA_CHECK_MESSAGE, false);
+    const double messages = slowest != NULL ? slowest->change : 0; // if all waited for it
     const ana_check_quantity *order = worst_of(check, ANA_CHECK_ORDER);
     const bool is_op = worst_of(check, speed_group(check)) != NULL;
     const bool is_message = worst_of(check, ANA_CHECK_MESSAGE) != NULL;

@@ -86,12 +86,6 @@ static double scale_of(const ana_check_quantity *quantity, double planned, doubl
     }
 }
 
-/// Whether a quantity means the same under any plan.
-static bool is_of_any_plan(ana_check_group group)
-{
-    return group == ANA_CHECK_ITERATION || group == ANA_CHECK_OUTSIDE;
-}
-
 static bool has_trace(const ana_check *check)
 {
     return check->plan->is_trace || check->measured->is_trace;
@@ -101,6 +95,8 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
 {
     const ana_check_pairs *pairs = &check->pairs;
     const size_t most = (size_t)pairs->count;
+    const bool is_of_any_plan =
+        quantity->group == ANA_CHECK_ITERATION || quantity->group == ANA_CHECK_OUTSIDE;
     gathered out = {.change = arena_array(memory, most, sizeof(double)),
                     .iteration = arena_array(memory, most, sizeof(int)),
                     .planned = arena_array(memory, most, sizeof(double)),
@@ -112,7 +108,7 @@ static gathered gather(const ana_check *check, const ana_check_quantity *quantit
                               pairs->measured_sample[pair], has_trace(check)};
         double planned = 0;
         double measured = 0;
-        if (!is_of_any_plan(quantity->group) && !pairs->same_plan[pair]) continue;
+        if (!is_of_any_plan && !pairs->same_plan[pair]) continue;
         if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       ana_check_share_count(check->plan));

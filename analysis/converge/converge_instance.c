@@ -27,15 +27,11 @@ status ana_player_open(const ana_scheme *scheme, const ana_graph *graph, arena *
     return STATUS_OK;
 }
 
-static double potential_of(const walk *at, const double *load)
-{
-    return ana_loads_potential(load, at->run->graph->node_count, at->player->sort);
-}
-
 static void look(walk *at)
 {
-    at->potential = potential_of(at, at->run->load);
-    at->spread = ana_loads_spread(at->run->load, at->run->graph->node_count);
+    const int nodes = at->run->graph->node_count;
+    at->potential = ana_loads_potential(at->run->load, nodes, at->player->sort);
+    at->spread = ana_loads_spread(at->run->load, nodes);
 }
 
 static bool has_stopped(const walk *at)

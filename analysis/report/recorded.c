@@ -142,20 +142,16 @@ static status find_run(trace_store *store, const char *name, arena *memory, trac
                      trace_store_path(store), info->run_id, trace_run_kind_name(info->kind));
 }
 
-static status read_run(trace_store *store, arena *memory, ana_recorded *recorded,
-                       error_message *err)
-{
-    TRY(read_results(store, recorded, memory, err));
-    if (recorded->comparison != NULL) TRY(read_series(store, recorded, memory, err));
-    return read_provenance(store, recorded, memory, err);
-}
-
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,
                          ana_recorded *recorded, error_message *err)
 {
     *recorded = (ana_recorded){0};
     TRY(find_run(store, name, memory, &recorded->info, err));
-    const status result = read_run(store, memory, recorded, err);
+    status result = read_results(store, recorded, memory, err);
+    if (result == STATUS_OK && recorded->comparison != NULL) {
+        result = read_series(store, recorded, memory, err);
+    }
+    if (result == STATUS_OK) result = read_provenance(store, recorded, memory, err);
     if (result != STATUS_OK) ana_recorded_close(recorded);
     return result;
 }

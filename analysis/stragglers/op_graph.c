@@ -43,16 +43,6 @@ static bool is_message(trace_op_kind kind)
     return kind >= TRACE_OP_SEND_FORWARD && kind <= TRACE_OP_RECV_BACKWARD;
 }
 
-static bool is_receive(trace_op_kind kind)
-{
-    return kind == TRACE_OP_RECV_FORWARD || kind == TRACE_OP_RECV_BACKWARD;
-}
-
-static bool is_backward(trace_op_kind kind)
-{
-    return kind == TRACE_OP_BACKWARD || kind == TRACE_OP_BACKWARD_INPUT;
-}
-
 static void add_edge(making *step, edge one)
 {
     if (step->edge_count == step->edge_capacity) {
@@ -121,7 +111,8 @@ static void chain_worker(making *step, int begin, int end)
     chain of = {.begin = begin, .ahead = -1};
     for (int op = begin; op < end; op++) {
         const trace_op_kind kind = step->ops[op].kind;
-        const bool is_posted = is_receive(kind) && of.ahead >= 0 && is_over(step, of.ahead, op);
+        const bool is_receive = kind == TRACE_OP_RECV_FORWARD || kind == TRACE_OP_RECV_BACKWARD;
+        const bool is_posted = is_receive && of.ahead >= 0 && is_over(step, of.ahead, op);
         if (is_posted) add_edge(step, (edge){op, of.ahead, true});
         if (is_message(kind)) continue;
         if (of.ahead >= 0 && kind > TRACE_OP_BACKWARD && !is_over(step, of.ahead, op)) {
@@ -143,7 +134,8 @@ static bool meets(const making *step, const trace_op *op, selector which)
 {
     const bool backward = which.of != 0;
     const int last = step->run->table->chunk_count * step->run->stage_count - 1;
-    const bool works = backward ? is_backward(op->kind) : op->kind == TRACE_OP_FORWARD;
+    const bool is_backward = op->kind == TRACE_OP_BACKWARD || op->kind == TRACE_OP_BACKWARD_INPUT;
+    const bool works = backward ? is_backward : op->kind == TRACE_OP_FORWARD;
     switch (which.what) {
     case NAMED:
         return op->name == which.of;

@@ -17,21 +17,28 @@ typedef struct ana_straggler_step {
     int64_t ideal_ns;    // with every op at its kind's ideal time
 } ana_straggler_step;
 
+/// What a run is taken apart by.
+typedef enum ana_part {
+    ANA_PART_KIND,
+    ANA_PART_STAGE,
+    ANA_PART_REPLICA,
+    ANA_PART_WORKER,
+    ANA_PART_COUNT
+} ana_part;
+
+/// How many there are.
+int ana_part_count(const ana_op_run *run, ana_part part);
+
 typedef struct ana_slowdowns {
-    ana_straggler_step *steps; // [step_count]
-    double slowdown;           // sum of replayed over sum of ideal
-    double launch_slowdown;    // sum of recorded over sum of replayed
-    double *by_kind;           // [kind_count]
-    double *by_stage;          // [stage_count]
-    double *by_replica;        // [replica_count]
-    double *by_worker;         // [worker_count], each replayed alone
-    double *step_by_kind;      // [step_count][kind_count] the same of every step
-    double *step_by_stage;     // [step_count][stage_count]
-    double *step_by_replica;   // [step_count][replica_count]
-    int slow_worker_count;     // 3 % of the workers, rounded up: by_worker is largest
-    bool *is_slow;             // [worker_count]
-    double worker_share;       // M_W: of the time lost, what is won with only those at ideal times
-    double stage_share;        // M_S: the same of the last stage; 0 with one stage
+    ana_straggler_step *steps;       // [step_count]
+    double slowdown;                 // sum of replayed over sum of ideal
+    double launch_slowdown;          // sum of recorded over sum of replayed
+    double *by[ANA_PART_COUNT];      // [ana_part_count]; workers each replayed alone
+    double *step_by[ANA_PART_COUNT]; // [step_count][ana_part_count] the same of every step
+    int slow_worker_count;           // 3 % of the workers, rounded up: those slowed most
+    bool *is_slow;                   // [worker_count]
+    double worker_share; // M_W: of the time lost, what is won with only those at ideal times
+    double stage_share;  // M_S: the same of the last stage; 0 with one stage
 } ana_slowdowns;
 
 /// The steps alone. @return [step_count] carved from memory. Time O(ops)
