@@ -21,21 +21,25 @@ ana_launch ana_launch_of(const ana_setup *setup)
     };
 }
 
-/// What a framework calls each dtype; NULL: it has no word.
-typedef struct dtype_words {
-    const char *of[MODEL_DTYPE_COUNT];
-} dtype_words;
+/// Appends a framework's words for something. @param words NULL: it has none
+static status append_words(const char *words, const char *what, const char *name,
+                           const char *framework, text_buffer *out, error_message *err)
+{
+    if (words == NULL) {
+        return error_set(err, STATUS_UNSUPPORTED, "%s %s: no option of %s is known for it", what,
+                         name, framework);
+    }
+    text_append(out, words);
+    return STATUS_OK;
+}
 
-static status append_dtype(const ana_launch *launch, const dtype_words *words,
+/// @param words of each dtype
+static status append_dtype(const ana_launch *launch, const char *const *words,
                            const char *framework, text_buffer *out, error_message *err)
 {
     if (launch->dtype == MODEL_DTYPE_UNKNOWN) return STATUS_OK;
-    if (words->of[launch->dtype] == NULL) {
-        return error_set(err, STATUS_UNSUPPORTED, "dtype %s: no option of %s is known for it",
-                         model_dtype_name(launch->dtype), framework);
-    }
-    text_append(out, words->of[launch->dtype]);
-    return STATUS_OK;
+    return append_words(words[launch->dtype], "dtype", model_dtype_name(launch->dtype), framework,
+                        out, err);
 }
 
 /// "    --name value", or "name=value" for a member.
@@ -47,17 +51,18 @@ static void append_degree(text_buffer *out, const char *form, const char *name, 
 
 status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_message *err)
 {
-    static const dtype_words dtypes = {{
+    static const char *const dtypes[MODEL_DTYPE_COUNT] = {
         [MODEL_DTYPE_BFLOAT16] = "    --bf16\n",
         [MODEL_DTYPE_FLOAT16] = "    --fp16\n",
         [MODEL_DTYPE_FLOAT32] = "",
         [MODEL_DTYPE_FLOAT8] = "    --bf16 --fp8-format hybrid --fp8-recipe tensorwise\n",
         [MODEL_DTYPE_MXFLOAT8] = "    --bf16 --fp8-format e4m3 --fp8-recipe mxfp8\n",
         [MODEL_DTYPE_NVFLOAT4] = "    --bf16 --fp4-format e2m1 --fp4-recipe nvfp4\n",
-    }};
+    };
     static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
         "", "    --recompute-granularity selective\n",
-        "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n"};
+        "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n",
+        "    --recompute-granularity selective --recompute-modules layernorm\n"};
     static const char *const sharding[MODEL_SHARDING_COUNT] = {
         "", "    --use-distributed-optimizer\n",
         "    --use-megatron-fsdp --data-parallel-sharding-strategy optim_grads\n",
@@ -75,26 +80,29 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     append_degree(out, form, "seq-length", launch->sequence_length, 0);
     append_degree(out, form, "micro-batch-size", launch->microbatch_size, 0);
     append_degree(out, form, "global-batch-size", launch->global_batch, 0);
-    text_append(out, recompute[parallel->recompute]);
+    TRY(append_words(recompute[parallel->recompute], "recompute",
+                     model_recompute_names[parallel->recompute], "Megatron-LM", out, err));
     text_append(out, sharding[parallel->sharding]);
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "    --use-tp-pp-dp-mapping\n");
     }
-    return append_dtype(launch, &dtypes, "Megatron-LM", out, err);
+    return append_dtype(launch, dtypes, "Megatron-LM", out, err);
 }
 
 status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_message *err)
 {
-    static const dtype_words dtypes = {{
+    static const char *const dtypes[MODEL_DTYPE_COUNT] = {
         [MODEL_DTYPE_BFLOAT16] = "mixed_precision=bf16_mixed\n",
         [MODEL_DTYPE_FLOAT16] = "mixed_precision=fp16_mixed\n",
         [MODEL_DTYPE_FLOAT8] = "mixed_precision=bf16_with_fp8_current_scaling_mixed\n",
         [MODEL_DTYPE_MXFLOAT8] = "mixed_precision=bf16_with_mxfp8_mixed\n",
         [MODEL_DTYPE_NVFLOAT4] = "mixed_precision=bf16_with_nvfp4_mixed\n",
-    }};
+    };
     static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
         "", "model.recompute_granularity=selective\n",
-        "model.recompute_granularity=full\nmodel.recompute_num_layers=1\n"};
+        "model.recompute_granularity=full\nmodel.recompute_num_layers=1\n"
+        "model.recompute_method=uniform\n",
+        "model.recompute_granularity=selective\nmodel.recompute_modules=[layernorm]\n"};
     static const char *const sharding[MODEL_SHARDING_COUNT] = {
         "ddp.use_distributed_optimizer=false\n", "ddp.use_distributed_optimizer=true\n",
         "ddp.use_megatron_fsdp=true\nddp.data_parallel_sharding_strategy=optim_grads\n",
@@ -110,15 +118,13 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "model.seq_length", launch->sequence_length, 0);
     append_degree(out, form, "train.micro_batch_size", launch->microbatch_size, 0);
     append_degree(out, form, "train.global_batch_size", launch->global_batch, 0);
-    text_append(out, recompute[parallel->recompute]);
-    if (parallel->recompute == MODEL_RECOMPUTE_FULL) {
-        text_append(out, "model.recompute_method=uniform\n");
-    }
+    TRY(append_words(recompute[parallel->recompute], "recompute",
+                     model_recompute_names[parallel->recompute], "Megatron-Bridge", out, err));
     text_append(out, sharding[parallel->sharding]);
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "dist.use_tp_pp_dp_mapping=true\n");
     }
-    return append_dtype(launch, &dtypes, "Megatron-Bridge", out, err);
+    return append_dtype(launch, dtypes, "Megatron-Bridge", out, err);
 }
 
 status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_message *err)
@@ -145,11 +151,11 @@ status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_m
 status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text_buffer *out,
                             error_message *err)
 {
-    static const dtype_words dtypes = {{
+    static const char *const dtypes[MODEL_DTYPE_COUNT] = {
         [MODEL_DTYPE_BFLOAT16] = "    \"bf16\": {\"enabled\": True},\n",
         [MODEL_DTYPE_FLOAT16] = "    \"fp16\": {\"enabled\": True},\n",
         [MODEL_DTYPE_FLOAT32] = "",
-    }};
+    };
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     if (parallel->tensor > 1 || parallel->context > 1 || parallel->expert > 1 ||
@@ -166,7 +172,7 @@ status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text
                 "    \"gradient_accumulation_steps\": %d,\n"
                 "    \"zero_optimization\": {\"stage\": %d},\n",
                 launch->microbatch_size, microbatch_count, (int)parallel->sharding);
-    TRY(append_dtype(launch, &dtypes, "DeepSpeed", out, err));
+    TRY(append_dtype(launch, dtypes, "DeepSpeed", out, err));
     text_append(out, "}\n");
     return STATUS_OK;
 }

@@ -24,7 +24,7 @@ ana_launch ana_launch_of(const ana_setup *setup);
 /// Appends the options of Megatron-LM, one line each, indented. Appends nothing of a plan alone.
 /// Source: megatron/training/arguments.py of core 0.16.
 ///
-/// @return STATUS_UNSUPPORTED for a precision that has no option, naming it
+/// @return STATUS_UNSUPPORTED for a precision or recomputation that has no option, naming it
 status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_message *err);
 
 /// The same as overrides of a recipe of Megatron-Bridge, in Hydra's form.

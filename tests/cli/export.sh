@@ -170,6 +170,8 @@ grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' 
     --use-tp-pp-dp-mapping
     --bf16 --fp8-format hybrid --fp8-recipe tensorwise
 )" ] || fail "options of a point: $(cat point.sh)"
+sed 's/"selective"/"mlp"/' study.json >modules.json # which modules depends on the model
+refuse 2 'modules.json: recompute mlp: no option of Megatron-LM is known for it' modules.json --point 1
 subject='export megatron-bridge'
 prints 'model.num_layers=32
 model.pipeline_model_parallel_size=4
