@@ -173,7 +173,7 @@ static bool find_workers(finding *of, char *evidence)
         "by it alone)",
         count, run->worker_count, slowest / run->stage_count, slowest % run->stage_count,
         of->times.factor[slowest], 2 * of->times.factor_error[slowest],
-        of->slowdowns->by[ANA_PART_WORKER][slowest]);
+        of->slowdowns->by[ANA_SLOW_WORKER][slowest]);
     return count > 0;
 }
 

@@ -2,21 +2,21 @@
 
 #include <stdlib.h>
 
-int ana_part_count(const ana_op_run *run, ana_part part)
+int ana_slow_part_count(const ana_op_run *run, ana_slow_part part)
 {
-    const int counts[ANA_PART_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
+    const int counts[ANA_SLOW_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
                                         run->worker_count};
     return counts[part];
 }
 
-static int part_of(const ana_op_run *run, ana_part part, const trace_op *op)
+static int part_of(const ana_op_run *run, ana_slow_part part, const trace_op *op)
 {
     switch (part) {
-    case ANA_PART_KIND:
+    case ANA_SLOW_KIND:
         return run->kind_of_name[op->name - 1];
-    case ANA_PART_STAGE:
+    case ANA_SLOW_STAGE:
         return op->rank % run->stage_count;
-    case ANA_PART_REPLICA:
+    case ANA_SLOW_REPLICA:
         return op->rank / run->stage_count;
     default:
         return op->rank;
@@ -28,7 +28,7 @@ static int part_of(const ana_op_run *run, ana_part part, const trace_op *op)
 /// @param which   -1: none do
 /// @param keeps   [worker_count] the workers whose ops do, instead of that part, or NULL
 /// @param scratch [3 * op_count]
-static int64_t replay_supposed(const ana_op_run *run, int step, ana_part part, int which,
+static int64_t replay_supposed(const ana_op_run *run, int step, ana_slow_part part, int which,
                                const bool *keeps, int64_t *scratch)
 {
     const ana_op_step *of = &run->steps[step];
@@ -48,10 +48,10 @@ static double ratio(double of, double to)
 }
 
 /// Replays every step where one part at a time keeps its own times.
-static void replay_parts(const ana_op_run *run, ana_part part, double ideal_ns, arena *memory,
+static void replay_parts(const ana_op_run *run, ana_slow_part part, double ideal_ns, arena *memory,
                          ana_slowdowns *found)
 {
-    const int count = ana_part_count(run, part);
+    const int count = ana_slow_part_count(run, part);
     double *sums = arena_array(memory, (size_t)count, sizeof *sums);
     double *steps = arena_array(memory, (size_t)run->step_count * (size_t)count, sizeof *steps);
     for (int step = 0; step < run->step_count; step++) {
@@ -74,7 +74,7 @@ static void replay_parts(const ana_op_run *run, ana_part part, double ideal_ns, 
 /// Marks the workers whose slowdown is largest; of equals the first.
 static void mark_slow(const ana_op_run *run, ana_slowdowns *found)
 {
-    const double *by_worker = found->by[ANA_PART_WORKER];
+    const double *by_worker = found->by[ANA_SLOW_WORKER];
     found->slow_worker_count = (run->worker_count * 3 + 99) / 100;
     for (int marked = 0; marked < found->slow_worker_count; marked++) {
         int slowest = -1;
@@ -93,7 +93,7 @@ static double share_of(const ana_op_run *run, const bool *keeps, double replayed
     double without_ns = 0;
     for (int step = 0; step < run->step_count; step++) {
         int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
-        without_ns += (double)replay_supposed(run, step, ANA_PART_COUNT, -1, keeps, scratch);
+        without_ns += (double)replay_supposed(run, step, ANA_SLOW_COUNT, -1, keeps, scratch);
         free(scratch);
     }
     return replayed_ns > ideal_ns ? (replayed_ns - without_ns) / (replayed_ns - ideal_ns) : 0;
@@ -113,7 +113,7 @@ ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
             .recorded_ns = of->recorded_ns,
             .delayed_ns = ana_op_step_replay(of, &delayed, scratch, end_ns),
             .replayed_ns = ana_op_step_replay(of, &replayed, scratch, end_ns),
-            .ideal_ns = replay_supposed(run, step, ANA_PART_KIND, -1, NULL, scratch)};
+            .ideal_ns = replay_supposed(run, step, ANA_SLOW_KIND, -1, NULL, scratch)};
         free(scratch);
     }
     return steps;
@@ -134,8 +134,8 @@ void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowd
         replayed_ns += (double)found.steps[step].replayed_ns;
         ideal_ns += (double)found.steps[step].ideal_ns;
     }
-    for (int part = 0; part < ANA_PART_COUNT; part++) {
-        replay_parts(run, (ana_part)part, ideal_ns, memory, &found);
+    for (int part = 0; part < ANA_SLOW_COUNT; part++) {
+        replay_parts(run, (ana_slow_part)part, ideal_ns, memory, &found);
     }
     found.slowdown = ratio(replayed_ns, ideal_ns);
     found.launch_slowdown = ratio(recorded_ns, replayed_ns);

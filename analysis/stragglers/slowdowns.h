@@ -18,23 +18,23 @@ typedef struct ana_straggler_step {
 } ana_straggler_step;
 
 /// What a run is taken apart by.
-typedef enum ana_part {
-    ANA_PART_KIND,
-    ANA_PART_STAGE,
-    ANA_PART_REPLICA,
-    ANA_PART_WORKER,
-    ANA_PART_COUNT
-} ana_part;
+typedef enum ana_slow_part {
+    ANA_SLOW_KIND,
+    ANA_SLOW_STAGE,
+    ANA_SLOW_REPLICA,
+    ANA_SLOW_WORKER,
+    ANA_SLOW_COUNT
+} ana_slow_part;
 
 /// How many there are.
-int ana_part_count(const ana_op_run *run, ana_part part);
+int ana_slow_part_count(const ana_op_run *run, ana_slow_part part);
 
 typedef struct ana_slowdowns {
     ana_straggler_step *steps;       // [step_count]
     double slowdown;                 // sum of replayed over sum of ideal
     double launch_slowdown;          // sum of recorded over sum of replayed
-    double *by[ANA_PART_COUNT];      // [ana_part_count]; workers each replayed alone
-    double *step_by[ANA_PART_COUNT]; // [step_count][ana_part_count] the same of every step
+    double *by[ANA_SLOW_COUNT];      // [ana_slow_part_count]; workers each replayed alone
+    double *step_by[ANA_SLOW_COUNT]; // [step_count][ana_slow_part_count] the same of every step
     int slow_worker_count;           // 3 % of the workers, rounded up: those slowed most
     bool *is_slow;                   // [worker_count]
     double worker_share; // M_W: of the time lost, what is won with only those at ideal times

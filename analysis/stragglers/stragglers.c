@@ -58,12 +58,12 @@ static void write_steps(json_writer *writer, const ana_op_run *run, const ana_sl
         json_put_rounded(writer, "slowdown",
                          ideal_ns > 0 ? (double)each->replayed_ns / ideal_ns : 1, DIGITS);
         write_kinds(writer, run,
-                    found->step_by[ANA_PART_KIND] + (size_t)step * (size_t)run->kind_count);
+                    found->step_by[ANA_SLOW_KIND] + (size_t)step * (size_t)run->kind_count);
         write_ratios(writer, "by_stage",
-                     found->step_by[ANA_PART_STAGE] + (size_t)step * (size_t)run->stage_count,
+                     found->step_by[ANA_SLOW_STAGE] + (size_t)step * (size_t)run->stage_count,
                      run->stage_count);
         write_ratios(writer, "by_replica",
-                     found->step_by[ANA_PART_REPLICA] + (size_t)step * (size_t)run->replica_count,
+                     found->step_by[ANA_SLOW_REPLICA] + (size_t)step * (size_t)run->replica_count,
                      run->replica_count);
         json_end_object(writer);
     }
@@ -77,7 +77,7 @@ static void write_workers(json_writer *writer, const ana_op_run *run, const ana_
         json_begin_object(writer);
         json_put_int64(writer, "replica", worker / run->stage_count);
         json_put_int64(writer, "stage", worker % run->stage_count);
-        json_put_rounded(writer, "slowdown", found->by[ANA_PART_WORKER][worker], DIGITS);
+        json_put_rounded(writer, "slowdown", found->by[ANA_SLOW_WORKER][worker], DIGITS);
         json_end_object(writer);
     }
     json_end_array(writer);
@@ -118,9 +118,9 @@ void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
     json_begin_object(writer);
     json_put_rounded(writer, "slowdown", slowdowns->slowdown, DIGITS);
     json_put_rounded(writer, "launch_slowdown", slowdowns->launch_slowdown, DIGITS);
-    write_kinds(writer, run, slowdowns->by[ANA_PART_KIND]);
-    write_ratios(writer, "by_stage", slowdowns->by[ANA_PART_STAGE], run->stage_count);
-    write_ratios(writer, "by_replica", slowdowns->by[ANA_PART_REPLICA], run->replica_count);
+    write_kinds(writer, run, slowdowns->by[ANA_SLOW_KIND]);
+    write_ratios(writer, "by_stage", slowdowns->by[ANA_SLOW_STAGE], run->stage_count);
+    write_ratios(writer, "by_replica", slowdowns->by[ANA_SLOW_REPLICA], run->replica_count);
     write_workers(writer, run, slowdowns);
     json_put_rounded(writer, "worker_share", slowdowns->worker_share, DIGITS);
     json_put_rounded(writer, "stage_share", slowdowns->stage_share, DIGITS);
@@ -156,18 +156,18 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
                 found->slowdown, run->step_count, run->replica_count, run->stage_count);
     text_append(out, "  by kind   ");
     for (int kind = 0; kind < run->kind_count; kind++) {
-        if (found->by[ANA_PART_KIND][kind] < 1.0005) continue;
-        text_format(out, "  %s: %.3f", run->kinds[kind], found->by[ANA_PART_KIND][kind]);
+        if (found->by[ANA_SLOW_KIND][kind] < 1.0005) continue;
+        text_format(out, "  %s: %.3f", run->kinds[kind], found->by[ANA_SLOW_KIND][kind]);
     }
     text_append(out, "\n");
-    print_largest(out, "stage", found->by[ANA_PART_STAGE], run->stage_count, SHOWN);
-    print_largest(out, "replica", found->by[ANA_PART_REPLICA], run->replica_count, SHOWN);
+    print_largest(out, "stage", found->by[ANA_SLOW_STAGE], run->stage_count, SHOWN);
+    print_largest(out, "replica", found->by[ANA_SLOW_REPLICA], run->replica_count, SHOWN);
     text_append(out, "  by worker ");
     for (int worker = 0, shown = 0; worker < run->worker_count && shown < SHOWN; worker++) {
         if (!found->is_slow[worker]) continue;
         shown++;
         text_format(out, "  replica %d, stage %d: %.3f", worker / run->stage_count,
-                    worker % run->stage_count, found->by[ANA_PART_WORKER][worker]);
+                    worker % run->stage_count, found->by[ANA_SLOW_WORKER][worker]);
     }
     text_format(out,
                 "\n  mending the slowest %d of %d workers wins %.0f %% of what is lost, "
@@ -303,8 +303,8 @@ void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdown
     enum { WIDTH = 56, HEIGHT = 18, LEFT = 76, TOP = 40 };
     double largest = 1.001;
     for (int worker = 0; worker < run->worker_count; worker++) {
-        if (slowdowns->by[ANA_PART_WORKER][worker] > largest)
-            largest = slowdowns->by[ANA_PART_WORKER][worker];
+        if (slowdowns->by[ANA_SLOW_WORKER][worker] > largest)
+            largest = slowdowns->by[ANA_SLOW_WORKER][worker];
     }
     text_format(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
@@ -320,7 +320,7 @@ void ana_straggler_heat_map(const ana_op_run *run, const ana_slowdowns *slowdown
     for (int worker = 0; worker < run->worker_count; worker++) {
         const int x = LEFT + worker % run->stage_count * WIDTH;
         const int y = TOP + worker / run->stage_count * HEIGHT;
-        const double slowdown = slowdowns->by[ANA_PART_WORKER][worker];
+        const double slowdown = slowdowns->by[ANA_SLOW_WORKER][worker];
         const double depth = slowdown > 1 ? (slowdown - 1) / (largest - 1) : 0;
         if (worker % run->stage_count == 0) {
             text_format(out, "<text x=\"4\" y=\"%d\">replica %d</text>\n", y + 13,

@@ -105,7 +105,7 @@ static void slowdowns_are_those_of_the_definition(void **state)
             lengths += (double)length_ns;
             ideal += (double)found.steps[step].ideal_ns;
         }
-        assert_close(found.by[ANA_PART_WORKER][worker], lengths / ideal, 1e-12);
+        assert_close(found.by[ANA_SLOW_WORKER][worker], lengths / ideal, 1e-12);
     }
     assert_int_equal(found.slow_worker_count, 1);
     assert_true(found.is_slow[1 * PLANT_STAGES + 2]);
