@@ -100,8 +100,8 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     };
     static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
         "", "model.recompute_granularity=selective\n",
-        "model.recompute_granularity=full\nmodel.recompute_num_layers=1\n"
-        "model.recompute_method=uniform\n",
+        ("model.recompute_granularity=full\nmodel.recompute_num_layers=1\n"
+         "model.recompute_method=uniform\n"),
         "model.recompute_granularity=selective\nmodel.recompute_modules=[layernorm]\n"};
     static const char *const sharding[MODEL_SHARDING_COUNT] = {
         "ddp.use_distributed_optimizer=false\n", "ddp.use_distributed_optimizer=true\n",
