@@ -24,7 +24,7 @@ void file_note_input(const char *path);
 
 /// Reads all of path; "-" is standard input.
 ///
-/// @param bytes owned by the caller, release with free; one zero byte stands behind the last
+/// @param bytes owned by the caller, release with free; one zero byte stands after the last
 /// @return STATUS_IO naming path and the system's reason; STATUS_INVALID above max_bytes, which for
 ///         a regular file is told before it is read.
 status file_read(const char *path, size_t max_bytes, char **bytes, size_t *length,

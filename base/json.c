@@ -158,7 +158,7 @@ static status check_encoding(const char *name, const char *bytes, size_t length,
     return STATUS_OK;
 }
 
-/// Texts end at a zero byte: what stands behind an escaped one would be lost.
+/// Texts end at a zero byte: what stands after an escaped one would be lost.
 static status check_string(const text_check *text, size_t begin, size_t end, error_message *err)
 {
     for (size_t at = begin; at + 6 <= end; at++) {
@@ -234,7 +234,7 @@ typedef struct walk {
     int depth;
 } walk;
 
-/// The node behind node, or NULL after the last.
+/// The node after node, or NULL after the last.
 static const cJSON *walk_next(walk *path, const cJSON *node)
 {
     if (node->child != NULL) {

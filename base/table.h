@@ -14,7 +14,7 @@ enum { TABLE_COLUMNS_MAX = 256, TABLE_ROWS_MAX = 1 << 20 };
 
 typedef struct table {
     const char *path;   // for messages
-    const char *source; // what stands behind "# source:", lines joined by blanks; "" if nothing
+    const char *source; // what stands after "# source:", lines joined by blanks; "" if nothing
     int column_count;
     int row_count;
     const char **columns; // [column_count] names, different from each other

@@ -44,7 +44,7 @@ void text_append_bytes(text_buffer *buffer, const char *bytes, size_t count);
 void text_format(text_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/// Appends words in lines of at most columns, every line behind indent blanks; a longer word has a
+/// Appends words in lines of at most columns, every line after indent blanks; a longer word has a
 /// line of its own. Two line ends in words begin a paragraph, one is a blank.
 void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int columns);
 

@@ -211,7 +211,7 @@ static bool is_same(bal_op a, bal_op b)
     return a.kind == b.kind && a.chunk == b.chunk && a.microbatch == b.microbatch;
 }
 
-/// Writes "rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1", or without what stands behind the
+/// Writes "rank 0 BW0 waits for rank 1 BW0, behind rank 1 BW1", or without what stands after the
 /// comma where the other rank stands right there.
 static int wait_text(const sim_dispatch *dispatch, int rank, char out[200])
 {

@@ -43,7 +43,7 @@ typedef struct exec_half_slot {
 typedef struct exec_experts {
     int expert_count;
     size_t router;        // offset of [width][expert_count]
-    exec_linear up, down; // of expert 0; the others follow, matrices behind matrices, biases after
+    exec_linear up, down; // of expert 0; the others follow, matrices after matrices, biases after
                           // it biases
 } exec_experts;
 

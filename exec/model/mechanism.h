@@ -42,7 +42,7 @@ typedef struct exec_mechanism_table {
     status (*adapt)(const exec_layer_set *set, int iteration, const exec_group *pipeline,
                     bool *changed, error_message *err);
 
-    /// State that travels behind parameters, moments and flags, which every layer has: masks,
+    /// State that travels after parameters, moments and flags, which every layer has: masks,
     /// references of a criterion. pack fills exactly packed_bytes.
     int64_t (*packed_bytes)(const exec_layer *layer);
     void (*pack)(const exec_layer *layer, void *bytes);

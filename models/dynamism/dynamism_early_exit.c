@@ -89,7 +89,7 @@ static status read_exits(const model_case_setup *setup, exit_state *exits, error
          .max = exits->block_count - 1,
          .from = MODEL_ASSUMED("not published; a quarter of the depth, as EE-LLM's")},
         {"exit_every", .whole = &every, .fallback = 1, .min = 1, .max = INT32_MAX,
-         .from = MODEL_PUBLISHED("CALM, arXiv 2207.07061: behind every layer")},
+         .from = MODEL_PUBLISHED("CALM, arXiv 2207.07061: after every layer")},
     };
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
     for (int block = first; block < exits->block_count; block += every) {

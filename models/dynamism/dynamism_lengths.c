@@ -98,7 +98,7 @@ static int bin_count(const lengths_state *at)
     return at->window * at->replica_count * at->microbatch_count;
 }
 
-/// The piece at a place, which moves behind it.
+/// The piece at a place, which moves past it.
 static int next_piece(const lengths_state *at, place *from)
 {
     const int64_t left = model_sequence_length(&at->lengths, from->sequence) - from->offset;

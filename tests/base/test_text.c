@@ -105,7 +105,7 @@ static void the_nearest_name_is_offered_only_if_it_is_near(void **state)
     assert_string_equal(text_suggestion("chimera", many, 0, suggestion), "");
 }
 
-static void words_are_wrapped_behind_an_indent(void **state)
+static void words_are_wrapped_after_an_indent(void **state)
 {
     (void)state;
     text_buffer out = {0};
@@ -141,7 +141,7 @@ static void markup_is_escaped_and_the_rest_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_wrapped_behind_an_indent),
+        cmocka_unit_test(words_are_wrapped_after_an_indent),
         cmocka_unit_test(integers_are_whole_words_inside_their_limits),
         cmocka_unit_test(numbers_keep_as_many_digits_as_are_asked_for),
         cmocka_unit_test(doubles_refuse_nan_infinity_and_hexadecimal),

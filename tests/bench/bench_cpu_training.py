@@ -74,7 +74,7 @@ def iterate(model, optimizer, token, target):
 
 
 def measure(block_count, width, length):
-    """Median over 2 s of iterations, at least 5, behind two that do not count."""
+    """Median over 2 s of iterations, at least 5, after two that do not count."""
     model = Model(block_count, width, length)
     optimizer = optimizer_of(model)
     rows = torch.arange(SEQUENCES * length).view(SEQUENCES, length)

@@ -4,7 +4,7 @@
 #   prints STDOUT WORD...               it succeeds, and prints just this
 #   refuse CODE MESSAGE WORD...         it prints one line, "dynmo: MESSAGE", and nothing to stdout
 #   fail WORD...                        notes that the test has failed
-# Words are put behind $subject, which a test sets to the command that it is about.
+# Words are put after $subject, which a test sets to the command that it is about.
 # The test ends with `exit $failed`.
 set -u
 dynmo=$1

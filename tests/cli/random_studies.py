@@ -209,7 +209,7 @@ def check_engines(asked, study):
     shared = asked.rows(other)
     if own is None or shared is None or other["pipeline"]["schedule"] == "dualpipe-v":
         return
-    # Frozen ops take no time: behind one a message waits the ns for which the link is held.
+    # Frozen ops take no time: after one a message waits the ns for which the link is held.
     off = [abs(link["pipeline_ns"] - free["pipeline_ns"]) / free["pipeline_ns"]
            for link, free in zip(shared, own) if free.get("pipeline_ns")]
     asked.same("engines", max(off, default=0) < 1e-6, True)

@@ -88,8 +88,8 @@ END
     if ls slurm_job_7_resize.* 2>/dev/null; then fail 'files of scontrol are left'; fi
     sed -n '/^train 4/,$p' recipe.sh | sed -n 2p | cmp -s - plan-4.json || fail 'the plan of a job step'
     touch stop
-    if run_recipe a1; then fail 'a recipe that goes on behind a command that failed'; fi
-    [ "$(grep -c . calls)" -eq 1 ] || fail 'what a recipe calls behind a command that failed'
+    if run_recipe a1; then fail 'a recipe that goes on after a command that failed'; fi
+    [ "$(grep -c . calls)" -eq 1 ] || fail 'what a recipe calls after a command that failed'
     if run_recipe a2 2>err; then fail 'a recipe on another node than the first'; fi
     [ "$(cat err)" = 'recipe.sh: for a job of 2 nodes, on the first of them; this is a2 of 2' ] ||
         fail "says: $(cat err)"

@@ -260,7 +260,7 @@ static void rows_leave_where_the_block_hardly_turned_them(void **state)
     close_block(&fixture);
 }
 
-static void nobody_leaves_behind_the_last_block_or_in_front_of_the_first_exit(void **state)
+static void nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit(void **state)
 {
     (void)state;
     exec_model model = model_of(EXEC_EARLY_EXIT);
@@ -341,7 +341,7 @@ int main(void)
         cmocka_unit_test(blocks_between_the_routing_ones_compute_all_rows),
         cmocka_unit_test(live_rows_are_computed_as_a_dense_block_computes_them_alone),
         cmocka_unit_test(rows_leave_where_the_block_hardly_turned_them),
-        cmocka_unit_test(nobody_leaves_behind_the_last_block_or_in_front_of_the_first_exit),
+        cmocka_unit_test(nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit),
         cmocka_unit_test(a_block_without_live_rows_does_nothing),
         cmocka_unit_test(memory_follows_the_rows_that_are_computed),
     };

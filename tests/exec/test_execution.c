@@ -137,7 +137,7 @@ static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
     small_run_destroy(run);
 }
 
-static void behind_a_plan_that_is_given_the_policy_asks(void **state)
+static void after_a_plan_that_is_given_the_policy_asks(void **state)
 {
     (void)state;
     small_run *run = small_run_create();
@@ -290,7 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_is_given_stays_where_nobody_asks),
-        cmocka_unit_test(behind_a_plan_that_is_given_the_policy_asks),
+        cmocka_unit_test(after_a_plan_that_is_given_the_policy_asks),
         cmocka_unit_test(a_world_of_another_size_is_refused),
         cmocka_unit_test(a_plan_of_something_else_is_refused),
         cmocka_unit_test(a_plan_that_is_placed_otherwise_is_refused),

@@ -1,5 +1,5 @@
 /// lane: the orders of all schedules, played over streams on which a message waits for its receiver
-/// (nothing is buffered) and everything behind it waits too, with a host that waits for no op, for
+/// (nothing is buffered) and everything after it waits too, with a host that waits for no op, for
 /// those of the last stage, for every forward or for every op. No order gets stuck on the lanes
 /// that there are; on one lane for each direction, orders in a V do.
 #include "balance/schedule/schedule.h"

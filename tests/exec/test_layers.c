@@ -387,7 +387,7 @@ static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **
     network_destroy(&frozen);
 }
 
-static void behind_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
+static void after_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
 {
     (void)state;
     const exec_model model = odd_model();
@@ -496,7 +496,7 @@ int main(void)
         cmocka_unit_test_prestate(
             blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &is_llama[1]),
         cmocka_unit_test(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights),
-        cmocka_unit_test(behind_a_frozen_front_no_gradient_of_the_input_is_made),
+        cmocka_unit_test(after_a_frozen_front_no_gradient_of_the_input_is_made),
         cmocka_unit_test(parameters_come_from_seed_and_layer_alone),
         cmocka_unit_test(models_out_of_limits_are_refused),
     };

@@ -35,7 +35,7 @@ static void a_layer_is_calm_far_below_its_largest_movement(void **state)
     assert_close(plasticity.largest, (1.375 + 9) / 2, 1e-12);
 }
 
-static void a_layer_behind_the_first_waits(void **state)
+static void a_layer_after_the_first_waits(void **state)
 {
     (void)state;
     const exec_freezing_options options = exec_freezing_options_default();
@@ -56,13 +56,13 @@ static void layers_freeze_front_to_back(void **state)
     const int64_t none[8] = {0};
     const int64_t two[8] = {1, 1};
     const int64_t calm[8] = {1, 1, 0, 1, 1, 1, 1, 1};
-    const int64_t calm_behind[8] = {0, 0, 1, 1, 1, 1, 1, 1};
+    const int64_t calm_after[8] = {0, 0, 1, 1, 1, 1, 1, 1};
 
     assert_int_equal(exec_frozen_layer_count(none, none, 8, &options), 0);
     assert_int_equal(exec_frozen_layer_count(none, calm, 8, &options), 2);
-    assert_int_equal(exec_frozen_layer_count(none, calm_behind, 8, &options), 0);
+    assert_int_equal(exec_frozen_layer_count(none, calm_after, 8, &options), 0);
     assert_int_equal(exec_frozen_layer_count(two, calm, 8, &options), 2);
-    assert_int_equal(exec_frozen_layer_count(two, calm_behind, 8, &options), 6);
+    assert_int_equal(exec_frozen_layer_count(two, calm_after, 8, &options), 6);
 }
 
 static void decisions_are_at_the_end_of_intervals(void **state)
@@ -195,7 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(movement_is_relative_to_the_size),
         cmocka_unit_test(a_layer_is_calm_far_below_its_largest_movement),
-        cmocka_unit_test(a_layer_behind_the_first_waits),
+        cmocka_unit_test(a_layer_after_the_first_waits),
         cmocka_unit_test(layers_freeze_front_to_back),
         cmocka_unit_test(decisions_are_at_the_end_of_intervals),
         cmocka_unit_test(options_outside_their_limits_are_refused),

@@ -44,7 +44,7 @@ static void zeros_have_the_gradients_of_finite_differences(void **state)
     close_block(&fixture);
 }
 
-static void pruned_weights_stay_zero_behind_updates(void **state)
+static void pruned_weights_stay_zero_after_updates(void **state)
 {
     (void)state;
     block_fixture fixture;
@@ -103,7 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zeros_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(pruned_weights_stay_zero_behind_updates),
+        cmocka_unit_test(pruned_weights_stay_zero_after_updates),
         cmocka_unit_test(the_mask_travels_with_the_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

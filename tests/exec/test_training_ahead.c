@@ -9,7 +9,7 @@ enum { MARKS_MAX = 256, MARK_NS = 10 };
 static exec_kernel_table marking_table;
 static int mark_count; // highest mark, and one
 
-/// The place that is noted under a number is number * MARK_NS behind mark 0.
+/// The place that is noted under a number is number * MARK_NS after mark 0.
 static status mark(exec_kernels *kernels, int number)
 {
     (void)kernels;

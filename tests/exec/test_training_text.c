@@ -126,7 +126,7 @@ static void the_shortest_text_has_one_sequence(void **state)
     remove(path);
 }
 
-static void targets_are_the_bytes_behind_the_tokens(void **state)
+static void targets_are_the_bytes_after_the_tokens(void **state)
 {
     (void)state;
     unsigned char bytes[200];
@@ -195,7 +195,7 @@ int main(void)
         cmocka_unit_test(tokens_that_are_cut_or_unknown_are_refused),
         cmocka_unit_test(tokens_of_two_bytes_begin_with_the_little_end),
         cmocka_unit_test(the_shortest_text_has_one_sequence),
-        cmocka_unit_test(targets_are_the_bytes_behind_the_tokens),
+        cmocka_unit_test(targets_are_the_bytes_after_the_tokens),
         cmocka_unit_test(a_key_has_its_own_sequences_and_always_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

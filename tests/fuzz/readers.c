@@ -329,7 +329,7 @@ static status schedule_costs(const char *bytes, size_t count, arena *memory, err
     return result;
 }
 
-/// In topological order every op stands behind the one before it on its rank.
+/// In topological order every op stands after the one before it on its rank.
 static status schedule_order(const char *bytes, size_t count, arena *memory, error_message *err)
 {
     bal_schedule schedule;

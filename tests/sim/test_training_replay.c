@@ -111,7 +111,7 @@ static bool wants_seven(void *context, int iteration)
     return iteration == 7;
 }
 
-static void a_change_is_profiled_once_and_the_new_plan_starts_behind_it(void **state)
+static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **state)
 {
     arena *memory = *state;
     step_source source = moving_load();
@@ -321,7 +321,7 @@ static void owners_without_stages_are_followed_in_loads_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_is_profiled_once_and_the_new_plan_starts_behind_it),
+        cmocka_unit_test(a_change_is_profiled_once_and_the_new_plan_starts_after_it),
         cmocka_unit_test(the_sum_of_the_iterations_is_the_total),
         cmocka_unit_test(without_policy_the_plan_of_the_start_stays),
         cmocka_unit_test(peaks_follow_the_bytes_of_the_layers_and_the_plan),

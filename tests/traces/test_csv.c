@@ -175,12 +175,12 @@ static void damaged_gzip_data_is_refused(void **state)
     bytes[length - 6] ^= 1; // in the checksum
     char message[100];
     snprintf(message, sizeof message,
-             "t.csv: corrupt gzip data (incorrect data check) behind byte %zu", length - 4);
+             "t.csv: corrupt gzip data (incorrect data check) after byte %zu", length - 4);
     assert_refused(bytes, length, message);
     bytes[length - 6] ^= 1;
     memcpy(bytes + length, "tail", 4);
     snprintf(message, sizeof message,
-             "t.csv: corrupt gzip data (incorrect header check) behind byte %zu", length + 2);
+             "t.csv: corrupt gzip data (incorrect header check) after byte %zu", length + 2);
     assert_refused(bytes, length + 4, message);
 }
 

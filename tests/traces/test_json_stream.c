@@ -202,9 +202,9 @@ static void what_is_no_trace_is_refused(void **state)
                    "t.json: byte 1: not a profiler trace: traceEvents is not an array");
     expect_refused("{\"traceEvents\": [], \"traceEvents\": []}",
                    "t.json: byte 20: traceEvents is there twice");
-    expect_refused("{\"traceEvents\": []} x", "t.json: byte 20: text behind the end of the trace");
+    expect_refused("{\"traceEvents\": []} x", "t.json: byte 20: text after the end of the trace");
     expect_refused("{a}", "t.json: byte 1: not JSON: expected a member");
-    expect_refused("{\"a\":1 \"b\":2}", "t.json: byte 7: expected ',' or '}' behind a member");
+    expect_refused("{\"a\":1 \"b\":2}", "t.json: byte 7: expected ',' or '}' after a member");
 }
 
 static void a_truncated_trace_is_refused(void **state)
@@ -229,7 +229,7 @@ static void a_malformed_event_on_a_shared_line_ends_the_reading(void **state)
     (void)state;
     expect_refused("{\"traceEvents\":[{\"name\":\"a\"b\"},{}]}",
                    "t.json: byte 16: event 0 is malformed, and events are not one below the other, "
-                   "so that reading cannot go on behind it");
+                   "so that reading cannot go on after it");
 }
 
 int main(void)

@@ -296,7 +296,7 @@ static void contradictions_are_refused(void **state)
         STATUS_INVALID, "t.json: all 1 annotations of layers are outside every ProfilerStep");
 }
 
-/// A step of 1000 us: F from 100, BW from 400 on the host, the loader before, the optimizer behind.
+/// A step of 1000 us: F from 100, BW from 400 on the host, the loader before, the optimizer after.
 static const char gaps_text[] =
     "[" ANNOTATION("ProfilerStep#1", 5, 0, 1000) "," ANNOTATION("f", 5, 100, 200) "," ANNOTATION(
         "b", 5, 400, 200) "," ANNOTATION("enumerate(DataLoader)#x", 5, 20,
@@ -368,7 +368,7 @@ static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
     OPERATOR(BACKWARD "MmBackward0", 6, 450, 40, 1)                                                \
     OPERATOR(BACKWARD "torch::autograd::AccumulateGrad", 6, 491, 8, 99)
 
-/// @param ends 1: a layer without work before and behind the two, else 0
+/// @param ends 1: a layer without work before and after the two, else 0
 static void expect_two_layers(const trace_recording *recording, int ends)
 {
     assert_int_equal(recording->linked_count, 2);

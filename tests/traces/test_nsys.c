@@ -290,7 +290,7 @@ static void what_is_no_database_is_refused(void **state)
     const trace_nsys_source text = {.path = "text",
                                     .bytes = "no database, but long enough to look "
                                              "like a header of one, or nearly so; "
-                                             "and some more of it behind that",
+                                             "and some more of it after that",
                                     .length = 100};
     const trace_nsys_source absent = {.path = "absent.sqlite"};
 

@@ -595,7 +595,7 @@ static void rows_that_no_writer_puts_are_refused(void **state)
     put_trace(store, "t", 1);
     trace_store_close(store);
 
-    set_block_bytes(21, "0100000000002000"); // the smallest forward_ns: behind two columns, a width
+    set_block_bytes(21, "0100000000002000"); // the smallest forward_ns: after two columns, a width
     assert_rows_refused("column forward_ns holds 9007199254740993, not a number in "
                         "[0, 9007199254740992]");
     set_block_bytes(21, "fbffffffffffffff");

@@ -128,7 +128,7 @@ status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **c
     return STATUS_OK;
 }
 
-/// Reads more behind what is left of the bytes.
+/// Reads more after what is left of the bytes.
 static status refill(csv_file *file, error_message *err)
 {
     memmove(file->bytes, file->bytes + file->begin, file->end - file->begin);

@@ -36,7 +36,7 @@ status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **c
 /// @return STATUS_FORMAT with "file:line: column: ..." for anything that is not as above, a phase
 ///         given twice (also by another file), or metadata that contradicts another file's. Only
 ///         trace_csv_abort is left then. The source that the first file names is kept, and notes of
-///         the second file have " [2]" behind their key, and so on.
+///         the second file have " [2]" after their key, and so on.
 status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err);
 
 /// Commits the trace. csv is gone afterwards, also on failure.

@@ -76,7 +76,7 @@ static uint64_t has_control(uint64_t word)
     return (word - EACH_BYTE * 0x20) & ~word & (EACH_BYTE << 7);
 }
 
-/// From an opening quote to behind the closing one. A line break inside is malformed; that is how
+/// From an opening quote to after the closing one. A line break inside is malformed; that is how
 /// a name with an odd number of quotes is found out before it swallows its neighbours.
 static scan_result skip_string(scan *text)
 {
@@ -185,7 +185,7 @@ static scan_result scan_value(scan *text, trace_json_slice *value)
     return result;
 }
 
-/// From a key to behind its value.
+/// From a key to after its value.
 static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_slice *value)
 {
     const scan_result result = scan_key(text, key);
@@ -407,7 +407,7 @@ static status next_member(trace_json_stream *json, trace_json_item *item, bool *
         return STATUS_OK;
     }
     if (byte == 0) return truncated(json, err, "the outermost object");
-    if (!json->is_first) return malformed(json, err, "expected ',' or '}' behind a member");
+    if (!json->is_first) return malformed(json, err, "expected ',' or '}' after a member");
     for (;;) {
         scan text = scan_here(json);
         scan_result result = scan_key(&text, &item->key);
@@ -471,7 +471,7 @@ static status resynchronise(trace_json_stream *json, error_message *err)
     if (!json->has_indentation) {
         return error_set(err, STATUS_FORMAT,
                          "%s: byte %" PRId64 ": event %" PRId64 " is malformed, and events are "
-                         "not one below the other, so that reading cannot go on behind it",
+                         "not one below the other, so that reading cannot go on after it",
                          json->name, position(json), json->event_count);
     }
     json->malformed_count++;
@@ -538,7 +538,7 @@ static status end_document(trace_json_stream *json, trace_json_item *item, bool 
 {
     char byte = 0;
     TRY(peek(json, &byte, err));
-    if (byte != 0) return malformed(json, err, "text behind the end of the trace");
+    if (byte != 0) return malformed(json, err, "text after the end of the trace");
     if (!json->has_events) {
         return error_set(err, STATUS_FORMAT, "%s: not a profiler trace: it has no traceEvents",
                          json->name);

@@ -107,7 +107,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
 
 /// Where no annotation is of a backward: gives every run of backward operators, of which the
 /// forward ran in one annotation of a forward, a mark of its own, as a full backward of the same
-/// layer and microbatch. Marks must be sorted by begin; the new ones stand behind them.
+/// layer and microbatch. Marks must be sorted by begin; the new ones stand after them.
 ///
 /// @return their number
 int trace_kineto_link_backward(kineto_events *events);

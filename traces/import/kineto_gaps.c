@@ -321,7 +321,7 @@ static void divide_idle(kineto_gaps *gaps, uint32_t next, int of, int64_t ready_
         if (gaps->now_ns < stretch->end_ns) until_ns = least(until_ns, stretch->end_ns);
         until_ns = least(until_ns, end_ns);
         if (is_over) {
-            gaps->now_ns = until_ns; // between two steps, or behind the last
+            gaps->now_ns = until_ns; // between two steps, or after the last
         } else {
             const bool is_next = until_ns == end_ns;
             divide_in_iteration(gaps, is_next ? next : KINETO_NO_MARK, stretch->number,
@@ -365,7 +365,7 @@ void kineto_gaps_put(kineto_gaps *gaps, const kineto_work *work, int64_t mark, i
     if (work->end_ns > iteration->end_ns) iteration->end_ns = work->end_ns;
 }
 
-/// Iterations one behind the other: one that lasted longer than its step ends where it ended.
+/// Iterations one after the other: one that lasted longer than its step ends where it ended.
 static void end_iterations(kineto_gaps *gaps)
 {
     int64_t end_ns = INT64_MIN;

@@ -212,7 +212,7 @@ static size_t pass_end(const group_passes *passes, size_t first)
 }
 
 /// One pass through the layers; with a module around them, what it runs before them is the first
-/// layer, and what runs behind them until the backward, the last.
+/// layer, and what runs after them until the backward, the last.
 static status mark_pass(kineto_collector *collector, const group_passes *passes, size_t first,
                         size_t end, bool has_ends, error_message *err)
 {
@@ -339,14 +339,14 @@ static void divide(region *of)
         const size_t end = parts[part][1];
         const repetition found = find_repetition(of, parts[part][0], end, period_min);
         if (found.repeats == 0) continue;
-        const size_t behind = found.first + found.period * found.repeats;
+        const size_t after = found.first + found.period * found.repeats;
         if (part == 0 && found.period / 2 > period_min) period_min = found.period / 2;
         covered += found.period * found.repeats;
         for (size_t repeat = 0; repeat <= found.repeats; repeat++) {
             add_layer(of, found.first + repeat * found.period);
         }
         if (count + 2 > PARTS_MAX) break;
-        const size_t sides[2][2] = {{parts[part][0], found.first}, {behind, end}};
+        const size_t sides[2][2] = {{parts[part][0], found.first}, {after, end}};
         memcpy(parts[count], sides, sizeof sides);
         count += 2;
     }

@@ -185,7 +185,7 @@ static status inflate_some(trace_stream *stream, void *bytes, size_t capacity, s
     }
     if (code != Z_OK && code != Z_BUF_ERROR) {
         return error_set(
-            err, STATUS_FORMAT, "%s: corrupt gzip data (%s) behind byte %lld", stream->name,
+            err, STATUS_FORMAT, "%s: corrupt gzip data (%s) after byte %lld", stream->name,
             inflater->msg != NULL ? inflater->msg : "unknown",
             (long long)(stream->raw_bytes - (int64_t)(stream->block_end - stream->block_begin)));
     }

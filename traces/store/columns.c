@@ -417,7 +417,7 @@ static status unpack_column(trace_store *store, const layout *of, int place,
     return STATUS_OK;
 }
 
-/// @param column of the row that holds the block, behind that of its number of rows
+/// @param column of the row that holds the block, after that of its number of rows
 static status unpack(trace_store *store, const layout *of, sqlite3_stmt *row, int column,
                      unsigned char **rows, int *count, error_message *err)
 {

@@ -61,7 +61,7 @@ status trace_items_put(trace_items *items, int pass, int64_t item, const char *b
 
 /// Gives what is kept of a pass to take, in ascending order of the items.
 ///
-/// @param take bytes are borrowed for the call and end with a zero behind length; what it returns
+/// @param take bytes are borrowed for the call and end with a zero after length; what it returns
 ///             ends the reading and is returned
 status trace_items_read(trace_store *store, int64_t run_id, int pass, void *context,
                         status (*take)(void *context, int64_t item, const char *bytes,
