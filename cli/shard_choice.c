@@ -40,9 +40,7 @@ static status choose_shard(const cli_arguments *arguments, ana_shard *shard, err
                          "started as one of %d processes: each does a shard, which needs --store",
                          process_count);
     }
-    if (!cli_has(arguments, "--again")) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "--again is of one process, this is one of %d",
-                     process_count);
+    return STATUS_OK;
 }
 
 status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error_message *err)
@@ -91,8 +89,8 @@ static void tell_state(const char *store, const ana_kept_run *kept)
                 kept->begun);
         return;
     case ANA_KEPT_COMPLETE:
-        fprintf(stderr, "answered from run %" PRId64 " of %s, begun %s; --again does it anew\n",
-                kept->number, store, kept->begun);
+        fprintf(stderr, "answered from run %" PRId64 " of %s, begun %s\n", kept->number, store,
+                kept->begun);
     }
 }
 
@@ -105,7 +103,6 @@ static ana_kept_options describe_run(const cli_arguments *arguments, const ana_k
     options.command_line = cli_command_line(arguments);
     options.tool_version = DYNMO_VERSION;
     options.shard = *shard;
-    options.is_anew = cli_has(arguments, "--again");
     return options;
 }
 
@@ -123,9 +120,6 @@ status cli_keep_open(const cli_arguments *arguments, ana_spread *spread,
                      const ana_kept_options *about, error_message *err)
 {
     const char *store = cli_value(arguments, "--store");
-    if (store == NULL && cli_has(arguments, "--again")) {
-        return error_set(err, STATUS_INVALID, "--again needs --store");
-    }
     return store != NULL ? open_store(arguments, store, spread, about, err) : STATUS_OK;
 }
 

@@ -18,7 +18,6 @@
          .argument = "FILE.db",                                                                    \
          .help = "Keeps every result in a store, so that the same command goes on where it was "   \
                  "interrupted, and answers from the store when it is given once more."},           \
-        {.name = "--again", .help = "With --store: does all anew, as a run of its own."},          \
         {.name = "--shard",                                                                        \
          .argument = "i/N",                                                                        \
          .help = "Does only the items that leave i when divided by N, 0 <= i < N, into --store; "  \
@@ -28,7 +27,7 @@
 /// (cli/interrupt.h).
 ///
 /// @return STATUS_INVALID naming the option; if there is a shard, of --shard or of a launcher that
-///         started several processes, and no --store; --again of several processes
+///         started several processes, and no --store
 status cli_spread_open(const cli_arguments *arguments, ana_spread *spread, error_message *err);
 
 /// Shows the progress of what is done until cli_spread_unwatch; not on other ranks than 0.
@@ -43,7 +42,7 @@ void cli_spread_unwatch(ana_spread *spread);
 ///
 /// @param about name, settings, config_json, config_path and seed; the rest comes from the command
 ///              line
-/// @return STATUS_INVALID for --again without --store; as ana_kept_run_open
+/// @return as ana_kept_run_open
 status cli_keep_open(const cli_arguments *arguments, ana_spread *spread,
                      const ana_kept_options *about, error_message *err);
 

@@ -162,9 +162,7 @@ static status find_or_begin(const ana_kept_options *options, ana_kept_run *kept,
     TRY(trace_store_open(options->store, TRACE_WRITE, &kept->store, err));
     TRY(find_inputs(&all, err));
     make_identity(&all, identity);
-    if (!options->is_anew) {
-        TRY(trace_items_find(kept->store, identity, kept->memory, &number, &info, err));
-    }
+    TRY(trace_items_find(kept->store, identity, kept->memory, &number, &info, err));
     return number > 0 ? take_up(number, &info, kept, err) : begin(&all, identity, kept, err);
 }
 

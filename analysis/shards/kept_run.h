@@ -23,7 +23,6 @@ typedef struct ana_kept_options {
                              // one
     uint64_t seed;
     ana_shard shard; // a part of the items is a run of its own
-    bool is_anew;    // begin a new run, whatever there is
 } ana_kept_options;
 
 enum { ANA_IDENTITY_BYTES = 48 };

@@ -117,46 +117,43 @@ static void add_trace_inputs(ana_setup *setup, const trace_info *info, arena *me
     }
 }
 
+/// Lists what a trace has of each layer, or what stands for it.
+static void add_bytes(ana_inputs *inputs, arena *memory, const char *name, bool is_known,
+                      trace_known origin, const char *otherwise)
+{
+    ana_inputs_add(inputs, memory, name, is_known ? origin_of_known(origin) : MODEL_ORIGIN_ASSUMED,
+                   "%s", is_known ? "per layer, from the trace" : otherwise);
+}
+
 /// What the trace holds of memory and traffic, and what stands in for the rest.
 static void add_byte_inputs(ana_setup *setup, const trace_info *info, const bal_layer_costs *raw,
                             arena *memory)
 {
     ana_inputs *inputs = &setup->study->inputs;
-    if (raw->parameters != NULL) {
-        ana_inputs_add(inputs, memory, "trace.parameters", origin_of_known(info->parameters),
-                       "per layer, from the trace");
+    const bool has_parameters = raw->parameters != NULL;
+    if (has_parameters) {
+        add_bytes(inputs, memory, "trace.parameters", true, info->parameters, "");
     }
-    if (raw->state_bytes != NULL) {
-        ana_inputs_add(inputs, memory, "trace.state_bytes", origin_of_known(info->parameters),
-                       "per layer, from the trace");
-    } else if (raw->parameters != NULL && setup->study->state_bytes_per_parameter == 0) {
+    if (raw->state_bytes != NULL || !has_parameters) {
+        add_bytes(inputs, memory, "trace.state_bytes", raw->state_bytes != NULL, info->parameters,
+                  "0 B: the trace has no parameters; migration is charged latency only");
+    } else if (setup->study->state_bytes_per_parameter == 0) {
         ana_inputs_add(inputs, memory, "training.state_bytes_per_parameter", MODEL_ORIGIN_ASSUMED,
                        "%d B: weights, gradients and Adam's moments in fp32",
                        ANA_STATE_BYTES_DEFAULT);
-    } else if (raw->parameters == NULL) {
-        ana_inputs_add(inputs, memory, "trace.state_bytes", MODEL_ORIGIN_ASSUMED,
-                       "0 B: the trace has no parameters; migration is charged latency only");
     }
     if (setup->study->parallel.data > 1 && setup->study->gradient_bytes_per_parameter == 0) {
         ana_inputs_add(inputs, memory, "training.gradient_bytes_per_parameter",
                        MODEL_ORIGIN_ASSUMED, "%d B", ANA_GRADIENT_BYTES_DEFAULT);
     }
+    add_bytes(inputs, memory, "trace.activation_bytes", raw->activation_bytes != NULL,
+              info->activations, "0 B: not recorded");
     if (raw->activation_bytes != NULL) {
-        ana_inputs_add(inputs, memory, "trace.activation_bytes", origin_of_known(info->activations),
-                       "per layer, from the trace");
         ana_inputs_add(inputs, memory, "trace.gradient_bytes", MODEL_ORIGIN_ASSUMED,
                        "activations are held until W");
-    } else {
-        ana_inputs_add(inputs, memory, "trace.activation_bytes", MODEL_ORIGIN_ASSUMED,
-                       "0 B: not recorded");
     }
-    if (raw->message_bytes != NULL) {
-        ana_inputs_add(inputs, memory, "trace.message_bytes", origin_of_known(info->messages),
-                       "per layer, from the trace");
-    } else {
-        ana_inputs_add(inputs, memory, "trace.message_bytes", MODEL_ORIGIN_ASSUMED,
-                       "0 B: not recorded; messages are charged latency only");
-    }
+    add_bytes(inputs, memory, "trace.message_bytes", raw->message_bytes != NULL, info->messages,
+              "0 B: not recorded; messages are charged latency only");
 }
 
 /// The trace of the study, opened for this setup alone or found in the cache.

@@ -10,37 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// How sequences of one step are put into microbatches: that decides the order of sums only.
-static const char *const packed[] = {"packing", "across", "order", "window"};
-
-static bool is_one_of(const char *key, const char *const *names, int count)
+/// Whether a key of a case only says how it is drawn, charged, or summed.
+static bool is_left_out(const char *key)
 {
-    int name = 0;
-    while (name < count && strcmp(key, names[name]) != 0) {
+    static const char *const names[] = {"seed", "load_model", "packing", "across", "order"};
+    size_t name = 0;
+    while (name < sizeof names / sizeof names[0] && strcmp(key, names[name]) != 0) {
         name++;
     }
-    return name < count;
+    return name < sizeof names / sizeof names[0];
 }
 
-/// Whether sequences of the case `lengths` stay in their step.
-static bool keeps_steps(json_value dynamism)
-{
-    int window = 1;
-    const json_value given = json_member(dynamism, "window");
-    if (!json_is_missing(given)) (void)json_int(given, 1, INT32_MAX, &window, NULL);
-    return window == 1;
-}
-
-/// The case of dynamism without what only says how it is drawn, charged or summed.
 static void write_dynamism(json_value dynamism, json_writer *writer)
 {
-    static const char *const drawn[] = {"seed", "load_model"};
-    const bool keeps = keeps_steps(dynamism);
     json_begin_object(writer);
     json_value member = json_element(dynamism, 0);
     for (; member.node != NULL; member = json_next(member)) {
-        const char *key = json_key(member);
-        if (is_one_of(key, drawn, 2) || (keeps && is_one_of(key, packed, 4))) continue;
+        if (is_left_out(json_key(member))) continue;
         json_write_key(writer, json_key(member));
         json_write_value(writer, member);
     }

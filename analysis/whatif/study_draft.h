@@ -2,15 +2,11 @@
 /// would try first for a model on so many GPUs.
 #pragma once
 
-#include "base/embedded.h"
 #include "base/status.h"
 #include "base/text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/// Studies to start from, models/studies/templates: name and text.
-extern const embedded_file ana_study_templates[];
 
 /// Zero-initialise, then fill by name.
 typedef struct ana_draft_options {

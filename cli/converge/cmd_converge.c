@@ -235,9 +235,8 @@ static const struct {
              {"--nodes", true, true, false},  {"--initial", true, false, false},
              {"--stop", true, false, false},  {"--gamma", true, false, false},
              {"--delta", true, true, false},  {"--store", true, false, false},
-             {"--again", true, false, false}, {"--shard", true, false, false},
-             {"--csv", false, true, false},   {"--claim", false, false, true},
-             {"--json", true, false, true}};
+             {"--shard", true, false, false}, {"--csv", false, true, false},
+             {"--claim", false, false, true}, {"--json", true, false, true}};
 
 static status check_question(const cli_arguments *arguments, error_message *err)
 {

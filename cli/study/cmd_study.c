@@ -228,7 +228,7 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
 static status check_options(const cli_arguments *arguments, const ana_spread *spread,
                             error_message *err)
 {
-    static const char *const of_whole[] = {"--csv", "--model", "--template"};
+    static const char *const of_whole[] = {"--csv", "--model"};
     for (size_t index = 0; index < sizeof of_whole / sizeof of_whole[0]; index++) {
         if (!cli_has(arguments, of_whole[index])) continue;
         if (cli_has(arguments, "--shard") || (spread->shard.count > 0 && index > 0)) {
@@ -280,11 +280,10 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_study = {
     .name = "study",
-    .synopsis =
-        "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] | --template NAME "
-        "[--deadline TIME] [--budget X] "
-        "[--seed s] [--rank-by NAME] [--top N] [--csv FILE] [--draws N] "
-        "[--threads N] [--store FILE.db [--again] [--shard i/N]] [--json]",
+    .synopsis = "STUDY.json | --model CONFIG --gpu NAME --gpus|--gpus-max N [--tokens N] "
+                "[--deadline TIME] [--budget X] "
+                "[--seed s] [--rank-by NAME] [--top N] [--csv FILE] [--draws N] "
+                "[--threads N] [--store FILE.db [--shard i/N]] [--json]",
     .summary = "plays a matrix of what-ifs and ranks its points",
     .description =
         "Plays every point of the study's matrix and ranks them. Points of another training than "
@@ -313,7 +312,7 @@ const cli_command cli_command_study = {
         "adds to the first point's error bar."
         "\n\n"
         "With --model a study is made of what somebody would try first, written to STUDY.json, "
-        "which may be edited, and played. --template writes NAME.json and plays it.",
+        "which may be edited, and played.",
     .options =
         {{.name = "--model",
           .argument = "CONFIG",
@@ -344,10 +343,6 @@ const cli_command cli_command_study = {
           .argument = "DATE",
           .help = "With --price: the day on which it was asked for, 2026-11-22."},
          {.name = "--currency", .argument = "NAME", .help = "With --price; default USD."},
-         {.name = "--template",
-          .argument = "NAME",
-          .help = "Writes a study to start from and plays it: dynamic (is balancing worth it), "
-                  "memory, network, rent (which cluster), repack."},
          {.name = "--output",
           .is_output = true,
           .letter = 'o',

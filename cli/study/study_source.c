@@ -28,11 +28,9 @@ enum { MODEL_OPTION_COUNT = sizeof model_options / sizeof model_options[0] };
 static status check_source(const cli_arguments *arguments, error_message *err)
 {
     const bool has_model = cli_has(arguments, "--model");
-    const int sources = cli_operand_count(arguments) + has_model + cli_has(arguments, "--template");
-    if (sources != 1) {
-        return error_set(
-            err, STATUS_INVALID,
-            "dynmo study: needs one of STUDY.json, --model CONFIG and --template NAME");
+    if (cli_operand_count(arguments) + has_model != 1) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo study: needs one of STUDY.json and --model CONFIG");
     }
     for (int option = 0; option < MODEL_OPTION_COUNT && !has_model; option++) {
         if (!cli_has(arguments, model_options[option])) continue;
@@ -42,7 +40,7 @@ static status check_source(const cli_arguments *arguments, error_message *err)
     }
     if (cli_operand_count(arguments) == 1 && cli_has(arguments, "--output")) {
         return error_set(err, STATUS_INVALID,
-                         "dynmo study: -o is for a study that is made from --model or --template");
+                         "dynmo study: -o is for a study that is made from --model");
     }
     return STATUS_OK;
 }
@@ -147,45 +145,13 @@ static status write_made(const char *path, const text_buffer *text, error_messag
     return STATUS_OK;
 }
 
-static status make_from_model(const cli_arguments *arguments, arena *memory, text_buffer *text,
-                              error_message *err)
-{
-    ana_draft_options options = {.model = NULL};
-    TRY(read_draft_options(arguments, memory, &options, err));
-    return ana_study_draft(&options, text, err);
-}
-
-static status take_template(const char *name, text_buffer *text, error_message *err)
-{
-    enum { TEMPLATES_MAX = 32 };
-    const char *names[TEMPLATES_MAX];
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    int count = 0;
-    const char *found = embedded_find(ana_study_templates, name);
-    for (const embedded_file *file = ana_study_templates; file->name != NULL; file++) {
-        if (count < TEMPLATES_MAX) names[count++] = file->name;
-    }
-    if (found == NULL) {
-        return error_set(err, STATUS_INVALID, "--template: unknown template '%.40s'%s", name,
-                         text_suggestion(name, names, count, suggestion));
-    }
-    text_append(text, found);
-    return STATUS_OK;
-}
-
 static status make(const cli_arguments *arguments, arena *memory, const char **path,
                    text_buffer *text, error_message *err)
 {
-    const char *template = cli_value(arguments, "--template");
-    char name[80] = "STUDY.json";
-    if (template != NULL) {
-        TRY(take_template(template, text, err));
-        snprintf(name, sizeof name, "%s.json", template);
-    } else {
-        TRY(make_from_model(arguments, memory, text, err));
-    }
-    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output")
-                                           : arena_string(memory, name);
+    ana_draft_options options = {.model = NULL};
+    TRY(read_draft_options(arguments, memory, &options, err));
+    TRY(ana_study_draft(&options, text, err));
+    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output") : "STUDY.json";
     TRY(check_made(*path, text, err));
     return write_made(*path, text, err);
 }

@@ -1,5 +1,4 @@
-/// Where `dynmo study` has its study from: a file, a template, or what the options say of a model
-/// on a cluster.
+/// Where `dynmo study` has its study from: a file, or what the options say of a model on a cluster.
 #pragma once
 
 #include "base/arena.h"

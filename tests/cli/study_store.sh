@@ -28,9 +28,7 @@ same() {
 same '' --threads 2
 same '' --threads 5
 same '' --store s.db
-same 'answered from run 1 of s.db, begun %T; --again does it anew' --store s.db --threads 3
-same '' --store s.db --again
-same 'answered from run 2 of s.db, begun %T; --again does it anew' --store s.db
+same 'answered from run 1 of s.db, begun %T' --store s.db --threads 3
 
 # What the answer depends on makes another run.
 sed 's/"global_batch":64/"global_batch":128/' study.json >other.json
@@ -61,7 +59,6 @@ s.execute(\"UPDATE item SET result = x'0102' WHERE pass = 1\"); s.commit()" || f
 fi
 
 subject=study
-refuse 2 '--again needs --store' study.json --again
 refuse 2 "--threads: 0 is outside [1, 4096]" study.json --threads 0
 echo text >text.db
 refuse 2 'text.db: not a SQLite file' study.json --store text.db
