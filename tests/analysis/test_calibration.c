@@ -96,39 +96,6 @@ static void coefficients_come_back_from_runs_without_noise(void **state)
     arena_destroy(memory);
 }
 
-/// Derivatives of the log of a time by logs of coefficients are the shares that it tells.
-static void shares_are_derivatives(void **state)
-{
-    (void)state;
-    const ana_run_shape shape = {64, 64, 2, 2048, 32, 24, 2048, 51200, 16, 2, 2};
-    double part_log[ANA_PART_COUNT] = {0.1, -0.2, 0.3, -0.1};
-    double logs[ANA_TERM_COUNT];
-    double quantities[ANA_TERM_COUNT];
-    double share[ANA_TERM_COUNT];
-    double ignored[ANA_TERM_COUNT];
-    double parts[ANA_PART_COUNT];
-    double other[ANA_PART_COUNT];
-    const double step = 1e-5;
-    ana_term_quantities(&shape, 8, quantities);
-    for (int term = 0; term < ANA_TERM_COUNT; term++) {
-        logs[term] = ana_term_log_mean((ana_term)term);
-    }
-    const double base = ana_log_time(logs, quantities, part_log, share, parts);
-
-    for (int term = 0; term < ANA_TERM_COUNT; term++) {
-        logs[term] += step;
-        const double moved = ana_log_time(logs, quantities, part_log, ignored, other);
-        logs[term] -= step;
-        assert_true(fabs((moved - base) / step - share[term]) < 1e-4);
-    }
-    for (int part = 0; part < ANA_PART_COUNT; part++) {
-        part_log[part] += step;
-        const double moved = ana_log_time(logs, quantities, part_log, ignored, other);
-        part_log[part] -= step;
-        assert_true(fabs((moved - base) / step - parts[part]) < 1e-4);
-    }
-}
-
 static void pipelines_are_predicted_from_runs_without(void **state)
 {
     arena *memory = *state;
@@ -176,24 +143,6 @@ static void intervals_cover_what_they_say(void **state)
     }
 
     if (coverage < 0.88 || coverage > 0.97) fail_msg("coverage %g", coverage);
-}
-
-/// Which runs without a pipeline are fitted: few of them, or all but those of a group.
-typedef enum fitted_share { SHARE_FEW, SHARE_SMALL_RINGS, SHARE_SMALL_MICROBATCHES } fitted_share;
-
-static void too_few_runs_are_refused(void **state)
-{
-    arena *memory = *state;
-    ana_calibration calibration;
-    error_message err = {0};
-    const ana_run_shape shape = {1, 1, 1, 64, 1, 1, 64, 1000, 1, 1, 1};
-    const double ms = 5;
-    const ana_calibration_settings settings = {0};
-
-    assert_int_equal(ana_calibration_fit(&shape, &ms, 1, &settings, memory, &calibration, &err),
-                     STATUS_INVALID);
-
-    assert_string_equal(err.message, "1 run to fit: at least 4 are needed");
 }
 
 static void equal_runs_are_fitted_by_what_they_have(void **state)
@@ -360,53 +309,17 @@ static void a_changed_file_is_refused(void **state)
     assert_string_equal(err.message, "1 run to fit: at least 4 are needed");
 }
 
-/// The example's origin is what its first line says.
-static void the_example_is_what_the_simulator_makes(void **state)
-{
-    arena *memory = *state;
-    synthetic_machine machine = synthetic_machine_default();
-    machine.shape_deviation = 0.05;
-    machine.noise = 0.005;
-    const int64_t size = 1024;
-    synthetic_runs *runs = make_runs(&machine, &size, 1, false, 11, memory);
-    synthetic_fill(runs, &machine, size, true, 11, memory);
-    char *bytes = NULL;
-    size_t length = 0;
-    text_buffer text = {0};
-
-    text_append(&text,
-                "# source: made up, no measurement: 1F1B played by the simulator with noise of "
-                "0.5 %\n# GPUs,global batch,micro batch,hidden size,attention heads,# layers,"
-                "sequence length,tensor parallelism,data parallelism,pipeline parallelism,"
-                "iteration time (ms)\n");
-    for (int run = 0; run < runs->count; run++) {
-        for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
-            if (field == 7) continue; // the vocabulary is not a column
-            text_format(&text, "%" PRId64 ",", ana_run_field(&runs->shapes[run], field));
-        }
-        text_format(&text, "%.4f\n", runs->ms[run]);
-    }
-
-    assert_ok(file_read("../analysis/calibration/example.csv", 1 << 20, &bytes, &length, NULL));
-    assert_string_equal(bytes, text.bytes);
-    free(bytes);
-    text_free(&text);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_come_back_from_runs_without_noise),
         cmocka_unit_test(pipelines_are_predicted_from_runs_without),
         cmocka_unit_test(intervals_cover_what_they_say),
-        cmocka_unit_test(too_few_runs_are_refused),
         cmocka_unit_test(equal_runs_are_fitted_by_what_they_have),
-        cmocka_unit_test(shares_are_derivatives),
         cmocka_unit_test(what_is_learnt_is_taken_over),
         cmocka_unit_test(draws_spread_as_predictions_do),
         cmocka_unit_test(a_file_says_what_was_fitted),
         cmocka_unit_test(a_changed_file_is_refused),
-        cmocka_unit_test(the_example_is_what_the_simulator_makes),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

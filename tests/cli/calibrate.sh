@@ -1,5 +1,6 @@
 # dynmo calibrate: exact stdout, stderr and exit code; every way to name rows and to be wrong.
 # usage: calibrate.sh DYNMO
+here=$(pwd)/cli
 example=$(cd ../analysis/calibration && pwd)/example.csv
 . cli/expect.sh
 subject=calibrate
@@ -105,4 +106,18 @@ file_refused 'gpus,gbs,mbs,hidden,layers,seq,tp,dp,pp,secs' "$run" \
 printf '%s\n' "$names" "$run" >bad.csv
 refuse 2 '1 run to fit: at least 4 are needed' bad.csv --fit pp=1 --predict pp=1
 
+# Runs measured elsewhere, where they are: dense GPT training on one node of 8 A100, published with
+# vTrain. Runs without a pipeline tell those with one; a third of them is enough, as long as every
+# kernel shape is seen.
+vtrain=$here/../../../shared/data/vtrain_8xA100_hidden1024.csv
+for fit in pp=1 'pp=1,layers=12|24' 'pp=1,layers=16|20' 'pp=1,layers=12|16|20' 'pp=1,dp=1|2'; do
+    [ -e "$vtrain" ] || break
+    "$dynmo" calibrate "$vtrain" --fit "$fit" --predict 'pp=2|4' --json >measured || fail "vTrain from $fit"
+    sed 's/[{}":]/ /g; s/,/\n/g' measured | awk -v all="$fit" '
+        $1 == "mape" { mean = $2 } $1 == "p90" { late = $2 } $1 == "interval_coverage" { held = $2 }
+        $1 == "interval_mean_width" { width = $2 }
+        END { exit !(mean > 0 && mean <= 0.0175 &&
+                     (all != "pp=1" || (late <= 0.045 && held >= 0.88 && width <= 0.06))) }' ||
+        fail "vTrain from $fit: $(cut -c 1-200 measured)"
+done
 exit $failed
