@@ -19,7 +19,8 @@ typedef struct ana_contiguous_bound {
 ///   - the same, then F and B of the stage only, then B of one microbatch back to the first layer,
 /// where what is in front of a stage takes, in each layer, its shortest microbatch.
 ///
-/// Assumes what bal_makespan_lower_bound_ns does, and messages that cost nothing.
+/// Assumes that an op runs without a break on one rank, one op at a time, and that messages, memory
+/// and the reduction of gradients cost nothing.
 ///
 /// @param costs            columns are cycled through where there are fewer than microbatches
 /// @param microbatch_count M >= 1

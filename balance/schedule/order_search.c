@@ -1,7 +1,5 @@
 #include "balance/schedule/order_search.h"
 
-#include "balance/schedule/makespan_bounds.h"
-
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -218,6 +216,27 @@ static void carve(const bal_schedule_request *request, int chunk_count, arena *m
     }
 }
 
+/// No rank is done, counted from its own first op, before its work is done, nor before one
+/// microbatch has gone from the rank's first stage to the last and back.
+///
+/// @param times [5][stages] as read_times fills them
+static int64_t span_lower_bound_ns(const bal_order_search *find, const int64_t *times)
+{
+    const int stages = find->rank_count * find->chunk_count;
+    int64_t bound = 0;
+    int64_t trip = 0; // F from a stage to the last and B back to it
+    for (int stage = stages - 1; stage >= 0; stage--) {
+        trip += times[stage] + times[stages + stage];
+        const bool turns = find->chunk_count == 2 && stage == find->rank_count - 1;
+        if (stage < stages - 1 && !turns) {
+            trip += times[3 * stages + stage] + times[4 * stages + stage + 1];
+        }
+        if (stage >= find->rank_count) continue;
+        bound = max_of(bound, max_of(trip, find->ranks[stage].work_ns));
+    }
+    return bound;
+}
+
 status bal_order_search_begin(const bal_schedule_request *request, int chunk_count,
                               int64_t chunks_held_max, arena *memory, bal_order_search *find,
                               error_message *err)
@@ -231,15 +250,7 @@ status bal_order_search_begin(const bal_schedule_request *request, int chunk_cou
         copy_times(find, times, rank);
         TRY(read_memory(request, find, rank, chunks_held_max, err));
     }
-    const bal_stage_costs means = {.stage_count = stages,
-                                   .microbatch_count = 1,
-                                   .forward_ns = times,
-                                   .backward_input_ns = times + stages,
-                                   .backward_weight_ns = times + 2 * stages,
-                                   .send_forward_ns = times + 3 * stages,
-                                   .send_backward_ns = times + 4 * stages};
-    find->least_span_ns = bal_span_lower_bound_ns(&means, request->rank_count, chunk_count,
-                                                  BAL_PLACEMENT_V, request->microbatch_count);
+    find->least_span_ns = span_lower_bound_ns(find, times);
     return STATUS_OK;
 }
 

@@ -44,7 +44,7 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
 static status check_device(const cli_arguments *arguments, const cli_run_request *request,
                            error_message *err)
 {
-    static const char *const learning[] = {"--text", "--counts", "--checkpoint", "--restart"};
+    static const char *const learning[] = {"--text", "--counts"};
     for (size_t option = 0; option < sizeof learning / sizeof learning[0]; option++) {
         if (request->learns || !cli_has(arguments, learning[option])) continue;
         return error_set(err, STATUS_INVALID, "%s: device timed trains nothing; cpu and cuda do",
@@ -147,8 +147,6 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
         .record = cli_value(arguments, "--record"),
         .store = cli_value(arguments, "--store"),
         .counts = cli_value(arguments, "--counts"),
-        .checkpoint = cli_value(arguments, "--checkpoint"),
-        .restart = cli_value(arguments, "--restart"),
         .is_real_time = cli_has(arguments, "--real-time"),
         .is_distributed = cli_has(arguments, "--distributed"),
     };
@@ -270,8 +268,6 @@ static status prepare(run_state *state, error_message *err)
         .devices = {.context = state, .create = create_device},
         .clock = request->clock,
         .warmup_count = request->warmup_count,
-        .checkpoint_read = request->restart,
-        .checkpoint_write = request->checkpoint,
         .distributes_decisions = request->is_distributed,
         .listener = &state->listener,
     };
@@ -467,13 +463,6 @@ const cli_command cli_command_run = {
              .is_output = true,
              .argument = "FILE.csv",
              .help = "writes the tokens of every expert (mechanism moe)"},
-            {.name = "--checkpoint",
-             .is_output = true,
-             .argument = "FILE",
-             .help = "writes all state after the last iteration"},
-            {.name = "--restart",
-             .argument = "FILE",
-             .help = "goes on from a checkpoint, on any number of ranks"},
             {.name = "--watchdog",
              .argument = "SECONDS",
              .help = "no rank has moved for so long: the run fails; default 60"},

@@ -42,8 +42,6 @@ typedef struct cli_run_request {
     const char *record;
     const char *store;
     const char *counts;
-    const char *checkpoint;
-    const char *restart;
     int64_t watchdog_ns;
     bal_slow_rank slow_ranks[CLI_RUN_SLOW_MAX];
     int slow_rank_count;
@@ -91,7 +89,6 @@ typedef struct cli_run_outcome {
     const cli_run_request *request;
     const cli_run_study *opened;
     arena *scratch;
-    int first_iteration; // of the run, after a restart not 0
     int iteration_count; // told so far
     int iteration_max;
     double *loss;          // [iteration_max] nats per token

@@ -82,7 +82,6 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
                          "execution.learning_rate",
                          record->iteration, measured->loss);
     }
-    if (iteration == 0) outcome->first_iteration = record->iteration;
     outcome->loss[iteration] = measured->loss;
     outcome->gradient_norm[iteration] = measured->gradient_norm;
     outcome->loss_hash = file_hash(outcome->loss_hash, learnt, sizeof learnt);
@@ -250,8 +249,7 @@ static void print_losses(const cli_run_outcome *outcome, text_buffer *out)
         const int iteration = shown * (count - 1) / (LOSSES_SHOWN - 1);
         if (iteration == last) continue;
         last = iteration;
-        text_format(out, "  %.4f (iteration %d)", outcome->loss[iteration],
-                    outcome->first_iteration + iteration);
+        text_format(out, "  %.4f (iteration %d)", outcome->loss[iteration], iteration);
     }
     text_format(out, "\nloss hash %016" PRIx64 ", state hash %016" PRIx64 "\n", outcome->loss_hash,
                 outcome->state_hash);

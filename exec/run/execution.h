@@ -93,13 +93,10 @@ typedef struct exec_training {
     int forced_count;               // the controller
     exec_device_maker devices;
     exec_clock clock;
-    const char *checkpoint_read;  // leader only: file with the state to go on from, or NULL
-    const char *checkpoint_write; // leader only: of a device that learns the file for the state
-                                  // after the last iteration, or NULL
-    int warmup_count;             // leader only: of a device that learns, first iterations that no
-                                  // decision is made from: they are slower than any later one
-    bool distributes_decisions;   // leader only: the balancer `diffusion` runs on the ranks, each
-                                  // with what it measured; the leader hears the cuts
+    int warmup_count;           // leader only: of a device that learns, first iterations that no
+                                // decision is made from: they are slower than any later one
+    bool distributes_decisions; // leader only: the balancer `diffusion` runs on the ranks, each
+                                // with what it measured; the leader hears the cuts
     const exec_training_listener *listener; // leader only; NULL: none
 } exec_training;
 

@@ -130,7 +130,6 @@ static void leader_close(exec_leader *leader)
     arena_destroy(leader->plan_memory[1]);
     arena_destroy(leader->next_memory);
     exec_run_close(&leader->run);
-    free(leader->restart_bytes);
 }
 
 /// What the optimizer step takes: measured where there is one.
@@ -227,7 +226,7 @@ static status lead_iteration(exec_leader *leader, int iteration, error_message *
     TRY(describe(leader, &record, err));
     TRY(exec_leader_decide(leader, &record, err));
     if (leader->learns && iteration + 1 == leader->training.iteration_count) {
-        TRY(exec_leader_save(leader, iteration, err));
+        TRY(exec_leader_hash(leader, iteration, err));
     }
     return put_iteration(leader, &record, err);
 }
@@ -277,8 +276,7 @@ static status lead(exec_leader *leader, error_message *err)
     const exec_command end = {.kind = EXEC_COMMAND_END};
     TRY(exec_leader_start(leader, err));
     note_start(leader);
-    for (int iteration = leader->first_iteration; iteration < leader->training.iteration_count;
-         iteration++) {
+    for (int iteration = 0; iteration < leader->training.iteration_count; iteration++) {
         TRY(lead_iteration(leader, iteration, err));
     }
     finish(leader);

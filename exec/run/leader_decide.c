@@ -124,12 +124,11 @@ static bool keeps_start(const exec_leader *leader)
 status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     const int64_t begin_ns = now_ns(leader);
-    const int first_warm = leader->first_iteration + leader->execution->warmup_count;
     if (leader->execution->forced_count > 0) {
         TRY(follow_forced(leader, record, err));
     } else if (leader->is_controlled) {
         TRY(observe(leader, record, err));
-    } else if (record->iteration >= first_warm && !keeps_start(leader)) {
+    } else if (record->iteration >= leader->execution->warmup_count && !keeps_start(leader)) {
         TRY(start_late(leader, record, err));
     }
     if (!record->was_asked) return STATUS_OK;

@@ -194,8 +194,8 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
     case EXEC_COMMAND_DIFFUSE:
         TRY(exec_run_diffuse(run, &command, err));
         break;
-    case EXEC_COMMAND_PACK:
-        TRY(exec_run_pack(run, &command, err));
+    case EXEC_COMMAND_HASH:
+        TRY(exec_run_hash(run, &command, err));
         break;
     case EXEC_COMMAND_END:
         return exec_group_barrier(group, err);

@@ -126,7 +126,7 @@ typedef enum exec_command_kind {
     EXEC_COMMAND_MOVE,    ///< take a plan into force (run_move.c)
     EXEC_COMMAND_ITERATE, ///< play an iteration (run_iterate.c); the answers are reports
     EXEC_COMMAND_DIFFUSE, ///< decide among each other (run_diffuse.c)
-    EXEC_COMMAND_PACK,    ///< tell the state of the layers (run_checkpoint.c)
+    EXEC_COMMAND_HASH,    ///< tell the state of the layers as numbers (run_state.c)
     EXEC_COMMAND_END,     ///< no answers
 } exec_command_kind;
 
@@ -136,12 +136,10 @@ typedef struct exec_command {
     int iteration;
     int leg_count;      // MOVE; the plan, the legs and the release of each rank follow
     bool is_start;      // MOVE: a device that learns makes its layers; else they come from others
-    bool is_restart;    // MOVE: at the start too the leader sends them
     bool paces;         // MOVE: transfers last
     bool changes_ranks; // MOVE: others are active after it, so that it concerns all
     bool has_costs;     // ITERATE: costs are shared next; the factors of each rank follow
     bool is_profiled;   // ITERATE
-    bool wants_bytes;   // PACK: state, not only its hash
 } exec_command;
 
 /// In front of the packed state of a layer in its packet.
@@ -276,27 +274,9 @@ status exec_run_follow(exec_run *run, error_message *err);
 status exec_run_move(exec_run *run, const exec_command *command, error_message *err);
 status exec_run_iterate(exec_run *run, const exec_command *command, error_message *err);
 status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err);
-status exec_run_pack(exec_run *run, const exec_command *command, error_message *err);
+status exec_run_hash(exec_run *run, const exec_command *command, error_message *err);
 
 // The leader
-
-/// The state of a model in training, from a file.
-typedef struct exec_checkpoint {
-    int iteration;       // that comes next
-    int layer_count;     // of the model
-    const void **layers; // [layer_count] packed states, as a device packs them
-    int64_t *byte_count; // [layer_count]
-} exec_checkpoint;
-
-/// Reads a checkpoint from bytes in memory.
-///
-/// @param bytes  [length] aligned for any number; borrowed for as long as checkpoint is used
-/// @param name   of the file, for messages
-/// @param memory of the arrays of checkpoint
-/// @return STATUS_FORMAT for what is no checkpoint, is cut off, or has other bytes than were
-///         written; STATUS_UNSUPPORTED for another version or byte order
-status exec_checkpoint_parse(void *bytes, size_t length, const char *name, arena *memory,
-                             exec_checkpoint *checkpoint, error_message *err);
 
 /// A plan that is to be taken into force.
 typedef struct exec_next_plan {
@@ -306,8 +286,7 @@ typedef struct exec_next_plan {
     const bal_migration *migration; // or NULL: nothing moves
     const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
     int microbatch_count;
-    bool is_start;                     // nothing is held yet
-    const exec_checkpoint *checkpoint; // with is_start: where layers come from; NULL: the seed
+    bool is_start; // nothing is held yet: layers come from the seed
 } exec_next_plan;
 
 /// What taking it into force took.
@@ -325,8 +304,6 @@ typedef struct exec_leader {
     bal_cost_source stand_in;
     bool learns;
     bool is_nominal;            // nothing is measured: modelled device, nominal clock
-    int first_iteration;        // that is executed: after the checkpoint's
-    char *restart_bytes;        // of the checkpoint, or NULL
     bal_controller *controller; // NULL: the plan stays, or forced ones come
     bool is_controlled;         // the controller has started
     int microbatch_count;       // in force: re-packing may choose another
@@ -383,18 +360,8 @@ status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, e
 /// @return STATUS_UNSUPPORTED naming what stands against it
 status exec_leader_distribute(exec_leader *leader, error_message *err);
 
-/// After the last iteration of a device that learns: one number for the packed state of all layers,
-/// and the checkpoint if one is wanted.
-status exec_leader_save(exec_leader *leader, int iteration, error_message *err);
-
-/// Reads the checkpoint that the run goes on from, and sets first_iteration.
-status exec_leader_read_checkpoint(exec_leader *leader, exec_checkpoint *checkpoint,
-                                   error_message *err);
-
-/// Sends the state of every layer to the ranks that shall hold it, in all replicas. They receive it
-/// when they take the plan of the start.
-status exec_leader_hand_out(exec_leader *leader, const exec_checkpoint *checkpoint,
-                            const bal_placed_partition *placed, error_message *err);
+/// After the last iteration of a device that learns: one number for the packed state of all layers.
+status exec_leader_hash(exec_leader *leader, int iteration, error_message *err);
 
 /// The partition of a plan that came in a file.
 bal_placed_partition exec_placed_of(const bal_plan *plan);

@@ -136,17 +136,6 @@ static status migrate(mover *at)
     return STATUS_OK;
 }
 
-/// Receives the layers of this rank's place that the leader has read.
-static status load(const mover *at, const exec_run_plan *plan)
-{
-    for (int index = 0; index < plan->layer_count; index++) {
-        const int layer = plan->layer[index];
-        TRY(exec_packet_receive(at->run->endpoint, EXEC_LEADER, EXEC_MESSAGE_MIGRATE, layer,
-                                &at->layers[layer], at->err));
-    }
-    return STATUS_OK;
-}
-
 /// Wakes and releases ranks, when nobody is in the midst of a migration any more.
 static status change_ranks(exec_run *run, const exec_run_plan *plan, error_message *err)
 {
@@ -168,9 +157,7 @@ static status fill_layers(const mover *at, const exec_run_plan *plan)
         TRY(device->table->unpack(device, layer, exec_packet_take(packet, head->byte_count),
                                   head->byte_count, at->err));
     }
-    if (!at->command->is_start || at->command->is_restart || !device->table->learns) {
-        return STATUS_OK;
-    }
+    if (!at->command->is_start || !device->table->learns) return STATUS_OK;
     for (int index = 0; index < plan->layer_count; index++) {
         TRY(device->table->initialise(device, plan->layer[index], at->err));
     }
@@ -189,7 +176,6 @@ static status move(mover *at)
     run->device->leaves_out_arrays =
         run->device->table->ship != NULL && run->endpoint->transport->exchange != NULL;
     TRY(migrate(at));
-    if (at->command->is_restart) TRY(load(at, plan));
     run->plan_index = 1 - run->plan_index;
     run->has_sends = false;
     if (at->command->changes_ranks) TRY(change_ranks(run, plan, at->err));
@@ -352,7 +338,6 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
         .iteration = iteration,
         .leg_count = leg_count,
         .is_start = next->is_start,
-        .is_restart = next->checkpoint != NULL,
         .paces = run->device->table->is_modelled && !leader->is_nominal,
         .changes_ranks = exec_run_ranks_differ(&run->ranks, &placed),
     };
@@ -360,7 +345,6 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     exec_run_plan_put(&run->command, &placed, &order);
     exec_packet_put(&run->command, legs, (int64_t)leg_count * (int64_t)sizeof *legs);
     put_releases(leader);
-    if (command.is_restart) TRY(exec_leader_hand_out(leader, next->checkpoint, &placed, err));
     TRY(exec_run_give_command(run, err));
     if (command.changes_ranks) leader->costs_told = false;
     leader->microbatch_count = next->microbatch_count;
@@ -419,19 +403,13 @@ status exec_leader_start(exec_leader *leader, error_message *err)
     const int microbatches = leader->microbatch_count;
     exec_next_plan next = {.microbatch_count = microbatches, .is_start = true};
     exec_move_times times;
-    exec_checkpoint checkpoint;
     bool is_new = false;
-    if (leader->execution->checkpoint_read != NULL) {
-        TRY(exec_leader_read_checkpoint(leader, &checkpoint, err));
-        next.checkpoint = &checkpoint;
-    }
     if (!leader->learns) {
-        TRY(bal_training_costs_fetch(&leader->costs, leader->first_iteration,
-                                     (bal_batch){microbatches, microbatches}, &is_new,
-                                     &leader->is_announced, err));
+        TRY(bal_training_costs_fetch(&leader->costs, 0, (bal_batch){microbatches, microbatches},
+                                     &is_new, &leader->is_announced, err));
         TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
     }
     TRY(choose_start(leader, &next, err));
     next.layers = leader->learns ? NULL : &leader->profile;
-    return exec_leader_move(leader, &next, leader->first_iteration, &times, err);
+    return exec_leader_move(leader, &next, 0, &times, err);
 }

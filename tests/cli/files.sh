@@ -57,7 +57,6 @@ cat >in/learn.json <<'END'
  "hardware":"h100-sxm","training":{"iterations":2,"sequence_length":16,"microbatches":2},
  "pipeline":{"stages":2},"execution":{"text":"text","mechanism":{"name":"moe","expert_count":4}},"balancing":[{"balancer":"even"}]}
 END
-"$dynmo" run in/learn.json --device cpu --checkpoint in/half >/dev/null 2>err || fail "checkpoint: $(cat err)"
 
 # Every option that names a file to make, pointed at every file that the command reads, by a link.
 mkdir links hard
@@ -85,7 +84,6 @@ costs.json schedule --costs in/costs.json --schedule 1f1b --stages 2 --microbatc
 bare-model.json,gpt2.json,h100-sxm.json study in/bare-model.json --csv
 bare-trace.json,t.db study in/bare-trace.json --csv
 runs.csv calibrate in/runs.csv -o
-learn.json,text,half run in/learn.json --device cpu --text in/text --restart in/half --checkpoint
 learn.json,text run in/learn.json --device cpu --text in/text --counts
 t.csv import csv in/t.csv -o
 gpu.json import kineto in/gpu.json -o

@@ -158,13 +158,6 @@ sed 's/"text":"text.txt"/&,"mechanism":{"name":"freezing","interval":1,"start_it
 [ "$(value even2.json loss_hash)" = "$(value moved2.json loss_hash)" ] || fail 'replicas: losses differ'
 [ "$(value even2.json loss_hash)" != "$(value even.json loss_hash)" ] || fail 'replicas learn nothing more'
 
-# A restart goes on where the checkpoint was, on other ranks.
-"$dynmo" run train.json --device cpu --row even --iterations 3 --checkpoint half.bin >/dev/null ||
-    fail 'a checkpoint'
-sed 's/"stages":2/"stages":3/' train.json >three.json
-"$dynmo" run three.json --device cpu --row even --restart half.bin --json >rest.json || fail 'a restart'
-[ "$(value rest.json state_hash)" = "$(value even.json state_hash)" ] || fail 'a restart changes the state'
-
 sed 's/"model":"tiny.json","hardware":"cpu-core"/"trace":"run.db"/; s/"dtype":"float32"//; s/"microbatches":4,/"microbatches":4/' \
     train.json >replay.json
 "$dynmo" simulate replay.json >replayed 2>err || fail "simulate of what was recorded: $(cat err)"
@@ -255,8 +248,6 @@ refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_co
 refuse 2 "--counts: only mechanism moe has experts; the study trains with 'none'" \
     train.json --device cpu --counts counts.csv
 
-refuse 1 "nowhere/half.bin: No such file or directory" \
-    train.json --device cpu --checkpoint nowhere/half.bin
 sed 's/"text":"text.txt"/"text":"text.txt","learning_rate":900,"clip_norm":0,"weight_decay":90/' train.json >wild.json
 "$dynmo" run wild.json --device cpu --iterations 200 >out 2>err && fail 'a run that diverges'
 grep -q 'the training diverges; lower execution.learning_rate' err || fail "a run that diverges: $(cat err)"

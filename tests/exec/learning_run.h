@@ -57,8 +57,6 @@ typedef struct learning_run {
     const exec_model *model;
     const learning_way *way;
     int iteration_count;
-    const char *checkpoint_read;
-    const char *checkpoint_write;
     exec_device_maker devices;            // create NULL: plain C
     double loss[LEARNING_ITERATIONS_MAX]; // out, as what follows
     double norm[LEARNING_ITERATIONS_MAX];
@@ -145,8 +143,6 @@ static inline status learning_try(learning_run *run, error_message *err)
                      .layer_count = exec_model_layer_count(run->model),
                      .devices = run->devices.create != NULL ? run->devices : plain,
                      .clock = EXEC_CLOCK_NOMINAL,
-                     .checkpoint_read = run->checkpoint_read,
-                     .checkpoint_write = run->checkpoint_write,
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
     exec_transport_options options = exec_transport_options_default();

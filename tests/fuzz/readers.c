@@ -49,20 +49,6 @@ static status calibration(const char *bytes, size_t count, arena *memory, error_
     return STATUS_OK;
 }
 
-/// A checkpoint that is read has its layers within its bytes.
-static status checkpoint(const char *bytes, size_t count, arena *memory, error_message *err)
-{
-    char *aligned = arena_array(memory, count + 1, 1);
-    exec_checkpoint read;
-    memcpy(aligned, bytes, count);
-    TRY(exec_checkpoint_parse(aligned, count, "input", memory, &read, err));
-    for (int layer = 0; layer < read.layer_count; layer++) {
-        const char *state = read.layers[layer];
-        assert(state >= aligned && state + read.byte_count[layer] <= aligned + count);
-    }
-    return STATUS_OK;
-}
-
 static status config(json_document *document, arena *memory, error_message *err)
 {
     model_config read;
@@ -424,7 +410,6 @@ static const struct {
     status (*read_json)(json_document *document, arena *memory, error_message *err);
 } readers[] = {
     {"fuzz_calibration", calibration, NULL},
-    {"fuzz_checkpoint", checkpoint, NULL},
     {"fuzz_config", NULL, config},
     {"fuzz_counts_outline", counts_outline, NULL},
     {"fuzz_expert_counts", expert_counts, NULL},
