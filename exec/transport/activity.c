@@ -4,10 +4,10 @@
 #include <string.h>
 
 static const char *const phase_names[EXEC_PHASE_COUNT] = {
-    [EXEC_PHASE_START] = "start",           [EXEC_PHASE_REDUCTION] = "reduction",
-    [EXEC_PHASE_UPDATE] = "update",         [EXEC_PHASE_REPORT] = "report",
-    [EXEC_PHASE_DECISION] = "decision",     [EXEC_PHASE_MIGRATION] = "migration",
-    [EXEC_PHASE_HASH] = "state hash", [EXEC_PHASE_RELEASED] = "released",
+    [EXEC_PHASE_START] = "start",       [EXEC_PHASE_REDUCTION] = "reduction",
+    [EXEC_PHASE_UPDATE] = "update",     [EXEC_PHASE_REPORT] = "report",
+    [EXEC_PHASE_DECISION] = "decision", [EXEC_PHASE_MIGRATION] = "migration",
+    [EXEC_PHASE_HASH] = "state hash",   [EXEC_PHASE_RELEASED] = "released",
 };
 
 static void set(exec_activity *activity, int iteration, int what, int stage, int microbatch)
