@@ -502,60 +502,26 @@ typedef struct merit {
     bal_wide squares;      // sum of the ranks' squared loads
 } merit;
 
-static bool is_better(const merit *one, const merit *other)
+static merit measure(const bal_chain *chain, const int *first_layer)
 {
-    if (one->excess_bytes != other->excess_bytes) return one->excess_bytes < other->excess_bytes;
-    if (one->bottleneck != other->bottleneck) return one->bottleneck < other->bottleneck;
-    return one->squares < other->squares;
-}
-
-/// The plan that is improved, and what its ranks have of it.
-typedef struct improving {
-    const bal_chain *chain;
-    int *first_layer;      // [stage_count + 1]
-    int64_t *load;         // [rank_count]
-    int64_t *excess_bytes; // [rank_count] above its cap
-    merit merit;
-} improving;
-
-static int64_t excess_of(const improving *at, int rank)
-{
-    if (at->chain->rank_memory_bytes == NULL) return 0;
-    const int64_t bytes = bal_chain_rank_memory_bytes(at->chain, rank, at->first_layer);
-    const int64_t cap = at->chain->rank_memory_bytes[rank];
-    return bytes > cap ? bytes - cap : 0;
-}
-
-/// Measures a rank anew whose runs have changed; the bottleneck is left to find_bottleneck.
-static void measure_rank(improving *at, int rank)
-{
-    const int64_t before = at->load[rank];
-    const int64_t load = rank_load(at->chain, at->first_layer, rank);
-    const int64_t excess_bytes = excess_of(at, rank);
-    at->merit.squares += (bal_wide)load * load - (bal_wide)before * before;
-    at->merit.excess_bytes += excess_bytes - at->excess_bytes[rank];
-    at->load[rank] = load;
-    at->excess_bytes[rank] = excess_bytes;
-}
-
-static void find_bottleneck(improving *at)
-{
-    at->merit.bottleneck = 0;
-    for (int rank = 0; rank < bal_chain_rank_count(at->chain); rank++) {
-        if (at->load[rank] > at->merit.bottleneck) at->merit.bottleneck = at->load[rank];
+    merit sum = {0};
+    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
+        const bal_wide load = rank_load(chain, first_layer, rank);
+        if (load > sum.bottleneck) sum.bottleneck = (int64_t)load;
+        sum.squares += load * load;
+        if (chain->rank_memory_bytes == NULL) continue;
+        const int64_t above =
+            bal_chain_rank_memory_bytes(chain, rank, first_layer) - chain->rank_memory_bytes[rank];
+        if (above > 0) sum.excess_bytes += above;
     }
+    return sum;
 }
 
-/// Moves a cut and measures the two ranks that it parts.
-static void move_cut(improving *at, int cut, int by)
+static bool is_better(merit one, merit other)
 {
-    const bal_chain *chain = at->chain;
-    at->first_layer[cut] += by;
-    for (int stage = cut - 1; stage <= cut; stage++) {
-        measure_rank(at, bal_rank_of_stage(chain->placement, bal_chain_rank_count(chain),
-                                           chain->chunk_count, stage, NULL));
-    }
-    find_bottleneck(at);
+    if (one.excess_bytes != other.excess_bytes) return one.excess_bytes < other.excess_bytes;
+    if (one.bottleneck != other.bottleneck) return one.bottleneck < other.bottleneck;
+    return one.squares < other.squares;
 }
 
 /// Whether the stages on both sides of a cut keep the rules of stages.
@@ -571,58 +537,51 @@ static bool is_allowed(const bal_chain *chain, const int *first_layer, int cut)
 }
 
 /// Moves a cut by a layer if that is better.
-static bool steps(improving *at, int cut, int by)
+static bool steps(const bal_chain *chain, int *first_layer, int cut, int by, merit *best)
 {
-    const merit before = at->merit;
-    at->first_layer[cut] += by;
-    const bool may_move = is_allowed(at->chain, at->first_layer, cut);
-    at->first_layer[cut] -= by;
-    if (!may_move) return false;
-    move_cut(at, cut, by);
-    if (is_better(&at->merit, &before)) return true;
-    move_cut(at, cut, -by);
+    first_layer[cut] += by;
+    if (is_allowed(chain, first_layer, cut)) {
+        const merit tried = measure(chain, first_layer);
+        if (is_better(tried, *best)) {
+            *best = tried;
+            return true;
+        }
+    }
+    first_layer[cut] -= by;
     return false;
 }
 
-static void improve(improving *at)
+/// Moves single cuts by single layers as long as that is better.
+static merit improve(const bal_chain *chain, int *first_layer)
 {
+    merit best = measure(chain, first_layer);
     int step_count = 0;
-    for (bool has_moved = true; has_moved;) {
+    for (bool has_moved = true; has_moved && chain->chunk_count > 1;) {
         has_moved = false;
-        for (int cut = 1; cut < at->chain->stage_count; cut++) {
+        for (int cut = 1; cut < chain->stage_count; cut++) {
             for (int by = -1; by <= 1; by += 2) {
-                while (step_count < CHUNK_STEPS_MAX && steps(at, cut, by)) {
+                while (step_count < CHUNK_STEPS_MAX && steps(chain, first_layer, cut, by, &best)) {
                     step_count++;
                     has_moved = true;
                 }
             }
         }
     }
+    return best;
 }
 
 static status by_stages(const bal_chain *chain, arena *memory, bal_pairs_plan *plan,
                         error_message *err)
 {
-    const size_t ranks = (size_t)bal_chain_rank_count(chain);
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
-    improving at = {.chain = chain,
-                    .first_layer = first,
-                    .load = arena_array(memory, ranks, sizeof *at.load),
-                    .excess_bytes = arena_array(memory, ranks, sizeof *at.excess_bytes)};
     int64_t bottleneck = 0;
     TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));
     TRY(bal_partition_flattest(chain, bottleneck, memory, first, err));
-    for (int rank = 0; rank < (int)ranks; rank++) {
-        measure_rank(&at, rank);
-    }
-    find_bottleneck(&at);
-    if (chain->chunk_count > 1) {
-        improve(&at);
-        TRY(bal_chain_check(chain, first, err));
-    }
+    const merit reached = improve(chain, first);
+    if (chain->chunk_count > 1) TRY(bal_chain_check(chain, first, err));
     *plan = (bal_pairs_plan){
         .first_layer = first,
-        .bottleneck = at.merit.bottleneck,
+        .bottleneck = reached.bottleneck,
         .lower_bound = chain->chunk_count > 1 ? bal_assignment_lower_bound(chain) : bottleneck};
     return STATUS_OK;
 }
