@@ -45,21 +45,19 @@ typedef struct search {
     int64_t bound_ns;
     int64_t play_count;
     bool is_interrupted;
-    bool may_fit; // no placement's bound has proven that none of its partitions fits
-    int best_shape;
-    const char *best_source;          // a row of bal_schedule_families, or one of the two below
-    bal_joint_place best[SHAPES_MAX]; // only that of best_shape counts
+    bool may_fit;   // no placement's bound has proven that none of its partitions fits
+    int best_shape; // whose first kept place is the best; -1: none yet
 } search;
 
-static const char *const by_dispatch = "dispatch";
-static const char *const by_search = "local search";
+static int64_t best_ns(const search *state)
+{
+    return state->best_shape < 0 ? INT64_MAX : state->shapes[state->best_shape].kept[0].makespan_ns;
+}
 
 static bool is_over(const search *state)
 {
-    const int64_t best =
-        state->best_shape < 0 ? INT64_MAX : state->best[state->best_shape].makespan_ns;
     return state->is_interrupted || state->play_count >= state->question->play_budget ||
-           best <= state->bound_ns;
+           best_ns(state) <= state->bound_ns;
 }
 
 /// Takes work from the budget.
@@ -215,7 +213,6 @@ static status add_shape(search *state, bal_joint_shape shape, error_message *err
     if (made->bound_ns < state->bound_ns) state->bound_ns = made->bound_ns;
     bal_joint_ground_init(&state->layers, shape, state->memory, &made->ground);
     bal_joint_place_init(&made->ground, state->memory, &made->scratch);
-    bal_joint_place_init(&made->ground, state->memory, &state->best[state->shape_count]);
     for (int index = 0; index < WALKS_MAX; index++) {
         bal_joint_place_init(&made->ground, state->memory, &made->kept[index]);
     }
@@ -248,11 +245,13 @@ static status explain_infeasible(const search *state, error_message *err)
                      layers->memory_bytes[tightest]);
 }
 
-/// Keeps a place for walks: the best order of each of the best partitions of a shape.
-static void keep(shape_state *own, const bal_joint_place *place)
+/// Keeps a place: the best order of each of the best partitions of a shape.
+static void keep(search *state, int shape, const bal_joint_place *place)
 {
+    shape_state *own = &state->shapes[shape];
     const size_t bytes = ((size_t)own->ground.stage_count + 1) * sizeof *place->first_layer;
     bal_joint_place *const kept = own->kept;
+    const bool is_best = place->makespan_ns < best_ns(state);
     int at = 0;
     while (at < own->kept_count && memcmp(kept[at].first_layer, place->first_layer, bytes) != 0) {
         at++;
@@ -266,17 +265,7 @@ static void keep(shape_state *own, const bal_joint_place *place)
         kept[at] = kept[at - 1];
         kept[at - 1] = better;
     }
-}
-
-static void note(search *state, int shape, const char *source, const bal_joint_place *place)
-{
-    bal_joint_place *best = &state->best[shape];
-    const bool is_better =
-        state->best_shape < 0 || place->makespan_ns < state->best[state->best_shape].makespan_ns;
-    if (!is_better) return;
-    bal_joint_place_copy(&state->shapes[shape].ground, place, best);
-    state->best_shape = shape;
-    state->best_source = source;
+    if (is_best) state->best_shape = shape;
 }
 
 /// Plays the lines of the shape's scratch, for its partition on the board.
@@ -286,9 +275,8 @@ static void consider(search *state, int shape, const char *source)
     bal_joint_place *place = &own->scratch;
     if (!spend(state, 1)) return;
     place->makespan_ns = bal_joint_play(&own->ground.board, place->lines, INT64_MAX);
-    if (place->makespan_ns == INT64_MAX) return;
-    note(state, shape, source, place);
-    keep(own, place);
+    place->source = source;
+    if (place->makespan_ns < INT64_MAX) keep(state, shape, place);
 }
 
 /// One microbatch after the other on every rank: the order that needs the least memory.
@@ -309,7 +297,7 @@ static void consider_serial(search *state, int shape)
             }
         }
     }
-    consider(state, shape, by_dispatch);
+    consider(state, shape, "dispatch");
 }
 
 static const bal_joint_rule rules[] = {
@@ -335,7 +323,7 @@ static void consider_rule(search *state, int shape, int rule)
     shape_state *own = &state->shapes[shape];
     if (!spend(state, BAL_JOINT_DISPATCH_PLAYS - 1)) return;
     if (!bal_joint_dispatch(&own->ground.board, &rules[rule], own->scratch.lines)) return;
-    consider(state, shape, by_dispatch);
+    consider(state, shape, "dispatch");
 }
 
 static void consider_dispatched(search *state, int shape)
@@ -370,7 +358,7 @@ static void consider_family(search *state, int shape, const char *family)
     if (built != STATUS_OK) return; // it has no order for these counts or this memory
     if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) return;
     if (!bal_joint_lines_fit(&own->ground.board, own->scratch.lines)) return;
-    consider(state, shape, fused ? by_search : family);
+    consider(state, shape, fused ? "local search" : family);
 }
 
 /// How many partitions of a shape a family is asked for. The search of v-adaptive takes as long as
@@ -427,7 +415,7 @@ static void walk_on(search *state, walker *chosen, int64_t step_count)
         const int64_t left = state->question->play_budget - state->play_count;
         spend(state, bal_joint_walk_on(&state->shapes[chosen->shape].ground, &chosen->walk,
                                        left < RUN_STEPS ? left : RUN_STEPS, state->bound_ns));
-        note(state, chosen->shape, by_search, &chosen->walk.best);
+        keep(state, chosen->shape, &chosen->walk.best);
     }
 }
 
@@ -493,7 +481,7 @@ static void walk_all(search *state)
 static void fill_peaks(const search *state, bal_joint_answer *answer)
 {
     const bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
-    const bal_joint_code *lines = state->best[state->best_shape].lines;
+    const bal_joint_code *lines = state->shapes[state->best_shape].kept[0].lines;
     int64_t *peak = arena_array(state->memory, (size_t)state->layers.rank_count, sizeof *peak);
     for (int rank = 0; rank < state->layers.rank_count; rank++) {
         const bal_joint_code *line = lines + (size_t)rank * (size_t)ground->board.line_op_count;
@@ -507,8 +495,8 @@ static void fill_peaks(const search *state, bal_joint_answer *answer)
 static void fill_answer(search *state, bal_joint_answer *answer)
 {
     bal_joint_ground *ground = &state->shapes[state->best_shape].ground;
-    const bal_joint_place *best = &state->best[state->best_shape];
-    const char *source = state->best_source;
+    const bal_joint_place *best = &state->shapes[state->best_shape].kept[0];
+    const char *source = best->source;
     bal_joint_answer made = {.shape = ground->shape,
                              .first_layer = best->first_layer,
                              .source = source,

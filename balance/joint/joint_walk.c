@@ -40,6 +40,7 @@ void bal_joint_place_copy(const bal_joint_ground *ground, const bal_joint_place 
            ((size_t)ground->stage_count + 1) * sizeof *to->first_layer);
     memcpy(to->lines, from->lines, (size_t)ground->op_count * sizeof *to->lines);
     to->makespan_ns = from->makespan_ns;
+    to->source = from->source;
 }
 
 void bal_joint_ground_set(bal_joint_ground *ground, const int *first_layer)
@@ -75,6 +76,7 @@ static bool take(step *now, int64_t makespan_ns)
     bal_joint_walk *walk = now->walk;
     if (makespan_ns > now->limit_ns) return false;
     walk->here.makespan_ns = makespan_ns;
+    walk->here.source = "local search";
     if (makespan_ns < walk->best.makespan_ns) {
         bal_joint_place_copy(now->ground, &walk->here, &walk->best);
     }

@@ -27,6 +27,7 @@ typedef struct bal_joint_place {
     int *first_layer;      // [stages + 1]
     bal_joint_code *lines; // [rank_count][line_op_count]
     int64_t makespan_ns;
+    const char *source; // of the order
 } bal_joint_place;
 
 enum { BAL_JOINT_HISTORY = 50 };

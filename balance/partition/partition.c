@@ -26,14 +26,8 @@ static int end_within(const int64_t *before, int begin, int last, int64_t weight
 {
     if (weight < 0) return begin;
     const int64_t limit = weight > INT64_MAX - before[begin] ? INT64_MAX : before[begin] + weight;
-    // Stages are short next to the chain: steps that double, then halving.
-    int low = begin; // before[low] <= limit
-    int step = 1;
-    while (low + step <= last && before[low + step] <= limit) {
-        low += step;
-        step *= 2;
-    }
-    int high = low + step <= last ? low + step : last + 1; // before[high] > limit
+    int low = begin;     // before[low] <= limit
+    int high = last + 1; // before[high] > limit
     while (high - low > 1) {
         const int middle = low + (high - low) / 2;
         if (before[middle] <= limit) {
