@@ -60,62 +60,82 @@ static bal_decision observe(bal_controller *controller, int iteration, const int
     return decision;
 }
 
-static void on_change_moves_a_layer_once_and_says_why(void **state)
+static void policies_ask_and_move_as_they_say(void **state)
 {
     (void)state;
-    const bal_controller_options options = options_with("partition", "on-change");
-    bal_controller *controller = started(&options, even_ns);
+    static const int64_t level[LAYERS] = {100, 100, 0, 200}; // 2 | 2 and 3 | 1 are both 200
+    enum { CHANGED = 1, ASKED = 2, BOTH = 3 };
+    enum {
+        NOT = BAL_REASON_NONE,
+        SAME = BAL_REASON_SAME,
+        CHANGE = BAL_REASON_CHANGE,
+        PERIOD = BAL_REASON_PERIOD,
+        GAIN = BAL_REASON_THRESHOLD
+    };
+    typedef struct step {
+        int iteration;
+        const int64_t *forward_ns; // NULL: the end
+        int flags, reason, cut;
+    } step;
+    const int64_t *const heavy = heavy_tail_ns;
+    const step moved = {1, heavy, BOTH, PERIOD, 3};
+    const step gained = {1, heavy, BOTH, GAIN, 3};
+    const step kept = {1, heavy, BOTH, SAME, 2};
+    const step not_asked = {1, heavy, CHANGED, NOT, 2};
+    const step again = {2, heavy, 0, NOT, 3};
+    const struct {
+        const char *balancer, *policy;
+        double hysteresis_ratio;
+        bool announces;
+        step steps[4];
+    } rows[] = {
+        {"partition",
+         "on-change",
+         0,
+         false,
+         {{0, even_ns, 0, NOT, 2}, {1, heavy, BOTH, CHANGE, 3}, again}},
+        {"partition",
+         "every:2",
+         0,
+         false,
+         {{0, heavy, 0, NOT, 2}, moved, again, {3, heavy, ASKED, SAME, 3}}},
+        // Announced changes are believed; the plan of the start was made for the first iteration.
+        {"partition", "on-change", 0, true, {{0, even_ns, 0, NOT, 2}, {1, even_ns, BOTH, SAME, 2}}},
+        {"even", "every-iteration", 0, false, {not_asked}},
+        {"partition", "never", 0, false, {not_asked}},
+        // 2 | 2 is 400 and 3 | 1 is 300: a quarter is gained.
+        {"partition", "threshold:0.24", 0, false, {gained}},
+        {"partition", "threshold:0.26", 0, false, {kept}},
+        {"partition", "threshold:0", 0, false, {gained}},
+        {"partition", "threshold:0", 0, false, {{1, level, BOTH, SAME, 2}}},
+        {"partition", "threshold:0.1", 0.26, false, {kept}},
+        {"partition", "every-iteration", 0.24, false, {moved}},
+        {"partition", "every-iteration", 0.26, false, {kept}},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        bal_controller_options options = options_with(rows[row].balancer, rows[row].policy);
+        options.migration.hysteresis_ratio = rows[row].hysteresis_ratio;
+        options.announces_changes = rows[row].announces;
+        bal_controller *controller = started(&options, even_ns);
+        for (const step *at = rows[row].steps; at < rows[row].steps + 4 && at->forward_ns; at++) {
+            const bal_decision decision = observe(controller, at->iteration, at->forward_ns);
+            const bool was_asked = (at->flags & ASKED) != 0;
+            const bool moves = at->reason != NOT && at->reason != SAME;
 
-    bal_decision decision = observe(controller, 0, even_ns);
-    assert_false(decision.changed || decision.was_asked);
-    assert_int_equal(decision.action, BAL_ACTION_KEEP);
-    assert_int_equal(decision.plan.first_layer[1], 2);
-    decision = observe(controller, 1, heavy_tail_ns);
-
-    assert_true(decision.changed && decision.was_asked);
-    assert_int_equal(decision.action, BAL_ACTION_REBALANCE);
-    assert_int_equal(decision.reason, BAL_REASON_CHANGE);
-    assert_int_equal(decision.plan.first_layer[1], 3);
-    assert_int_equal(decision.migration.layer_count, 1);
-    assert_int_equal(decision.migration.layer[0], 2);
-    assert_int_equal(decision.migration.bytes, 10);
-    assert_int_equal(decision.migration_ns, 10);
-    assert_int_equal(decision.bottleneck_ns, 300);
-    decision = observe(controller, 2, heavy_tail_ns);
-    assert_false(decision.was_asked);
-    assert_int_equal(decision.plan.first_layer[1], 3);
-    bal_controller_destroy(controller);
-}
-
-static void every_asks_without_a_change_and_answers_same(void **state)
-{
-    (void)state;
-    const bal_controller_options options = options_with("partition", "every:2");
-    bal_controller *controller = started(&options, even_ns);
-
-    assert_false(observe(controller, 0, heavy_tail_ns).was_asked);
-    assert_int_equal(observe(controller, 1, heavy_tail_ns).reason, BAL_REASON_PERIOD);
-    assert_false(observe(controller, 2, heavy_tail_ns).was_asked);
-    const bal_decision decision = observe(controller, 3, heavy_tail_ns);
-
-    assert_true(decision.was_asked);
-    assert_int_equal(decision.action, BAL_ACTION_KEEP);
-    assert_int_equal(decision.reason, BAL_REASON_SAME);
-    assert_int_equal(decision.migration.layer_count, 0);
-    bal_controller_destroy(controller);
-}
-
-static void announced_changes_are_believed_whatever_the_loads(void **state)
-{
-    (void)state;
-    bal_controller_options options = options_with("partition", "on-change");
-    options.announces_changes = true;
-    bal_controller *controller = started(&options, even_ns);
-
-    assert_false(observe(controller, 0, even_ns).changed); // the plan of the start was made for it
-    assert_true(observe(controller, 1, even_ns).changed);
-
-    bal_controller_destroy(controller);
+            assert_int_equal(decision.changed, (at->flags & CHANGED) != 0);
+            assert_int_equal(decision.was_asked, was_asked);
+            assert_int_equal(decision.reason, at->reason);
+            assert_int_equal(decision.action, moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP);
+            assert_int_equal(decision.plan.first_layer[1], at->cut);
+            assert_int_equal(decision.migration.layer_count, moves);
+            assert_int_equal(decision.migration.bytes, moves ? 10 : 0);
+            assert_int_equal(decision.migration_ns, moves ? 10 : 0);
+            if (!was_asked || at->forward_ns != heavy) continue;
+            // Four microbatches under 1f1b: 300 + 4 * 300, and 200 + 4 * 400.
+            assert_int_equal(decision.predicted_ns, at->cut == 3 ? 1500 : 1800);
+        }
+        bal_controller_destroy(controller);
+    }
 }
 
 static void foresight_decides_from_the_next_iteration(void **state)
@@ -136,22 +156,6 @@ static void foresight_decides_from_the_next_iteration(void **state)
     assert_int_equal(decision.plan.first_layer[1], 2);
 
     bal_controller_destroy(controller);
-}
-
-static void a_static_balancer_and_never_are_not_asked_again(void **state)
-{
-    (void)state;
-    static const char *const pairs[][2] = {{"even", "every-iteration"}, {"partition", "never"}};
-
-    for (int pair = 0; pair < 2; pair++) {
-        const bal_controller_options options = options_with(pairs[pair][0], pairs[pair][1]);
-        bal_controller *controller = started(&options, even_ns);
-        const bal_decision decision = observe(controller, 1, heavy_tail_ns);
-        assert_true(decision.changed);
-        assert_false(decision.was_asked);
-        assert_int_equal(decision.plan.first_layer[1], 2);
-        bal_controller_destroy(controller);
-    }
 }
 
 static void owners_are_followed_without_time(void **state)
@@ -211,47 +215,6 @@ static void a_failed_decision_names_the_iteration_and_keeps_the_plan(void **stat
     assert_int_equal(strncmp(err.message, "iteration 7: ", 13), 0);
     assert_int_equal(decision.microbatch_count, -7);
     assert_int_equal(observe(controller, 8, even_ns).action, BAL_ACTION_KEEP);
-    bal_controller_destroy(controller);
-}
-
-static void threshold_and_hysteresis_keep_what_gains_too_little(void **state)
-{
-    (void)state;
-    static const int64_t one_heavy[LAYERS] = {100, 100, 100, 300}; // 2 | 2 is 400, 3 | 1 is 300
-    static const struct {
-        const char *policy;
-        double hysteresis_ratio;
-        bool moves;
-    } rows[] = {
-        {"threshold:0.24", 0, true},     {"threshold:0.26", 0, false},
-        {"threshold:0", 0, true},        {"threshold:0.1", 0.26, false},
-        {"every-iteration", 0.24, true}, {"every-iteration", 0.26, false},
-    };
-    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
-        bal_controller_options options = options_with("partition", rows[row].policy);
-        options.migration.hysteresis_ratio = rows[row].hysteresis_ratio;
-        bal_controller *controller = started(&options, even_ns);
-
-        const bal_decision decision = observe(controller, 1, one_heavy);
-
-        assert_true(decision.was_asked);
-        assert_int_equal(decision.action, rows[row].moves ? BAL_ACTION_REBALANCE : BAL_ACTION_KEEP);
-        if (!rows[row].moves) assert_int_equal(decision.reason, BAL_REASON_SAME);
-        // Four microbatches under 1f1b: 300 + 4 * 300, and 200 + 4 * 400.
-        assert_int_equal(decision.predicted_ns, rows[row].moves ? 1500 : 1800);
-        bal_controller_destroy(controller);
-    }
-}
-
-static void a_threshold_of_nothing_still_wants_a_gain(void **state)
-{
-    (void)state;
-    const bal_controller_options options = options_with("partition", "threshold:0");
-    bal_controller *controller = started(&options, even_ns);
-    static const int64_t level_ns[LAYERS] = {100, 100, 0, 200}; // 2 | 2 and 3 | 1 are both 200
-
-    assert_int_equal(observe(controller, 1, level_ns).action, BAL_ACTION_KEEP);
-
     bal_controller_destroy(controller);
 }
 
@@ -423,77 +386,59 @@ static void a_plan_without_room_to_move_to_is_not_taken(void **state)
     }
 }
 
-static void policies_that_predict_refuse_balancers_without_stages(void **state)
-{
-    (void)state;
-    const bal_controller_options options = options_with("diffusion-coded", "shadow");
-    bal_controller *controller = NULL;
-    error_message err = {0};
-
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "shadow predicts iterations, which the plans of "
-                                     "diffusion-coded, having no stages, do not allow");
-}
-
 static void wrong_options_are_refused(void **state)
 {
     (void)state;
-    bal_controller *controller = NULL;
-    error_message err = {0};
-    bal_controller_options options = options_with("partition", "never");
+    const bal_repack_options packs = {.kind = BAL_REPACK_THROUGHPUT};
+    const bal_repack_options threes = {.kind = BAL_REPACK_THROUGHPUT, .rank_unit = 3};
+    const bal_controller_options good = options_with("partition", "never");
+    bal_controller_options wrong[] = {good, good, good, good, good, good, good, good, good};
+    static const char *const messages[] = {
+        "unknown schedule '2f2b'",
+        "schedule chimera keeps two copies of the weights; training runs have one",
+        "0 ranks are outside [1, 4096]",
+        "layer_count 0 is outside [1, 1048576]",
+        "change_ratio -0.1 is negative",
+        "slack_ratio -1 is outside [0, 1000]",
+        "rank_unit 3 is outside [1, 2]",
+        "the plans of diffusion-published have no stages to re-pack",
+        "shadow predicts iterations, which the plans of diffusion-coded, having no stages, do not "
+        "allow",
+    };
+    wrong[0].schedule = "2f2b";
+    wrong[1].schedule = "chimera";
+    wrong[2].machine.rank_count = 0;
+    wrong[3].layer_count = 0;
+    wrong[4].change_ratio = -0.1;
+    wrong[5].migration.slack_ratio = -1;
+    wrong[6].repack = threes;
+    wrong[7] = options_with("diffusion-published", "on-change");
+    wrong[7].repack = packs;
+    wrong[8] = options_with("diffusion-coded", "shadow");
+    for (size_t row = 0; row < sizeof wrong / sizeof wrong[0]; row++) {
+        bal_controller *controller = NULL;
+        error_message err = {0};
 
-    options.schedule = "2f2b";
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "unknown schedule '2f2b'");
-    options.schedule = "chimera";
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message,
-                        "schedule chimera keeps two copies of the weights; training runs have one");
-    options = options_with("partition", "never");
-    options.machine.rank_count = 0;
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "0 ranks are outside [1, 4096]");
-    options = options_with("partition", "never");
-    options.layer_count = 0;
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "layer_count 0 is outside [1, 1048576]");
-    options = options_with("partition", "never");
-    options.change_ratio = -0.1;
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "change_ratio -0.1 is negative");
-    options = options_with("partition", "never");
-    options.migration.slack_ratio = -1;
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    options = options_with("partition", "never");
-    options.repack = (bal_repack_options){.kind = BAL_REPACK_THROUGHPUT, .rank_unit = 3};
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    options = options_with("diffusion-published", "on-change");
-    options.repack.kind = BAL_REPACK_THROUGHPUT;
-    assert_int_equal(bal_controller_create(&options, &controller, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "the plans of diffusion-published have no stages to re-pack");
-    assert_null(controller);
-    bal_controller_destroy(NULL);
+        assert_int_equal(bal_controller_create(&wrong[row], &controller, &err), STATUS_INVALID);
+
+        assert_string_equal(err.message, messages[row]);
+        assert_null(controller);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_change_moves_a_layer_once_and_says_why),
-        cmocka_unit_test(every_asks_without_a_change_and_answers_same),
-        cmocka_unit_test(announced_changes_are_believed_whatever_the_loads),
+        cmocka_unit_test(policies_ask_and_move_as_they_say),
         cmocka_unit_test(foresight_decides_from_the_next_iteration),
-        cmocka_unit_test(a_static_balancer_and_never_are_not_asked_again),
         cmocka_unit_test(owners_are_followed_without_time),
         cmocka_unit_test(memory_caps_count_what_the_schedule_holds),
         cmocka_unit_test(a_failed_decision_names_the_iteration_and_keeps_the_plan),
-        cmocka_unit_test(threshold_and_hysteresis_keep_what_gains_too_little),
-        cmocka_unit_test(a_threshold_of_nothing_still_wants_a_gain),
         cmocka_unit_test(ranks_are_released_where_few_do_and_taken_back_when_load_returns),
         cmocka_unit_test(shadows_that_may_repack_still_weigh_moves_on_the_same_ranks),
         cmocka_unit_test(relabelled_places_keep_layers_where_they_are),
         cmocka_unit_test(migration_hides_behind_the_backward_sweep_where_it_may),
         cmocka_unit_test(a_plan_without_room_to_move_to_is_not_taken),
-        cmocka_unit_test(policies_that_predict_refuse_balancers_without_stages),
         cmocka_unit_test(wrong_options_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
