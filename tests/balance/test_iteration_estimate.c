@@ -118,35 +118,10 @@ static void estimates_are_never_above_the_simulated_and_not_far_below(void **sta
     }
 }
 
-static void two_ranks_fill_one_after_the_other(void **state)
-{
-    arena *memory = *state;
-    static const int64_t forward[] = {10, 10};
-    static const int64_t none[] = {0, 0};
-    static const int first[] = {0, 1, 2};
-    const bal_layer_costs layers = {.layer_count = 2,
-                                    .microbatch_count = 1,
-                                    .forward_ns = forward,
-                                    .backward_input_ns = none,
-                                    .backward_weight_ns = none};
-    const bal_schedule_family *family = bal_schedule_family_find("1f1b");
-    const bal_placed_partition plan = {.first_layer = first, .rank_count = 2, .chunk_count = 1};
-    bal_layer_times times;
-    bal_layer_sums sums;
-    bal_layer_times_init(&times, 2, memory);
-    assert_ok(bal_layer_times_fill(&times, &layers, NULL));
-    bal_layer_sums_init(&sums, 2, memory);
-    bal_layer_sums_fill(&sums, &times);
-
-    // Four microbatches: 10 + 4 * 10.
-    assert_int_equal(bal_iteration_estimate_ns(&sums, &plan, family, 4), 50);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates_are_never_above_the_simulated_and_not_far_below),
-        cmocka_unit_test(two_ranks_fill_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -1,5 +1,5 @@
-/// What the chunks of a rank hold at once: known orders by hand, every fixed order of the table
-/// against a plain walk of it, and what searched schedules count as.
+/// What the chunks of a rank hold at once: every fixed order of the table against a plain walk of
+/// it, and what searched schedules count as.
 #include "balance/rank_peaks.h"
 
 #include "balance/schedule/schedule.h"
@@ -21,45 +21,6 @@ static bal_rank_peaks peaks_of(const char *schedule, int ranks, int chunks, int 
         fail_msg("%s: %s", schedule, err.message);
     }
     return peaks;
-}
-
-static void one_chunk_has_one_peak(void **state)
-{
-    arena *memory = *state;
-
-    const bal_rank_peaks all = peaks_of("gpipe", 3, 1, 5, memory);
-    const bal_rank_peaks few = peaks_of("1f1b", 3, 1, 5, memory);
-
-    for (int rank = 0; rank < 3; rank++) {
-        assert_int_equal(all.first_peak[rank + 1], rank + 1);
-        assert_int_equal(few.first_peak[rank + 1], rank + 1);
-        assert_int_equal(bal_rank_peak_sum(&all, rank), 5);
-        assert_int_equal(bal_rank_peak_sum(&few, rank), 3 - rank);
-    }
-}
-
-static void folded_chunks_peak_one_after_the_other(void **state)
-{
-    arena *memory = *state;
-
-    // F of both chunks, then B and W of both, one microbatch after the other: rank 0 of one.
-    const bal_rank_peaks alone = peaks_of("1f1b-v", 1, 2, 1, memory);
-    const bal_rank_peaks hand = peaks_of("zb-v-hand", 4, 2, 12, memory);
-
-    assert_int_equal(alone.first_peak[1], 1);
-    assert_int_equal(bal_rank_peak(&alone, 0)[0], 1);
-    assert_int_equal(bal_rank_peak(&alone, 0)[1], 1);
-    // Rank 0 holds 2P chunks in all, at several moments; its chunks alone would reach more.
-    int64_t largest[2] = {0};
-    for (int peak = 0; peak < hand.first_peak[1]; peak++) {
-        assert_true(bal_rank_peak_sum(&hand, peak) <= 8);
-        for (int chunk = 0; chunk < 2; chunk++) {
-            const int64_t held = bal_rank_peak(&hand, peak)[chunk];
-            if (held > largest[chunk]) largest[chunk] = held;
-        }
-    }
-    assert_true(hand.first_peak[1] > 1);
-    assert_true(largest[0] + largest[1] > 8);
 }
 
 /// The largest weighed sum of what a rank holds at any moment, by a walk of its order.
@@ -205,8 +166,6 @@ static void other_counts_are_refused_in_the_name_of_the_schedule(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_chunk_has_one_peak),
-        cmocka_unit_test(folded_chunks_peak_one_after_the_other),
         cmocka_unit_test(whatever_activations_weigh_a_rank_is_fullest_at_a_peak),
         cmocka_unit_test(a_searched_schedule_counts_as_the_order_of_its_row),
         cmocka_unit_test(other_counts_are_refused_in_the_name_of_the_schedule),
