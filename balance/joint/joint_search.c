@@ -133,21 +133,20 @@ static status add_balanced(search *state, shape_state *shape, int *first, error_
 
 /// The partitions into two chunks that the bound favours, by how the layers share out between the
 /// first chunks and the second ones: alike, or most of them in the second.
-static status add_near(search *state, shape_state *shape, int *first, error_message *err)
+static void add_near(search *state, shape_state *shape, int *first)
 {
     const int mean = state->layers.layer_count / shape->ground.stage_count;
     const int least[][2] = {{mean, mean}, {1, mean}, {1, 1}, {mean, 1}, {(mean + 1) / 2, mean}};
     for (size_t index = 0; index < sizeof least / sizeof least[0]; index++) {
         const status found =
             bal_joint_near_partition(&state->layers, shape->ground.shape, least[index][0],
-                                     least[index][1], state->memory, first, err);
+                                     least[index][1], state->memory, first, NULL);
         if (found != STATUS_OK) continue;
         rng random = rng_init(state->question->seed, REFINE_PURPOSE + index);
         bal_joint_refine(&state->layers, shape->ground.shape, shape->bound_ns, REFINE_STEPS,
                          &random, state->memory, first);
         add_partition(state, shape, first);
     }
-    return STATUS_OK;
 }
 
 /// The partitions to begin with: that of the smallest bound first.
@@ -160,7 +159,7 @@ static status add_partitions(search *state, shape_state *shape, const int *of_bo
     if (shape->ground.shape.chunk_count == 1) {
         add_partition(state, shape, of_bound);
     } else {
-        TRY(add_near(state, shape, first, err));
+        add_near(state, shape, first);
     }
     const bool has_current =
         problem->current_first_layer != NULL && shape->ground.shape.chunk_count == 1 &&

@@ -154,21 +154,25 @@ static void an_adversary_cannot_make_moves_cost_more_than_staying(void **state)
     }
 }
 
-/// Four layers on two ranks; the second rank's first layer becomes heavy for some iterations.
-static int moves_after_spike(int spike_count, int *cut)
+/// Equal layers on two ranks, one of which becomes heavy for some iterations from the 20th on.
+///
+/// @param cuts [stages + 1] out: of the last plan
+static int moves_after_spike(const char *balancer, const char *schedule, int layer_count, int heavy,
+                             int64_t heavy_ns, int spike_count, int *cuts)
 {
-    const bal_controller_options options = {.balancer = bal_balancer_find("partition"),
+    enum { LAYERS = 8, ITERATIONS = 80 };
+    const bal_controller_options options = {.balancer = bal_balancer_find(balancer),
                                             .policy = {.kind = BAL_POLICY_SHADOW},
                                             .machine = {.rank_count = 2,
                                                         .ranks_per_node = 2,
                                                         .intra_node = {.bytes_per_s = 1000000000}},
-                                            .schedule = "gpipe",
+                                            .schedule = schedule,
                                             .microbatch_count = 8,
-                                            .layer_count = 4};
-    static const int64_t state_bytes[] = {5000, 5000, 5000, 5000};
-    static const int64_t none[4] = {0};
-    int64_t forward[] = {100, 100, 100, 100};
-    const bal_layer_costs layers = {.layer_count = 4,
+                                            .layer_count = layer_count};
+    static const int64_t state_bytes[LAYERS] = {5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000};
+    static const int64_t none[LAYERS] = {0};
+    int64_t forward[LAYERS] = {100, 100, 100, 100, 100, 100, 100, 100};
+    const bal_layer_costs layers = {.layer_count = layer_count,
                                     .microbatch_count = 1,
                                     .forward_ns = forward,
                                     .backward_input_ns = none,
@@ -179,8 +183,8 @@ static int moves_after_spike(int spike_count, int *cut)
     int moves = 0;
     assert_ok(bal_controller_create(&options, &controller, NULL));
     assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
-    for (int t = 0; t < 60; t++) {
-        forward[3] = t >= 20 && t < 20 + spike_count ? 300 : 100;
+    for (int t = 0; t < ITERATIONS; t++) {
+        forward[heavy] = t >= 20 && t < 20 + spike_count ? heavy_ns : 100;
         const bal_profile profile = {.iteration = t, .layers = &layers};
         assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
         if (decision.action == BAL_ACTION_KEEP) continue;
@@ -188,7 +192,8 @@ static int moves_after_spike(int spike_count, int *cut)
         assert_true(decision.was_asked);
         moves++;
     }
-    *cut = decision.plan.first_layer[1];
+    memcpy(cuts, decision.plan.first_layer,
+           (size_t)(2 * decision.plan.chunk_count + 1) * sizeof *cuts);
     bal_controller_destroy(controller);
     return moves;
 }
@@ -196,50 +201,12 @@ static int moves_after_spike(int spike_count, int *cut)
 static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
 {
     (void)state;
-    int cut = 0;
+    int cuts[3] = {0};
     // Under gpipe with 8 microbatches, 3 | 1 takes 2 * 300 + 7 * 300 and 2 | 2 takes 600 + 7 * 400:
     // a move of 5000 ns pays after 8 iterations.
-    assert_int_equal(moves_after_spike(7, &cut), 0);
-    assert_int_equal(moves_after_spike(40, &cut), 1);
-    assert_int_equal(cut, 3);
-}
-
-/// Eight layers on two ranks of two chunks, folded: rank 0 has the first and the last stage. The
-/// third layer becomes heavy for some iterations.
-static int folded_moves_after_spike(int spike_count, int *cuts)
-{
-    const bal_controller_options options = {.balancer = bal_balancer_find("v-partition"),
-                                            .policy = {.kind = BAL_POLICY_SHADOW},
-                                            .machine = {.rank_count = 2,
-                                                        .ranks_per_node = 2,
-                                                        .intra_node = {.bytes_per_s = 1000000000}},
-                                            .schedule = "1f1b-v",
-                                            .microbatch_count = 8,
-                                            .layer_count = 8};
-    static const int64_t state_bytes[] = {5000, 5000, 5000, 5000, 5000, 5000, 5000, 5000};
-    static const int64_t none[8] = {0};
-    int64_t forward[] = {100, 100, 100, 100, 100, 100, 100, 100};
-    const bal_layer_costs layers = {.layer_count = 8,
-                                    .microbatch_count = 1,
-                                    .forward_ns = forward,
-                                    .backward_input_ns = none,
-                                    .backward_weight_ns = none,
-                                    .state_bytes = state_bytes};
-    bal_controller *controller = NULL;
-    bal_decision decision;
-    int moves = 0;
-    assert_ok(bal_controller_create(&options, &controller, NULL));
-    assert_ok(bal_controller_start(controller, &layers, &decision, NULL));
-    for (int t = 0; t < 80; t++) {
-        forward[2] = t >= 20 && t < 20 + spike_count ? 500 : 100;
-        const bal_profile profile = {.iteration = t, .layers = &layers};
-        assert_ok(bal_controller_observe(controller, &profile, &decision, NULL));
-        moves += decision.action != BAL_ACTION_KEEP;
-    }
-    memcpy(cuts, decision.plan.first_layer, 5 * sizeof *cuts);
-    assert_int_equal(decision.plan.placement, BAL_PLACEMENT_V);
-    bal_controller_destroy(controller);
-    return moves;
+    assert_int_equal(moves_after_spike("partition", "gpipe", 4, 3, 300, 7, cuts), 0);
+    assert_int_equal(moves_after_spike("partition", "gpipe", 4, 3, 300, 60, cuts), 1);
+    assert_int_equal(cuts[1], 3);
 }
 
 static void folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks(void **state)
@@ -247,8 +214,8 @@ static void folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks(void **s
     (void)state;
     int cuts[5] = {0};
 
-    assert_int_equal(folded_moves_after_spike(2, cuts), 0);
-    assert_int_equal(folded_moves_after_spike(60, cuts), 1);
+    assert_int_equal(moves_after_spike("v-partition", "1f1b-v", 8, 2, 500, 2, cuts), 0);
+    assert_int_equal(moves_after_spike("v-partition", "1f1b-v", 8, 2, 500, 60, cuts), 1);
 
     // 1200 ns in all: the rank of the heavy layer has one other layer, the other rank six.
     const int inner = cuts[3] - cuts[1];
