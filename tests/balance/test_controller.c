@@ -402,8 +402,8 @@ static void wrong_options_are_refused(void **state)
         "slack_ratio -1 is outside [0, 1000]",
         "rank_unit 3 is outside [1, 2]",
         "the plans of diffusion-published have no stages to re-pack",
-        "shadow predicts iterations, which the plans of diffusion-coded, having no stages, do not "
-        "allow",
+        ("shadow predicts iterations, which the plans of diffusion-coded, having no stages, do not "
+         "allow"),
     };
     wrong[0].schedule = "2f2b";
     wrong[1].schedule = "chimera";
