@@ -134,46 +134,26 @@ status ana_calibrated_level(const ana_calibration *calibration, ana_point_worker
     return STATUS_OK;
 }
 
-void ana_calibrated_init(const ana_calibration *calibration, int point_capacity, arena *memory,
-                         ana_calibrated *calibrated)
+/// The first point of the same shape.
+static int64_t group_of(const ana_run_shape *shapes, int index)
 {
-    *calibrated = (ana_calibrated){
-        .calibration = calibration,
-        .points = arena_array(memory, (size_t)point_capacity, sizeof *calibrated->points),
-    };
-}
-
-static int64_t group_of(const ana_calibrated *calibrated, const ana_run_shape *shape)
-{
-    int point = 0;
-    while (point < calibrated->point_count &&
-           memcmp(&calibrated->points[point].shape, shape, sizeof *shape) != 0) {
-        point++;
+    int first = 0;
+    while (memcmp(&shapes[first], &shapes[index], sizeof *shapes) != 0) {
+        first++;
     }
-    return point;
+    return first;
 }
 
-status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *worker,
-                                const char *text, error_message *err)
-{
-    ana_calibrated_point *point = &calibrated->points[calibrated->point_count];
-    TRY(ana_calibrated_level(calibrated->calibration, worker, text, point, err));
-    point->group = group_of(calibrated, &point->shape);
-    calibrated->point_count++;
-    calibrated->beyond_count += ana_calibration_beyond(calibrated->calibration, &point->shape) != 0;
-    return STATUS_OK;
-}
-
-status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, int draw_count,
-                              arena *memory, double *factors, error_message *err)
+status ana_calibrated_factors(const ana_calibration *calibration,
+                              const ana_calibrated_point *points, int point_count, uint64_t seed,
+                              int draw_count, arena *memory, double *factors, error_message *err)
 {
     ana_calibration wide;
-    ana_run_shape *shapes = arena_array(memory, (size_t)calibrated->point_count, sizeof *shapes);
-    for (int index = 0; index < calibrated->point_count; index++) {
-        shapes[index] = calibrated->points[index].shape;
+    ana_run_shape *shapes = arena_array(memory, (size_t)point_count, sizeof *shapes);
+    for (int index = 0; index < point_count; index++) {
+        shapes[index] = points[index].shape;
     }
-    TRY(ana_calibration_extend(calibrated->calibration, shapes, calibrated->point_count, memory,
-                               &wide, err));
+    TRY(ana_calibration_extend(calibration, shapes, point_count, memory, &wide, err));
     const size_t count = (size_t)wide.coefficient_count;
     double *factor = arena_array(memory, count * count, sizeof *factor);
     double *drawn = arena_array(memory, count, sizeof *drawn);
@@ -181,12 +161,11 @@ status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, i
     TRY(ana_calibration_factorise(&wide, factor, err));
     for (int draw = 0; draw < draw_count; draw++) {
         ana_calibration_draw(&wide, factor, seed, draw, drawn);
-        for (int index = 0; index < calibrated->point_count; index++) {
-            const ana_calibrated_point *point = &calibrated->points[index];
-            factors[(size_t)index * (size_t)draw_count + (size_t)draw] = text_rounded(
-                point->level * ana_calibration_factor(&wide, drawn, &point->shape, seed, draw,
-                                                      point->group, scratch),
-                DIGITS);
+        for (int index = 0; index < point_count; index++) {
+            const double varied = ana_calibration_factor(&wide, drawn, &shapes[index], seed, draw,
+                                                         group_of(shapes, index), scratch);
+            factors[(size_t)index * (size_t)draw_count + (size_t)draw] =
+                text_rounded(points[index].level * varied, DIGITS);
         }
     }
     return STATUS_OK;

@@ -25,9 +25,7 @@ status ana_calibrated_open(const char *study_path, const char *path, const ana_p
 
 typedef struct ana_calibrated_point {
     ana_run_shape shape;
-    double level;  // fitted time over that of the cost model
-    int64_t group; // first point of the same shape: they share a residual, so that what differs
-                   // between their schedules can be told
+    double level; // fitted time over that of the cost model
 } ana_calibrated_point;
 
 /// The level of the point that worker has open, played as what was fitted.
@@ -38,24 +36,12 @@ typedef struct ana_calibrated_point {
 status ana_calibrated_level(const ana_calibration *calibration, ana_point_worker *worker,
                             const char *text, ana_calibrated_point *point, error_message *err);
 
-typedef struct ana_calibrated {
-    const ana_calibration *calibration;
-    ana_calibrated_point *points; // [point_count]
-    int point_count;
-    int beyond_count; // points outside of what was measured
-} ana_calibrated;
-
-/// @param point_capacity points that may be added
-void ana_calibrated_init(const ana_calibration *calibration, int point_capacity, arena *memory,
-                         ana_calibrated *calibrated);
-
-/// Adds the point that worker has open. @return as ana_calibrated_level
-status ana_calibrated_add_point(ana_calibrated *calibrated, ana_point_worker *worker,
-                                const char *text, error_message *err);
-
-/// Factors on the times of all points in all draws, levels included.
+/// Factors on the times of all points in all draws, levels included. Points of the same shape share
+/// a residual, so that what differs between their schedules can be told.
 ///
+/// @param points  [point_count]
 /// @param factors [point_count][draw_count] out
 /// @return as ana_calibration_factorise
-status ana_calibrated_factors(const ana_calibrated *calibrated, uint64_t seed, int draw_count,
-                              arena *memory, double *factors, error_message *err);
+status ana_calibrated_factors(const ana_calibration *calibration,
+                              const ana_calibrated_point *points, int point_count, uint64_t seed,
+                              int draw_count, arena *memory, double *factors, error_message *err);

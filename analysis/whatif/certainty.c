@@ -15,8 +15,9 @@
 /// What all workers share, and where results go.
 typedef struct drawing {
     ana_certainty *certainty;
-    int64_t *items;     // [point_count] of the study
-    const char **texts; // [point_count] their studies
+    int64_t *items;                   // [point_count] of the study
+    const char **texts;               // [point_count] their studies
+    ana_calibrated_point *calibrated; // [point_count] with a calibration
     int point_count;
     int draw_count;
     ana_point *runs; // [point_count][draw_count]
@@ -98,7 +99,10 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(ana_draws_add_point(&certainty->draws, shared->texts[point], setup, err));
     if (study->calibration == NULL) return STATUS_OK;
-    return ana_calibrated_add_point(&certainty->calibrated, worker, shared->texts[point], err);
+    ana_calibrated_point *calibrated = &shared->calibrated[point];
+    TRY(ana_calibrated_level(study->calibration, worker, shared->texts[point], calibrated, err));
+    certainty->beyond_count += ana_calibration_beyond(study->calibration, &calibrated->shape) != 0;
+    return STATUS_OK;
 }
 
 static status add_points(drawing *shared, arena *memory, error_message *err)
@@ -175,8 +179,8 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
         .put = put_item,
     };
     ana_draws_init(certainty->uncertainty, shared->point_count, memory, &certainty->draws);
-    ana_calibrated_init(certainty->study->calibration, shared->point_count, memory,
-                        &certainty->calibrated);
+    shared->calibrated =
+        arena_array(memory, (size_t)shared->point_count, sizeof *shared->calibrated);
     TRY(add_points(shared, memory, err));
     ana_draws_make(&certainty->draws);
     shared->runs = arena_array(memory, runs, sizeof *shared->runs);
@@ -184,7 +188,8 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
     TRY(ana_spread_run(spread, &items, NULL, err));
     if (certainty->study->calibration != NULL) {
         shared->fitted = arena_array(memory, runs, sizeof *shared->fitted);
-        TRY(ana_calibrated_factors(&certainty->calibrated, certainty->uncertainty->seed,
+        TRY(ana_calibrated_factors(certainty->study->calibration, shared->calibrated,
+                                   shared->point_count, certainty->uncertainty->seed,
                                    shared->draw_count, memory, shared->fitted, err));
     }
     for (size_t run = 0; run < runs; run++) {

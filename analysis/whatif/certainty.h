@@ -45,8 +45,8 @@ typedef struct ana_certainty {
     const ana_whatif *study;
     const ana_uncertainty *uncertainty;
     ana_draws draws;
-    ana_calibrated calibrated; // with a calibration
-    ana_sure_point *points;    // [point_count] the recommended one first
+    int beyond_count;       // points outside of what a calibration measured
+    ana_sure_point *points; // [point_count] the recommended one first
     int point_count;
     ana_source *sources; // [source_count] of the first point: what is to be measured first first
     int source_count;

@@ -117,7 +117,7 @@ static void print_head(const ana_certainty *certainty, text_buffer *out)
                 uncertainty->point_count);
     if (certainty->study->calibration != NULL) {
         text_format(&words, " %d of %d points are beyond what the calibration measured.",
-                    certainty->calibrated.beyond_count, certainty->point_count);
+                    certainty->beyond_count, certainty->point_count);
     }
     text_append_wrapped(out, words.bytes, 0, ANA_TEXT_COLUMNS);
     text_append(out, "\n");
@@ -244,7 +244,7 @@ void ana_certainty_write(const ana_certainty *certainty, json_writer *writer)
     json_put_int64(writer, "draws", certainty->uncertainty->draw_count);
     json_put_int64(writer, "seed", (int64_t)certainty->uncertainty->seed);
     json_put_bool(writer, "calibration", certainty->study->calibration != NULL);
-    json_put_int64(writer, "points_beyond_calibration", certainty->calibrated.beyond_count);
+    json_put_int64(writer, "points_beyond_calibration", certainty->beyond_count);
     json_put_array(writer, "points");
     for (int place = 0; place < certainty->point_count; place++) {
         write_point(certainty, &certainty->points[place], writer);

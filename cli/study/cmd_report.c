@@ -51,11 +51,7 @@ static status write_page(const cli_arguments *arguments, trace_store *store,
 static status write_study(const cli_arguments *arguments, const ana_recorded *recorded,
                           text_buffer *out, error_message *err)
 {
-    const ana_study_report report = {.answer = recorded->answer,
-                                     .words = recorded->words,
-                                     .provenance = recorded->provenance,
-                                     .provenance_count = recorded->provenance_count};
-    if (!cli_has(arguments, "--figure")) return ana_study_report_write(&report, out, err);
+    if (!cli_has(arguments, "--figure")) return ana_study_report_write(recorded, out, err);
     return error_set(err, STATUS_INVALID, "of a what-if study there is only the whole page");
 }
 
@@ -100,8 +96,9 @@ const cli_command cli_command_report = {
         "The page needs nothing else: no scripts, no fonts, no network. gnuplot draws the figures; "
         "without it they are left out. --figure writes one figure alone."
         "\n\n"
-        "Of a what-if study that `dynmo study --store` kept: the answer in words, the best points "
-        "with their error bars, all points with the Pareto set, and the whole printed answer.",
+        "Of a what-if study that `dynmo study --store` kept: the answer in words, all points with "
+        "the "
+        "Pareto set, and the whole printed answer with its error bars.",
     .options =
         {
             {.name = "--run",
