@@ -353,26 +353,18 @@ static unsigned flags_around(const ana_study_key *key)
     return flags;
 }
 
-static bool is_default(const ana_study_key *key, const ana_study *study)
+/// Whether a study has what stands for a key that is not given. Of objects their keys are looked
+/// at.
+static bool is_default(const ana_study_key *key, const ana_study *study, const ana_study *defaults)
 {
-    const void *place = (const char *)study + key->offset;
-    switch (key->type) {
-    case ANA_KEY_INT:
-    case ANA_KEY_CHOICE:
-        return *(const int *)place == (int)key->fallback;
-    case ANA_KEY_INT64:
-        return *(const int64_t *)place == (int64_t)key->fallback;
-    case ANA_KEY_DOUBLE:
-        return *(const double *)place == key->fallback;
-    case ANA_KEY_BOOL:
-    case ANA_KEY_SWITCH:
-        return *(const bool *)place == (key->fallback != 0);
-    case ANA_KEY_OBJECT: // its keys are looked at
-    case ANA_KEY_SEED:
-        return true;
-    default:
-        return false;
-    }
+    static const size_t sizes[ANA_KEY_KNOWN + 1] = {
+        [ANA_KEY_INT] = sizeof(int),       [ANA_KEY_CHOICE] = sizeof(int),
+        [ANA_KEY_INT64] = sizeof(int64_t), [ANA_KEY_DOUBLE] = sizeof(double),
+        [ANA_KEY_BOOL] = sizeof(bool),     [ANA_KEY_SWITCH] = sizeof(bool)};
+    const size_t size = sizes[key->type];
+    if (key->type == ANA_KEY_OBJECT || key->type == ANA_KEY_SEED) return true;
+    return size > 0 && memcmp((const char *)study + key->offset,
+                              (const char *)defaults + key->offset, size) == 0;
 }
 
 status ana_study_check_costs(const ana_study *study, error_message *err)
@@ -388,10 +380,12 @@ status ana_study_check_costs(const ana_study *study, error_message *err)
 
 status ana_study_check_player(const ana_study *study, unsigned flags, error_message *err)
 {
+    ana_study defaults = {0};
+    ana_study_keys_init("", &defaults);
     for (int key = 0; key < KEY_COUNT; key++) {
         const unsigned unplayed = flags_around(&keys[key]) & flags;
         if (unplayed == 0 || json_is_missing(given_at(study, keys[key].path))) continue;
-        if (is_default(&keys[key], study)) continue;
+        if (is_default(&keys[key], study, &defaults)) continue;
         return error_set(err, STATUS_UNSUPPORTED, "%s: %s is simulated only; %s", study->path,
                          keys[key].path,
                          (unplayed & ANA_KEY_SIMULATED) != 0 ? "no device of `dynmo run` does it"

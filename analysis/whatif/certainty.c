@@ -173,8 +173,8 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
     const ana_items items = {
         .count = (int64_t)runs,
         .context = shared,
-        .begin_worker = ana_whatif_begin_worker,
-        .end_worker = ana_whatif_end_worker,
+        .begin_worker = ana_point_worker_create,
+        .end_worker = ana_point_worker_destroy,
         .run = run_item,
         .put = put_item,
     };

@@ -134,7 +134,7 @@ struct ana_point_worker {
     bool has_setup;
 };
 
-ana_point_worker *ana_point_worker_create(void)
+void *ana_point_worker_create(void)
 {
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     worker->memory = arena_create(WORKER_BLOCK_BYTES);
@@ -153,8 +153,9 @@ static void clear(ana_point_worker *worker)
     arena_reset(worker->memory);
 }
 
-void ana_point_worker_destroy(ana_point_worker *worker)
+void ana_point_worker_destroy(void *context)
 {
+    ana_point_worker *worker = context;
     if (worker == NULL) return;
     clear(worker);
     ana_trace_cache_destroy(worker->cache.traces);

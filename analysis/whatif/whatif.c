@@ -217,16 +217,6 @@ status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, 
     return ana_matrix_text(&study->matrix, is_point ? value : NULL, out, err);
 }
 
-void *ana_whatif_begin_worker(void)
-{
-    return ana_point_worker_create();
-}
-
-void ana_whatif_end_worker(void *worker)
-{
-    ana_point_worker_destroy(worker);
-}
-
 /// Puts a point that was played at the level of the calibration.
 static status calibrate(const ana_whatif *study, ana_point_worker *worker, const char *text,
                         ana_point *point, error_message *err)

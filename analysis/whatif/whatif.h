@@ -79,10 +79,6 @@ void ana_whatif_values(const ana_whatif *study, int64_t item, int *value);
 /// Appends the study of an item.
 status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, error_message *err);
 
-/// ana_point_worker_create and ana_point_worker_destroy, as items have them.
-void *ana_whatif_begin_worker(void);
-void ana_whatif_end_worker(void *worker);
-
 /// What workers do; context is the ana_whatif, worker an ana_point_worker. They read it only.
 ///
 /// @return as ana_point_evaluate, with the point's number in front of the message

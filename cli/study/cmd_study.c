@@ -109,8 +109,8 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
     const ana_items points = {
         .count = study->item_count,
         .context = study,
-        .begin_worker = ana_whatif_begin_worker,
-        .end_worker = ana_whatif_end_worker,
+        .begin_worker = ana_point_worker_create,
+        .end_worker = ana_point_worker_destroy,
         .run = ana_whatif_evaluate,
         .put = ana_whatif_put,
     };

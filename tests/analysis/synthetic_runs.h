@@ -22,7 +22,6 @@ typedef struct synthetic_machine {
     double transfer_ms;     // per GB between stages
     double embedding_share; // of microbatch_ms at the first stage
     double shape_deviation; // layers of one kernel shape are slower by this, as 1 sigma
-    double ring_deviation;  // reductions over rings of one size are slower by this, as 1 sigma
     double noise;           // of a run, as 1 sigma
 } synthetic_machine;
 
@@ -118,8 +117,6 @@ static inline double synthetic_run_ms(const synthetic_machine *machine, const an
     if (shape->pipeline_degree > 1) {
         reduced += 2e-9 * (double)shape->vocabulary_size * hidden / (double)shape->tensor_degree;
     }
-    rng ring = rng_init(seed, (uint64_t)shape->data_degree + 2000000);
-    reduced *= 1 + machine->ring_deviation * synthetic_normal(&ring);
     rng generator = rng_init(seed, (uint64_t)run + 1000000);
     const double clean = synthetic_pipeline_ms(machine, shape, seed, memory) +
                          machine->iteration_ms + machine->update_ms * parameters +

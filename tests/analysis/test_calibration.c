@@ -96,25 +96,6 @@ static void coefficients_come_back_from_runs_without_noise(void **state)
     arena_destroy(memory);
 }
 
-static void pipelines_are_predicted_from_runs_without(void **state)
-{
-    arena *memory = *state;
-    synthetic_machine machine = synthetic_machine_default();
-    machine.shape_deviation = 0.1;
-    machine.noise = 0.005;
-    for (int index = 0; index < 3; index++) {
-        const int64_t size = (int64_t[]){1024, 2048, 4096}[index];
-
-        const synthetic_runs *flat = make_runs(&machine, &size, 1, false, 2, memory);
-        const synthetic_runs *deep = make_runs(&machine, &size, 1, true, 2, memory);
-        const ana_calibration found = fit(flat, memory);
-        const outcome scored = predict(&found, deep, 0.9, memory);
-
-        assert_true(scored.mean < 0.015);
-        assert_true(scored.coverage >= 0.85);
-    }
-}
-
 /// Half of the runs fitted, the others predicted, for twenty seeds: 4 of 5 seeds would be enough
 /// for a true coverage of 0.9, and less than 0.75 on all of 20 would not be.
 static void intervals_cover_what_they_say(void **state)
@@ -313,7 +294,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(coefficients_come_back_from_runs_without_noise),
-        cmocka_unit_test(pipelines_are_predicted_from_runs_without),
         cmocka_unit_test(intervals_cover_what_they_say),
         cmocka_unit_test(equal_runs_are_fitted_by_what_they_have),
         cmocka_unit_test(what_is_learnt_is_taken_over),
