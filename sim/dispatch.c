@@ -159,7 +159,7 @@ status sim_dispatch_create(const bal_schedule *schedule, sim_policy policy,
     sim_dispatch_set_network(created, network);
     created->stage_count = schedule->rank_count * schedule->chunk_count;
     created->microbatch_count = schedule->microbatch_count;
-    TRY(sim_engine_init(schedule->rank_count, memory, &created->engine, err));
+    sim_engine_init(schedule->rank_count, memory, &created->engine);
     sim_cost_table_init(schedule, memory, &created->costs);
     created->has_places =
         schedule->chunk_count > 1 || (schedule->has_split && created->costs.has_full_backward);

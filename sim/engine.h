@@ -8,7 +8,6 @@
 #pragma once
 
 #include "base/arena.h"
-#include "base/status.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -17,19 +16,29 @@
 #define SIM_NEVER INT64_MAX
 
 typedef struct sim_engine {
-    int subject_count;
-    int leaf_count;   // power of two, at least subject_count
+    int leaf_count;   // power of two, at least as many as there are subjects
     int64_t *next_ns; // [2 * leaf_count] node 1 is the root, the children of n are 2n and 2n + 1,
                       // subject s is leaf_count + s
 } sim_engine;
 
-/// @param subject_count in [1, 2^30]
-/// @param engine        out: carved from memory, no event
-/// @return STATUS_INVALID if subject_count is outside its limits
-status sim_engine_init(int subject_count, arena *memory, sim_engine *engine, error_message *err);
-
 /// Forgets all events. O(subjects).
-void sim_engine_reset(sim_engine *engine);
+static inline void sim_engine_reset(sim_engine *engine)
+{
+    for (int node = 0; node < 2 * engine->leaf_count; node++) {
+        engine->next_ns[node] = SIM_NEVER;
+    }
+}
+
+/// @param engine out: carved from memory, no event
+static inline void sim_engine_init(int subject_count, arena *memory, sim_engine *engine)
+{
+    *engine = (sim_engine){.leaf_count = 1};
+    while (engine->leaf_count < subject_count) {
+        engine->leaf_count *= 2;
+    }
+    engine->next_ns = arena_array(memory, 2 * (size_t)engine->leaf_count, sizeof(int64_t));
+    sim_engine_reset(engine);
+}
 
 /// Gives a subject its next event, in place of the one it had; SIM_NEVER: none. O(log subjects):
 /// always the whole path, as where it could end early no processor foresees.

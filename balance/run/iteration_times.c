@@ -79,134 +79,27 @@ static int64_t layer_share_ns(const last_op *op, int layer)
     return op->weight_ns[at] + (op->input_ns != NULL ? op->input_ns[at] : 0);
 }
 
-/// The W of a rank that stand together with the last gradients of one of its stages, regrouped.
-typedef struct weight_run {
-    const bal_schedule *schedule;
-    const bal_layer_costs *layers;
-    const bal_placed_partition *plan;
-    double time_factor;
-    int rank;
-    int begin; // ops [begin, end)
-    int end;
-} weight_run;
-
-static bool is_weight(const bal_schedule *schedule, int op)
+/// Raises the times at which the gradients of layers are ready to those of one more replica.
+///
+/// @param stage_end_ns [stage_count] end of the op with the stage's last gradients
+/// @param ready_ns     [layer_count] in and out
+static void note_ready(const bal_played_plan *played, const bal_layer_costs *layers,
+                       const int64_t *stage_end_ns, int64_t *ready_ns)
 {
-    return schedule->ops[op].kind == OP_BACKWARD_WEIGHT;
-}
-
-static weight_run weight_run_of(const bal_schedule *schedule, const bal_placed_partition *plan,
-                                const bal_layer_costs *layers, double time_factor, int rank,
-                                int last)
-{
-    weight_run run = {.schedule = schedule,
-                      .layers = layers,
-                      .plan = plan,
-                      .time_factor = time_factor,
-                      .rank = rank,
-                      .begin = last,
-                      .end = last + 1};
-    if (!is_weight(schedule, last)) return run;
-    while (run.begin > schedule->first_op[rank] && is_weight(schedule, run.begin - 1)) {
-        run.begin--;
-    }
-    while (run.end < schedule->first_op[rank + 1] && is_weight(schedule, run.end)) {
-        run.end++;
-    }
-    return run;
-}
-
-/// The W of a microbatch, summed over layers [first, end).
-static int64_t layers_ns(const weight_run *run, bal_op op, int first, int end)
-{
-    const last_op shares = last_op_of(op, run->layers);
-    int64_t sum = 0;
-    for (int layer = first; layer < end; layer++) {
-        sum += layer_share_ns(&shares, layer);
-    }
-    return sum;
-}
-
-static int64_t slowed_ns(const weight_run *run, int64_t ns)
-{
-    return run->time_factor == 1.0 ? ns : (int64_t)round((double)ns * run->time_factor);
-}
-
-static int64_t run_op_ns(const weight_run *run, int index)
-{
-    const bal_op op = run->schedule->ops[index];
-    const int stage = bal_placed_stage(run->plan, run->rank, op.chunk);
-    return slowed_ns(
-        run, layers_ns(run, op, run->plan->first_layer[stage], run->plan->first_layer[stage + 1]));
-}
-
-/// When the block of a chunk ends, blocks following each other in the order of their chunks' last
-/// W: the run's end less those of the blocks that follow.
-static int64_t block_end_ns(const weight_run *run, const int *last_backward, int last,
-                            int64_t last_end_ns)
-{
-    int64_t end_ns = last_end_ns;
-    for (int op = last + 1; op < run->end; op++) {
-        end_ns += run_op_ns(run, op);
-    }
-    for (int op = run->begin; op < run->end; op++) {
-        const int stage =
-            bal_stage_of(run->plan->placement, run->plan->rank_count, run->plan->chunk_count,
-                         run->rank, run->schedule->ops[op].chunk);
-        if (last_backward[stage] > last) end_ns -= run_op_ns(run, op);
-    }
-    return end_ns;
-}
-
-/// What the W of a chunk in the run take for layers [first, end).
-static int64_t block_ns(const weight_run *run, int chunk, int first, int end)
-{
-    int64_t sum = 0;
-    for (int op = run->begin; op < run->end; op++) {
-        if (run->schedule->ops[op].chunk != chunk) continue;
-        sum += layers_ns(run, run->schedule->ops[op], first, end);
-    }
-    return sum;
-}
-
-/// The times of one stage whose W are regrouped.
-static void note_regrouped(const bal_schedule *schedule, const int *last_backward,
-                           const bal_placed_partition *plan, const bal_layer_costs *layers,
-                           int stage, int64_t stage_end_ns, double time_factor, int64_t *ready_ns)
-{
-    const int last = last_backward[stage];
-    const int rank = bal_placed_place(plan, stage);
-    const weight_run run = weight_run_of(schedule, plan, layers, time_factor, rank, last);
-    const int64_t end_ns = block_end_ns(&run, last_backward, last, stage_end_ns);
-    int64_t before_ns = 0;
-    for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
-        const int64_t ready = end_ns - slowed_ns(&run, before_ns);
-        if (ready > ready_ns[layer]) ready_ns[layer] = ready;
-        before_ns += block_ns(&run, schedule->ops[last].chunk, layer, layer + 1);
-    }
-}
-
-void bal_reduction_note_ready(bal_reduction_overlap overlap, const bal_schedule *schedule,
-                              const int *last_backward, const bal_placed_partition *plan,
-                              const bal_layer_costs *layers, const int64_t *stage_end_ns,
-                              const double *rank_time_factor, int64_t *ready_ns)
-{
+    const bal_placed_partition *plan = played->plan;
+    const double *rank_time_factor = played->rank_time_factor;
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
         const double factor =
             rank_time_factor != NULL ? rank_time_factor[bal_placed_machine_rank(plan, stage)] : 1.0;
-        if (overlap == BAL_REDUCTION_REGROUPED) {
-            note_regrouped(schedule, last_backward, plan, layers, stage, stage_end_ns[stage],
-                           factor, ready_ns);
-            continue;
-        }
-        const last_op op = last_op_of(schedule->ops[last_backward[stage]], layers);
+        const last_op op = last_op_of(played->schedule->ops[played->last_backward[stage]], layers);
         int64_t before_ns = 0; // what the op still has to do for the layers before
         for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
             const int64_t left_ns =
                 factor == 1.0 ? before_ns : (int64_t)round((double)before_ns * factor);
             const int64_t ready = stage_end_ns[stage] - left_ns;
             if (ready > ready_ns[layer]) ready_ns[layer] = ready;
-            if (overlap == BAL_REDUCTION_BACKWARD) before_ns += layer_share_ns(&op, layer);
+            if (played->reduction_overlap == BAL_REDUCTION_BACKWARD)
+                before_ns += layer_share_ns(&op, layer);
         }
     }
 }
@@ -227,8 +120,13 @@ static int next_chunk(const int *last_backward, const bal_placed_partition *plan
     return found;
 }
 
-int64_t bal_reduction_end_ns(const int *last_backward, const bal_placed_partition *plan, int place,
-                             const int64_t *reduction_ns, const int64_t *ready_ns)
+/// When a place has reduced the gradients of its layers: chunk by chunk as they end, the last layer
+/// of each first, none before it is ready.
+///
+/// @param ready_ns [layer_count] or NULL: all at 0
+/// @return 0 for a place without layers
+static int64_t reduction_end_ns(const int *last_backward, const bal_placed_partition *plan,
+                                int place, const int64_t *reduction_ns, const int64_t *ready_ns)
 {
     int64_t end_ns = 0;
     int behind = -1;
@@ -301,10 +199,8 @@ status bal_iteration_add(const bal_played_plan *played, int replica,
                          played->replica_count);
     }
     if (bal_iteration_needs_stage_ends(played, times)) {
-        bal_reduction_note_ready(played->reduction_overlap, played->schedule, played->last_backward,
-                                 played->plan, &played->replicas[replica],
-                                 replica_times->stage_end_ns, played->rank_time_factor,
-                                 times->layer_ready_ns);
+        note_ready(played, &played->replicas[replica], replica_times->stage_end_ns,
+                   times->layer_ready_ns);
     }
     return STATUS_OK;
 }
@@ -351,9 +247,8 @@ static int64_t reduced_ns(const bal_played_plan *played, const bal_iteration_tim
     const bool is_exposed = played->reduction_overlap == BAL_REDUCTION_EXPOSED;
     int64_t longest = 0;
     for (int place = 0; place < played->plan->rank_count; place++) {
-        int64_t ns =
-            bal_reduction_end_ns(played->last_backward, played->plan, place, times->layer_ns,
-                                 is_exposed ? NULL : times->layer_ready_ns);
+        int64_t ns = reduction_end_ns(played->last_backward, played->plan, place, times->layer_ns,
+                                      is_exposed ? NULL : times->layer_ready_ns);
         if (is_exposed) {
             ns += times->pipeline_ns;
         } else if (played->post_validation) {

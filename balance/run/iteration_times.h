@@ -34,28 +34,6 @@ void bal_last_backwards(const bal_schedule *schedule, arena *memory, const int *
 status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, int from, int to,
                            arena *memory, const int64_t **reduction_ns, error_message *err);
 
-/// Raises the times at which the gradients of layers are ready to those of one more replica.
-///
-/// @param last_backward    [stage_count] of bal_last_backwards, for schedule
-/// @param layers           of the replica
-/// @param stage_end_ns     [stage_count] end of the op with the stage's last gradients
-/// @param rank_time_factor [rank of the machine] or NULL: the op is as much slower
-/// @param ready_ns         [layer_count] in and out
-void bal_reduction_note_ready(bal_reduction_overlap overlap, const bal_schedule *schedule,
-                              const int *last_backward, const bal_placed_partition *plan,
-                              const bal_layer_costs *layers, const int64_t *stage_end_ns,
-                              const double *rank_time_factor, int64_t *ready_ns);
-
-/// When a place has reduced the gradients of its layers: chunk by chunk as they end, the last layer
-/// of each first, none before it is ready.
-///
-/// @param last_backward [stage_count] of bal_last_backwards
-/// @param reduction_ns  [layer_count], of sum <= INT64_MAX / 4
-/// @param ready_ns      [layer_count] or NULL: all at 0
-/// @return 0 for a place without layers
-int64_t bal_reduction_end_ns(const int *last_backward, const bal_placed_partition *plan, int place,
-                             const int64_t *reduction_ns, const int64_t *ready_ns);
-
 /// What was played. Borrowed until the iteration is finished.
 typedef struct bal_played_plan {
     const bal_placed_partition *plan;

@@ -8,7 +8,6 @@ const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT] = {
     [BAL_REDUCTION_EXPOSED] = "none",
     [BAL_REDUCTION_STAGE] = "stage",
     [BAL_REDUCTION_BACKWARD] = "backward",
-    [BAL_REDUCTION_REGROUPED] = "regrouped",
 };
 
 static status check_slow_ranks(const bal_training *training, error_message *err)

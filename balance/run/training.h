@@ -34,18 +34,15 @@ enum { BAL_ROUNDS_MAX = 1024, BAL_DRAWN_REPLICAS_MAX = 1 << 14 };
 /// of their own; the layers of one rank follow each other. A stage's reduction begins when all
 /// replicas are ready, their iterations having begun together.
 typedef enum bal_reduction_overlap {
-    BAL_REDUCTION_EXPOSED,   ///< nothing: after the whole pipeline, as long as the largest rank
-                             ///< takes
-    BAL_REDUCTION_STAGE,     ///< the other stages: a stage reduces when its own last op has ended
-    BAL_REDUCTION_BACKWARD,  ///< also the stage's own last W (BW), which finishes layer by layer,
-                             ///< the last layer of the stage first
-    BAL_REDUCTION_REGROUPED, ///< also the W right before it on the rank, which are regrouped: per
-                             ///< chunk all of them of one layer, then of the layer before. The
-                             ///< whole takes as long, and a layer is ready the earlier
+    BAL_REDUCTION_EXPOSED,  ///< nothing: after the whole pipeline, as long as the largest rank
+                            ///< takes
+    BAL_REDUCTION_STAGE,    ///< the other stages: a stage reduces when its own last op has ended
+    BAL_REDUCTION_BACKWARD, ///< also the stage's own last W (BW), which finishes layer by layer,
+                            ///< the last layer of the stage first
     BAL_REDUCTION_OVERLAP_COUNT
 } bal_reduction_overlap;
 
-/// "none", "stage", "backward", "regrouped".
+/// "none", "stage", "backward".
 extern const char *const bal_reduction_overlap_names[BAL_REDUCTION_OVERLAP_COUNT];
 
 /// A rank of the machine that is slower than its costs say, in every replica.

@@ -163,7 +163,7 @@ static void what_a_run_is_like_is_read(void **state)
     assert_ok(ana_study_open_text(
         "s",
         STUDY(STAGES ",\"cluster\":{\"send\":\"rendezvous\",\"links\":{\"shared\":true}},"
-                     "\"training\":{\"accumulation\":3,\"reduction_overlap\":\"regrouped\","
+                     "\"training\":{\"accumulation\":3,\"reduction_overlap\":\"backward\","
                      "\"step\":\"post-validation\"},"
                      "\"disturbance\":{\"seed\":4,\"op_sigma\":0.1,\"iteration_sigma\":0.2,"
                      "\"rank_sigma\":0.3,\"stragglers\":{\"probability\":0.5,\"factor\":2},"
@@ -175,7 +175,7 @@ static void what_a_run_is_like_is_read(void **state)
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);
     assert_int_equal(study.round_count, 3);
-    assert_int_equal(study.reduction_overlap, BAL_REDUCTION_REGROUPED);
+    assert_int_equal(study.reduction_overlap, BAL_REDUCTION_BACKWARD);
     assert_true(study.post_validation);
     const bal_disturbance *read = &study.disturbance;
     assert_int_equal(read->seed, 4);

@@ -1,5 +1,5 @@
 /// Tests of the end of an iteration in a replayed run, and of what disturbs one: post-validation,
-/// gradient accumulation, regrouped reductions, drawn times. Expected values are
+/// gradient accumulation, drawn times. Expected values are
 /// worked out by hand or played op by op by the engine itself.
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
