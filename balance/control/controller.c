@@ -40,7 +40,6 @@ struct bal_controller {
     int *first_layer;     // [stage_count + 1]
     int *machine_rank;    // [rank_count]
     int *owner;           // [layer_count]; in use where the balancer owns freely
-    int *rank_of_layer;   // [layer_count] machine rank under the plan in force
     int64_t *inflight;    // [stage_count] microbatches whose activations a stage holds
     arena *peak_memory;   // of peaks
     bal_rank_peaks peaks; // what the chunks of each rank hold at once
@@ -137,13 +136,6 @@ static void adopt_cuts(bal_controller *controller, const int *first_layer)
 {
     const size_t stages = (size_t)controller->rank_count * (size_t)controller->chunk_count;
     memcpy(controller->first_layer, first_layer, (stages + 1) * sizeof *controller->first_layer);
-    const bal_placed_partition plan = placed(controller, first_layer);
-    for (int stage = 0; stage < (int)stages; stage++) {
-        const int rank = bal_placed_machine_rank(&plan, stage);
-        for (int layer = first_layer[stage]; layer < first_layer[stage + 1]; layer++) {
-            controller->rank_of_layer[layer] = rank;
-        }
-    }
 }
 
 static void adopt_owners(bal_controller *controller, const int *owner)
@@ -345,7 +337,6 @@ static void allocate(bal_controller *made)
     made->first_layer = arena_array(made->memory, stages + 1, sizeof *made->first_layer);
     made->machine_rank = arena_array(made->memory, ranks, sizeof *made->machine_rank);
     made->owner = arena_array(made->memory, layers, sizeof *made->owner);
-    made->rank_of_layer = arena_array(made->memory, layers, sizeof *made->rank_of_layer);
     made->inflight = arena_array(made->memory, stages, sizeof *made->inflight);
     made->peak_memory = arena_create(1 << 12);
     made->transfer_ns = arena_array(made->memory, layers, sizeof *made->transfer_ns);
@@ -409,25 +400,6 @@ void bal_controller_destroy(bal_controller *controller)
     free(controller);
 }
 
-/// State of the rank that holds the most at the start: halving packs up to it.
-static status note_memory(bal_controller *controller, const bal_problem *problem,
-                          error_message *err)
-{
-    bal_chain chain;
-    TRY(bal_chain_of(problem, controller->decision_memory, &chain, err));
-    for (int place = 0; place < controller->rank_count; place++) {
-        int64_t bytes = 0; // the sum over all layers fits
-        for (int chunk = 0; chunk < controller->chunk_count; chunk++) {
-            const int stage = bal_stage_of(problem->placement, controller->rank_count,
-                                           controller->chunk_count, place, chunk);
-            bytes += chain.state_before[controller->first_layer[stage + 1]] -
-                     chain.state_before[controller->first_layer[stage]];
-        }
-        if (bytes > controller->start_rank_state_bytes) controller->start_rank_state_bytes = bytes;
-    }
-    return STATUS_OK;
-}
-
 status bal_controller_start(bal_controller *controller, const bal_layer_costs *layers,
                             bal_decision *decision, error_message *err)
 {
@@ -439,7 +411,13 @@ status bal_controller_start(bal_controller *controller, const bal_layer_costs *l
                     err));
     if (answer.executable) {
         adopt_cuts(controller, answer.first_layer);
-        TRY(note_memory(controller, &problem, err));
+        const bal_placed_partition plan = placed(controller, answer.first_layer);
+        for (int place = 0; place < plan.rank_count; place++) { // halving packs up to the most
+            const int64_t bytes = bal_placed_sum(&plan, place, layers->state_bytes);
+            if (bytes > controller->start_rank_state_bytes) {
+                controller->start_rank_state_bytes = bytes;
+            }
+        }
     } else {
         adopt_owners(controller, answer.owner);
     }
@@ -652,12 +630,6 @@ static status follow_shadows(bal_controller *controller, const bal_profile *prof
     return STATUS_OK;
 }
 
-/// Whether every iteration is learned from, not only those that a decision looks at.
-static bool learns_always(const bal_controller *controller)
-{
-    return controller->options.policy.kind == BAL_POLICY_SHADOW;
-}
-
 /// The decision itself, by the loads that times hold.
 static status decide(bal_controller *controller, const bal_profile *profile, bal_decision *decision,
                      error_message *err)
@@ -682,7 +654,9 @@ static status choose_action(bal_controller *controller, const bal_profile *profi
 {
     const bal_policy policy = controller->options.policy;
     bal_layer_costs layers = *profile->layers;
-    const bool learns = !controller->options.balancer->is_static && learns_always(controller);
+    // Shadows learn from every iteration, not only from those that a decision looks at.
+    const bool learns =
+        !controller->options.balancer->is_static && policy.kind == BAL_POLICY_SHADOW;
     if (learns) {
         TRY(bal_layer_times_fill(&controller->times, profile->layers, err));
         layers = bal_layer_times_costs(&controller->times, profile->layers);
