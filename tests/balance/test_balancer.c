@@ -440,82 +440,6 @@ static void makespan_without_a_working_evaluator_is_refused(void **state)
     assert_refused("makespan", &problem, STATUS_BACKEND, "no player");
 }
 
-/// Those that find a plan wherever there is one.
-static bool knows_the_rules(const char *balancer)
-{
-    static const char *const names[] = {"tuned", "partition", "diffusion", "makespan"};
-    for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
-        if (strcmp(names[index], balancer) == 0) return true;
-    }
-    return false;
-}
-
-static void every_contiguous_balancer_keeps_the_rules_and_its_bound(void **state)
-{
-    arena *memory = *state;
-    rng random = rng_init(9, 1);
-    int count = 0;
-    int answered = 0;
-    const bal_balancer *table = bal_balancers(&count);
-    for (int round = 0; round < 3000; round++) {
-        int64_t weight[24];
-        int64_t bytes[24];
-        int64_t cap[8];
-        int64_t factor[8];
-        const int stages = (int)rng_between(&random, 1, 8);
-        const int layers = (int)rng_between(&random, stages > 2 ? stages : 2, 24);
-        int64_t total = 0;
-        for (int layer = 0; layer < layers; layer++) {
-            weight[layer] = rng_between(&random, 0, 20);
-            bytes[layer] = rng_between(&random, 0, 10);
-            total += bytes[layer];
-        }
-        for (int stage = 0; stage < stages; stage++) {
-            cap[stage] = 2 * total / stages + rng_between(&random, 0, 20);
-            factor[stage] = rng_between(&random, 500000000, 2000000000);
-        }
-        bal_problem problem = problem_of(weight, layers, stages);
-        problem.layers.state_bytes = bytes;
-        problem.layers.embedding = rng_below(&random, 2) == 0;
-        problem.layers.head = rng_below(&random, 2) == 0;
-        problem.allow_empty_stages = rng_below(&random, 2) == 0;
-        problem.microbatch_count = 4;
-        int given[9];
-        for (int stage = 0; stage <= stages; stage++) {
-            given[stage] = stage * layers / stages;
-        }
-        problem.given_first_layer = given;
-        if (rng_below(&random, 2) == 0) problem.stage_memory_bytes = cap;
-        if (rng_below(&random, 2) == 0) problem.stage_time_factor_ppb = factor;
-        taste wish = {.favourite = (const int[9]){0}};
-        const bal_evaluator evaluator = {.context = &wish, .iteration_ns = distance_from_favourite};
-        problem.evaluator = &evaluator;
-        bal_answer exact = {0};
-        const status feasible =
-            bal_balance(bal_balancer_find("partition"), &problem, memory, &exact, NULL);
-        for (int row = 0; row < count; row++) {
-            if (table[row].needs_chunks) continue; // test_partition has them
-            bal_answer answer = {0};
-            error_message err = {0};
-            arena_reset(memory);
-            const status result = bal_balance(&table[row], &problem, memory, &answer, &err);
-            if (knows_the_rules(table[row].name)) assert_int_equal(result, feasible);
-            if (result != STATUS_OK) {
-                assert_int_equal(result, STATUS_INFEASIBLE);
-                continue;
-            }
-            answered++;
-            assert_true(answer.bottleneck_lower_bound_ns <= answer.bottleneck_ns);
-            if (answer.first_layer == NULL) continue;
-            bal_chain chain;
-            assert_ok(bal_chain_of(&problem, memory, &chain, &err));
-            assert_ok(bal_chain_check(&chain, answer.first_layer, &err));
-            if (strcmp(table[row].name, "partition") == 0) assert_true(answer.optimal);
-        }
-    }
-    assert_true(answered > 10000);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -528,7 +452,6 @@ int main(void)
         cmocka_unit_test(makespan_follows_its_evaluator),
         cmocka_unit_test(makespan_tries_small_first_chunks_that_no_step_leads_to),
         cmocka_unit_test(makespan_without_a_working_evaluator_is_refused),
-        cmocka_unit_test(every_contiguous_balancer_keeps_the_rules_and_its_bound),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -432,47 +432,53 @@ static void two_chunks_equal_an_exhaustive_search(void **state)
     assert_true(moved > 500 && gaps > 50);
 }
 
+/// Those that find a plan of one chunk wherever there is one.
+static bool knows_the_rules(const char *balancer)
+{
+    return strcmp(balancer, "tuned") == 0 || strcmp(balancer, "partition") == 0 ||
+           strcmp(balancer, "diffusion") == 0;
+}
+
 static void every_balancer_is_above_its_bound_and_optimal_where_it_says_so(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     rng random = rng_init(11, 0);
     int count = 0;
     const bal_balancer *balancers = bal_balancers(&count);
     int optimal = 0;
     int not_optimal = 0;
-    for (int number = 0; number < 1500; number++) {
+    for (int number = 0; number < 4000; number++) {
         instance at;
-        fill_random(&random, (int)rng_between(&random, 2, 4), &at);
+        bal_answer answer = {0};
+        error_message err = {0};
+        arena_reset(memory);
+        fill_random(&random, (int)rng_between(&random, 1, 4), &at);
         const oracle best = exhaustive(&at);
         const bal_balancer *balancer = &balancers[rng_below(&random, (uint64_t)count)];
         if (balancer->evaluates) continue;
-        arena *memory = arena_create(1 << 16);
-        bal_answer answer = {0};
-        error_message err = {0};
 
         const status result = bal_balance(balancer, &at.problem, memory, &answer, &err);
 
-        if (result == STATUS_OK && !balancer->owns_freely) {
-            assert_true(best.is_feasible);
-            assert_true(judged(&at, answer.first_layer).is_feasible);
-            if (balancer->weight == BAL_WEIGHT_TIME) {
-                assert_int_equal(judged(&at, answer.first_layer).bottleneck, answer.bottleneck_ns);
-                assert_true(answer.bottleneck_lower_bound_ns <= best.bottleneck);
-                assert_true(answer.bottleneck_ns >= best.bottleneck);
-                assert_true(!answer.optimal || answer.bottleneck_ns == best.bottleneck);
-                optimal += answer.optimal;
-                not_optimal += !answer.optimal;
-            }
-        } else if (result == STATUS_OK) {
-            assert_int_equal(answer.rank_count, rank_count(&at));
-            assert_true(answer.bottleneck_lower_bound_ns <= answer.bottleneck_ns);
-        } else {
+        if (at.problem.chunk_count == 1 && knows_the_rules(balancer->name)) {
+            assert_int_equal(result, best.is_feasible ? STATUS_OK : STATUS_INFEASIBLE);
+        }
+        if (result != STATUS_OK) {
             assert_true(result == STATUS_INFEASIBLE || result == STATUS_INVALID);
             assert_true(err.message[0] != '\0');
+            continue;
         }
-        arena_destroy(memory);
+        assert_true(answer.bottleneck_lower_bound_ns <= answer.bottleneck_ns);
+        assert_int_equal(answer.rank_count, rank_count(&at));
+        if (balancer->owns_freely) continue;
+        const oracle ours = judged(&at, answer.first_layer);
+        assert_true(best.is_feasible && ours.is_feasible);
+        assert_int_equal(ours.bottleneck, answer.bottleneck_ns);
+        assert_true(answer.bottleneck_lower_bound_ns <= best.bottleneck);
+        assert_true(!answer.optimal || answer.bottleneck_ns == best.bottleneck);
+        optimal += answer.optimal;
+        not_optimal += !answer.optimal;
     }
-    assert_true(optimal > 100 && not_optimal > 100);
+    assert_true(optimal > 400 && not_optimal > 100);
 }
 
 static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
@@ -675,26 +681,6 @@ static bal_problem problem_of(const int64_t *time_ns, int layer_count, int stage
         .stage_count = stage_count};
 }
 
-static void a_stage_leaves_a_layer_that_only_the_next_one_can_hold(void **state)
-{
-    arena *memory = *state;
-    // Stage 0 could take layers 0 and 1, but then stage 1 would begin with layer 2, which only
-    // stage 2 has the memory for, and must not be empty.
-    const int64_t time_ns[] = {1, 1, 1, 1};
-    const int64_t bytes[] = {1, 1, 9, 1};
-    bal_problem problem = problem_of(time_ns, 4, 3);
-    problem.layers.state_bytes = bytes;
-    problem.stage_memory_bytes = (const int64_t[]){2, 2, 10};
-    const bal_chain chain = chain_of(&problem, memory);
-    int first[4];
-    int64_t bottleneck = 0;
-
-    assert_ok(bal_partition_bottleneck(&chain, memory, first, &bottleneck, NULL));
-
-    assert_memory_equal(first, ((const int[]){0, 1, 2, 4}), sizeof first);
-    assert_int_equal(bottleneck, 2);
-}
-
 static void cuts_are_as_far_behind_as_the_optimum_allows(void **state)
 {
     arena *memory = *state;
@@ -753,19 +739,6 @@ static void what_no_plan_keeps_is_infeasible_and_touches_nothing(void **state)
     assert_int_equal(value, -7);
 }
 
-static void the_flattest_plan_shares_what_the_head_leaves(void **state)
-{
-    arena *memory = *state;
-    const int64_t time_ns[] = {1, 1, 1, 1, 1, 1, 5};
-    const bal_problem problem = problem_of(time_ns, 7, 4);
-    const bal_chain chain = chain_of(&problem, memory);
-    int first[5];
-
-    assert_ok(bal_partition_flattest(&chain, 5, memory, first, NULL));
-
-    assert_memory_equal(first, ((const int[]){0, 2, 4, 6, 7}), sizeof first);
-}
-
 static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **state)
 {
     arena *memory = *state;
@@ -784,14 +757,6 @@ static void a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid(void **
     assert_ok(bal_partition_1f1b(&chain, 3, memory, first, &value, &err));
 }
 
-static void the_1f1b_bound_counts_the_loads_before_a_stage(void **state)
-{
-    (void)state;
-    assert_int_equal(bal_1f1b_bound_ns((const int64_t[]){3, 5, 4}, 3, 10), 3 + 50);
-    assert_int_equal(bal_1f1b_bound_ns((const int64_t[]){3, 5, 5}, 3, 10), 8 + 50);
-    assert_int_equal(bal_1f1b_bound_ns((const int64_t[]){7, 0}, 2, 1), 7);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -803,12 +768,9 @@ int main(void)
         cmocka_unit_test(wrong_chunks_are_invalid_and_named),
         cmocka_unit_test(a_rank_that_cannot_hold_both_of_its_chunks_is_named),
         cmocka_unit_test(an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof),
-        cmocka_unit_test(a_stage_leaves_a_layer_that_only_the_next_one_can_hold),
         cmocka_unit_test(cuts_are_as_far_behind_as_the_optimum_allows),
         cmocka_unit_test(what_no_plan_keeps_is_infeasible_and_touches_nothing),
-        cmocka_unit_test(the_flattest_plan_shares_what_the_head_leaves),
         cmocka_unit_test(a_1f1b_bound_without_microbatches_or_beyond_int64_is_invalid),
-        cmocka_unit_test(the_1f1b_bound_counts_the_loads_before_a_stage),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
