@@ -25,53 +25,13 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
     return STATUS_OK;
 }
 
-static void forget(sim_order_book *book, sim_order_entry *entry)
-{
-    book->op_count -= entry->op_count;
-    arena_destroy(entry->memory);
-    *entry = (sim_order_entry){0};
-}
-
-/// The entry that was used longest ago; free entries have never been.
-static sim_order_entry *oldest(sim_order_book *book)
-{
-    sim_order_entry *found = &book->entries[0];
-    for (int entry = 1; entry < SIM_ORDERS_KEPT; entry++) {
-        if (book->entries[entry].last_use < found->last_use) found = &book->entries[entry];
-    }
-    return found;
-}
-
-/// Of the orders that are kept, the one that was used longest ago.
-static sim_order_entry *oldest_kept(sim_order_book *book)
-{
-    sim_order_entry *found = NULL;
-    for (int entry = 0; entry < SIM_ORDERS_KEPT; entry++) {
-        sim_order_entry *kept = &book->entries[entry];
-        if (kept->op_count == 0) continue;
-        if (found == NULL || kept->last_use < found->last_use) found = kept;
-    }
-    return found;
-}
-
-/// Empties an entry, and as many more as the ops of all orders ask for.
-static sim_order_entry *make_room(sim_order_book *book)
-{
-    while (book->op_count > SIM_ORDER_OPS_KEPT) {
-        forget(book, oldest_kept(book));
-    }
-    sim_order_entry *entry = oldest(book);
-    forget(book, entry);
-    return entry;
-}
-
 /// The entry of an order that is kept, or NULL.
 static sim_order_entry *find_kept(sim_order_book *book, const sim_order_entry *wanted)
 {
-    for (int entry = 0; entry < SIM_ORDERS_KEPT; entry++) {
+    for (int entry = 0; entry < book->order_count; entry++) {
         sim_order_entry *kept = &book->entries[entry];
-        if (kept->op_count > 0 && kept->family == wanted->family &&
-            kept->rank_count == wanted->rank_count && kept->chunk_count == wanted->chunk_count &&
+        if (kept->family == wanted->family && kept->rank_count == wanted->rank_count &&
+            kept->chunk_count == wanted->chunk_count &&
             kept->microbatch_count == wanted->microbatch_count) {
             return kept;
         }
@@ -90,24 +50,30 @@ status sim_order_book_find(sim_order_book *book, const bal_schedule_request *req
                                       : bal_schedule_chunk_count(family, request->chunk_count),
         .microbatch_count = request->microbatch_count,
     };
-    book->use_count++;
     sim_order_entry *found = find_kept(book, &wanted);
     if (found == NULL) {
-        found = make_room(book);
+        if (book->order_count == SIM_ORDERS_KEPT || book->op_count > SIM_ORDER_OPS_KEPT) {
+            sim_order_book_free(book);
+        }
+        found = &book->entries[book->order_count];
         *found = wanted;
-        found->memory = arena_create(1 << 16);
-        TRY(sim_compiled_order_build(request, found->memory, &found->compiled, err));
-        found->op_count = found->compiled.order.step_count;
-        book->op_count += found->op_count;
+        arena *memory = arena_create(1 << 16);
+        const status built = sim_compiled_order_build(request, memory, &found->compiled, err);
+        if (built != STATUS_OK) {
+            arena_destroy(memory);
+            return built;
+        }
+        book->order_count++;
+        book->op_count += found->compiled.order.step_count;
     }
-    found->last_use = book->use_count;
     *out = &found->compiled;
     return STATUS_OK;
 }
 
 void sim_order_book_free(sim_order_book *book)
 {
-    for (int entry = 0; entry < SIM_ORDERS_KEPT; entry++) {
-        forget(book, &book->entries[entry]);
+    for (int entry = 0; entry < book->order_count; entry++) {
+        arena_destroy(book->entries[entry].compiled.memory);
     }
+    *book = (sim_order_book){0};
 }

@@ -40,21 +40,18 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
 enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
 
 typedef struct sim_order_entry {
-    arena *memory; // NULL: free
     const bal_schedule_family *family;
     int rank_count;
     int chunk_count;
     int microbatch_count;
-    int op_count;
-    int64_t last_use;
     sim_compiled_order compiled;
 } sim_order_entry;
 
-/// Keeps the orders of fixed schedules that were used last, as many as there is room for and at
-/// least one. Zero-initialise; release with sim_order_book_free.
+/// Keeps the orders of fixed schedules, and where there is no room for another forgets them all.
+/// Zero-initialise; release with sim_order_book_free.
 typedef struct sim_order_book {
     sim_order_entry entries[SIM_ORDERS_KEPT];
-    int64_t use_count;
+    int order_count;
     int64_t op_count; // of all entries
 } sim_order_book;
 

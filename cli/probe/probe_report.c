@@ -12,26 +12,6 @@ enum { DIGITS = 4 };
 static const char *const source_keys[CLI_PROBE_SOURCES] = {"flop_per_s", "efficiency", "memory",
                                                            "links", "latency"};
 
-/// How the values are told to people: in which unit, and from where.
-static const struct value_row {
-    const char *name;
-    const char *unit;
-    double scale; // of the value in the file to the unit
-    cli_probe_source source;
-} value_rows[CLI_PROBE_VALUES] = {
-    [CLI_PROBE_PEAK] = {"peak", "GFLOP/s", 1e-9, CLI_PROBE_FLOP_PER_S},
-    [CLI_PROBE_GEMM] = {"products", "of peak", 1, CLI_PROBE_EFFICIENCY},
-    [CLI_PROBE_ATTENTION] = {"attention", "of peak", 1, CLI_PROBE_EFFICIENCY},
-    [CLI_PROBE_STREAMS] = {"elements", "of memory", 1, CLI_PROBE_EFFICIENCY},
-    [CLI_PROBE_BYTES] = {"memory", "GB", 1e-9, CLI_PROBE_MEMORY},
-    [CLI_PROBE_BYTES_PER_S] = {"memory", "GB/s", 1e-9, CLI_PROBE_MEMORY},
-    [CLI_PROBE_RANKS] = {"node", "ranks", 1, CLI_PROBE_MEMORY},
-    [CLI_PROBE_INTRA_LATENCY] = {"intra", "us", 1e-3, CLI_PROBE_LATENCY},
-    [CLI_PROBE_INTRA_SPEED] = {"intra", "GB/s", 1e-9, CLI_PROBE_LINKS},
-    [CLI_PROBE_INTER_LATENCY] = {"inter", "us", 1e-3, CLI_PROBE_LATENCY},
-    [CLI_PROBE_INTER_SPEED] = {"inter", "GB/s", 1e-9, CLI_PROBE_LINKS},
-};
-
 static double rate_of(int64_t amount, int64_t ns)
 {
     return ns > 0 ? (double)amount / ((double)ns / 1e9) : 0;
@@ -286,11 +266,7 @@ void cli_probe_print(const cli_probe_report *report, const cli_probe_result *res
     for (int index = 0; index < report->device_list.count; index++) {
         print_row(&report->device_list.rows[index], out);
     }
-    for (int value = 0; value < CLI_PROBE_VALUES; value++) {
-        const struct value_row *row = &value_rows[value];
-        text_format(out, "%-10s %10.*f %-9s %s\n", row->name, row->scale == 1 ? 3 : 1,
-                    result->value[value] * row->scale, row->unit, result->source[row->source]);
-    }
+    cli_probe_write_hardware(report, result, out);
 }
 
 static void write_row(json_writer *writer, const exec_measurement *row)

@@ -6,7 +6,6 @@
 #include "exec/model/mechanism.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -369,51 +368,29 @@ void exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes
     if (mechanism->pack != NULL) mechanism->pack(layer, at + arrays);
 }
 
+/// Whether bytes are the state of this layer, as another rank of the run has packed it.
+///
 /// @param packed_bytes of the arrays among the bytes
-static status check_head(const exec_layer *layer, const state_head *head, int64_t byte_count,
-                         int64_t packed_bytes, error_message *err)
+static bool is_own_state(const exec_layer *layer, const state_head *head, int64_t byte_count,
+                         int64_t packed_bytes)
 {
-    if (head->magic != state_magic) {
-        return error_set(err, STATUS_FORMAT, "layer %d: not the state of a layer", layer->index);
-    }
-    if (head->index != layer->index || head->kind != (int32_t)layer->kind) {
-        return error_set(err, STATUS_FORMAT,
-                         "layer %d of kind %d: the state is of layer %d of kind %d", layer->index,
-                         (int)layer->kind, head->index, head->kind);
-    }
-    if (head->mechanism != layer->model->mechanism) {
-        return error_set(err, STATUS_FORMAT, "layer %d: the state is of mechanism %d, not %d (%s)",
-                         layer->index, head->mechanism, (int)layer->model->mechanism,
-                         exec_mechanism_names[layer->model->mechanism]);
-    }
-    if (head->parameter_count != (int64_t)layer->parameter_count) {
-        return error_set(err, STATUS_FORMAT,
-                         "layer %d: the state has %" PRId64 " parameters, the model %zu",
-                         layer->index, head->parameter_count, layer->parameter_count);
-    }
-    const int64_t arrays = (int64_t)sizeof *head + packed_bytes;
-    if (head->step < 0 || head->mechanism_bytes < 0 ||
-        head->mechanism_bytes != byte_count - arrays) {
-        return error_set(err, STATUS_FORMAT,
-                         "layer %d: state of %" PRId64 " bytes; %" PRId64 " and %" PRId64
-                         " of the mechanism are expected",
-                         layer->index, byte_count, arrays, head->mechanism_bytes);
-    }
-    return STATUS_OK;
+    return head->magic == state_magic && head->index == layer->index &&
+           head->kind == (int32_t)layer->kind && head->mechanism == layer->model->mechanism &&
+           head->parameter_count == (int64_t)layer->parameter_count &&
+           head->mechanism_bytes == byte_count - (int64_t)sizeof *head - packed_bytes;
 }
 
 status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byte_count,
                                const void *arrays, error_message *err)
 {
     state_head head;
-    if (byte_count < (int64_t)sizeof head) {
-        return error_set(err, STATUS_FORMAT, "layer %d: state of %" PRId64 " bytes is cut off",
-                         layer->index, byte_count);
-    }
     memcpy(&head, bytes, sizeof head);
     const size_t array_bytes = float_bytes(layer, head.is_frozen != 0);
     const size_t packed_bytes = arrays == NULL ? array_bytes : 0;
-    TRY(check_head(layer, &head, byte_count, (int64_t)packed_bytes, err));
+    if (!is_own_state(layer, &head, byte_count, (int64_t)packed_bytes)) {
+        return error_set(err, STATUS_FORMAT, "layer %d: the packed bytes are not of this layer",
+                         layer->index);
+    }
     const char *at = (const char *)bytes + sizeof head;
     TRY(exec_layer_set_frozen(layer, head.is_frozen != 0, err));
     if (arrays != NULL) {

@@ -160,26 +160,6 @@ static void blocking_sends_cost_their_ranks_the_way(void **state)
     assert_int_equal(pipeline_ns(&machine, "gpipe", 2, 2), 2 * 9400); // rank 0 ends last
 }
 
-static void no_way_of_sending_is_faster_than_the_asynchronous(void **state)
-{
-    (void)state;
-    static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1"}; // zb-h2 blocks itself
-    for (size_t each = 0; each < sizeof schedules / sizeof schedules[0]; each++) {
-        bal_machine machine = {.rank_count = 4,
-                               .ranks_per_node = 2,
-                               .intra_node = {.latency_ns = 100},
-                               .inter_node = {.latency_ns = 300}};
-        const int64_t async_ns = pipeline_ns(&machine, schedules[each], 8, 1);
-        machine.send = BAL_SEND_BLOCKING;
-        const int64_t blocking_ns = pipeline_ns(&machine, schedules[each], 8, 1);
-        machine.send = BAL_SEND_RENDEZVOUS;
-        const int64_t rendezvous_ns = pipeline_ns(&machine, schedules[each], 8, 1);
-
-        assert_true(blocking_ns > async_ns);
-        assert_true(rendezvous_ns > async_ns);
-    }
-}
-
 /// Links without bytes are held for no time: the event engine then plays what the static one does.
 static void a_shared_link_that_nothing_holds_changes_nothing(void **state)
 {
@@ -202,7 +182,6 @@ int main(void)
         cmocka_unit_test(places_and_chunks_count_by_their_ranks_of_the_machine),
         cmocka_unit_test(where_nothing_is_shared_there_are_no_links),
         cmocka_unit_test(blocking_sends_cost_their_ranks_the_way),
-        cmocka_unit_test(no_way_of_sending_is_faster_than_the_asynchronous),
         cmocka_unit_test(a_shared_link_that_nothing_holds_changes_nothing),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
