@@ -897,19 +897,30 @@ void json_put_leaves(json_writer *writer, const char *path, json_value value)
     }
 }
 
+status json_open_changed(const char *name, const char *text, const char *changes,
+                         json_document **document, error_message *err)
+{
+    json_document *opened = NULL;
+    json_document *wanted = NULL;
+    TRY(json_open_bytes(name, text, strlen(text), &opened, err));
+    status result = json_open_bytes("changes", changes, strlen(changes), &wanted, err);
+    if (result == STATUS_OK) result = change_all(name, opened->root, wanted->root, err);
+    json_close(wanted);
+    if (result == STATUS_OK) {
+        *document = opened;
+    } else {
+        json_close(opened);
+    }
+    return result;
+}
+
 status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
                    error_message *err)
 {
-    json_document *before = NULL;
-    json_document *wanted = NULL;
-    TRY(json_open_bytes(name, document, strlen(document), &before, err));
-    status result = json_open_bytes("changes", changes, strlen(changes), &wanted, err);
-    if (result == STATUS_OK) result = change_all(name, before->root, wanted->root, err);
-    if (result == STATUS_OK) {
-        json_writer writer = json_writer_init(out);
-        write_document(&writer, before->root);
-    }
-    json_close(wanted);
-    json_close(before);
-    return result;
+    json_document *changed = NULL;
+    TRY(json_open_changed(name, document, changes, &changed, err));
+    json_writer writer = json_writer_init(out);
+    write_document(&writer, changed->root);
+    json_close(changed);
+    return STATUS_OK;
 }

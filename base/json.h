@@ -110,14 +110,17 @@ void json_put_string(json_writer *writer, const char *key, const char *value);
 /// that is no object. Of an object without members nothing is written.
 void json_put_leaves(json_writer *writer, const char *path, json_value value);
 
-/// A document with other values at some of its places.
+/// Reads a document with other values at some of its places.
 ///
 /// @param name    stands for the document's path in messages
 /// @param changes a JSON object: each key is a path of keys with dots between them, its value what
 ///                then stands there; null removes. Objects on the way are made where there are
 ///                none: {"training.microbatches":96,"dynamism.seed":3}
-/// @param out     the changed document is appended, on one line
 /// @return STATUS_FORMAT if one of the texts is malformed, the document or changes is no object, or
-///         a path leads through a value that is no object. out is then untouched.
+///         a path leads through a value that is no object. Release with json_close.
+status json_open_changed(const char *name, const char *text, const char *changes,
+                         json_document **document, error_message *err);
+
+/// The same as text: the changed document is appended, on one line; out is untouched on failure.
 status json_change(const char *name, const char *document, const char *changes, text_buffer *out,
                    error_message *err);

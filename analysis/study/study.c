@@ -114,16 +114,15 @@ static status read_whole(const ana_reading *reading, const cost_override *overri
     return check_costs(study, reading->err);
 }
 
-static status open_bytes(const char *path, const char *bytes, size_t length,
-                         const cost_override *override, arena *memory, ana_study *study,
-                         error_message *err)
+/// Reads a document, which the study then owns.
+static status open_document(const char *path, const char *text, json_document *document,
+                            const cost_override *override, arena *memory, ana_study *study,
+                            error_message *err)
 {
-    json_document *document = NULL;
-    TRY(json_open_bytes(path, bytes, length, &document, err));
     *study = (ana_study){
         .path = path,
         .name = path,
-        .text = arena_string(memory, bytes),
+        .text = text,
         .repack = {.options = bal_repack_options_default()},
         .document = document,
     };
@@ -140,18 +139,29 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
     const cost_override override = {trace_path, model, hardware};
     char *bytes = NULL;
     size_t length = 0;
+    json_document *document = NULL;
     TRY(file_read(path, STUDY_BYTES_MAX, &bytes, &length, err));
-    const status result = open_bytes(path, bytes, length, &override, memory, study, err);
+    const status opened = json_open_bytes(path, bytes, length, &document, err);
+    const char *text = opened == STATUS_OK ? arena_string(memory, bytes) : NULL;
     free(bytes);
-    return result;
+    TRY(opened);
+    return open_document(path, text, document, &override, memory, study, err);
 }
 
 status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
                            error_message *err)
 {
+    return ana_study_open_changed(name, text, "{}", memory, study, err);
+}
+
+status ana_study_open_changed(const char *name, const char *text, const char *changes,
+                              arena *memory, ana_study *study, error_message *err)
+{
     const cost_override none = {0};
-    const char *path = arena_string(memory, name);
-    return open_bytes(path, text, strlen(text), &none, memory, study, err);
+    json_document *document = NULL;
+    TRY(json_open_changed(name, text, changes, &document, err));
+    return open_document(arena_string(memory, name), arena_string(memory, text), document, &none,
+                         memory, study, err);
 }
 
 void ana_study_close(ana_study *study)

@@ -140,4 +140,8 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
 status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
                            error_message *err);
 
+/// The same with changes, as json_open_changed takes them.
+status ana_study_open_changed(const char *name, const char *text, const char *changes,
+                              arena *memory, ana_study *study, error_message *err);
+
 void ana_study_close(ana_study *study);

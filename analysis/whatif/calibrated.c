@@ -91,14 +91,8 @@ static ana_run_shape shape_of(const ana_setup *setup)
 static status play_as_fitted(ana_point_worker *worker, const char *name, const char *text,
                              double *iteration_ns, error_message *err)
 {
-    text_buffer changed = {0};
     ana_point point;
-    status result = json_change(name, text, as_fitted, &changed, err);
-    if (result == STATUS_OK) {
-        result = ana_point_evaluate(worker, name, changed.bytes, NULL, &point, err);
-    }
-    text_free(&changed);
-    if (result != STATUS_OK) return result;
+    TRY(ana_point_evaluate(worker, name, text, as_fitted, NULL, &point, err));
     if (point.refusal != ANA_REFUSAL_NONE) {
         return error_set(
             err, STATUS_INVALID,

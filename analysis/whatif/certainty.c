@@ -92,7 +92,7 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     const ana_whatif *study = certainty->study;
     text_buffer built = {0};
     status result = ana_whatif_text(study, shared->items[point], &built, err);
-    if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, err);
+    if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, "{}", err);
     if (result == STATUS_OK) shared->texts[point] = arena_string(memory, built.bytes);
     text_free(&built);
     if (result != STATUS_OK) return result;
@@ -127,14 +127,10 @@ static status play(const drawing *shared, ana_point_worker *worker, int point, i
 {
     const char *name = shared->certainty->study->path;
     text_buffer changes = {0};
-    text_buffer text = {0};
     ana_draws_changes(&shared->certainty->draws, point, draw, &changes);
-    status result = json_change(name, shared->texts[point], changes.bytes, &text, err);
-    if (result == STATUS_OK) {
-        result = ana_point_evaluate(worker, name, text.bytes, NULL, played, err);
-    }
+    const status result =
+        ana_point_evaluate(worker, name, shared->texts[point], changes.bytes, NULL, played, err);
     text_free(&changes);
-    text_free(&text);
     return result;
 }
 

@@ -307,16 +307,13 @@ static status try_value(const ana_draws *draws, ana_point_worker *worker, const 
                         const char *text, int input, double value, error_message *err)
 {
     text_buffer changes = {0};
-    text_buffer changed = {0};
     error_message inner = {0};
     json_writer writer = json_writer_init(&changes);
     json_begin_object(&writer);
     put_value(&writer, &draws->inputs[input], value);
     json_end_object(&writer);
-    status result = json_change(name, text, changes.bytes, &changed, &inner);
-    if (result == STATUS_OK) result = ana_point_check(worker, name, changed.bytes, &inner);
+    const status result = ana_point_check(worker, name, text, changes.bytes, &inner);
     text_free(&changes);
-    text_free(&changed);
     if (result == STATUS_OK) return STATUS_OK;
     return json_error(draws->uncertainty->ranges[input].place, result, err, "%.9g: %.180s", value,
                       inner.message);

@@ -423,17 +423,13 @@ static void append_members(text_buffer *out, const char *object)
     text_append_bytes(out, object + 1, length - 2);
 }
 
-status ana_matrix_text(const ana_matrix *matrix, const int *value, text_buffer *out,
-                       error_message *err)
+void ana_matrix_changes(const ana_matrix *matrix, const int *value, text_buffer *out)
 {
-    text_buffer changes = {0};
-    text_append(&changes, "{");
+    text_clear(out);
+    text_append(out, "{");
     for (int axis = 0; axis < matrix->axis_count && value != NULL; axis++) {
         if (value[axis] < 0) continue;
-        append_members(&changes, matrix->axes[axis].values[value[axis]].changes);
+        append_members(out, matrix->axes[axis].values[value[axis]].changes);
     }
-    text_append(&changes, "}");
-    const status result = json_change(matrix->name, matrix->base, changes.bytes, out, err);
-    text_free(&changes);
-    return result;
+    text_append(out, "}");
 }

@@ -71,12 +71,10 @@ int64_t ana_matrix_base_point(const ana_matrix *matrix);
 /// The axis that sets this path, something below it or what is around it; NULL if none does.
 const ana_axis *ana_matrix_axis(const ana_matrix *matrix, const char *path);
 
-/// Appends the study of a point.
+/// The changes of the base that make the study of a point, in place of what is in out.
 ///
 /// @param value [axis_count], negative: what the study has there; or NULL: the study as written
-/// @return STATUS_FORMAT if a change leads through a value that is no object
-status ana_matrix_text(const ana_matrix *matrix, const int *value, text_buffer *out,
-                       error_message *err);
+void ana_matrix_changes(const ana_matrix *matrix, const int *value, text_buffer *out);
 
 /// The value at a path of keys with dots between them; missing where there is none.
 json_value ana_value_at(json_value object, const char *path);

@@ -218,10 +218,10 @@ static status refuse(ana_point_worker *worker, const char *name, ana_refusal ref
 
 /// Opens study and setup, as far as they can be.
 static status open_setup(ana_point_worker *worker, const char *name, const char *text,
-                         error_message *err)
+                         const char *changes, error_message *err)
 {
     clear(worker);
-    TRY(ana_study_open_text(name, text, worker->memory, &worker->study, err));
+    TRY(ana_study_open_changed(name, text, changes, worker->memory, &worker->study, err));
     worker->has_study = true;
     TRY(ana_setup_open_cached(&worker->study, &worker->cache, worker->memory, &worker->setup, err));
     worker->has_setup = true;
@@ -230,10 +230,10 @@ static status open_setup(ana_point_worker *worker, const char *name, const char 
 
 /// Opens them; if they cannot be opened the point says why.
 static status open_point(ana_point_worker *worker, const char *name, const char *text,
-                         ana_point *point, error_message *err)
+                         const char *changes, ana_point *point, error_message *err)
 {
     error_message inner = {0};
-    if (open_setup(worker, name, text, &inner) == STATUS_OK) return STATUS_OK;
+    if (open_setup(worker, name, text, changes, &inner) == STATUS_OK) return STATUS_OK;
     const bool is_of_values = !worker->has_study || inner.code == STATUS_FORMAT;
     return refuse(worker, name,
                   is_of_values ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step), &inner,
@@ -392,18 +392,19 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
 }
 
 status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
-                          const bal_record_sink *sink, ana_point *point, error_message *err)
+                          const char *changes, const bal_record_sink *sink, ana_point *point,
+                          error_message *err)
 {
     *point = (ana_point){.cost = -1};
-    TRY(open_point(worker, name, text, point, err));
+    TRY(open_point(worker, name, text, changes, point, err));
     return point->refusal == ANA_REFUSAL_NONE ? play(worker, sink, point, err) : STATUS_OK;
 }
 
 status ana_point_check(ana_point_worker *worker, const char *name, const char *text,
-                       error_message *err)
+                       const char *changes, error_message *err)
 {
     error_message inner = {0};
-    const status opened = open_setup(worker, name, text, &inner);
+    const status opened = open_setup(worker, name, text, changes, &inner);
     if (opened == STATUS_INVALID || opened == STATUS_INFEASIBLE) return STATUS_OK;
     return opened == STATUS_OK ? STATUS_OK : error_set(err, opened, "%s", inner.message);
 }

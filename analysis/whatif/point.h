@@ -72,12 +72,14 @@ void ana_point_worker_destroy(void *worker);
 /// Plays the one row of the study in text and puts its numbers together. What cannot be played is
 /// an outcome: a point with its refusal.
 ///
-/// @param name stands for the study's path
+/// @param name    stands for the study's path
+/// @param changes of the text, as json_open_changed takes them; "{}": none
 /// @param sink told of every iteration as it is played; NULL: nobody
 /// @param point out: its message is borrowed until the worker's next evaluation
 /// @return STATUS_IO, STATUS_BACKEND, STATUS_UNSUPPORTED, and what sink returns
 status ana_point_evaluate(ana_point_worker *worker, const char *name, const char *text,
-                          const bal_record_sink *sink, ana_point *point, error_message *err);
+                          const char *changes, const bal_record_sink *sink, ana_point *point,
+                          error_message *err);
 
 /// The study of the point evaluated or checked last; NULL if it could not be read.
 const ana_study *ana_point_worker_study(const ana_point_worker *worker);
@@ -90,7 +92,7 @@ const ana_setup *ana_point_worker_setup(const ana_point_worker *worker);
 ///
 /// @return STATUS_OK also for what is infeasible; STATUS_FORMAT, STATUS_UNSUPPORTED, STATUS_IO
 status ana_point_check(ana_point_worker *worker, const char *name, const char *text,
-                       error_message *err);
+                       const char *changes, error_message *err);
 
 /// Appends a point as its bytes lie in memory, and its message: what a store keeps of it. Only the
 /// same version of the program on the same kind of machine reads it.

@@ -303,11 +303,12 @@ static void print_refusals(const ana_whatif *study, text_buffer *out)
 static status print_inputs(const ana_whatif *study, ana_point_worker *worker, text_buffer *out,
                            error_message *err)
 {
-    text_buffer text = {0};
-    status result = ana_whatif_text(study, study->standing.order[0], &text, err);
-    if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
-    text_free(&text);
-    if (result != STATUS_OK) return result;
+    text_buffer changes = {0};
+    ana_whatif_changes(study, study->standing.order[0], &changes);
+    const status result =
+        ana_point_check(worker, study->path, study->matrix.base, changes.bytes, err);
+    text_free(&changes);
+    TRY(result);
     text_append(out, "\n");
     ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
     return STATUS_OK;

@@ -13,10 +13,11 @@
 static status check_values(const ana_whatif *study, const int *value, ana_point_worker *worker,
                            error_message *err)
 {
-    text_buffer text = {0};
-    status result = ana_matrix_text(&study->matrix, value, &text, err);
-    if (result == STATUS_OK) result = ana_point_check(worker, study->path, text.bytes, err);
-    text_free(&text);
+    text_buffer changes = {0};
+    ana_matrix_changes(&study->matrix, value, &changes);
+    const status result =
+        ana_point_check(worker, study->path, study->matrix.base, changes.bytes, err);
+    text_free(&changes);
     return result;
 }
 
@@ -209,23 +210,37 @@ void ana_whatif_values(const ana_whatif *study, int64_t item, int *value)
     }
 }
 
-status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, error_message *err)
+void ana_whatif_changes(const ana_whatif *study, int64_t item, text_buffer *out)
 {
     int value[ANA_AXES_MAX];
     const bool is_point = item < study->matrix.point_count;
     if (is_point) ana_matrix_values(&study->matrix, item, value);
-    return ana_matrix_text(&study->matrix, is_point ? value : NULL, out, err);
+    ana_matrix_changes(&study->matrix, is_point ? value : NULL, out);
+}
+
+status ana_whatif_text(const ana_whatif *study, int64_t item, text_buffer *out, error_message *err)
+{
+    text_buffer changes = {0};
+    ana_whatif_changes(study, item, &changes);
+    const status result = json_change(study->path, study->matrix.base, changes.bytes, out, err);
+    text_free(&changes);
+    return result;
 }
 
 /// Puts a point that was played at the level of the calibration.
-static status calibrate(const ana_whatif *study, ana_point_worker *worker, const char *text,
+static status calibrate(const ana_whatif *study, ana_point_worker *worker, int64_t item,
                         ana_point *point, error_message *err)
 {
     ana_calibrated_point calibrated;
+    text_buffer text = {0};
     if (study->calibration == NULL || point->refusal != ANA_REFUSAL_NONE) return STATUS_OK;
-    TRY(ana_calibrated_level(study->calibration, worker, text, &calibrated, err));
-    ana_point_scale(point, calibrated.level);
-    return STATUS_OK;
+    status result = ana_whatif_text(study, item, &text, err);
+    if (result == STATUS_OK) {
+        result = ana_calibrated_level(study->calibration, worker, text.bytes, &calibrated, err);
+    }
+    text_free(&text);
+    if (result == STATUS_OK) ana_point_scale(point, calibrated.level);
+    return result;
 }
 
 status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffer *result,
@@ -233,13 +248,12 @@ status ana_whatif_evaluate(void *context, void *worker, int64_t item, text_buffe
 {
     const ana_whatif *study = context;
     ana_point point;
-    text_buffer text = {0};
-    status evaluated = ana_whatif_text(study, item, &text, err);
-    if (evaluated == STATUS_OK) {
-        evaluated = ana_point_evaluate(worker, study->path, text.bytes, NULL, &point, err);
-    }
-    if (evaluated == STATUS_OK) evaluated = calibrate(study, worker, text.bytes, &point, err);
-    text_free(&text);
+    text_buffer changes = {0};
+    ana_whatif_changes(study, item, &changes);
+    status evaluated = ana_point_evaluate(worker, study->path, study->matrix.base, changes.bytes,
+                                          NULL, &point, err);
+    text_free(&changes);
+    if (evaluated == STATUS_OK) evaluated = calibrate(study, worker, item, &point, err);
     if (evaluated == STATUS_OK) {
         ana_point_write(&point, result);
         return STATUS_OK;

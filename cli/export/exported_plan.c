@@ -124,7 +124,7 @@ static status find_point(const cli_arguments *arguments, const ana_matrix *matri
 }
 
 /// What the point's balancer decides: the plan at the end of its run.
-static status play_point(ana_point_worker *worker, const char *path, const char *text,
+static status play_point(ana_point_worker *worker, const ana_matrix *matrix, const char *changes,
                          arena *memory, cli_exported_plan *exported, error_message *err)
 {
     ana_point point;
@@ -132,8 +132,9 @@ static status play_point(ana_point_worker *worker, const char *path, const char 
                       .first_layer = arena_array(memory, BAL_LAYERS_MAX + 1, sizeof(int)),
                       .ranks = arena_array(memory, BAL_RANKS_MAX, sizeof(int))};
     const bal_record_sink sink = {.context = &last, .put = keep_plan};
-    TRY(ana_point_check(worker, path, text, err));
-    TRY(ana_point_evaluate(worker, path, text, &sink, &point, err));
+    const char *path = matrix->name;
+    TRY(ana_point_check(worker, path, matrix->base, changes, err));
+    TRY(ana_point_evaluate(worker, path, matrix->base, changes, &sink, &point, err));
     if (point.refusal != ANA_REFUSAL_NONE) {
         return error_set(err, STATUS_INFEASIBLE, "%s: %s%s%s", path,
                          ana_refusal_names[point.refusal], point.message != NULL ? ": " : "",
@@ -154,18 +155,16 @@ static status read_point(const cli_arguments *arguments, const char *path, const
 {
     ana_matrix matrix;
     int64_t number = 0;
-    text_buffer study = {0};
+    text_buffer changes = {0};
     TRY(ana_matrix_open(path, text, memory, &matrix, err));
     TRY(find_point(arguments, &matrix, &number, err));
     int *value = arena_array(memory, (size_t)matrix.axis_count + 1, sizeof *value);
     ana_matrix_values(&matrix, number, value);
     ana_point_worker *worker = ana_point_worker_create();
-    status result = ana_matrix_text(&matrix, value, &study, err);
-    if (result == STATUS_OK) {
-        result = play_point(worker, path, study.bytes, memory, exported, err);
-    }
+    ana_matrix_changes(&matrix, value, &changes);
+    const status result = play_point(worker, &matrix, changes.bytes, memory, exported, err);
     ana_point_worker_destroy(worker);
-    text_free(&study);
+    text_free(&changes);
     return result;
 }
 

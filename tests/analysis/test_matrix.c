@@ -38,6 +38,7 @@ static void points_are_those_of_nested_loops(void **state)
     fixture opened;
     text_buffer point = {0};
     text_buffer looped = {0};
+    text_buffer found = {0};
     int64_t number = 0;
 
     assert_ok(
@@ -54,7 +55,8 @@ static void points_are_those_of_nested_loops(void **state)
                 ana_matrix_values(&opened.matrix, number, value);
                 text_clear(&point);
                 text_clear(&looped);
-                assert_ok(ana_matrix_text(&opened.matrix, value, &point, NULL));
+                ana_matrix_changes(&opened.matrix, value, &found);
+                assert_ok(json_change("s.json", opened.matrix.base, found.bytes, &point, NULL));
                 snprintf(changes, sizeof changes,
                          "{\"pipeline.stages\":%d,\"training.microbatches\":%d,\"cluster.gpus\":%d"
                          "%s}",
@@ -67,6 +69,7 @@ static void points_are_those_of_nested_loops(void **state)
     }
     text_free(&point);
     text_free(&looped);
+    text_free(&found);
     arena_destroy(opened.memory);
 }
 

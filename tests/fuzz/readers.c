@@ -125,9 +125,10 @@ static status check_point(const ana_matrix *matrix, int64_t number, error_messag
     for (int axis = 0; axis < matrix->axis_count; axis++) {
         assert(value[axis] >= 0 && value[axis] < matrix->axes[axis].value_count);
     }
-    TRY(ana_matrix_text(matrix, value, &text, err));
+    ana_matrix_changes(matrix, value, &text);
     arena *memory = arena_create(4096);
-    const status result = ana_study_open_text("point", text.bytes, memory, &study, err);
+    const status result =
+        ana_study_open_changed("point", matrix->base, text.bytes, memory, &study, err);
     if (result == STATUS_OK) ana_study_close(&study);
     arena_destroy(memory);
     text_free(&text);
