@@ -10,23 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Whether a key of a case only says how it is drawn, charged, or summed.
-static bool is_left_out(const char *key)
+/// Whether a key of a case only says how it is drawn, charged, or, within a step, summed.
+static bool is_left_out(const char *key, bool keeps_steps)
 {
-    static const char *const names[] = {"seed", "load_model", "packing", "across", "order"};
+    static const char *const names[] = {"seed",   "load_model", "packing",
+                                        "across", "order",      "window"};
+    const size_t count = keeps_steps ? sizeof names / sizeof names[0] : 2;
     size_t name = 0;
-    while (name < sizeof names / sizeof names[0] && strcmp(key, names[name]) != 0) {
+    while (name < count && strcmp(key, names[name]) != 0) {
         name++;
     }
-    return name < sizeof names / sizeof names[0];
+    return name < count;
 }
 
+/// Sequences that are packed within a window of one step stay in their step.
 static void write_dynamism(json_value dynamism, json_writer *writer)
 {
+    int window = 1;
+    const json_value given = json_member(dynamism, "window");
+    if (!json_is_missing(given)) (void)json_int(given, 1, INT32_MAX, &window, NULL);
     json_begin_object(writer);
     json_value member = json_element(dynamism, 0);
     for (; member.node != NULL; member = json_next(member)) {
-        if (is_left_out(json_key(member))) continue;
+        if (is_left_out(json_key(member), window == 1)) continue;
         json_write_key(writer, json_key(member));
         json_write_value(writer, member);
     }
