@@ -70,18 +70,7 @@ static void walk(const bal_schedule *schedule, int rank, int64_t *held, peak_lis
     }
 }
 
-/// How much the fullest rank holds, over its chunks.
-static int64_t most_held(const bal_rank_peaks *peaks)
-{
-    int64_t most = 0;
-    for (int peak = 0; peak < peaks->first_peak[peaks->rank_count]; peak++) {
-        const int64_t sum = bal_rank_peak_sum(peaks, peak);
-        if (sum > most) most = sum;
-    }
-    return most;
-}
-
-static status of_fixed(const bal_schedule_request *request, arena *memory, bal_rank_peaks *peaks,
+static status of_order(const bal_schedule_request *request, arena *memory, bal_rank_peaks *peaks,
                        error_message *err)
 {
     bal_schedule built;
@@ -98,60 +87,6 @@ static status of_fixed(const bal_schedule_request *request, arena *memory, bal_r
                               .chunk_count = built.chunk_count,
                               .first_peak = first,
                               .held = list.held};
-    return STATUS_OK;
-}
-
-/// The same of every rank: each chunk as many microbatches as there are ranks.
-static void of_ranks(const bal_schedule_request *request, int chunk_count, arena *memory,
-                     bal_rank_peaks *peaks)
-{
-    const int ranks = request->rank_count;
-    const size_t cells = (size_t)ranks * (size_t)chunk_count;
-    int *first = arena_array(memory, (size_t)ranks + 1, sizeof *first);
-    int64_t *held = arena_array(memory, cells, sizeof *held);
-    for (int rank = 0; rank <= ranks; rank++) {
-        first[rank] = rank;
-    }
-    for (size_t cell = 0; cell < cells; cell++) {
-        held[cell] = ranks < request->microbatch_count ? ranks : request->microbatch_count;
-    }
-    *peaks = (bal_rank_peaks){
-        .rank_count = ranks, .chunk_count = chunk_count, .first_peak = first, .held = held};
-}
-
-/// Of the fixed orders without a split that could stand for a searched one, that which holds least.
-static status of_searched(const bal_schedule_request *request, const bal_schedule_family *searched,
-                          arena *memory, bal_rank_peaks *peaks, error_message *err)
-{
-    const int chunks = bal_schedule_chunk_count(searched, request->chunk_count);
-    if (!bal_schedule_takes_chunks(searched, chunks)) {
-        return error_set(err, STATUS_INVALID, "chunk_count %d: schedule %s has %d per rank", chunks,
-                         searched->name, searched->chunk_count);
-    }
-    if (searched->counted_as != NULL) {
-        bal_schedule_request asked = *request;
-        asked.name = searched->counted_as;
-        return of_fixed(&asked, memory, peaks, err);
-    }
-    int count = 0;
-    const bal_schedule_family *families = bal_schedule_families(&count);
-    bool is_found = false;
-    for (int row = 0; row < count; row++) {
-        const bal_schedule_family *family = &families[row];
-        if (family->is_searched || family->has_split) continue;
-        if (chunks > 1 && family->placement != searched->placement) continue;
-        if (!bal_schedule_takes_chunks(family, chunks)) continue;
-        if (!bal_schedule_takes(family, request->rank_count, request->microbatch_count)) continue;
-        bal_schedule_request asked = *request;
-        bal_rank_peaks tried;
-        asked.name = family->name;
-        asked.chunk_count = chunks;
-        TRY(of_fixed(&asked, memory, &tried, err));
-        if (is_found && most_held(&tried) >= most_held(peaks)) continue;
-        is_found = true;
-        *peaks = tried;
-    }
-    if (!is_found) of_ranks(request, chunks, memory, peaks);
     return STATUS_OK;
 }
 
@@ -174,15 +109,21 @@ status bal_rank_peaks_of(const char *schedule, int rank_count, int chunk_count,
                          error_message *err)
 {
     const bal_schedule_family *family = bal_schedule_family_find(schedule);
-    const bal_schedule_request request = {.name = schedule,
-                                          .rank_count = rank_count,
-                                          .microbatch_count = microbatch_count,
-                                          .chunk_count = chunk_count};
-    const bool is_fixed = family == NULL || !family->is_searched;
+    bal_schedule_request request = {.name = schedule,
+                                    .rank_count = rank_count,
+                                    .microbatch_count = microbatch_count,
+                                    .chunk_count = chunk_count};
+    if (family != NULL && family->is_searched) {
+        const int chunks = bal_schedule_chunk_count(family, chunk_count);
+        if (!bal_schedule_takes_chunks(family, chunks)) {
+            return error_set(err, STATUS_INVALID, "chunk_count %d: schedule %s has %d per rank",
+                             chunks, family->name, family->chunk_count);
+        }
+        request.name = family->counted_as;
+    }
     arena *scratch = arena_create(1 << 16);
     bal_rank_peaks made;
-    const status found = is_fixed ? of_fixed(&request, scratch, &made, err)
-                                  : of_searched(&request, family, scratch, &made, err);
+    const status found = of_order(&request, scratch, &made, err);
     if (found == STATUS_OK) copy_peaks(&made, memory, peaks);
     arena_destroy(scratch);
     return found;

@@ -25,23 +25,11 @@ static inline const int64_t *bal_rank_peak(const bal_rank_peaks *peaks, int peak
     return peaks->held + (int64_t)peak * peaks->chunk_count;
 }
 
-/// Activations that a rank holds at a peak, over its chunks.
-static inline int64_t bal_rank_peak_sum(const bal_rank_peaks *peaks, int peak)
-{
-    int64_t sum = 0;
-    for (int chunk = 0; chunk < peaks->chunk_count; chunk++) {
-        sum += bal_rank_peak(peaks, peak)[chunk];
-    }
-    return sum;
-}
-
 /// Finds the peaks of a schedule's orders, each microbatch held from its F to its W (BW).
 ///
 /// Fixed orders do not depend on costs. A searched order uses what room there is, so it is counted
-/// as the fixed order that its row of the schedule table names; where it names none as the order
-/// without a split that has its chunks and its placement and holds least: below that a search may
-/// still find orders, but slow ones. Where there is no such order for these counts, every chunk
-/// counts min(rank_count, microbatch_count).
+/// as the fixed order that its row of the schedule table names: below that a search may still find
+/// orders, but slow ones.
 ///
 /// @param memory where the arrays of peaks are carved
 /// @return what bal_schedule_build refuses. Time O(ops * peaks of a rank), which are few.

@@ -232,7 +232,10 @@ static status check_memory_sums(const bal_chain *chain, error_message *err)
     }
     const bal_rank_peaks *peaks = chain->rank_peaks;
     for (int peak = 0; peaks != NULL && peak < peaks->first_peak[peaks->rank_count]; peak++) {
-        const int64_t held = bal_rank_peak_sum(peaks, peak);
+        int64_t held = 0;
+        for (int chunk = 0; chunk < peaks->chunk_count; chunk++) {
+            held += bal_rank_peak(peaks, peak)[chunk];
+        }
         if ((bal_wide)held * activation + state <= INT64_MAX) continue;
         return error_set(err, STATUS_INVALID,
                          "memory of a rank that holds %" PRId64 " activations does not fit 64 bits",

@@ -104,7 +104,7 @@ typedef struct bal_schedule_family {
     bool has_split;
     bool is_searched;       // reads costs and memory_limit
     const char *counted_as; // searched only: the fixed order whose memory it is counted with where
-                            // no limit says what it takes; NULL: see rank_peaks.h
+                            // no limit says what it takes
     int chunk_count;        // 0: the caller chooses; else the only one allowed
     int chunk_count_min;    // where the caller chooses
     bal_placement placement;
