@@ -318,111 +318,65 @@ static const int64_t two_layers[] = {2000, 2000, 2000, 2000};
 static void small_questions_have_the_answers_of_hand(void **state)
 {
     arena *memory = *state;
+    static const int even[5] = {0, 2, 4, 6, 8};
+    static const int shifted[5] = {0, 4, 6, 7, 8};
+    static const int heavy[5] = {0, 3, 4, 6, 8};
+    static const int v_after[5] = {0, 2, 3, 7, 8};
+    static const int loop[9] = {0, 1, 3, 3, 4, 5, 5, 6, 8};
+    static const int two_places[5] = {0, 3, 5, 7, 8};
+    static const int in_order[4] = {0, 1, 2, 3};
+    static const int swapped[4] = {1, 0, 2, 3};
+    static const int crossed[4] = {0, 2, 1, 3};
+    enum { ONE, V, LOOP };
     static const struct {
-        int before_cuts[9];  // all 0: even
-        int before_ranks[4]; // all 0: in order
-        int cuts[5];         // all 0: even
-        int chunks;          // 0: one
-        bal_placement placement;
-        int before_places; // 0: four
-        bal_migration_options options;
+        const int *before, *ranks, *cuts;
+        int chunks;
+        bal_migration_options options; // slack, relabels, overlaps, hysteresis, neighbours
         const bal_evaluator *evaluator;
-        const int64_t *memory_bytes;
+        const int64_t *caps;
         int64_t bytes, bottleneck_ns, cost_ns; // -1: not asked
         int first_rank;
     } cases[] = {
         // What is first now is on rank 1: 0 and 1 move to rank 0, 4 and 5 from 0 to 2, 6 to 3.
-        {{0, 4, 6, 7, 8}, {1, 0, 2, 3}, .bytes = 5000, .bottleneck_ns = 200, .cost_ns = 22000},
+        {shifted, swapped, even, ONE, {0, 0, 0, 0, 0}, NULL, NULL, 5000, 200, 22000, 0},
         // Relabelled 4 and 5 stay on rank 0, two of the first four on rank 1, 6 or 7 where it is.
-        {{0, 4, 6, 7, 8},
-         {1, 0, 2, 3},
-         .options.relabels = true,
-         .bytes = 3000,
-         .bottleneck_ns = 200,
-         .cost_ns = 21000,
-         .first_rank = -1},
+        {shifted, swapped, even, ONE, {0, true, 0, 0, 0}, NULL, NULL, 3000, 200, 21000, -1},
         // Places on ranks 0, 2, 1, 3: each cut is between nodes. In order two of three are inside:
         // 2 * (50 + 500 + 50) an iteration, for 2 layers in and 2 out at 10000 ns each.
-        {.before_ranks = {0, 2, 1, 3},
-         .options = {.relabels = true, .neighbour_iterations = 22},
-         .bottleneck_ns = 200,
-         .cost_ns = 22 * 3000},
-        {.before_ranks = {0, 2, 1, 3},
-         .options = {.relabels = true, .neighbour_iterations = 23},
-         .bytes = 4000,
-         .bottleneck_ns = 200,
-         .cost_ns = 40000 + 23 * 1200},
+        {even, crossed, even, ONE, {0, true, 0, 0, 22}, NULL, NULL, 0, 200, 22 * 3000, 0},
+        {even, crossed, even, ONE, {0, true, 0, 0, 23}, NULL, NULL, 4000, 200, 67600, 0},
         // A gain of a third keeps the plan in force, unless that breaks a cap.
-        {{0, 3, 4, 6, 8},
-         .options.hysteresis_ratio = 0.33,
-         .bytes = 1000,
-         .bottleneck_ns = 200,
-         .cost_ns = -1},
-        {{0, 3, 4, 6, 8}, .options.hysteresis_ratio = 0.34, .bottleneck_ns = 300, .cost_ns = 0},
-        {{0, 3, 4, 6, 8},
-         .options.hysteresis_ratio = 0.34,
-         .memory_bytes = two_layers,
-         .bytes = 1000,
-         .bottleneck_ns = 200,
-         .cost_ns = -1},
+        {heavy, in_order, even, ONE, {0, 0, 0, 0.33, 0}, NULL, NULL, 1000, 200, -1, 0},
+        {heavy, in_order, even, ONE, {0, 0, 0, 0.34, 0}, NULL, NULL, 0, 300, 0, 0},
+        {heavy, in_order, even, ONE, {0, 0, 0, 0.34, 0}, NULL, two_layers, 1000, 200, -1, 0},
         // 300 are within half of 200, nothing moves; by the evaluator 400 are, of 300, but not
         // within a little less.
-        {{0, 3, 4, 6, 8}, .options.slack_ratio = 0.5, .bottleneck_ns = 300, .cost_ns = 0},
-        {{0, 3, 4, 6, 8},
-         .options.slack_ratio = 0.5,
-         .evaluator = &short_first,
-         .bottleneck_ns = 300,
-         .cost_ns = 0},
-        {{0, 3, 4, 6, 8},
-         .options.slack_ratio = 0.49,
-         .evaluator = &short_first,
-         .bytes = 1000,
-         .bottleneck_ns = 200,
-         .cost_ns = -1},
+        {heavy, in_order, even, ONE, {0.5, 0, 0, 0, 0}, NULL, NULL, 0, 300, 0, 0},
+        {heavy, in_order, even, ONE, {0.5, 0, 0, 0, 0}, &short_first, NULL, 0, 300, 0, 0},
+        {heavy, in_order, even, ONE, {0.49, 0, 0, 0, 0}, &short_first, NULL, 1000, 200, -1, 0},
         // Two ranks of two chunks in a V: stage 1 gives a layer to stage 2 of its own rank, which
         // moves nothing; stage 3 gives one to stage 2. Within twice the load nothing moves.
-        {.before_places = 2,
-         .chunks = 2,
-         .placement = BAL_PLACEMENT_V,
-         .cuts = {0, 2, 3, 7, 8},
-         .bytes = 1000,
-         .bottleneck_ns = 500,
-         .cost_ns = -1},
-        {.before_places = 2,
-         .chunks = 2,
-         .placement = BAL_PLACEMENT_V,
-         .cuts = {0, 2, 3, 7, 8},
-         .options.slack_ratio = 1,
-         .bottleneck_ns = 400,
-         .cost_ns = 0},
+        {even, in_order, v_after, V, {0, 0, 0, 0, 0}, NULL, NULL, 1000, 500, -1, 0},
+        {even, in_order, v_after, V, {1, 0, 0, 0, 0}, NULL, NULL, 0, 400, 0, 0},
         // Ranks 0 to 3 hold 1 + 1, 2 + 0, 0 + 1 and 1 + 2 layers in a loop of two chunks; of two
         // places, 0 to 2 with 5 and 6, and 3, 4 with 7, layers 1, 2 stay on rank 1, 3, 7 on rank 3.
-        {{0, 1, 3, 3, 4, 5, 5, 6, 8},
-         .chunks = 2,
-         .cuts = {0, 3, 5, 7, 8},
-         .bytes = 4000,
-         .bottleneck_ns = 500,
-         .cost_ns = -1,
-         .first_rank = 1},
+        {loop, in_order, two_places, LOOP, {0, 0, 0, 0, 0}, NULL, NULL, 4000, 500, -1, 1},
     };
     for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
         four_ranks at;
         bal_migration_choice choice;
         fill_four(&at);
-        if (cases[index].before_cuts[1] > 0) {
-            memcpy(at.before_cuts, cases[index].before_cuts, sizeof at.before_cuts);
+        memcpy(at.before_cuts, cases[index].before,
+               cases[index].chunks == LOOP ? sizeof loop : sizeof even);
+        memcpy(at.before_ranks, cases[index].ranks, sizeof at.before_ranks);
+        memcpy(at.cuts, cases[index].cuts, sizeof at.cuts);
+        if (cases[index].chunks != ONE) at.problem.chunk_count = at.before.chunk_count = 2;
+        if (cases[index].chunks == V) {
+            at.problem.placement = at.before.placement = BAL_PLACEMENT_V;
+            at.before.rank_count = 2;
         }
-        if (cases[index].before_ranks[3] > 0) {
-            memcpy(at.before_ranks, cases[index].before_ranks, sizeof at.before_ranks);
-        }
-        if (cases[index].cuts[4] > 0) memcpy(at.cuts, cases[index].cuts, sizeof at.cuts);
-        if (cases[index].chunks > 0) {
-            at.problem.chunk_count = at.before.chunk_count = cases[index].chunks;
-            at.problem.placement = at.before.placement = cases[index].placement;
-        }
-        if (cases[index].before_places > 0) at.before.rank_count = cases[index].before_places;
         at.problem.evaluator = cases[index].evaluator;
-        at.problem.stage_memory_bytes = cases[index].memory_bytes;
+        at.problem.stage_memory_bytes = cases[index].caps;
         at.options = cases[index].options;
 
         assert_ok(bal_migration_plan(&at.question, &at.options, memory, &choice, NULL));
