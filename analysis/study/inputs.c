@@ -1,4 +1,5 @@
-#include "analysis/study/inputs.h"
+/// The list of inputs of a result.
+#include "analysis/study/study.h"
 
 #include <stdarg.h>
 #include <stdio.h>

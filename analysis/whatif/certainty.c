@@ -97,7 +97,7 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     text_free(&built);
     if (result != STATUS_OK) return result;
     const ana_setup *setup = ana_point_worker_setup(worker);
-    TRY(ana_draws_add_point(&certainty->draws, shared->texts[point], setup, err));
+    TRY(ana_draws_add_point(&certainty->draws, setup, err));
     if (study->calibration == NULL) return STATUS_OK;
     ana_calibrated_point *calibrated = &shared->calibrated[point];
     TRY(ana_calibrated_level(study->calibration, worker, shared->texts[point], calibrated, err));

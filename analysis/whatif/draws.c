@@ -70,9 +70,10 @@ static void note(ana_draws *draws, ana_drawn_point *point, int input, double nom
     uncertain->nominal_max = fmax(uncertain->nominal_max, nominal);
 }
 
-static status add_declared(ana_draws *draws, ana_drawn_point *point, json_value root,
-                           const ana_setup *setup, error_message *err)
+static status add_declared(ana_draws *draws, ana_drawn_point *point, const ana_setup *setup,
+                           error_message *err)
 {
+    const json_value root = json_root(setup->study->document);
     for (int input = 0; input < draws->uncertainty->range_count; input++) {
         const ana_uncertain *uncertain = &draws->inputs[input];
         const ana_assumed_range *known = find_assumed(uncertain->path);
@@ -263,19 +264,14 @@ static const char *list_unranged(const ana_draws *draws, const ana_inputs *input
     return kept;
 }
 
-status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
-                           error_message *err)
+status ana_draws_add_point(ana_draws *draws, const ana_setup *setup, error_message *err)
 {
-    json_document *document = NULL;
     ana_drawn_point point = {
         .nominal = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.nominal),
         .has = arena_array(draws->memory, ANA_UNCERTAIN_MAX, sizeof *point.has),
     };
     assert(draws->values == NULL);
-    TRY(json_open_bytes(setup->study->path, text, strlen(text), &document, err));
-    const status declared = add_declared(draws, &point, json_root(document), setup, err);
-    json_close(document);
-    TRY(declared);
+    TRY(add_declared(draws, &point, setup, err));
     TRY(add_assumed(draws, &point, setup, err));
     TRY(add_model_error(draws, &point, setup, err));
     point.unranged = list_unranged(draws, &setup->study->inputs);

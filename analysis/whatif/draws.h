@@ -57,12 +57,10 @@ void ana_draws_init(const ana_uncertainty *uncertainty, int point_capacity, aren
 
 /// Adds a point, and what is uncertain at it that has not been at those before.
 ///
-/// @param text  the point's study
-/// @param setup the same, open
+/// @param setup of the point's study, open
 /// @return STATUS_FORMAT if a factor is declared of what the point has no number for;
 ///         STATUS_INVALID if there are more than ANA_UNCERTAIN_MAX inputs
-status ana_draws_add_point(ana_draws *draws, const char *text, const ana_setup *setup,
-                           error_message *err);
+status ana_draws_add_point(ana_draws *draws, const ana_setup *setup, error_message *err);
 
 /// Tries the ends of every declared range at the first point, so that what a study does not take is
 /// refused before anything is drawn; learns which inputs are whole numbers.

@@ -66,20 +66,6 @@ static status read_limits(const cli_arguments *arguments, ana_whatif_options *op
     return read_deadline(deadline, &options->deadline_ns, err);
 }
 
-static status read_objective(const cli_arguments *arguments, ana_objective *objective,
-                             error_message *err)
-{
-    const char *by = cli_value(arguments, "--rank-by");
-    char suggestion[TEXT_SUGGESTION_BYTES];
-    if (by == NULL) return STATUS_OK;
-    for (int known = 0; known < ANA_OBJECTIVE_COUNT; known++) {
-        *objective = (ana_objective)known;
-        if (strcmp(by, ana_objective_names[known]) == 0) return STATUS_OK;
-    }
-    return error_set(err, STATUS_INVALID, "--rank-by: unknown objective '%.40s'%s", by,
-                     text_suggestion(by, ana_objective_names, ANA_OBJECTIVE_COUNT, suggestion));
-}
-
 /// What study and command line say of draws.
 static status read_uncertainty(const cli_arguments *arguments, const char *path, const char *text,
                                answered *found, error_message *err)
@@ -244,7 +230,10 @@ static status open_study(const cli_arguments *arguments, const char *path, const
 {
     ana_whatif_options options = {.objective = ANA_OBJECTIVE_TIME};
     TRY(read_limits(arguments, &options, err));
-    TRY(read_objective(arguments, &options.objective, err));
+    int objective = (int)options.objective;
+    TRY(cli_choice(arguments, "--rank-by", ana_objective_names, ANA_OBJECTIVE_COUNT, objective,
+                   &objective, err));
+    options.objective = (ana_objective)objective;
     TRY(cli_int(arguments, "--top", 1, TOP_MAX, TOP_DEFAULT, &found->row_count, err));
     TRY(read_uncertainty(arguments, path, text, found, err));
     options.calibration = found->uncertainty.calibration;

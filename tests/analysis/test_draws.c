@@ -48,7 +48,7 @@ static status add_point(fixture *opened, const char *hardware, int microbatch_si
              "\"balancing\":[{\"balancer\":\"even\"}]}",
              hardware, microbatch_size);
     assert_ok(ana_point_check(opened->worker, "s.json", text, "{}", NULL));
-    return ana_draws_add_point(&opened->draws, text, ana_point_worker_setup(opened->worker), err);
+    return ana_draws_add_point(&opened->draws, ana_point_worker_setup(opened->worker), err);
 }
 
 static int find(const ana_draws *draws, const char *path, const char *scope)

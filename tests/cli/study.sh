@@ -66,7 +66,7 @@ best() { # best OBJECTIVE: the number of the best point
 }
 [ "$(best time)" != "$(best gpu-hours)" ] || fail 'the fastest point needs the fewest GPU-hours'
 [ "$(best cost)" = "$(best gpu-hours)" ] || fail 'one price, and another order'
-refuse 2 "--rank-by: unknown objective 'speed'; known: time, gpu-hours, cost, memory" s.json --rank-by speed
+refuse 2 "--rank-by: unknown 'speed'; known: time, gpu-hours, cost, memory" s.json --rank-by speed
 refuse 2 '--top: 0 is outside [1, 400]' s.json --top 0
 
 # Axes that are none.
