@@ -160,16 +160,24 @@ void sim_cost_table_init(const bal_schedule *schedule, arena *memory, sim_cost_t
 {
     const int stages = schedule->rank_count * schedule->chunk_count;
     const bool sums = has_full_backward(schedule);
-    const size_t cells = sums ? (size_t)stages * (size_t)schedule->microbatch_count : 0;
-    const sim_cost_table filled = {
+    const size_t microbatches = (size_t)schedule->microbatch_count;
+    const size_t rows = (size_t)stages * OP_KIND_COUNT;
+    bool *has_message = arena_array(memory, rows, sizeof *has_message);
+    for (size_t row = 0; row < rows; row++) {
+        has_message[row] = sim_network_receiver(schedule, (bal_op_kind)(row / (size_t)stages),
+                                                (int)(row % (size_t)stages)) >= 0;
+    }
+    *table = (sim_cost_table){
         .schedule = schedule,
         .stage_count = stages,
-        .rows = arena_array(memory, (size_t)stages * OP_KIND_COUNT, sizeof *filled.rows),
-        .delay_rows = arena_array(memory, (size_t)stages * OP_KIND_COUNT, sizeof(int64_t *)),
+        .rows = arena_array(memory, 2 * rows, sizeof *table->rows),
+        .has_message = has_message,
+        .delay_rows = arena_array(memory, 2 * rows, sizeof(int64_t *)),
         .has_full_backward = sums,
-        .full_backward_ns = arena_array(memory, cells, sizeof *filled.full_backward_ns),
+        .full_backward_ns =
+            arena_array(memory, sums ? (size_t)stages * microbatches : 0, sizeof(int64_t)),
+        .no_ns = arena_array(memory, microbatches, sizeof(int64_t)),
     };
-    *table = filled;
 }
 
 static void add_full_backward(const sim_cost_table *table, const bal_stage_costs *costs)
@@ -188,8 +196,8 @@ static void add_full_backward(const sim_cost_table *table, const bal_stage_costs
 static void point_at_delays(const sim_cost_table *table, const bal_stage_costs *costs)
 {
     const int stages = table->stage_count;
-    for (int row = 0; row < OP_KIND_COUNT * stages; row++) {
-        const int64_t direction = row / stages == OP_FORWARD ? 0 : 1;
+    for (int row = 0; row < 2 * OP_KIND_COUNT * stages; row++) {
+        const int64_t direction = row / stages % OP_KIND_COUNT == OP_FORWARD ? 0 : 1;
         table->delay_rows[row] = costs->message_delay_ns + (direction * stages + row % stages) *
                                                                (int64_t)costs->microbatch_count;
     }
@@ -210,12 +218,13 @@ void sim_cost_table_fill(sim_cost_table *table, const bal_stage_costs *costs)
     };
     for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
         if (kind == OP_BACKWARD && !table->has_full_backward) continue;
+        const int64_t *send_ns =
+            kind == OP_FORWARD ? costs->send_forward_ns : costs->send_backward_ns;
         for (int stage = 0; stage < stages; stage++) {
-            table->rows[kind * stages + stage] = (sim_row){
-                .op_ns = op_ns[kind] + stage * columns,
-                .transfer_ns =
-                    sim_network_transfer_ns(table->schedule, costs, (bal_op_kind)kind, stage),
-            };
+            const int row = kind * stages + stage;
+            const int64_t transfer_ns = table->has_message[row] ? send_ns[stage] : 0;
+            table->rows[row] = (sim_row){op_ns[kind] + stage * columns, transfer_ns};
+            table->rows[OP_KIND_COUNT * stages + row] = (sim_row){table->no_ns, transfer_ns};
         }
     }
     table->has_delays = costs->message_delay_ns != NULL;

@@ -24,16 +24,19 @@ typedef struct sim_row {
     int64_t transfer_ns;  // end of the op until its message is there
 } sim_row;
 
-/// The rows of a schedule, made once and filled for each play.
+/// The rows of a schedule, made once and filled for each play. Those of the second half are joints:
+/// where a pair of overlapping ops waits or sends, which takes no time.
 typedef struct sim_cost_table {
     const bal_schedule *schedule;
     int stage_count;
     uint32_t column_mask;       // microbatch & column_mask is the column of a row
-    sim_row *rows;              // [OP_KIND_COUNT][stage_count]
+    sim_row *rows;              // [2][OP_KIND_COUNT][stage_count]
+    const bool *has_message;    // [OP_KIND_COUNT][stage_count] another rank waits for it
     bool has_delays;            // messages take longer by delay_rows
-    const int64_t **delay_rows; // [OP_KIND_COUNT][stage_count] as op_ns of the rows
+    const int64_t **delay_rows; // [2][OP_KIND_COUNT][stage_count] as op_ns of the rows
     bool has_full_backward;     // some op is a BW
     int64_t *full_backward_ns;  // [stage_count][microbatch_count] scratch, if has_full_backward
+    const int64_t *no_ns;       // [microbatch_count] zeros
 } sim_cost_table;
 
 /// @param table carved from memory; schedule is borrowed for its life

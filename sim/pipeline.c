@@ -1,7 +1,5 @@
 #include "sim/pipeline.h"
 
-#include <assert.h>
-
 void sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary)
 {
     const size_t ranks = (size_t)order->schedule->rank_count;
@@ -20,61 +18,11 @@ void sim_timeline_init(const bal_schedule *schedule, arena *memory, bal_timeline
     *timeline = (bal_timeline){.schedule = schedule, .begin_ns = times, .end_ns = times + ops};
 }
 
-static void add_full_backward(const sim_order *order, const bal_stage_costs *costs)
-{
-    const int64_t count = (int64_t)costs->stage_count * costs->microbatch_count;
-    int64_t *restrict sum = order->full_backward_ns;
-    const int64_t *input = costs->backward_input_ns;
-    const int64_t *weight = costs->backward_weight_ns;
-    for (int64_t cell = 0; cell < count; cell++) {
-        sum[cell] = input[cell] + weight[cell];
-    }
-}
-
-/// Points the rows at costs, which are borrowed for the play that follows.
-static void fill_rows(sim_order *order, const bal_stage_costs *costs)
-{
-    const int row_count = order->row_count;
-    const int64_t columns = costs->microbatch_count;
-    assert(costs->stage_count == order->schedule->rank_count * order->schedule->chunk_count);
-    assert(columns == 1 || columns == order->schedule->microbatch_count);
-    if (order->has_full_backward) add_full_backward(order, costs);
-    const int64_t *const op_ns[OP_KIND_COUNT] = {
-        [OP_FORWARD] = costs->forward_ns,
-        [OP_BACKWARD_INPUT] = costs->backward_input_ns,
-        [OP_BACKWARD_WEIGHT] = costs->backward_weight_ns,
-        [OP_BACKWARD] = order->full_backward_ns,
-    };
-    for (int row = 0; row < row_count; row++) {
-        const sim_row_source source = order->row_sources[row];
-        const int64_t *send_ns =
-            source.kind == OP_FORWARD ? costs->send_forward_ns : costs->send_backward_ns;
-        order->rows[row] = (sim_row){
-            .op_ns = source.is_joint ? order->no_ns : op_ns[source.kind] + source.stage * columns,
-            .transfer_ns = source.has_message ? send_ns[source.stage] : 0,
-        };
-    }
-}
-
-/// Points every row at the delays of its messages. What sends none has a row too, which is added to
-/// what nobody reads.
-static void fill_delay_rows(sim_order *order, const bal_stage_costs *costs)
-{
-    const int row_count = order->row_count;
-    for (int row = 0; row < row_count; row++) {
-        const sim_row_source source = order->row_sources[row];
-        const int64_t first = source.kind == OP_FORWARD ? 0 : costs->stage_count;
-        order->delay_rows[row] =
-            costs->message_delay_ns + (first + source.stage) * costs->microbatch_count;
-    }
-}
-
 /// Prepares the scratch of an order: rows for these costs, clocks at the start, no message.
 static void prepare(sim_order *order, const bal_stage_costs *costs, const int64_t *start_ns)
 {
     const bal_schedule *schedule = order->schedule;
-    fill_rows(order, costs);
-    if (costs->message_delay_ns != NULL) fill_delay_rows(order, costs);
+    sim_cost_table_fill(&order->costs, costs);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         order->clocks[rank] = (sim_clock){
             .free_ns = start_ns != NULL ? start_ns[rank] : 0,
@@ -99,9 +47,9 @@ static inline void play_steps(sim_order *order, bool has_columns, bool has_delay
 {
     const sim_step *restrict next = order->steps;
     const sim_step *const stop = next + order->step_count;
-    const sim_row *restrict rows = order->rows;
-    const uint32_t joint_first = (uint32_t)order->joint_first;
-    const int64_t *const *delays = order->delay_rows;
+    const sim_row *restrict rows = order->costs.rows;
+    const uint32_t joint_first = (uint32_t)(OP_KIND_COUNT * order->costs.stage_count);
+    const int64_t *const *delays = order->costs.delay_rows;
     sim_clock *restrict clocks = order->clocks;
     int64_t *restrict arrival_ns = order->arrival_ns;
     for (; next < stop; next++) {
@@ -132,7 +80,7 @@ static inline void play(sim_order *order, const bal_stage_costs *costs, const in
     enum { CACHED_BYTES = 4 << 20 }; // costs that the processor keeps nearby
     const bool has_columns = costs->microbatch_count > 1;
     const int64_t bytes =
-        (int64_t)order->row_count * costs->microbatch_count * (int)sizeof *begin_ns;
+        (int64_t)3 * costs->stage_count * costs->microbatch_count * (int)sizeof *begin_ns;
     prepare(order, costs, start_ns);
     if (costs->message_delay_ns != NULL) {
         play_steps(order, has_columns, true, false, begin_ns, end_ns);
@@ -163,7 +111,8 @@ static int64_t stage_busy_ns(const bal_stage_costs *costs, int stage, int microb
     return columns == 1 ? sum * microbatch_count : sum;
 }
 
-int64_t sim_rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank)
+/// Of all ops of a rank.
+static int64_t rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank)
 {
     int64_t busy_ns = 0;
     for (int chunk = 0; chunk < schedule->chunk_count; chunk++) {
@@ -191,7 +140,7 @@ static void summarise(const sim_order *order, const bal_stage_costs *costs, cons
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         const int64_t begin = first_begin_ns(order, rank, start_ns != NULL ? start_ns[rank] : 0);
         const int64_t end = order->clocks[rank].free_ns;
-        summary->busy_ns[rank] = sim_rank_busy_ns(schedule, costs, rank);
+        summary->busy_ns[rank] = rank_busy_ns(schedule, costs, rank);
         summary->first_begin_ns[rank] = begin;
         summary->last_end_ns[rank] = end;
         if (begin < first_ns) first_ns = begin;

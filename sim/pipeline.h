@@ -64,33 +64,17 @@ typedef struct sim_clock {
     int64_t op;      // index into the timeline of its next op
 } sim_clock;
 
-/// Which cost a row of steps reads.
-typedef struct sim_row_source {
-    int32_t stage;
-    uint8_t kind;     // bal_op_kind
-    bool is_joint;    // no op: where a pair waits or sends, which takes no time
-    bool has_message; // another rank waits for what it sends
-} sim_row_source;
-
 /// A compiled order. Filled by sim_order_compile; clocks, messages and the rows of costs are
 /// scratch of a play, so one order serves one play at a time.
 typedef struct sim_order {
     const bal_schedule *schedule;
     int step_count; // ops, and three more for each pair
     int slot_count;
-    int row_count;
-    int joint_first;                   // rows from this one on are of joints
-    const sim_step *steps;             // [step_count]
-    const int *first_wait;             // [rank_count] slot that the first op of a rank waits for
-    const sim_row_source *row_sources; // [row_count]
-    sim_clock *clocks;                 // [rank_count]
-    int64_t *arrival_ns;               // [slot_count]
-    sim_row *rows;                     // [row_count]
-    bool has_pairs;                    // some ops overlap
-    bool has_full_backward;            // some op is a BW
-    int64_t *full_backward_ns;         // [stage_count][microbatch_count], if has_full_backward
-    const int64_t *no_ns;              // [microbatch_count] zeros, where pairs are
-    const int64_t **delay_rows;        // [row_count] delays of the messages
+    const sim_step *steps; // [step_count] with rows of costs
+    const int *first_wait; // [rank_count] slot that the first op of a rank waits for
+    sim_cost_table costs;
+    sim_clock *clocks;   // [rank_count]
+    int64_t *arrival_ns; // [slot_count]
 } sim_order;
 
 /// Compiles an order for playing.
@@ -110,9 +94,6 @@ typedef struct sim_summary {
     int64_t *first_begin_ns; // [rank_count]
     int64_t *last_end_ns;    // [rank_count]
 } sim_summary;
-
-/// Sum of the times of all ops of a rank; no order changes it.
-int64_t sim_rank_busy_ns(const bal_schedule *schedule, const bal_stage_costs *costs, int rank);
 
 /// Carves the arrays of a summary or of a timeline for order from memory.
 void sim_summary_init(const sim_order *order, arena *memory, sim_summary *summary);

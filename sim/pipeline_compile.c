@@ -13,6 +13,8 @@ enum { GROUP_RANKS_MAX = 32, GROUP_RANKS = 16, GROUP_TURNS_MAX = 256 };
 enum { HALF_BITS = 32 - SIM_SLOT_BITS }; // of a microbatch
 _Static_assert(BAL_MICROBATCHES_MAX <= 1 << 2 * HALF_BITS, "a microbatch fits its bits");
 _Static_assert(BAL_RANKS_MAX <= 1 << SIM_RANK_BITS, "a rank fits its bits");
+_Static_assert(OP_KIND_COUNT *BAL_RANKS_MAX *BAL_CHUNKS_MAX <= 1 << SIM_ROW_BITS,
+               "a row fits its bits");
 
 enum { SLOT_FIRST = 2, SLOT_MASK = (1 << SIM_SLOT_BITS) - 1 };
 
@@ -29,6 +31,7 @@ typedef struct message_cell {
 
 /// A chunk of a rank: where its messages come from and go to.
 typedef struct chunk_ways {
+    int stage;
     int64_t own;           // first cell of its stage
     int64_t forward_from;  // first cell of the stage whose F it waits for, or NO_CELL
     int64_t backward_from; // same for B
@@ -59,11 +62,6 @@ typedef struct compiler {
     int group_ranks;
     int group_count;
     int64_t done_count; // of microbatches on stages
-    int row_of_kind[OP_KIND_COUNT];
-    int rows_per_chunk;
-    int rows_per_rank;
-    int joint_first; // rows after this one are joints of pairs
-    unsigned kinds_found;
     sent_message sent[2 * GROUP_RANKS_MAX];
     int sent_count;
 } compiler;
@@ -93,6 +91,7 @@ static void find_ways(const compiler *work)
             const int stage = bal_schedule_stage(schedule, rank, chunk);
             const bal_op forth = {.kind = OP_FORWARD, .chunk = (uint16_t)chunk};
             const bal_op back = {.kind = (uint8_t)backward, .chunk = (uint16_t)chunk};
+            ways->stage = stage;
             ways->own = (int64_t)stage * schedule->microbatch_count;
             ways->forward_from = way_in(schedule, rank, forth, &ways->forward_is_near);
             ways->backward_from = way_in(schedule, rank, back, &ways->backward_is_near);
@@ -165,9 +164,9 @@ static inline bool send(compiler *work, const chunk_ways *ways, bal_op op, uint3
 static inline void put_step(compiler *work, int rank, bal_op op, bool is_joint, uint32_t wait,
                             uint32_t slot)
 {
-    const uint32_t row =
-        (uint32_t)(rank * work->rows_per_rank + op.chunk * work->rows_per_chunk +
-                   work->row_of_kind[op.kind] + (is_joint ? work->joint_first : 0));
+    const int stages = work->schedule->rank_count * work->schedule->chunk_count;
+    const int kind = op.kind + (is_joint ? OP_KIND_COUNT : 0);
+    const uint32_t row = (uint32_t)(kind * stages + ways_of(work, rank, op)->stage);
     const uint32_t microbatch = (uint32_t)op.microbatch;
     *work->step++ = (sim_step){
         .row_and_rank = row << SIM_RANK_BITS | (uint32_t)rank,
@@ -292,33 +291,15 @@ static bool run_groups(compiler *work)
     return true;
 }
 
-/// Rows of a chunk: one for each kind of op that there is. Those of joints stand after all.
-static void number_rows(compiler *work)
-{
-    for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
-        work->row_of_kind[kind] = work->rows_per_chunk;
-        if (work->kinds_found >> kind & 1) work->rows_per_chunk++;
-    }
-    work->rows_per_rank = work->rows_per_chunk * work->schedule->chunk_count;
-    work->joint_first = work->rows_per_rank * work->schedule->rank_count;
-}
-
 enum { JOINTS_PER_PAIR = 3 };
 
-typedef struct kinds_and_pairs {
-    unsigned kinds; // bit per kind
-    int pair_count;
-} kinds_and_pairs;
-
-static kinds_and_pairs find_kinds(const bal_schedule *schedule)
+static int count_pairs(const bal_schedule *schedule)
 {
-    const int op_count = schedule->first_op[schedule->rank_count];
-    kinds_and_pairs found = {0};
-    for (int op = 0; op < op_count; op++) {
-        found.kinds |= 1u << (schedule->ops[op].kind & 31);
-        found.pair_count += schedule->ops[op].overlaps_next != 0;
+    int count = 0;
+    for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
+        count += schedule->ops[op].overlaps_next != 0;
     }
-    return found;
+    return count;
 }
 
 /// Whether the pass took every op, and every microbatch on every stage is complete.
@@ -353,46 +334,6 @@ static void prepare(compiler *work, arena *scratch)
     }
 }
 
-/// Says where the costs of every row come from, and which rows wait for nobody's answer.
-static void fill_row_sources(const compiler *work, sim_row_source *sources, int row_count)
-{
-    const bal_schedule *schedule = work->schedule;
-    for (int row = 0; row < row_count; row++) {
-        const int plain = row % work->joint_first;
-        const int local = plain % work->rows_per_rank;
-        const int rank = plain / work->rows_per_rank;
-        const int stage = bal_schedule_stage(schedule, rank, local / work->rows_per_chunk);
-        int kind = 0;
-        while (work->row_of_kind[kind] != local % work->rows_per_chunk ||
-               !(work->kinds_found >> kind & 1)) {
-            kind++;
-        }
-        sources[row] = (sim_row_source){
-            .stage = stage,
-            .kind = (uint8_t)kind,
-            .is_joint = row >= work->joint_first,
-            .has_message = sim_network_receiver(schedule, (bal_op_kind)kind, stage) >= 0,
-        };
-    }
-}
-
-/// The scratch of plays.
-static void carve_scratch(sim_order *order, arena *memory)
-{
-    const bal_schedule *schedule = order->schedule;
-    const size_t ranks = (size_t)schedule->rank_count;
-    const size_t rows = (size_t)order->row_count;
-    const size_t microbatches = (size_t)schedule->microbatch_count;
-    const size_t sums =
-        order->has_full_backward ? ranks * (size_t)schedule->chunk_count * microbatches : 0;
-    order->clocks = arena_array(memory, ranks, sizeof *order->clocks);
-    order->arrival_ns = arena_array(memory, (size_t)order->slot_count, sizeof *order->arrival_ns);
-    order->rows = arena_array(memory, rows, sizeof *order->rows);
-    order->delay_rows = arena_array(memory, rows, sizeof *order->delay_rows);
-    order->full_backward_ns = arena_array(memory, sums, sizeof *order->full_backward_ns);
-    order->no_ns = arena_array(memory, order->has_pairs ? microbatches : 0, sizeof *order->no_ns);
-}
-
 /// Runs the pass over an order whose counts make sense.
 ///
 /// @return STATUS_OK if it took every op; else why not
@@ -415,40 +356,32 @@ static status compile(const bal_schedule *schedule, arena *memory, arena *scratc
                       error_message *err)
 {
     const size_t ranks = (size_t)schedule->rank_count;
-    const kinds_and_pairs found = find_kinds(schedule);
-    const size_t steps =
-        (size_t)schedule->first_op[ranks] + JOINTS_PER_PAIR * (size_t)found.pair_count;
+    const int pairs = count_pairs(schedule);
+    const size_t steps = (size_t)schedule->first_op[ranks] + JOINTS_PER_PAIR * (size_t)pairs;
     sim_step *written = arena_array(memory, steps, sizeof *written);
     compiler work = {
         .schedule = schedule,
         .step = written,
         .slot_count = SLOT_FIRST,
         .first_wait = arena_array(memory, ranks, sizeof *work.first_wait),
-        .kinds_found = found.kinds,
     };
-    number_rows(&work);
-    if (found.pair_count > 0 && work.joint_first > 1 << (SIM_ROW_BITS - 1)) {
+    const int64_t rows = (int64_t)OP_KIND_COUNT * schedule->rank_count * schedule->chunk_count;
+    if (pairs > 0 && rows > 1 << (SIM_ROW_BITS - 1)) {
         return error_set(err, STATUS_UNSUPPORTED, "overlapping ops on %d ranks of %d chunks",
                          schedule->rank_count, schedule->chunk_count);
     }
     prepare(&work, scratch);
     TRY(run_pass(&work, err));
-    const int row_count = work.joint_first * (found.pair_count > 0 ? 2 : 1);
-    sim_row_source *sources = arena_array(memory, (size_t)row_count, sizeof *sources);
-    fill_row_sources(&work, sources, row_count);
     *order = (sim_order){
         .schedule = schedule,
         .step_count = (int)steps,
         .slot_count = (int)work.slot_count,
-        .row_count = row_count,
-        .joint_first = work.joint_first,
         .steps = written,
         .first_wait = work.first_wait,
-        .row_sources = sources,
-        .has_pairs = found.pair_count > 0,
-        .has_full_backward = found.kinds >> OP_BACKWARD & 1,
+        .clocks = arena_array(memory, ranks, sizeof *order->clocks),
+        .arrival_ns = arena_array(memory, (size_t)work.slot_count, sizeof *order->arrival_ns),
     };
-    carve_scratch(order, memory);
+    sim_cost_table_init(schedule, memory, &order->costs);
     return STATUS_OK;
 }
 
