@@ -58,23 +58,6 @@ static int place_of(const search *at, int stage)
                              stage, NULL);
 }
 
-static status check_counts(const search *at)
-{
-    const bal_machine *machine = at->question->machine;
-    if (at->place_count > machine->rank_count) {
-        return error_set(at->err, STATUS_INVALID, "the plan has %d places, the machine %d ranks",
-                         at->place_count, machine->rank_count);
-    }
-    if (at->group_size < 1 || at->place_count % at->group_size != 0 ||
-        machine->rank_count % at->group_size != 0) {
-        return error_set(at->err, STATUS_INVALID,
-                         "rank_unit %d divides not both %d places and %d ranks of the machine",
-                         at->group_size, at->place_count, machine->rank_count);
-    }
-    return bal_placed_check(at->question->before, at->chain.layer_count, machine->rank_count,
-                            "the plan in force", at->err);
-}
-
 /// The largest value that the slack allows: value * (1 + slack_ratio), at most INT64_MAX.
 static int64_t within_slack(int64_t value, double slack_ratio)
 {
@@ -104,15 +87,14 @@ static status search_init(search *at)
     bal_problem plain = *problem; // what is compared here has no use for the plan in force
     plain.current_first_layer = NULL;
     plain.current_owner = NULL;
-    TRY(bal_migration_options_check(at->options, at->err));
     TRY(bal_chain_of(&plain, at->memory, &at->chain, at->err));
     at->stage_count = problem->stage_count;
     at->chunk_count = at->chain.chunk_count;
     at->place_count = at->stage_count / at->chunk_count;
     at->group_size = at->question->rank_unit != 0 ? at->question->rank_unit : 1;
-    TRY(check_counts(at));
+    assert(at->place_count <= at->question->machine->rank_count);
+    assert(at->place_count % at->group_size == 0);
     at->group_count = at->question->machine->rank_count / at->group_size;
-    TRY(bal_chain_check(&at->chain, at->question->first_layer, at->err));
     at->owner = arena_array(at->memory, (size_t)at->chain.layer_count, sizeof *at->owner);
     bal_placed_owners(at->question->before, at->owner);
     at->load_max =
@@ -198,13 +180,9 @@ static bool take_ranks_in_force(const search *at, int *machine_rank)
 static status consider_decided(search *at)
 {
     const int *wanted = at->question->problem->machine_rank;
-    const int ranks = at->question->machine->rank_count;
     int *machine_rank = arena_array(at->memory, (size_t)at->place_count, sizeof *machine_rank);
     for (int place = 0; place < at->place_count; place++) {
         machine_rank[place] = wanted != NULL ? wanted[place] : place;
-        if (machine_rank[place] >= 0 && machine_rank[place] < ranks) continue;
-        return error_set(at->err, STATUS_INVALID, "place %d is on rank %d of a machine of %d",
-                         place, machine_rank[place], ranks);
     }
     if (!may_use_ranks(at, machine_rank)) return STATUS_OK;
     return consider(at, at->question->first_layer, machine_rank);
@@ -413,10 +391,7 @@ static status pick(search *at, const candidate **picked)
     for (;;) {
         candidate *best = cheapest(at, false);
         *picked = best;
-        if (best == NULL) {
-            return error_set(at->err, STATUS_INFEASIBLE,
-                             "no ranks carry the plan's stages within its largest load");
-        }
+        assert(best != NULL); // the balancer's cuts, on ranks in their order
         if (best->is_decided || !is_held) return STATUS_OK;
         int64_t best_ns = 0;
         if (decided_ns < 0) TRY(predict(at, decided, &decided_ns));

@@ -65,9 +65,10 @@ typedef struct bal_migration_choice {
 /// The plan in force is never kept by the hysteresis if it breaks a cap, or has another number of
 /// places.
 ///
-/// @return STATUS_INVALID if a count, an option, the cuts or the plan in force do not fit together,
-///         naming them; STATUS_INFEASIBLE if no ranks carry the plan; what the
-///         evaluator returns. choice is then untouched.
+/// Counts, options, cuts and the plan in force fit together: controller.h has checked them.
+///
+/// @return STATUS_INVALID if a time or a sum does not fit int64; what the evaluator returns. choice
+///         is then untouched.
 ///
 /// Time O(stages * places that the slack leaves to a cut * layers of a stage + groups of ranks *
 /// layers). Relabelling adds a few times O(layers * ranks + places^2 * ranks).

@@ -114,9 +114,12 @@ typedef struct bal_repack_choice {
 /// layers is below load_threshold_ratio; the plan is the balancer's, in order: theirs would compute
 /// another network. If so few ranks have no plan, the next number that has one is taken.
 ///
-/// @return STATUS_INVALID for options as above, a problem without evaluator, or replicas that
-///         share a batch where the evaluator plays one M only; STATUS_INFEASIBLE if no number of
-///         ranks allowed has a plan; what balancer and evaluator return. choice is then untouched.
+/// The balancer has stages, the plan in force whole units, and an evaluator of replicas that share
+/// a batch plays any M (asserted).
+///
+/// @return STATUS_INVALID for options as above or a problem without evaluator; STATUS_INFEASIBLE if
+///         no number of ranks allowed has a plan; what balancer and evaluator return. choice is
+///         then untouched.
 ///
 /// Time: one bisection per number of ranks, and the balancer and the evaluator for those that the
 /// bounds leave.

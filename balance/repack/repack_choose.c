@@ -365,33 +365,16 @@ static status check_question(const repack_search *at)
 {
     const bal_repack_question *question = at->question;
     const bal_evaluator *evaluator = question->problem->evaluator;
-    const int unit = at->unit;
     if (evaluator == NULL) {
         return error_set(at->err, STATUS_INVALID,
                          "re-packing needs an evaluator that plays plans of fewer ranks");
     }
-    if (question->balancer->owns_freely) {
-        return error_set(at->err, STATUS_INVALID, "re-packing needs a balancer of stages, not %s",
-                         question->balancer->name);
-    }
-    TRY(bal_placed_check(question->before, question->problem->layers.layer_count,
-                         question->machine->rank_count, "the plan in force", at->err));
-    if (question->before->rank_count % unit != 0) {
-        return error_set(at->err, STATUS_INVALID,
-                         "the plan in force has %d ranks, no multiple of rank_unit %d",
-                         question->before->rank_count, unit);
-    }
-    if (at->options->kind <= BAL_REPACK_NONE || at->options->kind >= BAL_REPACK_COUNT) {
-        return error_set(at->err, STATUS_INVALID, "no kind of re-packing is chosen");
-    }
+    assert(!question->balancer->owns_freely && question->before->rank_count % at->unit == 0);
+    assert(at->options->kind > BAL_REPACK_NONE && at->options->kind < BAL_REPACK_COUNT);
+    assert(!at->replicates || evaluator->iteration_ns_of != NULL);
     if (at->options->kind > BAL_REPACK_GPU_TIME && at->chunk_count > 1) {
         return error_set(at->err, STATUS_INVALID, "'%s' knows one chunk per rank, not %d",
                          bal_repack_names[at->options->kind], at->chunk_count);
-    }
-    if (at->replicates && evaluator->iteration_ns_of == NULL) {
-        return error_set(at->err, STATUS_INVALID,
-                         "the evaluator plays one number of microbatches only: released ranks "
-                         "cannot share them");
     }
     if (at->least <= at->most) return STATUS_OK;
     return error_set(at->err, STATUS_INFEASIBLE,

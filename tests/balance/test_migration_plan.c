@@ -389,67 +389,34 @@ static void small_questions_have_the_answers_of_hand(void **state)
     }
 }
 
-static void what_does_not_fit_together_is_named(void **state)
+static void what_an_evaluator_refuses_is_passed_on(void **state)
 {
     arena *memory = *state;
-    static const bal_evaluator broken = {.context = (void *)&short_first,
-                                         .iteration_ns = wants_short_first};
-    const struct {
-        int rank_unit;
-        int rank_count; // 0: 4
-        int last_rank;  // of the plan in force; 0: 3
-        const int *machine_rank;
-        const bal_evaluator *evaluator;
-        bal_migration_options options;
-        bool leaves_empty;
-        status code;
-        const char *message;
-    } cases[] = {
-        {.rank_unit = 3,
-         .code = STATUS_INVALID,
-         .message = "rank_unit 3 divides not both 4 places and 4 ranks of the machine"},
-        {.rank_count = 3,
-         .code = STATUS_INVALID,
-         .message = "the plan has 4 places, the machine 3 ranks"},
-        {.last_rank = 4,
-         .code = STATUS_INVALID,
-         .message = "the plan in force: place 3 is on rank 4 of a machine of 4"},
-        {.machine_rank = (const int[]){0, 1, 2, 9},
-         .code = STATUS_INVALID,
-         .message = "place 3 is on rank 9 of a machine of 4"},
-        {.evaluator = &broken,
-         .options.hysteresis_ratio = 0.1,
-         .code = STATUS_BACKEND,
-         .message = "the player is out"},
-        {.options.slack_ratio = -0.1,
-         .code = STATUS_INVALID,
-         .message = "slack_ratio -0.1 is outside [0, 1000]"},
-        {.options.neighbour_iterations = -1,
-         .code = STATUS_INVALID,
-         .message = "neighbour_iterations -1 is negative"},
-        {.leaves_empty = true,
-         .code = STATUS_INFEASIBLE,
-         .message = "stage 0 is left empty: empty stages are not allowed"},
-    };
-    for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
-        four_ranks at;
-        bal_migration_choice choice = {.cost_ns = -7};
-        error_message err = {0};
-        fill_four(&at);
-        at.question.rank_unit = cases[index].rank_unit;
-        if (cases[index].rank_count > 0) at.machine.rank_count = cases[index].rank_count;
-        if (cases[index].last_rank > 0) at.before_ranks[3] = cases[index].last_rank;
-        at.problem.machine_rank = cases[index].machine_rank;
-        at.problem.evaluator = cases[index].evaluator;
-        if (cases[index].leaves_empty) at.cuts[1] = 0;
+    const bal_evaluator broken = {.context = *state, .iteration_ns = wants_short_first};
+    const bal_migration_options options = {.hysteresis_ratio = 0.1};
+    four_ranks at;
+    bal_migration_choice choice = {.cost_ns = -7};
+    error_message err = {0};
+    fill_four(&at);
+    at.problem.evaluator = &broken;
 
-        const status code =
-            bal_migration_plan(&at.question, &cases[index].options, memory, &choice, &err);
+    assert_int_equal(bal_migration_plan(&at.question, &options, memory, &choice, &err),
+                     STATUS_BACKEND);
+    assert_string_equal(err.message, "the player is out");
+    assert_int_equal(choice.cost_ns, -7);
+}
 
-        assert_string_equal(err.message, cases[index].message);
-        assert_int_equal(code, cases[index].code);
-        assert_int_equal(choice.cost_ns, -7);
-    }
+static void options_outside_their_limits_are_named(void **state)
+{
+    (void)state;
+    const bal_migration_options slack = {.slack_ratio = -0.1};
+    const bal_migration_options neighbours = {.neighbour_iterations = -1};
+    error_message err = {0};
+
+    assert_int_equal(bal_migration_options_check(&slack, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "slack_ratio -0.1 is outside [0, 1000]");
+    assert_int_equal(bal_migration_options_check(&neighbours, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "neighbour_iterations -1 is negative");
 }
 
 int main(void)
@@ -457,7 +424,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_move_the_fewest_bytes_of_all_within_the_slack),
         cmocka_unit_test(small_questions_have_the_answers_of_hand),
-        cmocka_unit_test(what_does_not_fit_together_is_named),
+        cmocka_unit_test(what_an_evaluator_refuses_is_passed_on),
+        cmocka_unit_test(options_outside_their_limits_are_named),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
