@@ -139,10 +139,10 @@ status cli_keep_close(ana_spread *spread, status outcome, error_message *err)
 
 static status play_shard(const cli_arguments *arguments, const char *store, ana_spread *spread,
                          const ana_kept_options *about, cli_play play, void *context,
-                         ana_spread_report *report, error_message *err)
+                         error_message *err)
 {
     TRY(open_store(arguments, store, spread, about, err));
-    return cli_keep_close(spread, play(context, spread, report, err), err);
+    return cli_keep_close(spread, play(context, spread, err), err);
 }
 
 /// The store of a rank's shard, beside that of the whole.
@@ -204,7 +204,7 @@ static status play_rank(const cli_arguments *arguments, ana_spread *spread,
     TRY(ana_kept_run_identify(&options, whole, err));
     TRY(ana_kept_run_look(store, whole, &is_complete, err));
     if (!is_complete) {
-        TRY(play_shard(arguments, own, spread, about, play, context, NULL, err));
+        TRY(play_shard(arguments, own, spread, about, play, context, err));
         if (spread->shard.index == 0) TRY(join_ranks(store, whole, spread, memory, err));
     }
     if (spread->shard.index == 0) spread->shard = (ana_shard){0};
@@ -218,15 +218,14 @@ status cli_shard_play(const cli_arguments *arguments, ana_spread *spread,
     *is_part = spread->shard.count > 0;
     if (!*is_part) return STATUS_OK;
     if (cli_has(arguments, "--shard")) {
-        ana_spread_report report = {0};
         TRY(play_shard(arguments, cli_value(arguments, "--store"), spread, about, play, context,
-                       &report, err));
+                       err));
         fprintf(stderr,
                 "shard %d of %d is complete in %s: %" PRId64 " items\n"
                 "when all are: dynmo merge -o ALL.db SHARD.db..., then this command with --store "
                 "ALL.db, without --shard\n",
                 spread->shard.index, spread->shard.count, cli_value(arguments, "--store"),
-                report.item_count);
+                spread->put_count);
         return STATUS_OK;
     }
     arena *memory = arena_create(1 << 14);

@@ -53,8 +53,7 @@ status cli_keep_open(const cli_arguments *arguments, ana_spread *spread,
 status cli_keep_close(ana_spread *spread, status outcome, error_message *err);
 
 /// Does the items of a command that do not depend on others.
-typedef status (*cli_play)(void *context, ana_spread *spread, ana_spread_report *report,
-                           error_message *err);
+typedef status (*cli_play)(void *context, ana_spread *spread, error_message *err);
 
 /// Does the shard of this process, if it has one. With --shard it says what was done. Of the
 /// processes of a launcher rank 0 then waits for the others, merges, and goes on as if alone.

@@ -123,7 +123,7 @@ static void repeat_first(const ana_sweep *sweep, ana_sweep_point *points, const 
 }
 
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
-                      ana_spread_report *report, error_message *err)
+                      error_message *err)
 {
     ana_instance once[ANA_SWEEP_POINTS_MAX] = {0};
     const bool is_certain = ana_sweep_is_certain(sweep);
@@ -138,7 +138,7 @@ status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_poin
                              .end_worker = end_worker,
                              .run = run_item,
                              .put = put_item};
-    TRY(ana_spread_run(spread, &items, report, err));
+    TRY(ana_spread_run(spread, &items, err));
     if (is_certain) repeat_first(sweep, points, once);
     return STATUS_OK;
 }

@@ -44,7 +44,7 @@ status ana_sweep_prepare(const ana_sweep *sweep, arena *memory, ana_sweep_point 
 ///
 /// @return as ana_instance_play and ana_spread_run
 status ana_sweep_play(const ana_sweep *sweep, ana_spread *spread, ana_sweep_point *points,
-                      ana_spread_report *report, error_message *err);
+                      error_message *err);
 
 // In sweep_summary.c.
 

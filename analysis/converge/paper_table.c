@@ -60,7 +60,7 @@ static status add_graph(const ana_sweep *question, ana_graph_kind graph, ana_spr
     sweep.gammas[0] = 1;
     sweep.gamma_count = 1;
     TRY(ana_sweep_prepare(&sweep, made->memory, points, err));
-    TRY(ana_sweep_play(&sweep, spread, points, NULL, err));
+    TRY(ana_sweep_play(&sweep, spread, points, err));
     ana_sweep_answer *answer = arena_array(made->memory, 1, sizeof *answer);
     answer->sweep = &sweep;
     answer->points = points;

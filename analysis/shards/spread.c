@@ -21,7 +21,6 @@ typedef struct slot {
 typedef struct pool {
     ana_spread *spread;
     const ana_items *items;
-    ana_spread_report report;
     pthread_mutex_t lock;
     pthread_cond_t moved; // there is room, or all ends
     int64_t item_count;
@@ -149,7 +148,6 @@ static void work_on_threads(pool *all)
     while (started < wanted && pthread_create(&threads[started], NULL, work, all) == 0) {
         started++;
     }
-    all->report.thread_count = started + 1;
     work(all);
     for (int thread = 0; thread < started; thread++) {
         pthread_join(threads[thread], NULL);
@@ -194,14 +192,12 @@ static status do_all(pool *all, error_message *err)
     return error_set(err, all->why.code, "%s", all->why.message);
 }
 
-status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_report *report,
-                      error_message *err)
+status ana_spread_run(ana_spread *spread, const ana_items *items, error_message *err)
 {
     assert(spread->thread_count >= 1);
     pool all = {.spread = spread, .items = items};
     const status code = do_all(&all, err);
     spread->pass++;
-    all.report.item_count = all.put;
-    if (report != NULL) *report = all.report;
+    spread->put_count = all.put;
     return code;
 }

@@ -48,13 +48,8 @@ typedef struct ana_spread {
     struct ana_kept_run *kept; // results are kept there before they are put, and what is kept is
                                // put without being done again; NULL: nothing is kept
     int pass;                  // of the next run among those of kept
+    int64_t put_count;         // items that the last run has put
 } ana_spread;
-
-/// How a run went.
-typedef struct ana_spread_report {
-    int thread_count;   // that worked
-    int64_t item_count; // put
-} ana_spread_report;
 
 /// The cores that this process may use: those that it is bound to, at most as many as its control
 /// group may use at a time, at least 1.
@@ -64,10 +59,8 @@ int ana_spread_core_count(void);
 /// failure of the first is the status, whichever was found first. Where the system gives fewer
 /// threads than wanted, those that could be started do the work.
 ///
-/// @param report may be NULL
 /// @return STATUS_BACKEND "interrupted", after the results have been put that are there without a
 ///         gap; what run, put or the store return
 ///
 /// At most 65,536 results wait for one before them; a thread that is that far ahead waits.
-status ana_spread_run(ana_spread *spread, const ana_items *items, ana_spread_report *report,
-                      error_message *err);
+status ana_spread_run(ana_spread *spread, const ana_items *items, error_message *err);

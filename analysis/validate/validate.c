@@ -168,7 +168,7 @@ status ana_validate(ana_spread *spread, const ana_real_runs *runs,
                              .end_worker = end_worker,
                              .run = predict_row,
                              .put = put_row};
-    TRY(ana_spread_run(spread, &items, NULL, err));
+    TRY(ana_spread_run(spread, &items, err));
     ana_validation_score(validation);
     return STATUS_OK;
 }

@@ -181,7 +181,7 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
     ana_draws_make(&certainty->draws);
     shared->runs = arena_array(memory, runs, sizeof *shared->runs);
     shared->losses = arena_array(memory, runs, sizeof *shared->losses);
-    TRY(ana_spread_run(spread, &items, NULL, err));
+    TRY(ana_spread_run(spread, &items, err));
     if (certainty->study->calibration != NULL) {
         shared->fitted = arena_array(memory, runs, sizeof *shared->fitted);
         TRY(ana_calibrated_factors(certainty->study->calibration, shared->calibrated,

@@ -164,13 +164,12 @@ typedef struct sweep_play {
     ana_sweep_point *points;
 } sweep_play;
 
-static status play_sweep(void *context, ana_spread *spread, ana_spread_report *report,
-                         error_message *err)
+static status play_sweep(void *context, ana_spread *spread, error_message *err)
 {
     const sweep_play *all = context;
     cli_progress progress = {0};
     cli_spread_watch(spread, "instances", &progress);
-    const status code = ana_sweep_play(all->sweep, spread, all->points, report, err);
+    const status code = ana_sweep_play(all->sweep, spread, all->points, err);
     cli_spread_unwatch(spread);
     return code;
 }
@@ -187,7 +186,7 @@ static status play_kept(const cli_arguments *arguments, ana_spread *spread, cons
     status code = cli_shard_play(arguments, spread, &about, play_sweep, &all, is_part, err);
     if (code == STATUS_OK && !*is_part) {
         code = cli_keep_open(arguments, spread, &about, err);
-        if (code == STATUS_OK) code = play_sweep(&all, spread, NULL, err);
+        if (code == STATUS_OK) code = play_sweep(&all, spread, err);
         code = cli_keep_close(spread, code, err);
     }
     text_free(&question);

@@ -87,8 +87,7 @@ static status read_uncertainty(const cli_arguments *arguments, const char *path,
 }
 
 /// Plays every point once, or those of a shard. context is the ana_whatif.
-static status play_points(void *context, ana_spread *spread, ana_spread_report *report,
-                          error_message *err)
+static status play_points(void *context, ana_spread *spread, error_message *err)
 {
     ana_whatif *study = context;
     cli_progress progress;
@@ -101,7 +100,7 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
         .put = ana_whatif_put,
     };
     cli_spread_watch(spread, "points", &progress);
-    const status result = ana_spread_run(spread, &points, report, err);
+    const status result = ana_spread_run(spread, &points, err);
     cli_spread_unwatch(spread);
     return result;
 }
@@ -110,7 +109,7 @@ static status play_points(void *context, ana_spread *spread, ana_spread_report *
 static status find_answer(ana_spread *spread, arena *memory, answered *found, error_message *err)
 {
     cli_progress progress;
-    TRY(play_points(&found->study, spread, NULL, err));
+    TRY(play_points(&found->study, spread, err));
     TRY(ana_whatif_finish(&found->study, err));
     if (found->uncertainty.draw_count == 0) return STATUS_OK;
     ana_uncertainty_limit(&found->uncertainty, found->study.iteration_count);

@@ -83,12 +83,11 @@ static ana_items items_of(work *all, int64_t count)
 }
 
 /// Runs so many items on so many threads.
-static status spread(work *all, int64_t count, int thread_count, ana_spread_report *report,
-                     error_message *err)
+static status spread(work *all, int64_t count, int thread_count, error_message *err)
 {
     ana_spread threads = {.thread_count = thread_count, .interrupt = &all->flag};
     const ana_items items = items_of(all, count);
-    return ana_spread_run(&threads, &items, report, err);
+    return ana_spread_run(&threads, &items, err);
 }
 
 static status dawdle(work *all, int64_t item, error_message *err)
@@ -106,13 +105,10 @@ static void results_are_put_in_order_whoever_is_faster(void **state)
 {
     (void)state;
     work all = {.body = dawdle};
-    ana_spread_report report;
 
-    assert_ok(spread(&all, 20000, 8, &report, NULL));
+    assert_ok(spread(&all, 20000, 8, NULL));
 
     assert_int_equal(all.put_count, 20000);
-    assert_int_equal(report.item_count, 20000);
-    assert_int_equal(report.thread_count, 8);
     assert_int_equal(atomic_load(&begun_workers), 8);
     assert_int_equal(atomic_load(&ended_workers), 8);
     assert_true(ana_spread_core_count() >= 1);
@@ -127,7 +123,7 @@ static void a_shard_does_every_nth_item(void **state)
         ana_spread threads = {.thread_count = 3, .shard = {.index = index, .count = 7}};
         const ana_items items = items_of(&all, 1000);
 
-        assert_ok(ana_spread_run(&threads, &items, NULL, NULL));
+        assert_ok(ana_spread_run(&threads, &items, NULL));
 
         assert_int_equal(all.last_put % 7, index);
         assert_int_equal(all.put_count, 142 + (index < 6));
@@ -137,7 +133,7 @@ static void a_shard_does_every_nth_item(void **state)
     work none = {0};
     ana_spread threads = {.thread_count = 3, .shard = {.index = 5, .count = 7}};
     const ana_items items = items_of(&none, 5);
-    assert_ok(ana_spread_run(&threads, &items, NULL, NULL));
+    assert_ok(ana_spread_run(&threads, &items, NULL));
     assert_int_equal(none.put_count, 0);
 }
 
@@ -161,7 +157,7 @@ static void who_is_far_ahead_waits(void **state)
     (void)state;
     work all = {.body = keep_others_waiting};
 
-    assert_ok(spread(&all, 3 * WINDOW, 4, NULL, NULL));
+    assert_ok(spread(&all, 3 * WINDOW, 4, NULL));
 
     assert_int_equal(all.put_count, 3 * WINDOW);
 }
@@ -187,7 +183,7 @@ static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void 
     ana_spread threads = {.thread_count = 8}; // the flag is the items' own
     const ana_items items = items_of(&all, 1000000);
 
-    assert_int_equal(ana_spread_run(&threads, &items, NULL, &err), STATUS_IO);
+    assert_int_equal(ana_spread_run(&threads, &items, &err), STATUS_IO);
 
     assert_string_equal(err.message, "item 3 fails");
     assert_int_equal(all.put_count, 3);
@@ -213,7 +209,7 @@ static void an_interruption_leaves_no_gap(void **state)
     work all = {.body = interrupt_at_500};
     error_message err = {0};
 
-    assert_int_equal(spread(&all, 10000000, 4, NULL, &err), STATUS_BACKEND);
+    assert_int_equal(spread(&all, 10000000, 4, &err), STATUS_BACKEND);
 
     assert_string_equal(err.message, "interrupted");
     assert_true(all.put_count > 0);
@@ -227,7 +223,7 @@ static void what_cannot_be_put_ends_the_whole(void **state)
     work all = {.before_put = refuse_10};
     error_message err = {0};
 
-    assert_int_equal(spread(&all, 1000000, 4, NULL, &err), STATUS_IO);
+    assert_int_equal(spread(&all, 1000000, 4, &err), STATUS_IO);
 
     assert_string_equal(err.message, "disk full");
     assert_int_equal(all.put_count, 10);
