@@ -40,25 +40,6 @@ static void a_missing_file_is_named(void **state)
     assert_null(text.bytes);
 }
 
-static void an_empty_and_a_short_text_are_refused(void **state)
-{
-    (void)state;
-    for (int byte_count = 0; byte_count <= LENGTH; byte_count += LENGTH) {
-        char path[64];
-        char expected[128];
-        exec_training_text text = {0};
-        error_message err = {0};
-        write_text(path, (size_t)byte_count);
-
-        assert_int_equal(exec_training_text_read(path, &model, 1, &text, &err), STATUS_INVALID);
-
-        snprintf(expected, sizeof expected, "%s: text has %d bytes; a sequence of 8 tokens needs 9",
-                 path, byte_count);
-        assert_string_equal(err.message, expected);
-        remove(path);
-    }
-}
-
 static void read_refused(size_t byte_count, int token_bytes, int vocabulary, const char *expected)
 {
     char path[64];
@@ -73,57 +54,47 @@ static void read_refused(size_t byte_count, int token_bytes, int vocabulary, con
     remove(path);
 }
 
-static void tokens_that_are_cut_or_unknown_are_refused(void **state)
+static void texts_that_are_short_cut_or_unknown_are_refused(void **state)
 {
     (void)state;
+    read_refused(0, 1, 256, "text has 0 bytes; a sequence of 8 tokens needs 9");
+    read_refused(8, 1, 256, "text has 8 bytes; a sequence of 8 tokens needs 9");
     read_refused(17, 2, 65536, "text has 17 bytes; a sequence of 8 tokens needs 18");
     read_refused(19, 2, 65536, "19 bytes are no whole tokens of 2 bytes");
     read_refused(20, 1, 19, "token 19 is 19; the vocabulary has 19");
     read_refused(40, 4, 0x13121110 + 1, "token 5 is 387323156; the vocabulary has 319951121");
 }
 
-static void tokens_of_two_bytes_begin_with_the_little_end(void **state)
+/// Tokens of so many bytes, of a text that holds one sequence.
+static void draw_shortest(int token_bytes, int vocabulary, int *token, int *target)
 {
-    (void)state;
     char path[64];
     exec_training_text text = {0};
-    const exec_model words = {.sequence_length = LENGTH, .vocabulary = 65536};
-    write_text(path, 2 * (LENGTH + 1));
-    assert_int_equal(exec_training_text_read(path, &words, 2, &text, NULL), STATUS_OK);
+    const exec_model of = {.sequence_length = LENGTH, .vocabulary = vocabulary};
     const exec_text_batch batch = {.seed = 1, .sequence_count = 1, .sequence_length = LENGTH};
-    int token[LENGTH];
-    int target[LENGTH];
-
+    write_text(path, (size_t)token_bytes * (LENGTH + 1));
+    assert_int_equal(exec_training_text_read(path, &of, token_bytes, &text, NULL), STATUS_OK);
     exec_training_text_draw(&text, &batch, token, target);
-
-    for (int position = 0; position < LENGTH; position++) {
-        assert_int_equal(token[position], 2 * position + 256 * (2 * position + 1));
-        assert_int_equal(target[position], token[position] + 2 + 512);
-    }
     exec_training_text_free(&text);
+    assert_null(text.bytes);
     remove(path);
 }
 
-static void the_shortest_text_has_one_sequence(void **state)
+static void the_shortest_text_has_one_sequence_and_words_begin_with_the_little_end(void **state)
 {
     (void)state;
-    char path[64];
-    exec_training_text text = {0};
-    write_text(path, LENGTH + 1);
-    assert_int_equal(exec_training_text_read(path, &model, 1, &text, NULL), STATUS_OK);
-    const exec_text_batch batch = {.seed = 1, .sequence_count = 1, .sequence_length = LENGTH};
     int token[LENGTH];
     int target[LENGTH];
-
-    exec_training_text_draw(&text, &batch, token, target);
-
+    draw_shortest(1, 256, token, target);
     for (int position = 0; position < LENGTH; position++) {
         assert_int_equal(token[position], position);
         assert_int_equal(target[position], position + 1);
     }
-    exec_training_text_free(&text);
-    assert_null(text.bytes);
-    remove(path);
+    draw_shortest(2, 65536, token, target);
+    for (int position = 0; position < LENGTH; position++) {
+        assert_int_equal(token[position], 2 * position + 256 * (2 * position + 1));
+        assert_int_equal(target[position], token[position] + 2 + 512);
+    }
 }
 
 static void targets_are_the_bytes_after_the_tokens(void **state)
@@ -191,10 +162,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_file_is_named),
-        cmocka_unit_test(an_empty_and_a_short_text_are_refused),
-        cmocka_unit_test(tokens_that_are_cut_or_unknown_are_refused),
-        cmocka_unit_test(tokens_of_two_bytes_begin_with_the_little_end),
-        cmocka_unit_test(the_shortest_text_has_one_sequence),
+        cmocka_unit_test(texts_that_are_short_cut_or_unknown_are_refused),
+        cmocka_unit_test(the_shortest_text_has_one_sequence_and_words_begin_with_the_little_end),
         cmocka_unit_test(targets_are_the_bytes_after_the_tokens),
         cmocka_unit_test(a_key_has_its_own_sequences_and_always_the_same),
     };
