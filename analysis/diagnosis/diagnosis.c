@@ -16,10 +16,7 @@ const char ana_diagnosis_rows[] = "[{\"balancer\":\"even\"},{\"balancer\":\"tune
 
 ana_diagnosis_options ana_diagnosis_options_default(void)
 {
-    return (ana_diagnosis_options){.threshold_ratio = 0.01,
-                                   .tail_probability = 0.025,
-                                   .seed = 1,
-                                   .limits = ana_series_limits_default()};
+    return (ana_diagnosis_options){.threshold_ratio = 0.01, .tail_probability = 0.025, .seed = 1};
 }
 
 /// Lengths of the iterations of every row, as they are played.
@@ -255,7 +252,7 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     ana_series *series = arena_array(memory, 1, sizeof *series);
     bal_cost_source *source = arena_array(memory, 1, sizeof *source);
     ana_setup *own = arena_array(memory, 1, sizeof *own);
-    TRY(ana_series_read(&setup->source, setup->iteration_count, made->options.limits, memory,
+    TRY(ana_series_read(&setup->source, setup->iteration_count, ANA_SERIES_COUNT_MAX, memory,
                         series, err));
     made->knows_state = has_bytes(series->costs[0].state_bytes, series->layer_count);
     if (!made->knows_state && made->options.layer_state_bytes > 0) {

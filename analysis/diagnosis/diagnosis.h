@@ -19,7 +19,6 @@ typedef struct ana_diagnosis_options {
     double tail_probability;   // that an interval leaves out at each end
     uint64_t seed;             // of the bootstrap
     int64_t layer_state_bytes; // of every layer where the trace does not say; 0: not given
-    ana_series_limits limits;
     ana_known_lengths lengths; // where ops say more of microbatches than costs of layers do
 } ana_diagnosis_options;
 

@@ -5,12 +5,8 @@
 
 #include <string.h>
 
-enum { NUMBERS_MAX = 1 << 25, COUNT_MAX = 1 << 14 };
-
-ana_series_limits ana_series_limits_default(void)
-{
-    return (ana_series_limits){.numbers_max = NUMBERS_MAX, .count_max = COUNT_MAX};
-}
+/// Costs that are kept together: 256 MiB of int64.
+enum { NUMBERS_MAX = 1 << 25 };
 
 /// A series while it is read. Slots keep their memory when samples are thinned out.
 typedef struct reading {
@@ -22,30 +18,19 @@ typedef struct reading {
     arena *memory;
 } reading;
 
-static size_t numbers_of(int layer_count, int column_count)
-{
-    const size_t columns = (size_t)BAL_COST_TIMES_COUNT * (size_t)column_count;
-    const size_t single = BAL_COST_ARRAY_COUNT - BAL_COST_TIMES_COUNT;
-    return (size_t)layer_count * (columns + single);
-}
-
-static int capacity_for(size_t slot_numbers, ana_series_limits limits)
-{
-    const int64_t fitting = limits.numbers_max / (int64_t)(slot_numbers > 0 ? slot_numbers : 1);
-    const int64_t capacity = fitting < limits.count_max ? fitting : limits.count_max;
-    return capacity < 2 ? 2 : (int)capacity;
-}
-
 /// Decides from the first sample what is kept of every one.
-static void begin(reading *made, const bal_layer_costs *costs, int iteration_count,
-                  ana_series_limits limits)
+static void begin(reading *made, const bal_layer_costs *costs, int iteration_count, int count_max)
 {
     ana_series *series = &made->series;
     const int layers = costs->layer_count;
+    const int arrays = BAL_COST_TIMES_COUNT * costs->microbatch_count + BAL_COST_ARRAY_COUNT -
+                       BAL_COST_TIMES_COUNT;
     series->layer_count = layers;
     series->stride = 1;
-    made->slot_numbers = numbers_of(layers, costs->microbatch_count);
-    made->capacity = capacity_for(made->slot_numbers, limits);
+    made->slot_numbers = (size_t)layers * (size_t)arrays;
+    made->capacity = (int)(NUMBERS_MAX / (made->slot_numbers > 0 ? made->slot_numbers : 1));
+    if (made->capacity > count_max) made->capacity = count_max;
+    if (made->capacity < 2) made->capacity = 2;
     if (made->capacity > iteration_count) made->capacity = iteration_count;
     const size_t capacity = (size_t)made->capacity;
     made->slots = arena_array(made->memory, capacity, sizeof *made->slots);
@@ -143,7 +128,7 @@ static status add_sample(reading *made, int iteration, const bal_layer_costs *co
     return keep(made, iteration, costs, err);
 }
 
-status ana_series_read(const bal_cost_source *source, int iteration_count, ana_series_limits limits,
+status ana_series_read(const bal_cost_source *source, int iteration_count, int count_max,
                        arena *memory, ana_series *series, error_message *err)
 {
     reading made = {.memory = memory};
@@ -152,7 +137,7 @@ status ana_series_read(const bal_cost_source *source, int iteration_count, ana_s
         bool changed = false;
         TRY(source->costs_at(source->context, iteration, &costs, &changed, err));
         if (iteration > 0 && !changed) continue;
-        if (iteration == 0) begin(&made, &costs, iteration_count, limits);
+        if (iteration == 0) begin(&made, &costs, iteration_count, count_max);
         TRY(add_sample(&made, iteration, &costs, err));
     }
     made.series.announces_changes = source->announces_changes;

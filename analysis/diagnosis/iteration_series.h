@@ -14,11 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/// How much of a run is kept.
-typedef struct ana_series_limits {
-    int64_t numbers_max; // int64 of all costs that are kept together
-    int count_max;       // iterations that are kept, >= 2
-} ana_series_limits;
+/// Iterations that are kept of a long run.
+enum { ANA_SERIES_COUNT_MAX = 1 << 14 };
 
 /// Arrays are carved from the arena given to ana_series_read.
 typedef struct ana_series {
@@ -34,19 +31,18 @@ typedef struct ana_series {
                             // over the microbatches
 } ana_series;
 
-/// 256 MiB of costs, and 16,384 iterations.
-ana_series_limits ana_series_limits_default(void);
-
 /// Reads a source from iteration 0 to iteration_count - 1.
 ///
-/// Samples beyond the limits are thinned out evenly: every second one goes, as often as needed.
+/// Samples beyond count_max, or 256 MiB of costs, are thinned out evenly: every second one goes, as
+/// often as needed.
 ///
+/// @param count_max >= 2
 /// @param series untouched on failure
 /// @return what the source returns; STATUS_INVALID if the times of an iteration are negative or do
 ///         not fit int64 / 4, or iterations differ in their layers
 ///
 /// Time O(iteration_count + samples x layers x columns).
-status ana_series_read(const bal_cost_source *source, int iteration_count, ana_series_limits limits,
+status ana_series_read(const bal_cost_source *source, int iteration_count, int count_max,
                        arena *memory, ana_series *series, error_message *err);
 
 /// Iterations of the run that one of the series stands for: 1 where all were sampled and kept.

@@ -87,22 +87,16 @@ static status export_pytorch(const cli_arguments *arguments, arena *memory, text
     return print_prediction(arguments, &schedule, out, memory, err);
 }
 
-static status export_megatron(const cli_arguments *arguments, arena *memory, text_buffer *out,
-                              error_message *err)
+static status export_options(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                             error_message *err)
 {
+    const bool is_bridge = strcmp(cli_operand(arguments, 0), "megatron-bridge") == 0;
     cli_exported_plan exported;
     ana_export_how how;
     TRY(read_plan(arguments, memory, &exported, &how, err));
-    return in_plan(arguments, ana_export_megatron(&exported.plan, &how, memory, out, err), err);
-}
-
-static status export_bridge(const cli_arguments *arguments, arena *memory, text_buffer *out,
-                            error_message *err)
-{
-    cli_exported_plan exported;
-    ana_export_how how;
-    TRY(read_plan(arguments, memory, &exported, &how, err));
-    return in_plan(arguments, ana_export_bridge(&exported.plan, &how, memory, out, err), err);
+    const status made = is_bridge ? ana_export_bridge(&exported.plan, &how, memory, out, err)
+                                  : ana_export_megatron(&exported.plan, &how, memory, out, err);
+    return in_plan(arguments, made, err);
 }
 
 static status export_deepspeed(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -229,8 +223,8 @@ static const struct {
 } formats[] = {
     {"perfetto", export_perfetto, {"--run", "--row", "--iteration", "--beside"}},
     {"pytorch", export_pytorch, {"--costs", "--exact", PLAN_OPTIONS}},
-    {"megatron", export_megatron, {"--json", "--split-only", PLAN_OPTIONS}},
-    {"megatron-bridge", export_bridge, {"--split-only", PLAN_OPTIONS}},
+    {"megatron", export_options, {"--json", "--split-only", PLAN_OPTIONS}},
+    {"megatron-bridge", export_options, {"--split-only", PLAN_OPTIONS}},
     {"deepspeed",
      export_deepspeed,
      {"--specs-before", "--specs-behind", "--json", "--split-only", PLAN_OPTIONS}},

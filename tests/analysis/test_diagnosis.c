@@ -203,7 +203,7 @@ static void every_sample_is_an_iteration(void **state)
     bool changed = false;
     fill(loads);
 
-    assert_ok(ana_series_read(&port, SAMPLED, ana_series_limits_default(), memory, &series, NULL));
+    assert_ok(ana_series_read(&port, SAMPLED, ANA_SERIES_COUNT_MAX, memory, &series, NULL));
 
     assert_int_equal(series.count, 10);
     assert_int_equal(series.sample_count, 10);
@@ -226,12 +226,10 @@ static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
     const bal_cost_source port = loads_port(&source);
     fill(loads);
     for (int limit = 2; limit < SAMPLED + 10; limit++) {
-        ana_series_limits limits = ana_series_limits_default();
         arena *memory = arena_create(1 << 12);
         ana_series series;
-        limits.count_max = limit;
 
-        assert_ok(ana_series_read(&port, SAMPLED, limits, memory, &series, NULL));
+        assert_ok(ana_series_read(&port, SAMPLED, limit, memory, &series, NULL));
 
         assert_true(series.count <= limit);
         assert_true(series.stride == 1 || 2 * series.count > limit);
@@ -270,7 +268,7 @@ static void iterations_of_other_layers_are_invalid(void **state)
     ana_series series = {.count = -7};
     error_message err = {0};
 
-    assert_int_equal(ana_series_read(&port, 9, ana_series_limits_default(), memory, &series, &err),
+    assert_int_equal(ana_series_read(&port, 9, ANA_SERIES_COUNT_MAX, memory, &series, &err),
                      STATUS_INVALID);
 
     assert_non_null(strstr(err.message, "iteration 7 has 1 layers x 2 microbatches"));
