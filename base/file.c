@@ -256,14 +256,14 @@ status file_output_close(file_output *output, bool is_kept, error_message *err)
 status file_write(const char *path, const char *bytes, size_t length, error_message *err)
 {
     if (strcmp(path, "-") == 0) {
-        if (fwrite(bytes, 1, length, stdout) != length || fflush(stdout) != 0) {
+        if ((length > 0 && fwrite(bytes, 1, length, stdout) != length) || fflush(stdout) != 0) {
             return error_set(err, STATUS_IO, "standard output: %s", strerror(errno));
         }
         return STATUS_OK;
     }
     file_output *output = NULL;
     TRY(file_output_open(path, &output, err));
-    (void)fwrite(bytes, 1, length, output->stream); // close tells
+    if (length > 0) (void)fwrite(bytes, 1, length, output->stream); // close tells
     return file_output_close(output, true, err);
 }
 

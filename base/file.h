@@ -48,7 +48,8 @@ FILE *file_output_stream(file_output *output);
 /// @return STATUS_IO naming path and the system's reason; nothing is left behind.
 status file_output_close(file_output *output, bool is_kept, error_message *err);
 
-/// Writes bytes[length] to path by a file_output; "-" is standard output.
+/// Writes bytes[length] to path by a file_output; "-" is standard output. bytes may be NULL where
+/// length is 0.
 ///
 /// @return as file_output_open and file_output_close
 status file_write(const char *path, const char *bytes, size_t length, error_message *err);
