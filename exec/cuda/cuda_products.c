@@ -95,21 +95,17 @@ static status describe_matrix(cublasLtMatrixLayoutOpaque_t *layout, bool is_bf16
     return STATUS_OK;
 }
 
-/// @param target multiprocessors that the kernel will find; 0: the whole GPU's
-static status describe_product(const product_key *key, int target, product *described,
-                               error_message *err)
+/// For the whole GPU.
+static status describe_product(const product_key *key, product *described, error_message *err)
 {
     const cublasOperation_t first = key->transposes_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = key->transposes_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const int32_t multiprocessors = target;
     cublasLtMatmulDesc_t description = &described->description;
     TRY_LT(cublasLtMatmulDescInit(description, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     TRY_LT(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSA, &first,
                                           sizeof first));
     TRY_LT(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSB, &second,
                                           sizeof second));
-    TRY_LT(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
-                                          &multiprocessors, sizeof multiprocessors));
     TRY(describe_matrix(&described->first, key->is_bf16,
                         key->transposes_b ? key->columns : key->inner,
                         key->transposes_b ? key->inner : key->columns, err));
@@ -168,7 +164,7 @@ static status choose(cublasLtHandle_t handle, const product_key *key,
 {
     product described;
     cublasLtMatmulPreferenceOpaque_t preference;
-    TRY(describe_product(key, 0, &described, err));
+    TRY(describe_product(key, &described, err));
     TRY(prefer(key, &preference, err));
     cublasLtMatmulHeuristicResult_t choices[CHOICES_MAX];
     int choice_count = 0;
@@ -198,15 +194,10 @@ static status pinned(cublasLtHandle_t handle, const product_key *key,
     }
     if (entry == table_count && table_count == table_capacity) {
         const int capacity = table_capacity == 0 ? 64 : 2 * table_capacity;
-        pinned_algorithm *larger = memory_resize(table, (size_t)capacity, sizeof *table);
-        if (larger == NULL) {
-            result = error_set(err, STATUS_NO_MEMORY, "no memory for %d algorithms", capacity);
-        } else {
-            table = larger;
-            table_capacity = capacity;
-        }
+        table = memory_resize(table, (size_t)capacity, sizeof *table);
+        table_capacity = capacity;
     }
-    if (result == STATUS_OK && entry == table_count) {
+    if (entry == table_count) {
         table[entry].key = *key;
         result = choose(handle, key, &table[entry].algorithm, err);
         if (result == STATUS_OK) table_count++;
@@ -254,18 +245,38 @@ static status find_algorithm(exec_cuda_products *products, const product_key *ke
 }
 
 /// @param target multiprocessors that the kernel is told of; 0: the whole GPU's
-static status enqueue(exec_cuda_products *products, const product_key *key, int target,
-                      const void *a, const void *b, void *c, error_message *err)
+static cublasStatus_t enqueue(exec_cuda_products *products, product *described, bool accumulates,
+                              const cublasLtMatmulAlgo_t *algorithm, int32_t target, const void *a,
+                              const void *b, void *c)
 {
+    const float one = 1.0f, beta = accumulates ? 1.0f : 0.0f;
+    const cublasStatus_t told = cublasLtMatmulDescSetAttribute(
+        &described->description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target, sizeof target);
+    if (told != CUBLAS_STATUS_SUCCESS) return told;
+    return cublasLtMatmul(products->handle, &described->description, &one, b, &described->first, a,
+                          &described->second, &beta, c, &described->result, c, &described->result,
+                          algorithm, products->device_workspace, WORKSPACE_BYTES,
+                          products->part->stream);
+}
+
+/// By an algorithm that the shape alone decides, whatever part of the GPU computes.
+static status multiply(exec_cuda_products *products, const product_key *key, const void *a,
+                       const void *b, void *c, error_message *err)
+{
+    const exec_cuda_part *part = products->part;
     product described;
     cublasLtMatmulAlgo_t algorithm;
-    TRY(describe_product(key, target, &described, err));
+    TRY(describe_product(key, &described, err));
     TRY(find_algorithm(products, key, &described, &algorithm, err));
-    const float one = 1.0f, beta = key->accumulates ? 1.0f : 0.0f;
-    const cublasStatus_t result = cublasLtMatmul(
-        products->handle, &described.description, &one, b, &described.first, a, &described.second,
-        &beta, c, &described.result, c, &described.result, &algorithm, products->device_workspace,
-        WORKSPACE_BYTES, products->part->stream);
+    cublasStatus_t result = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (part->place_count > 1) {
+        result = enqueue(products, &described, key->accumulates, &algorithm,
+                         part->multiprocessor_count, a, b, c);
+    }
+    // Not every algorithm can be told how many multiprocessors it will find.
+    if (result != CUBLAS_STATUS_SUCCESS) {
+        result = enqueue(products, &described, key->accumulates, &algorithm, 0, a, b, c);
+    }
     if (result == CUBLAS_STATUS_SUCCESS) return STATUS_OK;
     return error_set(err, STATUS_BACKEND, "the product of %d x %d x %d values failed: %s",
                      key->rows, key->columns, key->inner, cublasLtGetStatusName(result));
@@ -296,11 +307,5 @@ status exec_cuda_products_multiply(exec_cuda_products *products, exec_cuda_kind 
                              .transposes_b = shape->transposes_b,
                              .accumulates = shape->accumulates,
                              .is_float = is_bf16 && shape->is_float};
-    // Not every algorithm can be told how many multiprocessors it will find.
-    const int target = products->part->multiprocessor_count;
-    if (products->part->place_count > 1 &&
-        enqueue(products, &key, target, a, b, c, NULL) == STATUS_OK) {
-        return STATUS_OK;
-    }
-    return enqueue(products, &key, 0, a, b, c, err);
+    return multiply(products, &key, a, b, c, err);
 }

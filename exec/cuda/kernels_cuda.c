@@ -19,7 +19,7 @@ static const size_t STAGE_BYTES = (size_t)1 << 20;
 /// Memory of the host that the GPU reads by itself. Copies to the GPU go by way of it: what they
 /// copy may change at once, and nobody waits for the stream.
 typedef struct stage {
-    char *pinned; // [STAGE_BYTES], or NULL
+    char *pinned; // [STAGE_BYTES]
     cudaEvent_t is_read;
 } stage;
 
@@ -103,20 +103,26 @@ static void cuda_release(exec_kernels *kernels, void *memory)
     if (memory != NULL) cudaFree(memory);
 }
 
+/// All stages at once: an allocation during training might wait for the whole GPU, and so for
+/// messages of ranks that wait for this one.
+static status make_stages(cuda_kernels *cuda, error_message *err)
+{
+    for (int index = 0; index < STAGE_COUNT; index++) {
+        stage *made = &cuda->stages[index];
+        TRY_CUDA(cudaEventCreateWithFlags(&made->is_read, cudaEventDisableTiming));
+        TRY_CUDA(cudaMallocHost((void **)&made->pinned, STAGE_BYTES));
+    }
+    return STATUS_OK;
+}
+
 /// Goes on to the next stage, which is free when the GPU has read what was last put there.
 static cudaError_t next_stage(cuda_kernels *cuda)
 {
-    stage *filled = &cuda->stages[cuda->stage];
-    cudaError_t error = cudaSuccess;
-    if (filled->pinned != NULL) error = cudaEventRecord(filled->is_read, cuda->part.stream);
+    const cudaError_t error = cudaEventRecord(cuda->stages[cuda->stage].is_read, cuda->part.stream);
+    if (error != cudaSuccess) return error;
     cuda->stage = (cuda->stage + 1) % STAGE_COUNT;
     cuda->staged_bytes = 0;
-    stage *next = &cuda->stages[cuda->stage];
-    if (error != cudaSuccess) return error;
-    if (next->pinned != NULL) return cudaEventSynchronize(next->is_read);
-    error = cudaEventCreateWithFlags(&next->is_read, cudaEventDisableTiming);
-    if (error != cudaSuccess) return error;
-    return cudaMallocHost((void **)&next->pinned, STAGE_BYTES);
+    return cudaEventSynchronize(cuda->stages[cuda->stage].is_read);
 }
 
 static void cuda_to_device(exec_kernels *kernels, void *device, const void *host, size_t bytes)
@@ -124,7 +130,7 @@ static void cuda_to_device(exec_kernels *kernels, void *device, const void *host
     cuda_kernels *cuda = of(kernels);
     cudaError_t error = cudaSuccess;
     for (size_t done = 0; done < bytes && error == cudaSuccess;) {
-        if (cuda->staged_bytes == STAGE_BYTES || cuda->stages[cuda->stage].pinned == NULL) {
+        if (cuda->staged_bytes == STAGE_BYTES) {
             error = next_stage(cuda);
             if (error != cudaSuccess) break;
         }
@@ -328,7 +334,8 @@ status exec_cuda_kernels_open(exec_cuda_kind kind, int place, int place_count,
     cuda->queue =
         (exec_cuda_queue){.base.table = &cuda->table, .kind = kind, .stream = part.stream};
     cuda->part = part;
-    const status opened = exec_cuda_products_open(&cuda->part, &cuda->products, err);
+    status opened = exec_cuda_products_open(&cuda->part, &cuda->products, err);
+    if (opened == STATUS_OK) opened = make_stages(cuda, err);
     if (opened != STATUS_OK) {
         cuda_close(&cuda->queue.base);
         return opened;

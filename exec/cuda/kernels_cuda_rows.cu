@@ -118,7 +118,7 @@ static void enqueue_layer_norm_input(exec_kernels *kernels, const void *output_g
 }
 
 /// One warp per row. Logits and their gradient may share memory: the warp has read all of a row
-/// (warp_sum brings its lanes together) before it writes.
+/// before it writes.
 template <typename Value>
 __global__ void cross_entropy(const Value *logits, const int *target, int rows, int classes,
                               float scale, float *loss, Value *logits_gradient)
@@ -138,6 +138,7 @@ __global__ void cross_entropy(const Value *logits, const int *target, int rows, 
     }
     sum = warp_sum(sum);
     if (warp_lane() == 0) loss[row] = logf(sum) + largest - of_target;
+    __syncwarp();
     for (int c = warp_lane(); c < classes; c += WARP_LANES) {
         const float share = expf(to_float(logit[c]) - largest) / sum;
         const float one = c == target[row] ? 1.0f : 0.0f;

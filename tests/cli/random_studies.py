@@ -243,8 +243,9 @@ def check_trace(asked, study, microbatches):
     # GPUs of a stage say which stages share a node.
     degrees = {key: value for key, value in study["training"].items()
                if key.endswith("_parallel") and key != "sequence_parallel"}
-    study["training"] = {"iterations": study["training"].get("iterations"),
-                         "microbatches": microbatches, **degrees}
+    kept = {key: study["training"][key] for key in ("iterations", "step")
+            if key in study["training"]}
+    study["training"] = {**kept, "microbatches": microbatches, **degrees}
     traced = asked.rows({key: value for key, value in study.items() if value is not None})
     if traced is not None:
         asked.same("the trace of a run", traced[0]["pipeline_ns"], rows[0]["pipeline_ns"])

@@ -74,6 +74,15 @@ template <typename Number> Number __shfl_xor_sync(unsigned, Number value, int di
     return result;
 }
 
+static inline void nothing_together(const void *const[32], void *const[32])
+{
+}
+
+static inline void __syncwarp()
+{
+    lanes_together(nothing_together, nullptr, nullptr);
+}
+
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
