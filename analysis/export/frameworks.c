@@ -93,8 +93,9 @@ static void write_head(const bal_plan *plan, const char *runs, text_buffer *out)
     text_append(out, "\n");
 }
 
-/// "Et*6|t*9|t*9|t*8L"
-static void append_layout(const int *first_block, int stage_count, text_buffer *out)
+/// "Et*6|t*9|t*9|t*8L"; "m" before the loss for each module of multi-token prediction.
+static void append_layout(const int *first_block, int stage_count, const ana_launch *launch,
+                          text_buffer *out)
 {
     text_append(out, "E");
     for (int stage = 0; stage < stage_count; stage++) {
@@ -102,6 +103,9 @@ static void append_layout(const int *first_block, int stage_count, text_buffer *
         if (stage > 0) text_append(out, "|");
         if (blocks == 1) text_append(out, "t");
         if (blocks > 1) text_format(out, "t*%d", blocks);
+    }
+    for (int module = 0; launch != NULL && module < launch->prediction_layer_count; module++) {
+        text_append(out, "m");
     }
     text_append(out, "L");
 }
@@ -154,7 +158,7 @@ static status lay_out(const bal_plan *plan, const ana_export_how *how, arena *me
                     err));
     TRY(find_blocks(plan, memory, &first_block, err));
     *block_count = first_block[stage_count];
-    append_layout(first_block, stage_count, layout);
+    append_layout(first_block, stage_count, how->launch, layout);
     return STATUS_OK;
 }
 

@@ -22,10 +22,10 @@ typedef struct ana_export_how {
 /// The options of Megatron-LM, as an array of bash: PIPELINE_ARGS=(...).
 ///
 /// A layout has a part per stage, separated by '|', in model order: E for the embedding, t*<n> for
-/// n transformer layers, L for the loss; a stage may be empty. Stage i is virtual rank i / PP of
-/// pipeline rank i mod PP: Megatron places chunks interleaved and in no other way. It runs 1F1B, or
-/// interleaved 1F1B with chunks, and takes no order.
-/// Source: megatron/core/transformer/pipeline_parallel_layer_layout.py (since core 0.13).
+/// n transformer layers, m for a module of multi-token prediction, L for the loss; a stage may be
+/// empty. Stage i is virtual rank i / PP of pipeline rank i mod PP: Megatron places chunks
+/// interleaved and in no other way. It runs 1F1B, or interleaved 1F1B with chunks, and takes no
+/// order. Source: megatron/core/transformer/pipeline_parallel_layer_layout.py (since core 0.13).
 ///
 /// @param how .is_split_only: of a plan of another schedule, or with an order, writes the split
 /// @return STATUS_UNSUPPORTED: another placement, another schedule or order, or the embedding or

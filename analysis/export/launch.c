@@ -16,6 +16,7 @@ ana_launch ana_launch_of(const ana_setup *setup)
         .microbatch_size = size,
         .sequence_length =
             has_model ? setup->model_costs.shape.sequence_length : study->sequence_length,
+        .prediction_layer_count = has_model ? setup->model_costs.config.prediction_layer_count : 0,
         .global_batch = (int64_t)size * setup->microbatch_count * parallel.data *
                         (study->round_count > 0 ? study->round_count : 1),
     };
@@ -77,6 +78,7 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     if (parallel->expert > 1) {
         append_degree(out, form, "expert-tensor-parallel-size", parallel->expert_tensor, 0);
     }
+    append_degree(out, form, "mtp-num-layers", launch->prediction_layer_count, 0);
     append_degree(out, form, "seq-length", launch->sequence_length, 0);
     append_degree(out, form, "micro-batch-size", launch->microbatch_size, 0);
     append_degree(out, form, "global-batch-size", launch->global_batch, 0);
@@ -115,6 +117,7 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "model.context_parallel_size", parallel->context, 0);
     append_degree(out, form, "model.expert_model_parallel_size", parallel->expert, 1);
     append_degree(out, form, "model.expert_tensor_parallel_size", parallel->expert_tensor, 0);
+    append_degree(out, form, "model.mtp_num_layers", launch->prediction_layer_count, 0);
     append_degree(out, form, "model.seq_length", launch->sequence_length, 0);
     append_degree(out, form, "train.micro_batch_size", launch->microbatch_size, 0);
     append_degree(out, form, "train.global_batch_size", launch->global_batch, 0);

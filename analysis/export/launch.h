@@ -15,7 +15,8 @@ typedef struct ana_launch {
     model_parallel parallel;
     model_dtype dtype; // MODEL_DTYPE_UNKNOWN: a trace's, which does not say
     int microbatch_size, sequence_length;
-    int64_t global_batch; // sequences of all replicas
+    int prediction_layer_count; // modules of multi-token prediction, on the last stage
+    int64_t global_batch;       // sequences of all replicas
 } ana_launch;
 
 /// @param setup open; its first replicas' degrees count

@@ -1,6 +1,8 @@
 #include "analysis/validate/real_runs.h"
 
+#include "balance/schedule/schedule.h"
 #include "base/json.h"
+#include "models/cost/config.h"
 #include "models/cost/dtype.h"
 #include "models/cost/parallel.h"
 #include "models/shipped.h"
@@ -320,6 +322,31 @@ static bool has_split(const ana_real_runs *runs, int row)
     return ana_real_text(runs, row, ANA_REAL_LAYERS_PER_STAGE)[0] != '\0';
 }
 
+/// A model whose layers do not divide among the stages, alone or with embedding and head as one
+/// each, or that has modules of prediction beside its head, is given a layout by hand: here the one
+/// with the least bottleneck. A model that cannot be read is refused where it is played.
+static const char *usual_balancer(const ana_real_runs *runs, int row, const real_sizes *sizes,
+                                  arena *memory)
+{
+    const char *model = ana_real_text(runs, row, ANA_REAL_MODEL);
+    const bal_schedule_family *family =
+        bal_schedule_family_find(ana_real_text(runs, row, ANA_REAL_SCHEDULE));
+    const bool is_v = family != NULL && family->placement == BAL_PLACEMENT_V;
+    const int stages = sizes->pp * (is_v ? 2 : sizes->vp);
+    model_config config;
+    if (has_split(runs, row)) return "given";
+    if (model[0] == '\0' || sizes->pp == 1 ||
+        model_config_open(shipped_name(model_shipped_configs, model), memory, &config, NULL) !=
+            STATUS_OK) {
+        return "even";
+    }
+    int layers = config.layer_count;
+    (void)ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, layers, &layers, NULL);
+    const bool divides = layers % stages == 0 || (layers + 2) % stages == 0;
+    if (divides && config.prediction_layer_count == 0) return "even";
+    return is_v ? "v-partition" : sizes->vp > 1 ? "interleaved-partition" : "partition";
+}
+
 static void write_pipeline(const ana_real_runs *runs, int row, const real_sizes *sizes,
                            json_writer *writer)
 {
@@ -391,7 +418,7 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
     write_pipeline(runs, row, &sizes, &writer);
     json_put_array(&writer, "balancing");
     json_begin_object(&writer);
-    json_put_string(&writer, "balancer", has_split(runs, row) ? "given" : "even");
+    json_put_string(&writer, "balancer", usual_balancer(runs, row, &sizes, memory));
     json_end_object(&writer);
     json_end_array(&writer);
     json_end_object(&writer);
@@ -410,7 +437,8 @@ void ana_real_defaults(text_buffer *out)
         "parameters with fsdp above 1, optimizer where attention is fused, else none; "
         "sequence_parallel and gradients reduced under the backward: where attention is "
         "fused; tensor_overlap: 0.7 where attention is fused, else 0; etp: 1 where attention is "
-        "fused, else as tp; schedule: 1f1b, "
+        "fused, else as tp; layers_per_stage: even, or the least bottleneck where a model's "
+        "layers do not divide or it predicts several tokens; schedule: 1f1b, "
         "interleaved with vp; vocabulary: 51200; attention_heads: "
         "hidden_size / 64; dropout: 0.1 of models given by sizes");
 }

@@ -146,6 +146,7 @@ static const char *missing_feature(const model_config *config)
         is_known = is_known || strcmp(config->model_type, families[family]) == 0;
     }
     if (!is_known) return "models of type gpt2, llama, mistral, mixtral and qwen2 only";
+    if (config->prediction_layer_count > 0) return "models without multi-token prediction only";
     if (config->sliding_window > 0) return "models without a sliding window only";
     for (int layer = 0; config->expert_count > 0 && layer < config->layer_count; layer++) {
         if (!config->is_moe[layer]) return "models with experts in all layers or in none only";

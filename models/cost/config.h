@@ -46,7 +46,7 @@ typedef struct model_config {
     int vocabulary_size;         // of embedding and head
     int position_count;          // longest sequence; 0: not said
     int sliding_window;          // keys that a query sees; 0: all before it
-    int prediction_layer_count;  // extra multi-token-prediction layers; counted nowhere else
+    int prediction_layer_count;  // modules of multi-token prediction, beside layer_count
     bool has_learned_positions;  // else rotary
     double rotary_base;          // rope_theta, 10000 where the file has none; 0: not rotary
     bool has_tied_embeddings;    // the head multiplies by the embedding's weights

@@ -371,6 +371,79 @@ static void fill_row(const model_costs *costs, int row, cost_arrays *arrays)
     arrays->reduction_ns[row] = traffic.step_ns;
 }
 
+/// Parameters of a GPU that the modules of multi-token prediction have beside those of their
+/// layers: each a matrix and three norms, and once the embedding, where the head is not its copy.
+static row_parameters prediction_parameters(const model_costs *costs)
+{
+    const model_config *config = &costs->config;
+    const int tensor = model_parallel_filled(costs->shape.parallel).tensor;
+    const model_config slice = model_gpu_slice(config, &costs->shape.parallel);
+    const int64_t hidden = config->hidden_size;
+    const int64_t matrix = saturating_multiply(2 * hidden, (hidden + tensor - 1) / tensor);
+    const int64_t modules =
+        saturating_multiply(matrix + 3 * hidden, config->prediction_layer_count);
+    const int64_t embedding = config->has_tied_embeddings ? 0 : model_embedding_parameters(&slice);
+    return (row_parameters){saturating_add(modules, embedding), 0};
+}
+
+/// What a module's own matrix and norms take in a pass; its time is returned.
+static int64_t add_prediction_matrix(const model_costs *costs, model_pass pass, size_t head,
+                                     cost_arrays *arrays)
+{
+    const int64_t count = costs->config.prediction_layer_count;
+    const model_layer_work work = model_prediction_work(&costs->config, &costs->shape, pass);
+    int64_t part_ns[MODEL_COST_PART_COUNT] = {0};
+    fill_work_ns(costs, &costs->config, &work, pass, costs->shape.dtype, part_ns);
+    for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+        int64_t *to = &arrays->part_ns[pass][part][head];
+        *to = saturating_add(*to, saturating_multiply(count, part_ns[part]));
+    }
+    int64_t *flop = &arrays->pass_flop[pass][head];
+    *flop = saturating_add(*flop, saturating_multiply(count, model_work_flop(&work)));
+    return saturating_multiply(count, sum_parts_ns(part_ns));
+}
+
+/// Modules of multi-token prediction stand beside the head, in its row: each has a layer like the
+/// last one, with a matrix of its own before it, and goes through the head's matrix once more.
+/// Source: DeepSeek-V3, arXiv 2412.19437, section 2.2; Megatron-Core keeps them with the loss.
+static void add_prediction(model_costs *costs, cost_arrays *arrays, const int64_t *update_ns)
+{
+    const int64_t count = costs->config.prediction_layer_count;
+    const size_t head = arrays->row_count - 1;
+    const size_t last = head - 1;
+    const row_parameters own = prediction_parameters(costs);
+    if (count == 0) return;
+    for (size_t array = 0; array < COST_ARRAYS; array++) {
+        int64_t *rows = arrays->all + array * arrays->row_count;
+        const bool is_shared = rows == arrays->parameters || rows == arrays->state_bytes ||
+                               rows == arrays->reduction_ns;
+        if (rows == arrays->message_bytes) continue;
+        const int64_t module = saturating_add(rows[last], is_shared ? 0 : rows[head]);
+        rows[head] = saturating_add(rows[head], saturating_multiply(count, module));
+    }
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        int64_t *ns = &arrays->pass_ns[pass][head];
+        *ns = saturating_add(*ns, add_prediction_matrix(costs, (model_pass)pass, head, arrays));
+    }
+    const int64_t joined_bytes = saturating_multiply(
+        2 * count, model_message_bytes(&costs->config, &costs->shape)); // its input
+    const struct {
+        int64_t *row;
+        int64_t more;
+    } sums[] = {{arrays->activation_bytes, joined_bytes},
+                {arrays->gradient_bytes, joined_bytes},
+                {arrays->parameters, own.dense},
+                {arrays->state_bytes, state_of_row(costs, own)},
+                {arrays->reduction_ns, traffic_of_row(costs, own).step_ns}};
+    for (size_t sum = 0; sum < sizeof sums / sizeof sums[0]; sum++) {
+        sums[sum].row[head] = saturating_add(sums[sum].row[head], sums[sum].more);
+    }
+    costs->update_ns = sum_ns(costs->update_ns, update_of_row(costs, own));
+    for (int64_t module = 0; module < count; module++) {
+        costs->update_ns = sum_ns(costs->update_ns, update_ns[last]);
+    }
+}
+
 /// Refuses what saturated or would not survive being added up over a stage.
 static status check_row(const cost_arrays *arrays, int row, error_message *err)
 {
@@ -469,6 +542,8 @@ static status fill_costs(model_costs *costs, arena *memory, error_message *err)
         const int64_t working = working_of_row(costs, row);
         if (working > costs->working_bytes) costs->working_bytes = working;
     }
+    add_prediction(costs, &arrays, update_ns);
+    TRY(check_row(&arrays, row_count - 1, err));
     costs->layers = layer_costs_of(&arrays, row_count);
     costs->forward_flop = arrays.pass_flop[MODEL_PASS_FORWARD];
     costs->backward_input_flop = arrays.pass_flop[MODEL_PASS_BACKWARD_INPUT];

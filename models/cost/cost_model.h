@@ -38,8 +38,8 @@ typedef enum model_cost_part {
 const char *model_cost_part_name(model_cost_part part);
 
 /// Costs of embedding, layer_count transformer layers and head, in this order, embedding and head
-/// pinned: those of one GPU, be it one of several in its stage. Everything is carved from the arena
-/// given to model_costs_build.
+/// pinned: those of one GPU, be it one of several in its stage. Modules of multi-token prediction
+/// are in the head's row. Everything is carved from the arena given to model_costs_build.
 typedef struct model_costs {
     bal_layer_costs layers; // layer_count = config.layer_count + 2, one column, with split; the
                             // head counts tied weights as its own, as it keeps a copy of them

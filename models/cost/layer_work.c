@@ -7,11 +7,12 @@
 #include <string.h>
 
 enum {
-    GRADIENT_BYTES = 4, // weight gradients are added up in 32 bits
-    LOGIT_BYTES = 4,    // the loss is computed in 32 bits
-    TOKEN_BYTES = 8,    // token numbers are int64
-    MASK_BYTES = 1,     // of a dropped-or-kept flag
-    HEAD_KERNELS = 8,   // of norm and loss
+    GRADIENT_BYTES = 4,     // weight gradients are added up in 32 bits
+    LOGIT_BYTES = 4,        // the loss is computed in 32 bits
+    TOKEN_BYTES = 8,        // token numbers are int64
+    MASK_BYTES = 1,         // of a dropped-or-kept flag
+    HEAD_KERNELS = 8,       // of norm and loss
+    PREDICTION_KERNELS = 3, // two norms, and their results beside each other
     EMBEDDING_KERNELS = 4
 };
 
@@ -669,6 +670,28 @@ model_layer_work model_head_work(const model_config *config, const model_shape *
                                             saturating_multiply(share.tokens, loss)),
     };
     make_products(&head, 1, &share, work.projections);
+    work.projection = products_work(work.projections, 1, pass);
+    return work;
+}
+
+model_layer_work model_prediction_work(const model_config *config, const model_shape *shape,
+                                       model_pass pass)
+{
+    const gpu_share share = share_of(config, shape);
+    const int64_t hidden = config->hidden_size;
+    const int64_t tensor = model_parallel_filled(shape->parallel).tensor;
+    const gemm joined = plain_gemm(2 * hidden, divided(hidden, tensor), ROWS_GATHERED);
+    // Two norms, in B with their gradients; W has the matrix alone.
+    const int64_t accesses = pass == MODEL_PASS_FORWARD ? 4 : 6;
+    const bool has_norms = pass != MODEL_PASS_BACKWARD_WEIGHT;
+    model_layer_work work = {
+        .projection_count = 1,
+        .launches = {PREDICTION_KERNELS, PREDICTION_KERNELS, 0},
+        .elementwise.bytes =
+            has_norms ? saturating_multiply(share.own_tokens, accesses * hidden * share.wide_bytes)
+                      : 0,
+    };
+    make_products(&joined, 1, &share, work.projections);
     work.projection = products_work(work.projections, 1, pass);
     return work;
 }

@@ -105,6 +105,12 @@ model_layer_work model_embedding_work(const model_config *config, const model_sh
 model_layer_work model_head_work(const model_config *config, const model_shape *shape,
                                  model_pass pass);
 
+/// What a module of multi-token prediction has before its layer: the norms of a hidden vector and
+/// of the next token's embedding, and the matrix that makes one vector of both.
+/// Source: DeepSeek-V3, arXiv 2412.19437, section 2.2.
+model_layer_work model_prediction_work(const model_config *config, const model_shape *shape,
+                                       model_pass pass);
+
 /// FLOP of all parts.
 int64_t model_work_flop(const model_layer_work *work);
 

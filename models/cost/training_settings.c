@@ -51,8 +51,9 @@ static void assume_model(const model_config *config, const char *origin,
                      config->expert_top_k, config->expert_count);
     }
     if (config->prediction_layer_count > 0) {
-        model_assume(list, "prediction layers", MODEL_ORIGIN_ASSUMED, "not modelled",
-                     "%d multi-token-prediction layers left out", config->prediction_layer_count);
+        model_assume(list, "prediction layers", MODEL_ORIGIN_GIVEN, origin,
+                     "%d beside the head, each a layer like the last and the head once more",
+                     config->prediction_layer_count);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "tests/assert_close.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static arena *memory;
@@ -103,6 +104,33 @@ static void a_row_becomes_the_study_that_would_have_been_asked(void **state)
     text_free(&out);
 }
 
+static void layers_that_do_not_divide_are_laid_out_by_hand(void **state)
+{
+    static const struct {
+        const char *row, *balancer;
+    } rows[] = {{"llama-3-70b,4,1,", "even"},
+                {"llama-3.1-405b,8,8,", "even"}, // 126 layers, embedding and head
+                {"llama-3.1-405b,8,3,", "interleaved-partition"},
+                {"kimi-k2,16,1,", "partition"}, // 61
+                {"deepseek-v2,4,1,", "even"},
+                {"deepseek-v3,61,1,", "partition"}, // a module of prediction beside the head
+                {"deepseek-v3,1,1,", "even"},
+                {"deepseek-v3,16,1,dualpipe-v", "v-partition"}};
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        ana_real_measured measured = {0};
+        text_buffer study = {0};
+        char text[256];
+        char balancing[64];
+        snprintf(text, sizeof text,
+                 "model,pp,vp,schedule,ep,global_batch,measured_ms\n%s,1,8192,1\n", rows[row].row);
+        snprintf(balancing, sizeof balancing, "\"balancer\":\"%s\"", rows[row].balancer);
+        assert_ok(study_of(text, &measured, &study, NULL));
+        if (strstr(study.bytes, balancing) == NULL) fail_msg("%s: %s", text, study.bytes);
+        text_free(&study);
+    }
+}
+
 static void rows_that_do_not_add_up_are_named(void **state)
 {
     (void)state;
@@ -176,6 +204,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_columns_and_cells_are_named, begin, end),
         cmocka_unit_test_setup_teardown(a_row_becomes_the_study_that_would_have_been_asked, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(layers_that_do_not_divide_are_laid_out_by_hand, begin, end),
         cmocka_unit_test_setup_teardown(rows_that_do_not_add_up_are_named, begin, end),
         cmocka_unit_test_setup_teardown(scores_are_those_worked_out_by_hand, begin, end),
     };

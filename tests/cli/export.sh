@@ -172,6 +172,15 @@ grep -v '^    --\(tensor\|context\|seq\|micro\|global\|recompute\|use-\|bf16\)' 
 )" ] || fail "options of a point: $(cat point.sh)"
 sed 's/"selective"/"mlp"/' study.json >modules.json # which modules depends on the model
 refuse 2 'modules.json: recompute mlp: no option of Megatron-LM is known for it' modules.json --point 1
+cat >predicting.json <<'EOF'
+{"schema": "dynmo-study/1", "model": "deepseek-v3", "hardware": "h100-sxm", "training": {"expert_parallel": 64,
+ "data_parallel": 64, "sharding": "optimizer"}, "pipeline": {"stages": 16, "schedule": "1f1b"}, "balancing": [{"balancer": "even"}],
+ "cluster": {"memory_bytes": 0}}
+EOF
+"$dynmo" export megatron predicting.json -o predicting.sh || fail 'a model that predicts several tokens'
+if ! grep -q 't\*[0-9]*mL' predicting.sh || ! grep -q -- '--mtp-num-layers 1$' predicting.sh; then
+    fail "a model that predicts several tokens: $(cat predicting.sh)"
+fi
 subject='export megatron-bridge'
 prints 'model.num_layers=32
 model.pipeline_model_parallel_size=4

@@ -280,6 +280,46 @@ static void latent_attention_makes_queries_keys_and_values_again(void **state)
                      INT64_C(2) * 4096 * 128 * (1536 * 192 + 512 * (128 + 128)));
 }
 
+static void modules_of_prediction_are_layers_beside_the_head(void **state)
+{
+    const fixture *with = *state;
+    const model_training training = {.sequence_length = 4096};
+    model_config config;
+    model_costs costs[3];
+    assert_ok(model_config_open("deepseek-v3", with->memory, &config, NULL));
+    assert_int_equal(config.prediction_layer_count, 1);
+    for (int modules = 0; modules < 3; modules++) {
+        config.prediction_layer_count = modules;
+        assert_ok(model_costs_build(&config, &with->h100, &training, "", "", with->memory,
+                                    &costs[modules], NULL));
+        assert_int_equal(costs[modules].total_parameters, costs[0].total_parameters);
+    }
+    const int head = 62, last = 61;
+    const bal_layer_costs *without = &costs[0].layers, *one = &costs[1].layers;
+    // A matrix of 2 x 7168 by 7168, three norms, and a copy of the embedding.
+    const int64_t matrix = INT64_C(2) * 7168 * 7168;
+    assert_int_equal(one->parameters[head] - without->parameters[head],
+                     without->parameters[last] + matrix + 3 * 7168 + INT64_C(129280) * 7168);
+    for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
+        int64_t parts = 0;
+        for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
+            parts += costs[1].part_ns[pass][part][head];
+        }
+        const int64_t *ns[] = {one->forward_ns, one->backward_input_ns, one->backward_weight_ns};
+        assert_int_equal(parts, ns[pass][head]);
+    }
+    assert_int_equal(costs[1].forward_flop[head], 2 * costs[0].forward_flop[head] +
+                                                      costs[0].forward_flop[last] +
+                                                      2 * 4096 * matrix);
+    assert_int_equal(costs[2].forward_flop[head] - costs[1].forward_flop[head],
+                     costs[1].forward_flop[head] - costs[0].forward_flop[head]);
+    assert_int_equal(one->message_bytes[head], 0);
+    assert_int_equal(one->activation_bytes[head] - without->activation_bytes[head],
+                     without->activation_bytes[last] + without->activation_bytes[head] +
+                         2 * 2 * 4096 * 7168);
+    assert_true(costs[1].update_ns > costs[0].update_ns);
+}
+
 static void replicas_reduce_dense_and_expert_parameters_apart(void **state)
 {
     const fixture *with = *state;
@@ -540,6 +580,7 @@ int main(void)
         cmocka_unit_test(modules_free_what_b_makes_again_of_them),
         cmocka_unit_test(some_layers_compute_again_spread_over_the_model),
         cmocka_unit_test(latent_attention_makes_queries_keys_and_values_again),
+        cmocka_unit_test(modules_of_prediction_are_layers_beside_the_head),
         cmocka_unit_test(eight_bits_run_products_of_layers_at_their_own_rate),
         cmocka_unit_test(degrees_and_bytes_that_do_not_fit_are_refused),
     };
