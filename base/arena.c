@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct arena_block {
     struct arena_block *next;
@@ -48,6 +49,11 @@ void *memory_resize(void *array, size_t count, size_t element_bytes)
     void *resized = realloc(array, bytes_of(count, element_bytes));
     if (resized == NULL) end_without_memory(count, element_bytes);
     return resized;
+}
+
+double memory_half_of_machine(void)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2;
 }
 
 arena *arena_create(size_t block_bytes)

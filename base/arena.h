@@ -42,3 +42,6 @@ void *memory_array(size_t count, size_t element_bytes) __attribute__((returns_no
 /// @param array NULL, or from memory_array or memory_resize
 void *memory_resize(void *array, size_t count, size_t element_bytes)
     __attribute__((returns_nonnull));
+
+/// Half of the machine's memory in bytes: what would take more is refused before it is begun.
+double memory_half_of_machine(void);

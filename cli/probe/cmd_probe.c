@@ -144,7 +144,7 @@ static void find_memory(const probe_request *request, exec_kernels *kernels,
 static status check_host_memory(const probe_request *request, const cli_probe_list *list,
                                 error_message *err)
 {
-    const double half = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2;
+    const double half = memory_half_of_machine();
     for (int index = 0; index < list->count; index++) {
         const exec_matmul *shape = &list->rows[index].shape;
         if (list->rows[index].kind != EXEC_PROBE_PRODUCT) continue;

@@ -44,6 +44,22 @@ static status read_costs(const cli_arguments *arguments, const bal_schedule *sch
     return cli_schedule_costs_read(cli_value(arguments, "--costs"), &shape, memory, costs, err);
 }
 
+/// An order, its times and the text of it take some 55 bytes an op, of which a microbatch has three
+/// in every chunk.
+static status check_room(const bal_schedule_request *request, error_message *err)
+{
+    enum { OP_BYTES = 55 };
+    const double chunks = request->chunk_count > 0 ? request->chunk_count : 1;
+    const double ops = 3.0 * chunks * request->rank_count * request->microbatch_count;
+    const double half = memory_half_of_machine();
+    if (ops > BAL_OPS_MAX || ops * OP_BYTES <= half) return STATUS_OK; // the schedule refuses those
+    return error_set(err, STATUS_INVALID,
+                     "--stages %d, --microbatches %d: %.0f ops take %.1f GB, half of this "
+                     "machine's memory is %.1f GB",
+                     request->rank_count, request->microbatch_count, ops, ops * OP_BYTES / 1e9,
+                     half / 1e9);
+}
+
 /// Builds the named schedule; a searched one needs the costs first.
 static status build(const cli_arguments *arguments, arena *memory, schedule_run *run,
                     error_message *err)
@@ -55,6 +71,7 @@ static status build(const cli_arguments *arguments, arena *memory, schedule_run 
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &request.microbatch_count,
                 err));
     TRY(cli_int(arguments, "--chunks", 1, BAL_CHUNKS_MAX, 0, &request.chunk_count, err));
+    TRY(check_room(&request, err));
     const bal_schedule_family *family = bal_schedule_family_find(request.name);
     if (family == NULL || !family->is_searched) {
         TRY(bal_schedule_build(&request, memory, &run->schedule, err));
@@ -344,7 +361,8 @@ const cli_command cli_command_schedule = {
         "F is a forward, B a backward for the input gradient, W one for the weight gradient, BW "
         "both at once; \"1:F0\" is of chunk 1. makespan is the length of the iteration with a "
         "barrier at the optimizer step; span, the largest over ranks of last end minus own first "
-        "begin, is its length without one.\n\n"
+        "begin, is its length without one. What needs more than half of the machine's memory is "
+        "refused.\n\n"
         "Schedules: gpipe; 1f1b; interleaved-1f1b (V chunks per rank, M divisible by P); zb-h1 and "
         "zb-h2 (zero-bubble orders made by hand); zb-auto (searched for the smallest span within "
         "memory_limit; where costs vary by microbatch, for their means); interleaved-zb (PyTorch's "

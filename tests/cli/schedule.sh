@@ -291,6 +291,15 @@ grep -q '"makespan_ns":2600,' dual_built.json || fail 'dualpipe-v takes another 
 refuse 2 'microbatch_count 7: schedule dualpipe-v needs at least one for each of the 8 stages' \
     --schedule dualpipe-v --stages 4 --microbatches 7
 
+# What takes more than half of the machine's memory is refused at once; 2^28 ops take less on a large one.
+microbatches=$(awk '/^MemTotal/ { print int($2 * 1024 / 2 / 55 / 3 / 4096) + 1 }' /proc/meminfo)
+if [ "$microbatches" -lt 21845 ]; then
+    "$dynmo" schedule --schedule zb-h1 --stages 4096 --microbatches "$microbatches" 2>large.err
+    [ $? -eq 2 ] || fail 'more ops than the machine has memory for'
+    grep -q "^dynmo: --stages 4096, --microbatches $microbatches: .* ops take .* GB, half of" large.err ||
+        fail "more ops than the machine has memory for: $(cat large.err)"
+fi
+
 echo '{"forward_ns":[5,6,7],"backward_input_ns":[6,6,6],"backward_weight_ns":[4,4,4],"send_ns":1}' >given.json
 # Whatever --json prints, --order reads the order of it.
 "$dynmo" schedule --schedule zb-h1 --stages 3 --microbatches 4 --costs given.json --json >plain.json
