@@ -42,6 +42,16 @@ static bool is_of(const kept_entry *kept, uint64_t hash, const char *key, size_t
            memcmp(kept->key, key, length) == 0;
 }
 
+static ana_memo_entry *fill(kept_entry *place, const ana_memo *memo, uint64_t hash, const char *key,
+                            size_t length)
+{
+    arena *memory = arena_create(1 << 12);
+    char *copy = arena_array(memory, length + 1, 1);
+    memcpy(copy, key, length);
+    *place = (kept_entry){{NULL, memory}, hash, length, copy, memo->use_count};
+    return &place->entry;
+}
+
 ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length)
 {
     assert(length <= ANA_MEMO_KEY_BYTES_MAX);
@@ -57,11 +67,19 @@ ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length)
         return &kept->entry;
     }
     arena_destroy(oldest->entry.memory);
-    arena *memory = arena_create(1 << 12);
-    char *copy = arena_array(memory, length + 1, 1);
-    memcpy(copy, key, length);
-    *oldest = (kept_entry){{NULL, memory}, hash, length, copy, memo->use_count};
-    return &oldest->entry;
+    return fill(oldest, memo, hash, key, length);
+}
+
+ana_memo_entry *ana_memo_find_lasting(ana_memo *memo, const char *key, size_t length)
+{
+    assert(length <= ANA_MEMO_KEY_BYTES_MAX);
+    const uint64_t hash = file_hash(FILE_HASH_START, key, length);
+    for (int place = 0; place < ANA_MEMO_ENTRIES; place++) {
+        kept_entry *kept = &memo->kept[place];
+        if (is_of(kept, hash, key, length)) return &kept->entry;
+        if (kept->entry.memory == NULL) return fill(kept, memo, hash, key, length);
+    }
+    return NULL;
 }
 
 // A trace

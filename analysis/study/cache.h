@@ -34,6 +34,11 @@ void ana_memo_destroy(ana_memo *memo);
 /// @return borrowed until ANA_MEMO_ENTRIES - 1 others have been asked for
 ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length);
 
+/// The same of results that others point into: none of them goes.
+///
+/// @return borrowed as long as memo is there; NULL where there is no room for another
+ana_memo_entry *ana_memo_find_lasting(ana_memo *memo, const char *key, size_t length);
+
 // The trace that was opened last, which stays open from one setup to the next, its costs kept in
 // memory as they are read.
 

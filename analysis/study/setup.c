@@ -124,6 +124,21 @@ static void write_inputs_key(const ana_study *study, text_buffer *key)
     append_word(key, study->attention);
 }
 
+ana_memo_entry *ana_setup_find_file(ana_memo *memo, const char *name, const char *changes,
+                                    arena *memory, ana_memo_entry *own)
+{
+    text_buffer key = {0};
+    *own = (ana_memo_entry){NULL, memory};
+    if (memo == NULL) return own;
+    append_word(&key, name);
+    append_word(&key, changes);
+    ana_memo_entry *entry = key.length <= ANA_MEMO_KEY_BYTES_MAX
+                                ? ana_memo_find_lasting(memo, key.bytes, key.length)
+                                : NULL;
+    text_free(&key);
+    return entry != NULL ? entry : own;
+}
+
 /// Finds what an earlier setup had of the same, or makes room for it.
 static ana_model_inputs *find_inputs(ana_setup *setup, arena *memory)
 {
@@ -151,14 +166,31 @@ static void override_link(bal_link given, bal_link *link)
     if (given.bytes_per_s > 0) link->bytes_per_s = given.bytes_per_s;
 }
 
-static status read_hardware(ana_setup *setup, error_message *err)
+/// The hardware of the study's file, read unless an earlier setup has.
+static status read_hardware(const ana_setup *setup, model_hardware *hardware, error_message *err)
 {
     const ana_study *study = setup->study;
-    arena *memory = setup->inputs_memory;
+    const char *name = setup->hardware_is_named ? study->hardware : "h100-sxm";
+    ana_memo_entry own;
+    ana_memo_entry *file =
+        ana_setup_find_file(setup->cache != NULL ? setup->cache->hardware : NULL, name,
+                            study->hardware_changes, setup->inputs_memory, &own);
+    if (file->value == NULL) {
+        model_hardware *read = arena_array(file->memory, 1, sizeof *read);
+        TRY(model_hardware_open_changed(arena_string(file->memory, name), study->hardware_changes,
+                                        file->memory, read, err));
+        file->value = read;
+    }
+    *hardware = *(const model_hardware *)file->value;
+    return STATUS_OK;
+}
+
+/// With what the study puts in place of the hardware's.
+static status choose_hardware(ana_setup *setup, error_message *err)
+{
+    const ana_study *study = setup->study;
     model_hardware hardware;
-    TRY(model_hardware_open_changed(
-        arena_string(memory, setup->hardware_is_named ? study->hardware : "h100-sxm"),
-        study->hardware_changes, memory, &hardware, err));
+    TRY(read_hardware(setup, &hardware, err));
     if (study->gpus_per_node > 0) {
         hardware.gpus_per_node = study->gpus_per_node;
     } else if (!setup->hardware_is_named) {
@@ -177,7 +209,7 @@ static status open_hardware(ana_setup *setup, arena *memory, error_message *err)
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", study->path);
     setup->hardware_is_named = study->hardware != NULL;
     setup->inputs = find_inputs(setup, memory);
-    if (setup->inputs->hardware.name == NULL) TRY(read_hardware(setup, err));
+    if (setup->inputs->hardware.name == NULL) TRY(choose_hardware(setup, err));
     setup->hardware = setup->inputs->hardware;
     return STATUS_OK;
 }

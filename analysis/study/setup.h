@@ -48,7 +48,9 @@ typedef struct ana_completion {
 /// What setups one after the other need not find again. Each thread has its own.
 typedef struct ana_setup_cache {
     ana_trace_cache *traces;
-    ana_memo *costs;  // of models on hardware
+    ana_memo *hardware; // files as they are changed, which last
+    ana_memo *models;
+    ana_memo *costs;  // of models on hardware, which point into both of these
     ana_memo *bounds; // of costs, see run_bound.h
 } ana_setup_cache;
 
@@ -93,6 +95,13 @@ typedef struct ana_setup {
     model_layer_shares shares; // with model_costs and a case
     model_dynamism *dynamism;  // NULL: the study names no case
 } ana_setup;
+
+/// Finds what an earlier setup has read of a file with the same changes, or an entry without a
+/// value to read it into.
+///
+/// @param memo of the cache; NULL: `own` is filled and returned
+ana_memo_entry *ana_setup_find_file(ana_memo *memo, const char *name, const char *changes,
+                                    arena *memory, ana_memo_entry *own);
 
 /// Opens the costs of a study and decides what it leaves open. Every decision is added to
 /// study->inputs.

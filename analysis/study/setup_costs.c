@@ -23,13 +23,33 @@ static void add_model_inputs(const ana_setup *setup, const model_costs *costs, a
     }
 }
 
-/// Reads the model and computes its costs, unless an earlier setup has.
+/// The study's model, read unless an earlier setup has.
+static status find_model(const ana_setup *setup, const model_config **config, error_message *err)
+{
+    const ana_study *study = setup->study;
+    ana_memo_entry own;
+    ana_memo_entry *file =
+        ana_setup_find_file(setup->cache != NULL ? setup->cache->models : NULL, study->model,
+                            study->model_changes, setup->inputs_memory, &own);
+    if (file->value == NULL) {
+        model_config *read = arena_array(file->memory, 1, sizeof *read);
+        TRY(model_config_open_changed(arena_string(file->memory, study->model),
+                                      study->model_changes, file->memory, read, err));
+        file->value = read;
+    }
+    *config = file->value;
+    return STATUS_OK;
+}
+
+/// Computes the costs of the study's model, unless an earlier setup has.
 static status find_costs(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     ana_model_inputs *inputs = setup->inputs;
     arena *memory = setup->inputs_memory;
+    const model_config *config = NULL;
     if (inputs->has_costs) return STATUS_OK;
+    TRY(find_model(setup, &config, err));
     const model_training training = {
         .sequence_length = study->sequence_length,
         .microbatch_size = study->microbatch_size,
@@ -40,11 +60,8 @@ static status find_costs(ana_setup *setup, error_message *err)
         .layer_count = study->transformer_layer_count,
         .parallel = study->parallel,
     };
-    const char *name = arena_string(memory, study->model);
-    model_config config;
-    TRY(model_config_open_changed(name, study->model_changes, memory, &config, err));
     const status built =
-        model_costs_build(&config, &setup->hardware, &training, name,
+        model_costs_build(config, &setup->hardware, &training, study->model,
                           arena_string(memory, study->hardware), memory, &inputs->costs, err);
     if (built != STATUS_OK) return error_prefix(err, built, "%s", study->path);
     inputs->has_costs = true;

@@ -156,7 +156,10 @@ void *ana_point_worker_create(void)
 {
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     worker->memory = arena_create(WORKER_BLOCK_BYTES);
-    worker->cache = (ana_setup_cache){.costs = ana_memo_create(), .bounds = ana_memo_create()};
+    worker->cache = (ana_setup_cache){.hardware = ana_memo_create(),
+                                      .models = ana_memo_create(),
+                                      .costs = ana_memo_create(),
+                                      .bounds = ana_memo_create()};
     worker->cache.traces = ana_trace_cache_create();
     return worker;
 }
@@ -177,6 +180,8 @@ void ana_point_worker_destroy(void *context)
     if (worker == NULL) return;
     clear(worker);
     ana_trace_cache_destroy(worker->cache.traces);
+    ana_memo_destroy(worker->cache.hardware);
+    ana_memo_destroy(worker->cache.models);
     ana_memo_destroy(worker->cache.costs);
     ana_memo_destroy(worker->cache.bounds);
     sim_order_book_free(&worker->orders);
