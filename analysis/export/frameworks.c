@@ -270,7 +270,7 @@ status ana_export_deepspeed(const bal_plan *plan, int before, int after, const a
                : ana_launch_deepspeed(how->launch, plan->microbatch_count, out, err);
 }
 
-/// The modules of a stage, as Python writes a list of strings.
+/// The modules of a stage, as Python and JSON write a list of strings.
 static void append_modules(const int *first_block, int stage, int stage_count, text_buffer *out)
 {
     const char *comma = "";
@@ -321,6 +321,21 @@ static status write_torchtitan(const bal_plan *plan, const int *first_block,
     return STATUS_OK;
 }
 
+static void write_torchtitan_json(const bal_plan *plan, const int *first_block,
+                                  const char *schedule_csv, text_buffer *out)
+{
+    const int stage_count = plan->rank_count * plan->chunk_count;
+    text_format(out,
+                "{\"pipeline_parallel_degree\":%d,\"pipeline_parallel_schedule\":\"%s\","
+                "\"pipeline_parallel_schedule_csv\":\"%s\",\"module_fqns_per_model_part\":[",
+                plan->rank_count, torchtitan_schedule(plan), schedule_csv);
+    for (int stage = 0; stage < stage_count; stage++) {
+        if (stage > 0) text_append(out, ",");
+        append_modules(first_block, stage, stage_count, out);
+    }
+    text_append(out, "]}\n");
+}
+
 status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                              const ana_export_how *how, arena *memory, text_buffer *out,
                              error_message *err)
@@ -346,7 +361,11 @@ status ana_export_torchtitan(const bal_plan *plan, const char *schedule_csv,
                          "parameters",
                          stage);
     }
-    return write_torchtitan(plan, first_block, schedule_csv, how->launch, out, err);
+    if (!how->as_json) {
+        return write_torchtitan(plan, first_block, schedule_csv, how->launch, out, err);
+    }
+    write_torchtitan_json(plan, first_block, schedule_csv, out);
+    return STATUS_OK;
 }
 
 /// Whether PyTorch does the whole backward of this op's stage at once.

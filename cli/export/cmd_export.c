@@ -107,7 +107,7 @@ static status export_deepspeed(const cli_arguments *arguments, arena *memory, te
     cli_exported_plan exported;
     ana_export_how how;
     TRY(cli_int(arguments, "--specs-before", 0, SPECS_MAX, 0, &before, err));
-    TRY(cli_int(arguments, "--specs-behind", 0, SPECS_MAX, 0, &after, err));
+    TRY(cli_int(arguments, "--specs-after", 0, SPECS_MAX, 0, &after, err));
     TRY(read_plan(arguments, memory, &exported, &how, err));
     return in_plan(arguments,
                    ana_export_deepspeed(&exported.plan, before, after, &how, memory, out, err),
@@ -227,8 +227,8 @@ static const struct {
     {"megatron-bridge", export_options, {"--split-only", PLAN_OPTIONS}},
     {"deepspeed",
      export_deepspeed,
-     {"--specs-before", "--specs-behind", "--json", "--split-only", PLAN_OPTIONS}},
-    {"torchtitan", export_torchtitan, {"--csv", PLAN_OPTIONS}},
+     {"--specs-before", "--specs-after", "--json", "--split-only", PLAN_OPTIONS}},
+    {"torchtitan", export_torchtitan, {"--csv", "--json", PLAN_OPTIONS}},
     {"slurm-shrink", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
     {"kubernetes-jobs", export_recipe, {"--run", "--row", "--gpus-per-node", "--gpus-per-rank"}},
     {"mig", export_recipe, {"--run", "--row"}},
@@ -317,7 +317,7 @@ const cli_command cli_command_export = {
     .options =
         {
             {.name = "--json",
-             .help = "megatron, deepspeed: writes the settings as an object instead."},
+             .help = "megatron, deepspeed, torchtitan: writes the settings as an object instead."},
             {.name = "--split-only",
              .help = "megatron, megatron-bridge, deepspeed: the layers of the stages of a plan "
                      "whose schedule or order the framework does not run."},
@@ -336,7 +336,7 @@ const cli_command cli_command_export = {
              .argument = "N",
              .help = "deepspeed: LayerSpecs in front of the plan's first layer; they go to stage "
                      "0. Default: 0."},
-            {.name = "--specs-behind",
+            {.name = "--specs-after",
              .argument = "N",
              .help = "deepspeed: LayerSpecs after the plan's last layer; they go to the last "
                      "stage. Default: 0."},

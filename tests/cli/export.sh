@@ -112,7 +112,7 @@ class PlannedPipelineModule(PipelineModule):
         self.parts = list(self.PARTS)
         stage = self._topo.get_coord(self.global_rank).pipe
         self._set_bounds(start=self.parts[stage], stop=self.parts[stage + 1])' bare.json --split-only
-prints '{"num_stages":3,"parts":[0,3,4,7]}' bare.json --specs-before 1 --specs-behind 2 --json --split-only
+prints '{"num_stages":3,"parts":[0,3,4,7]}' bare.json --specs-before 1 --specs-after 2 --json --split-only
 prints '{"num_stages":3,"parts":[0,3,5,8]}' p.json --json
 refuse 2 'empty.json: stage 1 owns no layer: DeepSpeed trains no stage without parameters' empty.json --split-only
 refuse 2 'bare.json: schedule zb-h1: DeepSpeed runs 1f1b alone; plan for that (--schedule 1f1b), or give --split-only for the layers of the stages alone' \
@@ -136,6 +136,7 @@ parallelism = dict(
         ["layers.5", "norm", "lm_head"],
     ],
 )' v.json
+prints '{"pipeline_parallel_degree":3,"pipeline_parallel_schedule":"1F1B","pipeline_parallel_schedule_csv":"o.csv","module_fqns_per_model_part":[["tok_embeddings", "layers.0", "layers.1"],["layers.2", "layers.3"],["layers.4", "layers.5", "norm", "lm_head"]]}' p.json --csv o.csv --json
 refuse 2 "p.json: path 'a\"b' has a quote, a backslash or a control character" p.json --csv 'a"b'
 refuse 2 "empty.json: stage 1 owns no module: torchtitan's optimizer takes no part without parameters" empty.json
 # Plans of a recorded run, and of the points of a study.

@@ -54,8 +54,8 @@ megatron() {
 
 deepspeed() {
     plan a.plan '[0,2,3]' 1 interleaved 1f1b 4 '[0,1]' false false
-    "$dynmo" export deepspeed a.plan --specs-before 1 --specs-behind 2 -o a.py || fail 'export to Python'
-    "$dynmo" export deepspeed a.plan --specs-before 1 --specs-behind 2 --json -o a.json || fail 'export to JSON'
+    "$dynmo" export deepspeed a.plan --specs-before 1 --specs-after 2 -o a.py || fail 'export to Python'
+    "$dynmo" export deepspeed a.plan --specs-before 1 --specs-after 2 --json -o a.json || fail 'export to JSON'
     "$python" "$scripts/deepspeed_parts.py" a.py a.json
 }
 
