@@ -1,3 +1,4 @@
+/// The table of `dynmo converge --paper`: bounds as printed, repaired and measured; every claim.
 #include "analysis/converge/converge_sweep.h"
 
 #include "analysis/converge/verdict/verdict.h"

@@ -1,3 +1,4 @@
+/// Quantiles of a sweep, and how its rounds grow: least-squares fits with intervals.
 #include "analysis/converge/converge_sweep.h"
 
 #include <gsl/gsl_cdf.h>

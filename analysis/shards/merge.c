@@ -1,3 +1,4 @@
+/// Joins the stores of all shards into one.
 #include "analysis/shards/kept_run.h"
 
 #include "analysis/shards/spread.h"

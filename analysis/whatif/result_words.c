@@ -1,3 +1,4 @@
+/// Tables of text with aligned columns, and numbers as people read them.
 #include "analysis/whatif/result.h"
 
 #include <inttypes.h>

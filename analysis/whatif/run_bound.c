@@ -1,3 +1,4 @@
+/// The time that no split and no order of ops beats, for the run of a point.
 #include "analysis/whatif/point.h"
 
 #include "analysis/compare/contiguous_bound.h"

@@ -1,3 +1,4 @@
+/// The search itself: candidate partitions, the orders of each, and walks from the best.
 #include "balance/joint/joint.h"
 
 #include "balance/joint/joint_bound.h"

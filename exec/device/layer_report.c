@@ -1,3 +1,4 @@
+/// The arrays of a layer report: their list, their memory.
 #include "exec/device/device.h"
 
 void exec_layer_report_list(exec_layer_report *report, int64_t **arrays[EXEC_REPORT_ARRAYS],

@@ -1,3 +1,4 @@
+/// What dynmo_nccl.so offers to the program that opens it.
 #include "base/launcher.h"
 #include "base/loadable.h"
 #include "exec/transport/transport_nccl.h"
