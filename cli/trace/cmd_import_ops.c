@@ -19,7 +19,6 @@ typedef struct imported {
     const char *name;
     const char *path;
     int64_t trace_id;
-    trace_ops_words words;
     trace_op_table table;
     ana_op_run run;
     ana_straggler_step *steps; // [run.step_count]
@@ -88,7 +87,7 @@ static void write_json(const imported *all, text_buffer *out)
     json_put_array(writer, "kinds");
     for (int name = 0; name < all->table.name_count; name++) {
         bool is_known = false;
-        trace_ops_kind(all->table.names[name], &all->words, &is_known);
+        trace_ops_kind(all->table.names[name], &is_known);
         json_begin_object(writer);
         json_put_string(writer, "name", all->table.names[name]);
         json_put_string(writer, "kind", trace_op_kind_name(all->table.kinds[name]));
@@ -107,10 +106,10 @@ static void write_json(const imported *all, text_buffer *out)
 
 static void write_assumed(const imported *all, text_buffer *out)
 {
-    const char *lead = "taken for work of one worker alone (--kinds says otherwise): ";
+    const char *lead = "names that are not known, taken for work of one worker alone: ";
     for (int name = 0; name < all->table.name_count; name++) {
         bool is_known = false;
-        trace_ops_kind(all->table.names[name], &all->words, &is_known);
+        trace_ops_kind(all->table.names[name], &is_known);
         if (is_known) continue;
         text_format(out, "%s%s", lead, all->table.names[name]);
         lead = ", ";
@@ -148,16 +147,18 @@ static void write_words(const imported *all, const char *store_path, text_buffer
             all->negative_count, apart);
     }
     if (all->error_median > 0.05) {
-        text_append(out, "warning: the replay is off by more than 5 %: ops began before what they "
-                         "are taken to wait for had ended; see --kinds and the order of chunks\n");
+        text_append(
+            out, "warning: the replay is off by more than 5 %: ops began before what they "
+                 "are taken to wait for had ended; see the names of ops and the order of chunks\n");
     }
 }
 
-static status read_file(imported *all, arena *memory, trace_input_file *file, error_message *err)
+static status read_file(imported *all, const char *columns, arena *memory, trace_input_file *file,
+                        error_message *err)
 {
     trace_stream *stream = NULL;
     TRY(trace_stream_open(all->path, &stream, err));
-    status result = trace_ops_read(stream, all->path, &all->words, memory, &all->table, err);
+    status result = trace_ops_read(stream, all->path, columns, memory, &all->table, err);
     *file = trace_stream_input(stream);
     file->path = all->path;
     trace_stream_close(stream);
@@ -200,9 +201,7 @@ static status import(const cli_arguments *arguments, arena *memory, text_buffer 
     cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
     all->path = cli_operand(arguments, 0);
     all->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
-    all->words = (trace_ops_words){.columns = cli_value(arguments, "--columns"),
-                                   .kinds = cli_value(arguments, "--kinds")};
-    TRY(read_file(all, memory, &file, err));
+    TRY(read_file(all, cli_value(arguments, "--columns"), memory, &file, err));
     replay(all, memory);
     TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
     const status result = store_table(store, all, &file, err);
@@ -222,8 +221,8 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_import_ops = {
     .name = "import ops",
-    .synopsis = "FILE.csv|FILE.json[.gz] -o RUN.db [--columns WHAT=COLUMN,...] [--kinds "
-                "NAME=KIND,...] [--name NAME] [--json]",
+    .synopsis = "FILE.csv|FILE.json[.gz] -o RUN.db [--columns WHAT=COLUMN,...] "
+                "[--name NAME] [--json]",
     .summary = "imports a run of which every op was recorded, all replicas and steps",
     .description =
         "Adds one trace, read from a file (plain or gzip, - is standard input) with a row per op, "
@@ -241,7 +240,8 @@ const cli_command cli_command_import_ops = {
         "A kind is forward, backward, backward-input, backward-weight; forward-send, forward-recv, "
         "backward-send, backward-recv; a collective over the replicas of a stage (replicas), the "
         "first and last stage (ends), the stages of a replica (pipeline) or all workers (world); "
-        "or local. Names of known tracers are known (forward-compute, params-all-gather, ...).",
+        "or local. Names of known tracers are known (forward-compute, params-all-gather, ...); any "
+        "other is local.",
     .options =
         {
             {.name = "--output",
@@ -253,10 +253,6 @@ const cli_command cli_command_import_ops = {
              .argument = "WHAT=COLUMN,...",
              .help = "What the file calls step, replica, stage, chunk, microbatch, kind, start_s, "
                      "duration_s (or _ms, _us, _ns)."},
-            {.name = "--kinds",
-             .argument = "NAME=KIND,...",
-             .help = "What the file's names of ops mean. Default: those of known tracers; any "
-                     "other is local."},
             {.name = "--name",
              .argument = "NAME",
              .help = "Name of the trace. Default: the file's, without .csv.gz."},

@@ -191,14 +191,13 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
 
 static status ops(const char *bytes, size_t count, arena *memory, error_message *err)
 {
-    static const trace_ops_words words = {0};
     trace_stream *stream = NULL;
     trace_op_table read;
     ana_op_run run;
     ana_slowdowns slowdowns;
     ana_causes causes;
     assert(trace_stream_open_bytes("fuzz", bytes, count, &stream) == STATUS_OK);
-    const status result = trace_ops_read(stream, "fuzz", &words, memory, &read, err);
+    const status result = trace_ops_read(stream, "fuzz", NULL, memory, &read, err);
     trace_stream_close(stream);
     TRY(result);
     TRY(ana_op_run_make(&read, memory, &run, err));

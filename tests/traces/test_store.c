@@ -819,7 +819,7 @@ static void a_run_comes_back_as_it_was_put(void **state)
     trace_store_close(store);
 }
 
-static void decisions_ranks_and_work_come_back_as_they_were_put(void **state)
+static void decisions_and_work_come_back_as_they_were_put(void **state)
 {
     (void)state;
     error_message err = {0};
@@ -834,8 +834,6 @@ static void decisions_ranks_and_work_come_back_as_they_were_put(void **state)
                                       .moved_bytes = 3,
                                       .migration_ns = 4};
     const trace_run_decision kept = {.iteration = 1, .action = "keep", .reason = "same"};
-    const trace_run_ranks ranks = {
-        .from_iteration = 4, .rank_count = 6, .replica_count = 2, .microbatch_count = 24};
     const trace_run_work work = {.iteration = 2, .place = 1, .rank = 5, .work_ns = 77};
     trace_run *run = NULL;
     ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
@@ -843,9 +841,6 @@ static void decisions_ranks_and_work_come_back_as_they_were_put(void **state)
     ok(trace_run_put_decision(run, "a", &kept, &err), &err);
     assert_int_equal(trace_run_put_decision(run, "a", &kept, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, ": the decision after iteration 1 of 'a' is given twice"));
-    ok(trace_run_put_ranks(run, "a", &ranks, &err), &err);
-    assert_int_equal(trace_run_put_ranks(run, "a", &ranks, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.message, ": the rank count from iteration 4 of 'a' is given twice"));
     ok(trace_run_put_work(run, "a", &work, &err), &err);
     assert_int_equal(trace_run_put_work(run, "a", &work, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, ": the work in iteration 2 of 'a' is given twice"));
@@ -855,7 +850,6 @@ static void decisions_ranks_and_work_come_back_as_they_were_put(void **state)
     store = open_store(TRACE_READ);
     trace_run_info found;
     trace_run_decision *decisions = NULL;
-    trace_run_ranks *steps = NULL;
     trace_run_work *works = NULL;
     int count = 0;
     ok(trace_run_find(store, NULL, memory, &found, &err), &err);
@@ -866,9 +860,6 @@ static void decisions_ranks_and_work_come_back_as_they_were_put(void **state)
     assert_string_equal(decisions[1].reason, "change");
     assert_int_equal(decisions[1].moved_bytes, 3);
     assert_int_equal(decisions[1].migration_ns, 4);
-    ok(trace_run_ranks_of(store, found.run_id, "a", memory, &steps, &count, &err), &err);
-    assert_int_equal(count, 1);
-    assert_memory_equal(&steps[0], &ranks, sizeof ranks);
     ok(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_int_equal(works[0].rank, 5);
@@ -902,7 +893,7 @@ int main(void)
         IN_FOLDER(sums_that_do_not_fit_are_refused),
         IN_FOLDER(a_run_comes_back_as_it_was_put),
         IN_FOLDER(op_times_are_read_as_they_were_put),
-        IN_FOLDER(decisions_ranks_and_work_come_back_as_they_were_put),
+        IN_FOLDER(decisions_and_work_come_back_as_they_were_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static const struct {
 } units[] = {{"_s", 1000000000}, {"_ms", 1000000}, {"_us", 1000}, {"_ns", 1}};
 enum { UNIT_COUNT = sizeof units / sizeof units[0] };
 
-/// What the words of options and the names of tracers mean.
+/// What plain words and the names of tracers mean.
 static const struct {
     const char *name;
     trace_op_kind kind;
@@ -73,12 +73,12 @@ static const struct {
     {"optimizer", TRACE_OP_LOCAL},
     {"gc", TRACE_OP_LOCAL},
 };
-enum { KNOWN_KINDS = sizeof known_kinds / sizeof known_kinds[0], WORDS = 13 };
+enum { KNOWN_KINDS = sizeof known_kinds / sizeof known_kinds[0] };
 
 /// What is read from and into.
 typedef struct reading {
     const char *path;
-    const trace_ops_words *words;
+    const char *mapping; // of columns, as the option spells it; NULL: none
     arena *memory;
     trace_op_table table;
     int64_t op_capacity;
@@ -122,26 +122,12 @@ static bool next_pair(const char **list, char left[64], char right[64], bool *is
     return true;
 }
 
-/// The place of a name among the first of the known kinds, or -1.
-static int find_kind(const char *name, int to)
+trace_op_kind trace_ops_kind(const char *name, bool *is_known)
 {
-    for (int known = 0; known < to; known++) {
-        if (strcmp(name, known_kinds[known].name) == 0) return known;
-    }
-    return -1;
-}
-
-trace_op_kind trace_ops_kind(const char *name, const trace_ops_words *words, bool *is_known)
-{
-    char left[64];
-    char right[64];
-    bool is_pair = false;
     *is_known = true;
-    for (const char *list = words->kinds; next_pair(&list, left, right, &is_pair);) {
-        if (strcmp(left, name) == 0) return known_kinds[find_kind(right, WORDS)].kind;
+    for (int known = 0; known < KNOWN_KINDS; known++) {
+        if (strcmp(name, known_kinds[known].name) == 0) return known_kinds[known].kind;
     }
-    const int known = find_kind(name, KNOWN_KINDS);
-    if (known >= 0) return known_kinds[known].kind;
     *is_known = false;
     return TRACE_OP_LOCAL;
 }
@@ -175,25 +161,14 @@ static status map_column(reading *to, const char *word, const char *name, error_
                      text_suggestion(word, column_words, COLUMN_COUNT, suggestion));
 }
 
-static status read_words(reading *to, error_message *err)
+static status read_mapping(reading *to, error_message *err)
 {
     char left[64];
     char right[64];
     bool is_pair = false;
-    for (const char *list = to->words->columns; next_pair(&list, left, right, &is_pair);) {
+    for (const char *list = to->mapping; next_pair(&list, left, right, &is_pair);) {
         if (!is_pair) return error_set(err, STATUS_INVALID, "columns: not 'name=column,...'");
         TRY(map_column(to, left, right, err));
-    }
-    for (const char *list = to->words->kinds; next_pair(&list, left, right, &is_pair);) {
-        if (!is_pair) return error_set(err, STATUS_INVALID, "kinds: not 'name=kind,...'");
-        if (find_kind(right, WORDS) >= 0) continue;
-        const char *names[WORDS];
-        char suggestion[TEXT_SUGGESTION_BYTES];
-        for (int word = 0; word < WORDS; word++) {
-            names[word] = known_kinds[word].name;
-        }
-        return error_set(err, STATUS_INVALID, "kinds: unknown '%s'%s", right,
-                         text_suggestion(right, names, WORDS, suggestion));
     }
     return STATUS_OK;
 }
@@ -261,7 +236,7 @@ static status take_name(reading *to, const char *text, int *name, error_message 
     }
     bool is_known = false;
     table->names[table->name_count] = arena_string(to->memory, text);
-    table->kinds[table->name_count++] = trace_ops_kind(text, to->words, &is_known);
+    table->kinds[table->name_count++] = trace_ops_kind(text, &is_known);
     return STATUS_OK;
 }
 
@@ -501,8 +476,8 @@ static status complete(reading *to, error_message *err)
     TRY(result);
     if (work_count == 0) {
         return error_set(err, STATUS_FORMAT,
-                         "%s: none of its %d kinds of ops is a forward or backward; see --kinds",
-                         to->path, table->name_count);
+                         "%s: none of its %d kinds of ops is a forward or backward", to->path,
+                         table->name_count);
     }
     for (int64_t each = 0; each < table->op_count; each++) {
         trace_op *op = &table->ops[each];
@@ -533,17 +508,17 @@ static status read_all(trace_stream *stream, char **bytes, size_t *length, error
     return STATUS_OK;
 }
 
-status trace_ops_read(trace_stream *stream, const char *path, const trace_ops_words *words,
-                      arena *memory, trace_op_table *table, error_message *err)
+status trace_ops_read(trace_stream *stream, const char *path, const char *columns, arena *memory,
+                      trace_op_table *table, error_message *err)
 {
     char *bytes = NULL;
     size_t length = 0;
     reading to = {.path = path,
-                  .words = words,
+                  .mapping = columns,
                   .memory = memory,
                   .start_unit_ns = units[0].unit_ns,
                   .duration_unit_ns = units[0].unit_ns};
-    TRY(read_words(&to, err));
+    TRY(read_mapping(&to, err));
     TRY(read_all(stream, &bytes, &length, err));
     to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
     to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);

@@ -20,27 +20,22 @@
 
 #include <stdbool.h>
 
-/// Other names than the defaults, as options spell them; NULL: none.
-typedef struct trace_ops_words {
-    const char *columns; // "step=iteration,start_us=ts": what is meant = what the file calls it
-    const char *kinds;   // "fwd=forward,tp-sync=local": what the file calls it = what it is, one of
-                         // forward, backward, backward-input, backward-weight, forward-send,
-                         // forward-recv, backward-send, backward-recv, local, replicas, ends,
-                         // pipeline, world
-} trace_ops_words;
-
-/// What kind of op a name is: by the words, else by the names that tracers use, else local.
+/// What kind of op a name is, as tracers use it or plainly: forward, backward, backward-input,
+/// backward-weight, forward-send, forward-recv, backward-send, backward-recv, local, replicas,
+/// ends, pipeline, world. Any other is local.
 ///
-/// @param is_known out: false where it was taken as local for want of anything else
-trace_op_kind trace_ops_kind(const char *name, const trace_ops_words *words, bool *is_known);
+/// @param is_known out: false where it is none of these
+trace_op_kind trace_ops_kind(const char *name, bool *is_known);
 
 /// Reads a whole file. All of it is held: its bytes, and 72 bytes per op.
 ///
-/// @param path  for messages
-/// @param table carved from memory
-/// @return STATUS_INVALID for words that name nothing; STATUS_FORMAT with "file:line: column: ..."
+/// @param path    for messages
+/// @param columns other names than the defaults: "step=iteration,start_us=ts", what is meant = what
+///                the file calls it; NULL: none
+/// @param table   carved from memory
+/// @return STATUS_INVALID for columns that are none; STATUS_FORMAT with "file:line: column: ..."
 ///         (JSON: "file: event n: ...") for a missing or unknown column, a cell that is no number
 ///         or outside its limits, an F or backward that stands twice, none at all; what
 ///         trace_stream_read says
-status trace_ops_read(trace_stream *stream, const char *path, const trace_ops_words *words,
-                      arena *memory, trace_op_table *table, error_message *err);
+status trace_ops_read(trace_stream *stream, const char *path, const char *columns, arena *memory,
+                      trace_op_table *table, error_message *err);

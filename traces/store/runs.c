@@ -17,7 +17,6 @@ struct trace_run {
     int64_t series_id;
     sqlite3_stmt *insert_iteration;
     sqlite3_stmt *insert_decision;
-    sqlite3_stmt *insert_ranks;
     sqlite3_stmt *insert_work;
     sqlite3_stmt *insert_op_time;
 };
@@ -80,7 +79,6 @@ static void release(trace_run *run)
 {
     sqlite3_finalize(run->insert_iteration);
     sqlite3_finalize(run->insert_decision);
-    sqlite3_finalize(run->insert_ranks);
     sqlite3_finalize(run->insert_work);
     sqlite3_finalize(run->insert_op_time);
     free(run->series);
@@ -94,7 +92,6 @@ static status prepare_inserts(trace_run *run, error_message *err)
                     &run->insert_iteration, err));
     TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
                     err));
-    TRY(sql_prepare(store, "INSERT INTO ranks VALUES(?,?,?,?,?)", &run->insert_ranks, err));
     TRY(sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err));
     return sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
                        err);
@@ -232,17 +229,6 @@ status trace_run_put_decision(trace_run *run, const char *series,
                      series, err);
 }
 
-status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
-                           error_message *err)
-{
-    TRY(find_series(run, series, err));
-    TRY(sql_bind(run->store, run->insert_ranks, err, "iiiii", run->series_id,
-                 (int64_t)ranks->from_iteration, (int64_t)ranks->rank_count,
-                 (int64_t)ranks->replica_count, (int64_t)ranks->microbatch_count));
-    return put_bound(run, run->insert_ranks, "the rank count from iteration", ranks->from_iteration,
-                     series, err);
-}
-
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
                           error_message *err)
 {
@@ -375,18 +361,6 @@ static void read_decision(sqlite3_stmt *row, arena *memory, void *item)
     };
 }
 
-static void read_ranks(sqlite3_stmt *row, arena *memory, void *item)
-{
-    (void)memory;
-    trace_run_ranks *ranks = item;
-    *ranks = (trace_run_ranks){
-        .from_iteration = sqlite3_column_int(row, 0),
-        .rank_count = sqlite3_column_int(row, 1),
-        .replica_count = sqlite3_column_int(row, 2),
-        .microbatch_count = sqlite3_column_int(row, 3),
-    };
-}
-
 static void read_work(sqlite3_stmt *row, arena *memory, void *item)
 {
     (void)memory;
@@ -503,16 +477,6 @@ status trace_run_decisions(trace_store *store, int64_t run_id, const char *serie
         " moved_bytes, migration_ns FROM decision" OF_SERIES " ORDER BY iteration",
         read_decision, sizeof(trace_run_decision)};
     return sql_rows(store, &select, memory, decisions, count, err, "it", run_id, series);
-}
-
-status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                          trace_run_ranks **ranks, int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT from_iteration, rank_count, replica_count, microbatch_count"
-        " FROM ranks" OF_SERIES " ORDER BY from_iteration",
-        read_ranks, sizeof(trace_run_ranks)};
-    return sql_rows(store, &select, memory, ranks, count, err, "it", run_id, series);
 }
 
 status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,

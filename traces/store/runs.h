@@ -63,14 +63,6 @@ typedef struct trace_run_decision {
     int64_t migration_ns; // that the iteration lasted longer for it
 } trace_run_decision;
 
-/// The ranks that a series is on from an iteration on.
-typedef struct trace_run_ranks {
-    int from_iteration;
-    int rank_count; // of one replica
-    int replica_count;
-    int microbatch_count; // of one replica
-} trace_run_ranks;
-
 /// How long one rank worked in one iteration.
 typedef struct trace_run_work {
     int iteration;
@@ -129,17 +121,14 @@ int64_t trace_run_id(const trace_run *run);
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err);
 
-/// What a series has of an iteration, once each. Ranks are put where a series begins and where
-/// anything of them changes, the op times of a stage and kind where they differ from those put
-/// last: both hold from their iteration on.
+/// What a series has of an iteration, once each. The op times of a stage and kind are put where
+/// they differ from those put last: they hold from their iteration on.
 ///
 /// @return STATUS_INVALID: the series has it already
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err);
 status trace_run_put_decision(trace_run *run, const char *series,
                               const trace_run_decision *decision, error_message *err);
-status trace_run_put_ranks(trace_run *run, const char *series, const trace_run_ranks *ranks,
-                           error_message *err);
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
                           error_message *err);
 status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
@@ -187,8 +176,6 @@ status trace_run_iterations(trace_store *store, int64_t run_id, const char *seri
                             trace_run_iteration **iterations, int *count, error_message *err);
 status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
                            trace_run_decision **decisions, int *count, error_message *err);
-status trace_run_ranks_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                          trace_run_ranks **ranks, int *count, error_message *err);
 status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
                          trace_run_work **work, int *count, error_message *err);
 status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,

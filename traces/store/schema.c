@@ -48,8 +48,7 @@ static const char *const tables[] = {
     "CREATE TABLE op_name("
     " trace_id INTEGER NOT NULL REFERENCES trace ON DELETE CASCADE, name INTEGER NOT NULL,"
     " text TEXT NOT NULL, PRIMARY KEY(trace_id, name)) STRICT, WITHOUT ROWID;",
-    // Runs: what they decided and why, the ranks that they were on, and how much each of them
-    // worked.
+    // Runs: what they decided and why, and how much each rank worked. The table ranks stays empty.
     "CREATE TABLE run("
     " run_id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
     " kind TEXT NOT NULL CHECK(kind IN('sim','exec','import')),"
