@@ -59,54 +59,23 @@ static void write_traces(text_buffer *out, const trace_info *traces, int count)
     }
 }
 
-/// How much a run holds.
-typedef struct run_counts {
-    int series;
-    int iterations;
-    int plans;
-    int results;
-} run_counts;
-
-static status count_run(shown *show, int64_t run_id, run_counts *counts, error_message *err)
-{
-    const char **series = NULL;
-    trace_run_plan *plans = NULL;
-    trace_run_result *results = NULL;
-    TRY(trace_run_series(show->store, run_id, show->memory, &series, &counts->series, err));
-    TRY(trace_run_plans(show->store, run_id, show->memory, &plans, &counts->plans, err));
-    TRY(trace_run_results(show->store, run_id, show->memory, &results, &counts->results, err));
-    counts->iterations = 0;
-    for (int label = 0; label < counts->series; label++) {
-        trace_run_iteration *iterations = NULL;
-        int count = 0;
-        TRY(trace_run_iterations(show->store, run_id, series[label], show->memory, &iterations,
-                                 &count, err));
-        counts->iterations += count;
-    }
-    return STATUS_OK;
-}
-
-static status write_runs(shown *show, const trace_run_info *runs, int count, error_message *err)
+static void write_runs(text_buffer *out, const trace_run_info *runs, int count)
 {
     int width = 4;
     for (int run = 0; run < count; run++) {
         width = width_of(width, runs[run].name);
     }
-    text_format(&show->out, "runs: %d\n", count);
+    text_format(out, "runs: %d\n", count);
     for (int run = 0; run < count; run++) {
-        run_counts counts;
-        TRY(count_run(show, runs[run].run_id, &counts, err));
-        text_format(&show->out,
-                    "  %4" PRId64 "  %-*s  %-11s  %-6s  %3d series  %8d iterations  %5d plans"
-                    "  %4d results\n",
-                    runs[run].run_id, width, runs[run].name, trace_status_name(runs[run].status),
-                    trace_run_kind_name(runs[run].kind), counts.series, counts.iterations,
-                    counts.plans, counts.results);
-        if (runs[run].message != NULL) {
-            text_format(&show->out, "        %s\n", runs[run].message);
-        }
+        const trace_run_info *each = &runs[run];
+        text_format(out,
+                    "  %4" PRId64 "  %-*s  %-11s  %-6s  %3" PRId64 " series  %8" PRId64
+                    " iterations  %5" PRId64 " plans  %4" PRId64 " results\n",
+                    each->run_id, width, each->name, trace_status_name(each->status),
+                    trace_run_kind_name(each->kind), each->series_count, each->iteration_count,
+                    each->plan_count, each->result_count);
+        if (each->message != NULL) text_format(out, "        %s\n", each->message);
     }
-    return STATUS_OK;
 }
 
 static void write_optional(json_writer *writer, const char *key, int64_t value)
@@ -155,23 +124,19 @@ static void write_trace_json(json_writer *writer, const trace_info *trace)
     json_end_object(writer);
 }
 
-static status write_run_json(shown *show, json_writer *writer, const trace_run_info *run,
-                             error_message *err)
+static void write_run_json(json_writer *writer, const trace_run_info *run)
 {
-    run_counts counts;
-    TRY(count_run(show, run->run_id, &counts, err));
     json_begin_object(writer);
     json_put_int64(writer, "run_id", run->run_id);
     json_put_string(writer, "name", run->name);
     json_put_string(writer, "status", trace_status_name(run->status));
     json_put_string(writer, "kind", trace_run_kind_name(run->kind));
     json_put_string(writer, "message", run->message);
-    json_put_int64(writer, "series", counts.series);
-    json_put_int64(writer, "iterations", counts.iterations);
-    json_put_int64(writer, "plans", counts.plans);
-    json_put_int64(writer, "results", counts.results);
+    json_put_int64(writer, "series", run->series_count);
+    json_put_int64(writer, "iterations", run->iteration_count);
+    json_put_int64(writer, "plans", run->plan_count);
+    json_put_int64(writer, "results", run->result_count);
     json_end_object(writer);
-    return STATUS_OK;
 }
 
 static status show_contents(shown *show, error_message *err)
@@ -184,7 +149,8 @@ static status show_contents(shown *show, error_message *err)
     TRY(trace_run_list(show->store, show->memory, &runs, &run_count, err));
     if (!show->json) {
         write_traces(&show->out, traces, trace_count);
-        return write_runs(show, runs, run_count, err);
+        write_runs(&show->out, runs, run_count);
+        return STATUS_OK;
     }
     json_writer writer = json_writer_init(&show->out);
     json_begin_object(&writer);
@@ -195,7 +161,7 @@ static status show_contents(shown *show, error_message *err)
     json_end_array(&writer);
     json_put_array(&writer, "runs");
     for (int run = 0; run < run_count; run++) {
-        TRY(write_run_json(show, &writer, &runs[run], err));
+        write_run_json(&writer, &runs[run]);
     }
     json_end_array(&writer);
     json_end_object(&writer);

@@ -16,7 +16,11 @@
     " tokens_per_microbatch, embedding, head, backward_split, has_split, times, split,"            \
     " communication, activations, parameters AS parameters_known, messages, recorded_by, "         \
     "tool_version, imported_at,"                                                                   \
-    " host FROM trace JOIN process USING(process_id)"
+    " host, (SELECT count(*) FROM loads WHERE loads.trace_id=trace.trace_id),"                     \
+    " (SELECT min(iteration) FROM loads WHERE loads.trace_id=trace.trace_id) AS iteration,"        \
+    " (SELECT max(iteration) FROM loads WHERE loads.trace_id=trace.trace_id) AS iteration,"        \
+    " (SELECT CAST(text AS INTEGER) FROM trace_note WHERE trace_note.trace_id=trace.trace_id"      \
+    " AND key='" TRACE_NOTE_OUTSIDE "') FROM trace JOIN process USING(process_id)"
 
 /// The place of the word in a column among the names of an enum; 0 if it is none of them.
 static int word_index(sqlite3_stmt *statement, int column, int count, const char *(*name)(int))
@@ -47,6 +51,7 @@ static trace_known known_of(sqlite3_stmt *statement, int column)
 static void read_info(sqlite3_stmt *row, arena *memory, void *item)
 {
     trace_info *info = item;
+    const int64_t outside_ns = sql_int64(row, 25);
     *info = (trace_info){
         .trace_id = sqlite3_column_int64(row, 0),
         .status = sql_status(row, 1),
@@ -71,6 +76,13 @@ static void read_info(sqlite3_stmt *row, arena *memory, void *item)
         .tool_version = sql_text(row, 19, memory),
         .imported_at = sql_text(row, 20, memory),
         .host = sql_text(row, 21, memory),
+        .iteration_count = sqlite3_column_int64(row, 22),
+        .first_iteration = sql_int64(row, 23),
+        .last_iteration = sql_int64(row, 24),
+        .microbatch_columns = sqlite3_column_int(row, 6),
+        .has_gaps = sqlite3_column_type(row, 25) != SQLITE_NULL,
+        // Time outside ops: what the simulator has no op for.
+        .outside_ns = outside_ns > 0 && outside_ns <= TRACE_VALUE_MAX ? outside_ns : 0,
     };
 }
 
@@ -88,43 +100,6 @@ static status read_columns(trace_store *store, trace_info *info, error_message *
     return result;
 }
 
-static status read_samples(trace_store *store, trace_info *info, error_message *err)
-{
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
-    TRY(sql_query(store,
-                  "SELECT count(*), min(iteration) AS iteration, max(iteration) AS iteration"
-                  " FROM loads WHERE trace_id=?",
-                  info->trace_id, &statement, err));
-    const status result = sql_step(store, statement, &has_row, err);
-    if (result == STATUS_OK) {
-        info->iteration_count = sqlite3_column_int64(statement, 0);
-        info->first_iteration = sql_int64(statement, 1);
-        info->last_iteration = sql_int64(statement, 2);
-        info->microbatch_columns = info->microbatch_count;
-    }
-    sqlite3_finalize(statement);
-    TRY(result);
-    return info->iteration_count > 0 ? read_columns(store, info, err) : STATUS_OK;
-}
-
-/// Time outside ops: what the simulator has no op for.
-static status read_gaps(trace_store *store, trace_info *info, error_message *err)
-{
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
-    TRY(sql_query(store,
-                  "SELECT CAST(text AS INTEGER) FROM trace_note WHERE trace_id=? AND"
-                  " key='" TRACE_NOTE_OUTSIDE "'",
-                  info->trace_id, &statement, err));
-    const status result = sql_step(store, statement, &has_row, err);
-    const int64_t outside_ns = has_row ? sql_int64(statement, 0) : 0;
-    info->has_gaps = has_row;
-    info->outside_ns = outside_ns > 0 && outside_ns <= TRACE_VALUE_MAX ? outside_ns : 0;
-    sqlite3_finalize(statement);
-    return result;
-}
-
 /// The traces that a query with the parameters finds, each with what its samples tell.
 static status list_traces(trace_store *store, const char *text, int64_t trace_id, arena *memory,
                           trace_info **traces, int *count, error_message *err)
@@ -132,8 +107,7 @@ static status list_traces(trace_store *store, const char *text, int64_t trace_id
     const sql_select select = {text, read_info, sizeof **traces};
     TRY(sql_rows(store, &select, memory, traces, count, err, "i", trace_id));
     for (int trace = 0; trace < *count; trace++) {
-        TRY(read_samples(store, &(*traces)[trace], err));
-        TRY(read_gaps(store, &(*traces)[trace], err));
+        if ((*traces)[trace].iteration_count > 0) TRY(read_columns(store, &(*traces)[trace], err));
     }
     return STATUS_OK;
 }

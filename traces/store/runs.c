@@ -276,10 +276,10 @@ status trace_run_finish(trace_run *run, const error_message *outcome, error_mess
     return result;
 }
 
-static const char run_text[] =
-    "SELECT run_id, " SQL_STATUS ", name, kind, command_line, config_json, seed, tool_version,"
-    " host, started_at, finished_at, message FROM run JOIN process USING(process_id)"
-    " ORDER BY run_id";
+#define RUN_COLUMNS                                                                                \
+    "SELECT run_id, " SQL_STATUS ", name, kind, command_line, config_json, seed, tool_version,"    \
+    " host, started_at, finished_at, message,"
+#define RUN_TABLES " FROM run JOIN process USING(process_id)"
 
 static void read_run(sqlite3_stmt *row, arena *memory, void *item)
 {
@@ -296,6 +296,10 @@ static void read_run(sqlite3_stmt *row, arena *memory, void *item)
         .started_at = sql_text(row, 9, memory),
         .finished_at = sql_text(row, 10, memory),
         .message = sql_text(row, 11, memory),
+        .series_count = sqlite3_column_int64(row, 12),
+        .iteration_count = sqlite3_column_int64(row, 13),
+        .plan_count = sqlite3_column_int64(row, 14),
+        .result_count = sqlite3_column_int64(row, 15),
     };
     const char *kind = (const char *)sqlite3_column_text(row, 3);
     for (int index = 0; index < TRACE_RUN_KIND_COUNT && kind != NULL; index++) {
@@ -394,47 +398,54 @@ static void read_op_time(sqlite3_stmt *row, arena *memory, void *item)
 status trace_run_list(trace_store *store, arena *memory, trace_run_info **runs, int *count,
                       error_message *err)
 {
-    static const sql_select select = {run_text, read_run, sizeof(trace_run_info)};
+    static const sql_select select = {
+        RUN_COLUMNS " (SELECT count(*) FROM series WHERE series.run_id=run.run_id),"
+                    " (SELECT count(*) FROM iteration JOIN series USING(series_id)"
+                    " WHERE series.run_id=run.run_id),"
+                    " (SELECT count(*) FROM plan WHERE plan.run_id=run.run_id),"
+                    " (SELECT count(*) FROM result WHERE result.run_id=run.run_id)" RUN_TABLES
+                    " ORDER BY run_id",
+        read_run, sizeof(trace_run_info)};
     return sql_rows(store, &select, memory, runs, count, err, "");
+}
+
+/// The newest run of a name, that of a number where it is above 0, or the newest complete one.
+static status find_run(trace_store *store, const char *name, int64_t number, arena *memory,
+                       trace_run_info *info, bool *is_found, error_message *err)
+{
+    static const sql_select select = {
+        RUN_COLUMNS " 0, 0, 0, 0" RUN_TABLES
+                    " WHERE CASE WHEN ?1>0 THEN run_id=?1 WHEN ?2 IS NULL THEN status='complete'"
+                    " ELSE name=?2 END ORDER BY run_id DESC LIMIT 1",
+        read_run, sizeof(trace_run_info)};
+    trace_run_info *runs = NULL;
+    int count = 0;
+    TRY(sql_rows(store, &select, memory, &runs, &count, err, "it", number, name));
+    *is_found = count > 0;
+    if (*is_found) *info = runs[0];
+    return STATUS_OK;
 }
 
 status trace_run_find(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                       error_message *err)
 {
-    trace_run_info *runs = NULL;
-    int count = 0;
     int64_t number = 0;
-    const trace_run_info *found = NULL;
-    TRY(trace_run_list(store, memory, &runs, &count, err));
-    const bool is_number =
-        name != NULL && text_parse_int64(name, "run", 1, INT64_MAX, &number, NULL) == STATUS_OK;
-    for (int run = 0; run < count; run++) {
-        const bool wanted = name == NULL ? runs[run].status == TRACE_COMPLETE
-                            : is_number  ? runs[run].run_id == number
-                                         : strcmp(runs[run].name, name) == 0;
-        if (wanted) found = &runs[run];
-    }
-    if (found == NULL && name == NULL) {
+    bool is_found = false;
+    if (name != NULL) (void)text_parse_int64(name, "run", 1, INT64_MAX, &number, NULL);
+    TRY(find_run(store, name, number, memory, info, &is_found, err));
+    if (is_found) return STATUS_OK;
+    if (name == NULL) {
         return error_set(err, STATUS_INVALID, "%s: holds no complete run", store->path);
     }
-    if (found == NULL) {
-        return error_set(err, STATUS_INVALID, "%s: no run '%.80s'", store->path, name);
-    }
-    *info = *found;
-    return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s: no run '%.80s'", store->path, name);
 }
 
 status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_run_info *info,
                      error_message *err)
 {
-    trace_run_info *runs = NULL;
-    int count = 0;
-    TRY(trace_run_list(store, memory, &runs, &count, err));
-    for (int run = 0; run < count; run++) {
-        if (runs[run].run_id != run_id) continue;
-        *info = runs[run];
-        return STATUS_OK;
-    }
+    bool is_found = false;
+    TRY(find_run(store, NULL, run_id, memory, info, &is_found, err));
+    if (is_found) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s: no run %" PRId64, store->path, run_id);
 }
 

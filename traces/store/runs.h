@@ -33,6 +33,10 @@ typedef struct trace_run_info {
     const char *started_at;   // out: UTC, ISO 8601
     const char *finished_at;  // out: NULL if it did not end by itself
     const char *message;      // out: why it failed, or NULL
+    int64_t series_count;     // out, as are the next
+    int64_t iteration_count;
+    int64_t plan_count;
+    int64_t result_count;
 } trace_run_info;
 
 /// One iteration of one series: of a run that compares balancers, every balancer is a series.
