@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-enum { ANA_NODES_MAX = 1 << 16, ANA_GRAPH_LINKS_MAX = 1 << 25 };
+enum { ANA_NODES_MAX = 1 << 18, ANA_GRAPH_LINKS_MAX = 1 << 25 };
 
 typedef enum ana_graph_kind {
     ANA_GRAPH_PATH,

@@ -346,7 +346,7 @@ const cli_command cli_command_converge = {
             {.name = "--scheme", .argument = "SCHEME", .help = "Default: max-neighbor."},
             {.name = "--nodes",
              .argument = "LIST",
-             .help = "Nodes, as 64 or 8,16,32 (ascending) or 8:128 (doubling); 2 to 65536. "
+             .help = "Nodes, as 64 or 8,16,32 (ascending) or 8:128 (doubling); 2 to 262144. "
                      "Default of --paper: 8:64."},
             {.name = "--initial",
              .argument = "LOADS",

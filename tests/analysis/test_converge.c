@@ -124,7 +124,7 @@ static void what_means_nothing_is_refused(void **state)
          "torus: 7 nodes make no rows and columns; it needs a product of two"},
         {NULL, ANA_GRAPH_HYPERCUBE, 12, STATUS_INVALID, "hypercube: 12 nodes are no power of two"},
         {NULL, ANA_GRAPH_RING, 2, STATUS_INVALID, "ring: 2 nodes; it needs 3"},
-        {NULL, ANA_GRAPH_PATH, 1, STATUS_INVALID, "1 nodes are outside [2, 65536]"},
+        {NULL, ANA_GRAPH_PATH, 1, STATUS_INVALID, "1 nodes are outside [2, 262144]"},
         {&ana_scheme_max_neighbor, ANA_GRAPH_COMPLETE, 8192, STATUS_UNSUPPORTED,
          "complete of 8192 nodes: 67100672 links exceed 33554432 that are kept one by one"},
         {&ana_scheme_scan, ANA_GRAPH_RING, 9, STATUS_INVALID,

@@ -77,6 +77,10 @@ refuse 2 '--paper does not belong to --verdict' --paper --verdict
 refuse 2 '--json does not belong to --paper' --paper --json
 refuse 2 'ring: 2 nodes; it needs 3' --paper --nodes 2
 
+# Each dimension of the largest hypercube halves what two loads differ by, to 0.
+"$dynmo" converge --nodes 262144 --graph hypercube --scheme dimension-exchange --instances 1 --json |
+    grep -q '"nodes":262144,.*"rounds":{"median":18,"p95":18,"max":18}' || fail 'a hypercube of 18 dimensions'
+
 # What holds and what does not.
 prints '[{"name":"guarantee","claim":"Where Algorithm 3 ends, the largest load is at most 2 - 2/(P+1) times that of the best assignment.","source":"derived here","answer":"holds under conditions","reason":"A rank with two layers that gives none away has its lightest >= max - min and <= max/2, so every rank carries max/2 or more. A lightest layer that weighs nothing lowers no variance and blocks its rank for good, and the ratio then comes as close to P as one likes: without a bound.","cases":[{"condition":"weights > 0","holds":true,"searched":"2 to 4 stages, 1 to 6 layers of weight 1 to 4, every start","examined":589012,"violations":0,"worst":{"name":"(load / best) / (2 - 2/(P+1))","value":1},"smallest_violation":null,"counterexample":null},{"condition":"layers without weight","holds":false,"searched":"2 to 3 stages, 1 to 5 layers of weight 0 to 3, every start","examined":33828,"violations":9821,"worst":{"name":"(load / best) / (2 - 2/(P+1))","value":2},"smallest_violation":"ends after 0 transfers with a largest load of 2; an assignment with 1 exists: 2 times, above 1.333","counterexample":{"stages":2,"weights":[0,1,1],"first_layer":[0,0,3]}}]}]' \
     --verdict --claim guarantee --json
@@ -95,8 +99,8 @@ refuse 2 'dynmo converge: --nodes is needed' --graph ring
 refuse 2 "--graph: unknown 'rign'; known: path, ring, torus, star, complete, hypercube, dynamic" --graph rign --nodes 8
 refuse 2 "--scheme: unknown 'x'; known: max-neighbor, odd-even, first-order, second-order, chebyshev, dimension-exchange, scan" --scheme x --nodes 8
 refuse 2 '--nodes: 16 does not exceed 16 before it' --nodes 16,16
-refuse 2 "--nodes: 1 is outside [2, 65536]" --nodes 1
-refuse 2 "--nodes: 16 is outside [32, 65536]" --nodes 32:16
+refuse 2 "--nodes: 1 is outside [2, 262144]" --nodes 1
+refuse 2 "--nodes: 16 is outside [32, 262144]" --nodes 32:16
 refuse 2 '--gamma: 2 is not below 1 before it' --nodes 8 --gamma 1,2
 refuse 2 '--gamma: -1 is outside [0, 1e+12]' --nodes 8 --gamma -1
 refuse 2 '--instances: 0 is outside [1, 1000000]' --nodes 8 --instances 0

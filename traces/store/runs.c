@@ -47,6 +47,25 @@ static status refused_as(status code, trace_store *store, error_message *err, co
     return error_set(err, STATUS_INVALID, "%s: %s", store->path, message);
 }
 
+/// The same where the constraint asks for JSON: SQLite also finds none when it gets no memory to
+/// read it.
+static status refused_json(status code, trace_store *store, const char *json, error_message *err,
+                           const char *message)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    const bool is_check = sqlite3_errcode(store->db) == SQLITE_CONSTRAINT_CHECK;
+    const status refused = refused_as(code, store, err, message);
+    if (!is_check || sql_prepare(store, "SELECT json_valid(?)", &statement, NULL) != STATUS_OK) {
+        return refused;
+    }
+    const bool is_json = sql_bind(store, statement, NULL, "t", json) == STATUS_OK &&
+                         sql_step(store, statement, &has_row, NULL) == STATUS_OK && has_row &&
+                         sqlite3_column_int(statement, 0) == 1;
+    sqlite3_finalize(statement);
+    return is_json ? error_set(err, STATUS_NO_MEMORY, "%s: no memory", store->path) : refused;
+}
+
 static status insert_run(trace_run *run, const trace_run_info *info, const trace_input_file *files,
                          int file_count, error_message *err)
 {
@@ -63,7 +82,8 @@ static status insert_run(trace_run *run, const trace_run_info *info, const trace
                        "ttttitti", info->name, trace_run_kind_name(info->kind), info->command_line,
                        info->config_json, (int64_t)info->seed, info->tool_version, now, process_id);
     if (inserted != STATUS_OK) {
-        return refused_as(inserted, store, err, "the configuration of the run is no JSON");
+        return refused_json(inserted, store, info->config_json, err,
+                            "the configuration of the run is no JSON");
     }
     run->run_id = sqlite3_last_insert_rowid(store->db);
     for (int file = 0; file < file_count; file++) {
@@ -160,7 +180,8 @@ status trace_run_put_plan(trace_run *run, const char *series, int from_iteration
         run->store, err,
         "INSERT INTO plan(run_id, series, from_iteration, plan_json) VALUES(?,?,?,?)", "itit",
         run->run_id, series, (int64_t)from_iteration, plan_json);
-    if (result != STATUS_OK) return refused_as(result, run->store, err, "a plan is no JSON");
+    if (result != STATUS_OK)
+        return refused_json(result, run->store, plan_json, err, "a plan is no JSON");
     if (plan_id != NULL) *plan_id = sqlite3_last_insert_rowid(run->store->db);
     return STATUS_OK;
 }
@@ -260,7 +281,7 @@ status trace_run_put_result(trace_run *run, const char *label, const char *resul
     if (result == STATUS_OK) return STATUS_OK;
     char message[128];
     snprintf(message, sizeof message, "result '%.60s' is no JSON or is given twice", label);
-    return refused_as(result, run->store, err, message);
+    return refused_json(result, run->store, result_json, err, message);
 }
 
 status trace_run_finish(trace_run *run, const error_message *outcome, error_message *err)
