@@ -11,8 +11,7 @@ static const char map_text[] =
     "{\"match\":\"^u([0-9]+)$\",\"phase\":\"F\",\"layer\":{\"group\":1}},"
     "{\"match\":\"^a[(]([FBW])[)]$\",\"phase\":{\"group\":1},\"layer\":{\"count\":\"down\"}},"
     "{\"match\":\"^c$\",\"phase\":\"F\",\"layer\":{\"count\":\"up\"},\"component\":"
-    "\"communication\"}],"
-    "\"kernels\":[{\"match\":\"^x\",\"component\":\"communication\"}]}";
+    "\"communication\"}]}";
 
 static void check_recording(const trace_recording *recording)
 {

@@ -165,8 +165,7 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
 {
     static const char text[] =
         "{\"schema\":\"dynmo-phase-map/1\",\"annotations\":["
-        "{\"match\":\"^u([0-9]+)$\",\"phase\":\"F\",\"layer\":{\"group\":1}}],"
-        "\"kernels\":[{\"match\":\"^x\",\"component\":\"communication\"}]}";
+        "{\"match\":\"^u([0-9]+)$\",\"phase\":\"F\",\"layer\":{\"group\":1}}]}";
     trace_phase_map *map = NULL;
     status result = STATUS_OK;
     (void)memory;

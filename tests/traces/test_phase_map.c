@@ -41,9 +41,7 @@ static void the_first_rule_that_matches_decides(void **state)
              "{\"match\":\"^L([0-9]+)\\\\.([FBW]) mb([0-9]+)$\",\"layer\":{\"group\":1},"
              "\"phase\":{\"group\":2},\"microbatch\":{\"group\":3}},"
              "{\"match\":\"^L\",\"layer\":5,\"phase\":\"BW\",\"component\":\"communication\"},"
-             "{\"match\":\"^n$\",\"layer\":{\"count\":\"down\"},\"phase\":\"F\"}],"
-             "\"kernels\":[{\"match\":\"ep::\",\"component\":\"communication\"},"
-             "{\"match\":\"ep\",\"component\":\"compute\"}]}");
+             "{\"match\":\"^n$\",\"layer\":{\"count\":\"down\"},\"phase\":\"F\"}]}");
 
     assert_int_equal(trace_phase_map_apply(map, "L12.W mb3", &found, &is_known, NULL), STATUS_OK);
     assert_true(is_known);
@@ -60,9 +58,6 @@ static void the_first_rule_that_matches_decides(void **state)
     assert_false(is_known);
     assert_true(trace_phase_map_is_scope(map, "chunk 3"));
     assert_int_equal(trace_phase_map_layers(map), 3);
-    assert_int_equal(trace_phase_map_kernel(map, "dpsk::ep::x"), TRACE_COMPONENT_COMMUNICATION);
-    assert_int_equal(trace_phase_map_kernel(map, "step"), TRACE_COMPONENT_COMPUTE);
-    assert_int_equal(trace_phase_map_kernel(map, "gemm"), TRACE_COMPONENT_UNSET);
     trace_phase_map_close(map);
 }
 
@@ -151,8 +146,9 @@ static void mistakes_in_the_file_are_named(void **state)
     expect_refused(
         HEAD "\"annotations\":[{\"match\":\"a\",\"phase\":\"F\",\"layer\":{\"count\":\"x\"}}]}",
         "m.json: annotations[0].layer.count: 'x' is neither up nor down");
-    expect_refused(HEAD "\"annotations\":[],\"kernels\":[{\"match\":\"a\",\"component\":\"c\"}]}",
-                   "m.json: kernels[0].component: 'c' is neither compute nor communication");
+    expect_refused(HEAD "\"annotations\":[{\"match\":\"a\",\"phase\":\"F\",\"layer\":0,"
+                        "\"component\":\"c\"}]}",
+                   "m.json: annotations[0].component: 'c' is neither compute nor communication");
     expect_refused(HEAD "\"layers\":0,\"annotations\":[]}",
                    "m.json: layers: 0 is outside [1, 65536]");
 }

@@ -223,7 +223,8 @@ static void a_locked_store_says_so(void **state)
     sqlite3 *other = NULL;
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    trace_store_set_patience(store, 20);
+    store->patience_ms = 20;
+    sqlite3_busy_timeout(store->db, 20);
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
     info.name = "u";
@@ -499,24 +500,6 @@ static void what_holds_nothing_is_removed_again(void **state)
     store = open_store(TRACE_WRITE); // was there before
     trace_store_close(store);
     assert_true(exists(""));
-}
-
-static void a_failed_run_keeps_its_message(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    trace_store *store = open_store(TRACE_WRITE);
-    const trace_run_info info = {.name = "r", .command_line = "dynmo run"};
-    trace_run *run = NULL;
-    ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
-    const error_message outcome = {STATUS_BACKEND, "rank 3 failed"};
-    ok(trace_run_finish(run, &outcome, &err), &err);
-    trace_run_info found;
-    ok(trace_run_find(store, "r", memory, &found, &err), &err);
-    assert_int_equal(found.status, TRACE_FAILED);
-    assert_string_equal(found.message, "rank 3 failed");
-    assert_non_null(found.finished_at);
-    trace_store_close(store);
 }
 
 static void a_corrupt_store_is_named(void **state)
@@ -883,7 +866,6 @@ int main(void)
         IN_FOLDER(without_shared_memory_the_journal_is_a_rollback_journal),
         IN_FOLDER(a_read_only_store_is_read_and_not_written),
         IN_FOLDER(what_holds_nothing_is_removed_again),
-        IN_FOLDER(a_failed_run_keeps_its_message),
         IN_FOLDER(a_corrupt_store_is_named),
         IN_FOLDER(rows_that_no_writer_puts_are_refused),
         IN_FOLDER(what_no_version_has_is_refused),

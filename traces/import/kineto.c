@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_NAME_BYTES = 8192 };
-
 typedef enum event_kind {
     EVENT_OTHER,
     EVENT_ANNOTATION,
@@ -158,28 +156,14 @@ static bool begins_with(trace_json_slice name, const char *prefix)
            memcmp(name.bytes + 1, prefix, length) == 0;
 }
 
-/// Rules are regular expressions and kernel names are long: each name is tried once.
-static void kernel_flags(reader *reading, const trace_json_event *event, uint32_t *flags)
-{
-    const bool is_nccl =
-        begins_with(event->name, "ncclDevKernel") || begins_with(event->name, "ncclKernel");
-    const uint64_t key = reading->source->map != NULL ? hash_of(FILE_HASH_START, event->name) : 0;
-    uint32_t number = 0;
-    bool is_new = false;
-    kineto_collect_kernel(&reading->collector, key, &number, &is_new);
-    if (is_new) {
-        char name[KERNEL_NAME_BYTES];
-        trace_json_text(event->name, name, sizeof name);
-        kineto_collect_component(&reading->collector, name);
-    }
-    *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
-}
-
 static status read_device_op(reader *reading, const trace_json_event *event, error_message *err)
 {
     kineto_work work = {.key = correlation_of(event)};
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
-    kernel_flags(reading, event, &work.flags);
+    const trace_json_slice name = event->name;
+    if (trace_json_is_string(name) && kineto_is_communication(name.bytes + 1, name.length - 2)) {
+        work.flags = KINETO_COMMUNICATION;
+    }
     kineto_collect_work(&reading->collector, &work);
     return STATUS_OK;
 }

@@ -171,8 +171,7 @@ static const kineto_launch *find_launch(const kineto_events *events, uint32_t co
 
 static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
 {
-    if (flags & KINETO_COMMUNICATION) return KINETO_COMMUNICATION;
-    return mark->is_communication && !(flags & KINETO_COMPUTE) ? KINETO_COMMUNICATION : 0;
+    return mark->is_communication ? KINETO_COMMUNICATION : flags;
 }
 
 static const kineto_mark *count_work(const kineto_events *events, const kineto_launch *launch,

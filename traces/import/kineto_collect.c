@@ -250,29 +250,15 @@ void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, 
     APPEND(events->backwards, &events->backward_list, backward);
 }
 
-void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
-                           bool *is_new)
+bool kineto_is_communication(const char *name, size_t length)
 {
-    *number = 0;
-    *is_new = false;
-    if (collector->map == NULL) return;
-    numbering_find(&collector->kernels, name_key, number, is_new);
-}
-
-void kineto_collect_component(kineto_collector *collector, const char *name)
-{
-    const uint8_t found = (uint8_t)trace_phase_map_kernel(collector->map, name);
-    APPEND(collector->component_of, &collector->component_list, found);
-}
-
-uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl)
-{
-    const trace_component component = collector->map != NULL
-                                          ? (trace_component)collector->component_of[number]
-                                          : TRACE_COMPONENT_UNSET;
-    if (component == TRACE_COMPONENT_COMPUTE) return KINETO_COMPUTE;
-    if (component == TRACE_COMPONENT_COMMUNICATION) return KINETO_COMMUNICATION;
-    return is_nccl ? KINETO_COMMUNICATION : 0;
+    static const char *const prefixes[] = {"ncclDevKernel", "ncclKernel",
+                                           "deep_ep::", "void deep_ep::"};
+    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
+        const size_t needed = strlen(prefixes[prefix]);
+        if (length >= needed && memcmp(name, prefixes[prefix], needed) == 0) return true;
+    }
+    return false;
 }
 
 void kineto_collect_work(kineto_collector *collector, const kineto_work *work)
@@ -349,6 +335,4 @@ void kineto_collector_free(kineto_collector *collector)
     numbering_free(&collector->processes);
     numbering_free(&collector->names);
     numbering_free(&collector->groups);
-    numbering_free(&collector->kernels);
-    free(collector->component_of);
 }

@@ -9,10 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    KINETO_COMMUNICATION = 1, ///< by the name of the kernel or a rule for it
-    KINETO_COMPUTE = 2        ///< by a rule, whatever the annotation says
-};
+/// A flag of work: communication, by the kernel's name or its annotation.
+enum { KINETO_COMMUNICATION = 1 };
 
 /// A stretch of time with a number: a ProfilerStep, or a scope of the phase map.
 typedef struct kineto_stretch {
@@ -171,11 +169,8 @@ typedef struct kineto_collector {
     kineto_numbering threads;
     kineto_numbering processes;
     kineto_numbering names;
-    kineto_numbering groups;  // of spans
-    int64_t group;            // whose spans are the layers; -1: none
-    kineto_numbering kernels; // number i: component_of[i]
-    uint8_t *component_of;    // [kernels.count]
-    kineto_list component_list;
+    kineto_numbering groups; // of spans
+    int64_t group;           // whose spans are the layers; -1: none
     uint64_t last_thread_key;
     uint32_t last_thread;
     char unknown[KINETO_UNKNOWN_MAX][KINETO_NAME_BYTES];
@@ -237,18 +232,8 @@ void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t n
 void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
                              int64_t end_ns);
 
-/// Whether a rule of the phase map for a kernel's name has to be looked up: not without a map, and
-/// once per name.
-///
-/// @param number out: for kineto_collect_component and kineto_collect_flags
-void kineto_collect_kernel(kineto_collector *collector, uint64_t name_key, uint32_t *number,
-                           bool *is_new);
-
-/// Keeps what the rules say of the kernel that kineto_collect_kernel has just found to be new.
-void kineto_collect_component(kineto_collector *collector, const char *name);
-
-/// Flags of a kernel by the rules; is_nccl where they say nothing.
-uint32_t kineto_collect_flags(const kineto_collector *collector, uint32_t number, bool is_nccl);
+/// Whether a kernel is one of NCCL or DeepEP.
+bool kineto_is_communication(const char *name, size_t length);
 
 void kineto_collect_work(kineto_collector *collector, const kineto_work *work);
 

@@ -268,29 +268,16 @@ static status read_launch(reader *reading, sqlite3_stmt *statement, error_messag
     return STATUS_OK;
 }
 
-/// Flags of a kernel by its name; copies and fills have none.
-static void flags_of(reader *reading, sqlite3_stmt *statement, uint32_t *flags)
-{
-    const char *name = (const char *)sqlite3_column_text(statement, 4);
-    uint32_t number = 0;
-    bool is_new = false;
-    *flags = 0;
-    if (name == NULL) return;
-    const bool is_nccl =
-        strncmp(name, "ncclDevKernel", 13) == 0 || strncmp(name, "ncclKernel", 10) == 0;
-    const uint64_t key = file_hash(FILE_HASH_START, name, strlen(name));
-    kineto_collect_kernel(&reading->collector, key, &number, &is_new);
-    if (is_new) kineto_collect_component(&reading->collector, name);
-    *flags = kineto_collect_flags(&reading->collector, number, is_nccl);
-}
-
 static status read_work(reader *reading, const char *table, sqlite3_stmt *statement,
                         error_message *err)
 {
     kineto_work work = {.key = correlation_of(statement, 3)};
+    const char *name = (const char *)sqlite3_column_text(statement, 4); // of kernels alone
     reading->recording->event_count++;
     TRY(read_interval(reading, table, statement, &work.begin_ns, &work.end_ns, err));
-    flags_of(reading, statement, &work.flags);
+    if (name != NULL && kineto_is_communication(name, strlen(name))) {
+        work.flags = KINETO_COMMUNICATION;
+    }
     kineto_collect_work(&reading->collector, &work);
     return STATUS_OK;
 }

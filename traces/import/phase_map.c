@@ -28,20 +28,12 @@ typedef struct annotation_rule {
     bool is_communication;
 } annotation_rule;
 
-typedef struct kernel_rule {
-    regex_t match;
-    bool is_compiled;
-    trace_component component;
-} kernel_rule;
-
 struct trace_phase_map {
     regex_t scope;
     bool has_scope;
     int layers;
     int annotation_count;
-    int kernel_count;
     annotation_rule *annotations; // [annotation_count]
-    kernel_rule *kernels;         // [kernel_count]
 };
 
 /// Whether a pattern is one whose compilation takes little: `{n}` copies what is before it, copies
@@ -148,19 +140,15 @@ static status read_microbatch(json_value value, annotation_rule *rule, error_mes
     return read_group(value, &rule->match, &rule->microbatch.group, err);
 }
 
-static status read_component(json_value value, trace_component *component, error_message *err)
+static status read_component(json_value value, bool *is_communication, error_message *err)
 {
     const char *text = NULL;
+    if (json_is_missing(value)) return STATUS_OK;
     TRY(json_string(value, &text, err));
-    if (strcmp(text, "compute") == 0) {
-        *component = TRACE_COMPONENT_COMPUTE;
-    } else if (strcmp(text, "communication") == 0) {
-        *component = TRACE_COMPONENT_COMMUNICATION;
-    } else {
-        return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither compute nor communication",
-                          text);
-    }
-    return STATUS_OK;
+    *is_communication = strcmp(text, "communication") == 0;
+    if (*is_communication || strcmp(text, "compute") == 0) return STATUS_OK;
+    return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither compute nor communication",
+                      text);
 }
 
 static status read_annotation(json_value value, annotation_rule *rule, error_message *err)
@@ -179,56 +167,28 @@ static status read_annotation(json_value value, annotation_rule *rule, error_mes
     TRY(read_phase(json_member(value, "phase"), rule, err));
     TRY(read_layer(json_member(value, "layer"), rule, err));
     TRY(read_microbatch(json_member(value, "microbatch"), rule, err));
-    const json_value component_value = json_member(value, "component");
-    trace_component component = TRACE_COMPONENT_COMPUTE;
-    if (!json_is_missing(component_value)) TRY(read_component(component_value, &component, err));
-    rule->is_communication = component == TRACE_COMPONENT_COMMUNICATION;
-    return STATUS_OK;
+    return read_component(json_member(value, "component"), &rule->is_communication, err);
 }
 
-static status read_kernel(json_value value, kernel_rule *rule, error_message *err)
-{
-    static const char *const allowed[] = {"match", "component", "comment"};
-    if (!json_is_object(value)) return json_error(value, STATUS_FORMAT, err, "is not an object");
-    TRY(json_check_keys(value, allowed, 3, err));
-    TRY(read_regex(json_member(value, "match"), &rule->match, &rule->is_compiled, err));
-    return read_component(json_member(value, "component"), &rule->component, err);
-}
-
-static status check_rules(json_value rules, error_message *err)
+static status read_rules(json_value rules, trace_phase_map *map, error_message *err)
 {
     if (!json_is_array(rules)) return json_error(rules, STATUS_FORMAT, err, "is not an array");
     if (json_count(rules) > RULES_MAX) {
         return json_error(rules, STATUS_FORMAT, err, "has %d rules, more than %d",
                           json_count(rules), RULES_MAX);
     }
-    return STATUS_OK;
-}
-
-static status read_rules(json_value root, trace_phase_map *map, error_message *err)
-{
-    const json_value annotations = json_member(root, "annotations");
-    const json_value kernels = json_member(root, "kernels");
-    TRY(check_rules(annotations, err));
-    if (!json_is_missing(kernels)) TRY(check_rules(kernels, err));
-    map->annotations = memory_array((size_t)json_count(annotations) + 1, sizeof *map->annotations);
-    map->kernels = memory_array((size_t)json_count(kernels) + 1, sizeof *map->kernels);
+    map->annotations = memory_array((size_t)json_count(rules) + 1, sizeof *map->annotations);
     // Counted before it is read, so that closing also frees a rule that fails half-way.
-    while (map->annotation_count < json_count(annotations)) {
+    while (map->annotation_count < json_count(rules)) {
         const int rule = map->annotation_count++;
-        TRY(read_annotation(json_element(annotations, rule), &map->annotations[rule], err));
-    }
-    while (map->kernel_count < json_count(kernels)) {
-        const int rule = map->kernel_count++;
-        TRY(read_kernel(json_element(kernels, rule), &map->kernels[rule], err));
+        TRY(read_annotation(json_element(rules, rule), &map->annotations[rule], err));
     }
     return STATUS_OK;
 }
 
 static status read_map(json_value root, trace_phase_map *map, error_message *err)
 {
-    static const char *const allowed[] = {"schema", "comment",     "scope",
-                                          "layers", "annotations", "kernels"};
+    static const char *const allowed[] = {"schema", "comment", "scope", "layers", "annotations"};
     const char *schema = NULL;
     if (!json_is_object(root)) return json_error(root, STATUS_FORMAT, err, "is not an object");
     TRY(json_string(json_member(root, "schema"), &schema, err));
@@ -236,12 +196,12 @@ static status read_map(json_value root, trace_phase_map *map, error_message *err
         return json_error(json_member(root, "schema"), STATUS_FORMAT, err,
                           "'%.60s' is not dynmo-phase-map/1", schema);
     }
-    TRY(json_check_keys(root, allowed, 6, err));
+    TRY(json_check_keys(root, allowed, 5, err));
     const json_value scope = json_member(root, "scope");
     if (!json_is_missing(scope)) TRY(read_regex(scope, &map->scope, &map->has_scope, err));
     const json_value layers = json_member(root, "layers");
     if (!json_is_missing(layers)) TRY(json_int(layers, 1, TRACE_LAYERS_MAX, &map->layers, err));
-    return read_rules(root, map, err);
+    return read_rules(json_member(root, "annotations"), map, err);
 }
 
 static status read_document(json_document *document, trace_phase_map **map, error_message *err)
@@ -278,12 +238,8 @@ void trace_phase_map_close(trace_phase_map *map)
     for (int rule = 0; rule < map->annotation_count; rule++) {
         if (map->annotations[rule].is_compiled) regfree(&map->annotations[rule].match);
     }
-    for (int rule = 0; rule < map->kernel_count; rule++) {
-        if (map->kernels[rule].is_compiled) regfree(&map->kernels[rule].match);
-    }
     if (map->has_scope) regfree(&map->scope);
     free(map->annotations);
-    free(map->kernels);
     free(map);
 }
 
@@ -368,14 +324,4 @@ status trace_phase_map_apply(const trace_phase_map *map, const char *name,
                      &annotation->microbatch, err));
     *is_known = true;
     return STATUS_OK;
-}
-
-trace_component trace_phase_map_kernel(const trace_phase_map *map, const char *name)
-{
-    for (int rule = 0; rule < map->kernel_count; rule++) {
-        if (regexec(&map->kernels[rule].match, name, 0, NULL, 0) == 0) {
-            return map->kernels[rule].component;
-        }
-    }
-    return TRACE_COMPONENT_UNSET;
 }

@@ -1,4 +1,4 @@
-/// Rules for annotations and kernels whose names dynmo does not know: phase maps.
+/// Rules for annotations whose names dynmo does not know: phase maps.
 ///
 /// traces/phase-maps/README.md describes the file.
 #pragma once
@@ -10,13 +10,6 @@
 #include <stddef.h>
 
 typedef struct trace_phase_map trace_phase_map;
-
-/// What a kernel does.
-typedef enum trace_component {
-    TRACE_COMPONENT_UNSET, ///< no rule says it
-    TRACE_COMPONENT_COMPUTE,
-    TRACE_COMPONENT_COMMUNICATION
-} trace_component;
 
 /// @param map release with trace_phase_map_close
 /// @return STATUS_IO; STATUS_FORMAT naming the place: not JSON, a key missing, unknown or of the
@@ -41,5 +34,3 @@ bool trace_phase_map_is_scope(const trace_phase_map *map, const char *name);
 /// @return STATUS_INVALID naming annotation and rule: a group holds no number, or no phase
 status trace_phase_map_apply(const trace_phase_map *map, const char *name,
                              trace_annotation *annotation, bool *is_known, error_message *err);
-
-trace_component trace_phase_map_kernel(const trace_phase_map *map, const char *name);

@@ -111,7 +111,8 @@ static status open_connection(trace_store *store, error_message *err)
     const int code = sqlite3_open_v2(name, &store->db, flags, NULL);
     free(name);
     if (code != SQLITE_OK) return sql_error(store, code, err);
-    trace_store_set_patience(store, SQL_PATIENCE_MS);
+    store->patience_ms = SQL_PATIENCE_MS;
+    sqlite3_busy_timeout(store->db, store->patience_ms);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -249,12 +250,6 @@ void trace_store_close(trace_store *store)
     if (remove) remove_files(store->path);
     free(store->path);
     free(store);
-}
-
-void trace_store_set_patience(trace_store *store, int patience_ms)
-{
-    store->patience_ms = patience_ms;
-    sqlite3_busy_timeout(store->db, patience_ms);
 }
 
 const char *trace_store_path(const trace_store *store)

@@ -58,9 +58,6 @@ status trace_store_open_memory(trace_store **store, error_message *err);
 /// and that holds neither trace nor run is removed again, so that a failed import leaves none.
 void trace_store_close(trace_store *store);
 
-/// How long a statement waits for a lock of another process; 60000 ms unless told.
-void trace_store_set_patience(trace_store *store, int patience_ms);
-
 /// The path as given to open. Borrowed until close.
 const char *trace_store_path(const trace_store *store);
 
