@@ -24,38 +24,6 @@ static trace_import read_two(void)
     return import;
 }
 
-static void the_offset_of_a_clock_is_recovered(void **state)
-{
-    (void)state;
-    trace_import import = read_two();
-
-    // Rank 1's clock is 1 ms ahead, and messages take at least 4 us both ways.
-    assert_int_equal(import.alignment.offset_ns[0], 0);
-    assert_int_equal(import.alignment.offset_ns[1], -1000000);
-    assert_int_equal(import.alignment.residual_ns[1], 4000);
-    assert_int_equal(import.alignment.contradiction_ns, 0);
-    assert_int_equal(import.alignment.bound_count, 2);
-    assert_int_equal(import.alignment.bounds[0].least_ns, 1004000);
-    assert_int_equal(import.alignment.bounds[1].least_ns, -996000);
-    trace_import_free(&import);
-}
-
-static void ops_are_on_one_clock(void **state)
-{
-    (void)state;
-    trace_import import = read_two();
-
-    assert_int_equal(import.op_count, 10); // 8 of layers, 2 SEND_F
-    for (int64_t op = 0; op < import.op_count; op++) {
-        const trace_op *each = &import.ops[op];
-        if (each->rank != 1 || each->kind != TRACE_OP_FORWARD || each->microbatch != 0) continue;
-        assert_int_equal(each->begin_ns, 24000);
-        assert_int_equal(each->end_ns, 44000);
-        assert_int_equal(each->stage, 1);
-    }
-    trace_import_free(&import);
-}
-
 static trace_op op(int rank, trace_op_kind kind, int layer, int64_t begin_ns, int64_t end_ns)
 {
     return (trace_op){.rank = rank,
@@ -173,37 +141,6 @@ static void files_that_do_not_belong_together_are_refused(void **state)
         "b.json is of rank 2, but its run has 2 ranks");
 }
 
-static void the_store_holds_loads_timeline_and_clocks(void **state)
-{
-    (void)state;
-    trace_import import = read_two();
-    trace_info info = trace_info_default();
-    trace_store *store = NULL;
-    arena *memory = arena_create(1 << 12);
-    trace_op *ops = NULL;
-    int64_t trace_id = 0;
-    int count = 0;
-    info.name = "run";
-    info.backward_split = 0.5;
-    assert_int_equal(trace_store_open_memory(&store, NULL), STATUS_OK);
-
-    assert_int_equal(trace_import_write(&import, &info, store, &trace_id, NULL), STATUS_OK);
-
-    assert_int_equal(trace_by_id(store, trace_id, memory, &info, NULL), STATUS_OK);
-    assert_int_equal(info.status, TRACE_COMPLETE);
-    assert_int_equal(info.source, TRACE_SOURCE_KINETO);
-    assert_int_equal(info.split, TRACE_ASSUMED);
-    assert_int_equal(info.layer_count, 2);
-    assert_int_equal(info.microbatch_count, 2);
-    assert_string_equal(info.device, "cuda");
-    assert_int_equal(trace_ops(store, trace_id, 7, memory, &ops, &count, NULL), STATUS_OK);
-    assert_int_equal(count, 10);
-    assert_int_equal(import.alignment.offset_ns[1], -1000000);
-    trace_store_close(store);
-    arena_destroy(memory);
-    trace_import_free(&import);
-}
-
 /// The run that traces/recorded holds: PyTorch on two ranks of one host, so that their clocks
 /// agree. The sums are those of a plain script that cuts every operator with every annotation.
 static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
@@ -250,20 +187,6 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
     trace_import_free(&import);
 }
 
-/// F of rank 1 waits for that of rank 0, and its BW of microbatch 1 for its own host.
-static void a_host_that_was_late_is_charged_and_waiting_is_not(void **state)
-{
-    (void)state;
-    trace_import import = read_two();
-
-    assert_int_equal(import.replay.recorded_ns, 1000000);
-    assert_int_equal(import.replay.replayed_ns, 1000000);
-    assert_int_equal(import.replay.compute_ns, 164000);
-    assert_int_equal(import.replay.charged_ns[TRACE_GAP_HOST], 2000);
-    assert_int_equal(import.replay.outside_ns[TRACE_GAP_WAITING], 74000);
-    trace_import_free(&import);
-}
-
 static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
 {
     (void)state;
@@ -292,6 +215,10 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
         assert_int_equal(sum_ns, 214000 + (leaves == 1 ? 0 : 2000));
         assert_int_equal(trace_by_id(store, trace_id, memory, &info, NULL), STATUS_OK);
         assert_int_equal(info.has_gaps, leaves == 0);
+        assert_int_equal(info.status, TRACE_COMPLETE);
+        assert_int_equal(info.source, TRACE_SOURCE_KINETO);
+        assert_int_equal(info.split, TRACE_UNKNOWN);
+        assert_int_equal(import.op_count, 10); // 8 of layers, 2 SEND_F
         // As stored: F of rank 1 at 20, 40-77 BW, 77-97, 97-134; then 134-164 on rank 0.
         trace_replay replay;
         assert_int_equal(trace_replay_of_store(store, &info, &replay, NULL), STATUS_OK);
@@ -312,14 +239,10 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_offset_of_a_clock_is_recovered),
-        cmocka_unit_test(ops_are_on_one_clock),
         cmocka_unit_test(a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk),
         cmocka_unit_test(messages_one_way_bound_one_side),
         cmocka_unit_test(messages_that_contradict_each_other_are_refused_or_said),
         cmocka_unit_test(files_that_do_not_belong_together_are_refused),
-        cmocka_unit_test(the_store_holds_loads_timeline_and_clocks),
-        cmocka_unit_test(a_host_that_was_late_is_charged_and_waiting_is_not),
         cmocka_unit_test(replays_cost_what_is_charged_unless_gaps_are_left),
         cmocka_unit_test(a_recorded_pipeline_has_its_loads_and_agreeing_clocks),
     };

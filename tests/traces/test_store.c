@@ -159,44 +159,6 @@ static void a_file_that_is_no_store_is_refused(void **state)
     assert_not_opened(TRACE_WRITE, STATUS_IO, "cannot make it: No such file or directory");
 }
 
-static void op_times_are_read_as_they_were_put(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    trace_run *run = NULL;
-    trace_run_op_time *read = NULL;
-    int count = 0;
-    const trace_run_info info = {.name = "r", .kind = TRACE_RUN_EXEC, .command_line = "dynmo"};
-    const trace_run_op_time rows[] = {
-        {.iteration = 0, .kind = OP_FORWARD, .op_count = 4, .median_ns = 10, .travel_ns = -1},
-        {.iteration = 3,
-         .stage = 1,
-         .kind = OP_BACKWARD_WEIGHT,
-         .op_count = 4,
-         .median_ns = 12,
-         .awaited_count = 2,
-         .travel_ns = 5},
-    };
-    trace_store *store = open_store(TRACE_WRITE);
-    ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
-    ok(trace_run_put_op_time(run, "a", &rows[0], &err), &err);
-    ok(trace_run_put_op_time(run, "a", &rows[1], &err), &err);
-
-    assert_int_equal(trace_run_put_op_time(run, "a", &rows[1], &err), STATUS_INVALID);
-
-    assert_non_null(strstr(err.message, "an op time in iteration 3 of 'a' is given twice"));
-    ok(trace_run_finish(run, NULL, &err), &err);
-    ok(trace_run_op_times_of(store, 1, "a", memory, &read, &count, &err), &err);
-    assert_int_equal(count, 2);
-    assert_int_equal(read[0].travel_ns, -1);
-    assert_int_equal(read[1].kind, OP_BACKWARD_WEIGHT);
-    assert_int_equal(read[1].stage, 1);
-    assert_int_equal(read[1].median_ns, 12);
-    assert_int_equal(read[1].awaited_count, 2);
-    assert_int_equal(read[1].travel_ns, 5);
-    trace_store_close(store);
-}
-
 static void a_store_of_another_version_is_refused(void **state)
 {
     (void)state;
@@ -802,7 +764,7 @@ static void a_run_comes_back_as_it_was_put(void **state)
     trace_store_close(store);
 }
 
-static void decisions_and_work_come_back_as_they_were_put(void **state)
+static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
 {
     (void)state;
     error_message err = {0};
@@ -818,6 +780,16 @@ static void decisions_and_work_come_back_as_they_were_put(void **state)
                                       .migration_ns = 4};
     const trace_run_decision kept = {.iteration = 1, .action = "keep", .reason = "same"};
     const trace_run_work work = {.iteration = 2, .place = 1, .rank = 5, .work_ns = 77};
+    const trace_run_op_time op_times[] = {
+        {.iteration = 0, .kind = OP_FORWARD, .op_count = 4, .median_ns = 10, .travel_ns = -1},
+        {.iteration = 3,
+         .stage = 1,
+         .kind = OP_BACKWARD_WEIGHT,
+         .op_count = 4,
+         .median_ns = 12,
+         .awaited_count = 2,
+         .travel_ns = 5},
+    };
     trace_run *run = NULL;
     ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
     ok(trace_run_put_decision(run, "a", &moved, &err), &err);
@@ -827,6 +799,10 @@ static void decisions_and_work_come_back_as_they_were_put(void **state)
     ok(trace_run_put_work(run, "a", &work, &err), &err);
     assert_int_equal(trace_run_put_work(run, "a", &work, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, ": the work in iteration 2 of 'a' is given twice"));
+    ok(trace_run_put_op_time(run, "a", &op_times[0], &err), &err);
+    ok(trace_run_put_op_time(run, "a", &op_times[1], &err), &err);
+    assert_int_equal(trace_run_put_op_time(run, "a", &op_times[1], &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "an op time in iteration 3 of 'a' is given twice"));
     ok(trace_run_finish(run, NULL, &err), &err);
     trace_store_close(store);
 
@@ -834,6 +810,7 @@ static void decisions_and_work_come_back_as_they_were_put(void **state)
     trace_run_info found;
     trace_run_decision *decisions = NULL;
     trace_run_work *works = NULL;
+    trace_run_op_time *times = NULL;
     int count = 0;
     ok(trace_run_find(store, NULL, memory, &found, &err), &err);
     ok(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &err), &err);
@@ -847,6 +824,9 @@ static void decisions_and_work_come_back_as_they_were_put(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(works[0].rank, 5);
     assert_int_equal(works[0].work_ns, 77);
+    ok(trace_run_op_times_of(store, found.run_id, "a", memory, &times, &count, &err), &err);
+    assert_int_equal(count, 2);
+    assert_memory_equal(times, op_times, sizeof op_times);
     ok(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &err), &err);
     assert_int_equal(count, 0);
     trace_store_close(store);
@@ -874,8 +854,7 @@ int main(void)
         IN_FOLDER(every_column_has_its_range),
         IN_FOLDER(sums_that_do_not_fit_are_refused),
         IN_FOLDER(a_run_comes_back_as_it_was_put),
-        IN_FOLDER(op_times_are_read_as_they_were_put),
-        IN_FOLDER(decisions_and_work_come_back_as_they_were_put),
+        IN_FOLDER(decisions_work_and_op_times_come_back_as_they_were_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
