@@ -194,13 +194,10 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
     json_put_int64(writer, "events", recording->event_count);
     json_put_int64(writer, "malformed_events", recording->malformed_count);
     json_put_int64(writer, "operations", ops->op_count);
-    json_put_int64(writer, "operations_ns", ops->total_ns);
     json_put_int64(writer, "attributed", ops->loads + ops->others);
     json_put_int64(writer, "attributed_to_layers", ops->loads);
     json_put_int64(writer, "outside_windows", ops->outside);
-    json_put_int64(writer, "outside_windows_ns", ops->outside_ns);
     json_put_int64(writer, "without_launch", ops->without_launch);
-    json_put_int64(writer, "without_launch_ns", ops->without_launch_ns);
     json_put_int64(writer, "linked_backwards", recording->linked_count);
     json_put_bool(writer, "has_backward", recording->has_backward);
     if (recording->loss_count > 0) json_put_string(writer, "lost_events", recording->loss);
@@ -262,10 +259,8 @@ static void write_rank_words(const trace_import *import, int rank, text_buffer *
                     recording->loss);
     }
     if (recording->malformed_count > 0) {
-        text_format(out,
-                    "rank %d: %" PRId64 " malformed events were passed over, the first is event "
-                    "%" PRId64 "\n",
-                    recording->rank, recording->malformed_count, recording->malformed_first);
+        text_format(out, "rank %d: %" PRId64 " malformed events were passed over\n",
+                    recording->rank, recording->malformed_count);
     }
     if (recording->stray_window_count > 0) {
         text_format(out,

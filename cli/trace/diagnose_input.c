@@ -4,7 +4,6 @@
 #include "cli/version.h"
 #include "traces/import/csv.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,6 @@ typedef enum input_kind {
     INPUT_COMPRESSED_STORE,
     INPUT_CSV,
     INPUT_COUNTS,
-    INPUT_STUDY,
-    INPUT_PROFILE,
     INPUT_UNKNOWN
 } input_kind;
 
@@ -43,27 +40,11 @@ static status read_head(trace_stream *stream, char head[HEAD_BYTES + 1], size_t 
     return STATUS_OK;
 }
 
-/// Of a file that begins as JSON does.
-static input_kind kind_of_json(const char *head)
+/// Of a file that begins as JSON does: neither a study nor what a profiler wrote.
+static bool is_counts(const char *head)
 {
-    if (strstr(head, "\"dynmo-study/") != NULL) return INPUT_STUDY;
-    if (strstr(head, "\"traceEvents\"") != NULL || strstr(head, "\"schemaVersion\"") != NULL) {
-        return INPUT_PROFILE;
-    }
-    return INPUT_COUNTS;
-}
-
-/// By the names that the PyTorch profiler gives its files.
-static input_kind kind_of_folder(const char *path)
-{
-    input_kind kind = INPUT_COUNTS;
-    DIR *folder = opendir(path);
-    if (folder == NULL) return kind;
-    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
-        if (strstr(entry->d_name, ".pt.trace.json") != NULL) kind = INPUT_PROFILE;
-    }
-    closedir(folder);
-    return kind;
+    return strstr(head, "\"dynmo-study/") == NULL && strstr(head, "\"traceEvents\"") == NULL &&
+           strstr(head, "\"schemaVersion\"") == NULL;
 }
 
 static status kind_of(const char *path, input_kind *kind, error_message *err)
@@ -73,7 +54,7 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
     char head[HEAD_BYTES + 1];
     size_t length = 0;
     if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) {
-        *kind = kind_of_folder(path);
+        *kind = INPUT_COUNTS;
         return STATUS_OK;
     }
     TRY(trace_stream_open(path, &stream, err));
@@ -86,8 +67,8 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
         *kind = is_plain ? INPUT_STORE : INPUT_COMPRESSED_STORE;
     } else if (begins_with(head, length, "# dynmo-trace/")) {
         *kind = INPUT_CSV;
-    } else if (begins_with(head, length, "{")) {
-        *kind = kind_of_json(head);
+    } else if (begins_with(head, length, "{") && is_counts(head)) {
+        *kind = INPUT_COUNTS;
     } else {
         *kind = INPUT_UNKNOWN;
     }
@@ -187,21 +168,12 @@ status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, erro
     case INPUT_COUNTS:
         input->is_counts = true;
         return STATUS_OK;
-    case INPUT_STUDY:
-        return error_set(err, STATUS_INVALID,
-                         "%.150s is a study; diagnose takes the trace of a run (`dynmo study` and "
-                         "`dynmo simulate` take studies)",
-                         path);
-    case INPUT_PROFILE:
-        return error_set(err, STATUS_INVALID,
-                         "%.120s: traces of the PyTorch profiler; make a store of them first: "
-                         "dynmo import kineto FILE... -o TRACE.db",
-                         path);
     default:
-        return error_set(err, STATUS_FORMAT,
-                         "%.200s: neither a store of dynmo, nor a CSV that begins with "
-                         "'# dynmo-trace/1', nor counts of tokens per expert",
-                         path);
+        return error_set(
+            err, STATUS_FORMAT,
+            "%.200s: neither a store of dynmo (dynmo import makes one), nor a CSV that begins with "
+            "'# dynmo-trace/1', nor counts of tokens per expert",
+            path);
     }
 }
 

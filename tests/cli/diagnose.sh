@@ -192,18 +192,13 @@ rm run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 3 files are not 2 stages of groups of 2 ranks that share experts' \
     run --model moe.json --stages 4 --trace-stages 2
 echo '{ "name": "gpt", "schema": "dynmo-study/1" }' >study.json
-refuse 2 "study.json is a study; diagnose takes the trace of a run (\`dynmo study\` and \`dynmo simulate\` take studies)" \
-    study.json
-mkdir profiles
-gzip -c "$root/tests/traces/kineto/gpu.json" >profiles/host.1.pt.trace.json.gz
-for name in profiles profiles/host.1.pt.trace.json.gz; do
-    refuse 2 "$name: traces of the PyTorch profiler; make a store of them first: dynmo import kineto FILE... -o TRACE.db" \
-        $name
-done
+gzip -c "$root/tests/traces/kineto/gpu.json" >host.1.pt.trace.json.gz
 mkdir empty
 refuse 2 'empty: no files rank<r>.jsonl' empty --model moe.json --stages 4
 echo hello >hello
-refuse 2 "hello: neither a store of dynmo, nor a CSV that begins with '# dynmo-trace/1', nor counts of tokens per expert" \
-    hello --stages 4
+for name in hello study.json host.1.pt.trace.json.gz; do
+    refuse 2 "$name: neither a store of dynmo (dynmo import makes one), nor a CSV that begins with '# dynmo-trace/1', nor counts of tokens per expert" \
+        $name --stages 4
+done
 refuse 1 'missing.db: No such file or directory' missing.db --stages 4
 exit $failed

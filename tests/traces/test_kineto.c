@@ -77,9 +77,7 @@ static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **st
     assert_int_equal(recording.ops.loads, 6);
     assert_int_equal(recording.ops.others, 1); // of RECV_F
     assert_int_equal(recording.ops.outside, 1);
-    assert_int_equal(recording.ops.outside_ns, 7000);
     assert_int_equal(recording.ops.without_launch, 1);
-    assert_int_equal(recording.ops.without_launch_ns, 3000);
     trace_recording_free(&recording);
 }
 
@@ -210,7 +208,6 @@ static void counted_layers_start_over_in_each_scope(void **state)
     expect_cell(&recording, 4, TRACE_OP_BACKWARD_INPUT, 1, 2000, 0, 2000);
     assert_int_equal(recording.stray_window_count, 1);
     assert_int_equal(recording.ops.outside, 1);
-    assert_int_equal(recording.ops.outside_ns, 9000);
     trace_recording_free(&recording);
     trace_phase_map_close(map);
 }

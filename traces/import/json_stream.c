@@ -31,7 +31,6 @@ struct trace_json_stream {
     size_t indentation;
     int64_t event_count;
     int64_t malformed_count;
-    int64_t malformed_first;
 };
 
 static bool is_blank(char byte)
@@ -467,7 +466,6 @@ static scan_result line_is_boundary(const trace_json_stream *json, scan text, bo
 /// After a malformed event: goes to the next line at which reading can go on.
 static status resynchronise(trace_json_stream *json, error_message *err)
 {
-    if (json->malformed_count == 0) json->malformed_first = json->event_count;
     if (!json->has_indentation) {
         return error_set(err, STATUS_FORMAT,
                          "%s: byte %" PRId64 ": event %" PRId64 " is malformed, and events are "
@@ -578,11 +576,6 @@ status trace_json_next(trace_json_stream *json, trace_json_item *item, error_mes
 int64_t trace_json_malformed_count(const trace_json_stream *json)
 {
     return json->malformed_count;
-}
-
-int64_t trace_json_malformed_first(const trace_json_stream *json)
-{
-    return json->malformed_first;
 }
 
 trace_json_slice trace_json_find(trace_json_slice object, const char *key)

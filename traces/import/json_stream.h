@@ -71,9 +71,8 @@ void trace_json_close(trace_json_stream *json); ///< NULL is allowed
 ///         traceEvents, a malformed event without a place to go on at; what trace_stream_read says
 status trace_json_next(trace_json_stream *json, trace_json_item *item, error_message *err);
 
-/// How many malformed events were passed over, and the first of them: its number in the file.
+/// How many malformed events were passed over.
 int64_t trace_json_malformed_count(const trace_json_stream *json);
-int64_t trace_json_malformed_first(const trace_json_stream *json);
 
 /// The member key of an object; bytes NULL if object is none or has no such member.
 trace_json_slice trace_json_find(trace_json_slice object, const char *key);

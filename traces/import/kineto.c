@@ -356,7 +356,6 @@ static status read_file(reader *reading, error_message *err)
     if (result == STATUS_OK) result = read_items(reading, json, err);
     if (result == STATUS_OK) {
         recording->malformed_count = trace_json_malformed_count(json);
-        recording->malformed_first = trace_json_malformed_first(json);
         recording->event_count += recording->malformed_count;
         recording->input = trace_stream_input(stream);
         recording->input.path = source->path;

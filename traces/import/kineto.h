@@ -66,9 +66,7 @@ typedef struct trace_attribution {
     int64_t others;         // in those of messages, gradient reduction and optimizer
     int64_t outside;        // launched outside every annotation
     int64_t without_launch; // no launch of its correlation in the file
-    int64_t outside_ns;     // sums of durations
-    int64_t without_launch_ns;
-    int64_t total_ns;
+    int64_t total_ns;       // sum of durations
 } trace_attribution;
 
 /// A trace file as it was read.
@@ -76,10 +74,9 @@ typedef struct trace_recording {
     trace_input_file input; // path is owned
     int64_t event_count;
     int64_t malformed_count; // events that were passed over
-    int64_t malformed_first;
-    int rank;           // of distributedInfo, or the file's place on the command line
-    bool rank_is_known; // it was of distributedInfo
-    int world_size;     // TRACE_NOT_RECORDED if the file does not say
+    int rank;                // of distributedInfo, or the file's place on the command line
+    bool rank_is_known;      // it was of distributedInfo
+    int world_size;          // TRACE_NOT_RECORDED if the file does not say
     bool has_base;
     int64_t base_ns;            // of the file's zero since the Unix epoch; 0 without has_base
     bool on_device;             // false: no device activity, CPU operators were counted

@@ -175,16 +175,14 @@ static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
 }
 
 static const kineto_mark *count_work(const kineto_events *events, const kineto_launch *launch,
-                                     int64_t length_ns, trace_attribution *ops)
+                                     trace_attribution *ops)
 {
     if (launch == NULL) {
         ops->without_launch++;
-        ops->without_launch_ns += length_ns;
         return NULL;
     }
     if (launch->mark == NO_MARK) {
         ops->outside++;
-        ops->outside_ns += length_ns;
         return NULL;
     }
     const kineto_mark *mark = &events->marks[launch->mark];
@@ -211,7 +209,7 @@ static status place_works(kineto_events *events, trace_recording *recording, kin
             return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
                              events->path);
         }
-        const kineto_mark *mark = count_work(events, launch, length_ns, ops);
+        const kineto_mark *mark = count_work(events, launch, ops);
         if (mark != NULL) work.flags = component_in(mark, work.flags);
         kineto_gaps_put(gaps, &work, mark != NULL ? (int64_t)launch->mark : -1,
                         launch != NULL ? launch->ts_ns : work.begin_ns);
@@ -409,7 +407,6 @@ static void count_operator(trace_recording *recording, const kineto_events *even
     ops->total_ns += length_ns;
     if (mark == NO_MARK) {
         ops->outside++;
-        ops->outside_ns += length_ns;
     } else if (events->marks[mark].window.is_load) {
         ops->loads++;
     } else {

@@ -7,6 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, size_t offset,
+                          int64_t key)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        int64_t number = 0;
+        memcpy(&number, (const char *)items + middle * item_bytes + offset, sizeof number);
+        if (number <= key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /// Makes room for one more item after list->count.
 static void *reserve(void *items, kineto_list *list, size_t item_bytes)
 {

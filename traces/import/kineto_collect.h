@@ -76,6 +76,11 @@ typedef struct kineto_list {
     size_t capacity;
 } kineto_list;
 
+/// How many of items[count] have, at offset, a 64-bit number at or below key; they are sorted by
+/// it.
+size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, size_t offset,
+                          int64_t key);
+
 typedef struct kineto_events {
     const char *path;
     kineto_stretch *steps;

@@ -1,6 +1,7 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,17 +153,10 @@ void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, 
 /// the device may lag behind.
 static int stretch_at(const kineto_gaps *gaps, int64_t moment_ns)
 {
-    int low = 0;
-    int high = gaps->recording->iteration_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (gaps->stretches[middle].begin_ns <= moment_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low - 1;
+    const size_t count = (size_t)gaps->recording->iteration_count;
+    return (int)kineto_count_until(gaps->stretches, count, sizeof *gaps->stretches,
+                                   offsetof(kineto_stretch, begin_ns), moment_ns) -
+           1;
 }
 
 static const kineto_mark *mark_at(const kineto_gaps *gaps, uint32_t mark)

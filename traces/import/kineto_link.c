@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 /// A run of backward operators on one thread whose forwards ran in one mark.
@@ -97,16 +98,8 @@ static uint32_t *find_outer_marks(const kineto_events *events)
 static uint32_t mark_at(const kineto_events *events, const uint32_t *outer,
                         const kineto_launch *link)
 {
-    size_t low = 0;
-    size_t high = events->mark_list.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (events->marks[middle].window.begin_ns <= link->ts_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    size_t low = kineto_count_until(events->marks, events->mark_list.count, sizeof *events->marks,
+                                    offsetof(kineto_mark, window.begin_ns), link->ts_ns);
     while (low > 0 && events->marks[low - 1].thread != link->thread) {
         low--;
     }

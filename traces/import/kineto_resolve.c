@@ -2,6 +2,7 @@
 #include "traces/import/kineto_collect.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 /// What marks are grouped by; order is their place among the marks sorted by begin.
@@ -66,16 +67,8 @@ static size_t group_end(const group_key *keys, size_t count, size_t first)
 /// The last stretch that begins at or before a moment, if it lasts until then; -1: none does.
 static int stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
 {
-    size_t low = 0;
-    size_t high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (stretches[middle].begin_ns <= moment_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    const size_t low = kineto_count_until(stretches, count, sizeof *stretches,
+                                          offsetof(kineto_stretch, begin_ns), moment_ns);
     if (low == 0 || stretches[low - 1].end_ns < moment_ns) return -1;
     return (int)(low - 1);
 }

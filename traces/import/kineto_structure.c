@@ -3,6 +3,7 @@
 #include "traces/import/kineto_collect.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,16 +157,9 @@ static const kineto_span *module_around(const kineto_events *events, const kinet
 /// The first operator of a backward in [begin, end); end: there is none. Backwards are by begin.
 static int64_t first_backward(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
-    size_t low = 0;
-    size_t high = events->backward_list.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (events->backwards[middle].begin_ns < begin_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    const size_t low = kineto_count_until(events->backwards, events->backward_list.count,
+                                          sizeof *events->backwards,
+                                          offsetof(kineto_work, begin_ns), begin_ns - 1);
     const bool is_found =
         low < events->backward_list.count && events->backwards[low].begin_ns < end_ns;
     return is_found ? events->backwards[low].begin_ns : end_ns;
@@ -446,16 +440,9 @@ static int compare_source_times(const void *a, const void *b)
 /// Whether a forward that has a backward runs in [begin, end). Sources are by time.
 static bool has_source(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
-    size_t low = 0;
-    size_t high = events->source_list.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (events->sources[middle].ts_ns < begin_ns) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    const size_t low =
+        kineto_count_until(events->sources, events->source_list.count, sizeof *events->sources,
+                           offsetof(kineto_launch, ts_ns), begin_ns - 1);
     return low < events->source_list.count && events->sources[low].ts_ns < end_ns;
 }
 
