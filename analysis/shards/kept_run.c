@@ -120,7 +120,7 @@ status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const 
                          "%s: run %" PRId64 " is complete, but item %" PRId64 " is missing",
                          trace_store_path(kept->store), kept->number, item);
     }
-    return trace_items_put(kept->items, pass, item, result->bytes, result->length, err);
+    return trace_run_put_item(kept->items, pass, item, result->bytes, result->length, err);
 }
 
 static status begin(const finding *all, const char *identity, ana_kept_run *kept,
@@ -138,7 +138,7 @@ static status begin(const finding *all, const char *identity, ana_kept_run *kept
     kept->state = ANA_KEPT_NEW;
     kept->begun = "";
     TRY(trace_items_begin(kept->store, &info, identity, all->files, all->count, &kept->items, err));
-    kept->number = trace_items_run_id(kept->items);
+    kept->number = trace_run_id(kept->items);
     return STATUS_OK;
 }
 
@@ -150,7 +150,7 @@ static status take_up(int64_t number, const trace_run_info *info, ana_kept_run *
     kept->begun = info->started_at;
     kept->state = info->status == TRACE_COMPLETE ? ANA_KEPT_COMPLETE : ANA_KEPT_RESUMED;
     if (info->status == TRACE_COMPLETE) return STATUS_OK;
-    return trace_items_resume(kept->store, number, &kept->items, err);
+    return trace_run_resume(kept->store, number, &kept->items, err);
 }
 
 static status find_or_begin(const ana_kept_options *options, ana_kept_run *kept, error_message *err)
@@ -229,14 +229,14 @@ status ana_kept_run_put_result(ana_kept_run *kept, const char *label, const char
                                error_message *err)
 {
     if (kept->items == NULL) return STATUS_OK;
-    return trace_run_put_result(trace_items_run(kept->items), label, json, err);
+    return trace_run_put_result(kept->items, label, json, err);
 }
 
 status ana_kept_run_finish(ana_kept_run *kept, const error_message *outcome, error_message *err)
 {
     if (kept == NULL) return STATUS_OK;
     status code = STATUS_OK;
-    if (kept->items != NULL) code = trace_items_finish(kept->items, outcome, err);
+    if (kept->items != NULL) code = trace_run_finish(kept->items, outcome, err);
     release(kept);
     return code;
 }

@@ -36,8 +36,8 @@ typedef enum ana_kept_state {
 /// An open run; only kept_run.c writes it.
 struct ana_kept_run {
     struct trace_store *store;
-    struct trace_items *items; // NULL: the run is complete
-    int64_t number;            // in the store
+    struct trace_run *items; // NULL: the run is complete
+    int64_t number;          // in the store
     ana_kept_state state;
     const char *begun; // when, UTC; "" if it is new
     arena *memory;
@@ -71,7 +71,7 @@ status ana_kept_run_recall(const ana_kept_run *kept, int pass, void *target,
 
 /// Keeps the result of an item.
 ///
-/// @return STATUS_FORMAT if the run is complete; as trace_items_put
+/// @return STATUS_FORMAT if the run is complete; as trace_run_put_item
 status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const text_buffer *result,
                         error_message *err);
 

@@ -108,8 +108,7 @@ static status check_whole(const merging *all, error_message *err)
     return missing_count > 0 ? STATUS_IO : STATUS_OK;
 }
 
-static status copy_shards(const merging *all, trace_items *to, ana_merged *merged,
-                          error_message *err)
+static status copy_shards(const merging *all, trace_run *to, ana_merged *merged, error_message *err)
 {
     for (int index = 0; index < all->shard_count; index++) {
         const found_shard *shard = &all->shards[index];
@@ -127,20 +126,20 @@ static status copy_shards(const merging *all, trace_items *to, ana_merged *merge
 static status write_run(const merging *all, trace_store *store, ana_merged *merged,
                         error_message *err)
 {
-    trace_items *items = NULL;
+    trace_run *items = NULL;
     trace_run_info info;
     int64_t number = 0;
     const error_message open = {.code = STATUS_BACKEND, .message = "merged, not answered yet"};
     TRY(trace_items_find(store, all->identity, all->memory, &number, &info, err));
     if (number > 0 && info.status == TRACE_COMPLETE) return STATUS_OK;
-    if (number > 0) TRY(trace_items_resume(store, number, &items, err));
+    if (number > 0) TRY(trace_run_resume(store, number, &items, err));
     if (number == 0) {
         TRY(trace_items_begin(store, &all->info, all->identity, all->files, all->file_count, &items,
                               err));
     }
     const status code = copy_shards(all, items, merged, err);
     const status ended =
-        trace_items_finish(items, code == STATUS_OK ? &open : err, code == STATUS_OK ? err : NULL);
+        trace_run_finish(items, code == STATUS_OK ? &open : err, code == STATUS_OK ? err : NULL);
     return code != STATUS_OK ? code : ended;
 }
 

@@ -50,20 +50,20 @@ static trace_store *open_store(void)
     return store;
 }
 
-static trace_items *begin(trace_store *store, const char *identity)
+static trace_run *begin(trace_store *store, const char *identity)
 {
-    trace_items *items = NULL;
+    trace_run *items = NULL;
     const trace_run_info info = {
         .name = "study", .command_line = "dynmo study s.json", .config_json = "{}"};
     ok(trace_items_begin(store, &info, identity, NULL, 0, &items, &err));
     return items;
 }
 
-static void put(trace_items *items, int pass, int64_t item)
+static void put(trace_run *items, int pass, int64_t item)
 {
     char text[32];
     const int length = snprintf(text, sizeof text, "%lld", (long long)(item * item));
-    ok(trace_items_put(items, pass, item, text, (size_t)length, &err));
+    ok(trace_run_put_item(items, pass, item, text, (size_t)length, &err));
 }
 
 typedef struct taken {
@@ -89,7 +89,7 @@ static void results_are_read_back_in_order_pass_by_pass(void **state)
 {
     (void)state;
     trace_store *store = open_store();
-    trace_items *items = begin(store, "a");
+    trace_run *items = begin(store, "a");
     taken all = {.last = -1};
     const int64_t order[] = {5, 2, 9, 0, 7};
     for (int at = 0; at < 5; at++) {
@@ -97,15 +97,15 @@ static void results_are_read_back_in_order_pass_by_pass(void **state)
     }
     put(items, 0, 3);
 
-    ok(trace_items_read(store, trace_items_run_id(items), 1, &all, take, &err));
+    ok(trace_items_read(store, trace_run_id(items), 1, &all, take, &err));
 
     assert_int_equal(all.count, 5);
     assert_int_equal(all.last, 9);
     all = (taken){.last = -1, .enough = 2};
-    assert_int_equal(trace_items_read(store, trace_items_run_id(items), 1, &all, take, &err),
+    assert_int_equal(trace_items_read(store, trace_run_id(items), 1, &all, take, &err),
                      STATUS_INVALID);
     assert_int_equal(all.count, 2);
-    ok(trace_items_finish(items, NULL, &err));
+    ok(trace_run_finish(items, NULL, &err));
     trace_store_close(store);
 }
 
@@ -124,15 +124,15 @@ static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
 {
     (void)state;
     trace_store *store = open_store();
-    trace_items *items = begin(store, "a");
+    trace_run *items = begin(store, "a");
     bool is_taken = false;
-    ok(trace_items_put(items, 0, 1, NULL, 0, &err));
-    ok(trace_items_put(items, 0, 1, "\0\xff", 3, &err));
+    ok(trace_run_put_item(items, 0, 1, NULL, 0, &err));
+    ok(trace_run_put_item(items, 0, 1, "\0\xff", 3, &err));
 
-    ok(trace_items_read(store, trace_items_run_id(items), 0, &is_taken, take_bytes, &err));
+    ok(trace_items_read(store, trace_run_id(items), 0, &is_taken, take_bytes, &err));
 
     assert_true(is_taken);
-    ok(trace_items_finish(items, NULL, &err));
+    ok(trace_run_finish(items, NULL, &err));
     trace_store_close(store);
 }
 
@@ -142,10 +142,9 @@ static void the_newest_run_of_an_identity_is_found(void **state)
     trace_store *store = open_store();
     trace_run_info info;
     int64_t run_id = -1;
-    ok(trace_items_finish(begin(store, "a"), NULL, &err));
-    ok(trace_items_finish(begin(store, "a"), &(error_message){STATUS_BACKEND, "interrupted"},
-                          &err));
-    ok(trace_items_finish(begin(store, "b"), NULL, &err));
+    ok(trace_run_finish(begin(store, "a"), NULL, &err));
+    ok(trace_run_finish(begin(store, "a"), &(error_message){STATUS_BACKEND, "interrupted"}, &err));
+    ok(trace_run_finish(begin(store, "b"), NULL, &err));
 
     ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
 
@@ -164,14 +163,13 @@ static void a_run_that_is_being_written_is_not_taken(void **state)
 {
     (void)state;
     trace_store *store = open_store();
-    trace_items *items = begin(store, "a");
-    trace_items *other = NULL;
+    trace_run *items = begin(store, "a");
+    trace_run *other = NULL;
 
-    assert_int_equal(trace_items_resume(store, trace_items_run_id(items), &other, &err),
-                     STATUS_INVALID);
+    assert_int_equal(trace_run_resume(store, trace_run_id(items), &other, &err), STATUS_INVALID);
 
     assert_non_null(strstr(err.message, "run 1 is being written by another process"));
-    ok(trace_items_finish(items, NULL, &err));
+    ok(trace_run_finish(items, NULL, &err));
     trace_store_close(store);
 }
 

@@ -13,9 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// A run whose items are being kept.
-typedef struct trace_items trace_items;
-
 /// The newest run of this identity.
 ///
 /// @param run_id out: 0 if there is none
@@ -36,28 +33,11 @@ typedef struct trace_items_name {
 status trace_items_list(trace_store *store, const char *pattern, arena *memory,
                         trace_items_name **names, int *count, error_message *err);
 
-/// Begins a run. It is committed as running at once.
-///
-/// @param files [file_count] inputs
-/// @param items owned by the caller; ends with trace_items_finish, before the store is closed
-/// @return as trace_run_begin
+/// Begins a run that can be found by its identity, as trace_run_begin does. Its items are put by
+/// trace_run_put_item.
 status trace_items_begin(trace_store *store, const trace_run_info *info, const char *identity,
-                         const trace_input_file *files, int file_count, trace_items **items,
+                         const trace_input_file *files, int file_count, trace_run **run,
                          error_message *err);
-
-/// Goes on with a run that has ended or whose writer is gone. It is committed as running, of this
-/// process, at once.
-///
-/// @return STATUS_INVALID if another process that lives has taken it meanwhile
-status trace_items_resume(trace_store *store, int64_t run_id, trace_items **items,
-                          error_message *err);
-
-/// Keeps the result of an item, any bytes; one that is there already is replaced. Rows are
-/// committed in batches (traces/store/store.h).
-///
-/// @param pass which of several rounds over items, from 0
-status trace_items_put(trace_items *items, int pass, int64_t item, const char *bytes, size_t length,
-                       error_message *err);
 
 /// Gives what is kept of a pass to take, in ascending order of the items.
 ///
@@ -71,13 +51,5 @@ status trace_items_read(trace_store *store, int64_t run_id, int pass, void *cont
 /// Keeps what another store has of a run, all passes of it.
 ///
 /// @param count out: how many items; may be NULL
-status trace_items_copy(trace_store *from, int64_t run_id, trace_items *to, int64_t *count,
+status trace_items_copy(trace_store *from, int64_t run_id, trace_run *to, int64_t *count,
                         error_message *err);
-
-int64_t trace_items_run_id(const trace_items *items);
-
-/// The run, to put results of it as a whole (traces/store/runs.h). Borrowed until finish.
-trace_run *trace_items_run(trace_items *items);
-
-/// Commits and ends as trace_run_finish.
-status trace_items_finish(trace_items *items, const error_message *outcome, error_message *err);

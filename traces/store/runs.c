@@ -19,6 +19,7 @@ struct trace_run {
     sqlite3_stmt *insert_decision;
     sqlite3_stmt *insert_work;
     sqlite3_stmt *insert_op_time;
+    sqlite3_stmt *insert_item;
 };
 
 /// The words of op kinds in the store.
@@ -101,6 +102,7 @@ static void release(trace_run *run)
     sqlite3_finalize(run->insert_decision);
     sqlite3_finalize(run->insert_work);
     sqlite3_finalize(run->insert_op_time);
+    sqlite3_finalize(run->insert_item);
     free(run->series);
     free(run);
 }
@@ -113,7 +115,9 @@ static status prepare_inserts(trace_run *run, error_message *err)
     TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
                     err));
     TRY(sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err));
-    return sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
+    TRY(sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
+                    err));
+    return sql_prepare(store, "INSERT OR REPLACE INTO item VALUES(?,?,?,?)", &run->insert_item,
                        err);
 }
 
@@ -282,6 +286,14 @@ status trace_run_put_result(trace_run *run, const char *label, const char *resul
     char message[128];
     snprintf(message, sizeof message, "result '%.60s' is no JSON or is given twice", label);
     return refused_json(result, run->store, result_json, err, message);
+}
+
+status trace_run_put_item(trace_run *run, int pass, int64_t item, const char *bytes, size_t length,
+                          error_message *err)
+{
+    TRY(sql_bind(run->store, run->insert_item, err, "iiiv", run->run_id, (int64_t)pass, item,
+                 length > 0 ? bytes : "", length));
+    return sql_write(run->store, run->insert_item, err);
 }
 
 status trace_run_finish(trace_run *run, const error_message *outcome, error_message *err)

@@ -142,6 +142,13 @@ status trace_run_put_op_time(trace_run *run, const char *series, const trace_run
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
                             error_message *err);
 
+/// Keeps the result of an item of a run of many (traces/store/items.h), any bytes; one that is
+/// there already is replaced. Rows are committed in batches (traces/store/store.h).
+///
+/// @param pass which of several rounds over items, from 0
+status trace_run_put_item(trace_run *run, int pass, int64_t item, const char *bytes, size_t length,
+                          error_message *err);
+
 /// Commits the run as complete or, with the outcome of what ran, as failed with its message. The
 /// run is gone afterwards, also on failure. Nothing that was put is taken back.
 ///
