@@ -550,7 +550,8 @@ static void print_splits(const ana_comparison *comparison, int label_width, text
         if (each->outcome != STATUS_OK) continue;
         ana_splits_print(&each->splits, "", each->balancing->label, label_width, names, out);
     }
-    text_append(out, "Recorded with --store RUN.db: dynmo export megatron RUN.db --row LABEL");
+    text_append(out, "Recorded with --store RUN.db: ");
+    ana_splits_print_export(setup->study->schedule, "RUN.db --row LABEL", out);
     if (setup->first_iteration > 0) {
         text_format(out, " --iteration (N - %d)\n", setup->first_iteration);
     } else {

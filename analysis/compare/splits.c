@@ -1,5 +1,7 @@
 #include "analysis/compare/splits.h"
 
+#include "balance/schedule/schedule.h"
+
 #include <string.h>
 
 /// Splits of a row that a page shows, beside the last.
@@ -54,6 +56,16 @@ void ana_splits_print(const ana_splits *splits, const char *indent, const char *
         }
         text_append(out, "\n");
     }
+}
+
+void ana_splits_print_export(const char *schedule, const char *file, text_buffer *out)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(schedule);
+    const bool is_loop = family != NULL && family->placement == BAL_PLACEMENT_LOOP;
+    const bool is_its_own =
+        strcmp(schedule, "1f1b") == 0 || strcmp(schedule, "interleaved-1f1b") == 0;
+    text_format(out, "dynmo export %s %s%s", is_loop ? "megatron" : "pytorch", file,
+                is_loop && !is_its_own ? " --split-only" : "");
 }
 
 void ana_splits_write(const ana_splits *splits, ana_iteration_names names, json_writer *writer)

@@ -42,5 +42,9 @@ void ana_splits_add(ana_splits *splits, const bal_training_iteration *iteration)
 void ana_splits_print(const ana_splits *splits, const char *indent, const char *label,
                       int label_width, ana_iteration_names names, text_buffer *out);
 
+/// Appends "dynmo export FORMAT FILE", with what else it takes for plans of a schedule: Megatron
+/// has no V placement, and runs 1F1B alone.
+void ana_splits_print_export(const char *schedule, const char *file, text_buffer *out);
+
 /// Appends what is kept: "splits": [{"from_iteration", "first_layer"}], and "split_changes".
 void ana_splits_write(const ana_splits *splits, ana_iteration_names names, json_writer *writer);

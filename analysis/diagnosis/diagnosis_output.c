@@ -174,11 +174,12 @@ static void print_splits(const ana_diagnosis *of, const char *trace_path, text_b
     text_format(out,
                 "  Decided from what was recorded, and into a framework:\n"
                 "  dynmo plan --trace %s --iterations %d:%d --stages %d --balancer partition "
-                "--schedule %s --microbatches %d -o plan.json\n"
-                "  dynmo export megatron plan.json\n",
+                "--schedule %s --microbatches %d -o plan.json\n  ",
                 trace_path, of->series->first + of->setup->first_iteration,
                 of->series->last + of->setup->first_iteration, of->setup->stage_count,
                 of->setup->study->schedule, of->setup->microbatch_count);
+    ana_splits_print_export(of->setup->study->schedule, "plan.json", out);
+    text_append(out, "\n");
 }
 
 void ana_diagnosis_print(const ana_diagnosis *diagnosis, const char *trace_path, text_buffer *out)

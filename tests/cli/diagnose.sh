@@ -125,7 +125,8 @@ grep -q "^  Worth it from 1.00 % on. Run '[a-z]* [a-z0-9:.-]*'. The low end of i
 [ "$(grep -c '^  even  *from 0: 4 4 4 4$' page)" = 1 ] || fail 'page without the split that is set now'
 "$dynmo" diagnose steps.db --stages 4 | sed -n '/^  dynmo plan /{s/^  dynmo//p;}' >./command
 sh -c "\"$dynmo\" $(cat command)" >planned || fail "$(cat command)"
-"$dynmo" export megatron plan.json | grep -q -- '--num-layers 16' || fail 'the plan that the page names'
+"$dynmo" diagnose steps.db --stages 4 | sed -n '/^  dynmo export /{s/^  dynmo//p;}' >./command
+sh -c "\"$dynmo\" $(cat command)" | grep -q -- '--num-layers 16' || fail "the plan that the page names: $(cat command)"
 "$dynmo" diagnose "$root/traces/recorded/cpu-early-exit.db.gz" >page_of_nothing || fail 'early exit'
 grep -q ' +0\.00 % ' page_of_nothing || fail 'early exit: no row gains nothing any more'
 grep -- '-0\.00' page_of_nothing && fail 'minus nothing'
