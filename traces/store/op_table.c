@@ -218,17 +218,6 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     return STATUS_OK;
 }
 
-/// What an op is sorted by, and where it stands.
-typedef struct entry {
-    int32_t iteration;
-    int32_t replica;
-    int32_t kind;
-    int32_t layer;
-    int32_t microbatch;
-    int64_t begin_ns;
-    int64_t place;
-} entry;
-
 static int compare_parts(const trace_op *op, int iteration, int replica, trace_op_kind kind,
                          int layer, int microbatch)
 {
@@ -239,45 +228,30 @@ static int compare_parts(const trace_op *op, int iteration, int replica, trace_o
     return (op->microbatch > microbatch) - (op->microbatch < microbatch);
 }
 
-static int compare_entries(const void *a, const void *b)
+static int compare_indexed(const void *a, const void *b)
 {
-    const entry *left = a;
-    const entry *right = b;
-    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
-    if (left->replica != right->replica) return left->replica < right->replica ? -1 : 1;
-    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
-    if (left->microbatch != right->microbatch) {
-        return left->microbatch < right->microbatch ? -1 : 1;
-    }
+    const trace_op *left = *(const trace_op *const *)a;
+    const trace_op *right = *(const trace_op *const *)b;
+    const int order = compare_parts(left, right->iteration, right->replica, right->kind,
+                                    right->layer, right->microbatch);
+    if (order != 0) return order;
     if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    return (left->place > right->place) - (left->place < right->place);
+    return (left > right) - (left < right);
 }
 
 void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index)
 {
-    entry *entries = memory_array((size_t)count + 1, sizeof *entries);
-    int64_t *order = memory_array((size_t)count + 1, sizeof *order);
+    const trace_op **order = memory_array((size_t)count + 1, sizeof(const trace_op *));
     for (int64_t op = 0; op < count; op++) {
-        entries[op] = (entry){ops[op].iteration,
-                              ops[op].replica,
-                              (int32_t)ops[op].kind,
-                              ops[op].layer,
-                              ops[op].microbatch,
-                              ops[op].begin_ns,
-                              op};
+        order[op] = &ops[op];
     }
-    qsort(entries, (size_t)count, sizeof *entries, compare_entries);
-    for (int64_t op = 0; op < count; op++) {
-        order[op] = entries[op].place;
-    }
-    free(entries);
+    qsort(order, (size_t)count, sizeof(const trace_op *), compare_indexed);
     *index = (trace_op_index){ops, count, order};
 }
 
 void trace_op_index_free(trace_op_index *index)
 {
-    free(index->order);
+    free((void *)index->order);
     *index = (trace_op_index){0};
 }
 
@@ -288,15 +262,14 @@ const trace_op *trace_op_find(const trace_op_index *index, int iteration, int re
     int64_t high = index->count;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
-        const trace_op *op = &index->ops[index->order[middle]];
-        if (compare_parts(op, iteration, replica, kind, layer, microbatch) < 0) {
+        if (compare_parts(index->order[middle], iteration, replica, kind, layer, microbatch) < 0) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
     if (low == index->count) return NULL;
-    const trace_op *op = &index->ops[index->order[low]];
+    const trace_op *op = index->order[low];
     return compare_parts(op, iteration, replica, kind, layer, microbatch) == 0 ? op : NULL;
 }
 

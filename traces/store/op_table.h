@@ -41,7 +41,7 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
 typedef struct trace_op_index {
     const trace_op *ops;
     int64_t count;
-    int64_t *order; // [count] indices of ops by iteration, replica, kind, layer, microbatch, begin
+    const trace_op **order; // [count] by iteration, replica, kind, layer, microbatch, begin
 } trace_op_index;
 
 /// @param ops borrowed as long as the index. Time O(count log count).
