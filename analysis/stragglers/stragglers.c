@@ -130,9 +130,12 @@ void ana_stragglers_write(const ana_op_run *run, const ana_slowdowns *slowdowns,
     text_append(out, "\n");
 }
 
-/// One line per part, longest first. @param ratios [count]
+/// One line per part, longest first.
+///
+/// @param ratios [count]
+/// @param stages parts are workers, so many of each replica; 0: they are called by their number
 static void print_largest(text_buffer *out, const char *what, const double *ratios, int count,
-                          int shown)
+                          int shown, int stages)
 {
     bool *is_shown = memory_array((size_t)count, sizeof *is_shown);
     text_format(out, "  by %-8s", what);
@@ -142,7 +145,12 @@ static void print_largest(text_buffer *out, const char *what, const double *rati
             if (!is_shown[each] && (largest < 0 || ratios[each] > ratios[largest])) largest = each;
         }
         is_shown[largest] = true;
-        text_format(out, "  %d: %.3f", largest, ratios[largest]);
+        if (stages > 0) {
+            text_format(out, "  replica %d, stage %d", largest / stages, largest % stages);
+        } else {
+            text_format(out, "  %d", largest);
+        }
+        text_format(out, ": %.3f", ratios[largest]);
     }
     text_append(out, count > shown ? "  ...\n" : "\n");
     free(is_shown);
@@ -160,17 +168,12 @@ static void print_slowdowns(const ana_op_run *run, const ana_slowdowns *found, t
         text_format(out, "  %s: %.3f", run->kinds[kind], found->by[ANA_SLOW_KIND][kind]);
     }
     text_append(out, "\n");
-    print_largest(out, "stage", found->by[ANA_SLOW_STAGE], run->stage_count, SHOWN);
-    print_largest(out, "replica", found->by[ANA_SLOW_REPLICA], run->replica_count, SHOWN);
-    text_append(out, "  by worker ");
-    for (int worker = 0, shown = 0; worker < run->worker_count && shown < SHOWN; worker++) {
-        if (!found->is_slow[worker]) continue;
-        shown++;
-        text_format(out, "  replica %d, stage %d: %.3f", worker / run->stage_count,
-                    worker % run->stage_count, found->by[ANA_SLOW_WORKER][worker]);
-    }
+    print_largest(out, "stage", found->by[ANA_SLOW_STAGE], run->stage_count, SHOWN, 0);
+    print_largest(out, "replica", found->by[ANA_SLOW_REPLICA], run->replica_count, SHOWN, 0);
+    print_largest(out, "worker", found->by[ANA_SLOW_WORKER], run->worker_count, SHOWN,
+                  run->stage_count);
     text_format(out,
-                "\n  mending the slowest %d of %d workers wins %.0f %% of what is lost, "
+                "  mending the slowest %d of %d workers wins %.0f %% of what is lost, "
                 "mending the last stage %.0f %%\n",
                 found->slow_worker_count, run->worker_count, 100 * found->worker_share,
                 100 * found->stage_share);
