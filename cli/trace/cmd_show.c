@@ -196,12 +196,6 @@ static void write_loads_json(text_buffer *out, const trace_loads *loads)
     text_append(out, "\n");
 }
 
-static int64_t load_ns(const trace_loads *loads, int layer)
-{
-    return loads->forward_ns[layer] + loads->backward_input_ns[layer] +
-           loads->backward_weight_ns[layer];
-}
-
 static const char *kind_of(const trace_info *info, int layer)
 {
     if (info->embedding && layer == 0) return "embedding";
@@ -209,11 +203,8 @@ static const char *kind_of(const trace_info *info, int layer)
 }
 
 static void write_layer_line(text_buffer *out, const trace_info *info, const trace_loads *loads,
-                             int layer, int64_t load_max_ns)
+                             int layer)
 {
-    enum { BAR_WIDTH = 24 };
-    static const char bar[] = "########################";
-    _Static_assert(sizeof bar == BAR_WIDTH + 1, "the bar at its longest");
     char forward[32];
     char input[32];
     char weight[32];
@@ -223,31 +214,24 @@ static void write_layer_line(text_buffer *out, const trace_info *info, const tra
     text_duration(loads->backward_weight_ns[layer], weight);
     text_duration(loads->communication_ns[layer], communication);
     if (loads->is_full[layer]) snprintf(weight, sizeof weight, "in B");
-    const double share = load_max_ns > 0 ? (double)load_ns(loads, layer) / (double)load_max_ns : 0;
-    text_format(out, "  %5d  %10s  %10s  %10s  %13s  %-*.*s", layer, forward, input, weight,
-                communication, BAR_WIDTH, (int)(share * BAR_WIDTH + 0.5), bar);
     const char *kind = kind_of(info, layer);
-    text_format(out, "%s%s\n", kind[0] != '\0' ? "  " : "", kind);
+    text_format(out, "  %5d  %10s  %10s  %10s  %13s%s%s\n", layer, forward, input, weight,
+                communication, kind[0] != '\0' ? "  " : "", kind);
 }
 
 static void write_loads_table(text_buffer *out, const trace_info *info, const trace_loads *loads)
 {
     const int first = loads->iterations[0];
     const int last = loads->iterations[loads->iteration_count - 1];
-    int64_t load_max_ns = 0;
-    for (int layer = 0; layer < loads->layer_count; layer++) {
-        if (load_ns(loads, layer) > load_max_ns) load_max_ns = load_ns(loads, layer);
-    }
     text_format(out, "trace '%s', %d samples of iterations %d:%d; busy time of one microbatch\n",
                 info->name, loads->iteration_count, first, last);
     if (!info->has_split && info->backward_split >= 0) {
         text_format(out, "a full backward is taken as %g B and %g W (assumed)\n",
                     info->backward_split, 1 - info->backward_split);
     }
-    text_format(out, "  %5s  %10s  %10s  %10s  %13s  %s\n", "layer", "F", "B", "W", "communication",
-                "F + B + W");
+    text_format(out, "  %5s  %10s  %10s  %10s  %13s\n", "layer", "F", "B", "W", "communication");
     for (int layer = 0; layer < loads->layer_count; layer++) {
-        write_layer_line(out, info, loads, layer, load_max_ns);
+        write_layer_line(out, info, loads, layer);
     }
 }
 

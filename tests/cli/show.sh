@@ -60,10 +60,10 @@ prints '{"iterations":[0],"layers":[{"layer":0,"forward_ns":10,"backward_input_n
 prints '{"iterations":[0],"layers":[{"layer":0,"forward_ns":10,"backward_input_ns":0,"backward_weight_ns":21,"communication_ns":0},{"layer":1,"forward_ns":10,"backward_input_ns":15,"backward_weight_ns":10,"communication_ns":0}]}' \
     show s.db --loads --json
 prints "trace 'split', 2 samples of iterations 0:5; busy time of one microbatch
-  layer           F           B           W  communication  F + B + W
-      0     1.00 us        0 ns     1.00 us           1 ns  #                         embedding
-      1     30.0 us     40.0 us     20.0 us           0 ns  ########################
-      2     12.5 us     12.5 us     12.5 us           0 ns  ##########                head" show s.db --loads --trace split
+  layer           F           B           W  communication
+      0     1.00 us        0 ns     1.00 us           1 ns  embedding
+      1     30.0 us     40.0 us     20.0 us           0 ns
+      2     12.5 us     12.5 us     12.5 us           0 ns  head" show s.db --loads --trace split
 
 refuse 2 "s.db: no trace 'splt'; did you mean 'split'?" show s.db --loads --trace splt
 refuse 2 "s.db: trace 'split' has no sample in iterations 1:4; it has them from 0 to 5" \

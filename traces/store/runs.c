@@ -197,21 +197,18 @@ static status find_series(trace_run *run, const char *series, error_message *err
     trace_store *store = run->store;
     sqlite3_stmt *statement = NULL;
     bool has_row = false;
-    TRY(sql_write_once(store, err,
-                       "INSERT INTO series(run_id, label) VALUES(?,?) ON CONFLICT DO NOTHING", "it",
-                       run->run_id, series));
-    TRY(sql_prepare(store, "SELECT series_id FROM series WHERE run_id=? AND label=?", &statement,
-                    err));
+    TRY(sql_batch_begin(store, err));
+    TRY(sql_prepare(store,
+                    "INSERT INTO series(run_id, label) VALUES(?,?)"
+                    " ON CONFLICT DO UPDATE SET label=label RETURNING series_id",
+                    &statement, err));
     status result = sql_bind(store, statement, err, "it", run->run_id, series);
     if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
     if (has_row) run->series_id = sqlite3_column_int64(statement, 0);
     sqlite3_finalize(statement);
+    // A full disk rolls the whole transaction back.
+    if (result != STATUS_OK) store->in_batch = sqlite3_get_autocommit(store->db) == 0;
     TRY(result);
-    if (!has_row) {
-        return error_set(err, STATUS_FORMAT,
-                         "%s: corrupt: series '%.60s' is there and is not found", store->path,
-                         series);
-    }
     free(run->series);
     run->series = strdup(series);
     return STATUS_OK;
