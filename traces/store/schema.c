@@ -122,49 +122,62 @@ static const char *const tables[] = {
 
 enum { PART_COUNT = sizeof tables / sizeof tables[0] };
 
-static status query_int64(trace_store *store, const char *text, int64_t *value, error_message *err)
+/// What a file says of itself.
+typedef struct file_signs {
+    int64_t table_count;
+    int64_t application_id;
+    int64_t user_version;
+} file_signs;
+
+/// In one statement: another process may be making the store.
+static status read_signs(trace_store *store, file_signs *signs, error_message *err)
 {
     sqlite3_stmt *statement = NULL;
-    TRY(sql_prepare(store, text, &statement, err));
     bool has_row = false;
+    TRY(sql_prepare(store,
+                    "SELECT (SELECT count(*) FROM sqlite_schema),"
+                    " (SELECT application_id FROM pragma_application_id),"
+                    " (SELECT user_version FROM pragma_user_version)",
+                    &statement, err));
     const status result = sql_step(store, statement, &has_row, err);
-    if (result == STATUS_OK) *value = has_row ? sqlite3_column_int64(statement, 0) : 0;
+    *signs = (file_signs){0};
+    if (has_row) {
+        *signs = (file_signs){.table_count = sqlite3_column_int64(statement, 0),
+                              .application_id = sqlite3_column_int64(statement, 1),
+                              .user_version = sqlite3_column_int64(statement, 2)};
+    }
     sqlite3_finalize(statement);
     return result;
 }
 
 status schema_is_empty(trace_store *store, bool *is_empty, error_message *err)
 {
-    int64_t count = 0;
-    TRY(query_int64(store, "SELECT count(*) FROM sqlite_schema", &count, err));
-    *is_empty = count == 0;
+    file_signs signs;
+    TRY(read_signs(store, &signs, err));
+    *is_empty = signs.table_count == 0;
     return STATUS_OK;
 }
 
 /// @param is_there out: a store of this version; else an empty file that may become one
 static status find_version(trace_store *store, bool *is_there, error_message *err)
 {
-    bool is_empty = false;
-    int64_t application = 0;
-    int64_t user_version = 0;
-    TRY(schema_is_empty(store, &is_empty, err));
-    TRY(query_int64(store, "PRAGMA application_id", &application, err));
-    TRY(query_int64(store, "PRAGMA user_version", &user_version, err));
-    if (is_empty && application == 0 && user_version == 0) {
+    file_signs signs;
+    TRY(read_signs(store, &signs, err));
+    if (signs.table_count == 0 && signs.application_id == 0 && signs.user_version == 0) {
         *is_there = false;
         if (store->mode == TRACE_WRITE) return STATUS_OK;
         return error_set(err, STATUS_FORMAT, "%s: empty, not a store of dynmo", store->path);
     }
-    if (application != SCHEMA_APPLICATION_ID || user_version < 1) {
+    if (signs.application_id != SCHEMA_APPLICATION_ID || signs.user_version < 1) {
         return error_set(err, STATUS_FORMAT,
                          "%s: a SQLite file, but not a store of dynmo (application_id 0x%08x)",
-                         store->path, (unsigned)application);
+                         store->path, (unsigned)signs.application_id);
     }
-    if (user_version != SCHEMA_VERSION) {
-        const bool is_newer = user_version > SCHEMA_VERSION;
+    if (signs.user_version != SCHEMA_VERSION) {
+        const bool is_newer = signs.user_version > SCHEMA_VERSION;
         return error_set(err, STATUS_UNSUPPORTED,
                          "%s: store version %d was made by %s dynmo; this one reads version %d%s",
-                         store->path, (int)user_version, is_newer ? "a newer" : "an older",
+                         store->path, (int)signs.user_version, is_newer ? "a newer" : "an older",
                          SCHEMA_VERSION, is_newer ? "" : ": import or record again");
     }
     *is_there = true;

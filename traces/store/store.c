@@ -52,16 +52,27 @@ static bool is_network_file_system(const char *path)
     return false;
 }
 
+/// SQLite waits for nobody here: it says at once that another process has the file.
+///
 /// @param is_wal out: whether a write-ahead log is what came of it
 static status set_journal(trace_store *store, const char *text, bool *is_wal, error_message *err)
 {
+    enum { NAP_MS = 5 };
     sqlite3_stmt *statement = NULL;
-    bool has_row = false;
     TRY(sql_prepare(store, text, &statement, err));
-    const status result = sql_step(store, statement, &has_row, err);
-    *is_wal = has_row && strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
-    sqlite3_finalize(statement);
-    return result;
+    for (int waited_ms = 0;; waited_ms += NAP_MS) {
+        bool has_row = false;
+        const status result = sql_step(store, statement, &has_row, err);
+        const bool is_busy = (sqlite3_errcode(store->db) & 0xff) == SQLITE_BUSY;
+        if (result == STATUS_OK || !is_busy || waited_ms >= store->patience_ms) {
+            *is_wal =
+                has_row && strcmp((const char *)sqlite3_column_text(statement, 0), "wal") == 0;
+            sqlite3_finalize(statement);
+            return result;
+        }
+        sqlite3_reset(statement);
+        sqlite3_sleep(NAP_MS);
+    }
 }
 
 static status choose_journal(trace_store *store, error_message *err)
@@ -198,13 +209,16 @@ static void interrupt_own(trace_store *store)
     sqlite3_exec(store->db, text, NULL, NULL, NULL);
 }
 
-/// True for a file without trace and run, also for one whose tables were never made. A trace that
-/// was aborted and could not be deleted does not count.
-static bool holds_nothing(trace_store *store)
+/// True for a file without trace and run that nobody else is at, also for one whose tables were
+/// never made. A trace that was aborted and could not be deleted does not count.
+static bool is_left_empty(trace_store *store)
 {
     sqlite3_stmt *statement = NULL;
     bool is_empty = false;
     bool has_row = true;
+    // Held until the connection closes. Without a write-ahead log it keeps readers out, too.
+    sqlite3_exec(store->db, "PRAGMA busy_timeout=0;PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
+    if (sqlite3_exec(store->db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK) return false;
     if (schema_is_empty(store, &is_empty, NULL) != STATUS_OK) return false;
     if (is_empty) return true;
     if (sql_query(store, "SELECT 1 FROM trace WHERE trace_id<>? UNION ALL SELECT 1 FROM run",
@@ -241,13 +255,17 @@ void trace_store_close(trace_store *store)
     if (store->db != NULL) {
         if (store->in_batch) sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
         if (store->process_id != 0) interrupt_own(store);
-        remove = store->created && holds_nothing(store);
+        remove = store->created && is_left_empty(store);
+        if (remove) remove_files(store->path);
+        if (!sqlite3_get_autocommit(store->db))
+            sqlite3_exec(store->db, "ROLLBACK", NULL, NULL, NULL);
         if (store->mode == TRACE_WRITE && !remove) leave_one_file(store);
         const int closed = sqlite3_close(store->db);
         assert(closed == SQLITE_OK); // else a reader or writer is still open
         (void)closed;
+    } else if (remove) {
+        remove_files(store->path);
     }
-    if (remove) remove_files(store->path);
     free(store->path);
     free(store);
 }
