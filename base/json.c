@@ -355,11 +355,6 @@ bool json_is_number(json_value value)
     return cJSON_IsNumber(node_of(value));
 }
 
-bool json_is_bool(json_value value)
-{
-    return cJSON_IsBool(node_of(value));
-}
-
 json_value json_member(json_value object, const char *key)
 {
     json_value member = {.document = object.document, .key = key, .parent = node_of(object)};

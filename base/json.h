@@ -42,7 +42,6 @@ bool json_is_object(json_value value);
 bool json_is_array(json_value value);
 bool json_is_string(json_value value);
 bool json_is_number(json_value value);
-bool json_is_bool(json_value value);
 
 /// The member of an object; missing if object is missing or has no such key.
 json_value json_member(json_value object, const char *key);

@@ -30,8 +30,10 @@ exec_attention exec_block_attention(const exec_model *model, int sequence_count,
                             .block_count = block_count};
 }
 
-status exec_half_keep_gradient(exec_block *block, exec_half_slot *half, int row_count,
-                               void *gradient, error_message *err)
+/// Copies the gradient of the half's output into half->output_gradient for W; of a frozen layer
+/// that is the gradient itself.
+static status keep_gradient(exec_block *block, exec_half_slot *half, int row_count, void *gradient,
+                            error_message *err)
 {
     const exec_layer *layer = &block->layer;
     half->output_gradient = gradient;
@@ -42,7 +44,8 @@ status exec_half_keep_gradient(exec_block *block, exec_half_slot *half, int row_
     return STATUS_OK;
 }
 
-void exec_half_let_go(exec_block *block, exec_half_slot *half)
+/// Gives back what a half holds.
+static void let_half_go(exec_block *block, exec_half_slot *half)
 {
     exec_holding_give(&half->until_input, block->layer.buffers);
     exec_holding_give(&half->until_weight, block->layer.buffers);
@@ -156,8 +159,8 @@ static void end_slot(exec_layer *layer, exec_slot *slot)
 static void let_go(exec_layer *layer, exec_slot *slot)
 {
     exec_block_slot *kept = (exec_block_slot *)slot;
-    exec_half_let_go((exec_block *)layer, &kept->attention_half);
-    exec_half_let_go((exec_block *)layer, &kept->mlp_half);
+    let_half_go((exec_block *)layer, &kept->attention_half);
+    let_half_go((exec_block *)layer, &kept->mlp_half);
     if (kept->chosen_rows != NULL) exec_rows_slot_let_go(layer, kept->chosen_rows);
 }
 
@@ -266,7 +269,7 @@ static status attention_half_backward_input(exec_block *block, exec_half_slot *h
     const exec_heads heads = heads_of(block, rows, &is_needed);
     void *dout; // gradient of attention's output, then of the norm's
     void *dqkv; // of queries, keys and values as attention takes them
-    TRY(exec_half_keep_gradient(block, half, count, gradient, err));
+    TRY(keep_gradient(block, half, count, gradient, err));
     TRY(exec_holding_take(&scratch, layer->buffers,
                           exec_layer_bytes(layer, count, width > model_width ? width : model_width),
                           &dout, err));
@@ -365,7 +368,7 @@ static status mlp_half_backward_input(exec_block *block, exec_half_slot *half, v
     exec_holding scratch = {0};
     void *norm_gradient;
     void *outer_gradient;
-    TRY(exec_half_keep_gradient(block, half, rows, gradient, err));
+    TRY(keep_gradient(block, half, rows, gradient, err));
     TRY(exec_holding_take(&scratch, layer->buffers,
                           exec_layer_bytes(layer, rows, layer->model->width), &norm_gradient, err));
     TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,

@@ -96,14 +96,6 @@ void exec_half_activate(const exec_layer *layer, const void *inner, int rows, in
 void exec_half_activate_input(const exec_layer *layer, const void *inner, int rows,
                               int hidden_width, const void *outer_gradient, void *inner_gradient);
 
-/// Copies the gradient of the half's output into half->output_gradient for W; of a frozen layer
-/// that is the gradient itself.
-status exec_half_keep_gradient(exec_block *block, exec_half_slot *half, int row_count,
-                               void *gradient, error_message *err);
-
-/// Gives back what a half holds.
-void exec_half_let_go(exec_block *block, exec_half_slot *half);
-
 /// The shape of dense causal attention over sequences of the given first rows.
 ///
 /// @param first_row [sequence_count + 1] borrowed by the shape
