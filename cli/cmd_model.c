@@ -21,6 +21,7 @@ static status read_parallel(const cli_arguments *arguments, model_parallel *para
     TRY(cli_int(arguments, "--context", 1, max, 1, &parallel->context, err));
     parallel->sequence = cli_has(arguments, "--sequence-parallel");
     parallel->tensor_overlap = MODEL_TENSOR_OVERLAP_DEFAULT;
+    parallel->expert_deduplication = -1;
     int recompute = 0;
     int sharding = 0;
     int order = 0;

@@ -50,7 +50,8 @@ typedef struct ana_check_options {
     double tolerance;  // in (0, 1): 0.05 is 5 %
     double confidence; // in [0.5, 1): chance that no quantity is said to depart which does not
     int warmup;        // iterations that are dropped; -1: found
-    bool only_slower;  // what is shorter or smaller than planned agrees
+    bool only_slower;  // what is shorter or smaller than planned agrees; idle time
+                       // is left out
     bool ignores[ANA_CHECK_GROUP_COUNT];
 } ana_check_options;
 

@@ -254,13 +254,22 @@ static const char *sharding_of(const ana_real_runs *runs, int row, const real_si
     return is_fused(runs, row) ? "optimizer" : "none";
 }
 
+/// A key of the training between 0 and 1; without a cell the fallback, or below 0 the study's own.
+static status write_share(const ana_real_runs *runs, int row, ana_real_column column,
+                          double fallback, const char *key, json_writer *writer, error_message *err)
+{
+    double share = 0;
+    TRY(ana_real_number(runs, row, column, 0, 1, fallback, &share, err));
+    if (share >= 0) json_put_double(writer, key, share);
+    return STATUS_OK;
+}
+
 static status write_training(const ana_real_runs *runs, int row, const real_sizes *sizes,
                              const char *recompute, json_writer *writer, error_message *err)
 {
     const bool fused = is_fused(runs, row);
     const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
     model_dtype dtype;
-    double overlap = 0;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
     const bool spreads =
@@ -282,9 +291,11 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_bool(writer, "sequence_parallel", spreads && sizes->tp > 1);
     json_put_string(writer, "recompute", recompute);
     json_put_string(writer, "sharding", sharding_of(runs, row, sizes));
-    TRY(ana_real_number(runs, row, ANA_REAL_TENSOR_OVERLAP, 0, 1,
-                        fused ? MODEL_TENSOR_OVERLAP_DEFAULT : 0, &overlap, err));
-    json_put_double(writer, "tensor_overlap", overlap);
+    TRY(write_share(runs, row, ANA_REAL_TENSOR_OVERLAP, fused ? MODEL_TENSOR_OVERLAP_DEFAULT : 0,
+                    "tensor_overlap", writer, err));
+    TRY(write_share(runs, row, ANA_REAL_EXPERT_OVERLAP, -1, "expert_overlap", writer, err));
+    TRY(write_share(runs, row, ANA_REAL_EXPERT_DEDUPLICATION, -1, "expert_deduplication", writer,
+                    err));
     json_put_string(writer, "rank_order", "data-first");
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", model_dtype_name(dtype));
@@ -437,7 +448,8 @@ void ana_real_defaults(text_buffer *out)
         "other degrees; sharding: "
         "parameters with fsdp above 1, optimizer where attention is fused, else none; "
         "sequence_parallel and gradients reduced under the backward: where attention is "
-        "fused; tensor_overlap: 0.7 where attention is fused, else 0; etp: 1 where attention is "
+        "fused; tensor_overlap: 0.7 where attention is fused, else 0; expert_overlap: 0; "
+        "expert_deduplication: 0.5 (all-to-all 0, DeepEP 1); etp: 1 where attention is "
         "fused, else as tp; layers_per_stage: even, or the least bottleneck where a model's "
         "layers do not divide or it predicts several tokens; schedule: 1f1b, "
         "interleaved with vp; vocabulary: 51200; attention_heads: "

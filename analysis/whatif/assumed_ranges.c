@@ -14,6 +14,7 @@
 static const ana_assumed_kind efficiency = {ANA_TRIANGULAR, true, false, 1e-6, 1, ""};
 static const ana_assumed_kind overhead = {ANA_LOG_UNIFORM, true, true, 0, LATENCY_MAX_NS, "ns"};
 static const ana_assumed_kind rate = {ANA_UNIFORM, true, true, 1, RATE_MAX, "B/s"};
+static const ana_assumed_kind share = {ANA_UNIFORM, false, false, 0, 1, ""};
 static const ana_assumed_kind decision = {ANA_UNIFORM, false, true, 0, LATENCY_MAX_NS, "ns"};
 
 /// Ranges are judgements, not measurements; each says what it rests on.
@@ -36,6 +37,8 @@ const ana_assumed_range ana_assumed_ranges[] = {
      "no message reaches the printed rate"},
     {"cluster.links.inter.bytes_per_s", "cluster.links.inter.bytes_per_s", &rate, 0.75, 1,
      "no message reaches the printed rate; others share the switches"},
+    {"training.expert_deduplication", "expert_deduplication", &share, 0, 1,
+     "all-to-alls send a token once for each expert, DeepEP and HybridEP once to each GPU"},
     {"training.decision_ns", "training.decision_ns", &decision, 0, 1e7,
      "balancers here take microseconds to milliseconds; gathering profiles comes on top"},
     {.path = NULL},
@@ -55,6 +58,7 @@ double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *se
         (double)hardware->inter_node.latency_ns,
         (double)hardware->intra_node.bytes_per_s,
         (double)hardware->inter_node.bytes_per_s,
+        setup->model_costs.shape.parallel.expert_deduplication,
         (double)setup->study->decision_ns,
     };
     static_assert(sizeof values / sizeof values[0] + 1 ==

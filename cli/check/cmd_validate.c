@@ -96,7 +96,8 @@ const cli_command cli_command_validate = {
         "config.json), or layers, hidden_size, attention_heads, vocabulary, dropout of a GPT; "
         "hardware, gpus, gpus_per_node, precision, attention (fused or unfused), recompute (none, "
         "selective, full), global_batch or microbatches, microbatch, sequence, tp, pp, vp, cp, ep, "
-        "etp, dp, fsdp, sharding, sequence_parallel, tensor_overlap, schedule, layers_per_stage; "
+        "etp, dp, fsdp, sharding, sequence_parallel, tensor_overlap, expert_overlap, "
+        "expert_deduplication, schedule, layers_per_stage; "
         "measured_ms, measured_s or tokens_per_s_per_gpu; measured_peak_bytes; group; case, a name "
         "whose words give sizes (tp2_pp4_mbc8). Spellings of published tables are known, too. What "
         "a row leaves open takes the default that the answer states.",

@@ -98,6 +98,21 @@ static void assume_links(const model_hardware *hardware, const model_parallel *p
     }
 }
 
+/// Which dispatcher a run has is seldom told. Over nodes it is DeepEP's or the like; in one, where
+/// it matters less, either: the middle. Source: NVIDIA, Megatron-Bridge, MoE dispatcher selection.
+static void choose_deduplication(model_costs *costs, model_assumption_list *list)
+{
+    const bal_group *group = &costs->groups.expert;
+    double *share = &costs->shape.parallel.expert_deduplication;
+    if (*share >= 0 || group->rank_count == 1) return;
+    const bool spans_nodes = group->rank_count > group->node_rank_count;
+    *share = spans_nodes ? 1 : 0.5;
+    model_assume(list, "expert_deduplication",
+                 spans_nodes ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
+                 "1: a token is sent once to each GPU (DeepEP, over nodes); 0: to each expert",
+                 "%g", *share);
+}
+
 enum { COST_ARRAYS = (2 + MODEL_COST_PART_COUNT) * MODEL_PASS_COUNT + 6 };
 
 /// The arrays of the costs, writable while they are filled.
@@ -592,6 +607,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     assume_hardware(hardware, &built.shape, hardware_text, &list);
     assume_links(hardware, &built.shape.parallel, &list);
     assume_overhead(hardware, &list);
+    choose_deduplication(&built, &list);
     built.reserve_bytes = reserve_of(hardware, &built.groups);
     TRY(fill_costs(&built, memory, err));
     built.assumptions = list.rows;

@@ -97,21 +97,25 @@ static double places_met(double places, double top_k)
     return places * (1 - pow(1 - 1 / places, top_k));
 }
 
-/// Kernels of today send a token once to each node that it reaches, whence it is handed on, and
-/// once to each GPU, however many of its experts are there. Models whose experts stand in groups,
-/// of which a token meets some, reach fewer nodes.
+/// An all-to-all sends a copy to each expert. DeepEP and HybridEP send a token once to each node
+/// that it reaches, whence it is handed on, and once to each GPU, however many of its experts are
+/// there. Models whose experts stand in groups, of which a token meets some, reach fewer nodes.
 /// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.2; its kernels are DeepEP.
-static token_copies count_copies(const model_config *config, const bal_group *group)
+static token_copies count_copies(const model_config *config, const model_parallel *parallel,
+                                 const bal_group *group)
 {
     const double on_node = group->node_rank_count;
     const double nodes = group->rank_count / on_node;
     const double share = config->expert_group_count > 1
                              ? (double)config->expert_group_top_k / config->expert_group_count
                              : 1;
-    const double nodes_met = places_met(fmax(nodes * share, 1), config->expert_top_k);
-    const double gpus_met =
-        places_met(fmax(group->rank_count * share, on_node), config->expert_top_k);
-    return (token_copies){gpus_met * (on_node - 1) / on_node, nodes_met * (nodes - 1) / nodes};
+    const double top_k = config->expert_top_k;
+    const double once = parallel->expert_deduplication;
+    const double gpus_met = places_met(fmax(group->rank_count * share, on_node), top_k);
+    const double nodes_met = places_met(fmax(nodes * share, 1), top_k);
+    const double intra = once * gpus_met + (1 - once) * top_k / nodes;
+    const double inter = once * nodes_met + (1 - once) * top_k;
+    return (token_copies){intra * (on_node - 1) / on_node, inter * (nodes - 1) / nodes};
 }
 
 /// One way: copies over the links of a node and of the network at once, all partners at a time.
@@ -133,7 +137,7 @@ static int64_t exchange_ns(const model_config *config, const model_shape *shape,
 {
     if (pass == MODEL_PASS_BACKWARD_WEIGHT || !config->is_moe[layer]) return 0;
     const double bytes = (double)model_message_bytes(config, shape);
-    const token_copies copies = count_copies(config, group);
+    const token_copies copies = count_copies(config, &shape->parallel, group);
     const bool is_narrow = pass == MODEL_PASS_FORWARD && config->expert_group_count > 1 &&
                            model_dtype_is_narrow(shape->dtype);
     return exposed_ns(saturating_add(one_way_ns(group, copies, is_narrow ? bytes / 2 : bytes),

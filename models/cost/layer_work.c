@@ -622,7 +622,8 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
     return work;
 }
 
-/// The tokens' rows that another GPU has are looked up all the same, and masked.
+/// The tokens' rows that another GPU has are looked up all the same, and masked. The gradient is a
+/// table of its own: PyTorch zeroes it, adds the tokens' rows, and all of it is added to the sum.
 model_layer_work model_embedding_work(const model_config *config, const model_shape *shape,
                                       model_pass pass)
 {
@@ -631,13 +632,16 @@ model_layer_work model_embedding_work(const model_config *config, const model_sh
     const int64_t tables = config->has_learned_positions ? 2 : 1;
     const int64_t mask = config->has_embedding_dropout ? hidden * MASK_BYTES : 0;
     int64_t per_token = 0;
+    int64_t table = 0;
     if (pass == MODEL_PASS_FORWARD) {
         per_token = (tables + 1) * hidden * share.wide_bytes + mask;
     } else if (pass == MODEL_PASS_BACKWARD_WEIGHT) {
-        per_token = hidden * share.wide_bytes + tables * hidden * 2 * GRADIENT_BYTES + mask;
+        per_token = (1 + 2 * tables) * hidden * share.wide_bytes + mask;
+        table = saturating_multiply(model_embedding_parameters(&share.slice),
+                                    2 * share.wide_bytes + 2 * GRADIENT_BYTES);
     }
     return (model_layer_work){
-        .elementwise.bytes = saturating_multiply(share.tokens, per_token),
+        .elementwise.bytes = saturating_add(saturating_multiply(share.tokens, per_token), table),
         .launches = {EMBEDDING_KERNELS, EMBEDDING_KERNELS, 0},
     };
 }

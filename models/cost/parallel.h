@@ -78,6 +78,10 @@ typedef struct model_parallel {
     double tensor_overlap; // share of what tensor parallelism sums of gradients in B that hides
                            // behind W
     double expert_overlap; // share of all-to-alls that hides behind other work
+    double expert_deduplication; // share of the copies of a token for one GPU, or node, that are
+                                 // not sent: 0 all-to-all, a copy for each expert; 1 DeepEP;
+                                 // below 0: what
+                                 // model_costs_build takes to be usual
 } model_parallel;
 
 /// Megatron sends off a gradient's sum before it multiplies for W: of a layer of 22 billion

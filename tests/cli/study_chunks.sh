@@ -28,12 +28,12 @@ for schedule in zb-v v-half interleaved-zb; do
     cat rows
 done >found
 cat >wanted <<'EOF'
-tuned 820139 - 1.000x 79.9 ms 0.020 0.209 0.102 1.099 0 0 0 B 15.8 GiB yes
-v-partition on-change 864814 - 1.054x 75.8 ms 0.020 0.134 0.052 1.024 5 65 7.72 GiB 15.8 GiB yes
-tuned 703061 - 1.000x 93.2 ms 0.122 0.380 0.230 1.099 0 0 0 B 5.19 GiB yes
-v-partition on-change 668444 - 0.951x 98.0 ms 0.122 0.383 0.267 1.024 5 65 7.72 GiB 5.19 GiB yes
-tuned 727580 - 1.000x 90.1 ms 0.119 0.278 0.203 1.154 0 0 0 B 6.66 GiB yes
-interleaved-partition on-change 710275 - 0.976x 92.3 ms 0.119 0.369 0.222 1.024 5 81 9.03 GiB 6.66 GiB yes
+tuned 799085 - 1.000x 82.0 ms 0.048 0.225 0.121 1.110 0 0 0 B 17.3 GiB yes
+v-partition on-change 850485 - 1.064x 77.1 ms 0.048 0.134 0.064 1.035 5 65 7.72 GiB 17.3 GiB yes
+tuned 698114 - 1.000x 93.9 ms 0.129 0.380 0.232 1.110 0 0 0 B 5.19 GiB yes
+v-partition on-change 663971 - 0.951x 98.7 ms 0.129 0.383 0.269 1.035 5 65 7.72 GiB 5.19 GiB yes
+tuned 736622 - 1.000x 89.0 ms 0.103 0.276 0.189 1.143 0 0 0 B 6.11 GiB yes
+interleaved-partition on-change 712677 - 0.967x 92.0 ms 0.103 0.369 0.215 1.030 5 81 9.03 GiB 6.11 GiB yes
 EOF
 diff wanted found || fail 'what is simulated of ranks with two chunks'
 
@@ -42,15 +42,15 @@ study 1f1b partition ',"vary":{"pipeline.schedule":["zb-h1","interleaved-zb","v-
 "$dynmo" study s.json --draws 0 >answer || fail 'study'
 sed -n '/^rank/,/^$/p' answer | awk 'NR > 1 && NF { print $1, $2, $3, $4, $5, $6 }' >found
 cat >wanted <<'EOF'
-1 7 zb-v partition on-change 865k
-2 6 zb-v tuned 820k 205k
-3 1 zb-h1 partition on-change 785k
-4 2 interleaved-zb tuned 728k 182k
-5 3 interleaved-zb partition on-change 710k
-6 4 v-half tuned 703k 176k
-7 0 zb-h1 tuned 695k 174k
-8 5 v-half partition on-change 668k
-9 written tuned 660k 165k -
+1 7 zb-v partition on-change 850k
+2 6 zb-v tuned 799k 200k
+3 1 zb-h1 partition on-change 779k
+4 2 interleaved-zb tuned 737k 184k
+5 3 interleaved-zb partition on-change 713k
+6 4 v-half tuned 698k 175k
+7 0 zb-h1 tuned 690k 172k
+8 5 v-half partition on-change 664k
+9 written tuned 656k 164k -
 EOF
 diff wanted found || fail 'study over schedules'
 

@@ -235,13 +235,15 @@ static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
     config.vocabulary_size = 100;
     const model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
 
-    // Two rows read, one vector written, a mask; gradient read, two rows read and written, mask.
+    // Two rows read, one vector written, a mask. Gradient read, two rows read and written, mask;
+    // both tables zeroed, read, and added to a sum in 32 bits.
     const int64_t lookup =
         model_embedding_work(&config, &shape, MODEL_PASS_FORWARD).elementwise.bytes;
     const int64_t update =
         model_embedding_work(&config, &shape, MODEL_PASS_BACKWARD_WEIGHT).elementwise.bytes;
     assert_int_equal(lookup, 4 * (3 * 8 * 2 + 8));
-    assert_int_equal(update, 4 * (8 * 2 + 2 * 8 * 8 + 8));
+    assert_int_equal(update,
+                     4 * (8 * 2 + 2 * 8 * 4 + 8) + (100 + config.position_count) * 8 * (2 + 2 + 8));
     const model_layer_work none = model_embedding_work(&config, &shape, MODEL_PASS_BACKWARD_INPUT);
     assert_int_equal(none.elementwise.bytes + model_work_flop(&none), 0);
 
