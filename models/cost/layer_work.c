@@ -537,7 +537,11 @@ static model_launches launches_of(const model_config *config, const model_shape 
     const int64_t groups = work->mlp_count > 1 ? work->mlps[1].groups : 1;
     const int64_t products = work->projection_count + work->mlp_count;
     const bool is_narrow = model_dtype_wide(shape->dtype) != shape->dtype;
-    const int64_t collectives = shape->parallel.tensor > 1 ? 4 : 0;
+    // Frameworks of the time before fused attention wrap every product of a block into functions
+    // for collectives, whether or not there is anybody to talk to (Megatron-LM, tensor_parallel).
+    const bool has_collectives =
+        shape->parallel.tensor > 1 || shape->attention == MODEL_ATTENTION_UNFUSED;
+    const int64_t collectives = has_collectives ? 4 : 0;
     model_launches launches = {.operator_count = products};
     // Of each expert: the product; in narrow formats also the cast and its scales, twice laid out.
     if (groups > 1) launches.library_count = 2 * groups * (is_narrow ? 4 : 1);
