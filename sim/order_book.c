@@ -1,12 +1,16 @@
 #include "sim/order_book.h"
 
+#include "balance/metrics.h"
 #include "balance/run/iteration_times.h"
+
+#include <string.h>
 
 status sim_compiled_order_build(const bal_schedule_request *request, arena *memory,
                                 sim_compiled_order *out, error_message *err)
 {
     out->memory = memory;
     out->dispatch = NULL;
+    out->peak_costs = NULL;
     TRY(bal_schedule_build(request, memory, &out->schedule, err));
     bal_last_backwards(&out->schedule, memory, &out->last_backward);
     return sim_order_compile(&out->schedule, memory, &out->order, err);
@@ -23,6 +27,27 @@ status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network 
     }
     *dispatch = order->dispatch;
     return STATUS_OK;
+}
+
+const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stage_costs *costs)
+{
+    const int64_t *changes[] = {costs->memory_forward, costs->memory_backward_input,
+                                costs->memory_backward_weight};
+    enum { CHANGES = sizeof changes / sizeof changes[0] };
+    const size_t stages = (size_t)order->schedule.rank_count * (size_t)order->schedule.chunk_count;
+    bool is_same = order->peak_costs != NULL;
+    if (!is_same) {
+        order->peak =
+            arena_array(order->memory, (size_t)order->schedule.rank_count, sizeof *order->peak);
+        order->peak_costs = arena_array(order->memory, CHANGES * stages, sizeof *order->peak_costs);
+    }
+    for (int change = 0; change < CHANGES; change++) {
+        int64_t *kept = order->peak_costs + (size_t)change * stages;
+        is_same = is_same && memcmp(kept, changes[change], stages * sizeof *kept) == 0;
+        memcpy(kept, changes[change], stages * sizeof *kept);
+    }
+    if (!is_same) bal_memory_peak(&order->schedule, costs, order->peak);
+    return order->peak;
 }
 
 /// The entry of an order that is kept, or NULL.
@@ -75,5 +100,6 @@ void sim_order_book_free(sim_order_book *book)
     for (int entry = 0; entry < book->order_count; entry++) {
         arena_destroy(book->entries[entry].compiled.memory);
     }
-    *book = (sim_order_book){0};
+    book->order_count = 0;
+    book->op_count = 0;
 }

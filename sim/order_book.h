@@ -18,6 +18,8 @@ typedef struct sim_compiled_order {
     const int *last_backward; // [stage_count] op with the last gradients of each stage: W or BW
     arena *memory;            // that its arrays are carved from
     sim_dispatch *dispatch;   // NULL until sim_compiled_order_dispatch
+    int64_t *peak;            // [rank_count] of sim_compiled_order_peak, and
+    int64_t *peak_costs;      // [3][stage_count] what they were found for; NULL until then
 } sim_compiled_order;
 
 /// Compiles the order that a request describes.
@@ -36,6 +38,12 @@ status sim_compiled_order_build(const bal_schedule_request *request, arena *memo
 /// Time O(ops) at the first call, then O(1).
 status sim_compiled_order_dispatch(sim_compiled_order *order, const sim_network *network,
                                    sim_dispatch **dispatch, error_message *err);
+
+/// As bal_memory_peak: runs that differ in times alone have the same.
+///
+/// @return [rank_count] bytes, borrowed until the next call
+/// Time O(ops), or O(stages) where the call before was for the same changes of memory.
+const int64_t *sim_compiled_order_peak(sim_compiled_order *order, const bal_stage_costs *costs);
 
 enum { SIM_ORDERS_KEPT = 64, SIM_ORDER_OPS_KEPT = 1 << 22 };
 

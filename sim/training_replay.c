@@ -78,16 +78,15 @@ static status measure_loads(replay *state)
 }
 
 /// Raises the peaks of the ranks to what this iteration needs.
-static status note_memory(replay *state, const bal_schedule *schedule)
+static status note_memory(replay *state, sim_compiled_order *order)
 {
     const bal_placed_partition *plan = &state->plan.placed;
     if (state->is_memory_noted) return STATUS_OK;
     state->is_memory_noted = true;
-    int64_t *peak = arena_array(state->play_memory, (size_t)plan->rank_count, sizeof *peak);
     const int unlike = state->costs.has_unlike_bytes ? state->costs.replica_count : 1;
     for (int replica = 0; replica < unlike; replica++) {
         const bal_layer_costs *layers = &state->costs.replicas[replica];
-        bal_memory_peak(schedule, &state->play.stages[replica], peak);
+        const int64_t *peak = sim_compiled_order_peak(order, &state->play.stages[replica]);
         for (int place = 0; place < plan->rank_count; place++) {
             int64_t *noted = &state->peak_memory[plan->machine_rank[place]];
             const int64_t bytes = peak[place] + bal_placed_sum(plan, place, layers->state_bytes);
@@ -145,7 +144,7 @@ static status play_pipelines(replay *state)
     for (int place = 0; place < plan->rank_count; place++) {
         state->rank_end_ns[plan->machine_rank[place]] = state->play.times.rank_end_ns[place];
     }
-    return note_memory(state, &order->schedule);
+    return note_memory(state, order);
 }
 
 /// Plays the iteration and measures its layers, unless the same costs under the same plan were

@@ -13,6 +13,12 @@ void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_o
     va_start(arguments, format);
     vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
+    ana_inputs_put(inputs, memory, name, origin, value);
+}
+
+void ana_inputs_put(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
+                    const char *value)
+{
     const char *name_copy = arena_string(memory, name);
     const char *value_copy = arena_string(memory, value);
     if ((inputs->count & (inputs->count - 1)) == 0) { // at powers of two there is no more room

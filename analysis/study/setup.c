@@ -101,7 +101,7 @@ static void append_word(text_buffer *key, const char *word)
     text_append_bytes(key, word != NULL ? word : "\x01", word != NULL ? strlen(word) + 1 : 2);
 }
 
-/// All that the costs of a model depend on.
+/// All that the costs of a model depend on: links only where several GPUs hold a layer.
 static void write_inputs_key(const ana_study *study, text_buffer *key)
 {
     const int numbers[] = {
@@ -115,8 +115,10 @@ static void write_inputs_key(const ana_study *study, text_buffer *key)
     };
     text_append_bytes(key, (const char *)numbers, sizeof numbers);
     text_append_bytes(key, (const char *)&study->parallel, sizeof study->parallel);
-    append_link(key, study->intra_node);
-    append_link(key, study->inter_node);
+    if (model_parallel_gpu_count(&study->parallel, 1) > 1) {
+        append_link(key, study->intra_node);
+        append_link(key, study->inter_node);
+    }
     append_word(key, study->hardware);
     append_word(key, study->hardware_changes);
     append_word(key, study->model);
@@ -185,7 +187,7 @@ static status read_hardware(const ana_setup *setup, model_hardware *hardware, er
     return STATUS_OK;
 }
 
-/// With what the study puts in place of the hardware's.
+/// With the nodes that the study puts in place of the hardware's.
 static status choose_hardware(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
@@ -196,8 +198,6 @@ static status choose_hardware(ana_setup *setup, error_message *err)
     } else if (!setup->hardware_is_named) {
         hardware.gpus_per_node = GPUS_PER_NODE_DEFAULT;
     }
-    override_link(study->intra_node, &hardware.intra_node);
-    override_link(study->inter_node, &hardware.inter_node);
     setup->inputs->hardware = hardware;
     return STATUS_OK;
 }
@@ -211,6 +211,8 @@ static status open_hardware(ana_setup *setup, arena *memory, error_message *err)
     setup->inputs = find_inputs(setup, memory);
     if (setup->inputs->hardware.name == NULL) TRY(choose_hardware(setup, err));
     setup->hardware = setup->inputs->hardware;
+    override_link(study->intra_node, &setup->hardware.intra_node);
+    override_link(study->inter_node, &setup->hardware.inter_node);
     return STATUS_OK;
 }
 

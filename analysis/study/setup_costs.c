@@ -18,7 +18,7 @@ static void add_model_inputs(const ana_setup *setup, const model_costs *costs, a
         snprintf(given, sizeof given, "training.%s", assumption->name);
         if (ana_inputs_have(inputs, given)) continue;
         if (strncmp(assumption->name, "links.", 6) == 0) continue; // the machine's are listed
-        ana_inputs_add(inputs, memory, assumption->name, assumption->origin.kind, "%s",
+        ana_inputs_put(inputs, memory, assumption->name, assumption->origin.kind,
                        assumption->value);
     }
 }
@@ -74,6 +74,7 @@ static status open_model(ana_setup *setup, arena *memory, error_message *err)
     model_costs *costs = &setup->model_costs;
     TRY(find_costs(setup, err));
     *costs = setup->inputs->costs;
+    costs->hardware = setup->hardware;
     setup->base = model_source_init(&setup->model, costs);
     setup->embedding = costs->layers.embedding;
     setup->head = costs->layers.head;

@@ -37,6 +37,10 @@ typedef struct ana_inputs {
 void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/// The same with a value as it is.
+void ana_inputs_put(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
+                    const char *value);
+
 /// True if an input of this name is in the list: whoever gave it comes before a default.
 bool ana_inputs_have(const ana_inputs *inputs, const char *name);
 

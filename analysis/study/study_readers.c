@@ -39,7 +39,7 @@ status ana_list_given(const ana_reading *reading, const char *path, const char *
 {
     model_origin_kind origin;
     TRY(origin_of(reading, path, &origin));
-    ana_inputs_add(&reading->study->inputs, reading->memory, path, origin, "%s", value);
+    ana_inputs_put(&reading->study->inputs, reading->memory, path, origin, value);
     return STATUS_OK;
 }
 

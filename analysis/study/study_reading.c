@@ -7,17 +7,36 @@
 
 enum { WORDS_BYTES_MAX = 100, CHILDREN_MAX = 48, PATH_BYTES = 160 };
 
-/// The name of a key that is directly below section; NULL if it is not.
+/// The name of a key of keys_below if it is directly below the section; else NULL.
 static const char *name_below(const ana_study_key *key, const char *section)
 {
-    const char *name = key->path;
-    if (section[0] != '\0') {
-        if (section[0] != name[0]) return NULL;
-        const size_t length = strlen(section);
-        if (strncmp(name, section, length) != 0 || name[length] != '.') return NULL;
-        name += length + 1;
-    }
+    const char *name = key->path + (section[0] != '\0' ? strlen(section) + 1 : 0);
     return strchr(name, '.') == NULL ? name : NULL;
+}
+
+static bool begins(const char *path, const char *section)
+{
+    return path[0] == section[0] && strncmp(path, section, strlen(section)) == 0;
+}
+
+/// The keys below a section, at any depth: in the table they stand together.
+static const ana_study_key *keys_below(const char *section, int *count)
+{
+    const size_t length = strlen(section);
+    int all = 0;
+    const ana_study_key *keys = ana_study_keys(&all);
+    const ana_study_key *end = keys + all;
+    *count = all;
+    if (length == 0) return keys;
+    while (keys < end && !(begins(keys->path, section) && keys->path[length] == '.')) {
+        keys++;
+    }
+    const ana_study_key *after = keys;
+    while (after < end && begins(after->path, section)) {
+        after++;
+    }
+    *count = (int)(after - keys);
+    return keys;
 }
 
 static void put_default(const ana_study_key *key, void *record)
@@ -47,22 +66,24 @@ static void put_default(const ana_study_key *key, void *record)
     }
 }
 
+/// Records of their own, of which a study has several.
+static bool is_of_record(const char *path)
+{
+    static const char *const records[] = {"cluster.slow_ranks", "disturbance.links", "repack",
+                                          "balancing"};
+    for (size_t record = 0; record < sizeof records / sizeof records[0]; record++) {
+        if (begins(path, records[record])) return true;
+    }
+    return false;
+}
+
 void ana_study_keys_init(const char *section, void *record)
 {
     int count = 0;
-    const ana_study_key *keys = ana_study_keys(&count);
-    static const char *const records[] = {"cluster.slow_ranks", "disturbance.links", "repack",
-                                          "balancing"};
-    const size_t length = strlen(section);
+    const ana_study_key *keys = keys_below(section, &count);
     for (int key = 0; key < count; key++) {
-        bool is_of_record = strncmp(keys[key].path, section, length) == 0;
-        for (size_t other = 0; other < sizeof records / sizeof records[0] && length == 0; other++) {
-            const size_t prefix = strlen(records[other]);
-            if (strncmp(keys[key].path, records[other], prefix) == 0) is_of_record = false;
-        }
-        if (is_of_record && (keys[key].flags & ANA_KEY_WITH_SECTION) == 0) {
-            put_default(&keys[key], record);
-        }
+        if ((keys[key].flags & ANA_KEY_WITH_SECTION) != 0) continue;
+        if (section[0] != '\0' || !is_of_record(keys[key].path)) put_default(&keys[key], record);
     }
 }
 
@@ -111,7 +132,7 @@ void ana_study_list_default(ana_study *study, arena *memory, const char *path)
     char text[PATH_BYTES];
     if (ana_inputs_have(&study->inputs, path)) return;
     value_text(ana_study_key_find(path), study, text);
-    ana_inputs_add(&study->inputs, memory, path, MODEL_ORIGIN_ASSUMED, "%s", text);
+    ana_inputs_put(&study->inputs, memory, path, MODEL_ORIGIN_ASSUMED, text);
 }
 
 static status read_choice(const ana_study_key *key, json_value value, int *choice,
@@ -278,13 +299,23 @@ static status read_value(const ana_reading *reading, const ana_study_key *key, j
     return ana_list_given(reading, path, text);
 }
 
+/// The path of a name in an object, cut off at PATH_BYTES.
+static void join(char place[PATH_BYTES], const char *path, const char *name)
+{
+    size_t length = strnlen(path, PATH_BYTES - 2);
+    memcpy(place, path, length);
+    if (length > 0) place[length++] = '.';
+    const size_t rest = strnlen(name, PATH_BYTES - 1 - length);
+    memcpy(place + length, name, rest);
+    place[length + rest] = '\0';
+}
+
 /// Refuses unknown keys, and that needed ones are missing.
-static status check_keys(const ana_reading *reading, json_value object, const char *section)
+static status check_keys(const ana_reading *reading, json_value object, const char *section,
+                         const ana_study_key *keys, int count)
 {
     const char *names[CHILDREN_MAX];
     int name_count = 0;
-    int count = 0;
-    const ana_study_key *keys = ana_study_keys(&count);
     for (int key = 0; key < count; key++) {
         const char *name = name_below(&keys[key], section);
         if (name != NULL) names[name_count++] = name;
@@ -304,8 +335,8 @@ status ana_read_keys(const ana_reading *reading, json_value object, const char *
                      const char *path, void *record)
 {
     int count = 0;
-    const ana_study_key *keys = ana_study_keys(&count);
-    TRY(check_keys(reading, object, section));
+    const ana_study_key *keys = keys_below(section, &count);
+    TRY(check_keys(reading, object, section, keys, count));
     for (int key = 0; key < count; key++) {
         const char *name = name_below(&keys[key], section);
         if (name == NULL || (keys[key].flags & ANA_KEY_LATE) != 0) continue;
@@ -313,7 +344,7 @@ status ana_read_keys(const ana_reading *reading, json_value object, const char *
         const json_value value = json_member(object, name);
         char place[PATH_BYTES];
         if (json_is_missing(value) && (keys[key].flags & ANA_KEY_ALWAYS) == 0) continue;
-        snprintf(place, sizeof place, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
+        join(place, path, name);
         TRY(read_value(reading, &keys[key], value, place, record));
     }
     return STATUS_OK;

@@ -86,16 +86,11 @@ static void write_model(const model_config *config, text_buffer *out)
         config->has_attention_dropout,
         config->has_residual_dropout,
     };
-    text_format(out, "%s|", config->model_type);
-    for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
-        text_format(out, "%d|", sizes[size]);
-    }
-    for (size_t feature = 0; feature < sizeof features / sizeof features[0]; feature++) {
-        text_append(out, features[feature] ? "1" : "0");
-    }
-    for (int layer = 0; layer < config->layer_count; layer++) {
-        text_append(out, config->is_moe[layer] ? "e" : "d");
-    }
+    text_append(out, config->model_type);
+    text_append_bytes(out, (const char *)sizes, sizeof sizes);
+    text_append_bytes(out, (const char *)features, sizeof features);
+    text_append_bytes(out, (const char *)config->is_moe,
+                      (size_t)config->layer_count * sizeof *config->is_moe);
 }
 
 static void write_training(const ana_setup *setup, text_buffer *out)
