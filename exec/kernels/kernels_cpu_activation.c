@@ -1,3 +1,4 @@
+/// GELU, softmax and cross-entropy in plain C.
 #include "exec/kernels/kernels_cpu_row.h"
 
 #include <math.h>

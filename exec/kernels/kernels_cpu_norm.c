@@ -1,3 +1,4 @@
+/// LayerNorm and RMSNorm in plain C.
 #include "exec/kernels/kernels_cpu_row.h"
 
 #include <math.h>

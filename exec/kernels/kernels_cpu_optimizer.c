@@ -1,3 +1,4 @@
+/// AdamW, sums of squares and masks in plain C.
 #include "exec/kernels/kernels_cpu.h"
 
 #include <math.h>

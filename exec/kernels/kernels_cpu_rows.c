@@ -1,3 +1,4 @@
+/// Rows in plain C: added, looked up, gathered, scattered, summed.
 #include "exec/kernels/kernels_cpu_row.h"
 
 void exec_cpu_add_floats(exec_kernels *kernels, float *to, const float *from, size_t count)

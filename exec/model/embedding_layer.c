@@ -1,3 +1,4 @@
+/// The layer that turns tokens into vectors.
 #include "base/arena.h"
 #include "exec/model/layer_table.h"
 

@@ -1,3 +1,4 @@
+/// The last norm, the product with the vocabulary, and the loss.
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
 

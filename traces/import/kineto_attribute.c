@@ -1,3 +1,4 @@
+/// Which kernels ran for which op and layer.
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 

@@ -1,3 +1,4 @@
+/// Time in which the GPU waited: why, and to which op it is charged.
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 

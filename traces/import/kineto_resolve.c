@@ -1,3 +1,4 @@
+/// Iterations, microbatches and layers, from what annotations say.
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 

@@ -1,3 +1,4 @@
+/// The tables of a store, and whether a file holds those of its version.
 #include "traces/store/sql.h"
 
 #include <stdio.h>
