@@ -342,15 +342,77 @@ int64_t exec_layer_array_bytes(const exec_layer *layer)
     return (int64_t)float_bytes(layer, layer->is_frozen);
 }
 
-int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
+/// Parameters that are left, where some are pruned; else all.
+static size_t left_count(const exec_layer *layer)
 {
-    return (int64_t)sizeof(state_head) + (has_arrays ? exec_layer_array_bytes(layer) : 0) +
-           mechanism_bytes(layer);
+    const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
+    const bool is_pruned = mechanism->keep != NULL && mechanism->keep(layer) != NULL;
+    return is_pruned ? (size_t)mechanism->read_keep(layer, NULL) : layer->parameter_count;
 }
 
-void exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes)
+/// Bytes of the arrays without what is pruned.
+static size_t left_bytes(const exec_layer *layer)
 {
-    const size_t arrays = has_arrays ? float_bytes(layer, layer->is_frozen) : 0;
+    return float_bytes(layer, layer->is_frozen) / layer->parameter_count * left_count(layer);
+}
+
+int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
+{
+    return (int64_t)sizeof(state_head) + mechanism_bytes(layer) +
+           (has_arrays ? (int64_t)left_bytes(layer) : 0);
+}
+
+/// Which parameters are left, [parameter_count] to be freed.
+static uint8_t *read_keep(const exec_layer *layer)
+{
+    uint8_t *keep = memory_array(layer->parameter_count, 1);
+    exec_mechanism_find(layer->model->mechanism)->read_keep(layer, keep);
+    return keep;
+}
+
+/// The arrays' numbers as they travel: of each array those of parameters that are left.
+static status arrays_to_host(const exec_layer *layer, char *bytes, error_message *err)
+{
+    const exec_kernel_table *table = layer->kernels->table;
+    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
+    const bool is_whole = left_count(layer) == layer->parameter_count;
+    float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
+    table->to_host(layer->kernels, is_whole ? (void *)bytes : arrays, layer->master, array_bytes);
+    const status result = table->finish(layer->kernels, err);
+    uint8_t *keep = is_whole ? NULL : read_keep(layer);
+    for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {
+        if (keep[at % layer->parameter_count] == 0) continue;
+        memcpy(bytes, &arrays[at], sizeof *arrays);
+        bytes += sizeof *arrays;
+    }
+    free(keep);
+    free(arrays);
+    return result;
+}
+
+static status arrays_to_device(const exec_layer *layer, const char *bytes, error_message *err)
+{
+    const exec_kernel_table *table = layer->kernels->table;
+    const size_t array_bytes = float_bytes(layer, layer->is_frozen);
+    const bool is_whole = left_count(layer) == layer->parameter_count;
+    float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
+    uint8_t *keep = is_whole ? NULL : read_keep(layer);
+    for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {
+        if (keep[at % layer->parameter_count] == 0) continue;
+        memcpy(&arrays[at], bytes, sizeof *arrays);
+        bytes += sizeof *arrays;
+    }
+    table->to_device(layer->kernels, layer->master, is_whole ? (const void *)bytes : arrays,
+                     array_bytes);
+    const status result = table->finish(layer->kernels, err);
+    free(keep);
+    free(arrays);
+    return result;
+}
+
+status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes,
+                             error_message *err)
+{
     const state_head head = {.magic = state_magic,
                              .kind = (int32_t)layer->kind,
                              .index = layer->index,
@@ -362,46 +424,49 @@ void exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes
                              .mechanism_bytes = mechanism_bytes(layer)};
     char *at = bytes;
     memcpy(at, &head, sizeof head);
-    at += sizeof head;
-    if (has_arrays) layer->kernels->table->to_host(layer->kernels, at, layer->master, arrays);
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    if (mechanism->pack != NULL) mechanism->pack(layer, at + arrays);
+    if (mechanism->pack != NULL) mechanism->pack(layer, at + sizeof head);
+    if (!has_arrays) return STATUS_OK;
+    return arrays_to_host(layer, at + sizeof head + head.mechanism_bytes, err);
 }
 
 /// Whether bytes are the state of this layer, as another rank of the run has packed it.
-///
-/// @param packed_bytes of the arrays among the bytes
-static bool is_own_state(const exec_layer *layer, const state_head *head, int64_t byte_count,
-                         int64_t packed_bytes)
+static bool is_own_state(const exec_layer *layer, const state_head *head, int64_t byte_count)
 {
     return head->magic == state_magic && head->index == layer->index &&
            head->kind == (int32_t)layer->kind && head->mechanism == layer->model->mechanism &&
-           head->parameter_count == (int64_t)layer->parameter_count &&
-           head->mechanism_bytes == byte_count - (int64_t)sizeof *head - packed_bytes;
+           head->parameter_count == (int64_t)layer->parameter_count && head->mechanism_bytes >= 0 &&
+           head->mechanism_bytes <= byte_count - (int64_t)sizeof *head;
+}
+
+static status refuse_state(const exec_layer *layer, error_message *err)
+{
+    return error_set(err, STATUS_FORMAT, "layer %d: the packed bytes are not of this layer",
+                     layer->index);
 }
 
 status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byte_count,
                                const void *arrays, error_message *err)
 {
     state_head head;
+    if (byte_count < (int64_t)sizeof head) return refuse_state(layer, err);
     memcpy(&head, bytes, sizeof head);
-    const size_t array_bytes = float_bytes(layer, head.is_frozen != 0);
-    const size_t packed_bytes = arrays == NULL ? array_bytes : 0;
-    if (!is_own_state(layer, &head, byte_count, (int64_t)packed_bytes)) {
-        return error_set(err, STATUS_FORMAT, "layer %d: the packed bytes are not of this layer",
-                         layer->index);
-    }
+    if (!is_own_state(layer, &head, byte_count)) return refuse_state(layer, err);
+    const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     const char *at = (const char *)bytes + sizeof head;
     TRY(exec_layer_set_frozen(layer, head.is_frozen != 0, err));
+    if (mechanism->unpack != NULL) TRY(mechanism->unpack(layer, at, head.mechanism_bytes, err));
+    if (byte_count != exec_layer_state_bytes(layer, arrays == NULL)) {
+        return refuse_state(layer, err);
+    }
     if (arrays != NULL) {
-        layer->kernels->table->copy(layer->kernels, layer->master, arrays, array_bytes);
+        layer->kernels->table->copy(layer->kernels, layer->master, arrays,
+                                    float_bytes(layer, layer->is_frozen));
     } else {
-        layer->kernels->table->to_device(layer->kernels, layer->master, at, array_bytes);
+        TRY(arrays_to_device(layer, at + head.mechanism_bytes, err));
     }
     exec_layer_refresh(layer);
     layer->step = head.step;
     layer->passes_no_gradient = head.passes_no_gradient != 0;
-    const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
-    if (mechanism->unpack == NULL) return STATUS_OK;
-    return mechanism->unpack(layer, at + packed_bytes, head.mechanism_bytes, err);
+    return STATUS_OK;
 }

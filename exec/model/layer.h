@@ -134,9 +134,9 @@ double exec_layer_square_norm(exec_layer *layer);
 /// @param keep           [parameter_count] device memory, or NULL: 0 where a parameter is pruned
 void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep);
 
-// A layer's state as bytes: how it travels when it migrates. Parameters
-// and moments in fp32, flags, and what the mechanism keeps. Gradients, which are nothing between
-// two iterations, stay behind.
+// A layer's state as bytes: how it travels when it migrates. Flags, what the mechanism keeps, and
+// parameters and moments in fp32, of a pruned layer those that are left. Gradients, which are
+// nothing between two iterations, stay behind.
 
 /// Bytes of the arrays: parameters and moments, from master on in device memory.
 int64_t exec_layer_array_bytes(const exec_layer *layer);
@@ -145,7 +145,9 @@ int64_t exec_layer_array_bytes(const exec_layer *layer);
 int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays);
 
 /// @param bytes [exec_layer_state_bytes] out
-void exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes);
+/// @return what the kernels' finish returns
+status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *bytes,
+                             error_message *err);
 
 /// Fills a layer of the same model. The bits are those of the layer that was packed.
 ///

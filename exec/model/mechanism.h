@@ -42,12 +42,13 @@ typedef struct exec_mechanism_table {
     status (*adapt)(const exec_layer_set *set, int iteration, const exec_group *pipeline,
                     bool *changed, error_message *err);
 
-    /// State that travels after parameters, moments and flags, which every layer has: masks,
+    /// State that travels beside parameters, moments and flags, which every layer has: masks,
     /// references of a criterion. pack fills exactly packed_bytes.
     int64_t (*packed_bytes)(const exec_layer *layer);
     void (*pack)(const exec_layer *layer, void *bytes);
 
-    /// Parameters, moments and flags are there already. STATUS_FORMAT if the bytes are not its own.
+    /// Flags are there already, parameters and moments are not. STATUS_FORMAT if the bytes are not
+    /// its own.
     status (*unpack)(exec_layer *layer, const void *bytes, int64_t byte_count, error_message *err);
 
     /// Bytes held for the layer beside parameters, gradients and moments.
@@ -55,6 +56,11 @@ typedef struct exec_mechanism_table {
 
     /// [parameter_count] device memory, 0 where a parameter is pruned; or NULL.
     const uint8_t *(*keep)(const exec_layer *layer);
+
+    /// The same on the host, where keep is not NULL. @return how many parameters are left
+    ///
+    /// @param keep [parameter_count] out; NULL: only counted
+    int64_t (*read_keep)(const exec_layer *layer, uint8_t *keep);
 
     /// Loads of a layer in one microbatch, for records: tokens per expert, rows computed, entries
     /// kept, live blocks. Every layer of a model has as many columns.

@@ -1,5 +1,6 @@
 /// Pruning: at the steps of its schedule, the smallest weights of the whole model become 0 for
-/// good. Parameters, moments and gradients stay dense; masks keep what is pruned at 0.
+/// good. Parameters, moments and gradients stay dense; masks keep what is pruned at 0, and tell
+/// what of a layer travels when it migrates.
 #include "base/arena.h"
 #include "exec/mechanism/magnitude.h"
 #include "exec/model/mechanism.h"
@@ -68,23 +69,35 @@ static status start_dense(exec_layer *layer, error_message *err)
     return STATUS_OK;
 }
 
-/// Puts the mask of all parameters on the device; biases and norms stay.
-static status put_keep(const exec_layer *layer, pruned_layer *pruned, error_message *err)
+/// The mask of all parameters; biases and norms stay.
+static int64_t read_keep(const exec_layer *layer, uint8_t *keep)
 {
+    const pruned_layer *pruned = layer->mechanism;
+    const uint8_t *from = pruned->host_keep;
+    if (keep != NULL) memset(keep, 1, layer->parameter_count);
+    for (int index = 0; keep != NULL && index < layer->tensor_count; index++) {
+        const exec_tensor *tensor = &layer->tensors[index];
+        if (!is_matrix(tensor)) continue;
+        memcpy(keep + tensor->offset, from, numbers_of(tensor));
+        from += numbers_of(tensor);
+    }
+    return (int64_t)layer->parameter_count - pruned->weight_count + pruned->kept_count;
+}
+
+/// Counts what host_keep leaves, and puts the mask of all parameters on the device.
+static status take_keep(const exec_layer *layer, pruned_layer *pruned, error_message *err)
+{
+    pruned->kept_count = 0;
+    for (int64_t at = 0; at < pruned->weight_count; at++) {
+        pruned->kept_count += pruned->host_keep[at] != 0;
+    }
     exec_kernels *kernels = layer->kernels;
     const size_t count = layer->parameter_count;
     void *memory = pruned->keep;
     if (memory == NULL) TRY(kernels->table->allocate(kernels, count, &memory, err));
     pruned->keep = memory;
     uint8_t *keep = memory_array(1, count);
-    memset(keep, 1, count);
-    const uint8_t *from = pruned->host_keep;
-    for (int index = 0; index < layer->tensor_count; index++) {
-        const exec_tensor *tensor = &layer->tensors[index];
-        if (!is_matrix(tensor)) continue;
-        memcpy(keep + tensor->offset, from, numbers_of(tensor));
-        from += numbers_of(tensor);
-    }
+    read_keep(layer, keep);
     kernels->table->to_device(kernels, pruned->keep, keep, count);
     const status result = kernels->table->finish(kernels, err);
     free(keep);
@@ -97,11 +110,7 @@ static status apply(exec_layer *layer, error_message *err)
     pruned_layer *pruned = layer->mechanism;
     const exec_kernel_table *table = layer->kernels->table;
     float *const arrays[] = {layer->master, layer->moment1, layer->moment2};
-    TRY(put_keep(layer, pruned, err));
-    pruned->kept_count = 0;
-    for (int64_t at = 0; at < pruned->weight_count; at++) {
-        pruned->kept_count += pruned->host_keep[at] != 0;
-    }
+    TRY(take_keep(layer, pruned, err));
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         table->mask(layer->kernels, arrays[array], pruned->keep, layer->parameter_count);
     }
@@ -195,7 +204,7 @@ static status unpack(exec_layer *layer, const void *bytes, int64_t byte_count, e
     for (int64_t at = 0; at < pruned->weight_count; at++) {
         pruned->host_keep[at] = bits[at / 8] >> (at % 8) & 1;
     }
-    return apply(layer, err);
+    return take_keep(layer, pruned, err);
 }
 
 static int64_t state_bytes(const exec_layer *layer)
@@ -237,6 +246,7 @@ const exec_mechanism_table exec_mechanism_pruning = {
     .unpack = unpack,
     .state_bytes = state_bytes,
     .keep = keep,
+    .read_keep = read_keep,
     .load_columns = load_columns,
     .load = count_entries,
 };

@@ -196,8 +196,7 @@ static status pack(exec_device *device, int layer, void *bytes, error_message *e
     if (!held->is_filled) {
         return error_set(err, STATUS_INVALID, "layer %d has no parameters yet", layer);
     }
-    exec_layer_state_pack(held->layer, !device->leaves_out_arrays, bytes);
-    return held->layer->kernels->table->finish(held->layer->kernels, err);
+    return exec_layer_state_pack(held->layer, !device->leaves_out_arrays, bytes, err);
 }
 
 static void give_arrived(exec_device *device, exec_held_layer *held)

@@ -177,12 +177,12 @@ static void the_state_of_a_frozen_layer_freezes_another(void **state)
         void *bytes = memory_array(2, (size_t)byte_count);
         assert_non_null(bytes);
 
-        exec_layer_state_pack(from.layer, true, bytes);
+        require(exec_layer_state_pack(from.layer, true, bytes, &err), &err);
         require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err), &err);
 
         assert_int_equal(to.layer->is_frozen, frozen);
         assert_int_equal(exec_layer_state_bytes(to.layer, true), byte_count);
-        exec_layer_state_pack(to.layer, true, (char *)bytes + byte_count);
+        require(exec_layer_state_pack(to.layer, true, (char *)bytes + byte_count, &err), &err);
         assert_memory_equal(bytes, (char *)bytes + byte_count, (size_t)byte_count);
         free(bytes);
         close_block(&to);

@@ -1,5 +1,5 @@
 /// A pruned block over plain C: gradients against finite differences with the mask as it is, and
-/// the mask on its way to another rank.
+/// the block on its way to another rank.
 #include "base/arena.h"
 #include "tests/exec/block_fixture.h"
 
@@ -31,6 +31,10 @@ static void open_pruned(block_fixture *fixture)
     open_block(fixture, &model, 0);
     const int64_t byte_count = draw_mask(fixture->layer, bytes);
     require(exec_mechanism_pruning.unpack(fixture->layer, bytes, byte_count, &err), &err);
+    exec_layer *layer = fixture->layer;
+    layer->kernels->table->mask(layer->kernels, layer->master, exec_mechanism_pruning.keep(layer),
+                                layer->parameter_count);
+    exec_layer_refresh(layer);
 }
 
 static void zeros_have_the_gradients_of_finite_differences(void **state)
@@ -71,30 +75,68 @@ static void pruned_weights_stay_zero_after_updates(void **state)
     close_block(&fixture);
 }
 
-static void the_mask_travels_with_the_layer(void **state)
+static void what_is_left_of_a_layer_travels(void **state)
 {
     (void)state;
     block_fixture from;
     block_fixture to;
     error_message err = {0};
-    uint8_t bytes[MASK_BYTES_MAX];
-    uint8_t again[MASK_BYTES_MAX];
     const exec_model model = model_of(EXEC_PRUNING);
     open_pruned(&from);
     open_block(&to, &model, 0);
-    const int64_t byte_count = exec_mechanism_pruning.packed_bytes(from.layer);
-    assert_int_equal(byte_count, draw_mask(from.layer, bytes));
-    assert_int_equal(exec_mechanism_pruning.packed_bytes(to.layer), 0); // nothing is pruned yet
+    fill(from.layer->moment2, from.layer->parameter_count, 1, 5);
+    from.layer->kernels->table->mask(from.layer->kernels, from.layer->moment2,
+                                     exec_mechanism_pruning.keep(from.layer),
+                                     from.layer->parameter_count);
+    const int64_t whole = exec_layer_state_bytes(to.layer, true);
+    const int64_t pruned = load_of(&from, 1) - load_of(&from, 0);
+    const int64_t mask = exec_mechanism_pruning.packed_bytes(from.layer);
+    const int64_t byte_count = exec_layer_state_bytes(from.layer, true);
+    char *bytes = memory_array(1, (size_t)byte_count);
 
-    exec_mechanism_pruning.pack(from.layer, again);
-    require(exec_mechanism_pruning.unpack(to.layer, again, byte_count, &err), &err);
+    require(exec_layer_state_pack(from.layer, true, bytes, &err), &err);
+    require(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err), &err);
 
-    assert_memory_equal(again, bytes, (size_t)byte_count);
+    assert_true(pruned > 0);
+    assert_int_equal(byte_count, whole + mask - 3 * 4 * pruned); // parameter and both moments
+    const size_t array_bytes = from.layer->parameter_count * sizeof(float);
+    assert_memory_equal(from.layer->master, to.layer->master, array_bytes);
+    assert_memory_equal(from.layer->moment1, to.layer->moment1, array_bytes);
+    assert_memory_equal(from.layer->moment2, to.layer->moment2, array_bytes);
     run_forward(&from);
     run_forward(&to);
     assert_memory_equal(from.output, to.output, sizeof from.output);
-    assert_int_equal(exec_mechanism_pruning.unpack(to.layer, bytes, byte_count - 1, &err),
+    free(bytes);
+    close_block(&to);
+    close_block(&from);
+}
+
+/// Every length but the right one, and a mask of another count than the numbers after it.
+static void bytes_of_another_length_are_refused(void **state)
+{
+    (void)state;
+    block_fixture from;
+    block_fixture to;
+    error_message err = {0};
+    const exec_model model = model_of(EXEC_PRUNING);
+    open_pruned(&from);
+    open_block(&to, &model, 0);
+    const int64_t byte_count = exec_layer_state_bytes(from.layer, true);
+    uint8_t *bytes = memory_array(1, (size_t)byte_count + 1);
+    require(exec_layer_state_pack(from.layer, true, bytes, &err), &err);
+
+    for (int64_t length = 0; length <= byte_count + 1; length++) {
+        if (length == byte_count) continue;
+        assert_int_equal(exec_layer_state_unpack(to.layer, bytes, length, NULL, &err),
+                         STATUS_FORMAT);
+    }
+    const int64_t floats =
+        3 * 4 * ((int64_t)from.layer->parameter_count - (load_of(&from, 1) - load_of(&from, 0)));
+    const int64_t mask = exec_mechanism_pruning.packed_bytes(from.layer);
+    bytes[byte_count - floats - mask] ^= 1;
+    assert_int_equal(exec_layer_state_unpack(to.layer, bytes, byte_count, NULL, &err),
                      STATUS_FORMAT);
+    free(bytes);
     close_block(&to);
     close_block(&from);
 }
@@ -104,7 +146,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zeros_have_the_gradients_of_finite_differences),
         cmocka_unit_test(pruned_weights_stay_zero_after_updates),
-        cmocka_unit_test(the_mask_travels_with_the_layer),
+        cmocka_unit_test(what_is_left_of_a_layer_travels),
+        cmocka_unit_test(bytes_of_another_length_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
