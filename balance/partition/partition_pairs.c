@@ -444,13 +444,18 @@ typedef struct best_plan {
 } best_plan;
 
 /// Bisection between a load that no plan is below and the best plan's, within one middle: first
-/// whether it beats the best so far at all, which few middles do.
+/// whether it beats the best so far at all, which few middles do, and again after a plan that does:
+/// where layers are alike there are few loads, and the best is found long before halving proves it.
 static pair_outcome search_middle(pair_table *at, int middle, int64_t low, best_plan *best)
 {
     const bal_chain *chain = at->chain;
     int64_t step = low / 64 + 1; // most optima are close above the mean: widen from there
-    at->load_max = best->ceiling;
+    bool asks_all = true;        // up to the ceiling
+    int asked_count = 0;         // so, in a row
     while (low <= best->ceiling) {
+        const int64_t half = (best->ceiling - low) / 2;
+        at->load_max = asks_all ? best->ceiling : low + (step < half ? step : half);
+        asked_count = asks_all ? asked_count + 1 : 0;
         const pair_outcome outcome = answer_middle(at, middle);
         if (outcome == PAIR_TOO_MANY) return outcome;
         if (outcome == PAIR_FOUND) {
@@ -460,10 +465,9 @@ static pair_outcome search_middle(pair_table *at, int middle, int64_t low, best_
             best->ceiling = largest_load(chain, best->first_layer) - 1;
         } else {
             low = at->load_max + 1;
+            if (step <= INT64_MAX / 2) step *= 2;
         }
-        const int64_t half = (best->ceiling - low) / 2;
-        at->load_max = low + (step < half ? step : half);
-        if (outcome == PAIR_NONE && step <= INT64_MAX / 2) step *= 2;
+        asks_all = outcome == PAIR_FOUND && asked_count < 2;
     }
     return PAIR_NONE;
 }
