@@ -6,8 +6,11 @@
 ana_launch ana_launch_of(const ana_setup *setup)
 {
     const ana_study *study = setup->study;
-    const model_parallel parallel = model_parallel_filled(study->parallel);
     const bool has_model = setup->model_costs.shape.sequence_length > 0;
+    model_parallel parallel = model_parallel_filled(study->parallel);
+    if (has_model) { // as chosen where the study does not say
+        parallel.expert_deduplication = setup->model_costs.shape.parallel.expert_deduplication;
+    }
     const int size = has_model ? setup->model_costs.shape.microbatch_size : study->microbatch_size;
     return (ana_launch){
         .is_known = true,
@@ -41,6 +44,12 @@ static status append_dtype(const ana_launch *launch, const char *const *words,
     if (launch->dtype == MODEL_DTYPE_UNKNOWN) return STATUS_OK;
     return append_words(words[launch->dtype], "dtype", model_dtype_name(launch->dtype), framework,
                         out, err);
+}
+
+/// Whether tokens go once to each GPU, rather than once to each expert.
+static bool sends_once(const model_parallel *parallel)
+{
+    return parallel->expert_deduplication > 0.5;
 }
 
 /// "    --name value", or "name=value" for a member.
@@ -77,6 +86,11 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     append_degree(out, form, "expert-model-parallel-size", parallel->expert, 1);
     if (parallel->expert > 1) {
         append_degree(out, form, "expert-tensor-parallel-size", parallel->expert_tensor, 0);
+    }
+    if (parallel->expert > 1) { // Megatron's own default gathers all tokens
+        text_append(out, sends_once(parallel) ? "    --moe-token-dispatcher-type flex "
+                                                "--moe-flex-dispatcher-backend deepep\n"
+                                              : "    --moe-token-dispatcher-type alltoall\n");
     }
     append_degree(out, form, "mtp-num-layers", launch->prediction_layer_count, 0);
     append_degree(out, form, "seq-length", launch->sequence_length, 0);
@@ -117,6 +131,11 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "model.context_parallel_size", parallel->context, 0);
     append_degree(out, form, "model.expert_model_parallel_size", parallel->expert, 1);
     append_degree(out, form, "model.expert_tensor_parallel_size", parallel->expert_tensor, 0);
+    if (parallel->expert > 1) {
+        text_append(out, sends_once(parallel) ? "model.moe_token_dispatcher_type=flex\n"
+                                                "model.moe_flex_dispatcher_backend=deepep\n"
+                                              : "model.moe_token_dispatcher_type=alltoall\n");
+    }
     append_degree(out, form, "model.mtp_num_layers", launch->prediction_layer_count, 0);
     append_degree(out, form, "model.seq_length", launch->sequence_length, 0);
     append_degree(out, form, "train.micro_batch_size", launch->microbatch_size, 0);

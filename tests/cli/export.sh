@@ -182,6 +182,13 @@ EOF
 if ! grep -q 't\*[0-9]*mL' predicting.sh || ! grep -q -- '--mtp-num-layers 1$' predicting.sh; then
     fail "a model that predicts several tokens: $(cat predicting.sh)"
 fi
+grep -qxF -- '    --moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep' predicting.sh ||
+    fail 'experts over nodes'
+sed 's/"expert_parallel": 64/"expert_parallel": 64, "expert_deduplication": 0/' predicting.json >copies.json
+"$dynmo" export megatron copies.json -o copies.sh || fail 'a copy of a token for each expert'
+grep -qxF -- '    --moe-token-dispatcher-type alltoall' copies.sh || fail 'a copy of a token for each expert'
+"$dynmo" export megatron-bridge copies.json | grep -qxF 'model.moe_token_dispatcher_type=alltoall' ||
+    fail 'a copy of a token for each expert, Megatron-Bridge'
 subject='export megatron-bridge'
 prints 'model.num_layers=32
 model.pipeline_model_parallel_size=4
