@@ -152,7 +152,7 @@ status exec_layer_state_pack(const exec_layer *layer, bool has_arrays, void *byt
 /// Fills a layer of the same model. The bits are those of the layer that was packed.
 ///
 /// @param arrays device memory with the arrays, which were not packed then; NULL: they were
-/// @return STATUS_FORMAT if the bytes are of another layer or model;
-///         nothing has been changed then, unless it was the mechanism that refused its part
+/// @return STATUS_FORMAT if the bytes are of another layer or model: nothing has been changed then,
+///         unless it was the mechanism that refused its part, or the length did not fit it
 status exec_layer_state_unpack(exec_layer *layer, const void *bytes, int64_t byte_count,
                                const void *arrays, error_message *err);
