@@ -55,13 +55,14 @@ struct bal_problem {
                                           // integer so that all machines round alike)
     const int64_t *stage_fixed_ns;        // [stage_count] or NULL: 0 each
     int64_t load_cap_ns;                  // moved-bytes only
-    const int *given_first_layer;   // [stage_count + 1] `given` only: the split that it answers
-    const int *current_first_layer; // [stage_count + 1] or NULL: the plan in force
-    int current_stage_count;        // of current_first_layer where it differs; 0: same
-    const int *current_owner;       // [layer_count] or NULL: the plan in force where it has
-                                    // owners instead; only diffusion-published and -coded
-    const bal_evaluator *evaluator; // `makespan`, re-packing and, where there is one, `tuned`
-    const bal_diffuser *diffuser;   // `diffusion` only; NULL: the core decides
+    const int *given_first_layer;    // [stage_count + 1] `given` only: the split that it answers
+    const int *current_first_layer;  // [stage_count + 1] or NULL: the plan in force
+    int current_stage_count;         // of current_first_layer where it differs; 0: same
+    const int *current_owner;        // [layer_count] or NULL: the plan in force where it has
+                                     // owners instead; only diffusion-published and -coded
+    struct bal_plan_book *plan_book; // exact plans found before; NULL: none is kept
+    const bal_evaluator *evaluator;  // `makespan`, re-packing and, where there is one, `tuned`
+    const bal_diffuser *diffuser;    // `diffusion` only; NULL: the core decides
 };
 
 /// A partition of the problem's layers as its evaluator is to play it.

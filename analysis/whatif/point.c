@@ -1,5 +1,6 @@
 #include "analysis/whatif/point.h"
 
+#include "balance/partition/plan_book.h"
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -141,6 +142,7 @@ struct ana_point_worker {
     ana_setup_cache cache;
     sim_order_book orders; // of all evaluations: points share schedules
     bal_peak_book peaks;   // likewise
+    bal_plan_book plans;   // likewise
     ana_study study;
     ana_setup setup;
     bool has_study;
@@ -181,6 +183,7 @@ void ana_point_worker_destroy(void *context)
     ana_memo_destroy(worker->cache.bounds);
     sim_order_book_free(&worker->orders);
     bal_peak_book_free(&worker->peaks);
+    bal_plan_book_free(&worker->plans);
     arena_destroy(worker->memory);
     free(worker);
 }
@@ -305,6 +308,7 @@ static status explain_memory(ana_point_worker *worker, const error_message *inne
     error_message unlimited = {0};
     training.machine.rank_memory_bytes = 0;
     training.peak_book = &worker->peaks;
+    training.plan_book = &worker->plans;
     TRY(refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, inner, point, err));
     if (setup->machine.rank_memory_bytes == 0) return STATUS_OK;
     if (sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &unlimited) ==
@@ -392,6 +396,7 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     int64_t bound_ns = 0;
     point->training = training_of(setup);
     training.peak_book = &worker->peaks;
+    training.plan_book = &worker->plans;
     const status played =
         sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &inner);
     if (played == STATUS_INFEASIBLE) return explain_memory(worker, &inner, point, err);

@@ -39,7 +39,8 @@ typedef struct bal_controller_options {
     const int *given_first_layer;   // [ranks x chunks + 1] of `given`
     bal_migration_options migration;
     bal_repack_options repack;
-    bal_peak_book *peak_book; // of several controllers, one after the other; NULL: none
+    bal_peak_book *peak_book;        // of several controllers, one after the other; NULL: none
+    struct bal_plan_book *plan_book; // likewise
 } bal_controller_options;
 
 /// What a player measured of an iteration. Borrowed for the call.

@@ -14,6 +14,7 @@
 #include "balance/partition/balancers.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
+#include "balance/partition/plan_book.h"
 
 #include <assert.h>
 #include <string.h>
@@ -121,7 +122,7 @@ static status consider_candidates(search *state, int *first, arena *memory, erro
     int64_t bottleneck = 0;
     if (chain->chunk_count > 1) { // the only candidate that is sure to keep the caps of ranks
         bal_pairs_plan plan;
-        TRY(bal_partition_chunks(chain, memory, &plan, err));
+        TRY(bal_plan_book_find(problem->plan_book, chain, memory, &plan, err));
         TRY(consider(state, plan.first_layer, err));
     }
     TRY(bal_partition_bottleneck(chain, memory, first, &bottleneck, err));

@@ -5,6 +5,7 @@
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
+#include "balance/partition/plan_book.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -129,7 +130,7 @@ static status bound_of(const bal_problem *problem, const bal_chain *chain, arena
     // In a loop the optimum takes milliseconds, and controllers ask at every decision.
     const bool is_exact = chain->chunk_count == 2 && chain->transfer_ns == NULL &&
                           chain->placement == BAL_PLACEMENT_V;
-    if (is_exact) TRY(bal_partition_chunks(chain, memory, &plan, err));
+    if (is_exact) TRY(bal_plan_book_find(problem->plan_book, chain, memory, &plan, err));
     *bound = is_exact ? plan.lower_bound : bal_assignment_lower_bound(chain);
     return STATUS_OK;
 }

@@ -5,7 +5,7 @@
 /// partition_pairs.h says where it is exact.
 #include "balance/partition/balancers.h"
 #include "balance/partition/partition.h"
-#include "balance/partition/partition_pairs.h"
+#include "balance/partition/plan_book.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ status bal_balance_partition(const bal_problem *problem, const bal_chain *chain,
     int *first = arena_array(memory, (size_t)chain->stage_count + 1, sizeof *first);
     if (problem->objective == BAL_OBJECTIVE_BOTTLENECK) {
         bal_pairs_plan plan;
-        TRY(bal_partition_chunks(chain, memory, &plan, err));
+        TRY(bal_plan_book_find(problem->plan_book, chain, memory, &plan, err));
         answer->first_layer = plan.first_layer;
         answer->bottleneck_lower_bound_ns = plan.lower_bound;
         return STATUS_OK;

@@ -90,6 +90,7 @@ status bal_training_controller(const bal_training *training, const bal_evaluator
         .migration = training->migration,
         .repack = training->repack,
         .peak_book = training->peak_book,
+        .plan_book = training->plan_book,
     };
     return bal_controller_create(&options, out, err);
 }

@@ -125,6 +125,7 @@ typedef struct bal_training {
     bal_migration_options migration;
     bal_repack_options repack;
     bal_peak_book *peak_book;
+    struct bal_plan_book *plan_book;
     const bal_slow_rank *slow_ranks; // [slow_rank_count]
     int slow_rank_count;
     bal_record_sink sink; // put may be NULL

@@ -5,6 +5,7 @@
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
 #include "balance/partition/partition_pairs.h"
+#include "balance/partition/plan_book.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/test_memory.h"
@@ -509,6 +510,76 @@ static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
     assert_true(sum <= best_sum + best_sum / 10);
 }
 
+/// Changes one input that plans depend on.
+static void change_one(instance *at, int which)
+{
+    bal_problem *problem = &at->problem;
+    switch (which) {
+    case 0:
+        at->forward[0] = at->forward[0] == 0;
+        return;
+    case 1:
+        problem->stage_memory_bytes = NULL;
+        return;
+    case 2:
+        problem->rank_memory_bytes = NULL;
+        return;
+    case 3:
+        problem->stage_time_factor_ppb = NULL;
+        return;
+    case 4:
+        problem->stage_fixed_ns = NULL;
+        return;
+    case 5:
+        problem->rank_peaks = NULL;
+        return;
+    case 6:
+        problem->stage_inflight = NULL;
+        return;
+    case 7:
+        problem->layers.head = !problem->layers.head;
+        return;
+    default:
+        problem->allow_empty_stages = true;
+        return;
+    }
+}
+
+static void a_book_answers_as_if_it_had_asked(void **state)
+{
+    arena *memory = *state;
+    rng random = rng_init(17, 0);
+    bal_plan_book book = {0};
+    int asked_anew = 0;
+    int asked_again = 0;
+    for (int number = 0; number < 1500; number++) {
+        instance at;
+        arena_reset(memory);
+        fill_random(&random, (int)rng_between(&random, 1, 3), &at);
+        for (int which = 0; which < 9; which++) {
+            bal_chain chain;
+            bal_pairs_plan asked;
+            assert_ok(bal_chain_of(&at.problem, memory, &chain, NULL));
+            const status expected = bal_partition_chunks(&chain, memory, &asked, NULL);
+            for (int time = 0; time < 2; time++) {
+                const int next = book.next;
+                bal_pairs_plan found;
+                assert_int_equal(bal_plan_book_find(&book, &chain, memory, &found, NULL), expected);
+                if (expected != STATUS_OK) continue;
+                assert_int_equal(found.bottleneck, asked.bottleneck);
+                assert_int_equal(found.lower_bound, asked.lower_bound);
+                assert_memory_equal(found.first_layer, asked.first_layer,
+                                    ((size_t)chain.stage_count + 1) * sizeof(int));
+                asked_again += time == 1 && book.next == next;
+                asked_anew += time == 0 && book.next != next;
+            }
+            change_one(&at, which);
+        }
+    }
+    bal_plan_book_free(&book);
+    assert_true(asked_anew > 1500 && asked_again > asked_anew);
+}
+
 /// A chain of unlike layers, with its arrays.
 static bal_problem long_problem(rng *random, int layers, int ranks, bal_placement placement,
                                 int64_t *forward)
@@ -764,6 +835,7 @@ int main(void)
         cmocka_unit_test(two_chunks_equal_an_exhaustive_search),
         cmocka_unit_test(every_balancer_is_above_its_bound_and_optimal_where_it_says_so),
         cmocka_unit_test(more_than_two_chunks_are_searched_close_to_the_optimum),
+        cmocka_unit_test(a_book_answers_as_if_it_had_asked),
         cmocka_unit_test(two_chunks_of_long_chains_lie_between_the_bound_and_two_stages),
         cmocka_unit_test(wrong_chunks_are_invalid_and_named),
         cmocka_unit_test(a_rank_that_cannot_hold_both_of_its_chunks_is_named),
