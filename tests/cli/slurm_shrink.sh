@@ -130,7 +130,7 @@ chmod +x bin/kubectl bin/nvidia-smi train.sh
 if command -v bash >/dev/null; then
     rm -f applied calls
     PATH="$work/bin:$PATH" bash kubernetes.sh gpt registry/image ./train.sh 'a "b"' >out || fail 'running the recipe for Kubernetes'
-    python3 - <<'END' || fail 'manifests of Kubernetes'
+    "${PYTHON:-python3}" - <<'END' || fail 'manifests of Kubernetes'
 import sys
 try:
     import yaml
