@@ -15,16 +15,18 @@ status text_parse_int64(const char *text, const char *what, int64_t min, int64_t
                         int64_t *value, error_message *err)
 {
     const char *digits = text + (text[0] == '-');
-    if (!isdigit((unsigned char)digits[0])) {
+    const char *at = digits;
+    int64_t parsed = 0; // not above 0, as there are more negative numbers
+    bool fits = true;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        fits = fits && !__builtin_mul_overflow(parsed, 10, &parsed) &&
+               !__builtin_sub_overflow(parsed, *at - '0', &parsed);
+    }
+    if (at == digits || *at != '\0') {
         return error_set(err, STATUS_INVALID, "%s: '%.60s' is not an integer", what, text);
     }
-    char *end = NULL;
-    errno = 0;
-    const long long parsed = strtoll(text, &end, 10);
-    if (*end != '\0') {
-        return error_set(err, STATUS_INVALID, "%s: '%.60s' is not an integer", what, text);
-    }
-    if (errno == ERANGE || parsed < min || parsed > max) {
+    if (digits == text) fits = fits && !__builtin_sub_overflow(0, parsed, &parsed);
+    if (!fits || parsed < min || parsed > max) {
         return error_set(err, STATUS_INVALID, "%s: %.60s is outside [%" PRId64 ", %" PRId64 "]",
                          what, text, min, max);
     }
@@ -104,11 +106,33 @@ static bool decimal_read(const char *text, size_t length, decimal *number)
     return true;
 }
 
+/// Most numbers: up to 18 digits with at most one point after the first, none of them below a ns.
+///
+/// @return false for any other, which are read digit by digit
+static bool short_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value)
+{
+    int64_t number = 0;
+    size_t at = 0;
+    if (length > 18) return false;
+    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
+        number = number * 10 + (text[at] - '0');
+    }
+    if (at == 0 || (at < length && text[at] != '.')) return false;
+    for (at++; at < length && text[at] >= '0' && text[at] <= '9' && unit_ns > 1; at++) {
+        number = number * 10 + (text[at] - '0');
+        unit_ns /= 10;
+    }
+    if (at < length || number > INT64_C(1000000000000000000) / unit_ns) return false;
+    *value = number * unit_ns;
+    return true;
+}
+
 status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value,
                              error_message *err)
 {
     const int shown = length > 60 ? 60 : (int)length;
     decimal number;
+    if (short_decimal_ns(text, length, unit_ns, value)) return STATUS_OK;
     if (!decimal_read(text, length, &number)) {
         return error_set(err, STATUS_INVALID, "'%.*s' is not a number", shown, text);
     }

@@ -190,6 +190,39 @@ static void a_large_member_is_passed_over(void **state)
     text_free(&text);
 }
 
+/// Many bytes are looked at together: what stands where among them, and the end, change nothing.
+static void events_are_the_same_wherever_they_stand(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *event;
+        int event_count; // 0: it is malformed
+    } cases[] = {
+        {"{\"name\":\"a\",\"args\":{\"k\":[1,{\"x\":\"}]{[\"}],\"d\":"
+         "\"0123456789012345678901234567890123"
+         "4567890123456789012345678901234567890123456789}\"},\"ts\":-1.5e+3}",
+         1},
+        {"{\"name\":\"0123456789\\\"0123456789012345678901234567890123456789\\\\\",\"ts\":7}", 1},
+        {"{\"args\":{\"k\":\"}\\\\\",\"b\":\"\\\"}\",\"c\":[[[[]]]]},\"name\":\"n\",\"ts\":true}",
+         1},
+        {"{\"args\":{\"k\":\"a\tb\"},\"name\":\"n\"}", 0},
+        {"{\"args\":{\"k\":\"a\\\nb\"},\"name\":\"n\"}", 0},
+        {"{\"name\":\"a\x1f\"}", 0},
+        {"{\"name\":\"a\" \"ts\":1}", 0},
+        {"{\"ts\":1_0,\"name\":\"a\"}", 0},
+        {"{\"ts\":,\"name\":\"a\"}", 0},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        for (int before = 0; before < 80; before++) {
+            const int after = before % 2 == 0 ? 0 : 200;
+            char text[1000];
+            snprintf(text, sizeof text, "[%*s\n%s,\n{\"name\":\"b\"}\n%*s]", before, "",
+                     cases[each].event, after, "");
+            expect_events(text, cases[each].event_count + 1, 1 - cases[each].event_count);
+        }
+    }
+}
+
 static void what_is_no_trace_is_refused(void **state)
 {
     (void)state;
@@ -242,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_quote_inside_a_name_costs_one_event),
         cmocka_unit_test(an_event_above_the_limit_costs_one_event),
         cmocka_unit_test(a_large_member_is_passed_over),
+        cmocka_unit_test(events_are_the_same_wherever_they_stand),
         cmocka_unit_test(what_is_no_trace_is_refused),
         cmocka_unit_test(a_truncated_trace_is_refused),
         cmocka_unit_test(a_malformed_event_on_a_shared_line_ends_the_reading),

@@ -1,9 +1,13 @@
 #include "traces/import/json_stream.h"
 #include "base/arena.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /// Where a scan stands. MORE: the bytes end before the value does.
 typedef enum scan_result { SCAN_OK, SCAN_MORE, SCAN_BAD } scan_result;
@@ -46,113 +50,166 @@ static scan_result skip_blanks(scan *text)
     return text->at < text->end ? SCAN_OK : SCAN_MORE;
 }
 
-#define EACH_BYTE UINT64_C(0x0101010101010101)
-
-/// Bytes of text as a word, the first lowest.
-static uint64_t eight_bytes(const char *at)
+#ifdef __SSE2__
+/// One bit per byte of 16.
+static uint64_t bits_of(__m128i bytes)
 {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(word) : word;
+    return (uint64_t)(unsigned)_mm_movemask_epi8(bytes);
 }
 
-/// The place of the first byte that one of the masks below found.
-static int first_found(uint64_t found)
+static __m128i equal_to(__m128i bytes, char byte)
 {
-    return __builtin_ctzll(found) / 8;
+    return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte));
 }
 
-/// Bit 7 of the first byte that is that byte, and perhaps of later ones; 0: none is.
-static uint64_t has_byte(uint64_t word, char byte)
+/// Bytes in [first, last].
+static __m128i in_range(__m128i bytes, char first, char last)
 {
-    const uint64_t apart = word ^ (EACH_BYTE * (unsigned char)byte);
-    return (apart - EACH_BYTE) & ~apart & (EACH_BYTE << 7);
+    const __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
+    return _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8((char)(last - first))), above);
+}
+#endif
+
+static bool ends_run_of_string(char byte)
+{
+    return byte == '"' || byte == '\\' || (unsigned char)byte < 0x20;
 }
 
-/// The same of bytes below 0x20.
-static uint64_t has_control(uint64_t word)
+/// The first quote, backslash or control character; end: there is none.
+static const char *find_in_string(const char *at, const char *end)
 {
-    return (word - EACH_BYTE * 0x20) & ~word & (EACH_BYTE << 7);
+#ifdef __SSE2__
+    for (; end - at >= 16; at += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+        const __m128i special = _mm_or_si128(equal_to(bytes, '"'), equal_to(bytes, '\\'));
+        const uint64_t found = bits_of(_mm_or_si128(special, in_range(bytes, 0, 0x1f)));
+        if (found != 0) return at + __builtin_ctzll(found);
+    }
+#endif
+    while (at < end && !ends_run_of_string(*at)) {
+        at++;
+    }
+    return at;
 }
 
 /// From an opening quote to after the closing one. A line break inside is malformed; that is how
 /// a name with an odd number of quotes is found out before it swallows its neighbours.
 static scan_result skip_string(scan *text)
 {
-    const char *at = text->at + 1;
-    for (; at < text->end; at++) {
-        while (text->end - at >= 8) {
-            const uint64_t word = eight_bytes(at);
-            const uint64_t found = has_byte(word, '"') | has_byte(word, '\\') | has_control(word);
-            at += found == 0 ? 8 : first_found(found);
-            if (found != 0) break;
-        }
-        if (at == text->end) break;
-        if (*at == '"') {
-            text->at = at + 1;
-            return SCAN_OK;
-        }
+    const char *at = find_in_string(text->at + 1, text->end);
+    while (at < text->end && *at == '\\') {
+        if (++at == text->end) break;
         if ((unsigned char)*at < 0x20) return SCAN_BAD;
-        if (*at == '\\' && ++at < text->end && (unsigned char)*at < 0x20) return SCAN_BAD;
+        at = find_in_string(at + 1, text->end);
     }
-    text->at = text->end;
-    return SCAN_MORE;
+    if (at >= text->end) {
+        text->at = text->end;
+        return SCAN_MORE;
+    }
+    text->at = at + 1;
+    return *at == '"' ? SCAN_OK : SCAN_BAD;
+}
+
+static bool is_of_word(char byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+           (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '+' || byte == '.';
 }
 
 /// Numbers, true, false, null, and the NaN and Infinity that some writers put; whoever needs the
 /// number judges it.
 static scan_result skip_word(scan *text)
 {
-    const char *begin = text->at;
-    while (text->at < text->end) {
-        const char byte = *text->at;
-        const bool is_word = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-                             (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '+' ||
-                             byte == '.';
-        if (!is_word) return text->at > begin ? SCAN_OK : SCAN_BAD;
-        text->at++;
+    const char *at = text->at;
+    while (at < text->end && is_of_word(*at)) {
+        at++;
     }
-    return SCAN_MORE;
+    const bool is_empty = at == text->at;
+    text->at = at;
+    if (at == text->end) return SCAN_MORE;
+    return is_empty ? SCAN_BAD : SCAN_OK;
 }
+
+#ifdef __SSE2__
+enum { BLOCK_BYTES = 64 };
+
+/// Where bytes of a block are, one bit each.
+typedef struct block_bits {
+    uint64_t quotes;
+    uint64_t escapes;
+    uint64_t controls;
+    uint64_t opening;
+    uint64_t closing;
+} block_bits;
+
+static block_bits look_at_block(const char *at)
+{
+    block_bits bits = {0};
+    for (int from = 0; from < BLOCK_BYTES; from += 16) {
+        const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + from));
+        // With that bit set, '[' is '{' and ']' is '}'.
+        const __m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+        bits.quotes |= bits_of(equal_to(bytes, '"')) << from;
+        bits.escapes |= bits_of(equal_to(bytes, '\\')) << from;
+        bits.controls |= bits_of(in_range(bytes, 0, 0x1f)) << from;
+        bits.opening |= bits_of(equal_to(folded, '{')) << from;
+        bits.closing |= bits_of(equal_to(folded, '}')) << from;
+    }
+    return bits;
+}
+
+/// Passes over a block of a container, or as far as the container goes, if it has no escapes; it
+/// begins outside of strings. A string that goes on after it is passed over as a whole.
+///
+/// @param passed out: whether it was
+static scan_result skip_block(scan *text, int64_t *depth, bool *passed)
+{
+    const block_bits bits = look_at_block(text->at);
+    uint64_t strings = bits.quotes; // from each opening quote to before the closing one
+    for (int shift = 1; shift < BLOCK_BYTES; shift *= 2) {
+        strings ^= strings << shift;
+    }
+    const bool is_cut = strings >> 63 != 0;
+    int length = is_cut ? 63 - __builtin_clzll(bits.quotes) : BLOCK_BYTES;
+    bool is_over = false;
+    *passed = bits.escapes == 0;
+    if (!*passed) return SCAN_OK;
+    for (uint64_t left = (bits.opening | bits.closing) & ~strings; left != 0 && !is_over;
+         left &= left - 1) {
+        const int place = __builtin_ctzll(left);
+        *depth += (bits.opening >> place & 1) != 0 ? 1 : -1;
+        is_over = *depth == 0;
+        if (is_over) length = place + 1;
+    }
+    const uint64_t seen = length < BLOCK_BYTES ? (UINT64_C(1) << length) - 1 : UINT64_MAX;
+    if ((bits.controls & strings & seen) != 0) return SCAN_BAD;
+    text->at += length;
+    return is_cut && !is_over ? skip_string(text) : SCAN_OK;
+}
+#endif
 
 /// An object or array as a whole. Brackets are counted, not paired: what an event needs of its
 /// args is looked at when it is needed.
 static scan_result skip_container(scan *text)
 {
     int64_t depth = 0;
-    while (text->at < text->end) {
-        while (text->end - text->at >= 8) {
-            // With that bit set, '[' is '{' and ']' is '}'.
-            const uint64_t word = eight_bytes(text->at);
-            const uint64_t folded = word | (EACH_BYTE * 0x20);
-            const uint64_t found =
-                has_byte(word, '"') | has_byte(folded, '{') | has_byte(folded, '}');
-            text->at += found == 0 ? 8 : first_found(found);
-            if (found != 0) break;
-        }
-        if (text->at == text->end) break;
-        switch (*text->at) {
-        case '{':
-        case '[':
-            depth++;
-            text->at++;
-            break;
-        case '}':
-        case ']':
-            depth--;
-            text->at++;
-            if (depth == 0) return SCAN_OK;
-            break;
-        case '"': {
-            const scan_result result = skip_string(text);
-            if (result != SCAN_OK) return result;
-            break;
-        }
-        default:
+    do {
+        bool passed = false;
+        scan_result result = SCAN_OK;
+        if (text->at == text->end) return SCAN_MORE;
+#ifdef __SSE2__
+        if (text->end - text->at >= BLOCK_BYTES) result = skip_block(text, &depth, &passed);
+#endif
+        if (!passed && *text->at == '"') {
+            result = skip_string(text);
+        } else if (!passed) {
+            depth += *text->at == '{' || *text->at == '[';
+            depth -= *text->at == '}' || *text->at == ']';
             text->at++;
         }
-    }
-    return SCAN_MORE;
+        if (result != SCAN_OK) return result;
+    } while (depth > 0);
+    return SCAN_OK;
 }
 
 static scan_result skip_value(scan *text)
@@ -163,17 +220,24 @@ static scan_result skip_value(scan *text)
     return skip_word(text);
 }
 
+/// From after a key to its value.
+static scan_result scan_colon(scan *text)
+{
+    const scan_result result = skip_blanks(text);
+    if (result != SCAN_OK) return result;
+    if (*text->at != ':') return SCAN_BAD;
+    text->at++;
+    return skip_blanks(text);
+}
+
 /// From a key to its value.
 static scan_result scan_key(scan *text, trace_json_slice *key)
 {
     key->bytes = text->at;
     if (*text->at != '"') return SCAN_BAD;
-    scan_result result = skip_string(text);
+    const scan_result result = skip_string(text);
     key->length = (size_t)(text->at - key->bytes);
-    if (result != SCAN_OK || (result = skip_blanks(text)) != SCAN_OK) return result;
-    if (*text->at != ':') return SCAN_BAD;
-    text->at++;
-    return skip_blanks(text);
+    return result == SCAN_OK ? scan_colon(text) : result;
 }
 
 static scan_result scan_value(scan *text, trace_json_slice *value)
@@ -202,28 +266,30 @@ static scan_result scan_separator(scan *text, char close, bool *is_last)
     return *is_last ? SCAN_OK : skip_blanks(text);
 }
 
-static trace_json_slice *member_of(trace_json_event *event, trace_json_slice key)
+/// The member of an event whose key stands at text, NULL: none that is kept. Keys are known by
+/// their first bytes, which is faster than to look for their ends. @param length out: of the key
+static trace_json_slice *member_at(const scan *text, trace_json_event *event, size_t *length)
 {
-    const char *name = key.bytes + 1;
-    switch (key.length - 2) {
-    case 2:
-        if (memcmp(name, "ph", 2) == 0) return &event->phase;
-        if (memcmp(name, "id", 2) == 0) return &event->id;
-        if (memcmp(name, "ts", 2) == 0) return &event->ts;
-        return NULL;
-    case 3:
-        if (memcmp(name, "cat", 3) == 0) return &event->category;
-        if (memcmp(name, "pid", 3) == 0) return &event->pid;
-        if (memcmp(name, "tid", 3) == 0) return &event->tid;
-        if (memcmp(name, "dur", 3) == 0) return &event->duration;
-        return NULL;
-    case 4:
-        if (memcmp(name, "name", 4) == 0) return &event->name;
-        if (memcmp(name, "args", 4) == 0) return &event->args;
-        return NULL;
-    default:
-        return NULL;
+    char key[8] = {0};
+    const size_t left = (size_t)(text->end - text->at);
+    if (left >= sizeof key) {
+        memcpy(key, text->at, sizeof key);
+    } else {
+        memcpy(key, text->at, left);
     }
+    *length = 4;
+    if (memcmp(key, "\"ph\"", 4) == 0) return &event->phase;
+    if (memcmp(key, "\"ts\"", 4) == 0) return &event->ts;
+    if (memcmp(key, "\"id\"", 4) == 0) return &event->id;
+    *length = 5;
+    if (memcmp(key, "\"cat\"", 5) == 0) return &event->category;
+    if (memcmp(key, "\"pid\"", 5) == 0) return &event->pid;
+    if (memcmp(key, "\"tid\"", 5) == 0) return &event->tid;
+    if (memcmp(key, "\"dur\"", 5) == 0) return &event->duration;
+    *length = 6;
+    if (memcmp(key, "\"name\"", 6) == 0) return &event->name;
+    if (memcmp(key, "\"args\"", 6) == 0) return &event->args;
+    return NULL;
 }
 
 static scan_result scan_event(scan *text, trace_json_event *event)
@@ -237,11 +303,13 @@ static scan_result scan_event(scan *text, trace_json_event *event)
         return SCAN_OK;
     }
     for (bool is_last = false; !is_last;) {
-        trace_json_slice key;
         trace_json_slice value;
-        if ((result = scan_member(text, &key, &value)) != SCAN_OK) return result;
+        size_t length = 0;
+        trace_json_slice *place = member_at(text, event, &length);
+        if (place != NULL) text->at += length;
+        result = place != NULL ? scan_colon(text) : scan_key(text, &value);
+        if (result != SCAN_OK || (result = scan_value(text, &value)) != SCAN_OK) return result;
         if ((result = scan_separator(text, '}', &is_last)) != SCAN_OK) return result;
-        trace_json_slice *place = member_of(event, key);
         if (place != NULL) *place = value;
     }
     return SCAN_OK;
@@ -264,6 +332,13 @@ void trace_json_close(trace_json_stream *json)
     if (json == NULL) return;
     free(json->buffer);
     free(json);
+}
+
+void trace_json_give(trace_json_stream *json, const char *bytes, size_t length)
+{
+    assert(length <= TRACE_JSON_ITEM_BYTES_MAX);
+    memcpy(json->buffer, bytes, length);
+    json->filled = length;
 }
 
 static int64_t position(const trace_json_stream *json)
@@ -593,18 +668,6 @@ trace_json_slice trace_json_find(trace_json_slice object, const char *key)
         if (scan_separator(&text, '}', &is_last) != SCAN_OK) return none;
     }
     return none;
-}
-
-bool trace_json_is_string(trace_json_slice value)
-{
-    return value.bytes != NULL && value.length >= 2 && *value.bytes == '"';
-}
-
-bool trace_json_equals(trace_json_slice value, const char *text)
-{
-    const size_t length = strlen(text);
-    return trace_json_is_string(value) && value.length == length + 2 &&
-           memcmp(value.bytes + 1, text, length) == 0;
 }
 
 /// Reads the four digits of \uXXXX; -1 if they are none.

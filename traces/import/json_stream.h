@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /// The largest event, and the largest member beside the events, that is held; larger members are
 /// passed over, larger events count as malformed.
@@ -60,6 +61,10 @@ status trace_json_open(trace_stream *input, const char *name, trace_json_stream 
 
 void trace_json_close(trace_json_stream *json); ///< NULL is allowed
 
+/// Hands over what was read of the input before, at most TRACE_JSON_ITEM_BYTES_MAX; right after
+/// opening.
+void trace_json_give(trace_json_stream *json, const char *bytes, size_t length);
+
 /// Finds the next event or member. The outermost value is an object with "traceEvents", or the
 /// array of events itself.
 ///
@@ -77,10 +82,18 @@ int64_t trace_json_malformed_count(const trace_json_stream *json);
 /// The member key of an object; bytes NULL if object is none or has no such member.
 trace_json_slice trace_json_find(trace_json_slice object, const char *key);
 
-bool trace_json_is_string(trace_json_slice value);
+static inline bool trace_json_is_string(trace_json_slice value)
+{
+    return value.bytes != NULL && value.length >= 2 && *value.bytes == '"';
+}
 
 /// Whether value is the string text, which needs no escapes.
-bool trace_json_equals(trace_json_slice value, const char *text);
+static inline bool trace_json_equals(trace_json_slice value, const char *text)
+{
+    const size_t length = strlen(text);
+    return trace_json_is_string(value) && value.length == length + 2 &&
+           memcmp(value.bytes + 1, text, length) == 0;
+}
 
 /// Copies a string without quotes and escapes; what is none is copied as it stands. Characters
 /// beyond ASCII become UTF-8; what cannot be shown on a terminal becomes '?'.

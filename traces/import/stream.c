@@ -107,27 +107,33 @@ static uint64_t hash_block(uint64_t hash, const void *bytes, size_t length)
     return file_hash(hash, at, (size_t)(end - at));
 }
 
-/// Reads the next block; the last is used up.
-static status refill(trace_stream *stream, error_message *err)
+/// Reads the next block. @param bytes [BLOCK_BYTES] @param length out: of it
+static status read_block(trace_stream *stream, void *bytes, size_t *length, error_message *err)
 {
     size_t count = 0;
     if (stream->file != NULL) {
-        count = fread(stream->block, 1, BLOCK_BYTES, stream->file);
+        count = fread(bytes, 1, BLOCK_BYTES, stream->file);
         if (ferror(stream->file)) {
             return error_set(err, STATUS_IO, "%s: %s", stream->name, strerror(errno));
         }
     } else {
         count = stream->memory_bytes < BLOCK_BYTES ? stream->memory_bytes : BLOCK_BYTES;
-        if (count > 0) memcpy(stream->block, stream->memory, count);
+        if (count > 0) memcpy(bytes, stream->memory, count);
         stream->memory += count;
         stream->memory_bytes -= count;
     }
-    if (count > 0) stream->raw_hash = hash_block(stream->raw_hash, stream->block, count);
+    if (count > 0) stream->raw_hash = hash_block(stream->raw_hash, bytes, count);
     stream->raw_bytes += (int64_t)count;
-    stream->block_begin = 0;
-    stream->block_end = count;
     stream->at_end = count < BLOCK_BYTES;
+    *length = count;
     return STATUS_OK;
+}
+
+/// Reads the next block into that of the stream; the last is used up.
+static status refill(trace_stream *stream, error_message *err)
+{
+    stream->block_begin = stream->block_end = 0;
+    return read_block(stream, stream->block, &stream->block_end, err);
 }
 
 static status decide(trace_stream *stream, error_message *err)
@@ -149,7 +155,10 @@ static status decide(trace_stream *stream, error_message *err)
 static status read_plain(trace_stream *stream, void *bytes, size_t capacity, size_t *count,
                          error_message *err)
 {
-    if (stream->block_begin == stream->block_end && !stream->at_end) TRY(refill(stream, err));
+    if (stream->block_begin == stream->block_end && !stream->at_end) {
+        if (capacity >= BLOCK_BYTES) return read_block(stream, bytes, count, err);
+        TRY(refill(stream, err));
+    }
     const size_t left = stream->block_end - stream->block_begin;
     *count = left < capacity ? left : capacity;
     memcpy(bytes, stream->block + stream->block_begin, *count);
