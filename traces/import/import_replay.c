@@ -43,13 +43,20 @@ static trace_recording *recording_of(const trace_import *import, int rank)
 
 static trace_iteration_time *time_of(const trace_import *import, int rank, int iteration)
 {
-    trace_recording *recording = recording_of(import, rank);
-    for (int place = 0; place < recording->iteration_count; place++) {
-        if (recording->iterations[place].iteration == iteration) {
-            return &recording->iterations[place];
+    const trace_recording *recording = recording_of(import, rank);
+    int low = 0;
+    int high = recording->iteration_count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (recording->iterations[middle].iteration < iteration) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return NULL;
+    if (low == recording->iteration_count) return NULL;
+    trace_iteration_time *found = &recording->iterations[low];
+    return found->iteration == iteration ? found : NULL;
 }
 
 /// Whether an op may have waited for one that is not in the files.
@@ -64,9 +71,10 @@ static bool lacks_producer(const trace_import *import, const trace_op *op)
 /// Time in front of an op that was taken for waiting was its own host's.
 static void charge_lead(const trace_import *import, const trace_op *op, trace_window *window)
 {
+    if (window->lead_ns == 0) return;
     trace_recording *recording = recording_of(import, op->rank);
     trace_iteration_time *time = time_of(import, op->rank, op->iteration);
-    if (window->lead_ns == 0 || time == NULL) return;
+    if (time == NULL) return;
     time->outside_ns[TRACE_GAP_WAITING] -= window->lead_ns;
     time->charged_ns[TRACE_GAP_HOST] += window->lead_ns;
     recording->cells[window->cell].charge_ns += window->lead_ns;

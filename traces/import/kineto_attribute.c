@@ -90,17 +90,6 @@ static int compare_work_begins(const void *a, const void *b)
     return (left->key > right->key) - (left->key < right->key);
 }
 
-/// In the order of marks, then components, then begin: neighbours are of one union.
-static int compare_works(const void *a, const void *b)
-{
-    const kineto_work *left = a;
-    const kineto_work *right = b;
-    if (left->key != right->key) return left->key < right->key ? -1 : 1;
-    if (left->flags != right->flags) return left->flags < right->flags ? -1 : 1;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
-}
-
 static int compare_work_times(const void *a, const void *b)
 {
     const kineto_work *left = a;
@@ -153,21 +142,28 @@ static void place_launches(kineto_events *events)
     sort(events->launches, count, sizeof *events->launches, compare_launch_correlations);
 }
 
-static const kineto_launch *find_launch(const kineto_events *events, uint32_t correlation)
+/// The first launch of a correlation, NULL: none. @param next where it may be; out: after it
+static const kineto_launch *find_launch(const kineto_events *events, uint32_t correlation,
+                                        size_t *next)
 {
+    const kineto_launch *launches = events->launches;
     size_t low = 0;
     size_t high = events->launch_list.count;
+    if (correlation == KINETO_NO_CORRELATION) return NULL;
+    const bool is_next = *next < high && launches[*next].correlation == correlation &&
+                         (*next == 0 || launches[*next - 1].correlation != correlation);
+    if (is_next) low = high = *next;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (events->launches[middle].correlation < correlation) {
+        if (launches[middle].correlation < correlation) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    const bool is_found = low < events->launch_list.count && correlation != KINETO_NO_CORRELATION &&
-                          events->launches[low].correlation == correlation;
-    return is_found ? &events->launches[low] : NULL;
+    if (low == events->launch_list.count || launches[low].correlation != correlation) return NULL;
+    *next = low + 1;
+    return &launches[low];
 }
 
 static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
@@ -195,82 +191,71 @@ static const kineto_mark *count_work(const kineto_events *events, const kineto_l
     return mark;
 }
 
-/// Gives each device operation its mark and divides the time between them; those without a mark
-/// are counted and left out.
-static status place_works(kineto_events *events, trace_recording *recording, kineto_gaps *gaps,
-                          error_message *err)
-{
-    trace_attribution *ops = &recording->ops;
-    size_t kept = 0;
-    for (size_t each = 0; each < events->work_list.count; each++) {
-        kineto_work work = events->works[each];
-        const int64_t length_ns = work.end_ns - work.begin_ns;
-        const kineto_launch *launch = find_launch(events, work.key);
-        if (__builtin_add_overflow(ops->total_ns, length_ns, &ops->total_ns)) {
-            return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
-                             events->path);
-        }
-        const kineto_mark *mark = count_work(events, launch, ops);
-        if (mark != NULL) work.flags = component_in(mark, work.flags);
-        kineto_gaps_put(gaps, &work, mark != NULL ? (int64_t)launch->mark : -1,
-                        launch != NULL ? launch->ts_ns : work.begin_ns);
-        if (mark == NULL) continue;
-        work.key = launch->mark;
-        events->works[kept++] = work;
-    }
-    events->work_list.count = kept;
-    return STATUS_OK;
-}
-
-/// The length of the union of works[count] of one key and component.
-static int64_t union_ns(const kineto_work *works, size_t count)
-{
-    int64_t sum_ns = 0;
-    int64_t covered_ns = INT64_MIN; // up to here
-    for (size_t work = 0; work < count; work++) {
-        const int64_t begin_ns =
-            works[work].begin_ns > covered_ns ? works[work].begin_ns : covered_ns;
-        if (works[work].end_ns <= begin_ns) continue;
-        sum_ns += works[work].end_ns - begin_ns;
-        covered_ns = works[work].end_ns;
-    }
-    return sum_ns;
-}
-
-/// The end of the run of one key and component that begins at first.
-static size_t run_end(const kineto_events *events, size_t first)
-{
-    const kineto_work *works = events->works;
-    size_t end = first + 1;
-    while (end < events->work_list.count && works[end].key == works[first].key &&
-           works[end].flags == works[first].flags) {
-        end++;
-    }
-    return end;
-}
-
 static void widen(trace_window *window, int64_t begin_ns, int64_t end_ns)
 {
     if (begin_ns < window->work_begin_ns) window->work_begin_ns = begin_ns;
     if (end_ns > window->work_end_ns) window->work_end_ns = end_ns;
 }
 
-static void sum_windows(kineto_events *events)
+/// Until when works cover the time, by component. An operation begins no earlier than the last.
+typedef struct union_end {
+    int64_t until_ns[2];
+} union_end;
+
+/// Adds an operation to the length of the union of those before it.
+static void add_to_union(union_end *end, const kineto_work *work, int64_t *busy_ns,
+                         int64_t *communication_ns)
 {
-    for (size_t first = 0; first < events->work_list.count;) {
-        const size_t end = run_end(events, first);
-        const kineto_work *works = events->works + first;
-        trace_window *window = &events->marks[works->key].window;
-        for (size_t work = 0; work < end - first; work++) {
-            widen(window, works[work].begin_ns, works[work].end_ns);
-        }
-        if (works->flags == KINETO_COMMUNICATION) {
-            window->communication_ns = union_ns(works, end - first);
-        } else {
-            window->busy_ns = union_ns(works, end - first);
-        }
-        first = end;
+    const bool is_communication = work->flags == KINETO_COMMUNICATION;
+    int64_t *until_ns = &end->until_ns[is_communication];
+    const int64_t begin_ns = work->begin_ns > *until_ns ? work->begin_ns : *until_ns;
+    if (work->end_ns <= begin_ns) return;
+    *(is_communication ? communication_ns : busy_ns) += work->end_ns - begin_ns;
+    *until_ns = work->end_ns;
+}
+
+/// [count] unions that hold nothing.
+static union_end *unions_create(size_t count)
+{
+    union_end *ends = memory_array(count + 1, sizeof *ends);
+    for (size_t each = 0; each < count; each++) {
+        ends[each] = (union_end){{INT64_MIN, INT64_MIN}};
     }
+    return ends;
+}
+
+/// What the device ran, and the unions that it adds to.
+typedef struct placing {
+    kineto_events *events;
+    trace_recording *recording;
+    kineto_gaps *gaps;
+    union_end *windows; // [mark_count]
+    union_end *cells;   // [cell_count]; annotations of one may overlap on the device
+    size_t next_launch; // where that of the next operation may be
+} placing;
+
+/// Gives a device operation its mark; those without one are counted only.
+static status place_work(placing *to, kineto_work work, error_message *err)
+{
+    trace_attribution *ops = &to->recording->ops;
+    const kineto_launch *launch = find_launch(to->events, work.key, &to->next_launch);
+    const int64_t length_ns = work.end_ns - work.begin_ns;
+    if (__builtin_add_overflow(ops->total_ns, length_ns, &ops->total_ns)) {
+        return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
+                         to->events->path);
+    }
+    const kineto_mark *mark = count_work(to->events, launch, ops);
+    if (mark != NULL) work.flags = component_in(mark, work.flags);
+    kineto_gaps_put(to->gaps, &work, mark != NULL ? (int64_t)launch->mark : -1,
+                    launch != NULL ? launch->ts_ns : work.begin_ns);
+    if (mark == NULL) return STATUS_OK;
+    trace_window *window = &to->events->marks[launch->mark].window;
+    widen(window, work.begin_ns, work.end_ns);
+    add_to_union(&to->windows[launch->mark], &work, &window->busy_ns, &window->communication_ns);
+    if (window->cell < 0) return STATUS_OK;
+    trace_cell *cell = &to->recording->cells[window->cell];
+    add_to_union(&to->cells[window->cell], &work, &cell->busy_ns, &cell->communication_ns);
+    return STATUS_OK;
 }
 
 static void sum_spans(const kineto_events *events, trace_recording *recording)
@@ -282,44 +267,24 @@ static void sum_spans(const kineto_events *events, trace_recording *recording)
     }
 }
 
-/// Annotations of one cell may overlap on the device, so that their unions do not simply add up.
-static void sum_cells(kineto_events *events, trace_recording *recording)
-{
-    for (size_t work = 0; work < events->work_list.count; work++) {
-        const int cell = events->marks[events->works[work].key].window.cell;
-        events->works[work].key = cell < 0 ? NO_MARK : (uint32_t)cell;
-    }
-    qsort(events->works, events->work_list.count, sizeof *events->works, compare_works);
-    for (size_t first = 0; first < events->work_list.count;) {
-        const size_t end = run_end(events, first);
-        const kineto_work *works = events->works + first;
-        if (works->key == NO_MARK) break; // they stand last
-        trace_cell *cell = &recording->cells[works->key];
-        if (works->flags == KINETO_COMMUNICATION) {
-            cell->communication_ns = union_ns(works, end - first);
-        } else {
-            cell->busy_ns = union_ns(works, end - first);
-        }
-        first = end;
-    }
-    sum_spans(events, recording);
-}
-
 status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
                                      error_message *err)
 {
-    kineto_gaps *gaps = NULL;
+    placing to = {.events = events, .recording = recording};
+    status result = STATUS_OK;
     place_launches(events);
     sort(events->works, events->work_list.count, sizeof *events->works, compare_work_begins);
-    kineto_gaps_begin(events, recording, &gaps);
-    const status placed = place_works(events, recording, gaps, err);
-    kineto_gaps_end(gaps);
-    TRY(placed);
-    if (events->work_list.count == 0) return STATUS_OK;
-    qsort(events->works, events->work_list.count, sizeof *events->works, compare_works);
-    sum_windows(events);
-    sum_cells(events, recording);
-    return STATUS_OK;
+    kineto_gaps_begin(events, recording, &to.gaps);
+    to.windows = unions_create(events->mark_list.count);
+    to.cells = unions_create((size_t)recording->cell_count);
+    for (size_t work = 0; work < events->work_list.count && result == STATUS_OK; work++) {
+        result = place_work(&to, events->works[work], err);
+    }
+    kineto_gaps_end(to.gaps);
+    free(to.windows);
+    free(to.cells);
+    if (result == STATUS_OK) sum_spans(events, recording);
+    return result;
 }
 
 /// The CPU at work on one thread: the operators and marks that are still to come.
