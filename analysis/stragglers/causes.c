@@ -343,7 +343,7 @@ static void find_travel(const ana_op_run *run, int name, double *medians_ns)
     double *values = memory_array((size_t)run->table->op_count + 1, sizeof *values);
     int *places = memory_array((size_t)run->worker_count + 2, sizeof *places);
     for (int64_t op = 0; op < run->table->op_count; op++) {
-        const trace_op *each = &run->table->ops[op];
+        const trace_table_op *each = &run->table->ops[op];
         if (each->name == name + 1) places[each->rank + 2]++;
     }
     for (int worker = 2; worker <= run->worker_count; worker++) {

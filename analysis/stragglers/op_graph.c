@@ -474,12 +474,32 @@ static status order_step(making *step, arena *memory, ana_op_step *made, error_m
     return STATUS_OK;
 }
 
-/// @param ops [count] of one step
-static status make_step(const ana_op_run *run, const trace_op *ops, int count, arena *memory,
-                        ana_op_step *made, error_message *err)
+static int64_t end_of_step(const trace_op_table *table, int64_t begin)
 {
-    const size_t places = (size_t)count;
-    making step = {.run = run, .ops = ops, .count = count, .scratch = arena_create(1 << 16)};
+    int64_t end = begin;
+    while (end < table->op_count && table->ops[end].iteration == table->ops[begin].iteration) {
+        end++;
+    }
+    return end;
+}
+
+status ana_op_step_make(const ana_op_run *run, int64_t *begin, arena *memory, ana_op_step *made,
+                        error_message *err)
+{
+    const trace_op_table *table = run->table;
+    const int64_t first = *begin;
+    const int64_t end = end_of_step(table, first);
+    if (end - first > INT32_MAX / 8) {
+        return error_set(err, STATUS_FORMAT, "step %d: %" PRId64 " ops, at most %d",
+                         table->ops[first].iteration, end - first, INT32_MAX / 8);
+    }
+    const size_t places = (size_t)(end - first);
+    making step = {.run = run, .count = (int)places, .scratch = arena_create(1 << 16)};
+    trace_op *ops = arena_array(step.scratch, places, sizeof *ops);
+    for (size_t op = 0; op < places; op++) {
+        ops[op] = trace_op_table_at(table, first + (int64_t)op);
+    }
+    step.ops = ops;
     step.first = arena_array(step.scratch, (size_t)run->worker_count + 1, sizeof(int));
     step.unit = arena_array(step.scratch, places, sizeof(int));
     step.next = arena_array(step.scratch, places, sizeof(int));
@@ -488,6 +508,7 @@ static status make_step(const ana_op_run *run, const trace_op *ops, int count, a
     if (result == STATUS_OK) result = order_step(&step, memory, made, err);
     arena_destroy(step.scratch);
     free(step.edges);
+    if (result == STATUS_OK) *begin = end;
     return result;
 }
 
@@ -554,45 +575,38 @@ static void idealize(ana_op_run *run, arena *memory)
     free(values);
 }
 
-static int64_t end_of_step(const trace_op_table *table, int64_t begin)
-{
-    int64_t end = begin;
-    while (end < table->op_count && table->ops[end].iteration == table->ops[begin].iteration) {
-        end++;
-    }
-    return end;
-}
-
-status ana_op_run_make(const trace_op_table *table, arena *memory, ana_op_run *run,
-                       error_message *err)
+status ana_op_run_begin(const trace_op_table *table, arena *memory, ana_op_run *run,
+                        error_message *err)
 {
     ana_op_run made = {.table = table,
                        .stage_count = table->stage_count,
                        .replica_count = table->replica_count,
                        .worker_count = table->stage_count * table->replica_count};
-    int capacity = 0;
     for (int64_t begin = 0; begin < table->op_count; begin = end_of_step(table, begin)) {
-        capacity++;
+        made.step_count++;
     }
-    if ((int64_t)made.worker_count * table->chunk_count * capacity > SPARSE_MAX * table->op_count) {
+    if ((int64_t)made.worker_count * table->chunk_count * made.step_count >
+        SPARSE_MAX * table->op_count) {
         return error_set(err, STATUS_FORMAT,
                          "%d replicas x %d stages x %d chunks in %d steps, but only %" PRId64
                          " ops: is a column taken for another?",
-                         made.replica_count, made.stage_count, table->chunk_count, capacity,
+                         made.replica_count, made.stage_count, table->chunk_count, made.step_count,
                          table->op_count);
     }
     name_kinds(&made, memory);
-    made.steps = arena_array(memory, (size_t)capacity + 1, sizeof *made.steps);
-    for (int64_t begin = 0; begin < table->op_count;) {
-        const int64_t end = end_of_step(table, begin);
-        if (end - begin > INT32_MAX / 8) {
-            return error_set(err, STATUS_FORMAT, "step %d: %" PRId64 " ops, at most %d",
-                             table->ops[begin].iteration, end - begin, INT32_MAX / 8);
-        }
-        TRY(make_step(&made, table->ops + begin, (int)(end - begin), memory,
-                      &made.steps[made.step_count], err));
-        made.step_count++;
-        begin = end;
+    *run = made;
+    return STATUS_OK;
+}
+
+status ana_op_run_make(const trace_op_table *table, arena *memory, ana_op_run *run,
+                       error_message *err)
+{
+    ana_op_run made;
+    int64_t begin = 0;
+    TRY(ana_op_run_begin(table, memory, &made, err));
+    made.steps = arena_array(memory, (size_t)made.step_count + 1, sizeof *made.steps);
+    for (int step = 0; step < made.step_count; step++) {
+        TRY(ana_op_step_make(&made, &begin, memory, &made.steps[step], err));
     }
     idealize(&made, memory);
     *run = made;

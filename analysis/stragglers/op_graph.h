@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /// One step. Ops are in an order in which they can be played; those that go on together (a unit)
-/// stand together. 72 bytes per op and 4 per edge.
+/// stand together. 92 bytes per op and 4 per edge.
 typedef struct ana_op_step {
     int step;
     int op_count;
@@ -60,6 +60,16 @@ typedef struct ana_op_run {
 ///         long for its number of ops
 status ana_op_run_make(const trace_op_table *table, arena *memory, ana_op_run *run,
                        error_message *err);
+
+/// The same without steps and ideal times, for one who looks at a step at a time.
+status ana_op_run_begin(const trace_op_table *table, arena *memory, ana_op_run *run,
+                        error_message *err);
+
+/// A step of a run.
+///
+/// @param begin in: its first op in the table; out: that of the next step
+status ana_op_step_make(const ana_op_run *run, int64_t *begin, arena *memory, ana_op_step *step,
+                        error_message *err);
 
 /// Whether ops of a kind are matched with those of other workers.
 bool ana_op_is_shared(trace_op_kind kind);

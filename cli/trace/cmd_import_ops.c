@@ -1,7 +1,7 @@
 /// `dynmo import ops`: a run of which every op was recorded, into a store.
 #include "cli/commands.h"
 
-#include "analysis/stragglers/slowdowns.h"
+#include "analysis/stragglers/op_graph.h"
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -21,8 +21,7 @@ typedef struct imported {
     int64_t trace_id;
     trace_op_table table;
     ana_op_run run;
-    ana_straggler_step *steps; // [run.step_count]
-    double recorded_ns;        // a step, mean
+    double recorded_ns; // a step, mean
     double delayed_ns;
     double replayed_ns;
     double error_median; // of delayed against recorded
@@ -38,27 +37,44 @@ static int compare_double(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/// The replay of what was recorded beside the record.
-static void replay(imported *all, arena *memory)
+/// Replays a step beside its record. @param error out: how far the replay is off, of the record
+static void replay_step(imported *all, const ana_op_step *step, arena *scratch, double *error)
 {
+    const ana_replay with_delays = {.with_delays = true};
+    const ana_replay without = {0};
+    const int count = all->run.step_count;
+    int64_t *begin_ns = arena_array(scratch, (size_t)step->op_count, sizeof *begin_ns);
+    int64_t *end_ns = arena_array(scratch, (size_t)step->op_count, sizeof *end_ns);
+    const int64_t delayed_ns = ana_op_step_replay(step, &with_delays, begin_ns, end_ns);
+    const int64_t replayed_ns = ana_op_step_replay(step, &without, begin_ns, end_ns);
+    const double off_ns = (double)(delayed_ns - step->recorded_ns);
+    *error = step->recorded_ns > 0 ? off_ns / (double)step->recorded_ns : 0;
+    if (*error < 0) *error = -*error;
+    all->recorded_ns += (double)step->recorded_ns / count;
+    all->delayed_ns += (double)delayed_ns / count;
+    all->replayed_ns += (double)replayed_ns / count;
+    all->negative_count += step->negative_count;
+    if (step->negative_ns > all->negative_ns) all->negative_ns = step->negative_ns;
+}
+
+/// The replay of what was recorded beside the record, a step at a time.
+static status replay(imported *all, arena *memory, error_message *err)
+{
+    TRY(ana_op_run_begin(&all->table, memory, &all->run, err));
     const int count = all->run.step_count;
     double *errors = arena_array(memory, (size_t)count, sizeof *errors);
-    all->steps = ana_straggler_steps(&all->run, memory);
+    arena *scratch = arena_within(memory, 1 << 20);
+    int64_t begin = 0;
     for (int step = 0; step < count; step++) {
-        const ana_straggler_step *each = &all->steps[step];
-        const ana_op_step *of = &all->run.steps[step];
-        const double off_ns = (double)(each->delayed_ns - each->recorded_ns);
-        errors[step] = each->recorded_ns > 0 ? off_ns / (double)each->recorded_ns : 0;
-        if (errors[step] < 0) errors[step] = -errors[step];
-        all->recorded_ns += (double)each->recorded_ns / count;
-        all->delayed_ns += (double)each->delayed_ns / count;
-        all->replayed_ns += (double)each->replayed_ns / count;
-        all->negative_count += of->negative_count;
-        if (of->negative_ns > all->negative_ns) all->negative_ns = of->negative_ns;
+        ana_op_step made;
+        TRY(ana_op_step_make(&all->run, &begin, scratch, &made, err));
+        replay_step(all, &made, scratch, &errors[step]);
+        arena_reset(scratch);
     }
     qsort(errors, (size_t)count, sizeof *errors, compare_double);
     all->error_median = (errors[(count - 1) / 2] + errors[count / 2]) / 2;
     all->error_max = errors[count - 1];
+    return STATUS_OK;
 }
 
 static int microbatch_count(const trace_op_table *table)
@@ -131,9 +147,10 @@ static void write_words(const imported *all, const char *store_path, text_buffer
     text_format(out,
                 "trace '%s' in %s: %d steps (%d to %d) of %d replicas x %d stages, %d "
                 "microbatches, %" PRId64 " ops of %d kinds\n",
-                all->name, store_path, run->step_count, run->steps[0].step,
-                run->steps[run->step_count - 1].step, run->replica_count, run->stage_count,
-                microbatch_count(&all->table), all->table.op_count, run->kind_count);
+                all->name, store_path, run->step_count, all->table.ops[0].iteration,
+                all->table.ops[all->table.op_count - 1].iteration, run->replica_count,
+                run->stage_count, microbatch_count(&all->table), all->table.op_count,
+                run->kind_count);
     write_assumed(all, out);
     text_format(out,
                 "a step took %s; replayed as recorded %s, off by %.2f %% in the median, "
@@ -163,7 +180,7 @@ static status read_file(imported *all, const char *columns, arena *memory, trace
     file->path = all->path;
     trace_stream_close(stream);
     TRY(result);
-    result = ana_op_run_make(&all->table, memory, &all->run, err);
+    result = replay(all, memory, err);
     if (result == STATUS_OK) return STATUS_OK;
     return error_prefix(err, result, "%s", all->path);
 }
@@ -201,16 +218,18 @@ static status import(const cli_arguments *arguments, arena *memory, text_buffer 
     cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
     all->path = cli_operand(arguments, 0);
     all->name = cli_has(arguments, "--name") ? cli_value(arguments, "--name") : name;
-    TRY(read_file(all, cli_value(arguments, "--columns"), memory, &file, err));
-    replay(all, memory);
-    TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
-    const status result = store_table(store, all, &file, err);
+    status result = read_file(all, cli_value(arguments, "--columns"), memory, &file, err);
+    if (result == STATUS_OK) {
+        result = trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err);
+    }
+    if (result == STATUS_OK) result = store_table(store, all, &file, err);
     if (result == STATUS_OK && cli_has(arguments, "--json")) {
         write_json(all, out);
     } else if (result == STATUS_OK) {
         write_words(all, trace_store_path(store), out);
     }
     trace_store_close(store);
+    free(all->table.ops);
     return result;
 }
 

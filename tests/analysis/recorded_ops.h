@@ -106,18 +106,16 @@ static inline void plant_draw(const planted *run, int replica, rng *random, plan
 static inline void plant_put(trace_op_table *table, int step, int replica, int stage, int name,
                              int microbatch, int64_t begin_ns, int64_t end_ns)
 {
-    table->ops[table->op_count++] =
-        (trace_op){.iteration = step,
-                   .replica = replica,
-                   .stage = stage,
-                   .rank = replica * table->stage_count + stage,
-                   .layer = name <= NAME_BACKWARD ? stage : TRACE_NOT_RECORDED,
-                   .microbatch = name <= NAME_BACKWARD ? microbatch : TRACE_NOT_RECORDED,
-                   .kind = planted_kinds[name - 1],
-                   .name = name,
-                   .begin_ns = begin_ns,
-                   .end_ns = end_ns,
-                   .busy_ns = TRACE_NOT_RECORDED};
+    const trace_op op = {.iteration = step,
+                         .replica = replica,
+                         .stage = stage,
+                         .rank = replica * table->stage_count + stage,
+                         .layer = name <= NAME_BACKWARD ? stage : TRACE_NOT_RECORDED,
+                         .microbatch = name <= NAME_BACKWARD ? microbatch : TRACE_NOT_RECORDED,
+                         .name = name,
+                         .begin_ns = begin_ns,
+                         .end_ns = end_ns};
+    trace_op_table_add(table, &op);
 }
 
 /// The op of a rank, as a place in the schedule.
@@ -204,7 +202,7 @@ static inline trace_op_table plant(const planted *run, arena *memory)
         .name_count = NAME_COUNT,
         .names = arena_array(memory, NAME_COUNT, sizeof(const char *)),
         .kinds = arena_array(memory, NAME_COUNT, sizeof(trace_op_kind)),
-        .ops = arena_array(memory, (size_t)(per_step * run->step_count), sizeof(trace_op))};
+        .ops = arena_array(memory, (size_t)(per_step * run->step_count), sizeof(trace_table_op))};
     rng random = rng_init(run->seed, 1);
     for (int name = 0; name < NAME_COUNT; name++) {
         table.names[name] = planted_names[name];

@@ -120,7 +120,7 @@ static void what_cannot_be_matched_is_refused(void **state)
     how.step_count = 1;
     trace_op_table table = plant(&how, memory);
     for (int64_t op = 0; op < table.op_count; op++) { // a send of replica 2, stage 1 is lost
-        const trace_op *each = &table.ops[op];
+        const trace_table_op *each = &table.ops[op];
         if (each->replica != 2 || each->stage != 1 || each->name != NAME_SEND_FORWARD) continue;
         memmove(table.ops + op, table.ops + op + 1,
                 (size_t)(table.op_count - op - 1) * sizeof *table.ops);
@@ -135,7 +135,6 @@ static void what_cannot_be_matched_is_refused(void **state)
     table = plant(&how, memory);
     table.op_count--; // the last op: optimizer of the last worker
     table.ops[table.op_count - 1].name = NAME_GATHER;
-    table.ops[table.op_count - 1].kind = TRACE_OP_REPLICAS;
     assert_int_equal(ana_op_run_make(&table, memory, &run, &err), STATUS_FORMAT);
     assert_string_equal(err.message,
                         "step 0, replica 3, stage 3: 2 params-all-gather beside 1 of another "
@@ -149,16 +148,11 @@ static void collectives_in_another_order_wait_in_a_circle(void **state)
     static trace_op_kind kinds[] = {TRACE_OP_WORLD, TRACE_OP_WORLD};
     error_message err = {0};
     ana_op_run run;
-    trace_op ops[] = {
-        {.rank = 0, .kind = TRACE_OP_WORLD, .name = 1, .begin_ns = 0, .end_ns = 1000000},
-        {.rank = 0, .kind = TRACE_OP_WORLD, .name = 2, .begin_ns = 1000000, .end_ns = 2000000},
-        {.rank = 1, .stage = 1, .kind = TRACE_OP_WORLD, .name = 2, .end_ns = 1000000},
-        {.rank = 1,
-         .stage = 1,
-         .kind = TRACE_OP_WORLD,
-         .name = 1,
-         .begin_ns = 1000000,
-         .end_ns = 2000000},
+    trace_table_op ops[] = {
+        {.rank = 0, .name = 1, .begin_ns = 0, .end_ns = 1000000},
+        {.rank = 0, .name = 2, .begin_ns = 1000000, .end_ns = 2000000},
+        {.rank = 1, .stage = 1, .name = 2, .end_ns = 1000000},
+        {.rank = 1, .stage = 1, .name = 1, .begin_ns = 1000000, .end_ns = 2000000},
     };
     const trace_op_table table = {.replica_count = 1,
                                   .stage_count = 2,
@@ -251,8 +245,8 @@ static void drop_messages(trace_op_table *table)
 {
     int64_t kept = 0;
     for (int64_t op = 0; op < table->op_count; op++) {
-        const bool is_message =
-            ana_op_is_shared(table->ops[op].kind) && table->ops[op].kind < TRACE_OP_REPLICAS;
+        const trace_op_kind kind = table->kinds[table->ops[op].name - 1];
+        const bool is_message = ana_op_is_shared(kind) && kind < TRACE_OP_REPLICAS;
         if (!is_message) table->ops[kept++] = table->ops[op];
     }
     table->op_count = kept;

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -188,18 +189,12 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
     return result;
 }
 
-static status ops(const char *bytes, size_t count, arena *memory, error_message *err)
+static status replay_ops(const trace_op_table *recorded, arena *memory, error_message *err)
 {
-    trace_stream *stream = NULL;
-    trace_op_table read;
     ana_op_run run;
     ana_slowdowns slowdowns;
     ana_causes causes;
-    assert(trace_stream_open_bytes("fuzz", bytes, count, &stream) == STATUS_OK);
-    const status result = trace_ops_read(stream, "fuzz", NULL, memory, &read, err);
-    trace_stream_close(stream);
-    TRY(result);
-    TRY(ana_op_run_make(&read, memory, &run, err));
+    TRY(ana_op_run_make(recorded, memory, &run, err));
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, NULL, memory, &causes);
     const ana_straggler_step *steps = slowdowns.steps;
@@ -208,6 +203,18 @@ static status ops(const char *bytes, size_t count, arena *memory, error_message 
         assert(steps[step].delayed_ns >= steps[step].replayed_ns);
     }
     return STATUS_OK;
+}
+
+static status ops(const char *bytes, size_t count, arena *memory, error_message *err)
+{
+    trace_stream *stream = NULL;
+    trace_op_table read = {0};
+    assert(trace_stream_open_bytes("fuzz", bytes, count, &stream) == STATUS_OK);
+    status result = trace_ops_read(stream, "fuzz", NULL, memory, &read, err);
+    trace_stream_close(stream);
+    if (result == STATUS_OK) result = replay_ops(&read, memory, err);
+    free(read.ops);
+    return result;
 }
 
 static void write_plan(const bal_plan *plan_read, text_buffer *out)

@@ -1,8 +1,10 @@
 /// Recorded ops: read from CSV and Chrome JSON alike, stored and read back, refused by place.
+#include "base/text.h"
 #include "tests/traces/memory_store.h"
 #include "traces/import/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char head[] = "dp_rank,stage,step,optype,start_ts,duration,mc,mb_id,gmc\n";
@@ -48,17 +50,18 @@ static void rows_become_ops_by_worker_and_begin(void **state)
     assert_int_equal(table.chunk_count, 1);
     assert_int_equal(table.name_count, 3);
     assert_string_equal(table.names[table.ops[0].name - 1], "tp-sync");
-    assert_int_equal(table.ops[0].kind, TRACE_OP_LOCAL);
+    assert_int_equal(trace_op_table_at(&table, 0).kind, TRACE_OP_LOCAL);
     assert_int_equal(table.ops[0].rank, 1);
     assert_int_equal(table.ops[0].layer, TRACE_NOT_RECORDED);
-    assert_int_equal(table.ops[1].kind, TRACE_OP_FORWARD);
+    assert_int_equal(trace_op_table_at(&table, 1).kind, TRACE_OP_FORWARD);
     assert_int_equal(table.ops[1].rank, 2);
     assert_int_equal(table.ops[1].begin_ns, 1000);
     assert_int_equal(table.ops[1].end_ns, 1001000);
     assert_int_equal(table.ops[1].microbatch, 3);
     assert_int_equal(table.ops[1].layer, 0);
-    assert_int_equal(table.ops[2].kind, TRACE_OP_BACKWARD);
+    assert_int_equal(trace_op_table_at(&table, 2).kind, TRACE_OP_BACKWARD);
     assert_int_equal(table.ops[2].end_ns, 2750000000);
+    free(table.ops);
 }
 
 static void columns_and_units_are_mapped(void **state)
@@ -75,7 +78,8 @@ static void columns_and_units_are_mapped(void **state)
     assert_int_equal(table.ops[0].end_ns, 2001500);
     assert_int_equal(table.ops[0].microbatch, 0); // counted, in the order in which they ran
     assert_int_equal(table.ops[1].microbatch, 1);
-    assert_int_equal(table.ops[2].kind, TRACE_OP_ENDS);
+    assert_int_equal(trace_op_table_at(&table, 2).kind, TRACE_OP_ENDS);
+    free(table.ops);
 }
 
 static void events_of_a_chrome_trace_are_the_same_rows(void **state)
@@ -98,6 +102,69 @@ static void events_of_a_chrome_trace_are_the_same_rows(void **state)
     assert_int_equal(table.ops[0].microbatch, 5);
     assert_int_equal(table.ops[0].begin_ns, 10500);
     assert_int_equal(table.ops[0].end_ns, 12500);
+    free(table.ops);
+}
+
+/// Reads 40 steps of 20 workers with 3 ops each; in place p stands row p * stride, modulo their
+/// number.
+static void read_rows(int stride, trace_op_table *table)
+{
+    enum { STEPS = 40, WORKERS = 20, OPS = 3, ROWS = STEPS * WORKERS * OPS };
+    static const char *const names[OPS] = {"forward", "local", "backward"};
+    error_message err = {0};
+    text_buffer text = {0};
+    text_append(&text, head);
+    for (int place = 0; place < ROWS; place++) {
+        const int row = (int)((int64_t)place * stride % ROWS);
+        const int op = row % OPS;
+        text_format(&text, "%d,%d,%d,%s,%d.5,1,0,0,%060d\n", row / OPS % WORKERS / 2, row / OPS % 2,
+                    row / OPS / WORKERS, names[op], op, row);
+    }
+    ok(read_text(text.bytes, NULL, table, &err), &err);
+    text_free(&text);
+}
+
+static void rows_in_any_order_are_the_same_ops(void **state)
+{
+    (void)state;
+    static const int strides[] = {2399, 7, 49, 1201}; // prime to the number of rows
+    trace_op_table sorted;
+    read_rows(1, &sorted);
+    for (size_t each = 0; each < sizeof strides / sizeof strides[0]; each++) {
+        trace_op_table table;
+        read_rows(strides[each], &table);
+        assert_int_equal(table.op_count, sorted.op_count);
+        for (int64_t op = 0; op < table.op_count; op++) {
+            const trace_op wanted = trace_op_table_at(&sorted, op);
+            const trace_op found = trace_op_table_at(&table, op);
+            assert_int_equal(found.iteration, wanted.iteration);
+            assert_int_equal(found.rank, wanted.rank);
+            assert_int_equal(found.kind, wanted.kind);
+            assert_int_equal(found.begin_ns, wanted.begin_ns);
+        }
+        free(table.ops);
+    }
+    free(sorted.ops);
+}
+
+static void ops_that_are_equal_stay_as_they_stand(void **state)
+{
+    (void)state;
+    error_message err = {0};
+    trace_op_table table;
+    char text[1000];
+    snprintf(text, sizeof text,
+             "%s0,0,5,forward-compute,0,1,0,0,0\n0,0,4,forward-compute,0,1,0,0,0\n"
+             "0,0,4,b,2,1,0,0,0\n0,0,4,c,2,1,0,0,0\n0,0,4,a,2,1,0,0,0\n0,0,4,d,1,1,0,0,0\n",
+             head);
+
+    ok(read_text(text, NULL, &table, &err), &err);
+
+    static const char *const wanted[] = {"forward-compute", "d", "b", "c", "a", "forward-compute"};
+    for (int op = 0; op < 6; op++) {
+        assert_string_equal(table.names[table.ops[op].name - 1], wanted[op]);
+    }
+    free(table.ops);
 }
 
 static void what_is_stored_is_read_back(void **state)
@@ -136,6 +203,7 @@ static void what_is_stored_is_read_back(void **state)
     ok(trace_rows_next(rows, &load, &is_end, &err), &err);
     assert_true(is_end);
     trace_rows_close(rows);
+    free(table.ops);
 }
 
 static void a_trace_of_layers_is_no_run_of_ops(void **state)
@@ -176,6 +244,8 @@ static void bad_rows_are_refused_by_place(void **state)
     assert_refused("0,0,4,f,0,1,0,0,0\n0,0,4,f,0,1,1024,0,0\n",
                    "f:3: mc: 1024 is outside [-1, 1023]");
     assert_refused("0,0,4,f,0,1,0,0,0\n", "f: none of its 1 kinds of ops is a forward or backward");
+    assert_refused("0,0,4,f,0,1,0,0,0\n0,0,4,f,0,1,4294967296,0,0\n",
+                   "f:3: mc: 4294967296 is outside [-1, 1023]");
     assert_refused("60000,60000,4,f,0,1,0,0,0\n",
                    "f: 60001 replicas x 60001 stages x 1 chunks: at most 65536 workers and 65536 "
                    "parts of the model are read");
@@ -210,6 +280,10 @@ int main(void)
                                         close_memory_store),
         cmocka_unit_test_setup_teardown(events_of_a_chrome_trace_are_the_same_rows,
                                         open_memory_store, close_memory_store),
+        cmocka_unit_test_setup_teardown(rows_in_any_order_are_the_same_ops, open_memory_store,
+                                        close_memory_store),
+        cmocka_unit_test_setup_teardown(ops_that_are_equal_stay_as_they_stand, open_memory_store,
+                                        close_memory_store),
         cmocka_unit_test_setup_teardown(what_is_stored_is_read_back, open_memory_store,
                                         close_memory_store),
         cmocka_unit_test_setup_teardown(a_trace_of_layers_is_no_run_of_ops, open_memory_store,

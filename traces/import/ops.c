@@ -87,6 +87,12 @@ typedef struct reading {
     int64_t duration_unit_ns;
     bool is_json;
     int64_t row; // that is being read
+    trace_stream *stream;
+    char *bytes; // [capacity] bytes[begin, end) are read and not yet taken
+    size_t begin;
+    size_t end; // < capacity
+    size_t capacity;
+    bool at_end; // the stream has no more
 } reading;
 
 static status row_error(const reading *from, error_message *err, const char *format, ...)
@@ -190,7 +196,7 @@ static status take_int(const reading *from, column index, const char *cell, int 
                        int *value, error_message *err)
 {
     int64_t number = 0;
-    error_message why = {0};
+    error_message why;
     if (cell == NULL || (cell[0] == '\0' && index >= COLUMN_OPTIONAL)) {
         *value = absent;
         return STATUS_OK;
@@ -243,7 +249,7 @@ static status take_name(reading *to, const char *text, int *name, error_message 
 /// Adds an op. @param cells [COLUMN_COUNT] texts; NULL: the file has none
 static status take_op(reading *to, const char *const *cells, error_message *err)
 {
-    trace_op op = {.busy_ns = TRACE_NOT_RECORDED, .layer = TRACE_NOT_RECORDED};
+    trace_op op;
     int64_t duration_ns = 0;
     trace_op_table *table = &to->table;
     for (int index = 0; index < COLUMN_OPTIONAL; index++) {
@@ -264,29 +270,27 @@ static status take_op(reading *to, const char *const *cells, error_message *err)
     TRY(take_time(to, COLUMN_DURATION, cells[COLUMN_DURATION], to->duration_unit_ns,
                   duration_max_ns, &duration_ns, err));
     op.end_ns = op.begin_ns + duration_ns;
-    op.kind = table->kinds[op.name - 1];
-    if (op.stage >= table->stage_count) table->stage_count = op.stage + 1;
-    if (op.replica >= table->replica_count) table->replica_count = op.replica + 1;
-    if (op.chunk >= table->chunk_count) table->chunk_count = op.chunk + 1;
     if (table->op_count == to->op_capacity) {
         to->op_capacity = to->op_capacity == 0 ? 4096 : 2 * to->op_capacity;
         table->ops = memory_resize(table->ops, (size_t)to->op_capacity, sizeof *table->ops);
     }
-    op.rank = (int)(to->row <= INT32_MAX ? to->row : INT32_MAX); // the row, until all are read
-    table->ops[table->op_count++] = op;
+    // Until all are read: the row, and the kind.
+    op.rank = (int)(to->row <= INT32_MAX ? to->row : INT32_MAX);
+    op.layer = (int)table->kinds[op.name - 1];
+    trace_op_table_add(table, &op);
     return STATUS_OK;
 }
 
 /// Cuts a line into cells, in place. @return how many, or CELLS_MAX + 1
 static int cut(char *line, char *cells[CELLS_MAX])
 {
-    int count = 0;
-    for (char *cell = line; cell != NULL;) {
-        char *comma = strchr(cell, ',');
-        if (comma != NULL) *comma++ = '\0';
+    int count = 1;
+    cells[0] = line;
+    for (char *at = line; *at != '\0'; at++) {
+        if (*at != ',') continue;
         if (count == CELLS_MAX) return CELLS_MAX + 1;
-        cells[count++] = cell;
-        cell = comma;
+        *at = '\0';
+        cells[count++] = at + 1;
     }
     return count;
 }
@@ -312,38 +316,64 @@ static status find_columns(reading *to, char *const *names, int count, int *plac
     return STATUS_OK;
 }
 
-/// Takes the next line off the bytes, terminated, without its end; false after the last.
-static bool next_line(char **at, char *end, char **line)
+/// Reads on. What is not yet taken moves to the front.
+static status read_on(reading *from, error_message *err)
 {
-    if (*at >= end) return false;
-    char *feed = memchr(*at, '\n', (size_t)(end - *at));
-    char *stop = feed != NULL ? feed : end;
-    *line = *at;
-    *at = stop + 1;
-    if (stop > *line && stop[-1] == '\r') stop--;
-    *stop = '\0';
-    return true;
+    size_t count = 0;
+    memmove(from->bytes, from->bytes + from->begin, from->end - from->begin);
+    from->end -= from->begin;
+    from->begin = 0;
+    if (from->end + 1 >= from->capacity) {
+        from->bytes = memory_resize(from->bytes, from->capacity *= 2, 1);
+    }
+    TRY(trace_stream_read(from->stream, from->bytes + from->end, from->capacity - from->end - 1,
+                          &count, err));
+    from->end += count;
+    from->at_end = count == 0;
+    return STATUS_OK;
 }
 
-/// @param bytes [length + 1]
-static status read_csv(reading *to, char *bytes, size_t length, error_message *err)
+/// Takes the next line, terminated, without its end; NULL after the last.
+static status next_line(reading *from, char **line, error_message *err)
+{
+    char *feed = NULL;
+    for (size_t seen = 0; feed == NULL;) {
+        const size_t held = from->end - from->begin;
+        feed = memchr(from->bytes + from->begin + seen, '\n', held - seen);
+        if (feed == NULL && from->at_end) break;
+        if (feed == NULL) TRY(read_on(from, err));
+        seen = held;
+    }
+    *line = NULL;
+    if (from->begin == from->end) return STATUS_OK;
+    char *stop = feed != NULL ? feed : from->bytes + from->end;
+    *line = from->bytes + from->begin;
+    from->begin = (size_t)(stop - from->bytes) + (feed != NULL);
+    if (memchr(*line, '\0', (size_t)(stop - *line)) != NULL) {
+        return error_set(err, STATUS_FORMAT, "%s: holds a zero byte", from->path);
+    }
+    if (stop > *line && stop[-1] == '\r') stop--;
+    *stop = '\0';
+    return STATUS_OK;
+}
+
+static status read_csv(reading *to, error_message *err)
 {
     char *names[CELLS_MAX];
     char *cells[CELLS_MAX];
     int places[COLUMN_COUNT];
     char *line = NULL;
-    char *at = bytes;
     to->row = 1;
-    if (memchr(bytes, '\0', length) != NULL) {
-        return error_set(err, STATUS_FORMAT, "%s: holds a zero byte", to->path);
-    }
-    if (!next_line(&at, bytes + length, &line)) return row_error(to, err, "is empty");
+    TRY(next_line(to, &line, err));
+    if (line == NULL) return row_error(to, err, "is empty");
     const int count = cut(line, names);
     if (count > CELLS_MAX) return row_error(to, err, "names more than %d columns", CELLS_MAX);
     TRY(find_columns(to, names, count, places, err));
-    for (to->row = 2; next_line(&at, bytes + length, &line); to->row++) {
-        if (line[0] == '\0') continue;
+    for (to->row = 2;; to->row++) {
         const char *wanted[COLUMN_COUNT];
+        TRY(next_line(to, &line, err));
+        if (line == NULL) return STATUS_OK;
+        if (line[0] == '\0') continue;
         const int found = cut(line, cells);
         if (found != count) {
             return row_error(to, err, "has %d cells, the header names %d columns", found, count);
@@ -353,7 +383,6 @@ static status read_csv(reading *to, char *bytes, size_t length, error_message *e
         }
         TRY(take_op(to, wanted, err));
     }
-    return STATUS_OK;
 }
 
 /// The cells of an event. @return false if it is none of an op: not complete, or without a step
@@ -393,54 +422,47 @@ static status read_events(reading *to, trace_json_stream *json, error_message *e
     }
 }
 
-static status read_json(reading *to, const char *bytes, size_t length, error_message *err)
+static status read_json(reading *to, error_message *err)
 {
-    trace_stream *stream = NULL;
     trace_json_stream *json = NULL;
     to->is_json = true;
     // ts and dur are in us; a column that was mapped keeps the unit of its word.
     if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
     if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
-    TRY(trace_stream_open_bytes(to->path, bytes, length, &stream));
-    status result = trace_json_open(stream, to->path, &json);
-    if (result == STATUS_OK) result = read_events(to, json, err);
+    TRY(trace_json_open(to->stream, to->path, &json));
+    trace_json_give(json, to->bytes, to->end);
+    const status result = read_events(to, json, err);
     trace_json_close(json);
-    trace_stream_close(stream);
     return result;
 }
 
-/// By worker, chunk, kind, microbatch, then as they ran.
+/// By chunk, kind, microbatch, then as they ran. Ops of a worker, of which rank is the row and
+/// layer the kind.
 static int compare_work(const void *a, const void *b)
 {
-    const trace_op *left = *(const trace_op *const *)a;
-    const trace_op *right = *(const trace_op *const *)b;
-    const int64_t parts[][2] = {
-        {left->iteration, right->iteration}, {left->replica, right->replica},
-        {left->stage, right->stage},         {left->chunk, right->chunk},
-        {left->kind, right->kind},           {left->microbatch, right->microbatch},
-        {left->begin_ns, right->begin_ns},   {left->rank, right->rank},
-    };
-    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
-        if (parts[part][0] != parts[part][1]) return parts[part][0] < parts[part][1] ? -1 : 1;
+    const trace_table_op *left = *(const trace_table_op *const *)a;
+    const trace_table_op *right = *(const trace_table_op *const *)b;
+    if (left->chunk != right->chunk) return left->chunk < right->chunk ? -1 : 1;
+    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
+    if (left->microbatch != right->microbatch) {
+        return left->microbatch < right->microbatch ? -1 : 1;
     }
-    return 0;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-static bool is_same_work(const trace_op *a, const trace_op *b)
+/// Counts the microbatches of ops of a worker that do not say theirs, and refuses one that stands
+/// twice.
+static status number_work(reading *to, trace_table_op **work, int64_t count, error_message *err)
 {
-    return a->iteration == b->iteration && a->replica == b->replica && a->stage == b->stage &&
-           a->chunk == b->chunk && a->kind == b->kind;
-}
-
-/// Counts the microbatches of ops that do not say theirs, and refuses one that stands twice.
-static status number_work(reading *to, trace_op **work, int64_t count, error_message *err)
-{
+    qsort(work, (size_t)count, sizeof *work, compare_work);
     for (int64_t each = 0; each < count; each++) {
-        trace_op *op = work[each];
-        const trace_op *before =
-            each > 0 && is_same_work(work[each - 1], op) ? work[each - 1] : NULL;
-        if (op->microbatch < 0) op->microbatch = before == NULL ? 0 : before->microbatch + 1;
-        if (before == NULL || before->microbatch < op->microbatch) continue;
+        trace_table_op *op = work[each];
+        const trace_table_op *before = each > 0 ? work[each - 1] : NULL;
+        const bool is_first =
+            before == NULL || before->chunk != op->chunk || before->layer != op->layer;
+        if (op->microbatch < 0) op->microbatch = is_first ? 0 : before->microbatch + 1;
+        if (is_first || before->microbatch < op->microbatch) continue;
         to->row = op->rank;
         return row_error(to, err,
                          "%s of step %d, replica %d, stage %d, chunk %d, microbatch %d stands "
@@ -449,6 +471,31 @@ static status number_work(reading *to, trace_op **work, int64_t count, error_mes
                          op->chunk, op->microbatch, before->rank);
     }
     return STATUS_OK;
+}
+
+static bool is_same_worker(const trace_table_op *a, const trace_table_op *b)
+{
+    return a->iteration == b->iteration && a->replica == b->replica && a->stage == b->stage;
+}
+
+/// The same of all workers. @param work_count out: how many F and backwards there are
+static status number_all(reading *to, int64_t *work_count, error_message *err)
+{
+    const trace_op_table *table = &to->table;
+    // As many as a worker has in a step are used.
+    trace_table_op **work = memory_array((size_t)table->op_count, sizeof *work);
+    status result = STATUS_OK;
+    for (int64_t begin = 0, end = 0; begin < table->op_count && result == STATUS_OK; begin = end) {
+        int64_t count = 0;
+        for (; end < table->op_count && is_same_worker(&table->ops[begin], &table->ops[end]);
+             end++) {
+            if (table->ops[end].layer <= TRACE_OP_BACKWARD) work[count++] = &table->ops[end];
+        }
+        *work_count += count;
+        result = number_work(to, work, count, err);
+    }
+    free(work);
+    return result;
 }
 
 /// Checks ops against each other and gives them ranks and layers.
@@ -465,73 +512,49 @@ static status complete(reading *to, error_message *err)
                          to->path, table->replica_count, table->stage_count, table->chunk_count,
                          TRACE_RANKS_MAX, TRACE_LAYERS_MAX);
     }
-    trace_op **work = memory_array((size_t)table->op_count, sizeof *work);
     int64_t work_count = 0;
-    for (int64_t op = 0; op < table->op_count; op++) {
-        if (table->ops[op].kind <= TRACE_OP_BACKWARD) work[work_count++] = &table->ops[op];
-    }
-    qsort(work, (size_t)work_count, sizeof *work, compare_work);
-    const status result = number_work(to, work, work_count, err);
-    free(work);
-    TRY(result);
+    trace_op_table_sort(table->ops, table->op_count);
+    TRY(number_all(to, &work_count, err));
     if (work_count == 0) {
         return error_set(err, STATUS_FORMAT,
                          "%s: none of its %d kinds of ops is a forward or backward", to->path,
                          table->name_count);
     }
-    for (int64_t each = 0; each < table->op_count; each++) {
-        trace_op *op = &table->ops[each];
-        op->rank = op->replica * table->stage_count + op->stage;
-        if (op->kind <= TRACE_OP_BACKWARD) op->layer = op->chunk * table->stage_count + op->stage;
-    }
-    trace_op_table_sort(table->ops, table->op_count);
+    trace_op_table_place(table);
     return STATUS_OK;
 }
 
-/// All that is left of a stream. @param bytes [*length + 1], terminated; release with free
-static status read_all(trace_stream *stream, char **bytes, size_t *length, error_message *err)
+/// By the first byte that is no blank.
+static status read_content(reading *to, error_message *err)
 {
-    size_t capacity = 1 << 16;
-    size_t count = 1;
-    char *all = memory_array(capacity, 1);
-    size_t held = 0;
-    for (status result = STATUS_OK; count > 0; held += count) {
-        if (held + (1 << 15) > capacity) all = memory_resize(all, capacity *= 2, 1);
-        result = trace_stream_read(stream, all + held, capacity - held - 1, &count, err);
-        if (result == STATUS_OK) continue;
-        free(all);
-        return result;
-    }
-    all[held] = '\0';
-    *bytes = all;
-    *length = held;
-    return STATUS_OK;
+    size_t blanks = 0;
+    do {
+        TRY(read_on(to, err));
+        to->bytes[to->end] = '\0';
+        blanks = strspn(to->bytes, " \t\r\n");
+    } while (blanks == to->end && !to->at_end && to->end < TRACE_JSON_ITEM_BYTES_MAX / 2);
+    const char first = to->bytes[blanks];
+    TRY(first == '{' || first == '[' ? read_json(to, err) : read_csv(to, err));
+    return complete(to, err);
 }
 
 status trace_ops_read(trace_stream *stream, const char *path, const char *columns, arena *memory,
                       trace_op_table *table, error_message *err)
 {
-    char *bytes = NULL;
-    size_t length = 0;
     reading to = {.path = path,
                   .mapping = columns,
                   .memory = memory,
                   .start_unit_ns = units[0].unit_ns,
-                  .duration_unit_ns = units[0].unit_ns};
+                  .duration_unit_ns = units[0].unit_ns,
+                  .stream = stream,
+                  .capacity = 1 << 17};
     TRY(read_mapping(&to, err));
-    TRY(read_all(stream, &bytes, &length, err));
+    to.bytes = memory_array(to.capacity, 1);
     to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
     to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);
-    const char first = bytes[strspn(bytes, " \t\r\n")];
-    status result = first == '{' || first == '[' ? read_json(&to, bytes, length, err)
-                                                 : read_csv(&to, bytes, length, err);
-    free(bytes);
-    if (result == STATUS_OK) result = complete(&to, err);
-    if (result == STATUS_OK) {
-        *table = to.table;
-        table->ops = arena_array(memory, (size_t)table->op_count, sizeof *table->ops);
-        memcpy(table->ops, to.table.ops, (size_t)table->op_count * sizeof *table->ops);
-    }
-    free(to.table.ops);
+    const status result = read_content(&to, err);
+    free(to.bytes);
+    if (result == STATUS_OK) *table = to.table;
+    if (result != STATUS_OK) free(to.table.ops);
     return result;
 }

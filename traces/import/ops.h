@@ -27,12 +27,13 @@
 /// @param is_known out: false where it is none of these
 trace_op_kind trace_ops_kind(const char *name, bool *is_known);
 
-/// Reads a whole file. All of it is held: its bytes, and 72 bytes per op.
+/// Reads a whole file. Of it 40 bytes per op are held, half as much more while those that do not
+/// stand by step, worker and begin are sorted.
 ///
 /// @param path    for messages
 /// @param columns other names than the defaults: "step=iteration,start_us=ts", what is meant = what
 ///                the file calls it; NULL: none
-/// @param table   carved from memory
+/// @param table   out: names and kinds are carved from memory; ops: release with free
 /// @return STATUS_INVALID for columns that are none; STATUS_FORMAT with "file:line: column: ..."
 ///         (JSON: "file: event n: ...") for a missing or unknown column, a cell that is no number
 ///         or outside its limits, an F or backward that stands twice, none at all; what

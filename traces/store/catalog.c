@@ -270,7 +270,7 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     }
     sqlite3_finalize(blocks);
     if (result == STATUS_OK) {
-        trace_op_table_sort(found, found_count);
+        trace_ops_sort(found, found_count);
         *ops = arena_array(memory, (size_t)found_count, sizeof **ops);
         if (found_count > 0) memcpy(*ops, found, (size_t)found_count * sizeof **ops);
         *count = found_count;

@@ -4,98 +4,158 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-/// An op and where it stood, since qsort does not keep the order of equals.
-typedef struct placed {
-    trace_op op;
-    int64_t place;
-} placed;
-
-static int compare_placed(const void *a, const void *b)
+trace_op trace_op_table_at(const trace_op_table *table, int64_t op)
 {
-    const placed *left = a;
-    const placed *right = b;
-    if (left->op.iteration != right->op.iteration) {
-        return left->op.iteration < right->op.iteration ? -1 : 1;
-    }
-    if (left->op.rank != right->op.rank) return left->op.rank < right->op.rank ? -1 : 1;
-    if (left->op.begin_ns != right->op.begin_ns) {
-        return left->op.begin_ns < right->op.begin_ns ? -1 : 1;
-    }
-    if (left->op.end_ns != right->op.end_ns) return left->op.end_ns < right->op.end_ns ? -1 : 1;
-    return (left->place > right->place) - (left->place < right->place);
+    const trace_table_op *at = &table->ops[op];
+    return (trace_op){.rank = at->rank,
+                      .iteration = at->iteration,
+                      .kind = table->kinds[at->name - 1],
+                      .stage = at->stage,
+                      .layer = at->layer,
+                      .microbatch = at->microbatch,
+                      .begin_ns = at->begin_ns,
+                      .end_ns = at->end_ns,
+                      .busy_ns = TRACE_NOT_RECORDED,
+                      .replica = at->replica,
+                      .chunk = at->chunk,
+                      .name = at->name};
 }
 
-static bool is_sorted(const trace_op *ops, int64_t op_count)
+void trace_op_table_add(trace_op_table *table, const trace_op *op)
 {
-    for (int64_t op = 1; op < op_count; op++) {
-        const placed before = {ops[op - 1], 0};
-        const placed after = {ops[op], 1};
-        if (compare_placed(&before, &after) > 0) return false;
-    }
-    return true;
+    table->ops[table->op_count++] = (trace_table_op){.begin_ns = op->begin_ns,
+                                                     .end_ns = op->end_ns,
+                                                     .iteration = op->iteration,
+                                                     .microbatch = op->microbatch,
+                                                     .rank = op->rank,
+                                                     .layer = op->layer,
+                                                     .replica = (uint16_t)op->replica,
+                                                     .stage = (uint16_t)op->stage,
+                                                     .chunk = (uint16_t)op->chunk,
+                                                     .name = (uint16_t)op->name};
+    if (op->stage >= table->stage_count) table->stage_count = op->stage + 1;
+    if (op->replica >= table->replica_count) table->replica_count = op->replica + 1;
+    if (op->chunk >= table->chunk_count) table->chunk_count = op->chunk + 1;
 }
 
-void trace_op_table_sort(trace_op *ops, int64_t op_count)
+/// The order of ops that are sorted.
+typedef int (*compare)(const void *a, const void *b);
+
+static int compare_ops(const void *a, const void *b)
 {
-    if (is_sorted(ops, op_count)) return;
-    placed *sorted = memory_array((size_t)op_count + 1, sizeof *sorted);
-    for (int64_t op = 0; op < op_count; op++) {
-        sorted[op] = (placed){ops[op], op};
+    const trace_op *left = a;
+    const trace_op *right = b;
+    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
+    if (left->rank != right->rank) return left->rank < right->rank ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
+}
+
+static int compare_table_ops(const void *a, const void *b)
+{
+    const trace_table_op *left = a;
+    const trace_table_op *right = b;
+    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
+    if (left->replica != right->replica) return left->replica < right->replica ? -1 : 1;
+    if (left->stage != right->stage) return left->stage < right->stage ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
+}
+
+/// Merges [items, middle) and [middle, end), each in order. What need not move stays where it is.
+///
+/// @param room for a copy of what is left of the first
+static void merge(char *items, char *middle, const char *end, size_t bytes, compare order,
+                  char *room)
+{
+    if (order(middle - bytes, middle) <= 0) return;
+    while (order(items, middle) <= 0) {
+        items += bytes;
     }
-    qsort(sorted, (size_t)op_count, sizeof *sorted, compare_placed);
-    for (int64_t op = 0; op < op_count; op++) {
-        ops[op] = sorted[op].op;
+    const char *left = room;
+    const char *left_end = room + (middle - items);
+    const char *right = middle;
+    memcpy(room, items, (size_t)(middle - items));
+    for (; left < left_end; items += bytes) {
+        const char **from = right < end && order(left, right) > 0 ? &right : &left;
+        memcpy(items, *from, bytes);
+        *from += bytes;
     }
-    free(sorted);
+}
+
+// qsort asks for a copy of all, and does not keep the order of equals.
+static void sort_part(char *items, size_t count, size_t bytes, compare order, char *room)
+{
+    const size_t middle = count / 2;
+    if (middle == 0) return;
+    sort_part(items, middle, bytes, order, room);
+    sort_part(items + middle * bytes, count - middle, bytes, order, room);
+    merge(items, items + middle * bytes, items + count * bytes, bytes, order, room);
+}
+
+static void sort(void *items, int64_t count, size_t bytes, compare order)
+{
+    char *room = memory_array((size_t)count / 2, bytes); // used as far as needed
+    sort_part(items, (size_t)count, bytes, order, room);
+    free(room);
+}
+
+void trace_ops_sort(trace_op *ops, int64_t op_count)
+{
+    sort(ops, op_count, sizeof *ops, compare_ops);
+}
+
+void trace_op_table_sort(trace_table_op *ops, int64_t op_count)
+{
+    sort(ops, op_count, sizeof *ops, compare_table_ops);
 }
 
 static int compare_by_layer(const void *a, const void *b)
 {
-    const trace_op *left = *(const trace_op *const *)a;
-    const trace_op *right = *(const trace_op *const *)b;
+    const trace_table_op *left = *(const trace_table_op *const *)a;
+    const trace_table_op *right = *(const trace_table_op *const *)b;
     if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
-    if (left->microbatch != right->microbatch) {
-        return left->microbatch < right->microbatch ? -1 : 1;
-    }
-    return (left->kind > right->kind) - (left->kind < right->kind);
+    return (left->microbatch > right->microbatch) - (left->microbatch < right->microbatch);
 }
 
-/// The load of one cell: ops[count] of one layer and microbatch, by kind, of all replicas.
-static trace_load load_of(const trace_op *const *ops, int64_t count)
+/// The load of one cell: ops[count] of one layer and microbatch of all replicas.
+static trace_load load_of(const trace_op_table *table, const trace_table_op *const *ops,
+                          int64_t count)
 {
     trace_load load = trace_load_init(ops[0]->iteration, ops[0]->layer, ops[0]->microbatch);
-    int64_t *const targets[] = {&load.forward_ns, &load.backward_input_ns, &load.backward_weight_ns,
-                                &load.backward_ns};
-    for (int64_t begin = 0; begin < count;) {
-        const trace_op_kind kind = ops[begin]->kind;
-        int64_t end = begin;
-        int64_t sum_ns = 0;
-        for (; end < count && ops[end]->kind == kind; end++) {
-            sum_ns += ops[end]->end_ns - ops[end]->begin_ns;
-        }
-        *targets[kind] = (sum_ns + (end - begin) / 2) / (end - begin);
-        begin = end;
+    int64_t sums_ns[TRACE_OP_BACKWARD + 1] = {0};
+    int64_t counts[TRACE_OP_BACKWARD + 1] = {0};
+    for (int64_t op = 0; op < count; op++) {
+        const trace_op_kind kind = table->kinds[ops[op]->name - 1];
+        sums_ns[kind] += ops[op]->end_ns - ops[op]->begin_ns;
+        counts[kind]++;
+    }
+    for (int kind = 0; kind <= TRACE_OP_BACKWARD; kind++) {
+        if (counts[kind] == 0) continue;
+        *trace_load_time(&load, kind) = (sums_ns[kind] + counts[kind] / 2) / counts[kind];
     }
     return load;
 }
 
 /// @param ops [count] of one iteration
-static status put_loads(trace_writer *writer, const trace_op *ops, int64_t count,
-                        const trace_op **work, error_message *err)
+/// @param work [count]
+static status put_loads(trace_writer *writer, const trace_op_table *table,
+                        const trace_table_op *ops, int64_t count, const trace_table_op **work,
+                        error_message *err)
 {
     int64_t work_count = 0;
     for (int64_t op = 0; op < count; op++) {
-        if (ops[op].kind <= TRACE_OP_BACKWARD) work[work_count++] = &ops[op];
+        if (table->kinds[ops[op].name - 1] <= TRACE_OP_BACKWARD) work[work_count++] = &ops[op];
     }
-    qsort(work, (size_t)work_count, sizeof(const trace_op *), compare_by_layer);
+    qsort(work, (size_t)work_count, sizeof(const trace_table_op *), compare_by_layer);
     for (int64_t begin = 0; begin < work_count;) {
         int64_t end = begin + 1;
-        while (end < work_count && work[end]->layer == work[begin]->layer &&
-               work[end]->microbatch == work[begin]->microbatch) {
+        while (end < work_count && compare_by_layer(&work[begin], &work[end]) == 0) {
             end++;
         }
-        const trace_load load = load_of(work + begin, end - begin);
+        const trace_load load = load_of(table, work + begin, end - begin);
         TRY(trace_writer_put_load(writer, &load, err));
         begin = end;
     }
@@ -103,15 +163,16 @@ static status put_loads(trace_writer *writer, const trace_op *ops, int64_t count
 }
 
 static status put_iterations(trace_writer *writer, const trace_op_table *table,
-                             const trace_op **work, error_message *err)
+                             const trace_table_op **work, error_message *err)
 {
     for (int64_t begin = 0; begin < table->op_count;) {
         int64_t end = begin;
         for (; end < table->op_count && table->ops[end].iteration == table->ops[begin].iteration;
              end++) {
-            TRY(trace_writer_put_op(writer, &table->ops[end], err));
+            const trace_op op = trace_op_table_at(table, end);
+            TRY(trace_writer_put_op(writer, &op, err));
         }
-        TRY(put_loads(writer, table->ops + begin, end - begin, work, err));
+        TRY(put_loads(writer, table, table->ops + begin, end - begin, work, err));
         begin = end;
     }
     return STATUS_OK;
@@ -122,7 +183,9 @@ status trace_op_table_put(trace_writer *writer, const trace_op_table *table, err
     for (int name = 0; name < table->name_count; name++) {
         TRY(trace_writer_put_op_name(writer, name + 1, table->names[name], err));
     }
-    const trace_op **work = memory_array((size_t)table->op_count + 1, sizeof(const trace_op *));
+    // As many as an iteration has are used.
+    const trace_table_op **work =
+        memory_array((size_t)table->op_count + 1, sizeof(const trace_table_op *));
     const status result = put_iterations(writer, table, work, err);
     free(work);
     return result;
@@ -136,21 +199,21 @@ static void read_name(sqlite3_stmt *row, arena *memory, void *item)
 /// Names the ops that an execution recorded by their kinds. Their stages are parts of the model in
 /// order; a rank that holds several holds every rank_count-th.
 ///
-/// @return false if other ops are among them, or none
-static bool name_by_kind(trace_op_table *table, arena *memory)
+/// @param ops [count]
+/// @return false if other ops are among them
+static bool name_by_kind(trace_op_table *table, trace_op *ops, int count, arena *memory)
 {
     int rank_count = 0; // of a replica
-    table->name_count = table->op_count > 0 ? TRACE_OP_BACKWARD + 1 : 0;
+    table->name_count = TRACE_OP_BACKWARD + 1;
     table->names = arena_array(memory, TRACE_OP_BACKWARD + 1, sizeof *table->names);
     for (int kind = 0; kind <= TRACE_OP_BACKWARD; kind++) {
         table->names[kind] = trace_op_kind_name((trace_op_kind)kind);
     }
-    for (int64_t each = 0; each < table->op_count; each++) {
-        const trace_op *op = &table->ops[each];
-        if (op->replica == 0 && op->rank >= rank_count) rank_count = op->rank + 1;
+    for (int op = 0; op < count; op++) {
+        if (ops[op].replica == 0 && ops[op].rank >= rank_count) rank_count = ops[op].rank + 1;
     }
-    for (int64_t each = 0; each < table->op_count; each++) {
-        trace_op *op = &table->ops[each];
+    for (int each = 0; each < count; each++) {
+        trace_op *op = &ops[each];
         const bool is_placed = op->layer == TRACE_NOT_RECORDED && op->stage >= 0 &&
                                rank_count > 0 && op->kind <= TRACE_OP_BACKWARD &&
                                op->stage % rank_count == op->rank - op->replica * rank_count;
@@ -159,10 +222,10 @@ static bool name_by_kind(trace_op_table *table, arena *memory)
         op->chunk = op->stage / rank_count;
         op->stage %= rank_count;
     }
-    return table->op_count > 0;
+    return true;
 }
 
-/// Checks an op and widens the counts to hold it.
+/// Checks and adds an op.
 static status take_op(const trace_store *store, trace_op_table *table, const trace_op *op,
                       error_message *err)
 {
@@ -177,9 +240,41 @@ static status take_op(const trace_store *store, trace_op_table *table, const tra
                          store->path, op->iteration, op->rank);
     }
     table->kinds[op->name - 1] = op->kind;
-    if (op->stage >= table->stage_count) table->stage_count = op->stage + 1;
-    if (op->replica >= table->replica_count) table->replica_count = op->replica + 1;
-    if (op->chunk >= table->chunk_count) table->chunk_count = op->chunk + 1;
+    trace_op_table_add(table, op);
+    return STATUS_OK;
+}
+
+void trace_op_table_place(trace_op_table *table)
+{
+    for (int64_t each = 0; each < table->op_count; each++) {
+        trace_table_op *op = &table->ops[each];
+        const bool is_work = table->kinds[op->name - 1] <= TRACE_OP_BACKWARD;
+        op->rank = op->replica * table->stage_count + op->stage;
+        op->layer = is_work ? op->chunk * table->stage_count + op->stage : TRACE_NOT_RECORDED;
+    }
+}
+
+/// @param ops [count]
+static status take_ops(const trace_store *store, const trace_info *info, trace_op *ops, int count,
+                       arena *memory, trace_op_table *got, error_message *err)
+{
+    if (count == 0 || (got->name_count == 0 && !name_by_kind(got, ops, count, memory))) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: trace '%.80s' does not hold every op of a run by rank, stage and "
+                         "microbatch: dynmo import ops and dynmo run --record make such traces",
+                         store->path, info->name);
+    }
+    got->kinds = arena_array(memory, (size_t)got->name_count, sizeof *got->kinds);
+    got->ops = arena_array(memory, (size_t)count, sizeof *got->ops);
+    for (int op = 0; op < count; op++) {
+        TRY(take_op(store, got, &ops[op], err));
+    }
+    if ((int64_t)got->stage_count * got->replica_count > TRACE_RANKS_MAX) {
+        return error_set(err, STATUS_FORMAT, "%s: table op: %d stages x %d replicas exceed %d",
+                         store->path, got->stage_count, got->replica_count, TRACE_RANKS_MAX);
+    }
+    trace_op_table_place(got);
+    trace_op_table_sort(got->ops, got->op_count);
     return STATUS_OK;
 }
 
@@ -189,33 +284,16 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     static const sql_select names = {"SELECT text FROM op_name WHERE trace_id=? ORDER BY name",
                                      read_name, sizeof(const char *)};
     trace_op_table got = {0};
+    trace_op *ops = NULL;
     int count = 0;
     TRY(sql_rows(store, &names, memory, &got.names, &got.name_count, err, "i", info->trace_id));
-    TRY(trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, memory, &got.ops, &count, err));
-    got.op_count = count;
-    if (count == 0 || (got.name_count == 0 && !name_by_kind(&got, memory))) {
-        return error_set(err, STATUS_INVALID,
-                         "%s: trace '%.80s' does not hold every op of a run by rank, stage and "
-                         "microbatch: dynmo import ops and dynmo run --record make such traces",
-                         store->path, info->name);
-    }
-    got.kinds = arena_array(memory, (size_t)got.name_count, sizeof *got.kinds);
-    for (int64_t op = 0; op < got.op_count; op++) {
-        TRY(take_op(store, &got, &got.ops[op], err));
-    }
-    if ((int64_t)got.stage_count * got.replica_count > TRACE_RANKS_MAX) {
-        return error_set(err, STATUS_FORMAT, "%s: table op: %d stages x %d replicas exceed %d",
-                         store->path, got.stage_count, got.replica_count, TRACE_RANKS_MAX);
-    }
-    for (int64_t each = 0; each < got.op_count; each++) {
-        trace_op *op = &got.ops[each];
-        op->kind = got.kinds[op->name - 1];
-        op->rank = op->replica * got.stage_count + op->stage;
-        if (op->kind <= TRACE_OP_BACKWARD) op->layer = op->chunk * got.stage_count + op->stage;
-    }
-    trace_op_table_sort(got.ops, got.op_count);
-    *table = got;
-    return STATUS_OK;
+    arena *scratch = arena_create(1 << 16);
+    status result =
+        trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, scratch, &ops, &count, err);
+    if (result == STATUS_OK) result = take_ops(store, info, ops, count, memory, &got, err);
+    arena_destroy(scratch);
+    if (result == STATUS_OK) *table = got;
+    return result;
 }
 
 static int compare_parts(const trace_op *op, int iteration, int replica, trace_op_kind kind,

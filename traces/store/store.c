@@ -133,7 +133,7 @@ static status open_connection(trace_store *store, error_message *err)
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_limit(store->db, SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX);
     TRY(sql_run(store,
-                "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-65536;"
+                "PRAGMA foreign_keys=ON;PRAGMA temp_store=MEMORY;PRAGMA cache_size=-8192;"
                 "PRAGMA cell_size_check=ON",
                 err));
     return sql_define_process_is_dead(store, err);
