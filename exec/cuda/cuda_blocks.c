@@ -183,5 +183,6 @@ status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *sha
         }
     }
     *lists = blocks->lists;
+    lists->first_key = shape->first_key;
     return STATUS_OK;
 }

@@ -86,6 +86,17 @@ template <typename Number> __device__ inline Number block_sum(Number value)
     return sum;
 }
 
+/// What a masked score is: finite, so that a row may meet a tile of which it attends to nothing
+/// (the next score that counts makes nothing of it), and a power of two, so that scaling it is
+/// exact.
+static constexpr float MASKED_SCORE = -0x1p100f;
+
+/// Whether a row attends to a row of a key block that its block lists.
+__device__ inline bool attends(const exec_cuda_lists &shape, int row, int key)
+{
+    return key <= row && (shape.first_key == nullptr || key >= shape.first_key[row]);
+}
+
 /// Blocks for a loop over count elements with a stride of the whole grid: enough for any GPU.
 static inline unsigned grid_for(size_t count)
 {

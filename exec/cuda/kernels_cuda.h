@@ -68,6 +68,7 @@ typedef struct exec_cuda_lists {
     const exec_cuda_block *block; // [block_count]
     const int *key_block;         // key blocks of all query blocks
     const int *query_block;       // query blocks of all key blocks
+    const int *first_key;         // of exec_attention
 } exec_cuda_lists;
 
 /// block_rows * head_width is at most EXEC_CUDA_TILE_VALUES.

@@ -99,11 +99,11 @@ __global__ void attention_forward(exec_cuda_lists shape, const Value *qkv, Value
         __syncthreads();
         for (int at = threadIdx.x; at < own.row_count * other.row_count; at += BLOCK_LANES) {
             const int row = at / other.row_count, column = at % other.row_count;
-            const bool is_ahead = key_block == query_block && column > row;
+            const bool is_met = attends(shape, own.first_row + row, other.first_row + column);
             score[row * size.score_pitch + column] =
-                is_ahead ? -INFINITY
-                         : size.scale *
-                               dot(query + row * size.pitch, key + column * size.pitch, size.width);
+                is_met ? size.scale *
+                             dot(query + row * size.pitch, key + column * size.pitch, size.width)
+                       : MASKED_SCORE;
         }
         __syncthreads();
         if ((int)threadIdx.x < own.row_count) {
@@ -193,11 +193,11 @@ __device__ void backward_scores(const exec_cuda_lists &shape, const backward_til
     for (int at = threadIdx.x; at < queries.row_count * keys.row_count; at += BLOCK_LANES) {
         const int row = at / keys.row_count, column = at % keys.row_count;
         const size_t pair = (size_t)(queries.first_row + row) * shape.head_count + head;
-        const bool is_ahead = key_block == query_block && column > row;
+        const bool is_met = attends(shape, queries.first_row + row, keys.first_row + column);
         const float *of_query = tiles.query + row * size.pitch;
         const float *of_gradient = tiles.gradient + row * size.pitch;
         const float score = size.scale * dot(of_query, tiles.key + column * size.pitch, size.width);
-        const float share = is_ahead ? 0.0f : expf(score - log_sum[pair]);
+        const float share = is_met ? expf(score - log_sum[pair]) : 0.0f;
         const float slope = dot(of_gradient, tiles.value + column * size.pitch, size.width);
         tiles.share[row * size.score_pitch + column] = share;
         tiles.score_gradient[row * size.score_pitch + column] =

@@ -202,8 +202,15 @@ __device__ void soften(float (&score)[TILE_ROWS / 8][4], int half, float scale, 
     *sum = *sum * factor + quad_sum(new_sum);
 }
 
+/// The first row that a row of a block of sorted rows attends to; 0 of rows that are not there.
+__device__ inline int first_key_of(const exec_cuda_lists &shape, const exec_cuda_block &block,
+                                   int row)
+{
+    return row < block.row_count ? shape.first_key[block.first_row + row] : 0;
+}
+
 /// Shared memory: the queries' tile, and two pairs of tiles of keys and values.
-template <int WIDTH>
+template <int WIDTH, bool IS_SORTED>
 __global__ void __launch_bounds__(MMA_LANES)
     forward_mma(exec_cuda_lists shape, const bf16 *qkv, bf16 *output, float *log_sum)
 {
@@ -222,6 +229,10 @@ __global__ void __launch_bounds__(MMA_LANES)
     begin_tile<WIDTH>(other_tiles + tile::VALUES, of_head + 2 * output_stride, stride,
                       shape.block[list[0]]);
     close_copies();
+    int first_key[2] = {};
+    for (int half = 0; IS_SORTED && half < 2; half++) {
+        first_key[half] = first_key_of(shape, own, warp_row + result_row(2 * half));
+    }
     float result[WIDTH / 8][4] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     for (int entry = 0; entry < own.key_block_count; entry++) {
@@ -237,11 +248,14 @@ __global__ void __launch_bounds__(MMA_LANES)
         __syncthreads();
         float score[TILE_ROWS / 8][4];
         multiply_rows<WIDTH, TILE_ROWS / 8>(score, query, warp_row, key, 0);
-        if (list[entry] == query_block) {
+        if (IS_SORTED || list[entry] == query_block) {
+            const int first_row = IS_SORTED ? shape.block[list[entry]].first_row : own.first_row;
 #pragma unroll
             for (int at = 0; at < TILE_ROWS / 2; at++) {
-                const int column = at / 4 * 8 + result_column(at % 4);
-                if (column > warp_row + result_row(at % 4)) score[at / 4][at % 4] = -INFINITY;
+                const int other = first_row + at / 4 * 8 + result_column(at % 4);
+                const int row = own.first_row + warp_row + result_row(at % 4);
+                const bool is_before = IS_SORTED && other < first_key[at % 4 / 2];
+                if (other > row || is_before) score[at / 4][at % 4] = MASKED_SCORE;
             }
         }
         soften<WIDTH>(score, 0, scale, &largest[0], &sum[0], result);
@@ -260,12 +274,13 @@ __global__ void __launch_bounds__(MMA_LANES)
 }
 
 /// Begins the tiles of one query block: queries, gradients of the outputs, and per row the
-/// logarithm (in powers of two) and the dot product. Rows that are not there get shares of 0.
-template <int WIDTH>
+/// logarithm (in powers of two), the dot product and, of sorted rows, the first key. Rows that are
+/// not there get shares of 0.
+template <int WIDTH, bool IS_SORTED>
 __device__ void begin_queries(const exec_cuda_lists &shape, const exec_cuda_block &block, int head,
                               const bf16 *qkv, const bf16 *output_gradient, const float *log_sum,
                               const float *row_dot, bf16 *query, bf16 *gradient, float *row_log,
-                              float *row_sum)
+                              float *row_sum, int *row_first)
 {
     const int output_stride = shape.head_count * WIDTH;
     begin_tile<WIDTH>(query, qkv + head * WIDTH, 3 * output_stride, block);
@@ -275,18 +290,20 @@ __device__ void begin_queries(const exec_cuda_lists &shape, const exec_cuda_bloc
         const size_t pair = (size_t)(block.first_row + row) * shape.head_count + head;
         row_log[row] = is_there ? log_sum[pair] * LOG2_E : INFINITY;
         row_sum[row] = is_there ? row_dot[pair] : 0.0f;
+        if (IS_SORTED) row_first[row] = first_key_of(shape, block, row);
     }
 }
 
 /// One block of keys, over its query blocks. A warp owns 16 keys, and looks at 32 queries at a
 /// time: the results for 128 columns fill half of its registers.
-template <int WIDTH>
+template <int WIDTH, bool IS_SORTED>
 __global__ void __launch_bounds__(MMA_LANES)
     key_value_mma(exec_cuda_lists shape, const bf16 *qkv, const float *log_sum,
                   const bf16 *output_gradient, const float *row_dot, bf16 *qkv_gradient)
 {
     typedef tile_of<WIDTH> tile;
     __shared__ float row_log[2][TILE_ROWS], row_sum[2][TILE_ROWS];
+    __shared__ int row_first[2][TILE_ROWS];
     bf16 *key = launch_shared<bf16>(), *value = key + tile::VALUES;
     bf16 *other_tiles = value + tile::VALUES;
     const int key_block = blockIdx.x, head = blockIdx.y;
@@ -298,8 +315,9 @@ __global__ void __launch_bounds__(MMA_LANES)
 
     begin_tile<WIDTH>(key, qkv + output_stride + head * WIDTH, stride, own);
     begin_tile<WIDTH>(value, qkv + 2 * output_stride + head * WIDTH, stride, own);
-    begin_queries<WIDTH>(shape, shape.block[list[0]], head, qkv, output_gradient, log_sum, row_dot,
-                         other_tiles, other_tiles + tile::VALUES, row_log[0], row_sum[0]);
+    begin_queries<WIDTH, IS_SORTED>(shape, shape.block[list[0]], head, qkv, output_gradient,
+                                    log_sum, row_dot, other_tiles, other_tiles + tile::VALUES,
+                                    row_log[0], row_sum[0], row_first[0]);
     close_copies();
     float key_gradient[WIDTH / 8][4] = {}, value_gradient[WIDTH / 8][4] = {};
     for (int entry = 0; entry < own.query_block_count; entry++) {
@@ -307,13 +325,15 @@ __global__ void __launch_bounds__(MMA_LANES)
         const bf16 *query = other_tiles + side * 2 * tile::VALUES, *gradient = query + tile::VALUES;
         if (entry + 1 < own.query_block_count) {
             bf16 *next = other_tiles + (1 - side) * 2 * tile::VALUES;
-            begin_queries<WIDTH>(shape, shape.block[list[entry + 1]], head, qkv, output_gradient,
-                                 log_sum, row_dot, next, next + tile::VALUES, row_log[1 - side],
-                                 row_sum[1 - side]);
+            begin_queries<WIDTH, IS_SORTED>(shape, shape.block[list[entry + 1]], head, qkv,
+                                            output_gradient, log_sum, row_dot, next,
+                                            next + tile::VALUES, row_log[1 - side],
+                                            row_sum[1 - side], row_first[1 - side]);
         }
         close_copies();
         wait_for_copies<1>();
         __syncthreads();
+        const int first_row = shape.block[list[entry]].first_row;
 #pragma unroll 1
         for (int first = 0; first < TILE_ROWS; first += HALF_COLUMNS) {
             float share[HALF_COLUMNS / 8][4], slope[HALF_COLUMNS / 8][4];
@@ -322,11 +342,12 @@ __global__ void __launch_bounds__(MMA_LANES)
 #pragma unroll
             for (int at = 0; at < HALF_COLUMNS / 2; at++) {
                 const int column = first + at / 4 * 8 + result_column(at % 4);
-                const bool is_ahead =
-                    list[entry] == key_block && warp_row + result_row(at % 4) > column;
+                const int row = own.first_row + warp_row + result_row(at % 4);
+                const bool is_met =
+                    row <= first_row + column && (!IS_SORTED || row >= row_first[side][column]);
                 float &own_share = share[at / 4][at % 4], &own_slope = slope[at / 4][at % 4];
                 own_share =
-                    is_ahead ? 0.0f : exp2f(own_share * scale * LOG2_E - row_log[side][column]);
+                    is_met ? exp2f(own_share * scale * LOG2_E - row_log[side][column]) : 0.0f;
                 own_slope = own_share * (own_slope - row_sum[side][column]) * scale;
             }
             add_product<WIDTH, HALF_COLUMNS / 8>(value_gradient, share, gradient, first);
@@ -341,13 +362,14 @@ __global__ void __launch_bounds__(MMA_LANES)
 }
 
 /// One block of queries, over its key blocks.
-template <int WIDTH>
+template <int WIDTH, bool IS_SORTED>
 __global__ void __launch_bounds__(MMA_LANES)
     query_mma(exec_cuda_lists shape, const bf16 *qkv, const float *log_sum,
               const bf16 *output_gradient, const float *row_dot, bf16 *qkv_gradient)
 {
     typedef tile_of<WIDTH> tile;
     __shared__ float row_log[TILE_ROWS], row_sum[TILE_ROWS];
+    __shared__ int row_first[TILE_ROWS];
     bf16 *query = launch_shared<bf16>(), *gradient = query + tile::VALUES;
     bf16 *other_tiles = gradient + tile::VALUES;
     const int query_block = shape.block_count - 1 - (int)blockIdx.x, head = blockIdx.y;
@@ -358,8 +380,8 @@ __global__ void __launch_bounds__(MMA_LANES)
     const bf16 *keys = qkv + output_stride + head * WIDTH, *values = keys + output_stride;
     const float scale = rsqrtf((float)WIDTH);
 
-    begin_queries<WIDTH>(shape, own, head, qkv, output_gradient, log_sum, row_dot, query, gradient,
-                         row_log, row_sum);
+    begin_queries<WIDTH, IS_SORTED>(shape, own, head, qkv, output_gradient, log_sum, row_dot, query,
+                                    gradient, row_log, row_sum, row_first);
     begin_tile<WIDTH>(other_tiles, keys, stride, shape.block[list[0]]);
     begin_tile<WIDTH>(other_tiles + tile::VALUES, values, stride, shape.block[list[0]]);
     close_copies();
@@ -375,6 +397,7 @@ __global__ void __launch_bounds__(MMA_LANES)
         close_copies();
         wait_for_copies<1>();
         __syncthreads();
+        const int first_row = shape.block[list[entry]].first_row;
 #pragma unroll 1
         for (int first = 0; first < TILE_ROWS; first += HALF_COLUMNS) {
             float share[HALF_COLUMNS / 8][4], slope[HALF_COLUMNS / 8][4];
@@ -384,9 +407,11 @@ __global__ void __launch_bounds__(MMA_LANES)
             for (int at = 0; at < HALF_COLUMNS / 2; at++) {
                 const int column = first + at / 4 * 8 + result_column(at % 4);
                 const int row = warp_row + result_row(at % 4);
-                const bool is_ahead = list[entry] == query_block && column > row;
+                const int key_row = first_row + column;
+                const bool is_met =
+                    key_row <= own.first_row + row && (!IS_SORTED || key_row >= row_first[row]);
                 const float own_share =
-                    is_ahead ? 0.0f : exp2f(share[at / 4][at % 4] * scale * LOG2_E - row_log[row]);
+                    is_met ? exp2f(share[at / 4][at % 4] * scale * LOG2_E - row_log[row]) : 0.0f;
                 slope[at / 4][at % 4] = own_share * (slope[at / 4][at % 4] - row_sum[row]) * scale;
             }
             add_product<WIDTH, HALF_COLUMNS / 8>(query_gradient, slope, key, first);
@@ -402,7 +427,9 @@ static void forward_of(exec_kernels *kernels, const exec_cuda_lists *shape, cons
                        void *output, float *log_sum)
 {
     const dim3 grid(shape->block_count, shape->head_count);
-    return launch(forward_mma<WIDTH>, grid, MMA_LANES, 5 * tile_of<WIDTH>::BYTES, kernels, *shape,
+    const auto kernel =
+        shape->first_key == nullptr ? forward_mma<WIDTH, false> : forward_mma<WIDTH, true>;
+    return launch(kernel, grid, MMA_LANES, 5 * tile_of<WIDTH>::BYTES, kernels, *shape,
                   (const bf16 *)qkv, (bf16 *)output, log_sum);
 }
 
@@ -413,10 +440,13 @@ static void backward_of(exec_kernels *kernels, const exec_cuda_lists *shape, con
 {
     const dim3 grid(shape->block_count, shape->head_count);
     const size_t bytes = 6 * tile_of<WIDTH>::BYTES;
-    launch(key_value_mma<WIDTH>, grid, MMA_LANES, bytes, kernels, *shape, (const bf16 *)qkv,
-           log_sum, (const bf16 *)output_gradient, row_dot, (bf16 *)qkv_gradient);
-    launch(query_mma<WIDTH>, grid, MMA_LANES, bytes, kernels, *shape, (const bf16 *)qkv, log_sum,
-           (const bf16 *)output_gradient, row_dot, (bf16 *)qkv_gradient);
+    const bool is_sorted = shape->first_key != nullptr;
+    launch(is_sorted ? key_value_mma<WIDTH, true> : key_value_mma<WIDTH, false>, grid, MMA_LANES,
+           bytes, kernels, *shape, (const bf16 *)qkv, log_sum, (const bf16 *)output_gradient,
+           row_dot, (bf16 *)qkv_gradient);
+    launch(is_sorted ? query_mma<WIDTH, true> : query_mma<WIDTH, false>, grid, MMA_LANES, bytes,
+           kernels, *shape, (const bf16 *)qkv, log_sum, (const bf16 *)output_gradient, row_dot,
+           (bf16 *)qkv_gradient);
 }
 
 bool exec_cuda_attention_mma_takes(const exec_cuda_lists *shape)

@@ -30,8 +30,8 @@ typedef struct exec_matmul {
 } exec_matmul;
 
 /// Rows of several sequences after each other. A row attends to the rows up to itself of its own
-/// sequence, within the key blocks that its query block lists. Rows may have been gathered: their
-/// positions ascend, so causal order is the order of rows.
+/// sequence, from first_key on, within the key blocks that its query block lists. Rows may have
+/// been gathered, or sorted: causal order is the order of rows.
 ///
 /// Blocks of block_rows rows begin at each sequence's first row; a sequence's last block may be
 /// shorter, and a sequence of no rows has no block. Queries and keys have the same blocks, numbered
@@ -47,8 +47,11 @@ typedef struct exec_attention {
     /// sequence up to itself (dense causal).
     const int *first_entry;
     /// Key blocks of query block q: entries [first_entry[q], first_entry[q + 1]), ascending, of the
-    /// same sequence, q itself the last.
+    /// same sequence, q itself among them. Those after q are computed and masked.
     const int *key_block;
+    /// [rows] device memory: the first row of its sequence that a row attends to, at most itself;
+    /// NULL: the sequence's first.
+    const int *first_key;
 } exec_attention;
 
 /// How the heads of rows lie: [rows][head_count + 2 * kv_head_count][head_width], queries, keys,

@@ -10,10 +10,11 @@
 /// One head of one query block.
 typedef struct block {
     exec_cpu *cpu;
-    int row_count;       // of queries
-    ptrdiff_t first_row; // of queries
-    int key_count;       // columns of scores: rows of the key blocks of the list
-    int first_diagonal;  // column of the query block's own first key
+    int row_count;        // of queries
+    ptrdiff_t first_row;  // of queries
+    int key_count;        // columns of scores: rows of the key blocks of the list
+    int first_diagonal;   // column of the query block's own first key
+    const int *first_key; // of exec_attention
     int entry_count;
     const int *key_block; // [entry_count]; NULL: 0, 1, ... relative to sequence_block
     int sequence_block;   // number of the sequence's first block
@@ -109,14 +110,41 @@ static void add_transposed(const block *at, const float *factor, const float *b,
     }
 }
 
-/// Columns that row `row` of the block may attend to: the first so many.
-static int visible(const block *at, int row)
+/// Columns of the keys in front of row `key`.
+static int columns_before(const block *at, ptrdiff_t key)
 {
-    return at->first_diagonal + row + 1;
+    int column = 0;
+    for (int entry = 0; entry < at->entry_count; entry++) {
+        ptrdiff_t row;
+        const int rows = entry_rows(at, entry, &row);
+        if (key < row + rows) return key > row ? column + (int)(key - row) : column;
+        column += rows;
+    }
+    return column;
 }
 
-EXEC_CPU_INLINE float softmax_row(float *restrict score, int count, int all, float scale)
+/// Columns that row `row` of the block attends to: count from *first on.
+static int visible(const block *at, int row, int *first)
 {
+    *first = at->first_key == NULL ? 0 : columns_before(at, at->first_key[at->first_row + row]);
+    return at->first_diagonal + row + 1 - *first;
+}
+
+/// Of `all` numbers those outside of [first, first + count) become 0.
+EXEC_CPU_INLINE void mask(float *restrict number, int first, int count, int all)
+{
+    for (int key = 0; key < first; key++) {
+        number[key] = 0.0F;
+    }
+    for (int key = first + count; key < all; key++) {
+        number[key] = 0.0F;
+    }
+}
+
+EXEC_CPU_INLINE float softmax_row(float *restrict scores, int first, int count, int all,
+                                  float scale)
+{
+    float *restrict score = scores + first;
     const float largest = exec_cpu_largest(score, count);
     for (int key = 0; key < count; key++) {
         score[key] = exec_cpu_exp((score[key] - largest) * scale);
@@ -126,15 +154,14 @@ EXEC_CPU_INLINE float softmax_row(float *restrict score, int count, int all, flo
     for (int key = 0; key < count; key++) {
         score[key] *= inverse;
     }
-    for (int key = count; key < all; key++) {
-        score[key] = 0.0F;
-    }
+    mask(scores, first, count, all);
     return largest * scale + logf(sum);
 }
 
-EXEC_CPU_WIDE static float softmax_row_wide(float *score, int count, int all, float scale)
+EXEC_CPU_WIDE static float softmax_row_wide(float *scores, int first, int count, int all,
+                                            float scale)
 {
-    return softmax_row(score, count, all, scale);
+    return softmax_row(scores, first, count, all, scale);
 }
 
 static void forward_block(const block *at, const float *qkv, int head_count, float *output,
@@ -145,11 +172,13 @@ static void forward_block(const block *at, const float *qkv, int head_count, flo
     multiply_keys(at, qkv + at->first_row * qkv_row + offset, qkv_row, qkv + at->width + offset,
                   qkv_row, at->scores);
     for (int row = 0; row < at->row_count; row++) {
-        float *score = at->scores + (ptrdiff_t)row * at->key_count;
+        float *scores = at->scores + (ptrdiff_t)row * at->key_count;
+        int first;
+        const int count = visible(at, row, &first);
         const float sum =
             at->cpu->is_wide
-                ? softmax_row_wide(score, visible(at, row), at->key_count, at->score_scale)
-                : softmax_row(score, visible(at, row), at->key_count, at->score_scale);
+                ? softmax_row_wide(scores, first, count, at->key_count, at->score_scale)
+                : softmax_row(scores, first, count, at->key_count, at->score_scale);
         log_sum[(at->first_row + row) * head_count + at->head] = sum;
     }
     multiply_factors(at, at->scores, qkv + 2 * at->width + offset, qkv_row,
@@ -157,24 +186,22 @@ static void forward_block(const block *at, const float *qkv, int head_count, flo
 }
 
 /// Scores become probabilities; gradients of probabilities become gradients of scores.
-EXEC_CPU_INLINE void backward_row(float *restrict score, float *restrict gradient, int count,
-                                  int all, float scale, float log_sum, float product)
+EXEC_CPU_INLINE void backward_row(float *restrict score, float *restrict gradient, int first,
+                                  int count, int all, float scale, float log_sum, float product)
 {
-    for (int key = 0; key < count; key++) {
+    for (int key = first; key < first + count; key++) {
         const float probability = exec_cpu_exp(score[key] * scale - log_sum);
         score[key] = probability;
         gradient[key] = probability * (gradient[key] - product) * scale;
     }
-    for (int key = count; key < all; key++) {
-        score[key] = 0.0F;
-        gradient[key] = 0.0F;
-    }
+    mask(score, first, count, all);
+    mask(gradient, first, count, all);
 }
 
-EXEC_CPU_WIDE static void backward_row_wide(float *score, float *gradient, int count, int all,
-                                            float scale, float log_sum, float product)
+EXEC_CPU_WIDE static void backward_row_wide(float *score, float *gradient, int first, int count,
+                                            int all, float scale, float log_sum, float product)
 {
-    backward_row(score, gradient, count, all, scale, log_sum, product);
+    backward_row(score, gradient, first, count, all, scale, log_sum, product);
 }
 
 /// What backward reads and writes, of all rows.
@@ -199,14 +226,16 @@ static void backward_block(const block *at, const backward *of)
         const float product =
             exec_cpu_dot(given + row * at->width, output + row * at->width, at->head_width);
         const float log_sum = of->log_sum[(at->first_row + row) * of->head_count + at->head];
+        float *scores = at->scores + (ptrdiff_t)row * at->key_count;
+        float *gradients = at->gradients + (ptrdiff_t)row * at->key_count;
+        int first;
+        const int count = visible(at, row, &first);
         if (at->cpu->is_wide) {
-            backward_row_wide(at->scores + (ptrdiff_t)row * at->key_count,
-                              at->gradients + (ptrdiff_t)row * at->key_count, visible(at, row),
-                              at->key_count, at->score_scale, log_sum, product);
+            backward_row_wide(scores, gradients, first, count, at->key_count, at->score_scale,
+                              log_sum, product);
         } else {
-            backward_row(at->scores + (ptrdiff_t)row * at->key_count,
-                         at->gradients + (ptrdiff_t)row * at->key_count, visible(at, row),
-                         at->key_count, at->score_scale, log_sum, product);
+            backward_row(scores, gradients, first, count, at->key_count, at->score_scale, log_sum,
+                         product);
         }
     }
     float *query_gradient = of->qkv_gradient + at->first_row * qkv_row + offset;
@@ -231,10 +260,10 @@ static void enter_block(block *at, const exec_attention *shape, int index)
     } else {
         at->key_block = shape->key_block + shape->first_entry[number];
         at->entry_count = shape->first_entry[number + 1] - shape->first_entry[number];
-        assert(at->entry_count > 0 && at->key_block[at->entry_count - 1] == number);
     }
-    at->first_diagonal = (at->entry_count - 1) * at->block_rows; // only the last may be shorter
-    at->key_count = at->first_diagonal + at->row_count;
+    at->first_diagonal = columns_before(at, at->first_row);
+    at->key_count = columns_before(at, at->sequence_row + at->sequence_rows);
+    assert(columns_before(at, at->first_row + at->row_count) == at->first_diagonal + at->row_count);
 }
 
 static int longest_sequence(const exec_attention *shape)
@@ -255,6 +284,7 @@ static bool begin_blocks(block *at, exec_cpu *cpu, const exec_attention *shape)
     *at = (block){.cpu = cpu,
                   .block_rows = shape->block_rows,
                   .head_width = shape->head_width,
+                  .first_key = shape->first_key,
                   .width = (ptrdiff_t)shape->head_count * shape->head_width,
                   .score_scale = 1.0F / sqrtf((float)shape->head_width),
                   .scores = scratch,

@@ -356,7 +356,7 @@ static double spread_heads_error(exec_kernels *kernels)
 /// row `first` with block number `block`.
 static bool attends(const exec_attention *shape, int first, int block, int row, int key)
 {
-    if (key > row) return false;
+    if (key > row || (shape->first_key != NULL && key < shape->first_key[row])) return false;
     if (shape->first_entry == NULL) return true;
     const int query_block = block + (row - first) / shape->block_rows;
     const int key_block = block + (key - first) / shape->block_rows;
@@ -428,6 +428,7 @@ static void attend(const exec_attention *shape, attention_arrays *of, int head, 
     }
 }
 
+/// @param shape its first_key is host memory
 static void attention_once(exec_kernels *kernels, const exec_attention *shape, double *worst)
 {
     const size_t rows = (size_t)shape->first_row[shape->sequence_count];
@@ -449,10 +450,15 @@ static void attention_once(exec_kernels *kernels, const exec_attention *shape, d
         block += (end - first + shape->block_rows - 1) / shape->block_rows;
     }
     assert(block == shape->block_count);
-    kernels->table->attention(kernels, shape, of.qkv.device, of.output.device, of.log_sum.device);
-    kernels->table->attention_input(kernels, shape, of.qkv.device, of.output.device,
+    exec_attention asked = *shape;
+    int *first_key =
+        shape->first_key == NULL ? NULL : indices(kernels, shape->first_key, (int)rows);
+    asked.first_key = first_key;
+    kernels->table->attention(kernels, &asked, of.qkv.device, of.output.device, of.log_sum.device);
+    kernels->table->attention_input(kernels, &asked, of.qkv.device, of.output.device,
                                     of.log_sum.device, of.output_gradient.device,
                                     of.qkv_gradient.device);
+    kernels->table->release(kernels, first_key);
     operand *all[] = {&of.output, &of.log_sum, &of.qkv_gradient, &of.qkv, &of.output_gradient};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
         compare(all[index], worst);
@@ -508,6 +514,39 @@ static double sparse_attention_error(exec_kernels *kernels)
                                      .first_entry = first_entry,
                                      .key_block = key_block},
                    &worst);
+    return finish(kernels, worst);
+}
+
+static double sorted_attention_error(exec_kernels *kernels)
+{
+    // Sequences of 150 and 40 rows: blocks 0 to 2 and 3. A block meets those that hold its buckets:
+    // later ones too, and ones of which some of its rows attend to nothing.
+    enum { ROWS = 190, BUCKETS = 6 };
+    static const int bucket_begin[BUCKETS + 1] = {0, 30, 74, 140, 150, 160, ROWS};
+    static const int first_row[] = {0, 150, ROWS};
+    static const int first_entry[] = {0, 2, 5, 7, 8};
+    static const int key_block[] = {0, 1, 0, 1, 2, 1, 2, 3};
+    static const int head_widths[] = {16, 32, 64};
+    int first_key[ROWS];
+    double worst = 0;
+    for (int bucket = 0; bucket < BUCKETS; bucket++) {
+        for (int row = bucket_begin[bucket]; row < bucket_begin[bucket + 1]; row++) {
+            first_key[row] = bucket_begin[bucket];
+        }
+    }
+    for (int width = 0; width < 3; width++) {
+        attention_once(kernels,
+                       &(exec_attention){.head_count = 2,
+                                         .head_width = head_widths[width],
+                                         .sequence_count = 2,
+                                         .first_row = first_row,
+                                         .block_rows = 64,
+                                         .block_count = 4,
+                                         .first_entry = first_entry,
+                                         .key_block = key_block,
+                                         .first_key = first_key},
+                       &worst);
+    }
     return finish(kernels, worst);
 }
 
@@ -745,6 +784,7 @@ const kernel_case kernel_cases[] = {
     {"spread heads", spread_heads_error},
     {"dense attention", dense_attention_error},
     {"sparse attention", sparse_attention_error},
+    {"sorted attention", sorted_attention_error},
     {"embed", embed_error},
     {"cross entropy", cross_entropy_error},
     {"moved rows", moved_rows_error},
