@@ -462,7 +462,8 @@ const cli_command cli_command_run = {
             {.name = "--counts",
              .is_output = true,
              .argument = "FILE.csv",
-             .help = "writes the tokens of every expert (mechanism moe)"},
+             .help = "writes the tokens of every expert (mechanism moe), the blocks of keys "
+                     "met (sparse-attention)"},
             {.name = "--watchdog",
              .argument = "SECONDS",
              .help = "no rank has moved for so long: the run fails; default 60"},

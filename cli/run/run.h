@@ -142,8 +142,9 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out);
 void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out);
 
 /// The files that a run writes while it goes on: a trace of what every layer took (--record), the
-/// run as `dynmo simulate --store` puts a simulated one (--store), the tokens of every expert as
-/// a study's case `moe` reads them (--counts).
+/// run as `dynmo simulate --store` puts a simulated one (--store), loads of the mechanism
+/// (--counts): the tokens of every expert as a study's case `moe` reads them, or the blocks of keys
+/// that are met and that dense attention meets.
 typedef struct cli_run_files cli_run_files;
 
 /// Begins those that the request names.
@@ -151,7 +152,7 @@ typedef struct cli_run_files cli_run_files;
 /// @param model that is trained; NULL: none
 /// @param files owned by the caller; ends with cli_run_files_finish, also on failure
 /// @return what the stores refuse: a name that is taken, one that cannot be written; STATUS_INVALID
-///         for --counts where the model has no experts
+///         for --counts where the mechanism has none
 status cli_run_files_begin(const cli_run_request *request, const cli_run_study *opened,
                            const exec_model *model, arena *memory, cli_run_files **files,
                            error_message *err);

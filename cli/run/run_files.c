@@ -32,7 +32,6 @@ struct cli_run_files {
     ana_course course;
     file_output *counts_output; // --counts
     FILE *counts;               // of it
-    int expert_count;
 };
 
 static trace_info describe(const cli_run_request *request, const cli_run_study *opened)
@@ -98,16 +97,16 @@ static status begin_run(cli_run_files *files, arena *memory, error_message *err)
 static status begin_counts(cli_run_files *files, const exec_model *model, error_message *err)
 {
     const char *path = files->request->counts;
-    if (model->mechanism != EXEC_MOE) {
+    const bool has_experts = model->mechanism == EXEC_MOE;
+    if (!has_experts && model->mechanism != EXEC_SPARSE_ATTENTION) {
         return error_set(err, STATUS_INVALID,
-                         "--counts: only mechanism moe has experts; the study trains with '%s'",
+                         "--counts: moe and sparse-attention count; the study trains with '%s'",
                          exec_mechanism_names[model->mechanism]);
     }
-    files->expert_count = model->moe.expert_count;
     TRY(file_output_open(path, &files->counts_output, err));
     files->counts = file_output_stream(files->counts_output);
-    fprintf(files->counts, "iteration,layer,microbatch");
-    for (int expert = 0; expert < files->expert_count; expert++) {
+    fprintf(files->counts, "iteration,layer,microbatch%s", has_experts ? "" : ",met,dense");
+    for (int expert = 0; has_experts && expert < model->moe.expert_count; expert++) {
         fprintf(files->counts, ",expert_%d", expert);
     }
     fprintf(files->counts, "\n");
@@ -242,20 +241,20 @@ static status put_record(cli_run_files *files, const exec_measured *measured, er
     return STATUS_OK;
 }
 
-/// One row. False if the layer has no experts: embedding and head.
-static bool put_tokens(const cli_run_files *files, int iteration, int block, int microbatch,
-                       const int64_t *tokens)
+/// One row. False if the layer counts nothing: embedding and head.
+static bool put_load(FILE *counts, int iteration, int block, int microbatch, const int64_t *count,
+                     int columns)
 {
     int64_t sum = 0;
-    for (int expert = 0; expert < files->expert_count; expert++) {
-        sum += tokens[expert];
+    for (int column = 0; column < columns; column++) {
+        sum += count[column];
     }
     if (sum == 0) return false;
-    fprintf(files->counts, "%d,%d,%d", iteration, block, microbatch);
-    for (int expert = 0; expert < files->expert_count; expert++) {
-        fprintf(files->counts, ",%" PRId64, tokens[expert]);
+    fprintf(counts, "%d,%d,%d", iteration, block, microbatch);
+    for (int column = 0; column < columns; column++) {
+        fprintf(counts, ",%" PRId64, count[column]);
     }
-    fprintf(files->counts, "\n");
+    fprintf(counts, "\n");
     return true;
 }
 
@@ -263,16 +262,16 @@ static status put_counts(cli_run_files *files, const exec_measured *measured, er
 {
     const bal_layer_costs *layers = &measured->played->replicas[0];
     const int microbatches = measured->played->schedule->microbatch_count;
-    const int64_t *tokens = measured->load_count;
+    const int64_t *count = measured->load_count;
     int block = 0;
-    for (int layer = 0; tokens != NULL && layer < layers->layer_count; layer++) {
-        bool has_experts = false;
+    for (int layer = 0; count != NULL && layer < layers->layer_count; layer++) {
+        bool has_counts = false;
         for (int microbatch = 0; microbatch < microbatches; microbatch++) {
-            const int64_t row = (int64_t)layer * microbatches + microbatch;
-            has_experts |= put_tokens(files, measured->record->iteration, block, microbatch,
-                                      tokens + row * measured->load_columns);
+            has_counts |= put_load(files->counts, measured->record->iteration, block, microbatch,
+                                   count, measured->load_columns);
+            count += measured->load_columns;
         }
-        block += has_experts;
+        block += has_counts;
     }
     if (!ferror(files->counts)) return STATUS_OK;
     return error_set(err, STATUS_IO, "%s: cannot write: %s", files->request->counts,

@@ -16,7 +16,7 @@ enum { INTEGER_MAX = 1 << 30, EVERY_MECHANISM = EXEC_MECHANISM_COUNT };
 static const struct number_key {
     int mechanism; // EVERY_MECHANISM: of "execution" itself
     const char *name;
-    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL } kind;
+    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL, TO_ORDER } kind;
     size_t offset; // in exec_model
 } number_keys[] = {
     {EVERY_MECHANISM, "learning_rate", TO_FLOAT, MODEL(learning_rate)},
@@ -45,11 +45,28 @@ static const struct number_key {
     {EXEC_FREEZING, "tolerance", TO_DOUBLE, MODEL(freezing.tolerance)},
     {EXEC_FREEZING, "patience", TO_INT, MODEL(freezing.patience)},
     {EXEC_FREEZING, "largest_share", TO_DOUBLE, MODEL(freezing.largest_share)},
+    {EXEC_SPARSE_ATTENTION, "order", TO_ORDER, MODEL(sparse_attention.order)},
     {EXEC_SPARSE_ATTENTION, "bit_count", TO_INT, MODEL(sparse_attention.bit_count)},
     {EXEC_SPARSE_ATTENTION, "affinity", TO_DOUBLE, MODEL(sparse_attention.affinity)},
     {EXEC_SPARSE_ATTENTION, "block_rows", TO_INT, MODEL(sparse_attention.block_rows)},
 };
 enum { NUMBER_KEYS = sizeof number_keys / sizeof number_keys[0] };
+
+/// The number of a name among names.
+static status read_name(json_value named, const char *what, const char *const *names,
+                        int name_count, int *number, error_message *err)
+{
+    const char *name = NULL;
+    char suggestion[TEXT_SUGGESTION_BYTES];
+    TRY(json_string(named, &name, err));
+    for (int found = 0; found < name_count; found++) {
+        if (strcmp(name, names[found]) != 0) continue;
+        *number = found;
+        return STATUS_OK;
+    }
+    return json_error(named, STATUS_FORMAT, err, "unknown %s '%.40s'%s", what, name,
+                      text_suggestion(name, names, name_count, suggestion));
+}
 
 static status read_number(json_value value, const struct number_key *key, exec_model *model,
                           error_message *err)
@@ -58,6 +75,9 @@ static status read_number(json_value value, const struct number_key *key, exec_m
     double number = 0;
     if (json_is_missing(value)) return STATUS_OK;
     if (key->kind == TO_BOOL) return json_bool(value, place, err);
+    if (key->kind == TO_ORDER) {
+        return read_name(value, key->name, exec_row_order_names, EXEC_ROW_ORDER_COUNT, place, err);
+    }
     if (key->kind == TO_INT) return json_int(value, 0, INTEGER_MAX, place, err);
     TRY(json_double(value, -1e9, 1e9, &number, err));
     if (key->kind == TO_FLOAT) {
@@ -96,26 +116,21 @@ static status read_mechanism(json_value mechanism, exec_model *model, error_mess
 {
     const bool has_experts = model->mechanism == EXEC_MOE;
     static const char *const name_key[] = {"name"};
-    const char *name = NULL;
+    int found = EXEC_DENSE;
     if (json_is_missing(mechanism)) return STATUS_OK;
     const json_value named = json_member(mechanism, "name");
-    TRY(json_string(named, &name, err));
-    int found = 0;
-    while (found < EXEC_MECHANISM_COUNT && strcmp(name, exec_mechanism_names[found]) != 0) {
-        found++;
-    }
-    if (found == EXEC_MECHANISM_COUNT) {
-        char suggestion[TEXT_SUGGESTION_BYTES];
-        return json_error(
-            named, STATUS_FORMAT, err, "unknown mechanism '%.40s'%s", name,
-            text_suggestion(name, exec_mechanism_names, EXEC_MECHANISM_COUNT, suggestion));
-    }
+    TRY(read_name(named, "mechanism", exec_mechanism_names, EXEC_MECHANISM_COUNT, &found, err));
     if (has_experts && found != EXEC_MOE) {
         return json_error(named, STATUS_UNSUPPORTED, err,
-                          "'%s', but the model's layers have experts", name);
+                          "'%s', but the model's layers have experts", exec_mechanism_names[found]);
     }
     model->mechanism = (exec_mechanism)found;
-    return read_numbers(mechanism, found, name_key, 1, model, err);
+    TRY(read_numbers(mechanism, found, name_key, 1, model, err));
+    const json_value affinity = json_member(mechanism, "affinity");
+    if (json_is_missing(affinity) || model->sparse_attention.order == EXEC_ROWS_AS_TEXT) {
+        return STATUS_OK;
+    }
+    return json_error(affinity, STATUS_INVALID, err, "given, but it is of \"order\":\"text\"");
 }
 
 static status read_execution(json_value execution, exec_model *model, const char **text,

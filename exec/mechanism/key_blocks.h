@@ -1,11 +1,21 @@
 /// Block-sparse attention by hashing, decided on the host: which blocks of keys a block of queries
-/// meets. Queries and keys that point alike fall into the same bucket; blocks meet where they have
-/// enough of such pairs.
+/// meets. Queries and keys that point alike fall into the same bucket, of all heads at once.
 ///
-/// Source of hashing queries and keys by the signs of random projections: Charikar, Similarity
-/// estimation techniques from rounding algorithms, STOC 2002; of attention within buckets:
-/// Pagliardini et al., arXiv 2306.01160, which sorts tokens by bucket where here blocks of
-/// neighbours stay together, so that the kernel of dense attention serves.
+/// Rows sorted: each token has one bucket; rows are sorted by it, those of a bucket stay in the
+/// order of the text. A token attends to the tokens of its bucket up to itself, and to no others.
+/// A block of queries meets the blocks from the one where its first bucket begins to the one where
+/// its last bucket ends, less those at the end that hold only later tokens than all of its queries.
+/// Some of these are masked throughout. Where a sequence's would be more than dense attention
+/// computes, its blocks meet all up to themselves. This is hash-sparse attention as Pagliardini et
+/// al., arXiv 2306.01160, have it, with the tiles that _fwd_kernel of hsparse_attn.py in its code
+/// reads. There heads have buckets of their own, and a token does not attend to itself, so the
+/// first of a bucket to none.
+///
+/// Rows as in the text: queries and keys have buckets of their own, and blocks of neighbours meet
+/// where they have enough pairs in one bucket; all pairs of such blocks count.
+///
+/// Source of hashing by the signs of random projections: Charikar, Similarity estimation techniques
+/// from rounding algorithms, STOC 2002.
 #pragma once
 
 #include "base/status.h"
@@ -13,17 +23,27 @@
 
 #include <stdint.h>
 
+typedef enum exec_row_order {
+    EXEC_ROWS_SORTED,
+    EXEC_ROWS_AS_TEXT,
+    EXEC_ROW_ORDER_COUNT
+} exec_row_order;
+
+/// "sorted", "text".
+extern const char *const exec_row_order_names[EXEC_ROW_ORDER_COUNT];
+
 typedef struct exec_sparse_attention_options {
-    int bit_count; // random projections; 2^bit_count buckets, 1 to EXEC_HASH_BITS_MAX
-    double
-        affinity;   // blocks meet where their pairs of a query and a key in one bucket are at least
-                    // affinity times as many as if all buckets were equally full; 0: all meet
-    int block_rows; // 16, 32 or 64 rows; 0: as dense attention does
+    int order;       // exec_row_order
+    int bit_count;   // random projections; 2^bit_count buckets, 1 to EXEC_HASH_BITS_MAX
+    double affinity; // of EXEC_ROWS_AS_TEXT: blocks meet where their pairs of a query and a key in
+                     // one bucket are at least affinity times as many as if all buckets were
+                     // equally full; 0: all meet
+    int block_rows;  // 16, 32 or 64 rows; 0: as dense attention does
 } exec_sparse_attention_options;
 
 enum { EXEC_HASH_BITS_MAX = 8 };
 
-/// 16 buckets, as many pairs as by chance, blocks of 16 rows.
+/// Sorted, 16 buckets, blocks of 16 rows; in the order of the text as many pairs as by chance.
 exec_sparse_attention_options exec_sparse_attention_options_default(void);
 
 /// STATUS_INVALID naming parameter, value and limits.
@@ -37,8 +57,27 @@ status exec_sparse_attention_options_check(const exec_sparse_attention_options *
 void exec_hash_rows(const float *projection, int row_count, int bit_count, uint8_t *query_bucket,
                     uint8_t *key_bucket);
 
-/// Blocks of keys of every block of queries: its own, and those in front of it in its sequence that
-/// it meets. Ties meet.
+/// The same of tokens: bit b is set where projections b of query and key sum to more than 0, as
+/// where the two are one vector (HashSparse).
+///
+/// @param bucket [row_count] out
+void exec_hash_tokens(const float *projection, int row_count, int bit_count, uint8_t *bucket);
+
+/// Sorts the rows of every sequence by bucket.
+///
+/// @param row       [row_count] out: which row comes where
+/// @param first_key [row_count] out: where the bucket of that row begins, as of exec_attention
+void exec_sort_rows(const exec_attention *shape, const uint8_t *bucket, int *row, int *first_key);
+
+/// Blocks of keys of every block of queries among sorted rows.
+///
+/// @param row, first_key as exec_sort_rows gives them
+/// @param first_entry, key_block as below
+void exec_choose_sorted_blocks(const exec_attention *shape, const int *row, const int *first_key,
+                               int *first_entry, int *key_block);
+
+/// Blocks of keys of every block of queries in the order of the text: its own, and those in front
+/// of it in its sequence that it meets. Ties meet.
 ///
 /// @param shape             sequences and blocks; lists are not read
 /// @param bucket_rows       [2][block_count][2^bit_count] scratch

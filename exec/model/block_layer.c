@@ -178,6 +178,11 @@ static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, int ro
     kept->rows.lists = kept->lists;
 }
 
+static bool is_sorted(const exec_block_rows *rows)
+{
+    return rows->lists != NULL && rows->lists->row != NULL;
+}
+
 /// The shape of attention with the key blocks that F has chosen.
 static exec_attention shape_of(const exec_block_rows *rows)
 {
@@ -185,6 +190,7 @@ static exec_attention shape_of(const exec_block_rows *rows)
     if (rows->lists == NULL) return shape;
     shape.first_entry = rows->lists->first_entry;
     shape.key_block = rows->lists->key_block;
+    shape.first_key = rows->lists->device_first_key;
     return shape;
 }
 
@@ -223,11 +229,76 @@ static status project(const exec_block *block, const exec_block_rows *rows, cons
     return STATUS_OK;
 }
 
+/// Attention over qkv, as project leaves it. Sorted rows are gathered into half->inner, where B
+/// finds them; half->outer is in the order of the text.
+///
+/// @param qkv half->inner itself where rows are not sorted
+static status attend(const exec_block *block, exec_half_slot *half, const exec_block_rows *rows,
+                     void *qkv, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    const exec_kernel_table *table = layer->kernels->table;
+    exec_block_lists *lists = rows->lists;
+    const int count = rows->row_count;
+    const int width = exec_model_attention_width(layer->model);
+    void *output = half->outer;
+    if (lists != NULL) {
+        TRY(exec_block_lists_choose(layer, &rows->attention, qkv, count, lists, err));
+    }
+    if (is_sorted(rows)) {
+        const size_t bytes = (size_t)count * sizeof(int);
+        TRY(exec_holding_upload(&half->until_input, layer->buffers, lists->row, bytes,
+                                &lists->device_row, err));
+        TRY(exec_holding_upload(&half->until_input, layer->buffers, lists->first_key, bytes,
+                                &lists->device_first_key, err));
+        table->gather_rows(layer->kernels, qkv, lists->device_row, count, 3 * width, half->inner);
+        output = qkv; // its room serves
+    }
+    const exec_attention shape = shape_of(rows);
+    table->attention(layer->kernels, &shape, half->inner, output, half->log_sum);
+    if (is_sorted(rows)) {
+        table->scatter_rows(layer->kernels, output, lists->device_row, count, width, half->outer);
+    }
+    return STATUS_OK;
+}
+
+/// The gradient of queries, keys and values from that of attention's output, both in the order of
+/// the text.
+static status attend_input(const exec_block *block, const exec_half_slot *half,
+                           const exec_block_rows *rows, const void *dout, void *dqkv,
+                           error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    const exec_kernel_table *table = layer->kernels->table;
+    const exec_attention shape = shape_of(rows);
+    if (!is_sorted(rows)) {
+        table->attention_input(layer->kernels, &shape, half->inner, half->outer, half->log_sum,
+                               dout, dqkv);
+        return STATUS_OK;
+    }
+    const int count = rows->row_count;
+    const int width = exec_model_attention_width(layer->model);
+    const int *row = rows->lists->device_row;
+    exec_holding scratch = {0};
+    void *sorted[3]; // the output, its gradient, that of queries, keys and values
+    for (int index = 0; index < 3; index++) {
+        const int columns = index == 2 ? 3 * width : width;
+        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, columns),
+                              &sorted[index], err));
+    }
+    table->gather_rows(layer->kernels, half->outer, row, count, width, sorted[0]);
+    table->gather_rows(layer->kernels, dout, row, count, width, sorted[1]);
+    table->attention_input(layer->kernels, &shape, half->inner, sorted[0], half->log_sum, sorted[1],
+                           sorted[2]);
+    table->scatter_rows(layer->kernels, sorted[2], row, count, 3 * width, dqkv);
+    exec_holding_give(&scratch, layer->buffers);
+    return STATUS_OK;
+}
+
 static status attention_half_forward(exec_block *block, exec_half_slot *half,
                                      const exec_block_rows *rows, void *values, error_message *err)
 {
     const exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
     const int count = rows->row_count;
     const int width = exec_model_attention_width(layer->model);
     exec_holding passing = {0}; // what W needs is not kept of a frozen layer
@@ -244,12 +315,13 @@ static status attention_half_forward(exec_block *block, exec_half_slot *half,
     TRY(exec_holding_take(layer->is_frozen ? &half->until_input : &half->until_weight,
                           layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
                           err));
-    TRY(project(block, rows, half->norm.output, half->inner, err));
-    if (rows->lists != NULL) {
-        TRY(exec_block_lists_choose(layer, &rows->attention, half->inner, count, rows->lists, err));
+    void *qkv = half->inner;
+    if (is_sorted(rows)) {
+        TRY(exec_holding_take(&passing, layer->buffers, exec_layer_bytes(layer, count, 3 * width),
+                              &qkv, err));
     }
-    const exec_attention shape = shape_of(rows);
-    kernels->table->attention(kernels, &shape, half->inner, half->outer, half->log_sum);
+    TRY(project(block, rows, half->norm.output, qkv, err));
+    TRY(attend(block, half, rows, qkv, err));
     exec_linear_forward_add(layer, &block->attention_output, half->outer, count, values);
     exec_holding_give(&passing, layer->buffers);
     return STATUS_OK;
@@ -282,9 +354,7 @@ static status attention_half_backward_input(exec_block *block, exec_half_slot *h
                               &dqkv, err));
     }
     exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
-    const exec_attention shape = shape_of(rows);
-    kernels->table->attention_input(kernels, &shape, half->inner, half->outer, half->log_sum, dout,
-                                    dqkv);
+    TRY(attend_input(block, half, rows, dout, dqkv, err));
     if (is_needed) {
         kernels->table->spread_heads_input(kernels, &heads, dqkv, count, half->inner_gradient);
     }

@@ -17,7 +17,8 @@
 ///               with all rows. A choice of rows (block_rows.h) gathers them, calls the halves with
 ///               the shape of what it gathered, and scatters.
 ///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's.
-///               Sparse attention chooses fewer after the queries and keys (hashed_attention.h).
+///               Sparse attention chooses fewer after the queries and keys, and may sort rows for
+///               attention alone (hashed_attention.h).
 ///   MLP         the second half is one pair of linears, mlp_half.c, or experts, moe_half.h.
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
 #pragma once
@@ -31,9 +32,10 @@ typedef struct exec_half_slot {
     exec_holding until_input, until_weight;
     exec_norm_slot norm;
     void *output_gradient; // [row_count][width] B to W: of the half's output
-    /// Attention: queries, keys and values of all heads [row_count][3 * attention width] and its
-    /// output [row_count][attention width]; MLP: before the activation [row_count]
-    /// [exec_block_inner_width] and after it [row_count][hidden_width]. inner F to B, outer F to W.
+    /// Attention: queries, keys and values of all heads [row_count][3 * attention width], rows
+    /// sorted where attention sorts them, as is log_sum; its output [row_count][attention width];
+    /// MLP: before the activation [row_count] [exec_block_inner_width] and after it
+    /// [row_count][hidden_width]. inner F to B, outer F to W.
     void *inner, *outer;
     void *inner_gradient; // B to W: of what the first linear made
     float *log_sum;       // attention only, [row_count][head_count] F to B

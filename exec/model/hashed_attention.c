@@ -101,6 +101,11 @@ exec_block_lists *exec_block_lists_carve(const exec_layer *layer, arena *memory)
     made->first_entry = arena_array(memory, sequences * blocks + 1, sizeof *made->first_entry);
     made->key_block =
         arena_array(memory, sequences * (blocks * (blocks + 1) / 2), sizeof *made->key_block);
+    if (model->sparse_attention.order == EXEC_ROWS_SORTED) {
+        const size_t rows = (size_t)exec_model_row_count(model);
+        made->row = arena_array(memory, rows, sizeof *made->row);
+        made->first_key = arena_array(memory, rows, sizeof *made->first_key);
+    }
     return made;
 }
 
@@ -130,9 +135,16 @@ status exec_block_lists_choose(const exec_layer *layer, const exec_attention *sh
     uint8_t *query_bucket = hashed->bucket;
     uint8_t *key_bucket = hashed->bucket + row_count;
     TRY(project(layer, qkv, row_count, err));
-    exec_hash_rows(hashed->projection, row_count, bits_of(layer), query_bucket, key_bucket);
-    exec_choose_key_blocks(&layer->model->sparse_attention, shape, query_bucket, key_bucket,
-                           hashed->bucket_rows, lists->first_entry, lists->key_block);
+    if (lists->row != NULL) {
+        exec_hash_tokens(hashed->projection, row_count, bits_of(layer), key_bucket);
+        exec_sort_rows(shape, key_bucket, lists->row, lists->first_key);
+        exec_choose_sorted_blocks(shape, lists->row, lists->first_key, lists->first_entry,
+                                  lists->key_block);
+    } else {
+        exec_hash_rows(hashed->projection, row_count, bits_of(layer), query_bucket, key_bucket);
+        exec_choose_key_blocks(&layer->model->sparse_attention, shape, query_bucket, key_bucket,
+                               hashed->bucket_rows, lists->first_entry, lists->key_block);
+    }
     lists->live_count = lists->first_entry[shape->block_count];
     return STATUS_OK;
 }

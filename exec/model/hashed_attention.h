@@ -11,6 +11,9 @@ typedef struct exec_block_lists {
     int *first_entry; // [block_count + 1]
     int *key_block;
     int live_count; // entries
+    int *row;       // [row_count] exec_sort_rows; NULL: rows stay as in the text
+    int *first_key; // [row_count] likewise
+    void *device_row, *device_first_key; // the same, from F to B
 } exec_block_lists;
 
 /// Makes layer->mechanism of a block: projections from the model's seed, keyed by the layer.

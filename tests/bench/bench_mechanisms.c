@@ -161,6 +161,7 @@ static void set_sparse_attention(exec_model *model, double level)
 {
     model->mechanism = EXEC_SPARSE_ATTENTION;
     model->sparse_attention = exec_sparse_attention_options_default();
+    model->sparse_attention.order = EXEC_ROWS_AS_TEXT; // any share can be had
     model->sparse_attention.affinity = level;
 }
 

@@ -245,7 +245,18 @@ refuse 2 "odd.json: execution.token_bytes: 3 is not 1, 2 or 4" odd.json --device
 sed 's/"text":"text.txt"/"text":"text.txt","mechanism":{"name":"moe","experts":4}/' train.json >moe.json
 refuse 2 "moe.json: execution.mechanism: unknown key 'experts'; known: expert_count, top_k, expert_width, balance, sinkhorn_rounds, name" \
     moe.json --device cpu
-refuse 2 "--counts: only mechanism moe has experts; the study trains with 'none'" \
+sed 's/"text":"text.txt"/&,"mechanism":{"name":"sparse-attention","order":"random"}/' train.json >odd.json
+refuse 2 "odd.json: execution.mechanism.order: unknown order 'random'; known: sorted, text" odd.json --device cpu
+sed 's/"text":"text.txt"/&,"mechanism":{"name":"sparse-attention","affinity":1.5}/' train.json >odd.json
+refuse 2 'odd.json: execution.mechanism.affinity: given, but it is of "order":"text"' odd.json --device cpu
+for order in sorted text; do
+    sed 's/"text":"text.txt"/&,"mechanism":{"name":"sparse-attention","order":"'$order'"}/' train.json >$order.json
+    "$dynmo" run $order.json --device cpu --iterations 2 --counts $order.csv >$order.out 2>err || fail "$order: $(cat err)"
+    awk -F, 'NR == 1 { bad = $0 != "iteration,layer,microbatch,met,dense"; next }
+        $4 < 1 || $4 > $5 { bad = 1 } END { exit bad || NR < 3 }' $order.csv || fail "$order: $(cat $order.csv)"
+done
+[ "$(grep '^loss hash' sorted.out)" != "$(grep '^loss hash' text.out)" ] || fail 'both orders learn the same'
+refuse 2 "--counts: moe and sparse-attention count; the study trains with 'none'" \
     train.json --device cpu --counts counts.csv
 
 sed 's/"text":"text.txt"/"text":"text.txt","learning_rate":900,"clip_norm":0,"weight_decay":90/' train.json >wild.json

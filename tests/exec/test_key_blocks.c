@@ -1,8 +1,12 @@
-/// Block-sparse attention by hashing: buckets and lists by numbers worked out by hand and against
-/// the definition; a block with such lists against finite differences and against the dense block.
+/// Block-sparse attention by hashing: buckets and lists by numbers worked out by hand, against the
+/// definition, and against what the simulator counts; a block with such lists against finite
+/// differences, a plain reference and the dense block.
 #define BLOCK_FIXTURE_LENGTH 72 // 4 blocks of 16 rows and one of 8
 #include "exec/model/hashed_attention.h"
+#include "models/dynamism/hash_attention.h"
 #include "tests/exec/block_fixture.h"
+
+enum { ROWS_MAX = 200 };
 
 static void buckets_are_the_signs_of_projections(void **state)
 {
@@ -17,6 +21,18 @@ static void buckets_are_the_signs_of_projections(void **state)
     assert_int_equal(key[0], 2);   // 0 +
     assert_int_equal(query[1], 2); // - +
     assert_int_equal(key[1], 1);   // + -
+}
+
+static void a_token_has_the_bucket_of_its_query_and_key_in_sum(void **state)
+{
+    (void)state;
+    const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -3}; // two rows of two bits
+    uint8_t bucket[2];
+
+    exec_hash_tokens(projection, 2, 2, bucket);
+
+    assert_int_equal(bucket[0], 1); // 1, -0.5
+    assert_int_equal(bucket[1], 1); // 2, 0
 }
 
 /// The lists of one sequence of three blocks of 16 rows, each row of a block in its block's bucket.
@@ -76,7 +92,7 @@ static bool is_met(const exec_sparse_attention_options *options, const uint8_t *
 static void lists_are_those_of_the_definition(void **state)
 {
     (void)state;
-    enum { ALL_ROWS = 200, BLOCKS_MAX = 20 };
+    enum { ALL_ROWS = ROWS_MAX, BLOCKS_MAX = 20 };
     static int scratch[2 * BLOCKS_MAX * 8];
     for (uint64_t seed = 1; seed <= 40; seed++) {
         rng random = rng_init(seed, 0);
@@ -122,6 +138,170 @@ static void lists_are_those_of_the_definition(void **state)
     }
 }
 
+/// The lists of rows that are sorted by bucket, in blocks of `block_rows`.
+typedef struct sorted_lists {
+    int row[ROWS_MAX], first_key[ROWS_MAX];
+    int first_entry[ROWS_MAX + 1], key_block[ROWS_MAX * (ROWS_MAX + 1) / 2];
+} sorted_lists;
+
+static const sorted_lists *sort_and_choose(exec_attention *shape, const uint8_t *bucket)
+{
+    static sorted_lists lists;
+    shape->block_count = 0;
+    for (int at = 0; at < shape->sequence_count; at++) {
+        const int rows = shape->first_row[at + 1] - shape->first_row[at];
+        shape->block_count += (rows + shape->block_rows - 1) / shape->block_rows;
+    }
+    exec_sort_rows(shape, bucket, lists.row, lists.first_key);
+    exec_choose_sorted_blocks(shape, lists.row, lists.first_key, lists.first_entry,
+                              lists.key_block);
+    return &lists;
+}
+
+static void sorted_rows_stay_in_order_within_their_bucket(void **state)
+{
+    (void)state;
+    const uint8_t bucket[] = {2, 0, 1, 2, 0, 0, 1, 0};
+    const int first_row[] = {0, 5, 5, 8};
+    exec_attention shape = {.sequence_count = 3, .first_row = first_row, .block_rows = 2};
+
+    const sorted_lists *lists = sort_and_choose(&shape, bucket);
+
+    assert_memory_equal(lists->row, ((const int[]){1, 4, 2, 0, 3, 5, 7, 6}), 8 * sizeof(int));
+    assert_memory_equal(lists->first_key, ((const int[]){0, 0, 2, 3, 3, 5, 5, 7}), 8 * sizeof(int));
+    // Blocks {1, 4} {2, 0} {3} of the first sequence, {5, 7} {6} of the last. The bucket of 0 ends
+    // in a block that holds only 3, later than 2 and 0.
+    assert_memory_equal(lists->first_entry, ((const int[]){0, 1, 2, 4, 5, 6}), 6 * sizeof(int));
+    assert_memory_equal(lists->key_block, ((const int[]){0, 1, 1, 2, 3, 4}), 6 * sizeof(int));
+}
+
+/// First and last key block of the queries in block `query` of rows [begin, end), which are sorted:
+/// from the first that holds one of their buckets or one between to the last that does and holds a
+/// token which is not later than all of them.
+static void find_met(const sorted_lists *lists, const uint8_t *bucket, int begin, int end,
+                     int block_rows, int query, int *first, int *last)
+{
+    const int from = begin + query * block_rows;
+    const int to = from + block_rows < end ? from + block_rows : end;
+    const uint8_t lowest = bucket[lists->row[from]];
+    const uint8_t highest = bucket[lists->row[to - 1]];
+    int latest = 0;
+    for (int at = from; at < to; at++) {
+        latest = lists->row[at] > latest ? lists->row[at] : latest;
+    }
+    *first = ROWS_MAX;
+    for (int key = 0; begin + key * block_rows < end; key++) {
+        bool is_shared = false;
+        bool is_reached = false;
+        for (int at = begin + key * block_rows; at < begin + (key + 1) * block_rows && at < end;
+             at++) {
+            const uint8_t of_key = bucket[lists->row[at]];
+            is_shared |= of_key >= lowest && of_key <= highest;
+            is_reached |= lists->row[at] <= latest;
+        }
+        if (is_shared && key < *first) *first = key;
+        if (is_shared && is_reached) *last = key;
+    }
+}
+
+static void sorted_lists_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    int dense_count = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        rng random = rng_init(seed, 0);
+        const int cut = (int)rng_below(&random, ROWS_MAX + 1);
+        const int first_row[] = {0, cut, cut, ROWS_MAX}; // one sequence has no rows
+        exec_attention shape = {.sequence_count = 3,
+                                .first_row = first_row,
+                                .block_rows = (int)rng_between(&random, 1, 40)};
+        const uint64_t buckets = 1 + rng_below(&random, 16);
+        uint8_t bucket[ROWS_MAX];
+        for (int row = 0; row < ROWS_MAX; row++) {
+            bucket[row] = (uint8_t)rng_below(&random, 1 + rng_below(&random, buckets));
+        }
+
+        const sorted_lists *lists = sort_and_choose(&shape, bucket);
+
+        int entry = 0;
+        int block = 0;
+        for (int at = 0; at < 3; at++) {
+            const int begin = first_row[at];
+            const int end = first_row[at + 1];
+            const int blocks = (end - begin + shape.block_rows - 1) / shape.block_rows;
+            int first[ROWS_MAX];
+            int last[ROWS_MAX];
+            int all = 0;
+            for (int query = 0; query < blocks; query++) {
+                find_met(lists, bucket, begin, end, shape.block_rows, query, &first[query],
+                         &last[query]);
+                all += last[query] - first[query] + 1;
+            }
+            const bool is_dense = all > blocks * (blocks + 1) / 2;
+            dense_count += is_dense;
+            for (int query = 0; query < blocks; query++) {
+                assert_int_equal(lists->first_entry[block + query], entry);
+                const int to = is_dense ? query : last[query];
+                for (int key = is_dense ? 0 : first[query]; key <= to; key++) {
+                    assert_int_equal(lists->key_block[entry++], block + key);
+                }
+            }
+            block += blocks;
+        }
+        assert_int_equal(block, shape.block_count);
+        assert_int_equal(lists->first_entry[block], entry);
+    }
+    assert_in_range(dense_count, 20, 380); // both kinds were seen
+}
+
+/// Buckets of a sequence whose tokens are spread evenly, as the simulator takes them to be.
+static void spread_evenly(const int *tokens, int bucket_count, int length, uint8_t *bucket)
+{
+    int placed[MODEL_HASH_BUCKETS_MAX] = {0};
+    for (int position = 0; position < length; position++) {
+        int next = -1;
+        double earliest = 2;
+        for (int at = bucket_count - 1; at >= 0; at--) { // the last of several at one place
+            const double place = (placed[at] + 0.5) / tokens[at];
+            if (placed[at] == tokens[at] || place >= earliest) continue;
+            earliest = place;
+            next = at;
+        }
+        placed[next]++;
+        bucket[position] = (uint8_t)next;
+    }
+}
+
+static void as_many_blocks_are_met_as_the_simulator_counts(void **state)
+{
+    (void)state;
+    rng random = rng_init(23, 0);
+    double popularity[MODEL_HASH_POPULARITIES];
+    int dense_count = 0;
+    for (int round = 0; round < 500; round++) {
+        const int buckets = (int)rng_between(&random, 1, 16);
+        const int length = (int)rng_between(&random, 1, ROWS_MAX);
+        const int first_row[] = {0, length};
+        exec_attention shape = {.sequence_count = 1,
+                                .first_row = first_row,
+                                .block_rows = (int)rng_between(&random, 1, 40)};
+        int tokens[16];
+        uint8_t bucket[ROWS_MAX];
+        model_hash_popularities(&random, rng_unit(&random) * 2, popularity);
+        model_hash_draw(&random, popularity, buckets, length, tokens);
+        spread_evenly(tokens, buckets, length, bucket);
+
+        const sorted_lists *lists = sort_and_choose(&shape, bucket);
+
+        const double share =
+            (double)lists->first_entry[shape.block_count] / (double)exec_dense_block_count(&shape);
+        const double simulated = model_hash_kept_share(tokens, buckets, length, shape.block_rows);
+        if (share != simulated) fail_msg("round %d: %.17g, not %.17g", round, share, simulated);
+        dense_count += share == 1;
+    }
+    assert_in_range(dense_count, 50, 450);
+}
+
 static void refused(exec_sparse_attention_options options, const char *message)
 {
     error_message err = {0};
@@ -136,6 +316,9 @@ static void options_outside_their_limits_are_refused(void **state)
     assert_int_equal(exec_sparse_attention_options_check(&options, NULL), STATUS_OK);
 
     exec_sparse_attention_options wrong = options;
+    wrong.order = 2;
+    refused(wrong, "order 2 is outside [0, 1]");
+    wrong = options;
     wrong.bit_count = 9;
     refused(wrong, "bit_count 9 is outside [1, 8]");
     wrong = options;
@@ -149,6 +332,7 @@ static void options_outside_their_limits_are_refused(void **state)
 static exec_model sparse_model(double affinity)
 {
     exec_model model = model_of(EXEC_SPARSE_ATTENTION);
+    model.sparse_attention.order = EXEC_ROWS_AS_TEXT;
     model.sparse_attention.affinity = affinity;
     model.sparse_attention.bit_count = 3;
     return model;
@@ -210,12 +394,125 @@ static void no_affinity_leaves_the_own_block(void **state)
     close_block(&fixture);
 }
 
+static exec_model sorted_model(void)
+{
+    exec_model model = model_of(EXEC_SPARSE_ATTENTION);
+    model.sparse_attention.bit_count = 3;
+    return model;
+}
+
+static void sorted_rows_have_the_gradients_of_finite_differences(void **state)
+{
+    (void)state;
+    block_fixture fixture;
+    // No projection is so near 0 that a difference's step changes its bucket.
+    const exec_model model = sorted_model();
+    open_block(&fixture, &model, 0);
+
+    check_gradients(&fixture);
+
+    run_forward(&fixture);
+    assert_in_range(load_of(&fixture, 0), 12, 29); // between own blocks alone and all: 10, 30
+    assert_int_equal(load_of(&fixture, 1), 30);
+    close_block(&fixture);
+}
+
+/// One head's output of a row in double: over the rows of its bucket up to itself, in the order of
+/// the text.
+static void attend_plainly(const float *qkv, const int *bucket, int row, int head, int head_width,
+                           double *output)
+{
+    double sum = 0;
+    memset(output, 0, (size_t)head_width * sizeof *output);
+    for (int key = row / LENGTH * LENGTH; key <= row; key++) {
+        if (bucket[key] != bucket[row]) continue;
+        double score = 0;
+        for (int k = head * head_width; k < (head + 1) * head_width; k++) {
+            score += (double)qkv[row * 3 * WIDTH + k] * (double)qkv[key * 3 * WIDTH + WIDTH + k];
+        }
+        const double factor = exp(score / sqrt(head_width));
+        sum += factor;
+        for (int k = 0; k < head_width; k++) {
+            output[k] += factor * (double)qkv[key * 3 * WIDTH + 2 * WIDTH + head * head_width + k];
+        }
+    }
+    for (int k = 0; k < head_width; k++) {
+        output[k] /= sum;
+    }
+}
+
+static void sorted_rows_attend_to_their_bucket_up_to_themselves(void **state)
+{
+    (void)state;
+    enum { HEADS = 2, HEAD_WIDTH = WIDTH / HEADS };
+    block_fixture fixture;
+    const exec_model model = sorted_model();
+    open_block(&fixture, &model, 0);
+
+    run_forward(&fixture);
+
+    const exec_block_slot *slot = (const exec_block_slot *)fixture.slot;
+    const float *sorted = slot->attention_half.inner;
+    const float *output = slot->attention_half.outer;
+    float qkv[ROWS * 3 * WIDTH];
+    int bucket[ROWS];
+    for (int at = 0; at < ROWS; at++) {
+        const int row = slot->lists->row[at];
+        memcpy(qkv + row * 3 * WIDTH, sorted + at * 3 * WIDTH, 3 * WIDTH * sizeof *qkv);
+        bucket[row] = slot->lists->first_key[at];
+    }
+    for (int row = 0; row < ROWS; row++) {
+        for (int head = 0; head < HEADS; head++) {
+            double exact[HEAD_WIDTH];
+            attend_plainly(qkv, bucket, row, head, HEAD_WIDTH, exact);
+            for (int k = 0; k < HEAD_WIDTH; k++) {
+                assert_close((double)output[row * WIDTH + head * HEAD_WIDTH + k], exact[k], 1e-5);
+            }
+        }
+    }
+    close_block(&fixture);
+}
+
+static void one_bucket_is_the_dense_block(void **state)
+{
+    (void)state;
+    block_fixture dense;
+    block_fixture sparse;
+    const exec_model plain = model_of(EXEC_DENSE);
+    exec_model model = sorted_model();
+    model.sparse_attention.block_rows = 0;
+    open_block(&dense, &plain, 0);
+    open_block(&sparse, &model, 0);
+    block_fixture *both[] = {&dense, &sparse};
+    for (int index = 0; index < 2; index++) { // queries and keys are 0: no projection is above 0
+        float *weight = tensor_of(both[index]->layer, "query-key-value");
+        float *bias = tensor_of(both[index]->layer, "query-key-value bias");
+        for (int row = 0; row < WIDTH; row++) {
+            memset(weight + (ptrdiff_t)row * 3 * WIDTH, 0, 2 * WIDTH * sizeof *weight);
+        }
+        memset(bias, 0, 2 * WIDTH * sizeof *bias);
+        run_forward(both[index]);
+    }
+
+    assert_memory_equal(dense.output, sparse.output, sizeof dense.output);
+    assert_int_equal(load_of(&sparse, 0), 2 * 6); // 3 blocks of 32 rows in each of two sequences
+    close_block(&sparse);
+    close_block(&dense);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_are_the_signs_of_projections),
         cmocka_unit_test(blocks_meet_where_buckets_are_shared),
         cmocka_unit_test(lists_are_those_of_the_definition),
+        cmocka_unit_test(a_token_has_the_bucket_of_its_query_and_key_in_sum),
+        cmocka_unit_test(sorted_rows_stay_in_order_within_their_bucket),
+        cmocka_unit_test(sorted_lists_are_those_of_the_definition),
+        cmocka_unit_test(as_many_blocks_are_met_as_the_simulator_counts),
+        cmocka_unit_test(sorted_rows_have_the_gradients_of_finite_differences),
+        cmocka_unit_test(sorted_rows_attend_to_their_bucket_up_to_themselves),
+        cmocka_unit_test(one_bucket_is_the_dense_block),
         cmocka_unit_test(options_outside_their_limits_are_refused),
         cmocka_unit_test(chosen_blocks_have_the_gradients_of_finite_differences),
         cmocka_unit_test(all_blocks_chosen_are_the_dense_block),

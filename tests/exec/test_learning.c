@@ -86,18 +86,26 @@ static learning_run learn(const exec_model *model, const learning_way *way)
     return run;
 }
 
+static void assert_ways_learn_the_same(const exec_model *model, int way_count)
+{
+    const learning_run one = learn(model, &learning_one_rank);
+    for (int index = 0; index < way_count; index++) {
+        const learning_run other = learn(model, &ways[index]);
+        learning_assert_same(&one, &other);
+        assert_true((other.migrated_bytes > 0) == (ways[index].plans[1].rank_count > 0));
+    }
+}
+
 static void plans_and_migrations_learn_the_same_with_every_mechanism(void **state)
 {
     (void)state;
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         const exec_model model = learning_model((exec_mechanism)mechanism);
-        const learning_run one = learn(&model, &learning_one_rank);
-        for (int index = 0; index < WAY_COUNT; index++) {
-            const learning_run other = learn(&model, &ways[index]);
-            learning_assert_same(&one, &other);
-            assert_true((other.migrated_bytes > 0) == (ways[index].plans[1].rank_count > 0));
-        }
+        assert_ways_learn_the_same(&model, WAY_COUNT);
     }
+    exec_model model = learning_model(EXEC_SPARSE_ATTENTION);
+    model.sparse_attention.order = EXEC_ROWS_AS_TEXT;
+    assert_ways_learn_the_same(&model, 4);
 }
 
 /// That they happen at all.

@@ -122,7 +122,7 @@ mechanism_of() {
     early-exit) echo '{"name":"early-exit","settle_iterations":1,"threshold":0.9,"first_exit":1}' ;;
     pruning) echo '{"name":"pruning","start_iteration":1,"end_iteration":5,"interval":2}' ;;
     freezing) echo '{"name":"freezing","start_iteration":1,"interval":1,"tolerance":1,"patience":1}' ;;
-    sparse-attention) echo '{"name":"sparse-attention","affinity":1.5'"${SMOKE:+,\"block_rows\":16}}" ;;
+    sparse-attention) echo '{"name":"sparse-attention","block_rows":0}' ;;
     esac
 }
 

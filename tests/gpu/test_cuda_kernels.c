@@ -1,5 +1,6 @@
 /// Every operation of the CUDA backends beside plain C, with random input: fp32, and bf16 from the
 /// same rounded numbers. Then what only CUDA has: marks, hand-overs, parts of a GPU.
+#include "exec/mechanism/key_blocks.h"
 #include "pair.h"
 #include "tests/gpu/gpu_backend.h"
 
@@ -233,25 +234,53 @@ static void thin_lists(const int *first_row, int sequences, int block_rows, int 
     first_entry[number] = entry;
 }
 
-static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_width, int rows,
-                            bool is_thin)
+/// Lists of sorted rows: blocks after the own one, and blocks of which some rows attend to nothing.
+///
+/// @return [rows] first_key
+static const pair_array *sorted_lists(gpu_pair *pair, const exec_attention *shape, int rows,
+                                      int *first_entry, int *key_block)
 {
+    uint8_t *bucket = malloc((size_t)rows);
+    int *order = malloc(2 * (size_t)rows * sizeof *order);
+    if (bucket == NULL || order == NULL) abort();
+    for (int row = 0; row < rows; row++) {
+        bucket[row] = (uint8_t)(row * 7 % 11 * row % 6);
+    }
+    exec_sort_rows(shape, bucket, order, order + rows);
+    exec_choose_sorted_blocks(shape, order, order + rows, first_entry, key_block);
+    const pair_array *first_key = pair_given(pair, PAIR_INTS, order + rows, (size_t)rows);
+    free(order);
+    free(bucket);
+    return first_key;
+}
+
+typedef enum list_kind { DENSE, THIN, SORTED, LIST_KIND_COUNT } list_kind;
+
+static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_width, int rows,
+                            list_kind kind)
+{
+    static const char *const names[] = {"", ", thin", ", sorted"};
     // A whole number of blocks, no rows at all, and a last block that is not full.
     const int first_row[] = {0, 2 * block_rows, 2 * block_rows, rows};
-    int first_entry[256], key_block[4096], block_count = 0;
+    int first_entry[256], key_block[4096];
+    exec_attention shape = {.head_count = heads,
+                            .head_width = head_width,
+                            .sequence_count = 3,
+                            .first_row = first_row,
+                            .block_rows = block_rows,
+                            .first_entry = kind == DENSE ? NULL : first_entry,
+                            .key_block = kind == DENSE ? NULL : key_block};
     for (int sequence = 0; sequence < 3; sequence++) {
-        block_count +=
+        shape.block_count +=
             (first_row[sequence + 1] - first_row[sequence] + block_rows - 1) / block_rows;
     }
-    if (is_thin) thin_lists(first_row, 3, block_rows, first_entry, key_block);
-    const exec_attention shape = {.head_count = heads,
-                                  .head_width = head_width,
-                                  .sequence_count = 3,
-                                  .first_row = first_row,
-                                  .block_rows = block_rows,
-                                  .block_count = block_count,
-                                  .first_entry = is_thin ? first_entry : NULL,
-                                  .key_block = is_thin ? key_block : NULL};
+    if (kind == THIN) thin_lists(first_row, 3, block_rows, first_entry, key_block);
+    exec_attention shapes[2] = {shape, shape};
+    if (kind == SORTED) {
+        const pair_array *first_key = sorted_lists(pair, &shape, rows, first_entry, key_block);
+        shapes[0].first_key = first_key->memory[0];
+        shapes[1].first_key = first_key->memory[1];
+    }
     const size_t values = (size_t)rows * (size_t)heads * (size_t)head_width;
     const pair_array *qkv = pair_random(pair, PAIR_VALUES, 3 * values, 2.0F);
     const pair_array *output = pair_random(pair, PAIR_VALUES, values, 1.0F);
@@ -260,30 +289,32 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
     const pair_array *gradient = pair_random(pair, PAIR_VALUES, 3 * values, 1.0F);
     char what[80];
     snprintf(what, sizeof what, "attention, blocks of %d, heads of %d%s", block_rows, head_width,
-             is_thin ? ", thin" : "");
+             names[kind]);
     pair->what = what;
     const bool is_fp32 = pair->gpu->table->value_bytes == 4;
-    ON_BOTH(pair, attention, &shape, A(qkv), A(output), A(log_sum));
+    ON_BOTH(pair, attention, &shapes[which], A(qkv), A(output), A(log_sum));
     pair_check(pair, "output", output, is_fp32 ? 4e-6 : 6e-3);
     pair_check(pair, "log_sum", log_sum, is_fp32 ? 4e-6 : 1e-4);
-    ON_BOTH(pair, attention_input, &shape, A(qkv), A(output), A(log_sum), A(slope), A(gradient));
+    ON_BOTH(pair, attention_input, &shapes[which], A(qkv), A(output), A(log_sum), A(slope),
+            A(gradient));
     pair_check(pair, "gradient", gradient, is_fp32 ? 1e-5 : 1e-2);
     pair->what = "";
 }
 
 static void check_all_attention(gpu_pair *pair)
 {
-    for (int is_thin = 0; is_thin < 2; is_thin++) {
-        check_attention(pair, 16, 2, 8, 75, is_thin);
-        check_attention(pair, 32, 1, 16, 100, is_thin);
-        check_attention(pair, 64, 2, 32, 300, is_thin);
-        check_attention(pair, 64, 1, 64, 200, is_thin);
+    for (list_kind kind = DENSE; kind < LIST_KIND_COUNT; kind++) {
+        check_attention(pair, 16, 2, 8, 75, kind);
+        check_attention(pair, 32, 1, 16, 100, kind);
+        check_attention(pair, 64, 2, 32, 300, kind);
+        check_attention(pair, 64, 1, 64, 200, kind);
     }
-    check_attention(pair, 64, 1, 128, 150, false);
-    check_attention(pair, 64, 3, 48, 150, false); // no width of the matrix units' kernels
+    check_attention(pair, 64, 1, 128, 150, DENSE);
+    check_attention(pair, 64, 3, 48, 150, DENSE); // no width of the matrix units' kernels
     if (gpu_is_small) return;
-    check_attention(pair, 64, 8, 64, 4000, false);
-    check_attention(pair, 64, 8, 128, 3000, true);
+    check_attention(pair, 64, 8, 64, 4000, DENSE);
+    check_attention(pair, 64, 8, 128, 3000, THIN);
+    check_attention(pair, 64, 8, 128, 3000, SORTED);
 }
 
 static void check_mask(gpu_pair *pair, size_t count)
