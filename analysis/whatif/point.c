@@ -14,9 +14,9 @@
 /// Whether a key of a case only says how it is drawn, charged, or, within a step, summed.
 static bool is_left_out(const char *key, bool keeps_steps)
 {
-    static const char *const names[] = {"seed",   "load_model", "packing",
-                                        "across", "order",      "window"};
-    const size_t count = keeps_steps ? sizeof names / sizeof names[0] : 2;
+    static const char *const names[] = {"seed",    "load_model", "context", "tile_rows",
+                                        "packing", "across",     "order",   "window"};
+    const size_t count = keeps_steps ? sizeof names / sizeof names[0] : 4;
     size_t name = 0;
     while (name < count && strcmp(key, names[name]) != 0) {
         name++;

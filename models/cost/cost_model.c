@@ -661,6 +661,13 @@ static int64_t ns_of_pass(const bal_layer_costs *layers, int layer, model_pass p
 void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
                                  model_layer_shares *shares)
 {
+    static const model_cost_part of_part[MODEL_PART_COUNT] = {
+        [MODEL_PART_PROJECTION] = MODEL_COST_PROJECTION,
+        [MODEL_PART_ATTENTION] = MODEL_COST_ATTENTION,
+        [MODEL_PART_MLP] = MODEL_COST_MLP,
+        [MODEL_PART_ELEMENTWISE] = MODEL_COST_ELEMENTWISE,
+        [MODEL_PART_EXCHANGE] = MODEL_COST_CONTEXT,
+    };
     const int layer_count = costs->layers.layer_count;
     const size_t layers = (size_t)layer_count;
     double *weight_share = arena_array(memory, layers, sizeof *weight_share);
@@ -676,7 +683,7 @@ void model_layer_shares_of_costs(const model_costs *costs, arena *memory,
             shares->share[pass][part] = share;
             for (int layer = 1; layer + 1 < layer_count; layer++) {
                 const int64_t whole = ns_of_pass(&costs->layers, layer, (model_pass)pass);
-                const int64_t part_ns = costs->part_ns[pass][part][layer];
+                const int64_t part_ns = costs->part_ns[pass][of_part[part]][layer];
                 if (whole > 0) share[layer] = (double)part_ns / (double)whole;
             }
         }

@@ -95,13 +95,14 @@ typedef struct model_source {
 /// @param source borrowed as long as the result is used, as are costs
 bal_cost_source model_source_init(model_source *source, const model_costs *costs);
 
-/// Parts that a case of dynamism may touch, in the order of model_cost_part: what they leave of a
-/// pass (collectives, launches) no case touches.
+/// Parts that a case of dynamism may touch: what they leave of a pass (other collectives, launches)
+/// no case touches.
 typedef enum model_part {
     MODEL_PART_PROJECTION, ///< attention's matrices
     MODEL_PART_ATTENTION,  ///< the core: scores, softmax, values
     MODEL_PART_MLP,        ///< matrices of MLP or experts and router
     MODEL_PART_ELEMENTWISE,
+    MODEL_PART_EXCHANGE, ///< of keys and values among the ranks of a context group
     MODEL_PART_COUNT
 } model_part;
 

@@ -1,6 +1,7 @@
 /// Sequences of unlike length: microbatches of packed sequences, whose attention takes unlike time.
 #include "base/file.h"
 #include "models/dynamism/dynamism_case.h"
+#include "models/lengths/context_sharding.h"
 #include "models/lengths/packing.h"
 #include "models/lengths/sequence_lengths.h"
 
@@ -43,9 +44,11 @@ typedef struct place {
 
 /// What a microbatch holds.
 typedef struct microbatch {
+    int first; // sequences packed[first] to packed[first + count - 1]
+    int count;
     int64_t tokens;
-    double pairs; // of query and key, in units of a causal sequence of n tokens: n^2
-    double cost;
+    double cost;               // by which it is dealt and ordered
+    model_context_share share; // of the work: of the slowest rank of its context group
 } microbatch;
 
 typedef struct lengths_state {
@@ -53,44 +56,38 @@ typedef struct lengths_state {
     int budget;         // tokens of a microbatch
     double base_tokens; // of the base's microbatch
     double base_pairs;
-    int64_t sliding_window; // keys that a query sees; 0: all
-    int mask;               // attention_mask
-    int packing;            // model_packing_kind
-    int across;             // packing_scope
-    int order;              // play_order
-    int window;             // steps whose sequences are packed together
-    int replica_count;      // R
-    int microbatch_count;   // M
+    model_context context; // the group, and what a token and a pair take of a whole model's pass
+    int mask;              // attention_mask
+    int packing;           // model_packing_kind
+    int across;            // packing_scope
+    int order;             // play_order
+    int window;            // steps whose sequences are packed together
+    int replica_count;     // R
+    int microbatch_count;  // M
     int layer_count;
     int transformer_first;
     int transformer_end;
-    double token_ns; // of a whole model's pass, per token beside attention
-    double pair_ns;  // and per pair
 
     place *begin;     // [windows + 1] of each window that is known
     int known_window; // begin[0 .. known_window] are known
     int at_hand;      // window whose bins are held; -1: none
     int sequence_count;
     int32_t *tokens;   // [sequence_count] of the window at hand, as they come; of pool
+    int32_t *packed;   // [sequence_count] the same by microbatch; of pool
+    int packed_count;  // of those that are there
     microbatch *bins;  // [window * R * M] by step, replica and place in the replica's order
     arena *pool;       // scratch
     double *whole;     // [layer_count][M] tokens over the base's
     double *attention; // [layer_count][M] pairs over the base's, over whole
+    double *exchange;  // [layer_count][M] tokens whose keys and values travel, likewise
     double *held;      // [layer_count] fullest microbatch over the base's
 } lengths_state;
 
-/// Pairs of query and key of a causal sequence, twice: n^2, or w (2n - w) with a window w < n.
-static double pairs_of(const lengths_state *at, int64_t tokens)
-{
-    const double n = (double)tokens;
-    const double w = (double)at->sliding_window;
-    return at->sliding_window == 0 || tokens <= at->sliding_window ? n * n : w * (2 * n - w);
-}
-
 static double cost_of(const lengths_state *at, int64_t tokens)
 {
-    const double linear = at->token_ns * (double)tokens;
-    return at->mask == MASK_DOCUMENT ? linear + at->pair_ns * pairs_of(at, tokens) : linear;
+    const double linear = (at->context.token_cost + at->context.exchange_cost) * (double)tokens;
+    if (at->mask != MASK_DOCUMENT) return linear;
+    return linear + at->context.pair_cost * model_causal_pairs(tokens, at->context.sliding_window);
 }
 
 static int bin_count(const lengths_state *at)
@@ -150,9 +147,26 @@ static int slot_of_arrival(const lengths_state *at, int bin)
 
 static void add_to_bin(const lengths_state *at, microbatch *into, int tokens)
 {
+    into->count++;
     into->tokens += tokens;
-    into->pairs += pairs_of(at, tokens);
     into->cost += cost_of(at, tokens);
+}
+
+/// Puts the sequences of bins that know their counts next to each other.
+///
+/// @param tokens, bin_of [count] of each
+static void lay_out(lengths_state *at, const int32_t *tokens, const int *bin_of, int count,
+                    microbatch *bins, int bins_of_pool)
+{
+    for (int bin = 0; bin < bins_of_pool; bin++) {
+        bins[bin].first = at->packed_count;
+        at->packed_count += bins[bin].count;
+        bins[bin].count = 0;
+    }
+    for (int index = 0; index < count; index++) {
+        microbatch *bin = &bins[bin_of[index]];
+        at->packed[bin->first + bin->count++] = tokens[index];
+    }
 }
 
 /// Packs a pool of sequences into bins.
@@ -180,6 +194,7 @@ static status pack_pool(lengths_state *at, const int *chosen, int count, int bin
     for (int index = 0; index < count; index++) {
         add_to_bin(at, &bins[bin_of[index]], tokens[index]);
     }
+    lay_out(at, tokens, bin_of, count, bins, bins_of_pool);
     return STATUS_OK;
 }
 
@@ -188,11 +203,14 @@ static void pack_arrival(lengths_state *at)
 {
     const int count = bin_count(at);
     microbatch *packed = arena_array(at->pool, (size_t)count, sizeof *packed);
+    int *bin_of = arena_array(at->pool, (size_t)at->sequence_count, sizeof *bin_of);
     int bin = 0;
     for (int index = 0; index < at->sequence_count; index++) {
         if (packed[bin].tokens + at->tokens[index] > at->budget) bin++;
+        bin_of[index] = bin;
         add_to_bin(at, &packed[bin], at->tokens[index]);
     }
+    lay_out(at, at->tokens, bin_of, at->sequence_count, packed, count);
     for (bin = 0; bin < count; bin++) {
         at->bins[slot_of_arrival(at, bin)] = packed[bin];
     }
@@ -305,6 +323,16 @@ static status find_window(lengths_state *at, int window, error_message *err)
     return STATUS_OK;
 }
 
+/// The sequences of a microbatch as attention sees them: with a causal mask they are one.
+static model_context_share share_bin(const lengths_state *at, const model_context *context,
+                                     const microbatch *bin)
+{
+    const int32_t all = (int32_t)bin->tokens;
+    const bool is_one = at->mask == MASK_CAUSAL && bin->count > 0;
+    return model_context_slowest(context, is_one ? &all : at->packed + bin->first,
+                                 is_one ? 1 : bin->count, at->pool);
+}
+
 /// Makes the bins that hold in a window, unless they are there.
 static status prepare(lengths_state *at, int window, error_message *err)
 {
@@ -315,6 +343,8 @@ static status prepare(lengths_state *at, int window, error_message *err)
     at->sequence_count = take_window(at, &from, NULL);
     arena_reset(at->pool);
     at->tokens = arena_array(at->pool, (size_t)at->sequence_count, sizeof *at->tokens);
+    at->packed = arena_array(at->pool, (size_t)at->sequence_count, sizeof *at->packed);
+    at->packed_count = 0;
     from = at->begin[window];
     (void)take_window(at, &from, at->tokens);
     if (at->packing == MODEL_PACK_ARRIVAL) {
@@ -325,6 +355,9 @@ static status prepare(lengths_state *at, int window, error_message *err)
         TRY(pack_across_microbatches(at, err));
     }
     order_bins(at);
+    for (int bin = 0; bin < bin_count(at); bin++) {
+        at->bins[bin].share = share_bin(at, &at->context, &at->bins[bin]);
+    }
     at->at_hand = window;
     return STATUS_OK;
 }
@@ -357,6 +390,7 @@ static status read_source(const model_case_setup *setup, lengths_state *at, erro
 static status read_names(const model_dynamism_base *base, model_case_parameters *parameters,
                          lengths_state *at, error_message *err)
 {
+    int context = MODEL_CONTEXT_EQUAL;
     const model_parameter rows[] = {
         {"mask", .whole = &at->mask, .names = mask_names, .name_count = MASK_COUNT,
          .from = MODEL_ASSUMED("a token sees its own sequence only")},
@@ -366,8 +400,16 @@ static status read_names(const model_dynamism_base *base, model_case_parameters 
          .from = MODEL_ASSUMED("sequences may change their replica")},
         {"order", .whole = &at->order, .names = order_names, .name_count = ORDER_COUNT,
          .from = MODEL_ASSUMED("microbatches as they were packed")},
+        {"context", .whole = &context, .names = model_context_names,
+         .name_count = MODEL_CONTEXT_COUNT,
+         .from = MODEL_ASSUMED("context parallelism divides every sequence alike")},
+        {"tile_rows", .whole = &at->context.tile_rows, .fallback = 128, .min = 1, .max = 1024,
+         .from = {MODEL_ORIGIN_PRESET, "queries of a tile of FlashAttention, heads of 128"}},
     };
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
+    at->context.kind = (model_context_kind)context;
+    at->context.rank_count = base->parallel.context > 0 ? base->parallel.context : 1;
+    at->context.budget = at->budget;
     for (int kind = 0; base->packing != NULL && kind < MODEL_PACK_COUNT; kind++) {
         if (strcmp(model_packing_names[kind], base->packing) == 0) at->packing = kind;
     }
@@ -382,12 +424,14 @@ static status read_base(const model_case_setup *setup, lengths_state *at, error_
     const int length = base->shape->sequence_length;
     bal_layer_costs costs;
     double pair_ns = 0;
+    double exchange_ns = 0;
     double whole_ns = 0;
     if (base->config->sliding_window > 0 && base->config->sliding_window < length) {
-        at->sliding_window = base->config->sliding_window;
+        at->context.sliding_window = base->config->sliding_window;
     }
     at->base_tokens = (double)length * base->shape->microbatch_size;
-    at->base_pairs = pairs_of(at, length) * base->shape->microbatch_size;
+    at->base_pairs =
+        model_causal_pairs(length, at->context.sliding_window) * base->shape->microbatch_size;
     TRY(model_case_first_costs(setup, &costs, err));
     for (int layer = 0; layer < setup->layer_count; layer++) {
         const size_t first = (size_t)layer * (size_t)costs.microbatch_count;
@@ -396,10 +440,12 @@ static status read_base(const model_case_setup *setup, lengths_state *at, error_
         for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
             whole_ns += (double)pass_ns[pass];
             pair_ns += (double)pass_ns[pass] * shares->share[pass][MODEL_PART_ATTENTION][layer];
+            exchange_ns += (double)pass_ns[pass] * shares->share[pass][MODEL_PART_EXCHANGE][layer];
         }
     }
-    at->pair_ns = pair_ns / at->base_pairs;
-    at->token_ns = (whole_ns - pair_ns) / at->base_tokens;
+    at->context.pair_cost = pair_ns / at->base_pairs;
+    at->context.exchange_cost = exchange_ns / at->base_tokens;
+    at->context.token_cost = (whole_ns - pair_ns - exchange_ns) / at->base_tokens;
     return STATUS_OK;
 }
 
@@ -429,9 +475,30 @@ static void carve(const model_case_setup *setup, lengths_state *at)
     at->bins = arena_array(setup->memory, (size_t)bin_count(at), sizeof *at->bins);
     at->whole = model_case_ones(setup->memory, cells);
     at->attention = model_case_ones(setup->memory, cells);
+    at->exchange = model_case_ones(setup->memory, cells);
     at->held = model_case_ones(setup->memory, (size_t)at->layer_count);
     at->pool = arena_within(setup->memory, POOL_BYTES);
     at->at_hand = -1;
+}
+
+/// How much more the slowest rank of a context group has than its ranks in the mean.
+static void note_imbalance(model_case_parameters *parameters, const lengths_state *at)
+{
+    model_context even = at->context;
+    double slowest = 0;
+    double mean = 0;
+    if (at->context.rank_count == 1 || at->context.kind == MODEL_CONTEXT_EQUAL) return;
+    even.kind = MODEL_CONTEXT_EQUAL;
+    for (const microbatch *bin = at->bins; bin < at->bins + bin_count(at); bin++) {
+        const model_context_share all = share_bin(at, &even, bin);
+        slowest +=
+            at->context.token_cost * bin->share.tokens + at->context.pair_cost * bin->share.pairs;
+        mean += at->context.token_cost * all.tokens + at->context.pair_cost * all.pairs;
+    }
+    model_parameter_note(parameters, "context_imbalance", MODEL_ASSUMED(""),
+                         "%.3f of an even share has the slowest of %d ranks, over the first "
+                         "window",
+                         mean > 0 ? slowest / mean : 1, at->context.rank_count);
 }
 
 /// What packing changes in the training, and how full the first window is.
@@ -446,6 +513,7 @@ static void note_effects(model_case_parameters *parameters, const lengths_state 
                          "%.3f of the budget in the first window (%d sequences); tokens per second "
                          "count the budget",
                          filled / ((double)bin_count(at) * (double)at->budget), at->sequence_count);
+    note_imbalance(parameters, at);
     model_parameter_note(parameters, "effect", MODEL_ASSUMED(""), "%s",
                          !moves ? "none: sequences in the order of arrival"
                          : at->window == 1
@@ -492,13 +560,6 @@ static double fullest_ratio(const lengths_state *at, const microbatch *step)
     return (double)most / at->base_tokens;
 }
 
-static double attention_ratio(const lengths_state *at, const microbatch *held)
-{
-    const double pairs = at->mask == MASK_DOCUMENT ? held->pairs : pairs_of(at, held->tokens);
-    const double whole = (double)held->tokens / at->base_tokens;
-    return whole > 0 ? pairs / at->base_pairs / whole : 0;
-}
-
 static status lengths_load_at(void *state, model_load_model load_model, int iteration, int replica,
                               model_load *load, bool *changed, error_message *err)
 {
@@ -511,10 +572,14 @@ static status lengths_load_at(void *state, model_load_model load_model, int iter
     for (int layer = 0; layer < at->layer_count; layer++) {
         double *whole = at->whole + (size_t)layer * (size_t)columns;
         double *attention = at->attention + (size_t)layer * (size_t)columns;
+        double *exchange = at->exchange + (size_t)layer * (size_t)columns;
         at->held[layer] = fullest_ratio(at, step);
         for (int column = 0; column < columns; column++) {
-            whole[column] = (double)held[column].tokens / at->base_tokens;
-            attention[column] = attention_ratio(at, &held[column]);
+            const model_context_share *share = &held[column].share;
+            whole[column] = share->tokens / at->base_tokens;
+            const bool has_any = whole[column] > 0;
+            attention[column] = has_any ? share->pairs / at->base_pairs / whole[column] : 0;
+            exchange[column] = has_any ? share->exchanged / share->tokens : 0;
         }
     }
     *changed = iteration == 0;
@@ -523,6 +588,7 @@ static status lengths_load_at(void *state, model_load_model load_model, int iter
     if (load_model == MODEL_LOAD_PUBLISHED) return STATUS_OK;
     for (int pass = 0; pass < MODEL_PASS_COUNT; pass++) {
         load->part[pass][MODEL_PART_ATTENTION] = at->attention;
+        load->part[pass][MODEL_PART_EXCHANGE] = at->exchange;
     }
     load->activation = at->held;
     load->gradient = at->held;

@@ -209,7 +209,7 @@ static void draw(mod_state *mod, int iteration, int replica)
 static double pass_scale(const mod_state *mod, int pass, int layer, double share)
 {
     double scale = 1;
-    for (int part = 0; part < MODEL_PART_COUNT; part++) {
+    for (int part = 0; part < MODEL_PART_EXCHANGE; part++) {
         const double factor = part == MODEL_PART_ATTENTION ? pair_ratio(mod, share) : share;
         scale += mod->shares->share[pass][part][layer] * (factor - 1);
     }

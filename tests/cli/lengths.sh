@@ -30,6 +30,25 @@ sed '/^Other training/,$d' study.out >same
 [ "$(sed '1,/^Other training/d' study.out | grep -cE '^ +[0-9]+ +[0-9]+ +[a-z]+ +2 ')" -eq 3 ] ||
     fail 'a window of two steps trains the same'
 
+# How a context group shares sequences, as an axis: nobody trains otherwise, a long sequence at one end of a row
+# keeps its ranks waiting.
+printf '90000 12000 13000 16072\n' >row.txt
+cat >context.json <<'END'
+{"schema":"dynmo-study/1","model":{"base":"llama-3-8b","max_position_embeddings":131072},"hardware":"h100-sxm","cluster":{"nodes":8},
+ "training":{"iterations":4,"sequence_length":131072,"microbatches":8,"tensor_parallel":4,"context_parallel":4,"recompute":"full"},
+ "pipeline":{"stages":4,"schedule":"1f1b"},"balancing":{"balancer":"even"},
+ "dynamism":{"case":"lengths","file":"row.txt","context":"sequence"},
+ "vary":{"dynamism.context":["equal","sequence","document","adaptive","hybrid"]}}
+END
+"$dynmo" study context.json --draws 0 >context.txt || fail 'study of contexts'
+grep -q '^Other training' context.txt && fail 'a context that trains otherwise'
+awk '/^rank /{ for (field = 1; field <= NF; field++) if ($field == "context") column = field; next }
+     column && $1 ~ /^[0-9]+$/ { rate[$column] = $(column + 1) + 0 }
+     END { exit !(rate["sequence"] < 0.8 * rate["equal"] && rate["document"] > 0.98 * rate["equal"]) }' context.txt || fail "contexts: $(cat context.txt)"
+sed '/"vary"/d; s/"sequence"},$/"sequence"}}/' context.json >one.json
+"$dynmo" simulate one.json | grep -q 'context_imbalance *1\.[0-9]* of an even share has the slowest of 4 ranks' ||
+    fail 'no imbalance'
+
 # Lengths from a file beside the study, in three forms with the same answer.
 printf '100 900\n300 700 1024 5\n' >plain.txt
 printf '[0,100,1000,1300]\n[0,700,1724,1729]' >offsets.json
@@ -51,6 +70,7 @@ refuse_study() { # MESSAGE EXTRA REST
     refuse 2 "bad.json: $1" simulate bad.json
 }
 refuse_study "dynamism.packing: unknown packing 'lpt'; known: arrival, sorted, tokens, cost, karmarkar-karp, exact" ',"packing":"lpt"' ''
+refuse_study "dynamism.context: unknown context 'ring'; known: equal, sequence, document, adaptive, hybrid" ',"context":"ring"' ''
 refuse_study "dynamism.window: 0 is outside [1, 1024]" ',"window":0' ''
 refuse_study "dynamism: packing 'exact' takes at most 20 sequences at once, there are 28" ',"packing":"exact"' ''
 study ',"file":"plain.txt"' '' >bad.json
