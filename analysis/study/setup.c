@@ -533,15 +533,27 @@ void ana_setup_close(ana_setup *setup)
     setup->store = NULL;
 }
 
-const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing)
+/// The row of the study that packs as one with a packing of its own does.
+static int row_of_packing(const ana_setup *setup, const ana_balancing *balancing)
 {
-    if (balancing->packing == NULL) return setup->sources;
     int row = 0;
     while (setup->row_sources[row] == NULL ||
            strcmp(setup->study->balancings[row].packing, balancing->packing) != 0) {
         row++;
     }
-    return setup->row_sources[row];
+    return row;
+}
+
+const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing)
+{
+    if (balancing->packing == NULL) return setup->sources;
+    return setup->row_sources[row_of_packing(setup, balancing)];
+}
+
+model_dynamism *ana_setup_dynamism(const ana_setup *setup, const ana_balancing *balancing)
+{
+    if (balancing->packing == NULL) return setup->dynamism;
+    return setup->row_dynamism[row_of_packing(setup, balancing)];
 }
 
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,

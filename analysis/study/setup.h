@@ -69,6 +69,7 @@ typedef struct ana_setup {
     int source_count;
     const bal_cost_source **row_sources; // [study->balancing_count] of rows with a packing of their
                                          // own, else NULL; NULL: no row has
+    model_dynamism **row_dynamism;       // likewise: the case that these come from
     bal_cost_source source;              // of replica 0
     bal_cost_source still;               // the same without the study's case of dynamism
     bal_machine machine;                 // of one pipeline: rank_count is the number of stages
@@ -138,6 +139,9 @@ void ana_setup_close(ana_setup *setup);
 /// @param balancing a row, or a copy with the packing of one
 /// @return [source_count]
 const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing);
+
+/// The case of dynamism under a row of the study; NULL: none.
+model_dynamism *ana_setup_dynamism(const ana_setup *setup, const ana_balancing *balancing);
 
 /// The run that a row of the study describes, as both players take it. Borrows from setup.
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,

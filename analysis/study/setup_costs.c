@@ -348,8 +348,10 @@ static status open_row_sources(ana_setup *setup, model_dynamism_base *base, aren
         }
         if (setup->row_sources == NULL) {
             setup->row_sources = arena_array(memory, rows, sizeof *setup->row_sources);
+            setup->row_dynamism = arena_array(memory, rows, sizeof *setup->row_dynamism);
         }
         setup->row_sources[row] = sources_of(dynamism, memory);
+        setup->row_dynamism[row] = dynamism;
     }
     return STATUS_OK;
 }

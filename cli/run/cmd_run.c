@@ -174,6 +174,7 @@ typedef struct run_state {
     exec_model model; // the rest of a device that trains
     exec_training_text text;
     exec_training_device device;
+    exec_packing packing;
     bal_training training;
     bal_training predicted;  // the same for the predictor, which needs a source at any rate
     bal_cost_source unknown; // of a device that trains
@@ -225,12 +226,15 @@ static status prepare_device(run_state *state, error_message *err)
     TRY(cli_run_model_read(request, &state->opened, state->memory, &state->model, &text,
                            &token_bytes, err));
     TRY(exec_training_text_read(text, &state->model, token_bytes, &state->text, err));
+    TRY(cli_run_packing_make(request, &state->opened, state->memory, &state->model, &state->packing,
+                             err));
     const bool shares_gpu = strcmp(request->transport, "local") == 0;
     const int ranks = setup->machine.rank_count * state->opened.study.parallel.data;
     state->layer_count = exec_model_layer_count(&state->model);
     state->device = (exec_training_device){
         .model = &state->model,
         .text = &state->text,
+        .packing = state->model.packed_rows > 0 ? &state->packing : NULL,
         .backend = backend_of(request),
         .replica_rank_count = setup->machine.rank_count,
         .gpu_place_count = shares_gpu ? ranks : 1,

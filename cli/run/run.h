@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CLI_RUN_SLOW_MAX = 16, CLI_RUN_ITERATIONS_MAX = 10000000 };
+enum { CLI_RUN_SLOW_MAX = 16, CLI_RUN_ITERATIONS_MAX = 10000000, CLI_RUN_DOCUMENTS_MAX = 1 << 26 };
 
 /// The command line, checked. Strings are borrowed from it; NULL or 0: not given.
 typedef struct cli_run_request {
@@ -83,6 +83,17 @@ void cli_run_study_close(cli_run_study *opened);
 status cli_run_model_read(const cli_run_request *request, const cli_run_study *opened,
                           arena *memory, exec_model *model, const char **text, int *token_bytes,
                           error_message *err);
+
+/// Packs the sequences of all iterations as the study's case `lengths` does; nothing where it has
+/// another case or none.
+///
+/// @param model   out: packed_rows
+/// @param packing out: arrays are carved from memory; untouched where nothing is packed
+/// @return STATUS_UNSUPPORTED for a sequence that is longer than the model's, a mask over whole
+///         microbatches, or more sequences than CLI_RUN_DOCUMENTS_MAX
+status cli_run_packing_make(const cli_run_request *request, const cli_run_study *opened,
+                            arena *memory, exec_model *model, exec_packing *packing,
+                            error_message *err);
 
 /// What came of the run, iteration by iteration. Filled by the leader while it goes on.
 typedef struct cli_run_outcome {

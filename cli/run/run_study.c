@@ -245,6 +245,11 @@ static status refuse_told(const cli_run_request *request, const cli_run_study *o
     const json_value trains = json_member(study->execution, "mechanism");
     if (!json_is_missing(trains)) TRY(json_string(json_member(trains, "name"), &mechanism, err));
     if (strcmp(name, mechanism) == 0) return STATUS_OK;
+    if (strcmp(name, "lengths") == 0 && json_is_missing(trains)) { // it changes data, not a model
+        return strcmp(request->device, "cpu") == 0
+                   ? STATUS_OK
+                   : refuse(study, "dynamism.case lengths", "or trained on device cpu", err);
+    }
     return error_set(err, STATUS_UNSUPPORTED,
                      "%s: dynamism.case %s, but execution trains %s: a device does what "
                      "execution.mechanism says",

@@ -164,18 +164,22 @@ static void let_go(exec_layer *layer, exec_slot *slot)
     if (kept->chosen_rows != NULL) exec_rows_slot_let_go(layer, kept->chosen_rows);
 }
 
-/// All rows of the microbatch, as sequences of equal length.
-static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, int row_count)
+/// All rows of the microbatch, as documents of their own lengths or sequences of equal length.
+static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, const exec_flow *flow)
 {
     const exec_model *model = layer->model;
-    const int sequences = row_count / model->sequence_length;
+    const int sequences = flow->row_count / model->sequence_length;
+    kept->rows.row_count = flow->row_count;
+    kept->rows.row = flow->position;
+    kept->rows.lists = kept->lists;
+    if (flow->document_count > 0) {
+        kept->rows.attention = exec_block_attention(model, flow->document_count, flow->first_row);
+        return;
+    }
     for (int sequence = 0; sequence <= sequences; sequence++) {
         kept->first_row[sequence] = sequence * model->sequence_length;
     }
-    kept->rows.row_count = row_count;
-    kept->rows.row = NULL;
     kept->rows.attention = exec_block_attention(model, sequences, kept->first_row);
-    kept->rows.lists = kept->lists;
 }
 
 static bool is_sorted(const exec_block_rows *rows)
@@ -506,7 +510,7 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
     exec_block *block = (exec_block *)layer;
     exec_block_slot *kept = (exec_block_slot *)slot;
     if (kept->chosen_rows == NULL) {
-        take_all_rows(layer, kept, flow->row_count);
+        take_all_rows(layer, kept, flow);
         return exec_block_halves_forward(block, kept, flow->values, err);
     }
     if (layer->model->mechanism == EXEC_MOD) {

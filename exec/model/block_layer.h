@@ -62,7 +62,8 @@ typedef struct exec_block {
 /// The sequences of a block's rows, and the shape of attention over them.
 typedef struct exec_block_rows {
     int row_count;
-    const int *row; // [row_count] device memory: of the microbatch; NULL: all of them
+    const int *row; // [row_count] device memory: of the microbatch, or of the document; its
+                    // position is that % sequence_length; NULL: all of them
     exec_attention attention;
     struct exec_block_lists *lists; // of key blocks, chosen in F; NULL: dense causal attention
 } exec_block_rows;

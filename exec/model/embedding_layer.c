@@ -15,7 +15,8 @@ typedef struct embedding {
 typedef struct embedding_slot {
     exec_slot slot; // first member
     int row_count;
-    const int *token; // of the flow
+    const int *token;    // of the flow
+    const int *position; // of the flow, or of the layer
     exec_holding until_weight;
     void *output_gradient; // [row_count][width] B to W
 } embedding_slot;
@@ -77,7 +78,8 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
     embedding_slot *kept = (embedding_slot *)slot;
     kept->row_count = flow->row_count;
     kept->token = flow->token;
-    layer->kernels->table->embed(layer->kernels, flow->token, self->position,
+    kept->position = flow->position != NULL ? flow->position : self->position;
+    layer->kernels->table->embed(layer->kernels, flow->token, kept->position,
                                  exec_layer_weights(layer, self->token_table),
                                  has_table ? exec_layer_weights(layer, self->position_table) : NULL,
                                  flow->row_count, layer->model->width, flow->values);
@@ -101,7 +103,7 @@ static status backward_weight(exec_layer *layer, exec_slot *slot, error_message 
     const bool has_table = self->position != NULL;
     embedding_slot *kept = (embedding_slot *)slot;
     layer->kernels->table->embed_weight(
-        layer->kernels, kept->output_gradient, kept->token, self->position, kept->row_count,
+        layer->kernels, kept->output_gradient, kept->token, kept->position, kept->row_count,
         layer->model->width, layer->model->vocabulary, layer->model->sequence_length,
         exec_layer_gradient(layer, self->token_table),
         has_table ? exec_layer_gradient(layer, self->position_table) : NULL);

@@ -18,7 +18,7 @@ void exec_flow_pool_init(exec_flow_pool *pool, const exec_model *model, exec_ker
                          bool hands_over)
 {
     *pool = (exec_flow_pool){.kernels = kernels,
-                             .row_count = model->microbatch_size * model->sequence_length,
+                             .row_count = exec_model_row_count(model),
                              .width = model->width,
                              .sends_live = model->mechanism == EXEC_EARLY_EXIT,
                              .hands_over = hands_over};

@@ -43,13 +43,14 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
     exec_kernels *kernels = layer->kernels;
     const int rows = flow->row_count;
     const int classes = layer->model->vocabulary;
+    const float weight = flow->row_weight > 0 ? flow->row_weight : 1.0F / (float)rows;
     TRY(exec_norm_forward(layer, &self->norm, flow->values, rows, &kept->norm, &kept->until_input,
                           &kept->until_weight, err));
     TRY(exec_holding_take(&kept->until_weight, layer->buffers,
                           exec_layer_bytes(layer, rows, classes), &kept->logits_gradient, err));
     exec_linear_forward(layer, &self->logits, kept->norm.output, rows, kept->logits_gradient);
     kernels->table->cross_entropy(kernels, kept->logits_gradient, flow->target, rows, classes,
-                                  1.0F / (float)rows, flow->loss, kept->logits_gradient);
+                                  weight, flow->loss, kept->logits_gradient);
     return STATUS_OK;
 }
 

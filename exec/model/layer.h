@@ -25,11 +25,15 @@ typedef enum exec_layer_kind {
 typedef struct exec_flow {
     void *values; // [row_count][width] device memory
     int row_count;
-    uint8_t *is_live;  // [row_count] host memory: 0 where the token has left by early exit; else 1
-    const int *token;  // [row_count] device memory: input bytes
-    const int *target; // [row_count] device memory: bytes to be predicted
-    float *loss;       // [row_count] device memory, out: nats, by the head
-    int iteration;     // with microbatch the key of everything random
+    uint8_t *is_live;   // [row_count] host memory: 0 where the token has left by early exit; else 1
+    const int *token;   // [row_count] device memory: input bytes
+    const int *target;  // [row_count] device memory: bytes to be predicted
+    float *loss;        // [row_count] device memory, out: nats, by the head
+    float row_weight;   // of a row in the loss whose gradients are made; 0: 1 / row_count
+    int document_count; // of packed documents; 0: sequences of the model's length
+    const int *first_row; // [document_count + 1] host memory
+    const int *position;  // [row_count] device memory: of each row in its document
+    int iteration;        // with microbatch the key of everything random
     int microbatch;
 } exec_flow;
 
@@ -115,7 +119,7 @@ status exec_layer_forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, e
 
 /// B: the gradient of the output becomes that of the input in place. The head makes it of its
 /// losses, whatever was there; the embedding only keeps it for W; with passes_no_gradient it is not
-/// defined after the call. Gradients are of the mean loss over the microbatch's rows.
+/// defined after the call. Gradients are of the loss that row_weight makes of the rows.
 ///
 /// @param gradient [row_count][width] device memory
 status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradient,

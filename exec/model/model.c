@@ -86,6 +86,7 @@ static status check_sizes(const exec_model *model, error_message *err)
     TRY(check_count("hidden_width", model->hidden_width, 0, HIDDEN_WIDTH_MAX, err));
     TRY(check_count("vocabulary", model->vocabulary, 2, VOCABULARY_MAX, err));
     TRY(check_count("sequence_length", model->sequence_length, 1, SEQUENCE_MAX, err));
+    TRY(check_count("packed_rows", model->packed_rows, 0, SEQUENCE_MAX, err));
     return check_count("microbatch_size", model->microbatch_size, 1, MICROBATCH_MAX, err);
 }
 
@@ -104,6 +105,10 @@ static status check_mechanism(const exec_model *model, error_message *err)
     if (model->recomputes && model->mechanism == EXEC_EARLY_EXIT) {
         return error_set(err, STATUS_INVALID,
                          "early-exit: blocks that compute F again would find other tokens gone");
+    }
+    if (model->packed_rows > 0 && model->mechanism != EXEC_DENSE) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "packed documents of unlike length are trained without a mechanism");
     }
     switch (model->mechanism) {
     case EXEC_MOE:
@@ -156,5 +161,6 @@ int exec_model_hidden_width(const exec_model *model)
 
 int exec_model_row_count(const exec_model *model)
 {
-    return model->microbatch_size * model->sequence_length;
+    return model->packed_rows > 0 ? model->packed_rows
+                                  : model->microbatch_size * model->sequence_length;
 }

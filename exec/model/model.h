@@ -41,6 +41,8 @@ typedef struct exec_model {
     int vocabulary;      // 256: bytes
     int sequence_length; // tokens
     int microbatch_size; // sequences
+    int packed_rows;     // of the fullest microbatch, of documents of unlike length, each at most
+                         // sequence_length tokens (packing.h); 0: sequences are all alike
     int kv_head_count;   // of keys and values, divides head_count; 0: head_count
     double rotary_base;  // rotary positions with angles position * rotary_base^(-2 i / head_width);
                          // 0: learned ones, added to the embedding
@@ -77,5 +79,5 @@ int exec_model_head_width(const exec_model *model);
 int exec_model_attention_width(const exec_model *model);
 int exec_model_hidden_width(const exec_model *model);
 
-/// Tokens of a microbatch.
+/// Tokens of a microbatch, of the fullest.
 int exec_model_row_count(const exec_model *model);

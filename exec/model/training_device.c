@@ -90,7 +90,7 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     const size_t packed = (size_t)exec_flow_pool_packed_bytes(&learner->flows, false);
     learner->first_layer = arena_array(memory, cuts, sizeof(int));
     learner->layers = arena_array(memory, (size_t)held_count, sizeof(exec_layer *));
-    learner->drawn = arena_array(memory, 2 * columns * rows, sizeof(int));
+    learner->drawn = arena_array(memory, 3 * columns * rows, sizeof(int));
     learner->read_loss = arena_array(memory, columns * rows, sizeof(float));
     learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
     for (int way = 0; way < 2; way++) {
@@ -143,10 +143,11 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
     const size_t tokens = (size_t)microbatch_count * (size_t)exec_model_row_count(&learner->model);
     void *drawn = NULL;
     TRY(learner->kernels->table->allocate(
-        learner->kernels, 2 * tokens * sizeof(int) + tokens * sizeof(float), &drawn, err));
+        learner->kernels, 3 * tokens * sizeof(int) + tokens * sizeof(float), &drawn, err));
     learner->token = drawn;
     learner->target = learner->token + tokens;
-    learner->loss = (float *)(void *)(learner->target + tokens);
+    learner->position = learner->target + tokens;
+    learner->loss = (float *)(void *)(learner->position + tokens);
     return STATUS_OK;
 }
 
@@ -283,6 +284,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .device.table = table_of(options),
         .model = *options->model,
         .text = options->text,
+        .packing = options->packing,
         .mechanism = exec_mechanism_find(options->model->mechanism),
         .kernels = kernels,
         .clock = options->counts_cpu_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC,
@@ -324,6 +326,10 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
     if (options->text->token_count < needed) {
         return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",
                          options->text->token_count, needed);
+    }
+    if (options->packing != NULL && options->backend != EXEC_BACKEND_CPU) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "documents of unlike length are packed on device cpu only");
     }
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));

@@ -13,6 +13,7 @@
 #include "exec/device/device.h"
 #include "exec/kernels/kernels.h"
 #include "exec/model/layer.h"
+#include "exec/model/packing.h"
 #include "exec/model/training_text.h"
 
 #include <stdbool.h>
@@ -27,6 +28,8 @@ typedef enum exec_backend {
 typedef struct exec_training_device {
     const exec_model *model;
     const exec_training_text *text; // at least sequence_length + 1 bytes
+    const exec_packing *packing;    // of documents of unlike length; its row_max is the model's
+                                    // packed_rows. Plain C only; NULL: sequences are all alike
     exec_backend backend;
     int replica_rank_count; // ranks of one replica: world rank r is of replica r /
                             // replica_rank_count and learns its share of the text; 0: there is one

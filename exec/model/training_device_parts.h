@@ -23,6 +23,7 @@ typedef struct exec_learner {
     exec_device device;
     exec_model model;
     const exec_training_text *text;
+    const exec_packing *packing;
     const exec_mechanism_table *mechanism;
     exec_kernels *kernels; // owned
     exec_buffers *buffers; // of the layers' microbatches
@@ -44,8 +45,9 @@ typedef struct exec_learner {
     exec_layer **layers; // [report.layer_count] in model order
     int *token;          // [microbatch_count][rows] device memory
     int *target;         // [microbatch_count][rows] device memory
+    int *position;       // [microbatch_count][rows] device memory: of packed documents
     float *loss;         // [microbatch_count][rows] device memory: of the head
-    int *drawn;          // [2][microbatch_count][rows] host memory: token, target
+    int *drawn;          // [3][microbatch_count][rows] host memory: token, target, position
     float *read_loss;    // [microbatch_count][rows] host memory
     double *square_sum;  // [layer_count] of gradients
     void *input[2];      // of F, of B and BW: host memory for one packed microbatch. Overlapped
@@ -54,11 +56,14 @@ typedef struct exec_learner {
 
     // The iteration.
     int iteration;
+    double row_weight; // of packed documents: of a token in the mean over microbatches and replicas
     bool is_profiled;
     int replica_count; // whose gradients have been added
 } exec_learner;
 
 // training_device_play.c
+/// Rows of a microbatch of the iteration at hand.
+int exec_learner_row_count(const exec_learner *learner, int microbatch);
 status exec_learner_begin(exec_device *device, const exec_iteration *iteration, error_message *err);
 int64_t exec_learner_input_place(exec_device *device, const exec_step *step, void **bytes);
 status exec_learner_play(exec_device *device, const exec_step *step, const exec_payload *input,

@@ -11,22 +11,58 @@ static bool is_idle(const exec_layer *layer)
     return layer->is_frozen && (layer->passes_no_gradient || layer->index == 0);
 }
 
+static exec_packed_rows packed_rows_of(const exec_learner *learner, int microbatch)
+{
+    return exec_packing_rows(learner->packing, learner->iteration, learner->replica, microbatch);
+}
+
+int exec_learner_row_count(const exec_learner *learner, int microbatch)
+{
+    if (learner->packing == NULL) return exec_model_row_count(&learner->model);
+    const exec_packed_rows packed = packed_rows_of(learner, microbatch);
+    return packed.first_row[packed.document_count];
+}
+
 static void draw_batches(exec_learner *learner)
 {
     const int rows = exec_model_row_count(&learner->model);
     const int tokens = rows * learner->microbatch_count;
     for (int microbatch = 0; microbatch < learner->microbatch_count; microbatch++) {
+        int *token = learner->drawn + microbatch * rows;
+        if (learner->packing != NULL) {
+            const exec_packed_rows packed = packed_rows_of(learner, microbatch);
+            exec_packing_draw(&packed, learner->text, learner->model.seed, token, token + tokens,
+                              token + 2 * tokens);
+            continue;
+        }
         const exec_text_batch batch = {.seed = learner->model.seed,
                                        .iteration = learner->iteration,
                                        .microbatch = learner->replica * learner->microbatch_count +
                                                      microbatch,
                                        .sequence_count = learner->model.microbatch_size,
                                        .sequence_length = learner->model.sequence_length};
-        int *token = learner->drawn + microbatch * rows;
         exec_training_text_draw(learner->text, &batch, token, token + tokens);
     }
     learner->kernels->table->to_device(learner->kernels, learner->token, learner->drawn,
-                                       2 * (size_t)tokens * sizeof(int));
+                                       3 * (size_t)tokens * sizeof(int));
+}
+
+/// Whether there are packed documents for the iteration; how much a token of them weighs.
+static status weigh_rows(exec_learner *learner, error_message *err)
+{
+    const exec_packing *packing = learner->packing;
+    if (packing == NULL) return STATUS_OK;
+    if (learner->iteration >= packing->iteration_count ||
+        learner->microbatch_count != packing->microbatch_count) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "iteration %d of %d microbatches; documents are packed for %d iterations "
+                         "of %d",
+                         learner->iteration, learner->microbatch_count, packing->iteration_count,
+                         packing->microbatch_count);
+    }
+    learner->row_weight = (double)packing->microbatch_count * packing->replica_count /
+                          (double)exec_packing_tokens(packing, learner->iteration);
+    return STATUS_OK;
 }
 
 /// Forgets what was measured, but not which layers they are.
@@ -66,6 +102,7 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
         learner->kernels->table->clear(learner->kernels, layer->gradient,
                                        layer->parameter_count * sizeof(float));
     }
+    TRY(weigh_rows(learner, err));
     draw_batches(learner);
     return exec_stopwatch_begin(&learner->watch, err);
 }
@@ -174,6 +211,14 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
                       .loss = learner->loss + microbatch * rows,
                       .iteration = learner->iteration,
                       .microbatch = microbatch};
+    if (learner->packing != NULL) {
+        const exec_packed_rows packed = packed_rows_of(learner, microbatch);
+        flow.row_count = exec_learner_row_count(learner, microbatch);
+        flow.row_weight = (float)learner->row_weight;
+        flow.document_count = packed.document_count;
+        flow.first_row = packed.first_row;
+        flow.position = learner->position + microbatch * rows;
+    }
     const int end = learner->first_layer[step->stage + 1];
     TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage]; index < end; index++) {

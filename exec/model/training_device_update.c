@@ -231,10 +231,11 @@ bool exec_learner_loss(const exec_device *device, double *loss)
                                          sizeof *learner->loss);
     for (int microbatch = 0; microbatch < learner->microbatch_count; microbatch++) {
         double of_rows = 0;
-        for (int row = 0; row < rows; row++) {
+        const int count = exec_learner_row_count(learner, microbatch);
+        for (int row = 0; row < count; row++) {
             of_rows += (double)learner->read_loss[microbatch * rows + row];
         }
-        sum += of_rows / rows;
+        sum += learner->packing != NULL ? of_rows * learner->row_weight : of_rows / rows;
     }
     *loss = sum / learner->microbatch_count;
     return true;

@@ -556,3 +556,16 @@ status model_dynamism_expert_tokens(model_dynamism *dynamism, int iteration, int
     if (dynamism->row->expert_tokens == NULL) return STATUS_OK;
     return dynamism->row->expert_tokens(dynamism->instance.state, iteration, replica, tokens, err);
 }
+
+status model_dynamism_documents(model_dynamism *dynamism, int iteration, int replica,
+                                int microbatch, model_documents *documents, error_message *err)
+{
+    assert(replica >= 0 && replica < dynamism->instance.source_count);
+    assert(microbatch >= 0 && microbatch < dynamism->base.microbatch_count);
+    if (dynamism->row->documents == NULL) {
+        return error_set(err, STATUS_UNSUPPORTED, "case '%s' packs no sequences",
+                         dynamism->row->name);
+    }
+    return dynamism->row->documents(dynamism->instance.state, iteration, replica, microbatch,
+                                    documents, err);
+}

@@ -92,5 +92,17 @@ typedef struct model_expert_tokens {
                            // until the next call with this dynamism
 } model_expert_tokens;
 
+/// Sequences of a microbatch as they are packed. Borrowed until the next call with this dynamism.
+typedef struct model_documents {
+    int count;
+    const int32_t *tokens; // [count]
+    const int64_t *number; // [count] of each in the order of arrival, pieces of those that are cut
+                           // counted one by one
+} model_documents;
+
+/// @return STATUS_UNSUPPORTED naming the case: it has no sequences that attend to themselves alone
+status model_dynamism_documents(model_dynamism *dynamism, int iteration, int replica,
+                                int microbatch, model_documents *documents, error_message *err);
+
 status model_dynamism_expert_tokens(model_dynamism *dynamism, int iteration, int replica,
                                     model_expert_tokens *tokens, error_message *err);

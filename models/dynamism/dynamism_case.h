@@ -90,6 +90,10 @@ typedef struct model_dynamism_case {
     /// NULL: the case has no experts. tokens->layer_count is set.
     status (*expert_tokens)(void *state, int iteration, int replica, model_expert_tokens *tokens,
                             error_message *err);
+
+    /// NULL: the case packs no sequences.
+    status (*documents)(void *state, int iteration, int replica, int microbatch,
+                        model_documents *documents, error_message *err);
 } model_dynamism_case;
 
 /// A stream of random numbers for one purpose of a case, layer, iteration and replica (0 where one

@@ -40,6 +40,7 @@ static const char *const order_names[ORDER_COUNT] = {"packed", "longest-first", 
 typedef struct place {
     int64_t sequence;
     int64_t offset; // tokens of it that are passed
+    int64_t piece;  // number of the piece that comes next
 } place;
 
 /// What a microbatch holds.
@@ -72,15 +73,17 @@ typedef struct lengths_state {
     int known_window; // begin[0 .. known_window] are known
     int at_hand;      // window whose bins are held; -1: none
     int sequence_count;
-    int32_t *tokens;   // [sequence_count] of the window at hand, as they come; of pool
-    int32_t *packed;   // [sequence_count] the same by microbatch; of pool
-    int packed_count;  // of those that are there
-    microbatch *bins;  // [window * R * M] by step, replica and place in the replica's order
-    arena *pool;       // scratch
-    double *whole;     // [layer_count][M] tokens over the base's
-    double *attention; // [layer_count][M] pairs over the base's, over whole
-    double *exchange;  // [layer_count][M] tokens whose keys and values travel, likewise
-    double *held;      // [layer_count] fullest microbatch over the base's
+    int32_t *tokens;      // [sequence_count] of the window at hand, as they come; of pool
+    int32_t *packed;      // [sequence_count] the same by microbatch; of pool
+    int64_t *number;      // [sequence_count] of each of these in the order of arrival; of pool
+    int packed_count;     // of those that are there
+    int64_t first_number; // of the window at hand
+    microbatch *bins;     // [window * R * M] by step, replica and place in the replica's order
+    arena *pool;          // scratch
+    double *whole;        // [layer_count][M] tokens over the base's
+    double *attention;    // [layer_count][M] pairs over the base's, over whole
+    double *exchange;     // [layer_count][M] tokens whose keys and values travel, likewise
+    double *held;         // [layer_count] fullest microbatch over the base's
 } lengths_state;
 
 static double cost_of(const lengths_state *at, int64_t tokens)
@@ -101,9 +104,10 @@ static int next_piece(const lengths_state *at, place *from)
     const int64_t left = model_sequence_length(&at->lengths, from->sequence) - from->offset;
     if (left > at->budget) {
         from->offset += at->budget;
+        from->piece++;
         return at->budget;
     }
-    *from = (place){from->sequence + 1, 0};
+    *from = (place){from->sequence + 1, 0, from->piece + 1};
     return (int)left;
 }
 
@@ -154,18 +158,23 @@ static void add_to_bin(const lengths_state *at, microbatch *into, int tokens)
 
 /// Puts the sequences of bins that know their counts next to each other.
 ///
-/// @param tokens, bin_of [count] of each
-static void lay_out(lengths_state *at, const int32_t *tokens, const int *bin_of, int count,
+/// @param chosen [count] sequences of the window; NULL: all
+/// @param bin_of [count]
+static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int count,
                     microbatch *bins, int bins_of_pool)
 {
+    const int64_t first_number = at->first_number;
     for (int bin = 0; bin < bins_of_pool; bin++) {
         bins[bin].first = at->packed_count;
         at->packed_count += bins[bin].count;
         bins[bin].count = 0;
     }
     for (int index = 0; index < count; index++) {
+        const int sequence = chosen != NULL ? chosen[index] : index;
         microbatch *bin = &bins[bin_of[index]];
-        at->packed[bin->first + bin->count++] = tokens[index];
+        const int to = bin->first + bin->count++;
+        at->packed[to] = at->tokens[sequence];
+        at->number[to] = first_number + sequence;
     }
 }
 
@@ -194,7 +203,7 @@ static status pack_pool(lengths_state *at, const int *chosen, int count, int bin
     for (int index = 0; index < count; index++) {
         add_to_bin(at, &bins[bin_of[index]], tokens[index]);
     }
-    lay_out(at, tokens, bin_of, count, bins, bins_of_pool);
+    lay_out(at, chosen, bin_of, count, bins, bins_of_pool);
     return STATUS_OK;
 }
 
@@ -210,7 +219,7 @@ static void pack_arrival(lengths_state *at)
         bin_of[index] = bin;
         add_to_bin(at, &packed[bin], at->tokens[index]);
     }
-    lay_out(at, at->tokens, bin_of, at->sequence_count, packed, count);
+    lay_out(at, NULL, bin_of, at->sequence_count, packed, count);
     for (bin = 0; bin < count; bin++) {
         at->bins[slot_of_arrival(at, bin)] = packed[bin];
     }
@@ -344,7 +353,9 @@ static status prepare(lengths_state *at, int window, error_message *err)
     arena_reset(at->pool);
     at->tokens = arena_array(at->pool, (size_t)at->sequence_count, sizeof *at->tokens);
     at->packed = arena_array(at->pool, (size_t)at->sequence_count, sizeof *at->packed);
+    at->number = arena_array(at->pool, (size_t)at->sequence_count, sizeof *at->number);
     at->packed_count = 0;
+    at->first_number = at->begin[window].piece;
     from = at->begin[window];
     (void)take_window(at, &from, at->tokens);
     if (at->packing == MODEL_PACK_ARRIVAL) {
@@ -596,9 +607,29 @@ static status lengths_load_at(void *state, model_load_model load_model, int iter
     return STATUS_OK;
 }
 
+static status lengths_documents(void *state, int iteration, int replica, int microbatch_index,
+                                model_documents *documents, error_message *err)
+{
+    lengths_state *at = state;
+    if (at->mask != MASK_DOCUMENT) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "mask 'causal': only sequences that attend to themselves can be told "
+                         "apart");
+    }
+    TRY(prepare(at, iteration / at->window, err));
+    const int step = iteration % at->window;
+    const microbatch *bin = at->bins +
+                            ((size_t)step * (size_t)at->replica_count + (size_t)replica) *
+                                (size_t)at->microbatch_count +
+                            microbatch_index;
+    *documents = (model_documents){bin->count, at->packed + bin->first, at->number + bin->first};
+    return STATUS_OK;
+}
+
 const model_dynamism_case model_dynamism_lengths = {
     .name = "lengths",
     .needs_shares = true,
     .open = lengths_open,
     .load_at = lengths_load_at,
+    .documents = lengths_documents,
 };

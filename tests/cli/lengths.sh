@@ -1,5 +1,6 @@
 # Sequences of unlike length: the case `lengths` in simulate, study and run; packings as rows and as an
 # axis; what is refused.
+root=$(cd .. && pwd)
 . cli/expect.sh
 
 study() { # EXTRA OF DYNAMISM, REST
@@ -20,6 +21,37 @@ for row in even 'even packing cost' 'partition every:2 packing karmarkar-karp'; 
     "$dynmo" run rows.json --device timed --clock nominal --row "$row" >run.out 2>run.err ||
         fail "run of '$row': $(cat run.err)"
     grep -q 'begin and end at the nanosecond' run.out || fail "run and simulate differ under '$row'"
+done
+
+# Training on packed sequences: the same bits under every plan; under every packing of a step the same loss but for the
+# order of sums.
+cp "$root/README.md" .
+cat >train.json <<'END'
+{"schema":"dynmo-study/1","name":"packed","hardware":"cpu-core",
+ "model":{"base":"gpt-bytes","n_layer":4,"n_embd":16,"n_head":2},
+ "training":{"iterations":5,"sequence_length":64,"microbatches":4,"data_parallel":2,"dtype":"float32"},
+ "pipeline":{"stages":2,"schedule":"zb-h1"},"dynamism":{"case":"lengths","mean_tokens":20},
+ "balancing":[{"balancer":"even"},{"balancer":"partition","policy":"every:2"},
+              {"balancer":"even","packing":"cost"},{"balancer":"even","packing":"sorted"}],
+ "execution":{"text":"README.md"}}
+END
+trained() { # ROW OUT
+    "$dynmo" run train.json --device cpu --clock nominal --row "$1" --json >"$2" 2>run.err || fail "training of '$1': $(cat run.err)"
+}
+value() { # FILE KEY
+    sed -n "s/.*\"$2\":[\"\[]*\([^,\"}]*\).*/\1/p" "$1"
+}
+trained even arrival.out
+trained 'partition every:2' moved.out
+trained 'even packing cost' cost.out
+trained 'even packing sorted' sorted.out
+[ "$(value arrival.out different_ops)" = 0 ] || fail 'ops of packed training differ from the simulated ones'
+[ "$(value arrival.out state_hash)" = "$(value moved.out state_hash)" ] || fail 'a plan changes what packed sequences teach'
+[ "$(value arrival.out loss_hash)" = "$(value moved.out loss_hash)" ] || fail 'a plan changes the loss of packed sequences'
+[ -n "$(value arrival.out loss)" ] || fail 'no losses'
+for packing in cost sorted; do
+    [ "$(value arrival.out state_hash)" != "$(value $packing.out state_hash)" ] || fail "packing $packing packs nothing"
+    [ "$(value arrival.out loss | cut -c 1-7)" = "$(value $packing.out loss | cut -c 1-7)" ] || fail "packing $packing trains on other sequences"
 done
 
 # Packings as an axis; within a step they change the order of sums only.
@@ -79,5 +111,15 @@ sed 's/"dynamism":{[^}]*},//' rows.json >bad.json
 refuse 2 "bad.json: balancing: 'even packing cost': a packing needs the case 'lengths'" simulate bad.json
 sed 's/"case":"lengths","mean_tokens":300/"case":"mod"/' rows.json >bad.json
 refuse 2 "bad.json: balancing: 'even packing cost': a packing needs the case 'lengths'" simulate bad.json
+
+for change in 's/"mean_tokens":20/&,"mask":"causal"/; =bad.json: mask .causal.: only sequences that attend to themselves can be told apart' \
+    's/"mean_tokens":20/"mean_tokens":200,"budget_tokens":100/=bad.json: a sequence of 100 tokens to be packed, but training.sequence_length is 64' \
+    's/README.md"/&,"mechanism":{"name":"moe"}/=bad.json: dynamism.case lengths, but execution trains moe: '; do
+    sed "${change%%=*}" train.json >bad.json
+    "$dynmo" run bad.json --device cpu >/dev/null 2>err && fail "not refused: $change"
+    grep -q "^dynmo: ${change#*=}" err || fail "refused otherwise: $(cat err)"
+done
+"$dynmo" run train.json --device cuda >/dev/null 2>err && fail 'cuda packs'
+grep -q '^dynmo: train.json: dynamism.case lengths is simulated only; or trained on device cpu' err || fail "cuda: $(cat err)"
 
 exit "$failed"

@@ -57,6 +57,7 @@ typedef struct learning_run {
     const exec_model *model;
     const learning_way *way;
     int iteration_count;
+    const exec_packing *packing;          // NULL: sequences are all alike
     exec_device_maker devices;            // create NULL: plain C
     double loss[LEARNING_ITERATIONS_MAX]; // out, as what follows
     double norm[LEARNING_ITERATIONS_MAX];
@@ -131,6 +132,7 @@ static inline status learning_try(learning_run *run, error_message *err)
     exec_forced_plan forced[LEARNING_PLANS_MAX];
     exec_training_device device = {.model = run->model,
                                    .text = &learning_text,
+                                   .packing = run->packing,
                                    .backend = EXEC_BACKEND_CPU,
                                    .replica_rank_count = way->rank_count,
                                    .counts_cpu_time = true};

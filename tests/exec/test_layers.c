@@ -12,6 +12,16 @@
 
 enum { LAYER_MAX = 16 };
 
+/// Of one block of attention and a part of it, of one token, and of one block.
+static const int packed_first_row[] = {0, 37, 38, 51, 83};
+enum { DOCUMENTS = 4, PACKED_ROWS = 83 };
+
+/// A model as a state of a test.
+typedef struct kind_of_model {
+    bool is_llama;
+    bool is_packed;
+} kind_of_model;
+
 /// All layers of a model on one rank, with a slot each.
 typedef struct network {
     exec_model model;
@@ -23,6 +33,7 @@ typedef struct network {
     float *values, *gradient; // [row_count][width]
     int *token, *target;      // [row_count] of the microbatch
     float *loss;              // [row_count]
+    int *position;            // [row_count] of packed documents
 } network;
 
 /// Odd sizes: sequences of two blocks of attention, the second short.
@@ -54,6 +65,13 @@ static exec_model llama_model(void)
     return model;
 }
 
+static exec_model model_of(const kind_of_model *kind)
+{
+    exec_model model = kind->is_llama ? llama_model() : odd_model();
+    if (kind->is_packed) model.packed_rows = PACKED_ROWS;
+    return model;
+}
+
 static void network_create(network *made, const exec_model *model)
 {
     memset(made, 0, sizeof *made);
@@ -69,6 +87,13 @@ static void network_create(network *made, const exec_model *model)
     made->token = memory_array((size_t)made->row_count, sizeof *made->token);
     made->target = memory_array((size_t)made->row_count, sizeof *made->target);
     made->loss = memory_array((size_t)made->row_count, sizeof *made->loss);
+    made->position = memory_array((size_t)made->row_count, sizeof *made->position);
+    for (int document = 0; model->packed_rows > 0 && document < DOCUMENTS; document++) {
+        const int first = packed_first_row[document];
+        for (int row = first; row < packed_first_row[document + 1]; row++) {
+            made->position[row] = row - first;
+        }
+    }
     for (int layer = 0; layer < made->layer_count; layer++) {
         assert_int_equal(
             exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL),
@@ -93,6 +118,7 @@ static void network_destroy(network *destroyed)
     free(destroyed->token);
     free(destroyed->target);
     free(destroyed->loss);
+    free(destroyed->position);
 }
 
 /// Tokens of a microbatch: a noisy ramp, so that there is something to learn.
@@ -110,11 +136,16 @@ static void load(network *of, int microbatch)
 
 static exec_flow flow_of(network *of)
 {
-    return (exec_flow){.values = of->values,
-                       .row_count = of->row_count,
-                       .token = of->token,
-                       .target = of->target,
-                       .loss = of->loss};
+    exec_flow flow = {.values = of->values,
+                      .row_count = of->row_count,
+                      .token = of->token,
+                      .target = of->target,
+                      .loss = of->loss};
+    if (of->model.packed_rows == 0) return flow;
+    flow.document_count = DOCUMENTS;
+    flow.first_row = packed_first_row;
+    flow.position = of->position;
+    return flow;
 }
 
 static double forward(network *of, int first_layer)
@@ -149,22 +180,43 @@ static void backward_weight(network *of, int first_layer)
     }
 }
 
+/// The loss in double: of packed documents the mean over all their tokens, each a microbatch alone.
+static double loss_of(reference_transformer *reference, const network *of, int first_layer,
+                      const double *hidden)
+{
+    double sum = 0;
+    if (of->model.packed_rows == 0) {
+        return reference_loss(reference, first_layer, of->token, of->target, hidden);
+    }
+    reference->model.packed_rows = 0;
+    reference->model.microbatch_size = 1;
+    for (int document = 0; document < DOCUMENTS; document++) {
+        const int first = packed_first_row[document];
+        const int tokens = packed_first_row[document + 1] - first;
+        reference->model.sequence_length = tokens;
+        sum +=
+            tokens * reference_loss(reference, first_layer, of->token + first, of->target + first,
+                                    hidden != NULL ? hidden + first * of->model.width : NULL);
+    }
+    return sum / PACKED_ROWS;
+}
+
 /// Central difference of the loss in double.
 static double difference(reference_transformer *reference, const network *of, double *parameter)
 {
     const double step = 1e-4, before = *parameter;
     *parameter = before + step;
-    const double above = reference_loss(reference, 0, of->token, of->target, NULL);
+    const double above = loss_of(reference, of, 0, NULL);
     *parameter = before - step;
-    const double below = reference_loss(reference, 0, of->token, of->target, NULL);
+    const double below = loss_of(reference, of, 0, NULL);
     *parameter = before;
     return (above - below) / (2 * step);
 }
 
-/// state: whether the model is Llama's.
+/// state: a kind_of_model
 static void loss_and_gradients_are_those_of_the_second_implementation(void **state)
 {
-    exec_model model = *(const bool *)*state ? llama_model() : odd_model();
+    const exec_model model = model_of(*state);
     network net;
     network_create(&net, &model);
     reference_transformer *reference = reference_create(&model, net.layers);
@@ -175,7 +227,7 @@ static void loss_and_gradients_are_those_of_the_second_implementation(void **sta
     backward_input(&net, 0);
     backward_weight(&net, 0);
 
-    assert_close(loss, reference_loss(reference, 0, net.token, net.target, NULL), 1e-6);
+    assert_close(loss, loss_of(reference, &net, 0, NULL), 1e-6);
     for (int index = 0; index < net.layer_count; index++) {
         const exec_layer *layer = net.layers[index];
         for (int kind = 0; kind < layer->tensor_count; kind++) {
@@ -198,8 +250,8 @@ static void loss_and_gradients_are_those_of_the_second_implementation(void **sta
 
 static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
 {
-    exec_model model = *(const bool *)*state ? llama_model() : odd_model();
-    model.sequence_length = 9;
+    exec_model model = model_of(*state);
+    if (model.packed_rows == 0) model.sequence_length = 9;
     network net;
     network_create(&net, &model);
     reference_transformer *reference = reference_create(&model, net.layers);
@@ -215,13 +267,13 @@ static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state
     const double loss = forward(&net, 1);
     backward_input(&net, 1);
 
-    assert_close(loss, reference_loss(reference, 1, NULL, net.target, hidden), 1e-6);
-    for (int index = 0; index < count; index += 7) {
+    assert_close(loss, loss_of(reference, &net, 1, hidden), 1e-6);
+    for (int index = 0; index<count; index += model.packed_rows> 0 ? 71 : 7) {
         const double step = 1e-4, before = hidden[index];
         hidden[index] = before + step;
-        const double above = reference_loss(reference, 1, NULL, net.target, hidden);
+        const double above = loss_of(reference, &net, 1, hidden);
         hidden[index] = before - step;
-        const double below = reference_loss(reference, 1, NULL, net.target, hidden);
+        const double below = loss_of(reference, &net, 1, hidden);
         hidden[index] = before;
         const double expected = (above - below) / (2 * step);
         assert_true(fabs((double)net.gradient[index] - expected) <= 1e-6 + 1e-4 * fabs(expected));
@@ -335,7 +387,7 @@ static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
 /// state: whether the model is Llama's.
 static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(void **state)
 {
-    exec_model model = *(const bool *)*state ? llama_model() : odd_model();
+    exec_model model = model_of(*state);
     network kept, again;
     network_create(&kept, &model);
     model.recomputes = true;
@@ -478,23 +530,35 @@ static void models_out_of_limits_are_refused(void **state)
 
 int main(void)
 {
-    static bool is_llama[] = {false, true};
+    static kind_of_model kinds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
-                                  &is_llama[0]),
+                                  &kinds[0]),
         cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
-                                  &is_llama[1]),
+                                  &kinds[1]),
+        cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
+                                  &kinds[2]),
+        cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
+                                  &kinds[3]),
         cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
-                                  &is_llama[0]),
+                                  &kinds[0]),
         cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
-                                  &is_llama[1]),
+                                  &kinds[1]),
+        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
+                                  &kinds[2]),
+        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
+                                  &kinds[3]),
         cmocka_unit_test(matrices_decay_and_vectors_do_not),
         cmocka_unit_test(backward_for_weights_may_wait),
         cmocka_unit_test(a_slot_holds_what_its_next_pass_needs_and_no_more),
         cmocka_unit_test_prestate(
-            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &is_llama[0]),
+            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[0]),
         cmocka_unit_test_prestate(
-            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &is_llama[1]),
+            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[1]),
+        cmocka_unit_test_prestate(
+            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[2]),
+        cmocka_unit_test_prestate(
+            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[3]),
         cmocka_unit_test(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights),
         cmocka_unit_test(after_a_frozen_front_no_gradient_of_the_input_is_made),
         cmocka_unit_test(parameters_come_from_seed_and_layer_alone),

@@ -197,6 +197,125 @@ static void another_seed_learns_something_else(void **state)
     assert_true(one.state_hash != other.state_hash);
 }
 
+enum { DOCUMENTS = 7, PLACES = ITERATIONS * LEARNING_MICROBATCHES };
+
+typedef struct packed_run {
+    exec_model model;
+    exec_packing packing;
+    int64_t first_document[PLACES + 1];
+    int first_row[ITERATIONS * DOCUMENTS + PLACES];
+    int64_t number[ITERATIONS * DOCUMENTS];
+} packed_run;
+
+/// Lengths of the documents of every iteration; the longest is a whole sequence.
+static const int lengths[DOCUMENTS] = {5, 32, 1, 17, 9, 30, 3};
+
+/// @param place_of [DOCUMENTS] of each among the microbatches of all replicas
+static void pack(packed_run *packed, int replica_count, const int *place_of)
+{
+    int64_t count = 0;
+    packed->packing = (exec_packing){.iteration_count = ITERATIONS,
+                                     .replica_count = replica_count,
+                                     .microbatch_count = LEARNING_MICROBATCHES / replica_count,
+                                     .first_document = packed->first_document,
+                                     .first_row = packed->first_row,
+                                     .number = packed->number};
+    packed->first_document[0] = 0;
+    for (int place = 0; place < PLACES; place++) {
+        int row = 0;
+        for (int document = 0; document < DOCUMENTS; document++) {
+            if (place_of[document] != place % LEARNING_MICROBATCHES) continue;
+            packed->first_row[count + place] = row;
+            packed->number[count++] = place / LEARNING_MICROBATCHES * DOCUMENTS + document;
+            row += lengths[document];
+        }
+        packed->first_row[count + place] = row;
+        packed->first_document[place + 1] = count;
+        if (row > packed->packing.row_max) packed->packing.row_max = row;
+    }
+    packed->model = learning_model(EXEC_DENSE);
+    packed->model.packed_rows = packed->packing.row_max;
+}
+
+static learning_run learn_packed(const packed_run *packed, const learning_way *way)
+{
+    learning_run run = {.model = &packed->model,
+                        .way = way,
+                        .iteration_count = ITERATIONS,
+                        .packing = &packed->packing};
+    learning_execute(&run);
+    return run;
+}
+
+static const int by_turns[DOCUMENTS] = {0, 1, 2, 3, 0, 2, 1};
+
+static void packed_documents_learn_the_same_under_every_plan(void **state)
+{
+    (void)state;
+    packed_run packed;
+    for (int replicas = 1; replicas <= 2; replicas++) {
+        pack(&packed, replicas, by_turns);
+        learning_way way = learning_one_rank;
+        way.replica_count = replicas;
+        const learning_run one = learn_packed(&packed, &way);
+        for (int index = 0; index < WAY_COUNT; index++) {
+            if (replicas == 2 && ways[index].plans[1].rank_count == 0) continue;
+            way = ways[index];
+            way.replica_count = replicas;
+            const learning_run other = learn_packed(&packed, &way);
+            learning_assert_same(&one, &other);
+        }
+    }
+}
+
+/// One microbatch is empty, one overfull, and the order is another.
+static void another_packing_changes_the_order_of_sums_alone(void **state)
+{
+    (void)state;
+    static const int otherwise[DOCUMENTS] = {3, 0, 0, 0, 1, 1, 3};
+    packed_run packed;
+    pack(&packed, 1, by_turns);
+    const learning_run one = learn_packed(&packed, &learning_one_rank);
+
+    pack(&packed, 1, otherwise);
+    const learning_run other = learn_packed(&packed, &learning_one_rank);
+
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        assert_close(other.loss[iteration], one.loss[iteration], 1e-3);
+    }
+    assert_close(other.loss[0], one.loss[0], 1e-6);
+    assert_close(other.norm[0], one.norm[0], 1e-5);
+    assert_true(other.state_hash != one.state_hash);
+}
+
+static void documents_that_are_not_packed_are_refused(void **state)
+{
+    (void)state;
+    packed_run packed;
+    pack(&packed, 1, by_turns);
+    packed.packing.iteration_count = 1;
+    learning_run run = {.model = &packed.model,
+                        .way = &learning_one_rank,
+                        .iteration_count = 2,
+                        .packing = &packed.packing};
+    error_message err = {0};
+
+    assert_int_equal(learning_try(&run, &err), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "iteration 1 of 4 microbatches; documents are packed for 1 "
+                                        "iterations of 4"));
+
+    exec_device *device = NULL;
+    exec_training_device options = {.model = &packed.model,
+                                    .text = &learning_text,
+                                    .packing = &packed.packing,
+                                    .backend = EXEC_BACKEND_CUDA_FP32};
+    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_UNSUPPORTED);
+    assert_string_equal(err.message, "documents of unlike length are packed on device cpu only");
+
+    packed.model.mechanism = EXEC_MOD;
+    assert_int_equal(exec_model_check(&packed.model, &err), STATUS_UNSUPPORTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +325,9 @@ int main(void)
         cmocka_unit_test(the_loss_falls_with_every_mechanism),
         cmocka_unit_test(replicas_learn_from_texts_of_their_own),
         cmocka_unit_test(another_seed_learns_something_else),
+        cmocka_unit_test(packed_documents_learn_the_same_under_every_plan),
+        cmocka_unit_test(another_packing_changes_the_order_of_sums_alone),
+        cmocka_unit_test(documents_that_are_not_packed_are_refused),
     };
     return cmocka_run_group_tests(tests, learning_read_text, learning_free_text);
 }
