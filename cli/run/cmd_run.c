@@ -467,7 +467,7 @@ const cli_command cli_command_run = {
              .is_output = true,
              .argument = "FILE.csv",
              .help = "writes the tokens of every expert (mechanism moe), the blocks of keys "
-                     "met (sparse-attention)"},
+                     "met (sparse-attention), the rows computed (mod, early-exit)"},
             {.name = "--watchdog",
              .argument = "SECONDS",
              .help = "no rank has moved for so long: the run fails; default 60"},

@@ -94,18 +94,25 @@ static status begin_run(cli_run_files *files, arena *memory, error_message *err)
     return listener.begin_row(listener.sink.context, files->opened->row, err);
 }
 
+/// What `--counts` writes of a block is what its mechanism counts.
 static status begin_counts(cli_run_files *files, const exec_model *model, error_message *err)
 {
-    const char *path = files->request->counts;
+    static const char *const columns[EXEC_MECHANISM_COUNT] = {
+        [EXEC_MOE] = "", // one for each expert
+        [EXEC_MOD] = ",rows",
+        [EXEC_EARLY_EXIT] = ",rows",
+        [EXEC_SPARSE_ATTENTION] = ",met,dense",
+    };
     const bool has_experts = model->mechanism == EXEC_MOE;
-    if (!has_experts && model->mechanism != EXEC_SPARSE_ATTENTION) {
+    if (columns[model->mechanism] == NULL) {
         return error_set(err, STATUS_INVALID,
-                         "--counts: moe and sparse-attention count; the study trains with '%s'",
+                         "--counts: moe, mod, early-exit and sparse-attention count; the study "
+                         "trains with '%s'",
                          exec_mechanism_names[model->mechanism]);
     }
-    TRY(file_output_open(path, &files->counts_output, err));
+    TRY(file_output_open(files->request->counts, &files->counts_output, err));
     files->counts = file_output_stream(files->counts_output);
-    fprintf(files->counts, "iteration,layer,microbatch%s", has_experts ? "" : ",met,dense");
+    fprintf(files->counts, "iteration,layer,microbatch%s", columns[model->mechanism]);
     for (int expert = 0; has_experts && expert < model->moe.expert_count; expert++) {
         fprintf(files->counts, ",expert_%d", expert);
     }
@@ -241,37 +248,20 @@ static status put_record(cli_run_files *files, const exec_measured *measured, er
     return STATUS_OK;
 }
 
-/// One row. False if the layer counts nothing: embedding and head.
-static bool put_load(FILE *counts, int iteration, int block, int microbatch, const int64_t *count,
-                     int columns)
-{
-    int64_t sum = 0;
-    for (int column = 0; column < columns; column++) {
-        sum += count[column];
-    }
-    if (sum == 0) return false;
-    fprintf(counts, "%d,%d,%d", iteration, block, microbatch);
-    for (int column = 0; column < columns; column++) {
-        fprintf(counts, ",%" PRId64, count[column]);
-    }
-    fprintf(counts, "\n");
-    return true;
-}
-
+/// Of all blocks: between embedding and head.
 static status put_counts(cli_run_files *files, const exec_measured *measured, error_message *err)
 {
-    const bal_layer_costs *layers = &measured->played->replicas[0];
+    const int block_count = measured->played->replicas[0].layer_count - 2;
     const int microbatches = measured->played->schedule->microbatch_count;
     const int64_t *count = measured->load_count;
-    int block = 0;
-    for (int layer = 0; count != NULL && layer < layers->layer_count; layer++) {
-        bool has_counts = false;
-        for (int microbatch = 0; microbatch < microbatches; microbatch++) {
-            has_counts |= put_load(files->counts, measured->record->iteration, block, microbatch,
-                                   count, measured->load_columns);
-            count += measured->load_columns;
+    for (int row = 0; count != NULL && row < block_count * microbatches; row++) {
+        fprintf(files->counts, "%d,%d,%d", measured->record->iteration, row / microbatches,
+                row % microbatches);
+        for (int column = 0; column < measured->load_columns; column++) {
+            fprintf(files->counts, ",%" PRId64,
+                    count[(microbatches + row) * (int64_t)measured->load_columns + column]);
         }
-        block += has_counts;
+        fprintf(files->counts, "\n");
     }
     if (!ferror(files->counts)) return STATUS_OK;
     return error_set(err, STATUS_IO, "%s: cannot write: %s", files->request->counts,

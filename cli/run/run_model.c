@@ -16,7 +16,7 @@ enum { INTEGER_MAX = 1 << 30, EVERY_MECHANISM = EXEC_MECHANISM_COUNT };
 static const struct number_key {
     int mechanism; // EVERY_MECHANISM: of "execution" itself
     const char *name;
-    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL, TO_ORDER } kind;
+    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL, TO_ORDER, TO_MEASURE } kind;
     size_t offset; // in exec_model
 } number_keys[] = {
     {EVERY_MECHANISM, "learning_rate", TO_FLOAT, MODEL(learning_rate)},
@@ -32,6 +32,8 @@ static const struct number_key {
     {EXEC_MOE, "sinkhorn_rounds", TO_INT, MODEL(moe.sinkhorn_rounds)},
     {EXEC_MOD, "capacity_ratio", TO_DOUBLE, MODEL(mod.capacity_ratio)},
     {EXEC_MOD, "every", TO_INT, MODEL(mod.every)},
+    {EXEC_EARLY_EXIT, "measure", TO_MEASURE, MODEL(early_exit)},
+    {EXEC_EARLY_EXIT, "target_cosine", TO_DOUBLE, MODEL(early_exit.target_cosine)},
     {EXEC_EARLY_EXIT, "threshold", TO_DOUBLE, MODEL(early_exit.threshold)},
     {EXEC_EARLY_EXIT, "settle_iterations", TO_INT, MODEL(early_exit.settle_iterations)},
     {EXEC_EARLY_EXIT, "first_exit", TO_INT, MODEL(early_exit.first_exit)},
@@ -77,6 +79,13 @@ static status read_number(json_value value, const struct number_key *key, exec_m
     if (key->kind == TO_BOOL) return json_bool(value, place, err);
     if (key->kind == TO_ORDER) {
         return read_name(value, key->name, exec_row_order_names, EXEC_ROW_ORDER_COUNT, place, err);
+    }
+    if (key->kind == TO_MEASURE) { // has defaults of its own; keys that follow are read after it
+        int measure = 0;
+        TRY(read_name(value, key->name, exec_exit_measure_names, EXEC_EXIT_MEASURE_COUNT, &measure,
+                      err));
+        model->early_exit = exec_early_exit_options_default((exec_exit_measure)measure);
+        return STATUS_OK;
     }
     if (key->kind == TO_INT) return json_int(value, 0, INTEGER_MAX, place, err);
     TRY(json_double(value, -1e9, 1e9, &number, err));

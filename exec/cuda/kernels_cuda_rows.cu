@@ -117,11 +117,33 @@ static void enqueue_layer_norm_input(exec_kernels *kernels, const void *output_g
                   rstd, width, (float *)input_gradient);
 }
 
+/// Adds a number to those of which the largest two are known.
+__device__ inline void keep_two_largest(float value, float *largest, float *second)
+{
+    *second = fmaxf(*second, fminf(*largest, value));
+    *largest = fmaxf(*largest, value);
+}
+
+/// The largest of a row less the second largest, on all lanes of its warp.
+template <typename Value> __device__ inline float lead_of_largest(const Value *row, int classes)
+{
+    float largest = -INFINITY, second = -INFINITY;
+    for (int c = warp_lane(); c < classes; c += WARP_LANES) {
+        keep_two_largest(to_float(row[c]), &largest, &second);
+    }
+    for (int distance = WARP_LANES / 2; distance > 0; distance /= 2) {
+        const float other = __shfl_xor_sync(WHOLE_WARP, largest, distance);
+        second = fmaxf(second, __shfl_xor_sync(WHOLE_WARP, second, distance));
+        keep_two_largest(other, &largest, &second);
+    }
+    return largest - second;
+}
+
 /// One warp per row. Logits and their gradient may share memory: the warp has read all of a row
 /// before it writes.
 template <typename Value>
 __global__ void cross_entropy(const Value *logits, const int *target, int rows, int classes,
-                              float scale, float *loss, Value *logits_gradient)
+                              float scale, float *loss, float *margin, Value *logits_gradient)
 {
     const int row = warp_row();
     if (row >= rows) return;
@@ -138,6 +160,10 @@ __global__ void cross_entropy(const Value *logits, const int *target, int rows, 
     }
     sum = warp_sum(sum);
     if (warp_lane() == 0) loss[row] = logf(sum) + largest - of_target;
+    if (margin != nullptr) {
+        const float lead = lead_of_largest(logit, classes);
+        if (warp_lane() == 0) margin[row] = (1.0f - expf(-lead)) / sum;
+    }
     __syncwarp();
     for (int c = warp_lane(); c < classes; c += WARP_LANES) {
         const float share = expf(to_float(logit[c]) - largest) / sum;
@@ -147,16 +173,16 @@ __global__ void cross_entropy(const Value *logits, const int *target, int rows, 
 }
 
 static void enqueue_cross_entropy(exec_kernels *kernels, const void *logits, const int *target,
-                                  int rows, int classes, float scale, float *loss,
+                                  int rows, int classes, float scale, float *loss, float *margin,
                                   void *logits_gradient)
 {
     if (is_bf16(kernels)) {
         return launch(cross_entropy<bf16>, warp_grid(rows), BLOCK_LANES, 0, kernels,
-                      (const bf16 *)logits, target, rows, classes, scale, loss,
+                      (const bf16 *)logits, target, rows, classes, scale, loss, margin,
                       (bf16 *)logits_gradient);
     }
     return launch(cross_entropy<float>, warp_grid(rows), BLOCK_LANES, 0, kernels,
-                  (const float *)logits, target, rows, classes, scale, loss,
+                  (const float *)logits, target, rows, classes, scale, loss, margin,
                   (float *)logits_gradient);
 }
 

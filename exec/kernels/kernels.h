@@ -180,9 +180,12 @@ typedef struct exec_kernel_table {
 
     /// loss[row] = -log softmax(logits[row])[target[row]]; logits [rows][classes].
     /// @param target          [rows] device memory
+    /// @param margin          [rows] out: the largest less the second largest of softmax(logits),
+    ///                        classes >= 2 then; NULL: not wanted
     /// @param logits_gradient out: (softmax - one at target) * scale; may be logits itself
     void (*cross_entropy)(exec_kernels *kernels, const void *logits, const int *target, int rows,
-                          int classes, float scale, float *loss, void *logits_gradient);
+                          int classes, float scale, float *loss, float *margin,
+                          void *logits_gradient);
 
     // Rows chosen by a mechanism: row, source [rows] and first [rows + 1] are device memory.
 

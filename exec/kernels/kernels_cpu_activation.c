@@ -58,10 +58,24 @@ void exec_cpu_gelu_input(exec_kernels *kernels, const void *input, void *gradien
     }
 }
 
+/// The largest of a row less the second largest, which may be as large.
+EXEC_CPU_INLINE float lead_of_largest(const float *row, int classes)
+{
+    float largest = -INFINITY;
+    float second = -INFINITY;
+    for (int class = 0; class < classes; class ++) {
+        const float lesser = row[class] < largest ? row[class] : largest;
+        second = lesser > second ? lesser : second;
+        largest = row[class] > largest ? row[class] : largest;
+    }
+    return largest - second;
+}
+
 /// @return the loss; row becomes its gradient in to, which may be row
 EXEC_CPU_INLINE float cross_entropy_row(const float *row, int target, int classes, float scale,
-                                        float *to)
+                                        float *margin, float *to)
 {
+    const float lead = margin != NULL ? lead_of_largest(row, classes) : 0.0F;
     float largest = row[0];
     for (int class = 1; class < classes; class ++) {
         largest = row[class] > largest ? row[class] : largest;
@@ -76,23 +90,26 @@ EXEC_CPU_INLINE float cross_entropy_row(const float *row, int target, int classe
         to[class] *= factor;
     }
     to[target] -= scale;
+    if (margin != NULL) *margin = (1.0F - exec_cpu_exp(-lead)) / sum;
     return logf(sum) - wanted;
 }
 
 EXEC_CPU_WIDE static float cross_entropy_row_wide(const float *row, int target, int classes,
-                                                  float scale, float *to)
+                                                  float scale, float *margin, float *to)
 {
-    return cross_entropy_row(row, target, classes, scale, to);
+    return cross_entropy_row(row, target, classes, scale, margin, to);
 }
 
 void exec_cpu_cross_entropy(exec_kernels *kernels, const void *logits, const int *target, int rows,
-                            int classes, float scale, float *loss, void *logits_gradient)
+                            int classes, float scale, float *loss, float *margin,
+                            void *logits_gradient)
 {
     const bool is_wide = ((exec_cpu *)kernels)->is_wide;
     for (int row = 0; row < rows; row++) {
         const float *from = (const float *)logits + (ptrdiff_t)row * classes;
         float *to = (float *)logits_gradient + (ptrdiff_t)row * classes;
-        loss[row] = is_wide ? cross_entropy_row_wide(from, target[row], classes, scale, to)
-                            : cross_entropy_row(from, target[row], classes, scale, to);
+        float *lead = margin == NULL ? NULL : margin + row;
+        loss[row] = is_wide ? cross_entropy_row_wide(from, target[row], classes, scale, lead, to)
+                            : cross_entropy_row(from, target[row], classes, scale, lead, to);
     }
 }

@@ -91,16 +91,32 @@ float exec_gate_gradient(float gate, float gate_gradient)
     return gate_gradient * gate * (1.0f - gate);
 }
 
-exec_early_exit_options exec_early_exit_options_default(void)
+const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT] = {"saturation", "softmax",
+                                                                      "classifier"};
+
+exec_early_exit_options exec_early_exit_options_default(exec_exit_measure measure)
 {
-    return (exec_early_exit_options){.threshold = 0.99, .settle_iterations = 100};
+    return (exec_early_exit_options){.measure = (int)measure,
+                                     .threshold = measure == EXEC_EXIT_SATURATION ? 0.99 : 0.5,
+                                     .target_cosine = 0.99,
+                                     .settle_iterations = 100};
 }
 
 status exec_early_exit_options_check(const exec_early_exit_options *options, error_message *err)
 {
-    if (!(options->threshold > -1 && options->threshold <= 1)) {
-        return error_set(err, STATUS_INVALID, "threshold %g is outside (-1, 1]",
-                         options->threshold);
+    const bool is_cosine = options->measure == EXEC_EXIT_SATURATION;
+    if (options->measure < 0 || options->measure >= EXEC_EXIT_MEASURE_COUNT) {
+        return error_set(err, STATUS_INVALID, "measure %d is outside [0, %d]", options->measure,
+                         EXEC_EXIT_MEASURE_COUNT - 1);
+    }
+    if (!(options->threshold > (is_cosine ? -1 : 0) && options->threshold <= 1)) {
+        return error_set(err, STATUS_INVALID, "threshold %g is outside (%d, 1]", options->threshold,
+                         is_cosine ? -1 : 0);
+    }
+    if (options->measure == EXEC_EXIT_CLASSIFIER &&
+        !(options->target_cosine > -1 && options->target_cosine <= 1)) {
+        return error_set(err, STATUS_INVALID, "target_cosine %g is outside (-1, 1]",
+                         options->target_cosine);
     }
     if (options->settle_iterations < 0) {
         return error_set(err, STATUS_INVALID, "settle_iterations %d is negative",

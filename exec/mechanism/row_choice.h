@@ -53,22 +53,37 @@ float exec_gate(float score);
 /// Gradient of the score from that of the gate.
 float exec_gate_gradient(float gate, float gate_gradient);
 
+/// By what a token is found sure: CALM's three measures of confidence.
+typedef enum exec_exit_measure {
+    EXEC_EXIT_SATURATION, // cosine of the hidden states before and after the block
+    EXEC_EXIT_SOFTMAX,    // the largest less the second largest of the softmax of a head
+    EXEC_EXIT_CLASSIFIER, // logistic function of a trained vector times the hidden state
+    EXEC_EXIT_MEASURE_COUNT
+} exec_exit_measure;
+
+/// "saturation", "softmax", "classifier".
+extern const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT];
+
 /// Early exit.
 typedef struct exec_early_exit_options {
-    double threshold;      // of the cosine, in (-1, 1], once it has settled
+    int measure;           // exec_exit_measure
+    double threshold;      // of the measure, once it has settled: in (-1, 1] of saturation, else in
+                           // (0, 1]
+    double target_cosine;  // classifier: it learns whether saturation exceeds this, in (-1, 1]
     int settle_iterations; // it comes down from 1 by exp(-iteration / settle_iterations); 0: at
                            // once
     int first_exit;        // block (from 0) after which the first tokens may leave
 } exec_early_exit_options;
 
-/// Threshold 0.99 within some 100 iterations, from the first block on: of 8 blocks of width 64 the
-/// later ones are then left with a half to a tenth of the tokens.
-exec_early_exit_options exec_early_exit_options_default(void);
+/// From the first block on, within some 100 iterations; threshold 0.99 of saturation, 0.5 of the
+/// others: of 8 blocks of width 64 the later ones are then left with a half to a tenth of the
+/// tokens by saturation, with more by the softmax.
+exec_early_exit_options exec_early_exit_options_default(exec_exit_measure measure);
 
 /// STATUS_INVALID naming parameter, value and limits.
 status exec_early_exit_options_check(const exec_early_exit_options *options, error_message *err);
 
-/// The cosine above which a token leaves in this iteration.
+/// The confidence above which a token leaves in this iteration.
 double exec_exit_threshold(const exec_early_exit_options *options, int iteration);
 
 /// Whether the threshold passes another tenth of its way between this iteration and the next: where

@@ -127,6 +127,7 @@ static status describe(exec_layer *layer, error_message *err)
                                     .initial_deviation = deviation};
         block->row_router = exec_layer_add_tensor(layer, &router);
     }
+    if (exec_exit_is_behind(layer)) block->exit = exec_exit_add(layer);
     return model->rotary_base > 0 ? write_rotation(block, err) : STATUS_OK;
 }
 
@@ -543,8 +544,7 @@ static status backward_weight(exec_layer *layer, exec_slot *slot, error_message 
     if (layer->model->mechanism == EXEC_MOD) {
         return exec_block_mod_backward_weight(block, kept, err);
     }
-    exec_block_early_exit_backward_weight(block, kept);
-    return STATUS_OK;
+    return exec_block_early_exit_backward_weight(block, kept, err);
 }
 
 const exec_layer_table exec_block_layer = {

@@ -24,6 +24,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "exec/model/exits.h"
 #include "exec/model/layer_table.h"
 #include "exec/model/linear.h"
 
@@ -56,6 +57,7 @@ typedef struct exec_block {
     exec_linear up, down; // not with experts
     exec_experts experts; // mixture of experts only
     size_t row_router;    // mixture of depths only: offset of [width]
+    exec_exit exit;       // early exit only, where exec_exit_is_behind
     void *rotation;       // of exec_heads; NULL where positions are learned
 } exec_block;
 

@@ -5,11 +5,13 @@
 struct exec_rows_slot {
     exec_row_choice choice;
     int chosen_count;
-    float *score;      // [row_max] host: of all rows; scratch of 3 [row_max] in all
+    float *score;      // [row_max] host: of all rows
     float *gate;       // [row_max] host: of chosen rows
     float *minus;      // [row_max] host: scratch
     int *first_chosen; // [row_max + 1] host: chosen rows in front of a row
     int *number;       // [row_max + 1] host: 0, 1, 2, ...
+
+    exec_exit_slot exit; // early exit only
 
     exec_holding until_input, until_weight;
     // Device memory, until W: as on the host.
@@ -31,7 +33,7 @@ exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory)
         .row = arena_array(memory, rows, sizeof(int)),
         .first_row = arena_array(memory, sequences + 1, sizeof(int)),
     };
-    slot->score = arena_array(memory, 3 * rows, sizeof(float));
+    slot->score = arena_array(memory, rows, sizeof(float));
     slot->gate = arena_array(memory, rows, sizeof(float));
     slot->minus = arena_array(memory, rows, sizeof(float));
     slot->first_chosen = arena_array(memory, rows + 1, sizeof(int));
@@ -39,6 +41,7 @@ exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory)
     for (size_t row = 0; row <= rows; row++) {
         slot->number[row] = (int)row;
     }
+    if (exec_exit_is_behind(layer)) exec_exit_carve(layer, memory, &slot->exit);
     return slot;
 }
 
@@ -46,6 +49,7 @@ void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot)
 {
     exec_holding_give(&slot->until_input, layer->buffers);
     exec_holding_give(&slot->until_weight, layer->buffers);
+    exec_exit_let_go(layer, &slot->exit);
 }
 
 bool exec_block_chooses_rows(const exec_layer *layer)
@@ -86,32 +90,6 @@ static status upload_choice(exec_layer *layer, exec_block_slot *slot, error_mess
                             &rows->device_first_chosen, err));
     return exec_holding_upload(holding, layer->buffers, rows->number, all * sizeof(int),
                                &rows->device_number, err);
-}
-
-/// Scores of all rows, their products with the router's vector; waits for them.
-static status score_rows(exec_block *block, const void *values, int row_count, exec_rows_slot *rows,
-                         error_message *err)
-{
-    exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
-    const size_t bytes = (size_t)row_count * sizeof(float);
-    exec_holding scratch = {0};
-    void *score = NULL;
-    void *zero = NULL;
-    status code = exec_holding_take(&scratch, layer->buffers, bytes, &score, err);
-    if (code == STATUS_OK) {
-        code = exec_holding_take(&scratch, layer->buffers, (size_t)row_count * sizeof(int), &zero,
-                                 err);
-    }
-    if (code == STATUS_OK) {
-        kernels->table->clear(kernels, zero, (size_t)row_count * sizeof(int));
-        kernels->table->row_dots(kernels, values, NULL,
-                                 exec_layer_weights(layer, block->row_router), zero, row_count,
-                                 layer->model->width, score);
-        kernels->table->to_host(kernels, rows->score, score, bytes);
-    }
-    exec_holding_give(&scratch, layer->buffers);
-    return code;
 }
 
 /// to [chosen_count][width] += weight * from, row by row.
@@ -155,7 +133,8 @@ status exec_block_mod_forward(exec_block *block, exec_block_slot *slot, exec_flo
     const exec_mod_options *options = &layer->model->mod;
     const int width = layer->model->width;
     void *minus = NULL;
-    TRY(score_rows(block, flow->values, flow->row_count, rows, err));
+    TRY(exec_vector_forward(layer, block->row_router, flow->values, flow->row_count, rows->score,
+                            err));
     exec_choose_top_rows(&rows->choice, rows->score,
                          exec_mod_row_count(options, layer->model->sequence_length));
     TRY(upload_choice(layer, slot, err));
@@ -231,45 +210,11 @@ status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, v
 status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err)
 {
     exec_layer *layer = &block->layer;
-    exec_kernels *kernels = layer->kernels;
     exec_rows_slot *rows = slot->chosen_rows;
-    const int width = layer->model->width;
-    void *scaled = NULL;
     exec_block_halves_backward_weight(block, slot);
-    TRY(exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows->chosen_count, width),
-                          &scaled, err));
-    kernels->table->scale_rows(kernels, rows->input, rows->device_score_gradient,
-                               rows->chosen_count, width, scaled);
-    kernels->table->column_sums(kernels, scaled, rows->chosen_count, width,
-                                exec_layer_gradient(layer, block->row_router));
-    exec_buffers_give(layer->buffers, scaled);
+    TRY(exec_vector_backward_weight(layer, block->row_router, rows->input,
+                                    rows->device_score_gradient, rows->chosen_count, err));
     exec_holding_give(&rows->until_weight, layer->buffers);
-    return STATUS_OK;
-}
-
-/// Marks the rows that leave: saturation of the hidden state, the cosine of what went into the
-/// block and what came out of it. Waits for the device.
-static status let_rows_leave(exec_layer *layer, exec_rows_slot *rows, const void *before,
-                             const void *after, exec_flow *flow, error_message *err)
-{
-    exec_kernels *kernels = layer->kernels;
-    const exec_kernel_table *table = kernels->table;
-    const int count = rows->chosen_count;
-    const int width = layer->model->width;
-    const double threshold = exec_exit_threshold(&layer->model->early_exit, flow->iteration);
-    void *taken = NULL;
-    TRY(exec_buffers_take(layer->buffers, 3 * (size_t)count * sizeof(float), &taken, err));
-    float *dots = taken;
-    table->row_dots(kernels, before, NULL, after, NULL, count, width, dots);
-    table->row_dots(kernels, before, NULL, before, NULL, count, width, dots + count);
-    table->row_dots(kernels, after, NULL, after, NULL, count, width, dots + 2 * count);
-    table->to_host(kernels, rows->score, dots, 3 * (size_t)count * sizeof(float));
-    exec_buffers_give(layer->buffers, taken);
-    for (int chosen = 0; chosen < count; chosen++) {
-        const bool leaves = exec_is_saturated(rows->score[chosen], rows->score[count + chosen],
-                                              rows->score[2 * count + chosen], threshold);
-        if (leaves) flow->is_live[rows->choice.row[chosen]] = 0;
-    }
     return STATUS_OK;
 }
 
@@ -280,7 +225,6 @@ status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, e
     exec_kernels *kernels = layer->kernels;
     exec_rows_slot *rows = slot->chosen_rows;
     const int width = layer->model->width;
-    const bool is_last = layer->index == layer->model->block_count;
     void *before = NULL;
     void *after = NULL;
     exec_choose_live_rows(&rows->choice, flow->is_live);
@@ -295,7 +239,10 @@ status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, e
     TRY(exec_block_halves_forward(block, slot, after, err));
     kernels->table->scatter_rows(kernels, after, rows->device_row, rows->chosen_count, width,
                                  flow->values);
-    if (!is_last) TRY(let_rows_leave(layer, rows, before, after, flow, err));
+    if (exec_exit_is_behind(layer)) {
+        const exec_exit_rows computed = {rows->choice.row, rows->chosen_count, before, after};
+        TRY(exec_exit_forward(layer, &block->exit, &computed, &rows->exit, flow, err));
+    }
     exec_holding_give(&rows->until_input, layer->buffers);
     return STATUS_OK;
 }
@@ -313,6 +260,9 @@ status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *
                           exec_layer_bytes(layer, rows->chosen_count, width), &live, err));
     kernels->table->gather_rows(kernels, gradient, rows->device_row, rows->chosen_count, width,
                                 live);
+    if (exec_exit_is_behind(layer)) {
+        TRY(exec_exit_backward_input(layer, &block->exit, &rows->exit, live, err));
+    }
     TRY(exec_block_halves_backward_input(block, slot, live, err));
     kernels->table->scatter_rows(kernels, live, rows->device_row, rows->chosen_count, width,
                                  gradient);
@@ -320,8 +270,18 @@ status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *
     return STATUS_OK;
 }
 
-void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot)
+status exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot,
+                                             error_message *err)
 {
-    if (slot->chosen_rows->chosen_count > 0) exec_block_halves_backward_weight(block, slot);
-    exec_holding_give(&slot->chosen_rows->until_weight, block->layer.buffers);
+    exec_layer *layer = &block->layer;
+    exec_rows_slot *rows = slot->chosen_rows;
+    if (rows->chosen_count > 0) {
+        exec_block_halves_backward_weight(block, slot);
+        if (exec_exit_is_behind(layer)) {
+            TRY(exec_exit_backward_weight(layer, &block->exit, &rows->exit, rows->chosen_count,
+                                          err));
+        }
+    }
+    exec_holding_give(&rows->until_weight, layer->buffers);
+    return STATUS_OK;
 }

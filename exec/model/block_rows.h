@@ -28,12 +28,13 @@ status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, v
                                      error_message *err);
 status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err);
 
-/// Early exit: rows that are alive become block(rows); those whose direction it hardly changed
-/// leave behind it, but for the last block. F waits for the device.
+/// Early exit: rows that are alive become block(rows); those that the exit behind it (exits.h)
+/// finds sure leave. F waits for the device.
 ///
 /// @param flow is_live is changed
 status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
                                      error_message *err);
 status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *slot,
                                             void *gradient, error_message *err);
-void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot);
+status exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot,
+                                             error_message *err);

@@ -76,6 +76,37 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
                                 exec_layer_gradient(layer, linear->bias));
 }
 
+status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
+                           float *score, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const size_t bytes = (size_t)rows * sizeof(float);
+    exec_holding scratch = {0};
+    void *device_score = NULL;
+    void *zero = NULL;
+    TRY(exec_holding_take(&scratch, layer->buffers, bytes, &device_score, err));
+    TRY(exec_holding_take(&scratch, layer->buffers, (size_t)rows * sizeof(int), &zero, err));
+    kernels->table->clear(kernels, zero, (size_t)rows * sizeof(int));
+    kernels->table->row_dots(kernels, values, NULL, exec_layer_weights(layer, vector), zero, rows,
+                             layer->model->width, device_score);
+    kernels->table->to_host(kernels, score, device_score, bytes);
+    exec_holding_give(&scratch, layer->buffers);
+    return STATUS_OK;
+}
+
+status exec_vector_backward_weight(const exec_layer *layer, size_t vector, const void *values,
+                                   const float *score_gradient, int rows, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const int width = layer->model->width;
+    void *scaled = NULL;
+    TRY(exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows, width), &scaled, err));
+    kernels->table->scale_rows(kernels, values, score_gradient, rows, width, scaled);
+    kernels->table->column_sums(kernels, scaled, rows, width, exec_layer_gradient(layer, vector));
+    exec_buffers_give(layer->buffers, scaled);
+    return STATUS_OK;
+}
+
 exec_norm exec_norm_add(exec_layer *layer, const char *const names[2])
 {
     const int width = layer->model->width;

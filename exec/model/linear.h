@@ -31,6 +31,17 @@ void exec_linear_backward_input(const exec_layer *layer, const exec_linear *line
 void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *linear,
                                  const void *input, const void *output_gradient, int rows);
 
+/// score [rows] host memory = the products of rows of values with a vector [width] of the layer's
+/// parameters. Waits for them.
+status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
+                           float *score, error_message *err);
+
+/// Adds the sum of rows of values, each times its score's gradient, to that of the vector.
+///
+/// @param score_gradient [rows] device memory
+status exec_vector_backward_weight(const exec_layer *layer, size_t vector, const void *values,
+                                   const float *score_gradient, int rows, error_message *err);
+
 /// A LayerNorm of a layer, in front of what it feeds. Internal to the layers.
 ///
 /// The gradient of weight and bias needs the gradient of the norm's output, which nothing else

@@ -34,7 +34,7 @@ exec_model exec_model_default(void)
         .mechanism = EXEC_DENSE,
         .moe = exec_moe_options_default(),
         .mod = exec_mod_options_default(),
-        .early_exit = exec_early_exit_options_default(),
+        .early_exit = exec_early_exit_options_default(EXEC_EXIT_SATURATION),
         .pruning = exec_pruning_options_default(),
         .freezing = exec_freezing_options_default(),
         .sparse_attention = exec_sparse_attention_options_default(),

@@ -124,6 +124,24 @@ sed 's/"training":{/&"recompute":"full",/' train.json >again.json
 sed 's/"text":"text.txt"/&,"mechanism":{"name":"early-exit"}/' again.json >gone.json
 refuse 2 "gone.json: early-exit: blocks that compute F again would find other tokens gone" gone.json --device cpu
 
+# Early exit by each of CALM's measures of confidence; a threshold of its own unless one is given.
+for measure in saturation softmax classifier; do
+    sed 's/"text":"text.txt"/&,"mechanism":{"name":"early-exit","settle_iterations":0,"measure":"'$measure'"}/' \
+        train.json >$measure.json
+    "$dynmo" run $measure.json --device cpu --row even --json --counts rows.csv >even_$measure.json ||
+        fail "exits by $measure"
+    "$dynmo" run $measure.json --device cpu --json >moved_$measure.json || fail "exits by $measure"
+    [ "$(value even_$measure.json loss_hash)" = "$(value moved_$measure.json loss_hash)" ] ||
+        fail "losses of exits by $measure differ"
+    [ "$(head -n 1 rows.csv)" = 'iteration,layer,microbatch,rows' ] || fail "rows by $measure: $(head -n 1 rows.csv)"
+done
+[ "$(value even_softmax.json loss_hash)" != "$(value even_classifier.json loss_hash)" ] || fail 'one measure'
+sed 's/"measure":"softmax"/&,"threshold":0/' softmax.json >wrong.json
+refuse 2 "wrong.json: threshold 0 is outside (0, 1]" wrong.json --device cpu
+sed 's/"measure":"softmax"/"measure":"softmx"/' softmax.json >wrong.json
+refuse 2 "wrong.json: execution.mechanism.measure: unknown measure 'softmx'; did you mean 'softmax'?" \
+    wrong.json --device cpu
+
 # What its first warm iterations let expect of the rest, and where the error comes from.
 parts=$(sed 's/.*"error_from":{\([^}]*\)}.*/\1/' even.json | tr ',' '\n' | sed 's/.*://')
 error=$(sed 's/.*"forecast":{\([^}]*\)"tolerance.*/\1/; s/.*"error_ratio":\([^,]*\),.*/\1/' even.json)
@@ -256,7 +274,7 @@ for order in sorted text; do
         $4 < 1 || $4 > $5 { bad = 1 } END { exit bad || NR < 3 }' $order.csv || fail "$order: $(cat $order.csv)"
 done
 [ "$(grep '^loss hash' sorted.out)" != "$(grep '^loss hash' text.out)" ] || fail 'both orders learn the same'
-refuse 2 "--counts: moe and sparse-attention count; the study trains with 'none'" \
+refuse 2 "--counts: moe, mod, early-exit and sparse-attention count; the study trains with 'none'" \
     train.json --device cpu --counts counts.csv
 
 sed 's/"text":"text.txt"/"text":"text.txt","learning_rate":900,"clip_norm":0,"weight_decay":90/' train.json >wild.json

@@ -21,8 +21,10 @@ enum {
     VALUES = ROWS * WIDTH
 };
 
-/// A block of its own, with a slot, an input and a slope: the loss is the sum of slope * output.
-typedef struct block_fixture {
+/// A block of its own, with a slot, an input and a slope: the loss is the sum of slope * output,
+/// and what the block adds of its own.
+typedef struct block_fixture block_fixture;
+struct block_fixture {
     exec_model model;
     exec_kernels *kernels;
     exec_buffers *buffers;
@@ -32,7 +34,10 @@ typedef struct block_fixture {
     uint8_t live[ROWS]; // in front of the block
     uint8_t live_after[ROWS];
     float output[VALUES];
-} block_fixture;
+    int target[ROWS];
+    double (*own_loss)(const block_fixture *fixture); // NULL: none
+    double rounding;                                  // of the loss over the step of a difference
+};
 
 static inline void fill(float *values, size_t count, double largest, uint64_t seed)
 {
@@ -77,6 +82,10 @@ static inline void open_block(block_fixture *fixture, const exec_model *model, i
     fill(fixture->input, VALUES, 1, 6);
     fill(fixture->slope, VALUES, 1, 7);
     memset(fixture->live, 1, sizeof fixture->live);
+    fixture->rounding = 1e-4 * sqrt(VALUES); // of a loss that is a sum of so many products
+    for (int row = 0; row < ROWS; row++) {
+        fixture->target[row] = row * 7 % model->vocabulary;
+    }
 }
 
 static inline void close_block(block_fixture *fixture)
@@ -93,6 +102,7 @@ static inline void run_forward(block_fixture *fixture)
     exec_flow flow = {.values = fixture->output,
                       .row_count = ROWS,
                       .is_live = fixture->live_after,
+                      .target = fixture->target,
                       .iteration = 3};
     memcpy(fixture->output, fixture->input, sizeof fixture->output);
     memcpy(fixture->live_after, fixture->live, sizeof fixture->live);
@@ -112,7 +122,7 @@ static inline double loss_of(block_fixture *fixture)
         const exec_block_slot *slot = (const exec_block_slot *)fixture->slot;
         loss += fixture->model.moe.balance * exec_routing_balance(exec_moe_slot_routing(slot->moe));
     }
-    return loss;
+    return fixture->own_loss != NULL ? loss + fixture->own_loss(fixture) : loss;
 }
 
 /// Derivative of the loss along a direction, by differences.
@@ -152,8 +162,8 @@ static inline void check_gradient(block_fixture *fixture, const char *name, floa
         }
         const double difference = slope_along(fixture, values, count, direction);
         free(direction);
-        const double rounding = 1e-4 * sqrt(VALUES); // of a loss that is a sum of so many products
-        if (!(fabs(product - difference) <= 2e-3 * sqrt(scale / (double)count) + rounding)) {
+        const double tolerance = 2e-3 * sqrt(scale / (double)count) + fixture->rounding;
+        if (!(fabs(product - difference) <= tolerance)) {
             fail_msg("%s: gradient gives %.9g, differences %.9g", name, product, difference);
         }
     }
@@ -203,7 +213,7 @@ static inline void copy_parameters(const exec_layer *from, exec_layer *to)
     exec_layer_refresh(to);
 }
 
-static inline float *tensor_of(exec_layer *layer, const char *name)
+static inline float *tensor_of(const exec_layer *layer, const char *name)
 {
     for (int index = 0; index < layer->tensor_count; index++) {
         if (strcmp(layer->tensors[index].name, name) == 0) {

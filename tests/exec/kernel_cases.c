@@ -592,15 +592,18 @@ static double cross_entropy_error(exec_kernels *kernels)
     const double scale = 0.25;
     int target[ROWS];
     operand logits = values(kernels, ROWS * CLASSES, 1), loss = floats(kernels, ROWS, 2);
-    operand gradient = values(kernels, ROWS * CLASSES, 3);
+    operand gradient = values(kernels, ROWS * CLASSES, 3), margin = floats(kernels, ROWS, 4);
     double worst = 0;
     for (int row = 0; row < ROWS; row++) {
         target[row] = row * 5 % CLASSES;
         const double *of = logits.exact + row * CLASSES;
-        double sum = 0;
+        double sum = 0, largest = -INFINITY, second = -INFINITY;
         for (int class = 0; class < CLASSES; class ++) {
             sum += exp(of[class]);
+            second = fmax(second, fmin(largest, of[class]));
+            largest = fmax(largest, of[class]);
         }
+        margin.exact[row] = (exp(largest) - exp(second)) / sum;
         loss.exact[row] = log(sum) - of[target[row]];
         for (int class = 0; class < CLASSES; class ++) {
             gradient.exact[row * CLASSES + class] =
@@ -609,18 +612,20 @@ static double cross_entropy_error(exec_kernels *kernels)
     }
     int *device_target = indices(kernels, target, ROWS);
     kernels->table->cross_entropy(kernels, logits.device, device_target, ROWS, CLASSES,
-                                  (float)scale, loss.device, gradient.device);
+                                  (float)scale, loss.device, margin.device, gradient.device);
     compare(&logits, &worst);
     compare(&loss, &worst);
+    compare(&margin, &worst);
     compare(&gradient, &worst);
     kernels->table->cross_entropy(kernels, logits.device, device_target, ROWS, CLASSES,
-                                  (float)scale, loss.device, logits.device); // in place
+                                  (float)scale, loss.device, NULL, logits.device); // in place
     memcpy(logits.exact, gradient.exact, ROWS * CLASSES * sizeof *logits.exact);
     compare(&logits, &worst);
     compare(&loss, &worst);
     kernels->table->release(kernels, device_target);
     drop(&logits);
     drop(&loss);
+    drop(&margin);
     drop(&gradient);
     return finish(kernels, worst);
 }

@@ -65,7 +65,7 @@ static uint32_t bits_of_width(int width, float *values)
     table->gelu(kernels, hidden, hidden, ROWS * HIDDEN);
     table->gelu_input(kernels, qkv, hidden, ROWS * HIDDEN - 3);
     end = hidden + ROWS * HIDDEN;
-    table->cross_entropy(kernels, hidden, target, ROWS, HIDDEN, 1.0F, end, hidden);
+    table->cross_entropy(kernels, hidden, target, ROWS, HIDDEN, 1.0F, end, NULL, hidden);
     end += ROWS;
     table->adamw(kernels, &adamw, back, hidden, qkv, output, NULL, back, ROWS * WIDTH - 1);
     uint32_t hash = 0;

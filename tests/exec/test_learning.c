@@ -108,6 +108,39 @@ static void plans_and_migrations_learn_the_same_with_every_mechanism(void **stat
     assert_ways_learn_the_same(&model, 4);
 }
 
+/// What early exit learns to decide by: heads and classifiers that move with their blocks.
+static exec_model exit_model(exec_exit_measure measure)
+{
+    exec_model model = learning_model(EXEC_EARLY_EXIT);
+    model.early_exit = exec_early_exit_options_default(measure);
+    model.early_exit.threshold = measure == EXEC_EXIT_SOFTMAX ? 0.01 : 0.5;
+    model.early_exit.target_cosine = 0.95;
+    model.early_exit.settle_iterations = 0;
+    return model;
+}
+
+static void every_measure_of_confidence_learns_the_same_under_every_plan(void **state)
+{
+    (void)state;
+    for (int measure = EXEC_EXIT_SOFTMAX; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
+        exec_model model = exit_model((exec_exit_measure)measure);
+        learning_way twice = ways[WAY_COUNT - 1];
+        learning_way alone = learning_one_rank;
+        twice.replica_count = alone.replica_count = 2;
+        const learning_run one = learn(&model, &learning_one_rank);
+        for (int index = 0; index < WAY_COUNT; index++) {
+            const learning_run other = learn(&model, &ways[index]);
+            learning_assert_same(&one, &other);
+        }
+        const learning_run two = learn(&model, &alone);
+        const learning_run replicated = learn(&model, &twice);
+        learning_assert_same(&two, &replicated);
+        model.early_exit.threshold = 1;
+        const learning_run stayed = learn(&model, &learning_one_rank);
+        assert_true(stayed.loss[ITERATIONS - 1] != one.loss[ITERATIONS - 1]); // tokens did leave
+    }
+}
+
 /// That they happen at all.
 static void mechanisms_change_what_is_learnt(void **state)
 {
@@ -320,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_and_migrations_learn_the_same_with_every_mechanism),
+        cmocka_unit_test(every_measure_of_confidence_learns_the_same_under_every_plan),
         cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
         cmocka_unit_test(the_loss_falls_with_every_mechanism),

@@ -151,7 +151,7 @@ static void options_outside_their_limits_are_named(void **state)
     (void)state;
     error_message err = {0};
     exec_mod_options mod = exec_mod_options_default();
-    exec_early_exit_options exits = exec_early_exit_options_default();
+    exec_early_exit_options exits = exec_early_exit_options_default(EXEC_EXIT_SATURATION);
     assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_OK);
     assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_OK);
 
@@ -170,6 +170,17 @@ static void options_outside_their_limits_are_named(void **state)
     exits.threshold = 1.5;
     assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
     assert_string_equal(err.message, "threshold 1.5 is outside (-1, 1]");
+    exits = exec_early_exit_options_default(EXEC_EXIT_CLASSIFIER);
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_OK);
+    exits.target_cosine = -1;
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "target_cosine -1 is outside (-1, 1]");
+    exits.threshold = 0;
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "threshold 0 is outside (0, 1]");
+    exits.measure = EXEC_EXIT_MEASURE_COUNT;
+    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
+    assert_string_equal(err.message, "measure 3 is outside [0, 2]");
 }
 
 int main(void)

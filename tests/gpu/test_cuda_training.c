@@ -246,6 +246,14 @@ int main(int argc, char **argv)
         failures +=
             compare_plans(&model, &text, gpu_is_small ? 5 : ITERATIONS_MAX, gpu_is_small ? 1 : 3);
     }
+    for (int measure = EXEC_EXIT_SOFTMAX; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
+        exec_model model = model_of(EXEC_EARLY_EXIT);
+        model.early_exit = exec_early_exit_options_default((exec_exit_measure)measure);
+        model.early_exit.settle_iterations = 1;
+        failures += compare_with_cpu(&model, &text, 2);
+        failures +=
+            compare_plans(&model, &text, gpu_is_small ? 5 : ITERATIONS_MAX, gpu_is_small ? 1 : 3);
+    }
     exec_training_text_free(&text);
     printf("%s\n", failures == 0 ? "training agrees" : "failed");
     return failures == 0 ? 0 : 1;

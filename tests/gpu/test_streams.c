@@ -36,6 +36,7 @@ typedef struct drawn_plan {
 
 typedef struct drawn_case {
     exec_mechanism mechanism;
+    exec_exit_measure measure; // of early exit
     exec_backend backend;
     bool is_llama, is_over_nccl, runs_ahead;
     const bal_schedule_family *family;
@@ -93,6 +94,7 @@ static drawn_case draw_case(uint64_t seed)
     int family_count = 0;
     const bal_schedule_family *families = bal_schedule_families(&family_count);
     drawn_case drawn = {.mechanism = (exec_mechanism)pick(&random, EXEC_MECHANISM_COUNT),
+                        .measure = (exec_exit_measure)(seed % EXEC_EXIT_MEASURE_COUNT),
                         .backend = EXEC_BACKEND_CUDA_FP32,
                         .is_llama = pick(&random, 2) == 0,
                         .is_over_nccl = pick(&random, 3) > 0,
@@ -118,7 +120,7 @@ static drawn_case draw_case(uint64_t seed)
 }
 
 /// Small, and so that mechanisms act at once.
-static exec_model model_of(exec_mechanism mechanism, bool is_llama)
+static exec_model model_of(exec_mechanism mechanism, exec_exit_measure measure, bool is_llama)
 {
     exec_model model = exec_model_default();
     model.block_count = LAYERS - 2;
@@ -137,8 +139,12 @@ static exec_model model_of(exec_mechanism mechanism, bool is_llama)
     model.mechanism = mechanism;
     model.moe.expert_count = 3;
     model.mod.capacity_ratio = 0.25;
-    model.early_exit.threshold = 0.95;
-    model.early_exit.settle_iterations = 1;
+    const double thresholds[] = {0.95, 0.004, 0.5};
+    model.early_exit =
+        (exec_early_exit_options){.measure = (int)measure,
+                                  .threshold = thresholds[measure],
+                                  .target_cosine = 0.95,
+                                  .settle_iterations = measure == EXEC_EXIT_SATURATION ? 1 : 0};
     model.pruning = (exec_pruning_options){.start_iteration = 0,
                                            .end_iteration = 3,
                                            .interval = 1,
@@ -218,8 +224,9 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
                                                         .placement = placement,
                                                         .machine_rank = plan->machine_rank}};
     }
-    *run = (running){
-        .of = of, .model = model_of(of->mechanism, of->is_llama), .memory = arena_create(1 << 14)};
+    *run = (running){.of = of,
+                     .model = model_of(of->mechanism, of->measure, of->is_llama),
+                     .memory = arena_create(1 << 14)};
     run->training = (exec_training){.training = &training,
                                     .plan = &start,
                                     .forced = forced,
@@ -241,8 +248,10 @@ static status execute(const drawn_case *of, running *run, int *abandoned, error_
 /// What one rank for each replica learns in plain C.
 static const learnt *expected_of(const drawn_case *of)
 {
-    static learnt kept[EXEC_MECHANISM_COUNT][2][RANKS_MAX + 1][MICROBATCHES_MAX + 1];
-    learnt *expected = &kept[of->mechanism][of->is_llama][of->replica_count][of->microbatch_count];
+    static learnt kept[EXEC_MECHANISM_COUNT][EXEC_EXIT_MEASURE_COUNT][2][RANKS_MAX + 1]
+                      [MICROBATCHES_MAX + 1];
+    learnt *expected =
+        &kept[of->mechanism][of->measure][of->is_llama][of->replica_count][of->microbatch_count];
     drawn_case plain = *of;
     running run;
     int abandoned = 0;
@@ -270,8 +279,9 @@ static double seconds(void)
 
 static void describe(uint64_t seed, const drawn_case *of)
 {
-    printf("seed %llu: %s, %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s: ",
-           (unsigned long long)seed, exec_mechanism_names[of->mechanism], of->family->name,
+    printf("seed %llu: %s (%s), %s, %s, %d x %d ranks, then %d and %d, %d microbatches%s%s: ",
+           (unsigned long long)seed, exec_mechanism_names[of->mechanism],
+           exec_exit_measure_names[of->measure], of->family->name,
            of->is_over_nccl ? "nccl" : "parts", of->replica_count, of->rank_count,
            of->plans[1].rank_count, of->plans[2].rank_count, of->microbatch_count,
            of->runs_ahead ? ", ahead" : "", of->failing_task > 0 ? ", a kernel fails" : "");
@@ -322,7 +332,7 @@ static int try_seed(uint64_t seed)
 static int begin_waits_for_what_it_queued(void)
 {
     const gpu_emulation lazy = {.seed = 1, .device_count = 1};
-    const exec_model model = model_of(EXEC_DENSE, false);
+    const exec_model model = model_of(EXEC_DENSE, EXEC_EXIT_SATURATION, false);
     exec_training_device options = {
         .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
     const int first_layer[] = {0, LAYERS}, rank = 0;
@@ -353,7 +363,7 @@ int main(int argc, char **argv)
     const int first = argc > 2 ? atoi(argv[2]) : 1;
     int failures = 0;
     error_message err = {.code = STATUS_OK};
-    const exec_model model = model_of(EXEC_DENSE, false);
+    const exec_model model = model_of(EXEC_DENSE, EXEC_EXIT_SATURATION, false);
     if (exec_training_text_read("../LICENSE", &model, 1, &text, &err) != STATUS_OK) {
         printf("%s\n", err.message);
         return 1;

@@ -1,0 +1,206 @@
+#include "exec/model/exits.h"
+
+#include "exec/model/layer_table.h"
+
+#include <stddef.h>
+
+bool exec_exit_is_behind(const exec_layer *layer)
+{
+    const exec_model *model = layer->model;
+    return model->mechanism == EXEC_EARLY_EXIT && layer->kind == EXEC_LAYER_BLOCK &&
+           layer->index > model->early_exit.first_exit && layer->index < model->block_count;
+}
+
+/// The classifier begins undecided, with zeros.
+exec_exit exec_exit_add(exec_layer *layer)
+{
+    exec_exit added = {0};
+    switch ((exec_exit_measure)layer->model->early_exit.measure) {
+    case EXEC_EXIT_SATURATION:
+    case EXEC_EXIT_MEASURE_COUNT:
+        break;
+    case EXEC_EXIT_SOFTMAX:
+        added.prediction = exec_prediction_add(
+            layer, (const char *const[]){"exit norm weight", "exit norm bias", "exit logits"});
+        break;
+    case EXEC_EXIT_CLASSIFIER:
+        added.vector = exec_layer_add_tensor(layer, &(exec_tensor){.name = "exit vector",
+                                                                   .rows = 1,
+                                                                   .columns = layer->model->width,
+                                                                   .decays = true});
+        added.bias = exec_layer_add_tensor(
+            layer, &(exec_tensor){.name = "exit bias", .rows = 1, .columns = 1});
+        break;
+    }
+    return added;
+}
+
+void exec_exit_carve(const exec_layer *layer, arena *memory, exec_exit_slot *slot)
+{
+    const size_t rows = (size_t)exec_model_row_count(layer->model);
+    slot->number = arena_array(memory, 4 * rows, sizeof(float));
+    slot->target = arena_array(memory, 2 * rows, sizeof(int));
+}
+
+void exec_exit_let_go(const exec_layer *layer, exec_exit_slot *slot)
+{
+    exec_prediction_let_go(layer, &slot->prediction);
+    exec_holding_give(&slot->until_weight, layer->buffers);
+}
+
+/// The products of the two states of every row, and of each with itself: dots [3][count] on the
+/// host. Waits for the device.
+static status compare_states(const exec_layer *layer, const exec_exit_rows *rows, float *dots,
+                             error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const exec_kernel_table *table = kernels->table;
+    const int count = rows->count;
+    const int width = layer->model->width;
+    void *taken = NULL;
+    TRY(exec_buffers_take(layer->buffers, 3 * (size_t)count * sizeof(float), &taken, err));
+    float *products = taken;
+    table->row_dots(kernels, rows->before, NULL, rows->after, NULL, count, width, products);
+    table->row_dots(kernels, rows->before, NULL, rows->before, NULL, count, width,
+                    products + count);
+    table->row_dots(kernels, rows->after, NULL, rows->after, NULL, count, width,
+                    products + 2 * count);
+    table->to_host(kernels, dots, products, 3 * (size_t)count * sizeof(float));
+    exec_buffers_give(layer->buffers, taken);
+    return STATUS_OK;
+}
+
+static bool is_saturated(const float *dots, int count, int chosen, double cosine)
+{
+    return exec_is_saturated(dots[chosen], dots[count + chosen], dots[2 * count + chosen], cosine);
+}
+
+/// The bytes that follow the rows, on the device; waits for what has been drawn.
+static status take_targets(const exec_layer *layer, const exec_exit_rows *rows,
+                           exec_exit_slot *slot, const exec_flow *flow, exec_holding *holding,
+                           void **target, error_message *err)
+{
+    int *all = slot->target;
+    int *of_rows = all + flow->row_count;
+    layer->kernels->table->to_host(layer->kernels, all, flow->target,
+                                   (size_t)flow->row_count * sizeof(int));
+    for (int chosen = 0; chosen < rows->count; chosen++) {
+        of_rows[chosen] = all[rows->row[chosen]];
+    }
+    return exec_holding_upload(holding, layer->buffers, of_rows, (size_t)rows->count * sizeof(int),
+                               target, err);
+}
+
+/// Has the block's own head predict. Its loss is weighted as CALM's: that of layer i with i; rows
+/// that are gone count as 0 in the mean over the microbatch.
+///
+/// @param margin [count] host, out
+static status predict(const exec_layer *layer, const exec_exit *leaving, const exec_exit_rows *rows,
+                      exec_exit_slot *slot, const exec_flow *flow, float *margin,
+                      error_message *err)
+{
+    const size_t bytes = (size_t)rows->count * sizeof(float);
+    const float weight = (float)layer->index / (float)layer->model->block_count;
+    exec_holding scratch = {0};
+    void *target = NULL;
+    void *loss = NULL;
+    void *device_margin = NULL;
+    TRY(take_targets(layer, rows, slot, flow, &scratch, &target, err));
+    TRY(exec_holding_take(&scratch, layer->buffers, bytes, &loss, err));
+    TRY(exec_holding_take(&scratch, layer->buffers, bytes, &device_margin, err));
+    TRY(exec_prediction_forward(layer, &leaving->prediction, rows->after, target, rows->count,
+                                weight / (float)flow->row_count, loss, device_margin,
+                                &slot->prediction, err));
+    layer->kernels->table->to_host(layer->kernels, margin, device_margin, bytes);
+    exec_holding_give(&scratch, layer->buffers);
+    return STATUS_OK;
+}
+
+/// Has the classifier say which rows are saturated, and keeps the gradient of its cross-entropy, a
+/// mean over the microbatch as above.
+///
+/// @param dots       [3][count] host: of compare_states
+/// @param confidence [count] host, out
+static status classify(const exec_layer *layer, const exec_exit *leaving,
+                       const exec_exit_rows *rows, exec_exit_slot *slot, float *dots,
+                       float *confidence, error_message *err)
+{
+    exec_kernels *kernels = layer->kernels;
+    const int count = rows->count;
+    const double cosine = layer->model->early_exit.target_cosine;
+    const float scale = 1.0F / (float)exec_model_row_count(layer->model);
+    const size_t bytes = exec_layer_bytes(layer, count, layer->model->width);
+    exec_holding *holding = &slot->until_weight;
+    float *gradient = dots; // in place: a row's is written when its products have been read
+    float bias = 0;
+    float of_bias = 0;
+    kernels->table->to_host(kernels, &bias, layer->master + leaving->bias, sizeof bias);
+    for (int chosen = 0; chosen < count; chosen++) {
+        const bool target = is_saturated(dots, count, chosen, cosine);
+        confidence[chosen] = exec_gate(confidence[chosen] + bias);
+        gradient[chosen] = scale * (confidence[chosen] - (target ? 1.0F : 0.0F));
+        of_bias += gradient[chosen];
+    }
+    TRY(exec_holding_upload(holding, layer->buffers, gradient, (size_t)count * sizeof(float),
+                            &slot->score_gradient, err));
+    TRY(exec_holding_upload(holding, layer->buffers, &of_bias, sizeof of_bias, &slot->bias_gradient,
+                            err));
+    TRY(exec_holding_take(holding, layer->buffers, bytes, &slot->state, err));
+    kernels->table->copy(kernels, slot->state, rows->after, bytes);
+    return STATUS_OK;
+}
+
+status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
+                         const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow,
+                         error_message *err)
+{
+    const exec_early_exit_options *options = &layer->model->early_exit;
+    const double threshold = exec_exit_threshold(options, flow->iteration);
+    float *dots = slot->number;
+    float *confidence = dots + 3 * (ptrdiff_t)rows->count;
+    if (options->measure == EXEC_EXIT_SOFTMAX) {
+        TRY(predict(layer, leaving, rows, slot, flow, confidence, err));
+    } else {
+        TRY(compare_states(layer, rows, dots, err));
+    }
+    if (options->measure == EXEC_EXIT_CLASSIFIER) {
+        TRY(exec_vector_forward(layer, leaving->vector, rows->after, rows->count, confidence, err));
+        TRY(classify(layer, leaving, rows, slot, dots, confidence, err));
+    }
+    for (int chosen = 0; chosen < rows->count; chosen++) {
+        const bool leaves = options->measure == EXEC_EXIT_SATURATION
+                                ? is_saturated(dots, rows->count, chosen, threshold)
+                                : (double)confidence[chosen] > threshold;
+        if (leaves) flow->is_live[rows->row[chosen]] = 0;
+    }
+    return STATUS_OK;
+}
+
+status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
+                                exec_exit_slot *slot, void *gradient, error_message *err)
+{
+    if (layer->model->early_exit.measure != EXEC_EXIT_SOFTMAX) return STATUS_OK;
+    return exec_prediction_backward_input(layer, &leaving->prediction, &slot->prediction, gradient,
+                                          err);
+}
+
+status exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
+                                 exec_exit_slot *slot, int count, error_message *err)
+{
+    switch ((exec_exit_measure)layer->model->early_exit.measure) {
+    case EXEC_EXIT_SATURATION:
+    case EXEC_EXIT_MEASURE_COUNT:
+        break;
+    case EXEC_EXIT_SOFTMAX:
+        exec_prediction_backward_weight(layer, &leaving->prediction, &slot->prediction);
+        break;
+    case EXEC_EXIT_CLASSIFIER:
+        TRY(exec_vector_backward_weight(layer, leaving->vector, slot->state, slot->score_gradient,
+                                        count, err));
+        layer->kernels->table->add_floats(layer->kernels, exec_layer_gradient(layer, leaving->bias),
+                                          slot->bias_gradient, 1);
+        exec_holding_give(&slot->until_weight, layer->buffers);
+        break;
+    }
+    return STATUS_OK;
+}

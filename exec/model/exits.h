@@ -1,0 +1,66 @@
+/// What stands behind a block that tokens may leave (early exit): which of them leave, by CALM's
+/// measures of confidence (Schuster et al., arXiv 2207.07061, section 3.5), and what the measure
+/// learns for that. Internal to the layers.
+///
+///   saturation  learns nothing
+///   softmax     a head of the block's own; its loss of the next token, times block / blocks,
+///   counts
+///               beside the model's, and its gradient goes on into the block
+///   classifier  a vector and a bias; the cross-entropy of whether the state is saturated, whose
+///               gradient ends here
+#pragma once
+
+#include "base/arena.h"
+#include "exec/model/prediction.h"
+
+/// Where an exit's parameters are among the block's.
+typedef struct exec_exit {
+    exec_prediction prediction; // softmax
+    size_t vector, bias;        // classifier: offsets of [width] and [1]
+} exec_exit;
+
+/// What one microbatch leaves.
+typedef struct exec_exit_slot {
+    exec_prediction_slot prediction; // softmax
+    exec_holding until_weight;       // classifier, as what follows
+    void *state;                     // [count][width] F to W
+    void *score_gradient;            // [count] device memory, F to W
+    void *bias_gradient;             // [1] device memory, F to W
+    float *number;                   // [4 * row_max] host: scratch
+    int *target;                     // [2 * row_max] host: scratch
+} exec_exit_slot;
+
+/// Rows that the block has computed.
+typedef struct exec_exit_rows {
+    const int *row; // [count] ascending: their places in the microbatch
+    int count;
+    const void *before, *after; // [count][width] their states in front of the block and behind it
+} exec_exit_rows;
+
+/// Whether tokens may leave behind the layer: a block from first_exit on, but the last.
+bool exec_exit_is_behind(const exec_layer *layer);
+
+/// Appends the parameters of the model's measure to the layer.
+exec_exit exec_exit_add(exec_layer *layer);
+
+void exec_exit_carve(const exec_layer *layer, arena *memory, exec_exit_slot *slot);
+
+/// Gives back the regions that the slot holds.
+void exec_exit_let_go(const exec_layer *layer, exec_exit_slot *slot);
+
+/// Marks the rows that leave. Waits for the device.
+///
+/// @param rows at least one
+/// @param flow is_live is changed
+status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
+                         const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow,
+                         error_message *err);
+
+/// Adds what comes back from the exit to the gradient [count][width] of the states behind the
+/// block.
+status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
+                                exec_exit_slot *slot, void *gradient, error_message *err);
+
+/// @param count of the rows in F
+status exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
+                                 exec_exit_slot *slot, int count, error_message *err);

@@ -1,0 +1,63 @@
+#include "exec/model/prediction.h"
+
+#include "exec/model/layer_table.h"
+
+#include <math.h>
+
+exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3])
+{
+    const exec_model *model = layer->model;
+    exec_prediction prediction = {.norm = exec_norm_add(layer, names)};
+    prediction.logits =
+        exec_linear_add(layer, model->width, model->vocabulary, 0.5F / sqrtf((float)model->width),
+                        (const char *const[]){names[2], NULL});
+    return prediction;
+}
+
+status exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
+                               const void *values, const int *target, int rows, float scale,
+                               float *loss, float *margin, exec_prediction_slot *slot,
+                               error_message *err)
+{
+    const int classes = layer->model->vocabulary;
+    TRY(exec_norm_forward(layer, &prediction->norm, values, rows, &slot->norm, &slot->until_input,
+                          &slot->until_weight, err));
+    TRY(exec_holding_take(&slot->until_weight, layer->buffers,
+                          exec_layer_bytes(layer, rows, classes), &slot->logits_gradient, err));
+    exec_linear_forward(layer, &prediction->logits, slot->norm.output, rows, slot->logits_gradient);
+    layer->kernels->table->cross_entropy(layer->kernels, slot->logits_gradient, target, rows,
+                                         classes, scale, loss, margin, slot->logits_gradient);
+    return STATUS_OK;
+}
+
+status exec_prediction_backward_input(const exec_layer *layer, const exec_prediction *prediction,
+                                      exec_prediction_slot *slot, void *gradient,
+                                      error_message *err)
+{
+    const int rows = slot->norm.row_count;
+    void *norm_gradient;
+    TRY(exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows, layer->model->width),
+                          &norm_gradient, err));
+    exec_linear_backward_input(layer, &prediction->logits, slot->logits_gradient, rows,
+                               norm_gradient);
+    const status result = exec_norm_backward_input(layer, &prediction->norm, norm_gradient,
+                                                   &slot->norm, &slot->until_weight, gradient, err);
+    exec_buffers_give(layer->buffers, norm_gradient);
+    exec_holding_give(&slot->until_input, layer->buffers);
+    return result;
+}
+
+void exec_prediction_backward_weight(const exec_layer *layer, const exec_prediction *prediction,
+                                     exec_prediction_slot *slot)
+{
+    exec_linear_backward_weight(layer, &prediction->logits, slot->norm.output,
+                                slot->logits_gradient, slot->norm.row_count);
+    exec_norm_backward_weight(layer, &prediction->norm, &slot->norm);
+    exec_holding_give(&slot->until_weight, layer->buffers);
+}
+
+void exec_prediction_let_go(const exec_layer *layer, exec_prediction_slot *slot)
+{
+    exec_holding_give(&slot->until_input, layer->buffers);
+    exec_holding_give(&slot->until_weight, layer->buffers);
+}

@@ -1,0 +1,39 @@
+/// A norm, the product with the vocabulary and the loss of the token that follows: the model's
+/// head, or that of an exit (exits.h). Internal to the layers.
+#pragma once
+
+#include "exec/model/linear.h"
+
+typedef struct exec_prediction {
+    exec_norm norm;
+    exec_linear logits;
+} exec_prediction;
+
+/// What one microbatch leaves.
+typedef struct exec_prediction_slot {
+    exec_holding until_input, until_weight;
+    exec_norm_slot norm;
+    void *logits_gradient; // [row_count][vocabulary] F to W
+} exec_prediction_slot;
+
+/// Appends the tensors to the layer.
+/// @param names of the norm's weight and bias and of the matrix, static storage
+exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3]);
+
+/// @param target, loss, margin [rows] device memory, as cross_entropy takes them
+/// @param scale the gradients are of the sum of losses times this
+status exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
+                               const void *values, const int *target, int rows, float scale,
+                               float *loss, float *margin, exec_prediction_slot *slot,
+                               error_message *err);
+
+/// @param gradient [rows][width] +=; NULL: nobody needs it
+status exec_prediction_backward_input(const exec_layer *layer, const exec_prediction *prediction,
+                                      exec_prediction_slot *slot, void *gradient,
+                                      error_message *err);
+
+void exec_prediction_backward_weight(const exec_layer *layer, const exec_prediction *prediction,
+                                     exec_prediction_slot *slot);
+
+/// Gives back the regions that the slot holds.
+void exec_prediction_let_go(const exec_layer *layer, exec_prediction_slot *slot);
