@@ -544,7 +544,8 @@ static status backward_weight(exec_layer *layer, exec_slot *slot, error_message 
     if (layer->model->mechanism == EXEC_MOD) {
         return exec_block_mod_backward_weight(block, kept, err);
     }
-    return exec_block_early_exit_backward_weight(block, kept, err);
+    exec_block_early_exit_backward_weight(block, kept);
+    return STATUS_OK;
 }
 
 const exec_layer_table exec_block_layer = {

@@ -212,8 +212,9 @@ status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, 
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
     exec_block_halves_backward_weight(block, slot);
-    TRY(exec_vector_backward_weight(layer, block->row_router, rows->input,
-                                    rows->device_score_gradient, rows->chosen_count, err));
+    TRY(exec_vector_backward_weight(layer, rows->input, rows->device_score_gradient,
+                                    rows->chosen_count,
+                                    exec_layer_gradient(layer, block->row_router), err));
     exec_holding_give(&rows->until_weight, layer->buffers);
     return STATUS_OK;
 }
@@ -270,18 +271,15 @@ status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *
     return STATUS_OK;
 }
 
-status exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot,
-                                             error_message *err)
+void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot)
 {
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
     if (rows->chosen_count > 0) {
         exec_block_halves_backward_weight(block, slot);
         if (exec_exit_is_behind(layer)) {
-            TRY(exec_exit_backward_weight(layer, &block->exit, &rows->exit, rows->chosen_count,
-                                          err));
+            exec_exit_backward_weight(layer, &block->exit, &rows->exit);
         }
     }
     exec_holding_give(&rows->until_weight, layer->buffers);
-    return STATUS_OK;
 }

@@ -28,8 +28,7 @@ exec_exit exec_exit_add(exec_layer *layer)
                                                                    .rows = 1,
                                                                    .columns = layer->model->width,
                                                                    .decays = true});
-        added.bias = exec_layer_add_tensor(
-            layer, &(exec_tensor){.name = "exit bias", .rows = 1, .columns = 1});
+        exec_layer_add_tensor(layer, &(exec_tensor){.name = "exit bias", .rows = 1, .columns = 1});
         break;
     }
     return added;
@@ -116,37 +115,43 @@ static status predict(const exec_layer *layer, const exec_exit *leaving, const e
     return STATUS_OK;
 }
 
-/// Has the classifier say which rows are saturated, and keeps the gradient of its cross-entropy, a
-/// mean over the microbatch as above.
+/// Has the classifier say which rows are saturated. Its cross-entropy is a mean over the microbatch
+/// as above; the gradient is summed here, so that W needs no states.
 ///
-/// @param dots       [3][count] host: of compare_states
+/// @param dots       [3][count] host: of compare_states; becomes scratch
 /// @param confidence [count] host, out
 static status classify(const exec_layer *layer, const exec_exit *leaving,
                        const exec_exit_rows *rows, exec_exit_slot *slot, float *dots,
                        float *confidence, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
-    const int count = rows->count;
-    const double cosine = layer->model->early_exit.target_cosine;
+    const exec_kernel_table *table = kernels->table;
+    const int width = layer->model->width;
     const float scale = 1.0F / (float)exec_model_row_count(layer->model);
-    const size_t bytes = exec_layer_bytes(layer, count, layer->model->width);
-    exec_holding *holding = &slot->until_weight;
-    float *gradient = dots; // in place: a row's is written when its products have been read
+    const size_t bytes = ((size_t)width + 1) * sizeof(float);
+    exec_holding scratch = {0};
+    float *gradient = dots; // a row's takes the place of a product that has been read
     float bias = 0;
     float of_bias = 0;
-    kernels->table->to_host(kernels, &bias, layer->master + leaving->bias, sizeof bias);
-    for (int chosen = 0; chosen < count; chosen++) {
-        const bool target = is_saturated(dots, count, chosen, cosine);
+    void *score_gradient = NULL;
+    void *sum = NULL;
+    TRY(exec_vector_forward(layer, leaving->vector, rows->after, rows->count, confidence, err));
+    table->to_host(kernels, &bias, layer->master + leaving->vector + width, sizeof bias);
+    for (int chosen = 0; chosen < rows->count; chosen++) {
+        const bool target =
+            is_saturated(dots, rows->count, chosen, layer->model->early_exit.target_cosine);
         confidence[chosen] = exec_gate(confidence[chosen] + bias);
         gradient[chosen] = scale * (confidence[chosen] - (target ? 1.0F : 0.0F));
         of_bias += gradient[chosen];
     }
-    TRY(exec_holding_upload(holding, layer->buffers, gradient, (size_t)count * sizeof(float),
-                            &slot->score_gradient, err));
-    TRY(exec_holding_upload(holding, layer->buffers, &of_bias, sizeof of_bias, &slot->bias_gradient,
-                            err));
-    TRY(exec_holding_take(holding, layer->buffers, bytes, &slot->state, err));
-    kernels->table->copy(kernels, slot->state, rows->after, bytes);
+    TRY(exec_holding_upload(&scratch, layer->buffers, gradient, (size_t)rows->count * sizeof(float),
+                            &score_gradient, err));
+    TRY(exec_holding_take(&slot->until_weight, layer->buffers, bytes, &sum, err));
+    slot->classifier_gradient = sum;
+    table->clear(kernels, sum, bytes);
+    table->to_device(kernels, slot->classifier_gradient + width, &of_bias, sizeof of_bias);
+    TRY(exec_vector_backward_weight(layer, rows->after, score_gradient, rows->count, sum, err));
+    exec_holding_give(&scratch, layer->buffers);
     return STATUS_OK;
 }
 
@@ -164,7 +169,6 @@ status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
         TRY(compare_states(layer, rows, dots, err));
     }
     if (options->measure == EXEC_EXIT_CLASSIFIER) {
-        TRY(exec_vector_forward(layer, leaving->vector, rows->after, rows->count, confidence, err));
         TRY(classify(layer, leaving, rows, slot, dots, confidence, err));
     }
     for (int chosen = 0; chosen < rows->count; chosen++) {
@@ -184,8 +188,8 @@ status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leavin
                                           err);
 }
 
-status exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
-                                 exec_exit_slot *slot, int count, error_message *err)
+void exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
+                               exec_exit_slot *slot)
 {
     switch ((exec_exit_measure)layer->model->early_exit.measure) {
     case EXEC_EXIT_SATURATION:
@@ -195,12 +199,10 @@ status exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leavi
         exec_prediction_backward_weight(layer, &leaving->prediction, &slot->prediction);
         break;
     case EXEC_EXIT_CLASSIFIER:
-        TRY(exec_vector_backward_weight(layer, leaving->vector, slot->state, slot->score_gradient,
-                                        count, err));
-        layer->kernels->table->add_floats(layer->kernels, exec_layer_gradient(layer, leaving->bias),
-                                          slot->bias_gradient, 1);
+        layer->kernels->table->add_floats(
+            layer->kernels, exec_layer_gradient(layer, leaving->vector), slot->classifier_gradient,
+            (size_t)layer->model->width + 1);
         exec_holding_give(&slot->until_weight, layer->buffers);
         break;
     }
-    return STATUS_OK;
 }

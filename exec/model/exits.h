@@ -16,16 +16,14 @@
 /// Where an exit's parameters are among the block's.
 typedef struct exec_exit {
     exec_prediction prediction; // softmax
-    size_t vector, bias;        // classifier: offsets of [width] and [1]
+    size_t vector;              // classifier: offset of [width], and of [1], the bias, behind it
 } exec_exit;
 
 /// What one microbatch leaves.
 typedef struct exec_exit_slot {
     exec_prediction_slot prediction; // softmax
-    exec_holding until_weight;       // classifier, as what follows
-    void *state;                     // [count][width] F to W
-    void *score_gradient;            // [count] device memory, F to W
-    void *bias_gradient;             // [1] device memory, F to W
+    exec_holding until_weight;       // classifier
+    float *classifier_gradient;      // [width + 1] device memory, F to W: of vector and bias
     float *number;                   // [4 * row_max] host: scratch
     int *target;                     // [2 * row_max] host: scratch
 } exec_exit_slot;
@@ -61,6 +59,5 @@ status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
 status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
                                 exec_exit_slot *slot, void *gradient, error_message *err);
 
-/// @param count of the rows in F
-status exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
-                                 exec_exit_slot *slot, int count, error_message *err);
+void exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
+                               exec_exit_slot *slot);

@@ -94,15 +94,16 @@ status exec_vector_forward(const exec_layer *layer, size_t vector, const void *v
     return STATUS_OK;
 }
 
-status exec_vector_backward_weight(const exec_layer *layer, size_t vector, const void *values,
-                                   const float *score_gradient, int rows, error_message *err)
+status exec_vector_backward_weight(const exec_layer *layer, const void *values,
+                                   const float *score_gradient, int rows, float *sum,
+                                   error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const int width = layer->model->width;
     void *scaled = NULL;
     TRY(exec_buffers_take(layer->buffers, exec_layer_bytes(layer, rows, width), &scaled, err));
     kernels->table->scale_rows(kernels, values, score_gradient, rows, width, scaled);
-    kernels->table->column_sums(kernels, scaled, rows, width, exec_layer_gradient(layer, vector));
+    kernels->table->column_sums(kernels, scaled, rows, width, sum);
     exec_buffers_give(layer->buffers, scaled);
     return STATUS_OK;
 }

@@ -36,11 +36,12 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
 status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
                            float *score, error_message *err);
 
-/// Adds the sum of rows of values, each times its score's gradient, to that of the vector.
+/// sum [width] += the rows of values, each times its score's gradient: the gradient of the vector.
 ///
-/// @param score_gradient [rows] device memory
-status exec_vector_backward_weight(const exec_layer *layer, size_t vector, const void *values,
-                                   const float *score_gradient, int rows, error_message *err);
+/// @param score_gradient [rows] device memory, as sum
+status exec_vector_backward_weight(const exec_layer *layer, const void *values,
+                                   const float *score_gradient, int rows, float *sum,
+                                   error_message *err);
 
 /// A LayerNorm of a layer, in front of what it feeds. Internal to the layers.
 ///

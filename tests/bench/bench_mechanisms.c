@@ -3,6 +3,7 @@
 /// alone, its shares of the parts too; every other level is predicted, then measured.
 ///
 /// A mechanism is a row of the table `mechanisms`.
+#include "models/cost/hardware.h"
 #include "models/dynamism/dynamism.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/measured_block.h"
@@ -13,7 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MECHANISM_LEVELS_MAX = 8, MECHANISM_LAYERS = 6, MECHANISM_TEXT_MAX = 512 };
+enum {
+    MECHANISM_LEVELS_MAX = 8,
+    MECHANISM_LAYERS = 6, // blocks; the head follows where the case needs it
+    MECHANISM_TEXT_MAX = 512,
+    EXIT_VOCABULARY = 2048 // a head that takes about half as long as its block
+};
 
 /// How a block is brought to a load, and what the simulator's case is for that load.
 typedef struct mechanism_row {
@@ -22,6 +28,7 @@ typedef struct mechanism_row {
     int level_count;  // the first is full load
     double level[MECHANISM_LEVELS_MAX];
     int expert_rank_count; // that share the experts in the prediction; 0: no experts
+    bool has_exit;         // predicted from a block without an exit, and the head
     /// What the case needs beside full load. NULL: nothing.
     /// The model whose block 0 has this level.
     void (*set_model)(exec_model *model, double level);
@@ -83,6 +90,48 @@ static void write_early_exit(char *text, double load, const char *path)
              "{\"case\":\"early-exit\",\"exits\":[0],\"keep_initial\":%.17g,\"keep_final\":%.17g,"
              "\"attention_keys\":\"survivors\",\"classifier\":\"none\"}",
              load, load);
+}
+
+/// Behind a block of which nobody leaves, so that levels are those in front of it.
+static void set_exit(exec_model *model, exec_exit_measure measure)
+{
+    model->mechanism = EXEC_EARLY_EXIT;
+    model->early_exit = exec_early_exit_options_default(measure);
+    model->early_exit.threshold = 1;
+    model->vocabulary = EXIT_VOCABULARY;
+}
+
+static void set_softmax(exec_model *model, double level)
+{
+    (void)level;
+    set_exit(model, EXEC_EXIT_SOFTMAX);
+}
+
+static void set_classifier(exec_model *model, double level)
+{
+    (void)level;
+    set_exit(model, EXEC_EXIT_CLASSIFIER);
+}
+
+/// Tokens leave behind the last block but one; the last has an exit too.
+static void write_exit(char *text, double load, const char *classifier)
+{
+    snprintf(text, MECHANISM_TEXT_MAX,
+             "{\"case\":\"early-exit\",\"exits\":[%d,%d],\"keep_initial\":%.17g,"
+             "\"keep_final\":%.17g,\"attention_keys\":\"survivors\",\"classifier\":\"%s\"}",
+             MECHANISM_LAYERS - 2, MECHANISM_LAYERS - 1, load, load, classifier);
+}
+
+static void write_softmax(char *text, double load, const char *path)
+{
+    (void)path;
+    write_exit(text, load, "head");
+}
+
+static void write_classifier(char *text, double load, const char *path)
+{
+    (void)path;
+    write_exit(text, load, "linear");
 }
 
 // Mixture of experts.
@@ -236,6 +285,22 @@ static const mechanism_row mechanisms[] = {
      .set_model = set_early_exit,
      .set_block = let_tokens_leave,
      .write_case = write_early_exit},
+    {.name = "early-exit-softmax",
+     .load = "tokens that reach the exit, a head of 2048 classes",
+     .level_count = 6,
+     .level = {1, 0.8, 0.6, 0.4, 0.2, 0.1},
+     .has_exit = true,
+     .set_model = set_softmax,
+     .set_block = let_tokens_leave,
+     .write_case = write_softmax},
+    {.name = "early-exit-classifier",
+     .load = "tokens that reach the exit, a linear classifier",
+     .level_count = 6,
+     .level = {1, 0.8, 0.6, 0.4, 0.2, 0.1},
+     .has_exit = true,
+     .set_model = set_classifier,
+     .set_block = let_tokens_leave,
+     .write_case = write_classifier},
     {.name = "freezing",
      .load = "layers of 6 that learn, mean over all",
      .level_count = 6,
@@ -252,15 +317,17 @@ static const mechanism_row mechanisms[] = {
      .write_case = write_sparse_attention},
 };
 
-/// Costs of equal layers, the last of which is looked at: others are there to leave from, and to
-/// freeze.
+/// Costs of equal blocks, the last of which is looked at: others are there to leave from, and to
+/// freeze. With exits the head stands behind them.
 typedef struct fitted_base {
-    int64_t pass_ns[BLOCK_PASS_COUNT][MECHANISM_LAYERS];
-    int64_t activation_bytes[MECHANISM_LAYERS], gradient_bytes[MECHANISM_LAYERS];
-    double share[BLOCK_PASS_COUNT][BLOCK_PART_COUNT][MECHANISM_LAYERS];
-    double weight_of_backward[MECHANISM_LAYERS];
-    bool is_moe[MECHANISM_LAYERS];
+    int64_t pass_ns[BLOCK_PASS_COUNT][MECHANISM_LAYERS + 1];
+    int64_t activation_bytes[MECHANISM_LAYERS + 1], gradient_bytes[MECHANISM_LAYERS + 1];
+    double share[BLOCK_PASS_COUNT][BLOCK_PART_COUNT][MECHANISM_LAYERS + 1];
+    double weight_of_backward[MECHANISM_LAYERS + 1];
+    bool is_moe[MECHANISM_LAYERS + 1];
     model_layer_shares shares;
+    int64_t message_bytes[MECHANISM_LAYERS + 1]; // has_exit only, as what follows
+    model_hardware hardware;                     // whose bandwidth reads the states
     model_config config;
     model_shape shape;
     bal_layer_costs costs;
@@ -313,33 +380,41 @@ static void describe_model(const exec_model *model, fitted_base *fitted)
     fitted->config.router_weight_count = (int64_t)model->width * model->moe.expert_count;
 }
 
-/// Takes costs and shares from what was measured at full load.
-static void fit(const mechanism_row *row, const exec_model *model, const block_figures *full,
-                fitted_base *fitted)
+/// Takes costs and shares of a layer from what was measured at full load.
+static void fit_layer(const block_figures *full, int layer, fitted_base *fitted)
 {
+    for (int pass = 0; pass < BLOCK_PASS_COUNT; pass++) {
+        double sum = 0;
+        fitted->pass_ns[pass][layer] = (int64_t)full->pass_ns[pass];
+        for (int part = 0; part < BLOCK_PART_COUNT; part++) {
+            sum += full->part_ns[pass][part];
+        }
+        for (int part = 0; part < BLOCK_PART_COUNT; part++) {
+            fitted->share[pass][part][layer] = full->part_ns[pass][part] / sum;
+            fitted->shares.share[pass][part] = fitted->share[pass][part];
+        }
+    }
+    fitted->activation_bytes[layer] = full->activation_bytes;
+    fitted->gradient_bytes[layer] = full->gradient_bytes;
+    fitted->weight_of_backward[layer] = 0.5;
+}
+
+/// @param head NULL: the case needs none
+static void fit(const mechanism_row *row, const exec_model *model, const block_figures *full,
+                const block_figures *head, fitted_base *fitted)
+{
+    const int layer_count = MECHANISM_LAYERS + (head != NULL);
     *fitted = (fitted_base){0};
     describe_model(model, fitted);
-    for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
-        for (int pass = 0; pass < BLOCK_PASS_COUNT; pass++) {
-            double sum = 0;
-            fitted->pass_ns[pass][layer] = (int64_t)full->pass_ns[pass];
-            for (int part = 0; part < BLOCK_PART_COUNT; part++) {
-                sum += full->part_ns[pass][part];
-            }
-            for (int part = 0; part < BLOCK_PART_COUNT; part++) {
-                fitted->share[pass][part][layer] = full->part_ns[pass][part] / sum;
-                fitted->shares.share[pass][part] = fitted->share[pass][part];
-            }
-        }
-        fitted->activation_bytes[layer] = full->activation_bytes;
-        fitted->gradient_bytes[layer] = full->gradient_bytes;
-        fitted->weight_of_backward[layer] = 0.5;
+    for (int layer = 0; layer < layer_count; layer++) {
+        fit_layer(layer < MECHANISM_LAYERS ? full : head, layer, fitted);
     }
-    fitted->shares.layer_count = MECHANISM_LAYERS;
+    fitted->shares.layer_count = layer_count;
     fitted->shares.weight_of_backward = fitted->weight_of_backward;
-    fitted->costs = (bal_layer_costs){.layer_count = MECHANISM_LAYERS,
+    fitted->costs = (bal_layer_costs){.layer_count = layer_count,
                                       .microbatch_count = 1,
                                       .has_split = true,
+                                      .head = head != NULL,
                                       .forward_ns = fitted->pass_ns[BLOCK_FORWARD],
                                       .backward_input_ns = fitted->pass_ns[BLOCK_BACKWARD_INPUT],
                                       .backward_weight_ns = fitted->pass_ns[BLOCK_BACKWARD_WEIGHT],
@@ -347,7 +422,7 @@ static void fit(const mechanism_row *row, const exec_model *model, const block_f
                                       .gradient_bytes = fitted->gradient_bytes};
     const int ranks = row->expert_rank_count > 0 ? row->expert_rank_count : 1;
     fitted->base = (model_dynamism_base){.source = {.context = fitted,
-                                                    .layer_count = MECHANISM_LAYERS,
+                                                    .layer_count = layer_count,
                                                     .iteration_count = 1,
                                                     .costs_at = fitted_costs_at},
                                          .shares = &fitted->shares,
@@ -431,7 +506,7 @@ static block_figures measure_level(const mechanism_row *row, exec_kernels *kerne
     block_figures mean = {0};
     const int count = row->set_layer != NULL ? MECHANISM_LAYERS : 1;
     for (int layer = 0; layer < count; layer++) {
-        measured_block_open(&block, kernels, model);
+        measured_block_open(&block, kernels, model, 1);
         if (row->set_block != NULL) row->set_block(&block, level);
         if (row->set_layer != NULL) row->set_layer(&block, level, layer);
         figures = measured_block_measure(&block, round_count);
@@ -444,12 +519,50 @@ static block_figures measure_level(const mechanism_row *row, exec_kernels *kerne
     return mean;
 }
 
+/// A layer of the model without its mechanism.
+static block_figures measure_plain(exec_kernels *kernels, exec_model model, int layer,
+                                   int round_count)
+{
+    measured_block block;
+    model.mechanism = EXEC_DENSE;
+    measured_block_open(&block, kernels, &model, layer);
+    const block_figures figures = measured_block_measure(&block, round_count);
+    measured_block_close(&block);
+    return figures;
+}
+
+/// Has exits predicted from what they stand behind and what they are made of.
+///
+/// @param memory of the hardware's texts
+static void fit_exit(const mechanism_row *row, exec_kernels *kernels, const exec_model *model,
+                     int round_count, arena *memory, fitted_base *fitted)
+{
+    error_message err = {0};
+    const bool is_gpu = !kernels->table->has_host_memory;
+    const block_figures plain = measure_plain(kernels, *model, 1, round_count);
+    const block_figures head = measure_plain(kernels, *model, model->block_count + 1, round_count);
+    fit(row, model, &plain, &head, fitted);
+    bench_require(
+        model_hardware_open(is_gpu ? "h100-sxm" : "cpu-core", memory, &fitted->hardware, &err),
+        &err);
+    for (int layer = 0; layer < MECHANISM_LAYERS; layer++) {
+        fitted->message_bytes[layer] =
+            (int64_t)exec_model_row_count(model) * model->width * kernels->table->value_bytes;
+    }
+    fitted->base.hardware = &fitted->hardware;
+    fitted->costs.message_bytes = fitted->message_bytes;
+}
+
 /// All levels of a mechanism, and the mean of the errors' amounts over those that were predicted.
 static void compare_levels(const mechanism_row *row, exec_kernels *kernels, exec_model model,
                            int round_count, const char *path)
 {
     fitted_base fitted;
     double sum[QUANTITY_COUNT] = {0};
+    arena *memory = arena_create(1 << 12);
+    const int first = row->has_exit ? 0 : 1; // that is predicted
+    row->set_model(&model, row->level[0]);
+    if (row->has_exit) fit_exit(row, kernels, &model, round_count, memory, &fitted);
     for (int level = 0; level < row->level_count; level++) {
         double predicted[QUANTITY_COUNT];
         double error[QUANTITY_COUNT];
@@ -461,19 +574,21 @@ static void compare_levels(const mechanism_row *row, exec_kernels *kernels, exec
             figures.pass_ns[BLOCK_FORWARD], figures.pass_ns[BLOCK_BACKWARD_INPUT],
             figures.pass_ns[BLOCK_BACKWARD_WEIGHT],
             (double)(figures.activation_bytes + figures.gradient_bytes)};
-        if (level == 0) fit(row, &model, &figures, &fitted);
+        if (level < first) fit(row, &model, &figures, NULL, &fitted);
         predict(row, &fitted, load, path, predicted);
         print_level(row, kernels->table->name, load, predicted, measured, error);
-        for (int quantity = 0; level > 0 && quantity < QUANTITY_COUNT; quantity++) {
+        for (int quantity = 0; level >= first && quantity < QUANTITY_COUNT; quantity++) {
             sum[quantity] += fabs(error[quantity]);
         }
     }
     for (int quantity = 0; quantity < QUANTITY_COUNT; quantity++) {
         char name[64];
         snprintf(name, sizeof name, "mechanism_%s_mean_error_percent", quantity_names[quantity]);
-        bench_print(name, sum[quantity] / (row->level_count - 1), "%", "%s, %d levels by %s, %s",
-                    row->name, row->level_count - 1, row->load, kernels->table->name);
+        bench_print(name, sum[quantity] / (row->level_count - first), "%",
+                    "%s, %d levels by %s, %s", row->name, row->level_count - first, row->load,
+                    kernels->table->name);
     }
+    arena_destroy(memory);
 }
 
 /// Sizes at which products take most of the time, but a run takes a minute.

@@ -115,24 +115,24 @@ static void fill_uniform(float *values, size_t count, uint64_t purpose)
     }
 }
 
-static void allocate_values(measured_block *block, size_t count, void **values)
+static void allocate(measured_block *block, size_t bytes, void **memory)
 {
     error_message err = {0};
-    bench_require(
-        block->kernels->table->allocate(
-            block->kernels, count * (size_t)block->kernels->table->value_bytes, values, &err),
-        &err);
+    bench_require(block->kernels->table->allocate(block->kernels, bytes, memory, &err), &err);
 }
 
-void measured_block_open(measured_block *block, exec_kernels *kernels, const exec_model *model)
+void measured_block_open(measured_block *block, exec_kernels *kernels, const exec_model *model,
+                         int layer)
 {
     error_message err = {0};
     const size_t rows = (size_t)exec_model_row_count(model);
     const size_t count = rows * (size_t)model->width;
+    const size_t bytes = count * (size_t)kernels->table->value_bytes;
     *block = (measured_block){.model = *model, .kernels = kernels};
     bench_require(exec_model_check(&block->model, &err), &err);
     block->buffers = exec_buffers_create(kernels);
-    bench_require(exec_layer_create(&block->model, block->buffers, 1, &block->layer, &err), &err);
+    bench_require(exec_layer_create(&block->model, block->buffers, layer, &block->layer, &err),
+                  &err);
     bench_require(exec_layer_initialise(block->layer, &err), &err);
     bench_require(exec_slot_create(block->layer, &block->slot, &err), &err);
     block->host_input = memory_array(count, sizeof(float));
@@ -140,10 +140,14 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     block->live_scratch = memory_array(1, rows);
     memset(block->is_live, 1, rows);
     fill_uniform(block->host_input, count, 2);
-    allocate_values(block, count, &block->input);
-    allocate_values(block, count, &block->output_gradient);
-    allocate_values(block, count, &block->gradient);
-    allocate_values(block, count, &block->flow.values);
+    allocate(block, bytes, &block->input);
+    allocate(block, bytes, &block->output_gradient);
+    allocate(block, bytes, &block->gradient);
+    allocate(block, bytes, &block->flow.values);
+    allocate(block, rows * sizeof(int), &block->target);
+    allocate(block, rows * sizeof(float), &block->loss);
+    block->flow.target = block->target;
+    block->flow.loss = block->loss;
     block->flow.row_count = (int)rows;
     block->flow.is_live = block->live_scratch;
 }
@@ -158,6 +162,8 @@ void measured_block_close(measured_block *block)
     kernels->table->release(kernels, block->output_gradient);
     kernels->table->release(kernels, block->gradient);
     kernels->table->release(kernels, block->flow.values);
+    kernels->table->release(kernels, block->target);
+    kernels->table->release(kernels, block->loss);
     free(block->host_input);
     free(block->is_live);
     free(block->live_scratch);

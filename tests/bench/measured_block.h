@@ -1,5 +1,5 @@
-/// A block of the executor's model that is timed apart from any training: F, B and W of one
-/// microbatch, the parts that they are made of, and what is held between them.
+/// A block or the head of the executor's model that is timed apart from any training: F, B and W of
+/// one microbatch, the parts that they are made of, and what is held between them.
 #pragma once
 
 #include "exec/model/layer.h"
@@ -27,18 +27,20 @@ typedef struct measured_block {
     exec_model model; // from here on
     exec_kernels *kernels;
     exec_buffers *buffers;
-    exec_layer *layer; // block 0, freshly initialised
+    exec_layer *layer; // freshly initialised
     exec_slot *slot;
     float *host_input; // [rows][width] values that go in, uniform; may be changed
     uint8_t *is_live;  // [rows] that go in, all 1; may be changed
     exec_flow flow;
     uint8_t *live_scratch;
-    void *input, *output_gradient, *gradient; // device memory
+    void *input, *output_gradient, *gradient; // device memory, as what follows
+    void *target, *loss;                      // [rows]: class 0 of all
 } measured_block;
 
-/// Opens a block of the model on the backend. Release with measured_block_close. Exits with a
-/// message where that fails.
-void measured_block_open(measured_block *block, exec_kernels *kernels, const exec_model *model);
+/// Opens a layer of the model on the backend: 1 is block 0, block_count + 1 the head. Release with
+/// measured_block_close. Exits with a message where that fails.
+void measured_block_open(measured_block *block, exec_kernels *kernels, const exec_model *model,
+                         int layer);
 void measured_block_close(measured_block *block);
 
 /// Rounds of F, B and W, one after the other; parts cost a round of their own each.
