@@ -42,6 +42,7 @@ static const struct number_key {
     {EXEC_PRUNING, "interval", TO_INT, MODEL(pruning.interval)},
     {EXEC_PRUNING, "initial_sparsity", TO_DOUBLE, MODEL(pruning.initial_sparsity)},
     {EXEC_PRUNING, "final_sparsity", TO_DOUBLE, MODEL(pruning.final_sparsity)},
+    {EXEC_PRUNING, "csr_from", TO_DOUBLE, MODEL(pruning.csr_from)},
     {EXEC_FREEZING, "interval", TO_INT, MODEL(freezing.interval)},
     {EXEC_FREEZING, "start_iteration", TO_INT, MODEL(freezing.start_iteration)},
     {EXEC_FREEZING, "tolerance", TO_DOUBLE, MODEL(freezing.tolerance)},

@@ -29,6 +29,22 @@ typedef struct exec_matmul {
     bool is_float; // c is fp32 whatever the values are (gradients of weights, logits of routers)
 } exec_matmul;
 
+/// A matrix [rows][columns] held without numbers that are 0, in compressed rows. What is held of
+/// row r are entries [first[r], first[r + 1]), in ascending columns; their values lie apart,
+/// [entries].
+typedef struct exec_csr {
+    int rows, columns;
+    const int64_t *first; // [rows + 1] device memory
+    const int *column;    // [entries] device memory
+} exec_csr;
+
+/// One of the matrices and vectors that an array of numbers is made of.
+typedef struct exec_held {
+    size_t place;        // of its first number, were all of the array's numbers held
+    size_t count;        // of numbers that are held
+    const exec_csr *csr; // which; NULL: all
+} exec_held;
+
 /// Rows of several sequences after each other. A row attends to the rows up to itself of its own
 /// sequence, from first_key on, within the key blocks that its query block lists. Rows may have
 /// been gathered, or sorted: causal order is the order of rows.
@@ -106,6 +122,7 @@ typedef struct exec_kernel_table {
     status (*finish)(exec_kernels *kernels, error_message *err);
     void (*close)(exec_kernels *kernels);
 
+    /// Where it accumulates, a -0.0 of c counts as 0.0.
     void (*matmul)(exec_kernels *kernels, const exec_matmul *shape, const void *a, const void *b,
                    void *c);
     /// to += from
@@ -208,6 +225,24 @@ typedef struct exec_kernel_table {
 
     /// In double, in an order that depends on count alone; waits.
     double (*sum_of_squares)(exec_kernels *kernels, const float *values, size_t count);
+
+    // Products with matrices in compressed rows, all NULL where the backend has none. Numbers that
+    // are not held add nothing to a sum, so the bits are those of the operation with them in place
+    // as 0.0, as long as the other operand is finite.
+
+    /// matmul with b [entries] of csr: c [rows][csr->columns] = a [rows][csr->rows] b, or +=; or
+    /// with b^T: c [rows][csr->rows] = a [rows][csr->columns] b^T.
+    void (*csr_matmul)(exec_kernels *kernels, const exec_csr *csr, int rows, bool transposes_b,
+                       bool accumulates, const void *a, const void *b, void *c);
+    /// The product of the gradient, sampled where csr has entries: c [entries] += a^T b.
+    /// @param a [rows][csr->rows]
+    /// @param b [rows][csr->columns]
+    void (*csr_sample)(exec_kernels *kernels, const exec_csr *csr, int rows, const void *a,
+                       const void *b, float *c);
+    /// sum_of_squares of the numbers of `held`, one after the other, of an array of count numbers.
+    double (*held_squares)(exec_kernels *kernels, const exec_held *held, int held_count,
+                           const float *values, size_t count);
+
     /// Updates master and moments [count] and writes weights (master itself on fp32 backends).
     /// Decay is decoupled: Loshchilov & Hutter, ICLR 2019, with the moments' bias corrected.
     /// @param keep [count] device memory, or NULL: 0 where the parameter is pruned and stays 0

@@ -1,7 +1,8 @@
 // Products of matrices by tiles: 6 rows of a times 16 packed columns of b (12 rows with vectors of
 // 512 bits), whose sums stay in registers while the inner index runs. Each element of c adds its
 // products in ascending order of the inner index, one by one, however tiles are cut; so bits depend
-// on nothing but the operands.
+// on nothing but the operands. A sum that goes on from c begins with c + 0.0 and so is never -0.0:
+// products of 0 leave it as it is, and kernels_cpu_csr.c may leave them out.
 #include "exec/kernels/kernels_cpu.h"
 
 #include <string.h>
@@ -33,8 +34,8 @@ EXEC_CPU_INLINE void multiply_tile(const tile *at, int rows)
     lanes left[TILE_ROWS], right[TILE_ROWS];
 #pragma GCC unroll 6
     for (int row = 0; row < rows; row++) {
-        left[row] = *(const lanes *)(at->c + row * at->c_row);
-        right[row] = *(const lanes *)(at->c + row * at->c_row + HALF);
+        left[row] = *(const lanes *)(at->c + row * at->c_row) + 0.0F;
+        right[row] = *(const lanes *)(at->c + row * at->c_row + HALF) + 0.0F;
     }
     const float *a = at->a;
     const float *panel = at->panel;
@@ -90,7 +91,7 @@ EXEC_CPU_WIDEST static void multiply_tall_tile(const tile *at)
     wide_lanes sum[TALL_TILE_ROWS];
 #pragma GCC unroll 12
     for (int row = 0; row < TALL_TILE_ROWS; row++) {
-        sum[row] = *(const wide_lanes *)(at->c + row * at->c_row);
+        sum[row] = *(const wide_lanes *)(at->c + row * at->c_row) + 0.0F;
     }
     const float *a = at->a;
     const float *panel = at->panel;

@@ -24,6 +24,35 @@ double exec_cpu_sum_of_squares(exec_kernels *kernels, const float *values, size_
     return total;
 }
 
+/// The places of sum_of_squares decide to which partial sum a number goes.
+double exec_cpu_held_squares(exec_kernels *kernels, const exec_held *held, int held_count,
+                             const float *values, size_t count)
+{
+    (void)kernels;
+    const size_t whole = count - count % EXEC_CPU_LANES;
+    double sum[EXEC_CPU_LANES + 1] = {0}; // the last: of what is behind the last whole run of lanes
+    for (int part = 0; part < held_count; part++) {
+        const exec_csr *csr = held[part].csr;
+        size_t row = 0;
+        for (size_t at = 0; at < held[part].count; at++) {
+            size_t place = held[part].place + at;
+            if (csr != NULL) {
+                while ((size_t)csr->first[row + 1] <= at) {
+                    row++;
+                }
+                place = held[part].place + row * (size_t)csr->columns + (size_t)csr->column[at];
+            }
+            const double value = (double)*values++;
+            sum[place < whole ? place % EXEC_CPU_LANES : EXEC_CPU_LANES] += value * value;
+        }
+    }
+    double total = sum[EXEC_CPU_LANES];
+    for (int lane = 0; lane < EXEC_CPU_LANES; lane++) {
+        total += sum[lane];
+    }
+    return total;
+}
+
 /// Constants of one update.
 typedef struct update {
     float scale, beta1, rest1, beta2, rest2;

@@ -39,6 +39,9 @@ status exec_pruning_options_check(const exec_pruning_options *options, error_mes
         return error_set(err, STATUS_INVALID,
                          "initial_sparsity %g is outside [0, final_sparsity %g]", initial, final);
     }
+    if (!(options->csr_from >= 0 && options->csr_from <= 1)) {
+        return error_set(err, STATUS_INVALID, "csr_from %g is outside [0, 1]", options->csr_from);
+    }
     return STATUS_OK;
 }
 

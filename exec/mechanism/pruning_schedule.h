@@ -13,6 +13,9 @@ typedef struct exec_pruning_options {
     int interval;            // iterations from step to step; divides end - start
     double initial_sparsity; // share of the weights that is pruned, in [0, final_sparsity]
     double final_sparsity;   // in [initial_sparsity, 1]
+    /// A block of whose weights at least this share is pruned is held without them, in compressed
+    /// rows, and computed with in these; in [0, 1], 0: never.
+    double csr_from;
 } exec_pruning_options;
 
 /// To 90 % from iteration 30 to 70, every 10 (DynMo's weak scaling).

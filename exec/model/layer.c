@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
+#include "exec/model/compression.h"
 #include "exec/model/layer_table.h"
 #include "exec/model/mechanism.h"
 
@@ -33,13 +34,11 @@ static const exec_layer_table *table_of(exec_layer_kind kind)
     return &exec_head_layer;
 }
 
-/// Memory of master and, of a layer that learns, of moments and gradient; the gradient apart, since
-/// only the others travel.
-static status allocate_state(exec_layer *layer, bool is_frozen, float **master, float **gradient,
-                             error_message *err)
+status exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
+                                 float **master, float **gradient, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
-    const size_t bytes = layer->parameter_count * sizeof(float);
+    const size_t bytes = held_count * sizeof(float);
     void *memory;
     TRY(kernels->table->allocate(kernels, is_frozen ? bytes : 3 * bytes, &memory, err));
     *master = memory;
@@ -55,12 +54,16 @@ static status allocate_state(exec_layer *layer, bool is_frozen, float **master, 
     return result;
 }
 
-static void take_state(exec_layer *layer, bool is_frozen, float *master, float *gradient)
+void exec_layer_take_state(exec_layer *layer, size_t held_count, bool is_frozen, float *master,
+                           float *gradient)
 {
     if (layer->weights == layer->master) layer->weights = master;
+    layer->kernels->table->release(layer->kernels, layer->master);
+    layer->kernels->table->release(layer->kernels, layer->gradient);
+    layer->held_count = held_count;
     layer->master = master;
-    layer->moment1 = is_frozen ? NULL : master + layer->parameter_count;
-    layer->moment2 = is_frozen ? NULL : layer->moment1 + layer->parameter_count;
+    layer->moment1 = is_frozen ? NULL : master + held_count;
+    layer->moment2 = is_frozen ? NULL : layer->moment1 + held_count;
     layer->gradient = gradient;
     layer->is_frozen = is_frozen;
 }
@@ -71,8 +74,8 @@ static status allocate_parameters(exec_layer *layer, error_message *err)
     const size_t count = layer->parameter_count;
     float *master;
     float *gradient;
-    TRY(allocate_state(layer, false, &master, &gradient, err));
-    take_state(layer, false, master, gradient);
+    TRY(exec_layer_allocate_state(layer, count, false, &master, &gradient, err));
+    exec_layer_take_state(layer, count, false, master, gradient);
     if (kernels->table->value_bytes == (int)sizeof(float)) return STATUS_OK;
     layer->weights = NULL;
     return kernels->table->allocate(kernels, count * (size_t)kernels->table->value_bytes,
@@ -111,6 +114,9 @@ void exec_layer_destroy(exec_layer *layer)
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     if (mechanism->destroy != NULL) mechanism->destroy(layer);
     if (layer->table->undescribe != NULL) layer->table->undescribe(layer);
+    for (int index = 0; index < layer->tensor_count; index++) {
+        exec_csr_destroy(layer->tensors[index].csr);
+    }
     if (layer->weights != layer->master) kernels->table->release(kernels, layer->weights);
     kernels->table->release(kernels, layer->gradient);
     kernels->table->release(kernels, layer->master);
@@ -138,18 +144,23 @@ status exec_layer_set_frozen(exec_layer *layer, bool is_frozen, error_message *e
     exec_kernels *kernels = layer->kernels;
     float *master;
     float *gradient;
-    TRY(allocate_state(layer, is_frozen, &master, &gradient, err));
-    kernels->table->copy(kernels, master, layer->master, layer->parameter_count * sizeof(float));
+    const size_t held_count = layer->held_count;
+    TRY(exec_layer_allocate_state(layer, held_count, is_frozen, &master, &gradient, err));
+    kernels->table->copy(kernels, master, layer->master, held_count * sizeof(float));
     const status result = kernels->table->finish(kernels, err);
-    kernels->table->release(kernels, result == STATUS_OK ? layer->gradient : gradient);
-    kernels->table->release(kernels, result == STATUS_OK ? layer->master : master);
-    if (result == STATUS_OK) take_state(layer, is_frozen, master, gradient);
+    if (result == STATUS_OK) {
+        exec_layer_take_state(layer, held_count, is_frozen, master, gradient);
+    } else {
+        kernels->table->release(kernels, gradient);
+        kernels->table->release(kernels, master);
+    }
     return result;
 }
 
 status exec_layer_initialise(exec_layer *layer, error_message *err)
 {
     TRY(exec_layer_set_frozen(layer, false, err));
+    TRY(exec_layer_decompress(layer, err));
     const size_t count = layer->parameter_count;
     float *values = memory_array(count, sizeof *values);
     for (int index = 0; index < layer->tensor_count; index++) {
@@ -169,7 +180,7 @@ status exec_layer_initialise(exec_layer *layer, error_message *err)
 void exec_layer_refresh(exec_layer *layer)
 {
     layer->kernels->table->to_values(layer->kernels, layer->master, layer->weights,
-                                     layer->parameter_count);
+                                     layer->held_count);
 }
 
 status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err)
@@ -247,8 +258,9 @@ status exec_layer_backward_weight(exec_layer *layer, exec_slot *slot, error_mess
 double exec_layer_square_norm(exec_layer *layer)
 {
     if (layer->is_frozen) return 0;
+    if (exec_layer_is_compressed(layer)) return exec_layer_held_squares(layer);
     return layer->kernels->table->sum_of_squares(layer->kernels, layer->gradient,
-                                                 layer->parameter_count);
+                                                 layer->held_count);
 }
 
 void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep)
@@ -264,9 +276,9 @@ void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *k
                layer->tensors[end].decays == layer->tensors[first].decays) {
             end++;
         }
-        const size_t offset = layer->tensors[first].offset;
+        const size_t offset = layer->tensors[first].held;
         const size_t after =
-            end < layer->tensor_count ? layer->tensors[end].offset : layer->parameter_count;
+            end < layer->tensor_count ? layer->tensors[end].held : layer->held_count;
         const exec_adamw options = {.learning_rate = model->learning_rate,
                                     .beta1 = model->beta1,
                                     .beta2 = model->beta2,
@@ -288,19 +300,31 @@ size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor)
     assert(layer->tensor_count < EXEC_LAYER_TENSORS_MAX);
     exec_tensor *added = &layer->tensors[layer->tensor_count++];
     *added = *tensor;
-    added->offset = layer->parameter_count;
+    added->offset = added->held = layer->parameter_count;
     layer->parameter_count += (size_t)tensor->rows * (size_t)tensor->columns;
     return added->offset;
 }
 
+/// Where the parameter at an offset is held.
+static size_t held_at(const exec_layer *layer, size_t offset)
+{
+    if (!exec_layer_is_compressed(layer)) return offset;
+    const exec_tensor *tensor = &layer->tensors[layer->tensor_count - 1];
+    while (tensor->offset > offset) {
+        tensor--;
+    }
+    return tensor->held + (offset - tensor->offset);
+}
+
 const void *exec_layer_weights(const exec_layer *layer, size_t offset)
 {
-    return (const char *)layer->weights + offset * (size_t)layer->kernels->table->value_bytes;
+    return (const char *)layer->weights +
+           held_at(layer, offset) * (size_t)layer->kernels->table->value_bytes;
 }
 
 float *exec_layer_gradient(const exec_layer *layer, size_t offset)
 {
-    return layer->gradient + offset;
+    return layer->gradient + held_at(layer, offset);
 }
 
 size_t exec_layer_bytes(const exec_layer *layer, int rows, int width)
@@ -334,7 +358,7 @@ static int64_t mechanism_bytes(const exec_layer *layer)
 /// Master and, of a layer that learns, both moments, which lie one after another.
 static size_t float_bytes(const exec_layer *layer, bool is_frozen)
 {
-    return (is_frozen ? 1 : 3) * layer->parameter_count * sizeof(float);
+    return (is_frozen ? 1 : 3) * layer->held_count * sizeof(float);
 }
 
 int64_t exec_layer_array_bytes(const exec_layer *layer)
@@ -342,18 +366,18 @@ int64_t exec_layer_array_bytes(const exec_layer *layer)
     return (int64_t)float_bytes(layer, layer->is_frozen);
 }
 
-/// Parameters that are left, where some are pruned; else all.
+/// Of the parameters that are held those that travel: not what a mask says is pruned.
 static size_t left_count(const exec_layer *layer)
 {
     const exec_mechanism_table *mechanism = exec_mechanism_find(layer->model->mechanism);
     const bool is_pruned = mechanism->keep != NULL && mechanism->keep(layer) != NULL;
-    return is_pruned ? (size_t)mechanism->read_keep(layer, NULL) : layer->parameter_count;
+    return is_pruned ? (size_t)mechanism->read_keep(layer, NULL) : layer->held_count;
 }
 
 /// Bytes of the arrays without what is pruned.
 static size_t left_bytes(const exec_layer *layer)
 {
-    return float_bytes(layer, layer->is_frozen) / layer->parameter_count * left_count(layer);
+    return (layer->is_frozen ? 1 : 3) * left_count(layer) * sizeof(float);
 }
 
 int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
@@ -375,7 +399,7 @@ static status arrays_to_host(const exec_layer *layer, char *bytes, error_message
 {
     const exec_kernel_table *table = layer->kernels->table;
     const size_t array_bytes = float_bytes(layer, layer->is_frozen);
-    const bool is_whole = left_count(layer) == layer->parameter_count;
+    const bool is_whole = left_count(layer) == layer->held_count;
     float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
     table->to_host(layer->kernels, is_whole ? (void *)bytes : arrays, layer->master, array_bytes);
     const status result = table->finish(layer->kernels, err);
@@ -394,7 +418,7 @@ static status arrays_to_device(const exec_layer *layer, const char *bytes, error
 {
     const exec_kernel_table *table = layer->kernels->table;
     const size_t array_bytes = float_bytes(layer, layer->is_frozen);
-    const bool is_whole = left_count(layer) == layer->parameter_count;
+    const bool is_whole = left_count(layer) == layer->held_count;
     float *arrays = memory_array(is_whole ? 1 : array_bytes, 1);
     uint8_t *keep = is_whole ? NULL : read_keep(layer);
     for (size_t at = 0; keep != NULL && at < array_bytes / sizeof *arrays; at++) {

@@ -41,6 +41,8 @@ typedef struct exec_flow {
 typedef struct exec_tensor {
     const char *name; // "query-key-value", "norm1 weight", ...
     size_t offset;    // first of its parameters
+    size_t held;      // and of its numbers in the layer's arrays: offset, but of a compressed layer
+    exec_csr *csr;    // of a matrix of a compressed layer, owned by it; else NULL
     int rows;         // of a matrix [rows][columns], its input width; 1: a vector
     int columns;
     bool decays;         // by weight_decay
@@ -71,11 +73,12 @@ typedef struct exec_layer {
     exec_tensor tensors[EXEC_LAYER_TENSORS_MAX];
     int tensor_count;
     size_t parameter_count; // numbers
-    /// [parameter_count] device memory each, one after another: master, moment1, moment2. A frozen
-    /// layer has no moments and no gradient: NULL.
+    size_t held_count;      // of them that are held: all, but of a compressed layer (compression.h)
+    /// [held_count] device memory each, one after another: master, moment1, moment2. A frozen layer
+    /// has no moments and no gradient: NULL.
     float *master, *moment1, *moment2;
-    float *gradient;         // [parameter_count] device memory
-    void *weights;           // [parameter_count] values; master itself on fp32 backends
+    float *gradient;         // [held_count] device memory
+    void *weights;           // [held_count] values; master itself on fp32 backends
     int step;                // updates so far; travels with the layer
     bool is_frozen;          // no W, no update
     bool passes_no_gradient; // everything in front is frozen too: B makes no input gradient
@@ -135,7 +138,8 @@ double exec_layer_square_norm(exec_layer *layer);
 /// One step of AdamW with the model's settings, unless the layer is frozen.
 ///
 /// @param gradient_scale the gradient counts times this
-/// @param keep           [parameter_count] device memory, or NULL: 0 where a parameter is pruned
+/// @param keep           [parameter_count] device memory, 0 where a parameter is pruned; NULL: all
+///                       that is held stays
 void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep);
 
 // A layer's state as bytes: how it travels when it migrates. Flags, what the mechanism keeps, and

@@ -30,6 +30,18 @@ extern const exec_layer_table exec_head_layer;
 /// @return its offset
 size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor);
 
+/// Memory of master and, of a layer that learns, of moments and gradient, all 0; the gradient
+/// apart, since only the others travel.
+///
+/// @param held_count numbers of each
+/// @param gradient   out: NULL of a frozen layer
+status exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
+                                 float **master, float **gradient, error_message *err);
+
+/// Takes such memory in place of what the layer has, which is released.
+void exec_layer_take_state(exec_layer *layer, size_t held_count, bool is_frozen, float *master,
+                           float *gradient);
+
 /// The weights of a tensor, to compute with, and its gradient.
 const void *exec_layer_weights(const exec_layer *layer, size_t offset);
 float *exec_layer_gradient(const exec_layer *layer, size_t offset);

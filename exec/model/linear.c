@@ -1,5 +1,6 @@
 #include "exec/model/linear.h"
 
+#include "exec/model/compression.h"
 #include "exec/model/layer_table.h"
 
 exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width,
@@ -24,12 +25,17 @@ static void multiply(const exec_layer *layer, const exec_linear *linear, const v
                      int rows, bool accumulates, void *output)
 {
     exec_kernels *kernels = layer->kernels;
+    const void *weights = exec_layer_weights(layer, linear->weight);
+    const exec_csr *csr = exec_layer_csr(layer, linear->weight);
     const exec_matmul shape = {.rows = rows,
                                .columns = linear->output_width,
                                .inner = linear->input_width,
                                .accumulates = accumulates};
-    kernels->table->matmul(kernels, &shape, input, exec_layer_weights(layer, linear->weight),
-                           output);
+    if (csr != NULL) {
+        kernels->table->csr_matmul(kernels, csr, rows, false, accumulates, input, weights, output);
+    } else {
+        kernels->table->matmul(kernels, &shape, input, weights, output);
+    }
     if (!linear->has_bias) return;
     kernels->table->add_bias(kernels, output, exec_layer_weights(layer, linear->bias), rows,
                              linear->output_width);
@@ -51,12 +57,18 @@ void exec_linear_backward_input(const exec_layer *layer, const exec_linear *line
                                 const void *output_gradient, int rows, void *input_gradient)
 {
     exec_kernels *kernels = layer->kernels;
+    const void *weights = exec_layer_weights(layer, linear->weight);
+    const exec_csr *csr = exec_layer_csr(layer, linear->weight);
     const exec_matmul shape = {.rows = rows,
                                .columns = linear->input_width,
                                .inner = linear->output_width,
                                .transposes_b = true};
-    kernels->table->matmul(kernels, &shape, output_gradient,
-                           exec_layer_weights(layer, linear->weight), input_gradient);
+    if (csr != NULL) {
+        kernels->table->csr_matmul(kernels, csr, rows, true, false, output_gradient, weights,
+                                   input_gradient);
+    } else {
+        kernels->table->matmul(kernels, &shape, output_gradient, weights, input_gradient);
+    }
 }
 
 void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *linear,
@@ -64,13 +76,18 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
 {
     exec_kernels *kernels = layer->kernels;
     float *gradient = exec_layer_gradient(layer, linear->weight);
+    const exec_csr *csr = exec_layer_csr(layer, linear->weight);
     const exec_matmul shape = {.rows = linear->input_width,
                                .columns = linear->output_width,
                                .inner = rows,
                                .transposes_a = true,
                                .accumulates = true,
                                .is_float = true};
-    kernels->table->matmul(kernels, &shape, input, output_gradient, gradient);
+    if (csr != NULL) {
+        kernels->table->csr_sample(kernels, csr, rows, input, output_gradient, gradient);
+    } else {
+        kernels->table->matmul(kernels, &shape, input, output_gradient, gradient);
+    }
     if (!linear->has_bias) return;
     kernels->table->column_sums(kernels, output_gradient, rows, linear->output_width,
                                 exec_layer_gradient(layer, linear->bias));

@@ -1,8 +1,9 @@
 /// Pruning: at the steps of its schedule, the smallest weights of the whole model become 0 for
-/// good. Parameters, moments and gradients stay dense; masks keep what is pruned at 0, and tell
-/// what of a layer travels when it migrates.
+/// good. Parameters, moments and gradients stay dense, while masks keep what is pruned at 0 and
+/// tell what of a layer travels when it migrates; or the layer is compressed and needs no mask.
 #include "base/arena.h"
 #include "exec/mechanism/magnitude.h"
+#include "exec/model/compression.h"
 #include "exec/model/mechanism.h"
 
 #include <stdlib.h>
@@ -12,61 +13,63 @@
 typedef struct pruned_layer {
     int64_t weight_count; // of all matrices
     int64_t kept_count;   // of them
-    uint8_t *host_keep;   // [weight_count] of the matrices, one after the other
-    uint8_t *keep;        // [parameter_count] device memory; NULL: not pruned yet
+    uint8_t *host_keep;   // [weight_count] of the matrices, one after the other; NULL: compressed
+    uint8_t *keep;        // [parameter_count] device memory; NULL: not pruned yet, or compressed
 } pruned_layer;
 
-static bool is_matrix(const exec_tensor *tensor)
-{
-    return tensor->rows > 1;
-}
-
-static size_t numbers_of(const exec_tensor *tensor)
-{
-    return (size_t)tensor->rows * (size_t)tensor->columns;
-}
-
-/// As if it had never been pruned; parameters stay as they are.
-static void reset(const exec_layer *layer)
+static void drop_masks(const exec_layer *layer)
 {
     pruned_layer *pruned = layer->mechanism;
-    if (pruned == NULL) return;
     layer->kernels->table->release(layer->kernels, pruned->keep);
-    pruned->keep = NULL;
+    free(pruned->host_keep);
+    pruned->keep = pruned->host_keep = NULL;
+}
+
+/// Which weights are left: a compressed layer has a mask for as long as this is looked at.
+static uint8_t *open_mask(const exec_layer *layer)
+{
+    pruned_layer *pruned = layer->mechanism;
+    if (pruned->host_keep == NULL) {
+        pruned->host_keep = memory_array((size_t)pruned->weight_count, 1);
+        exec_layer_read_kept(layer, pruned->host_keep);
+    }
+    return pruned->host_keep;
+}
+
+static void close_mask(const exec_layer *layer)
+{
+    if (exec_layer_is_compressed(layer)) drop_masks(layer);
+}
+
+/// As if it had never been pruned; parameters stay as they are, but of a compressed layer they
+/// become 0.
+static status reset(exec_layer *layer, error_message *err)
+{
+    pruned_layer *pruned = layer->mechanism;
+    if (pruned == NULL) return STATUS_OK;
+    TRY(exec_layer_decompress(layer, err));
+    drop_masks(layer);
     pruned->kept_count = pruned->weight_count;
-    memset(pruned->host_keep, 1, (size_t)pruned->weight_count);
+    open_mask(layer);
+    return STATUS_OK;
 }
 
 static status create(exec_layer *layer, error_message *err)
 {
-    (void)err;
     if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
     pruned_layer *pruned = memory_array(1, sizeof *pruned);
-    for (int index = 0; index < layer->tensor_count; index++) {
-        const exec_tensor *tensor = &layer->tensors[index];
-        if (is_matrix(tensor)) pruned->weight_count += (int64_t)numbers_of(tensor);
-    }
-    pruned->host_keep = memory_array(1, (size_t)pruned->weight_count);
+    pruned->weight_count = exec_layer_weight_count(layer);
     layer->mechanism = pruned;
-    reset(layer);
-    return STATUS_OK;
+    return reset(layer, err);
 }
 
 static void destroy(exec_layer *layer)
 {
     pruned_layer *pruned = layer->mechanism;
     if (pruned == NULL) return;
-    reset(layer);
-    free(pruned->host_keep);
+    drop_masks(layer);
     free(pruned);
     layer->mechanism = NULL;
-}
-
-static status start_dense(exec_layer *layer, error_message *err)
-{
-    (void)err;
-    reset(layer);
-    return STATUS_OK;
 }
 
 /// The mask of all parameters; biases and norms stay.
@@ -77,20 +80,16 @@ static int64_t read_keep(const exec_layer *layer, uint8_t *keep)
     if (keep != NULL) memset(keep, 1, layer->parameter_count);
     for (int index = 0; keep != NULL && index < layer->tensor_count; index++) {
         const exec_tensor *tensor = &layer->tensors[index];
-        if (!is_matrix(tensor)) continue;
-        memcpy(keep + tensor->offset, from, numbers_of(tensor));
-        from += numbers_of(tensor);
+        if (!exec_tensor_is_matrix(tensor)) continue;
+        memcpy(keep + tensor->offset, from, exec_tensor_number_count(tensor));
+        from += exec_tensor_number_count(tensor);
     }
     return (int64_t)layer->parameter_count - pruned->weight_count + pruned->kept_count;
 }
 
-/// Counts what host_keep leaves, and puts the mask of all parameters on the device.
-static status take_keep(const exec_layer *layer, pruned_layer *pruned, error_message *err)
+/// Puts the mask of all parameters on the device.
+static status put_keep(const exec_layer *layer, pruned_layer *pruned, error_message *err)
 {
-    pruned->kept_count = 0;
-    for (int64_t at = 0; at < pruned->weight_count; at++) {
-        pruned->kept_count += pruned->host_keep[at] != 0;
-    }
     exec_kernels *kernels = layer->kernels;
     const size_t count = layer->parameter_count;
     void *memory = pruned->keep;
@@ -104,34 +103,42 @@ static status take_keep(const exec_layer *layer, pruned_layer *pruned, error_mes
     return result;
 }
 
-/// Takes host_keep as the mask: what it leaves out becomes 0, moments too.
+/// Whether so much of a layer is pruned that it is compressed.
+static bool turns_to_csr(const exec_layer *layer)
+{
+    const pruned_layer *pruned = layer->mechanism;
+    const double csr_from = layer->model->pruning.csr_from;
+    const int64_t gone = pruned->weight_count - pruned->kept_count;
+    return csr_from > 0 && gone > 0 && (double)gone >= csr_from * (double)pruned->weight_count;
+}
+
+/// Takes host_keep as what is left: the layer is compressed, or gets a mask.
+static status take_keep(exec_layer *layer, error_message *err)
+{
+    pruned_layer *pruned = layer->mechanism;
+    pruned->kept_count = 0;
+    for (int64_t at = 0; at < pruned->weight_count; at++) {
+        pruned->kept_count += pruned->host_keep[at] != 0;
+    }
+    if (!turns_to_csr(layer)) return put_keep(layer, pruned, err);
+    TRY(exec_layer_compress(layer, pruned->host_keep, err));
+    close_mask(layer);
+    return STATUS_OK;
+}
+
+/// What host_keep leaves out is pruned: it becomes 0, moments too, or is held no more.
 static status apply(exec_layer *layer, error_message *err)
 {
     pruned_layer *pruned = layer->mechanism;
     const exec_kernel_table *table = layer->kernels->table;
+    TRY(take_keep(layer, err));
+    if (exec_layer_is_compressed(layer)) return STATUS_OK;
     float *const arrays[] = {layer->master, layer->moment1, layer->moment2};
-    TRY(take_keep(layer, pruned, err));
     for (size_t array = 0; array < sizeof arrays / sizeof arrays[0]; array++) {
         table->mask(layer->kernels, arrays[array], pruned->keep, layer->parameter_count);
     }
     exec_layer_refresh(layer);
     return table->finish(layer->kernels, err);
-}
-
-/// The weights of the matrices of a layer, one after the other, on the host.
-static const float *read_weights(const exec_layer *layer, arena *memory)
-{
-    const pruned_layer *pruned = layer->mechanism;
-    float *weights = arena_array(memory, (size_t)pruned->weight_count, sizeof *weights);
-    float *to = weights;
-    for (int index = 0; index < layer->tensor_count; index++) {
-        const exec_tensor *tensor = &layer->tensors[index];
-        if (!is_matrix(tensor)) continue;
-        layer->kernels->table->to_host(layer->kernels, to, layer->master + tensor->offset,
-                                       numbers_of(tensor) * sizeof *to);
-        to += numbers_of(tensor);
-    }
-    return weights;
 }
 
 static status prune_to(const exec_layer_set *set, double sparsity, arena *memory,
@@ -144,9 +151,11 @@ static status prune_to(const exec_layer_set *set, double sparsity, arena *memory
         const pruned_layer *pruned = layer->mechanism;
         weights[row] = (exec_weights){.layer = layer->index};
         if (pruned == NULL) continue;
-        weights[row].weight = read_weights(layer, memory);
+        float *read = arena_array(memory, (size_t)pruned->weight_count, sizeof *read);
+        exec_layer_read_weights(layer, read);
+        weights[row].weight = read;
         weights[row].count = pruned->weight_count;
-        weights[row].keep = pruned->host_keep;
+        weights[row].keep = open_mask(layer);
         weight_count += pruned->weight_count;
     }
     TRY(exec_group_sum_int64(pipeline, &weight_count, 1, err));
@@ -175,7 +184,9 @@ static status adapt(const exec_layer_set *set, int iteration, const exec_group *
 static int64_t packed_bytes(const exec_layer *layer)
 {
     const pruned_layer *pruned = layer->mechanism;
-    return pruned != NULL && pruned->keep != NULL ? (pruned->weight_count + 7) / 8 : 0;
+    const bool is_pruned =
+        pruned != NULL && (pruned->keep != NULL || exec_layer_is_compressed(layer));
+    return is_pruned ? (pruned->weight_count + 7) / 8 : 0;
 }
 
 static void pack(const exec_layer *layer, void *bytes)
@@ -183,11 +194,13 @@ static void pack(const exec_layer *layer, void *bytes)
     const int64_t byte_count = packed_bytes(layer);
     if (byte_count == 0) return;
     const pruned_layer *pruned = layer->mechanism;
+    const uint8_t *mask = open_mask(layer);
     uint8_t *bits = bytes;
     memset(bits, 0, (size_t)byte_count);
     for (int64_t at = 0; at < pruned->weight_count; at++) {
-        if (pruned->host_keep[at] != 0) bits[at / 8] |= (uint8_t)(1U << (at % 8));
+        if (mask[at] != 0) bits[at / 8] |= (uint8_t)(1U << (at % 8));
     }
+    close_mask(layer);
 }
 
 static status unpack(exec_layer *layer, const void *bytes, int64_t byte_count, error_message *err)
@@ -198,19 +211,20 @@ static status unpack(exec_layer *layer, const void *bytes, int64_t byte_count, e
         return error_set(err, STATUS_FORMAT, "layer %d: a mask of %d bytes, not %d", layer->index,
                          (int)byte_count, (int)expected);
     }
-    reset(layer);
+    TRY(reset(layer, err));
     if (byte_count == 0) return STATUS_OK;
     const uint8_t *bits = bytes;
     for (int64_t at = 0; at < pruned->weight_count; at++) {
         pruned->host_keep[at] = bits[at / 8] >> (at % 8) & 1;
     }
-    return take_keep(layer, pruned, err);
+    return take_keep(layer, err);
 }
 
 static int64_t state_bytes(const exec_layer *layer)
 {
     const pruned_layer *pruned = layer->mechanism;
     if (pruned == NULL) return 0;
+    if (exec_layer_is_compressed(layer)) return exec_layer_index_bytes(layer);
     return pruned->weight_count + (pruned->keep != NULL ? (int64_t)layer->parameter_count : 0);
 }
 
@@ -239,7 +253,7 @@ static void count_entries(const exec_layer *layer, const exec_slot *slot, int64_
 const exec_mechanism_table exec_mechanism_pruning = {
     .create = create,
     .destroy = destroy,
-    .initialise = start_dense,
+    .initialise = reset,
     .adapt = adapt,
     .packed_bytes = packed_bytes,
     .pack = pack,

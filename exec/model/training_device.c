@@ -116,7 +116,7 @@ static int64_t state_bytes_of(const exec_learner *learner, const exec_layer *lay
     const int value_bytes = learner->kernels->table->value_bytes;
     const bool has_weights = (void *)layer->master != layer->weights;
     const int floats = layer->is_frozen ? 1 : 4; // master, moments and gradient
-    const int64_t bytes = (int64_t)layer->parameter_count *
+    const int64_t bytes = (int64_t)layer->held_count *
                           (floats * (int64_t)sizeof(float) + (has_weights ? value_bytes : 0));
     return learner->mechanism->state_bytes != NULL ? bytes + learner->mechanism->state_bytes(layer)
                                                    : bytes;
@@ -170,7 +170,7 @@ static void report(const exec_device *device, exec_layer_report *report)
     *report = learner->report;
     for (int row = 0; row < report->layer_count; row++) {
         const exec_layer *layer = learner->layers[row];
-        report->parameters[row] = layer->is_frozen ? 0 : (int64_t)layer->parameter_count;
+        report->parameters[row] = layer->is_frozen ? 0 : (int64_t)layer->held_count;
         report->state_bytes[row] = state_bytes_of(learner, layer);
         report->message_bytes[row] =
             layer->kind == EXEC_LAYER_HEAD ? 0 : exec_flow_pool_row_bytes(&learner->flows);
@@ -322,6 +322,13 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
 {
     const exec_training_device *options = context;
     TRY(exec_model_check(options->model, err));
+    if (options->backend != EXEC_BACKEND_CPU && options->model->mechanism == EXEC_PRUNING &&
+        options->model->pruning.csr_from > 0) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "pruning: csr_from %g: device cuda has no products in compressed rows; "
+                         "cpu has, and 0 keeps layers dense",
+                         options->model->pruning.csr_from);
+    }
     const size_t needed = (size_t)options->model->sequence_length + 1;
     if (options->text->token_count < needed) {
         return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",

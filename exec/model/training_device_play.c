@@ -100,7 +100,7 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
         }
         if (layer->is_frozen) continue;
         learner->kernels->table->clear(learner->kernels, layer->gradient,
-                                       layer->parameter_count * sizeof(float));
+                                       layer->held_count * sizeof(float));
     }
     TRY(weigh_rows(learner, err));
     draw_batches(learner);

@@ -10,10 +10,10 @@ static status reduce_layer(exec_layer *layer, float *staging, const exec_group *
                            error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
-    const size_t bytes = layer->parameter_count * sizeof(float);
+    const size_t bytes = layer->held_count * sizeof(float);
     float *gradient = staging != NULL ? staging : layer->gradient;
     if (staging != NULL) kernels->table->to_host(kernels, staging, layer->gradient, bytes);
-    TRY(exec_group_sum_float(replicas, gradient, (int64_t)layer->parameter_count, err));
+    TRY(exec_group_sum_float(replicas, gradient, (int64_t)layer->held_count, err));
     if (staging != NULL) kernels->table->to_device(kernels, layer->gradient, staging, bytes);
     return kernels->table->finish(kernels, err);
 }
@@ -26,10 +26,10 @@ typedef struct gradient_part {
 
 static gradient_part part_of(const exec_layer *layer, int part, int part_count)
 {
-    const size_t largest = (layer->parameter_count + (size_t)part_count - 1) / (size_t)part_count;
+    const size_t largest = (layer->held_count + (size_t)part_count - 1) / (size_t)part_count;
     const size_t begin = largest * (size_t)part;
-    if (begin >= layer->parameter_count) return (gradient_part){layer->gradient, 0};
-    const size_t rest = layer->parameter_count - begin;
+    if (begin >= layer->held_count) return (gradient_part){layer->gradient, 0};
+    const size_t rest = layer->held_count - begin;
     return (gradient_part){layer->gradient + begin, rest < largest ? rest : largest};
 }
 
@@ -104,11 +104,11 @@ static status exchange_gradients(exec_learner *learner, const exec_group *replic
     return learner->kernels->table->finish(learner->kernels, err);
 }
 
-static size_t largest_parameter_count(const exec_learner *learner)
+static size_t largest_held_count(const exec_learner *learner)
 {
     size_t largest = 0;
     for (int row = 0; row < learner->report.layer_count; row++) {
-        const size_t count = learner->layers[row]->parameter_count;
+        const size_t count = learner->layers[row]->held_count;
         if (count > largest) largest = count;
     }
     return largest;
@@ -132,7 +132,7 @@ status exec_learner_reduce(exec_device *device, const exec_group *replicas, erro
     }
     float *staging = NULL;
     if (!learner->kernels->table->has_host_memory) {
-        const size_t count = largest_parameter_count(learner);
+        const size_t count = largest_held_count(learner);
         staging = memory_array(count, sizeof *staging);
     }
     status result = STATUS_OK;

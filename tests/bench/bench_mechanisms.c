@@ -3,6 +3,9 @@
 /// alone, its shares of the parts too; every other level is predicted, then measured.
 ///
 /// A mechanism is a row of the table `mechanisms`.
+#include "base/arena.h"
+#include "base/rng.h"
+#include "exec/model/compression.h"
 #include "models/cost/hardware.h"
 #include "models/dynamism/dynamism.h"
 #include "tests/bench/bench.h"
@@ -29,6 +32,7 @@ typedef struct mechanism_row {
     double level[MECHANISM_LEVELS_MAX];
     int expert_rank_count; // that share the experts in the prediction; 0: no experts
     bool has_exit;         // predicted from a block without an exit, and the head
+    bool needs_csr;        // products in compressed rows, which not every backend has
     /// What the case needs beside full load. NULL: nothing.
     /// The model whose block 0 has this level.
     void (*set_model)(exec_model *model, double level);
@@ -255,6 +259,39 @@ static void write_freezing(char *text, double load, const char *path)
     snprintf(text + at, (size_t)(MECHANISM_TEXT_MAX - at), "]}");
 }
 
+// Pruning: weights that are left, in compressed rows.
+
+static void set_pruning(exec_model *model, double level)
+{
+    (void)level;
+    model->mechanism = EXEC_PRUNING;
+}
+
+/// Prunes weights at random: at full load the block stays dense.
+static void prune_block(measured_block *block, double level)
+{
+    error_message err = {0};
+    if (level >= 1) return;
+    const size_t count = (size_t)exec_layer_weight_count(block->layer);
+    uint8_t *keep = memory_array(count, 1);
+    rng random = rng_init(1, 4);
+    for (size_t at = 0; at < count; at++) {
+        keep[at] = rng_unit(&random) < level;
+    }
+    bench_require(exec_layer_compress(block->layer, keep, &err), &err);
+    free(keep);
+}
+
+static void write_pruning(char *text, double load, const char *path)
+{
+    (void)path;
+    snprintf(text, MECHANISM_TEXT_MAX,
+             "{\"case\":\"pruning\",\"start_iteration\":0,\"end_iteration\":1,\"interval\":1,"
+             "\"initial_sparsity\":%.17g,\"final_sparsity\":%.17g,\"sigma_spread\":0,"
+             "\"kernels\":\"sparse\"}",
+             1 - load, 1 - load);
+}
+
 static const mechanism_row mechanisms[] = {
     {.name = "moe",
      .load = "tokens of the busiest expert over the mean, all experts on one rank",
@@ -315,10 +352,18 @@ static const mechanism_row mechanisms[] = {
      .set_model = set_sparse_attention,
      .load_of = live_share,
      .write_case = write_sparse_attention},
+    {.name = "pruning",
+     .load = "weights that are left, in compressed rows",
+     .level_count = 7,
+     .level = {1, 0.5, 0.25, 0.2, 0.1, 0.05, 0.02},
+     .needs_csr = true,
+     .set_model = set_pruning,
+     .set_block = prune_block,
+     .write_case = write_pruning},
 };
 
 /// Costs of equal blocks, the last of which is looked at: others are there to leave from, and to
-/// freeze. With exits the head stands behind them.
+/// freeze. With exits the head is the one after them.
 typedef struct fitted_base {
     int64_t pass_ns[BLOCK_PASS_COUNT][MECHANISM_LAYERS + 1];
     int64_t activation_bytes[MECHANISM_LAYERS + 1], gradient_bytes[MECHANISM_LAYERS + 1];
@@ -612,6 +657,7 @@ static void measure_backend(exec_kernels *kernels, bool smoke)
     if (file < 0) bench_require(STATUS_IO, &(error_message){.message = "no temporary file"});
     close(file);
     for (size_t row = 0; row < sizeof mechanisms / sizeof mechanisms[0]; row++) {
+        if (mechanisms[row].needs_csr && kernels->table->csr_matmul == NULL) continue;
         compare_levels(&mechanisms[row], kernels, model, smoke ? 1 : ROUNDS, path);
     }
     kernels->table->close(kernels);

@@ -170,6 +170,21 @@ sed 's/"text":"text.txt"/&,"mechanism":{"name":"freezing","interval":1,"start_it
 [ "$(value frozen.json announced_changes)" -ge 3 ] || fail 'nothing froze'
 [ "$(value frozen.json different_ops)" = 0 ] || fail 'ops of frozen stages differ'
 
+# Pruned blocks in compressed rows learn what masks do, in memory and messages of what is left.
+for from in 0 0.5 2; do
+    pruning="{\"name\":\"pruning\",\"start_iteration\":0,\"end_iteration\":4,\"interval\":2,\"csr_from\":$from}"
+    sed "s/\"text\":\"text.txt\"/&,\"mechanism\":$pruning/" train.json >csr_$from.json
+done
+"$dynmo" run csr_0.json --device cpu --row even --json >masked.json || fail 'pruning'
+"$dynmo" run csr_0.5.json --device cpu --json >compressed.json || fail 'pruning in compressed rows'
+for hash in loss_hash state_hash; do
+    [ "$(value masked.json $hash)" = "$(value compressed.json $hash)" ] || fail "compressed rows: another $hash"
+done
+[ "$(value masked.json loss_hash)" != "$(value even.json loss_hash)" ] || fail 'nothing was pruned'
+refuse 2 "csr_2.json: csr_from 2 is outside [0, 1]" csr_2.json --device cpu
+refuse 2 "rank 0, iteration 0, start: pruning: csr_from 0.5: device cuda has no products in compressed rows; cpu has, and 0 keeps layers dense" \
+    csr_0.5.json --device cuda --row even
+
 # Two replicas learn from twice as much, with the same bits under every plan.
 "$dynmo" run train.json --device cpu --row even --data-parallel 2 --json >even2.json || fail 'replicas'
 "$dynmo" run train.json --device cpu --data-parallel 2 --json >moved2.json || fail 'replicas'

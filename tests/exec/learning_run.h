@@ -63,6 +63,7 @@ typedef struct learning_run {
     double norm[LEARNING_ITERATIONS_MAX];
     uint64_t state_hash;
     int64_t migrated_bytes;
+    int64_t state_bytes; // of the blocks, in the last iteration
 } learning_run;
 
 static inline status learning_note(void *context, const exec_measured *measured, error_message *err)
@@ -74,6 +75,11 @@ static inline status learning_note(void *context, const exec_measured *measured,
     run->norm[iteration] = measured->gradient_norm;
     run->migrated_bytes += measured->migrated_bytes;
     run->state_hash = measured->state_hash;
+    const bal_layer_costs *layers = &measured->played->replicas[0];
+    run->state_bytes = 0;
+    for (int layer = 1; layer < layers->layer_count - 1; layer++) {
+        run->state_bytes += layers->state_bytes[layer];
+    }
     return STATUS_OK;
 }
 

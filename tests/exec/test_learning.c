@@ -141,6 +141,34 @@ static void every_measure_of_confidence_learns_the_same_under_every_plan(void **
     }
 }
 
+/// Blocks that turn to compressed rows at the second of three steps, or at the first, on one rank,
+/// and while plans change and replicas are summed: the bits are those of masks.
+static void compressed_rows_learn_what_dense_products_do(void **state)
+{
+    (void)state;
+    static const double csr_from[] = {0.5, 0.01};
+    const exec_model masked = learning_model(EXEC_PRUNING);
+    exec_model compressed = masked;
+    for (int replica_count = 1; replica_count <= 2; replica_count++) {
+        learning_way way = learning_one_rank;
+        way.replica_count = replica_count;
+        const learning_run one = learn(&masked, &way);
+        for (int from = 0; from < 2; from++) {
+            compressed.pruning.csr_from = csr_from[from];
+            const learning_run same = learn(&compressed, &way);
+            learning_assert_same(&one, &same);
+            assert_true(same.state_bytes < one.state_bytes / 3); // a fifth of the weights is left
+            for (int index = 0; index < WAY_COUNT; index++) {
+                if (replica_count > 1 && ways[index].plans[1].rank_count == 0) continue;
+                learning_way other_way = ways[index];
+                other_way.replica_count = replica_count;
+                const learning_run other = learn(&compressed, &other_way);
+                learning_assert_same(&one, &other);
+            }
+        }
+    }
+}
+
 /// That they happen at all.
 static void mechanisms_change_what_is_learnt(void **state)
 {
@@ -354,6 +382,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_and_migrations_learn_the_same_with_every_mechanism),
         cmocka_unit_test(every_measure_of_confidence_learns_the_same_under_every_plan),
+        cmocka_unit_test(compressed_rows_learn_what_dense_products_do),
         cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
         cmocka_unit_test(the_loss_falls_with_every_mechanism),

@@ -85,6 +85,9 @@ static void options_outside_their_limits_are_refused(void **state)
     wrong = options;
     wrong.initial_sparsity = 0.95;
     refused(wrong, "initial_sparsity 0.95 is outside [0, final_sparsity 0.9]");
+    wrong = options;
+    wrong.csr_from = 1.5;
+    refused(wrong, "csr_from 1.5 is outside [0, 1]");
 }
 
 int main(void)

@@ -382,6 +382,14 @@ static void what_cannot_be_trained_is_refused(void **state)
     assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
     assert_string_equal(err.message, "text has 16 tokens; a sequence needs 17");
 
+    options.text = &learning_text;
+    options.backend = EXEC_BACKEND_CUDA_FP32;
+    model.mechanism = EXEC_PRUNING;
+    model.pruning.csr_from = 0.8;
+    assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_UNSUPPORTED);
+    assert_string_equal(err.message, "pruning: csr_from 0.8: device cuda has no products in "
+                                     "compressed rows; cpu has, and 0 keeps layers dense");
+
     model.head_count = 0;
     assert_int_equal(exec_training_device_create(&options, 0, &device, &err), STATUS_INVALID);
     assert_null(device);
