@@ -3,8 +3,8 @@
 # Everything that one GPU can settle, in four stages of at most 8 minutes each; all, or the one that is named:
 #   1  kernels beside plain C, and under each tool of compute-sanitizer
 #   2  training: the same bits under every plan, schedule and migration; a trace of each mechanism
-#   3  figures: products and attention beside cuBLASLt alone and PyTorch, what an op costs beside its
-#      kernels, and execution beside what the simulator says from its first warm iterations, which fails
+#   3  figures: products and attention beside cuBLASLt alone and PyTorch, cuSPARSE beside cuBLAS, what an op
+#      costs beside its kernels, and execution beside what the simulator says from its first warm iterations, which fails
 #      beyond 3 % for one plan and 10 % where layers move (TOLERANCE)
 #   4  the node's hardware file
 # For a machine with a GPU of compute capability 8.0 or later, its driver and cuBLAS 13; nothing else. BIN
@@ -102,6 +102,8 @@ stage_3() {
     # PyTorch has libraries of its own, which ours must not replace.
     step sdpa 60 env LD_LIBRARY_PATH="$their_libraries" "${PYTHON:-python3}" "$root/tests/gpu/measure_sdpa.py"
     keep_figures sdpa
+    step sparse 60 env LD_LIBRARY_PATH="$their_libraries" "${PYTHON:-python3}" "$root/tests/gpu/measure_sparse.py"
+    keep_figures sparse
     write_model agreement "$model"
     for stages in 4 2 8; do
         if [ "$stages" -gt "$layers" ]; then continue; fi
