@@ -49,7 +49,7 @@ static int64_t clock_ns(const exec_stopwatch *watch)
 {
     struct timespec time;
     clock_gettime(watch->clock, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    return watch->ahead_ns + (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 /// The time at which a part of an op has ended: now, or when it has lasted time_factor times as
@@ -60,8 +60,8 @@ static int64_t end_of_part_ns(const exec_stopwatch *watch, int lap)
     const bool is_in_op =
         watch->op_count < watch->op_max && lap > watch->first_lap[watch->op_count];
     if (!is_in_op || watch->time_factor <= 1) return now_ns;
-    const int64_t begin_ns = watch->lap_ns[lap - 1];
-    const int64_t end_ns = begin_ns + (int64_t)((double)(now_ns - begin_ns) * watch->time_factor);
+    const int64_t busy_ns = now_ns - watch->lap_ns[lap - 1] - watch->waited_ns;
+    const int64_t end_ns = now_ns + (int64_t)((double)busy_ns * (watch->time_factor - 1));
     while (now_ns < end_ns) {
         now_ns = clock_ns(watch);
     }
@@ -80,7 +80,19 @@ status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *e
         return error_set(err, result, "%s: cannot note the time", table->name);
     }
     watch->lap_ns[lap] = end_of_part_ns(watch, lap);
+    watch->waited_ns = 0;
     return STATUS_OK;
+}
+
+int64_t exec_stopwatch_op_ns(const exec_stopwatch *watch)
+{
+    return clock_ns(watch) - watch->lap_ns[watch->first_lap[watch->op_count]];
+}
+
+void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncounted_ns)
+{
+    watch->ahead_ns += uncounted_ns;
+    watch->waited_ns += exec_stopwatch_op_ns(watch) - since_ns;
 }
 
 status exec_stopwatch_end_op(exec_stopwatch *watch, bool is_empty, error_message *err)

@@ -16,6 +16,8 @@ typedef struct exec_stopwatch {
     exec_kernels *kernels; // borrowed
     clockid_t clock;       // of the host, where the backend has no marks
     double time_factor;    // of the host's clock: >= 1, a part of an op takes that much longer
+    int64_t ahead_ns;      // that it is taken to be ahead: waits that it has not counted
+    int64_t waited_ns;     // of the part of an op at hand, which time_factor leaves alone
     int lap_count;
     int lap_max;
     int64_t *lap_ns; // [lap_max] from any origin
@@ -43,6 +45,15 @@ status exec_stopwatch_begin_op(exec_stopwatch *watch, error_message *err);
 ///
 /// @param cell gets the time since the lap before, once it is settled
 status exec_stopwatch_lap(exec_stopwatch *watch, int64_t *cell, error_message *err);
+
+/// Since the op at hand has begun, by the host's clock.
+int64_t exec_stopwatch_op_ns(const exec_stopwatch *watch);
+
+/// The op has waited for other ranks.
+///
+/// @param since_ns     by exec_stopwatch_op_ns
+/// @param uncounted_ns of the wait that the clock has not counted: the op takes as much longer
+void exec_stopwatch_wait(exec_stopwatch *watch, int64_t since_ns, int64_t uncounted_ns);
 
 /// The op ends, with its last part if it has been told any.
 ///

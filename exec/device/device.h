@@ -27,6 +27,7 @@ typedef struct exec_iteration {
     const bal_layer_costs *costs; // of this rank's replica, for a modelled device; else NULL
     double rank_time_factor;      // of this rank; 1: not slow
     bool is_profiled;             // times of layers are wanted
+    const exec_group *replicas; // ranks of the same place, which ops may exchange with; NULL: none
 } exec_iteration;
 
 /// What a device knows of its layers after an iteration. Rows are its layers in model order; the
@@ -38,6 +39,8 @@ typedef struct exec_layer_report {
     int64_t *forward_ns;         // [layer_count][microbatch_count]; the times are NULL where the
     int64_t *backward_input_ns;  // iteration was not profiled
     int64_t *backward_weight_ns; // all 0 where the program has no split
+    int64_t *exchange_ns;        // of forward_ns: exchanging rows with ranks that share experts,
+                                 // most of it waiting for the busiest
     int64_t *parameters;         // [layer_count] that an update changes
     int64_t *state_bytes;        // [layer_count]
     int64_t *activation_bytes;   // [layer_count] held from F to B by the largest microbatch
@@ -48,7 +51,7 @@ typedef struct exec_layer_report {
     int load_columns;    // 0: none
 } exec_layer_report;
 
-enum { EXEC_REPORT_TIMES = 3, EXEC_REPORT_ARRAYS = 9 };
+enum { EXEC_REPORT_TIMES = 4, EXEC_REPORT_ARRAYS = 10 };
 
 /// Lists the arrays as they stand in the struct, the times first and the loads last.
 ///
@@ -166,6 +169,8 @@ typedef struct exec_device_table {
 struct exec_device {
     const exec_device_table *table;
     bool leaves_out_arrays; // packed state is without what ship carries; set by the run
+    int64_t op_begin_ns;    // nominal clock: of the op to be played, by its deadlines; set by the
+                            // engine
 };
 
 /// Makes the device that only takes time: every op what its layers cost.

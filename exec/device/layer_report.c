@@ -5,9 +5,10 @@ void exec_layer_report_list(exec_layer_report *report, int64_t **arrays[EXEC_REP
                             int columns[EXEC_REPORT_ARRAYS])
 {
     int64_t **const all[EXEC_REPORT_ARRAYS] = {
-        &report->forward_ns,     &report->backward_input_ns, &report->backward_weight_ns,
-        &report->parameters,     &report->state_bytes,       &report->activation_bytes,
-        &report->gradient_bytes, &report->message_bytes,     &report->load_count};
+        &report->forward_ns,       &report->backward_input_ns, &report->backward_weight_ns,
+        &report->exchange_ns,      &report->parameters,        &report->state_bytes,
+        &report->activation_bytes, &report->gradient_bytes,    &report->message_bytes,
+        &report->load_count};
     for (int array = 0; array < EXEC_REPORT_ARRAYS; array++) {
         arrays[array] = all[array];
         columns[array] = array < EXEC_REPORT_TIMES ? report->microbatch_count : 1;

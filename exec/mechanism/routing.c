@@ -25,6 +25,11 @@ status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
         return error_set(err, STATUS_INVALID, "top_k %d is outside [1, expert_count %d]",
                          options->top_k, options->expert_count);
     }
+    const int ranks = options->expert_parallel;
+    if (ranks < 0 || (ranks > 0 && options->expert_count % ranks != 0)) {
+        return error_set(err, STATUS_INVALID, "expert_parallel %d does not divide the %d experts",
+                         ranks, options->expert_count);
+    }
     if (options->expert_width < 0 || options->expert_width > EXEC_EXPERT_WIDTH_MAX) {
         return error_set(err, STATUS_INVALID, "expert_width %d is outside [0, %d]",
                          options->expert_width, EXEC_EXPERT_WIDTH_MAX);

@@ -20,6 +20,8 @@ typedef struct exec_moe_options {
                       // much as the dense MLP
     double balance;   // coefficient of the balance loss, >= 0; 0 leaves the router alone
     int sinkhorn_rounds; // of S-BASE, see exec_routing; 0: token choice
+    int expert_parallel; // ranks that share the experts of a block, of as many replicas; divides
+                         // expert_count; 0: 1
 } exec_moe_options;
 
 enum {

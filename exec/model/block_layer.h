@@ -45,9 +45,10 @@ typedef struct exec_half_slot {
 /// Where a router and its experts are among the block's parameters.
 typedef struct exec_experts {
     int expert_count;
+    int held_count;       // that are here: the rank's share of them
     size_t router;        // offset of [width][expert_count]
-    exec_linear up, down; // of expert 0; the others follow, matrices after matrices, biases after
-                          // it biases
+    exec_linear up, down; // of the first that is here; the others follow, matrices after matrices,
+                          // biases after biases
 } exec_experts;
 
 typedef struct exec_block {

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/rng.h"
 #include "exec/model/compression.h"
+#include "exec/model/expert_exchange.h"
 #include "exec/model/layer_table.h"
 #include "exec/model/mechanism.h"
 
@@ -44,7 +45,8 @@ status exec_layer_allocate_state(const exec_layer *layer, size_t held_count, boo
     *master = memory;
     *gradient = NULL;
     if (is_frozen) return STATUS_OK;
-    const status result = kernels->table->allocate(kernels, bytes, &memory, err);
+    const status result = kernels->table->allocate(
+        kernels, bytes + layer->expert_gradient_count * sizeof(float), &memory, err);
     if (result == STATUS_OK) {
         *gradient = memory;
     } else {
@@ -96,6 +98,8 @@ status exec_layer_create(const exec_model *model, exec_buffers *buffers, int ind
     made->kind = kind;
     made->index = index;
     status result = table->describe(made, err);
+    const int members = model->expert_exchange != NULL ? model->expert_exchange->member_count : 1;
+    made->expert_gradient_count = (size_t)(members - 1) * made->expert_parameter_count;
     if (result == STATUS_OK) result = allocate_parameters(made, err);
     const exec_mechanism_table *mechanism = exec_mechanism_find(model->mechanism);
     if (result == STATUS_OK && mechanism->create != NULL) result = mechanism->create(made, err);
@@ -132,6 +136,9 @@ static void draw_tensor(const exec_layer *layer, int index, float *values)
     const double reach = (double)tensor->initial_deviation * sqrt(3.0);
     const uint64_t key = (uint64_t)layer->index * EXEC_LAYER_TENSORS_MAX + (uint64_t)index;
     rng generator = rng_init(layer->model->seed, parameter_purpose + key);
+    for (size_t at = 0; reach > 0 && at < tensor->before; at++) {
+        (void)rng_next(&generator);
+    }
     for (size_t at = 0; at < count; at++) {
         values[at] =
             reach > 0 ? (float)(reach * (2.0 * rng_unit(&generator) - 1.0)) : tensor->initial_value;
@@ -169,7 +176,8 @@ status exec_layer_initialise(exec_layer *layer, error_message *err)
     exec_kernels *kernels = layer->kernels;
     kernels->table->to_device(kernels, layer->master, values, count * sizeof *values);
     kernels->table->clear(kernels, layer->moment1, 2 * count * sizeof *values);
-    kernels->table->clear(kernels, layer->gradient, count * sizeof *values);
+    kernels->table->clear(kernels, layer->gradient,
+                          (count + layer->expert_gradient_count) * sizeof *values);
     exec_layer_refresh(layer);
     layer->step = 0;
     const status result = kernels->table->finish(kernels, err);
@@ -260,7 +268,7 @@ double exec_layer_square_norm(exec_layer *layer)
     if (layer->is_frozen) return 0;
     if (exec_layer_is_compressed(layer)) return exec_layer_held_squares(layer);
     return layer->kernels->table->sum_of_squares(layer->kernels, layer->gradient,
-                                                 layer->held_count);
+                                                 layer->held_count - layer->expert_parameter_count);
 }
 
 void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *keep)

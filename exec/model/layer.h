@@ -45,6 +45,7 @@ typedef struct exec_tensor {
     exec_csr *csr;    // of a matrix of a compressed layer, owned by it; else NULL
     int rows;         // of a matrix [rows][columns], its input width; 1: a vector
     int columns;
+    size_t before;       // parameters in front of the first, which another rank has and draws
     bool decays;         // by weight_decay
     float initial_value; // of all; where initial_deviation is 0
     float initial_deviation;
@@ -74,10 +75,13 @@ typedef struct exec_layer {
     int tensor_count;
     size_t parameter_count; // numbers
     size_t held_count;      // of them that are held: all, but of a compressed layer (compression.h)
+    size_t expert_parameter_count; // the last of them, of experts (moe_half.h); 0: none
+    size_t expert_gradient_count;  // expert_parameter_count for each further rank that sends rows
+                                   // to these experts (expert_exchange.h)
     /// [held_count] device memory each, one after another: master, moment1, moment2. A frozen layer
     /// has no moments and no gradient: NULL.
     float *master, *moment1, *moment2;
-    float *gradient;         // [held_count] device memory
+    float *gradient;         // [held_count + expert_gradient_count] device memory
     void *weights;           // [held_count] values; master itself on fp32 backends
     int step;                // updates so far; travels with the layer
     bool is_frozen;          // no W, no update
@@ -132,7 +136,8 @@ status exec_layer_backward_input(exec_layer *layer, exec_slot *slot, void *gradi
 /// not of frozen layers.
 status exec_layer_backward_weight(exec_layer *layer, exec_slot *slot, error_message *err);
 
-/// Sum of squares of the gradient, in double; 0 for a frozen layer. Waits.
+/// Sum of squares of the gradient, but for that of experts (moe_half.h), in double; 0 for a frozen
+/// layer. Waits.
 double exec_layer_square_norm(exec_layer *layer);
 
 /// One step of AdamW with the model's settings, unless the layer is frozen.

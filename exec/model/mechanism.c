@@ -67,10 +67,7 @@ static int column_per_expert(const exec_model *model)
 static void count_tokens(const exec_layer *layer, const exec_slot *slot, int64_t *count)
 {
     if (layer->kind != EXEC_LAYER_BLOCK) return;
-    const exec_routing *routing = exec_moe_slot_routing(((const exec_block_slot *)slot)->moe);
-    for (int expert = 0; expert < routing->expert_count; expert++) {
-        count[expert] = exec_routing_count(routing, expert);
-    }
+    exec_moe_slot_count(layer, ((const exec_block_slot *)slot)->moe, count);
 }
 
 const exec_mechanism_table exec_mechanism_moe = {

@@ -56,7 +56,9 @@ typedef struct exec_model {
     float weight_decay; // of matrices; norms and biases do not decay
     float clip_norm;    // the gradient's norm is scaled down to it; 0: never
     exec_mechanism mechanism;
-    exec_moe_options moe; // where mechanism says so, like those that follow
+    exec_moe_options moe;                         // where mechanism says so, like those that follow
+    struct exec_expert_exchange *expert_exchange; // of the rank, where others have experts of its
+                                                  // blocks (expert_exchange.h); NULL: it has all
     exec_mod_options mod;
     exec_early_exit_options early_exit;
     exec_pruning_options pruning;

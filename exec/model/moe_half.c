@@ -1,18 +1,24 @@
 #include "exec/model/moe_half.h"
 
 #include "base/arena.h"
+#include "exec/model/expert_exchange.h"
 
 #include <stdlib.h>
 
-/// Rows that lie by place (routing.h) are "of entries", [entry_count]; others are of tokens.
+/// Rows that lie by place (routing.h) are "of entries", [entry_count]: of this rank's tokens. Those
+/// of the experts that are here are "held", [first_row[expert_count]], by the rank that they come
+/// from and then by expert: in expert_count segments, since of R ranks that share the experts each
+/// has 1 / R of them. Where the rank has all experts both are the same rows. Others are of tokens.
 struct exec_moe_slot {
     exec_routing routing;
+    int *count;             // [R][expert_count] host: entries that each rank has of each expert
+    int *first_row;         // [expert_count + 1] host: held, of each segment
     float *logits;          // [row_max][expert_count] host: scratch; after B their gradient
     float *weight_gradient; // [entry_max] host: scratch
     void *row, *place, *first_entry, *weight, *place_weight; // device: as in routing, until W
-    void *input;           // [entry_count][width] F to W: tokens, by place
-    void *output;          // [entry_count][width] F to B: what experts made of them
-    void *output_gradient; // [entry_count][width] B to W
+    void *input;           // [held][width] F to W: what experts get
+    void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
+    void *output_gradient; // [held][width] B to W
     void *logits_gradient; // [row_count][expert_count] B to W
 };
 
@@ -21,17 +27,39 @@ static const exec_moe_options *options_of(const exec_layer *layer)
     return &layer->model->moe;
 }
 
+/// Ranks that share the experts, and which of them this one is.
+static int rank_count_of(const exec_layer *layer)
+{
+    const exec_expert_exchange *exchange = layer->model->expert_exchange;
+    return exchange != NULL ? exchange->member_count : 1;
+}
+
+static int rank_of(const exec_layer *layer)
+{
+    const exec_expert_exchange *exchange = layer->model->expert_exchange;
+    return exchange != NULL ? exchange->member : 0;
+}
+
+/// A tensor of all experts that are here. All ranks draw from one stream of numbers.
+static size_t add_tensor(exec_layer *layer, exec_tensor tensor)
+{
+    tensor.before = (size_t)rank_of(layer) * (size_t)tensor.rows * (size_t)tensor.columns;
+    layer->expert_parameter_count += (size_t)tensor.rows * (size_t)tensor.columns;
+    return exec_layer_add_tensor(layer, &tensor);
+}
+
 exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_deviation)
 {
     const int width = layer->model->width;
-    const int count = options_of(layer)->expert_count;
+    const int expert_count = options_of(layer)->expert_count;
+    const int count = expert_count / rank_count_of(layer);
     const int inner_width =
         exec_moe_expert_width(options_of(layer), exec_model_hidden_width(layer->model));
     const int up_width = exec_block_inner_width(layer->model, inner_width);
     const bool has_bias = !layer->model->lacks_mlp_bias;
     const exec_tensor router = {.name = "router",
                                 .rows = width,
-                                .columns = count,
+                                .columns = expert_count,
                                 .decays = true,
                                 .initial_deviation = up_deviation};
     const exec_tensor up = {.name = "experts up",
@@ -48,15 +76,16 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
     const exec_tensor down_bias = {
         .name = "experts down bias", .rows = 1, .columns = count * width};
     exec_experts experts = {
-        .expert_count = count,
+        .expert_count = expert_count,
+        .held_count = count,
         .router = exec_layer_add_tensor(layer, &router),
         .up = {.input_width = width, .output_width = up_width, .has_bias = has_bias},
         .down = {.input_width = inner_width, .output_width = width, .has_bias = has_bias},
     };
-    experts.up.weight = exec_layer_add_tensor(layer, &up);
-    if (has_bias) experts.up.bias = exec_layer_add_tensor(layer, &up_bias);
-    experts.down.weight = exec_layer_add_tensor(layer, &down);
-    if (has_bias) experts.down.bias = exec_layer_add_tensor(layer, &down_bias);
+    experts.up.weight = add_tensor(layer, up);
+    if (has_bias) experts.up.bias = add_tensor(layer, up_bias);
+    experts.down.weight = add_tensor(layer, down);
+    if (has_bias) experts.down.bias = add_tensor(layer, down_bias);
     return experts;
 }
 
@@ -68,6 +97,8 @@ exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
     exec_moe_slot *made = arena_array(memory, 1, sizeof *made);
     made->routing = exec_routing_carve(memory, experts, rows, entries);
     made->routing.sinkhorn_rounds = options_of(layer)->sinkhorn_rounds;
+    made->count = arena_array(memory, (size_t)(rank_count_of(layer) * experts), sizeof(int));
+    made->first_row = arena_array(memory, (size_t)experts + 1, sizeof(int));
     made->logits = arena_array(memory, (size_t)rows * (size_t)experts, sizeof(float));
     made->weight_gradient = arena_array(memory, (size_t)entries, sizeof(float));
     return made;
@@ -78,20 +109,117 @@ const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot)
     return &slot->routing;
 }
 
-/// The pair of products of one expert.
-static exec_linear linear_of(const exec_linear *first, int expert)
+void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int64_t *count)
 {
+    const int experts = slot->routing.expert_count;
+    for (int at = 0; at < rank_count_of(layer) * experts; at++) {
+        count[at % experts] += slot->count[at];
+    }
+}
+
+/// One of the pair of linears of the segment's expert.
+static exec_linear linear_of(const exec_block *block, const exec_linear *first, int segment)
+{
+    const size_t expert = (size_t)(segment % block->experts.held_count);
     exec_linear linear = *first;
-    linear.weight += (size_t)expert * (size_t)first->input_width * (size_t)first->output_width;
-    linear.bias += (size_t)expert * (size_t)first->output_width; // unused where there is none
+    linear.weight += expert * (size_t)first->input_width * (size_t)first->output_width;
+    linear.bias += expert * (size_t)first->output_width; // unused where there is none
     return linear;
 }
 
-/// The first row of an expert in an array of entries.
-static void *rows_of(const exec_layer *layer, const exec_routing *routing, int expert, void *values,
+/// The same where its gradient is, which ranks that send rows do not share.
+static exec_linear gradient_of(const exec_block *block, const exec_linear *first, int segment)
+{
+    const size_t rank = (size_t)(segment / block->experts.held_count);
+    exec_linear linear = linear_of(block, first, segment);
+    linear.weight += rank * block->layer.expert_parameter_count;
+    linear.bias += rank * block->layer.expert_parameter_count;
+    return linear;
+}
+
+static double square_norm_of(const exec_layer *layer, const exec_linear *linear)
+{
+    const exec_kernel_table *table = layer->kernels->table;
+    const size_t columns = (size_t)linear->output_width;
+    const double sum =
+        table->sum_of_squares(layer->kernels, exec_layer_gradient(layer, linear->weight),
+                              (size_t)linear->input_width * columns);
+    if (!linear->has_bias) return sum;
+    return sum +
+           table->sum_of_squares(layer->kernels, exec_layer_gradient(layer, linear->bias), columns);
+}
+
+void exec_experts_square_norms(exec_layer *layer, double *sum)
+{
+    const exec_block *block = (const exec_block *)layer;
+    const exec_experts *experts = &block->experts;
+    for (int expert = 0; expert < experts->held_count; expert++) {
+        const exec_linear up = linear_of(block, &experts->up, expert);
+        const exec_linear down = linear_of(block, &experts->down, expert);
+        sum[rank_of(layer) * experts->held_count + expert] =
+            square_norm_of(layer, &up) + square_norm_of(layer, &down);
+    }
+}
+
+/// The first row of a segment in an array of rows that are held, and how many it has.
+static void *rows_of(const exec_layer *layer, const exec_moe_slot *slot, int segment, void *values,
                      int width)
 {
-    return (char *)values + exec_layer_bytes(layer, routing->first_place[expert], width);
+    return (char *)values + exec_layer_bytes(layer, slot->first_row[segment], width);
+}
+
+static int count_of(const exec_moe_slot *slot, int segment)
+{
+    return slot->first_row[segment + 1] - slot->first_row[segment];
+}
+
+/// Finds out which rows come here: held by rank and expert.
+static status find_rows(exec_block *block, exec_moe_slot *slot, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    const int experts = block->experts.expert_count;
+    const int held = block->experts.held_count;
+    for (int expert = 0; expert < experts; expert++) {
+        slot->count[rank_of(layer) * experts + expert] = exec_routing_count(&slot->routing, expert);
+    }
+    if (layer->model->expert_exchange != NULL) {
+        TRY(exec_expert_exchange_counts(layer->model->expert_exchange, slot->count, experts, err));
+    }
+    for (int segment = 0; segment < experts; segment++) {
+        const int expert = rank_of(layer) * held + segment % held;
+        slot->first_row[segment + 1] =
+            slot->first_row[segment] + slot->count[segment / held * experts + expert];
+    }
+    return STATUS_OK;
+}
+
+/// Memory for rows of entries on their way, or of held ones: where the rank has all experts that of
+/// the rows that they become.
+static status take_passing(const exec_layer *layer, int row_count, void *same, void **rows,
+                           error_message *err)
+{
+    *rows = same;
+    if (layer->model->expert_exchange == NULL) return STATUS_OK;
+    return exec_buffers_take(layer->buffers,
+                             exec_layer_bytes(layer, row_count, layer->model->width), rows, err);
+}
+
+/// Sends rows [][width] of entries to their experts, or back.
+///
+/// @param from of take_passing, which ends
+static status pass_rows(exec_block *block, const exec_moe_slot *slot, bool is_back, void *from,
+                        void *to, error_message *err)
+{
+    const exec_layer *layer = &block->layer;
+    exec_expert_exchange *exchange = layer->model->expert_exchange;
+    const int *first_sent = is_back ? slot->first_row : slot->routing.first_place;
+    const int *first_received = is_back ? slot->routing.first_place : slot->first_row;
+    if (exchange == NULL) return STATUS_OK;
+    TRY(exec_expert_exchange_rows(exchange, block->experts.held_count,
+                                  exec_layer_bytes(layer, 1, layer->model->width), first_sent, from,
+                                  first_received, to, err));
+    exec_buffers_give(layer->buffers, from);
+    return STATUS_OK;
 }
 
 /// Has the router choose; waits for its logits.
@@ -133,24 +261,26 @@ static status upload(exec_layer *layer, exec_holding *holding, exec_moe_slot *sl
 }
 
 /// Has every expert work on its rows: all up, the activation, all down.
-static void run_experts(exec_block *block, const exec_half_slot *half, exec_moe_slot *slot)
+///
+/// @param output [held][width] out
+static void run_experts(exec_block *block, const exec_half_slot *half, exec_moe_slot *slot,
+                        void *output)
 {
     exec_layer *layer = &block->layer;
-    const exec_routing *routing = &slot->routing;
+    const int segments = slot->routing.expert_count;
     const int width = layer->model->width;
     const int inner_width = block->experts.down.input_width;
-    for (int expert = 0; expert < routing->expert_count; expert++) {
-        const exec_linear up = linear_of(&block->experts.up, expert);
-        exec_linear_forward(layer, &up, rows_of(layer, routing, expert, slot->input, width),
-                            exec_routing_count(routing, expert),
-                            rows_of(layer, routing, expert, half->inner, up.output_width));
+    for (int segment = 0; segment < segments; segment++) {
+        const exec_linear up = linear_of(block, &block->experts.up, segment);
+        exec_linear_forward(layer, &up, rows_of(layer, slot, segment, slot->input, width),
+                            count_of(slot, segment),
+                            rows_of(layer, slot, segment, half->inner, up.output_width));
     }
-    exec_half_activate(layer, half->inner, routing->entry_count, inner_width, half->outer);
-    for (int expert = 0; expert < routing->expert_count; expert++) {
-        const exec_linear down = linear_of(&block->experts.down, expert);
-        exec_linear_forward(layer, &down, rows_of(layer, routing, expert, half->outer, inner_width),
-                            exec_routing_count(routing, expert),
-                            rows_of(layer, routing, expert, slot->output, width));
+    exec_half_activate(layer, half->inner, slot->first_row[segments], inner_width, half->outer);
+    for (int segment = 0; segment < segments; segment++) {
+        const exec_linear down = linear_of(block, &block->experts.down, segment);
+        exec_linear_forward(layer, &down, rows_of(layer, slot, segment, half->outer, inner_width),
+                            count_of(slot, segment), rows_of(layer, slot, segment, output, width));
     }
 }
 
@@ -166,16 +296,24 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
                           &half->until_weight, err));
     TRY(route(block, half->norm.output, row_count, slot, err));
     TRY(upload(layer, &half->until_weight, slot, err));
+    TRY(find_rows(block, slot, err));
     const int entries = slot->routing.entry_count;
-    const size_t up_bytes = exec_layer_bytes(layer, entries, block->experts.up.output_width);
-    const size_t inner_bytes = exec_layer_bytes(layer, entries, inner_width);
-    const size_t bytes = exec_layer_bytes(layer, entries, width);
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, bytes, &slot->input, err));
+    const int held = slot->first_row[slot->routing.expert_count];
+    const size_t up_bytes = exec_layer_bytes(layer, held, block->experts.up.output_width);
+    const size_t inner_bytes = exec_layer_bytes(layer, held, inner_width);
+    void *sent, *made;
+    TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
+                          &slot->input, err));
     TRY(exec_holding_take(&half->until_input, layer->buffers, up_bytes, &half->inner, err));
     TRY(exec_holding_take(&half->until_weight, layer->buffers, inner_bytes, &half->outer, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers, bytes, &slot->output, err));
-    table->gather_rows(kernels, half->norm.output, slot->row, entries, width, slot->input);
-    run_experts(block, half, slot);
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          exec_layer_bytes(layer, entries, width), &slot->output, err));
+    TRY(take_passing(layer, entries, slot->input, &sent, err));
+    table->gather_rows(kernels, half->norm.output, slot->row, entries, width, sent);
+    TRY(pass_rows(block, slot, false, sent, slot->input, err));
+    TRY(take_passing(layer, held, slot->output, &made, err));
+    run_experts(block, half, slot, made);
+    TRY(pass_rows(block, slot, true, made, slot->output, err));
     table->combine_rows(kernels, slot->output, slot->first_entry, slot->place, slot->weight,
                         row_count, width, values);
     return STATUS_OK;
@@ -208,30 +346,28 @@ static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_
 
 /// Back through down, the activation and up of every expert.
 ///
-/// @param outer_gradient [entry_count][expert width] scratch, as exec_half_activate_input takes it
-/// @param input_gradient [entry_count][width] out
+/// @param outer_gradient [held][expert width] scratch, as exec_half_activate_input takes it
+/// @param input_gradient [held][width] out
 static void backward_experts(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
                              void *outer_gradient, void *input_gradient)
 {
     exec_layer *layer = &block->layer;
-    const exec_routing *routing = &slot->routing;
+    const int segments = slot->routing.expert_count;
     const int width = layer->model->width;
     const int inner_width = block->experts.down.input_width;
-    for (int expert = 0; expert < routing->expert_count; expert++) {
-        const exec_linear down = linear_of(&block->experts.down, expert);
-        exec_linear_backward_input(layer, &down,
-                                   rows_of(layer, routing, expert, slot->output_gradient, width),
-                                   exec_routing_count(routing, expert),
-                                   rows_of(layer, routing, expert, outer_gradient, inner_width));
-    }
-    exec_half_activate_input(layer, half->inner, routing->entry_count, inner_width, outer_gradient,
-                             half->inner_gradient);
-    for (int expert = 0; expert < routing->expert_count; expert++) {
-        const exec_linear up = linear_of(&block->experts.up, expert);
+    for (int segment = 0; segment < segments; segment++) {
+        const exec_linear down = linear_of(block, &block->experts.down, segment);
         exec_linear_backward_input(
-            layer, &up, rows_of(layer, routing, expert, half->inner_gradient, up.output_width),
-            exec_routing_count(routing, expert),
-            rows_of(layer, routing, expert, input_gradient, width));
+            layer, &down, rows_of(layer, slot, segment, slot->output_gradient, width),
+            count_of(slot, segment), rows_of(layer, slot, segment, outer_gradient, inner_width));
+    }
+    exec_half_activate_input(layer, half->inner, slot->first_row[segments], inner_width,
+                             outer_gradient, half->inner_gradient);
+    for (int segment = 0; segment < segments; segment++) {
+        const exec_linear up = linear_of(block, &block->experts.up, segment);
+        exec_linear_backward_input(
+            layer, &up, rows_of(layer, slot, segment, half->inner_gradient, up.output_width),
+            count_of(slot, segment), rows_of(layer, slot, segment, input_gradient, width));
     }
 }
 
@@ -258,29 +394,32 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
     exec_kernels *kernels = layer->kernels;
     const int width = layer->model->width;
     const int entries = slot->routing.entry_count;
-    const size_t bytes = exec_layer_bytes(layer, entries, width);
-    void *input_gradient = NULL;
-    void *norm_gradient = NULL;
+    const int held = slot->first_row[slot->routing.expert_count];
+    void *sent, *made, *input_gradient, *norm_gradient;
     TRY(backward_router(block, half, slot, gradient, err));
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, bytes, &slot->output_gradient, err));
+    TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
+                          &slot->output_gradient, err));
     TRY(exec_holding_take(&half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, entries, block->experts.up.output_width),
+                          exec_layer_bytes(layer, held, block->experts.up.output_width),
                           &half->inner_gradient, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers, bytes, &input_gradient, err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          exec_layer_bytes(layer, entries, width), &input_gradient, err));
     TRY(exec_holding_take(&half->until_input, layer->buffers,
                           exec_layer_bytes(layer, slot->routing.row_count, width), &norm_gradient,
                           err));
     void *outer_gradient = half->inner_gradient;
     if (layer->model->is_gated) {
         TRY(exec_holding_take(&half->until_input, layer->buffers,
-                              exec_layer_bytes(layer, entries, block->experts.down.input_width),
+                              exec_layer_bytes(layer, held, block->experts.down.input_width),
                               &outer_gradient, err));
     }
-    kernels->table->gather_rows(kernels, gradient, slot->row, entries, width,
-                                slot->output_gradient);
-    kernels->table->scale_rows(kernels, slot->output_gradient, slot->place_weight, entries, width,
-                               slot->output_gradient);
-    backward_experts(block, half, slot, outer_gradient, input_gradient);
+    TRY(take_passing(layer, entries, slot->output_gradient, &sent, err));
+    kernels->table->gather_rows(kernels, gradient, slot->row, entries, width, sent);
+    kernels->table->scale_rows(kernels, sent, slot->place_weight, entries, width, sent);
+    TRY(pass_rows(block, slot, false, sent, slot->output_gradient, err));
+    TRY(take_passing(layer, held, input_gradient, &made, err));
+    backward_experts(block, half, slot, outer_gradient, made);
+    TRY(pass_rows(block, slot, true, made, input_gradient, err));
     gather_input_gradient(block, slot, input_gradient, norm_gradient);
     TRY(exec_norm_backward_input(layer, &block->norm2, norm_gradient, &half->norm,
                                  &half->until_weight, gradient, err));
@@ -302,16 +441,16 @@ void exec_moe_half_backward_weight(exec_block *block, exec_half_slot *half, exec
                                 .is_float = true};
     layer->kernels->table->matmul(layer->kernels, &router, half->norm.output, slot->logits_gradient,
                                   exec_layer_gradient(layer, block->experts.router));
-    for (int expert = 0; expert < routing->expert_count; expert++) {
-        const exec_linear up = linear_of(&block->experts.up, expert);
-        const exec_linear down = linear_of(&block->experts.down, expert);
-        const int rows = exec_routing_count(routing, expert);
+    for (int segment = 0; segment < routing->expert_count; segment++) {
+        const exec_linear up = gradient_of(block, &block->experts.up, segment);
+        const exec_linear down = gradient_of(block, &block->experts.down, segment);
+        const int rows = count_of(slot, segment);
         exec_linear_backward_weight(
-            layer, &down, rows_of(layer, routing, expert, half->outer, inner_width),
-            rows_of(layer, routing, expert, slot->output_gradient, width), rows);
+            layer, &down, rows_of(layer, slot, segment, half->outer, inner_width),
+            rows_of(layer, slot, segment, slot->output_gradient, width), rows);
         exec_linear_backward_weight(
-            layer, &up, rows_of(layer, routing, expert, slot->input, width),
-            rows_of(layer, routing, expert, half->inner_gradient, up.output_width), rows);
+            layer, &up, rows_of(layer, slot, segment, slot->input, width),
+            rows_of(layer, slot, segment, half->inner_gradient, up.output_width), rows);
     }
     exec_norm_backward_weight(layer, &block->norm2, &half->norm);
     exec_holding_give(&half->until_weight, layer->buffers);

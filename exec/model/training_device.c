@@ -49,6 +49,7 @@ static void destroy(exec_device *device)
         drop_layer(&learner->held[layer]);
     }
     free(learner->held);
+    exec_expert_exchange_free(&learner->exchange);
     exec_buffers_destroy(learner->buffers);
     learner->kernels->table->close(learner->kernels);
     free(learner);
@@ -92,7 +93,10 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     learner->layers = arena_array(memory, (size_t)held_count, sizeof(exec_layer *));
     learner->drawn = arena_array(memory, 3 * columns * rows, sizeof(int));
     learner->read_loss = arena_array(memory, columns * rows, sizeof(float));
-    learner->square_sum = arena_array(memory, (size_t)learner->layer_count, sizeof(double));
+    learner->norm_columns =
+        1 + (learner->model.mechanism == EXEC_MOE ? learner->model.moe.expert_count : 0);
+    learner->square_sum = arena_array(
+        memory, (size_t)learner->layer_count * (size_t)learner->norm_columns, sizeof(double));
     for (int way = 0; way < 2; way++) {
         learner->input[way] = arena_array(memory, packed, 1);
         learner->output[way] = arena_array(memory, packed, 1);
@@ -117,7 +121,8 @@ static int64_t state_bytes_of(const exec_learner *learner, const exec_layer *lay
     const bool has_weights = (void *)layer->master != layer->weights;
     const int floats = layer->is_frozen ? 1 : 4; // master, moments and gradient
     const int64_t bytes = (int64_t)layer->held_count *
-                          (floats * (int64_t)sizeof(float) + (has_weights ? value_bytes : 0));
+                              (floats * (int64_t)sizeof(float) + (has_weights ? value_bytes : 0)) +
+                          (int64_t)(layer->expert_gradient_count * sizeof(float));
     return learner->mechanism->state_bytes != NULL ? bytes + learner->mechanism->state_bytes(layer)
                                                    : bytes;
 }
@@ -294,6 +299,12 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .replica_count = 1,
     };
     (void)err;
+    if (learner->model.mechanism == EXEC_MOE && learner->model.moe.expert_parallel > 1) {
+        learner->exchange =
+            exec_expert_exchange_of(learner->model.moe.expert_parallel, learner->replica,
+                                    &learner->watch, &learner->device, options->counts_cpu_time);
+        learner->model.expert_exchange = &learner->exchange;
+    }
     learner->buffers = exec_buffers_create(learner->kernels);
     learner->held = memory_array((size_t)learner->layer_count, sizeof *learner->held);
     *out = &learner->device;
@@ -337,6 +348,12 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
     if (options->packing != NULL && options->backend != EXEC_BACKEND_CPU) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "documents of unlike length are packed on device cpu only");
+    }
+    if (options->backend != EXEC_BACKEND_CPU && options->model->moe.expert_parallel > 1) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "expert_parallel %d: on device cuda a rank has all experts of its blocks; "
+                         "ranks share them on cpu",
+                         options->model->moe.expert_parallel);
     }
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));

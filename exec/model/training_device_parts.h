@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "exec/model/expert_exchange.h"
 #include "exec/model/flow_pool.h"
 #include "exec/model/mechanism.h"
 #include "exec/model/training_device.h"
@@ -25,8 +26,9 @@ typedef struct exec_learner {
     const exec_training_text *text;
     const exec_packing *packing;
     const exec_mechanism_table *mechanism;
-    exec_kernels *kernels; // owned
-    exec_buffers *buffers; // of the layers' microbatches
+    exec_kernels *kernels;         // owned
+    exec_buffers *buffers;         // of the layers' microbatches
+    exec_expert_exchange exchange; // where other ranks have experts of its blocks
     clockid_t clock;
     bool hands_over_memory;
     int replica;           // that the rank belongs to
@@ -49,7 +51,8 @@ typedef struct exec_learner {
     float *loss;         // [microbatch_count][rows] device memory: of the head
     int *drawn;          // [3][microbatch_count][rows] host memory: token, target, position
     float *read_loss;    // [microbatch_count][rows] host memory
-    double *square_sum;  // [layer_count] of gradients
+    double *square_sum;  // [layer_count][norm_columns] of gradients
+    int norm_columns;    // of a layer: one, and one for each expert
     void *input[2];      // of F, of B and BW: host memory for one packed microbatch. Overlapped
                          // pairs have one of each on its way
     void *output[2];     // likewise

@@ -87,6 +87,9 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
                          "more than 1, timed always",
                          device->table->name, factor);
     }
+    if (learner->model.expert_exchange != NULL) {
+        TRY(exec_expert_exchange_begin(&learner->exchange, iteration->replicas, err));
+    }
     learner->watch.time_factor = factor;
     learner->iteration = iteration->iteration;
     learner->is_profiled = iteration->is_profiled;
@@ -100,7 +103,8 @@ status exec_learner_begin(exec_device *device, const exec_iteration *iteration, 
         }
         if (layer->is_frozen) continue;
         learner->kernels->table->clear(learner->kernels, layer->gradient,
-                                       layer->held_count * sizeof(float));
+                                       (layer->held_count + layer->expert_gradient_count) *
+                                           sizeof(float));
     }
     TRY(weigh_rows(learner, err));
     draw_batches(learner);
@@ -124,9 +128,9 @@ static status lap(exec_learner *learner, bal_op_kind kind, const exec_layer *lay
     int64_t *times = kind == OP_FORWARD          ? report->forward_ns
                      : kind == OP_BACKWARD_INPUT ? report->backward_input_ns
                                                  : report->backward_weight_ns;
-    const int row = learner->held[layer->index].row;
-    return exec_stopwatch_lap(&learner->watch, &times[row * report->microbatch_count + microbatch],
-                              err);
+    const int cell = learner->held[layer->index].row * report->microbatch_count + microbatch;
+    if (kind == OP_FORWARD) report->exchange_ns[cell] = learner->watch.waited_ns;
+    return exec_stopwatch_lap(&learner->watch, &times[cell], err);
 }
 
 /// Ends an op, which is empty where none of its layers had anything to do: the layers' times are

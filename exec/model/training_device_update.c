@@ -1,4 +1,5 @@
 /// What a device that learns does with its gradients: sums over replicas, norm, update.
+#include "exec/model/moe_half.h"
 #include "exec/model/training_device_parts.h"
 
 #include <math.h>
@@ -13,7 +14,14 @@ static status reduce_layer(exec_layer *layer, float *staging, const exec_group *
     const size_t bytes = layer->held_count * sizeof(float);
     float *gradient = staging != NULL ? staging : layer->gradient;
     if (staging != NULL) kernels->table->to_host(kernels, staging, layer->gradient, bytes);
-    TRY(exec_group_sum_float(replicas, gradient, (int64_t)layer->held_count, err));
+    const exec_expert_exchange *exchange = layer->model->expert_exchange;
+    const int64_t apart = exchange != NULL ? (int64_t)layer->expert_parameter_count : 0;
+    const int64_t everywhere = (int64_t)layer->held_count - apart;
+    TRY(exec_group_sum_float(replicas, gradient, everywhere, err));
+    if (apart > 0) {
+        TRY(exec_group_sum_float_parts(&exchange->owners, gradient + everywhere, apart,
+                                       exchange->member_count, err));
+    }
     if (staging != NULL) kernels->table->to_device(kernels, layer->gradient, staging, bytes);
     return kernels->table->finish(kernels, err);
 }
@@ -150,21 +158,28 @@ static double mean_scale(const exec_learner *learner)
     return 1.0 / ((double)learner->microbatch_count * learner->replica_count);
 }
 
-/// One number per layer, each from the rank that has the layer, added in model order: the same bits
-/// however the layers lie on ranks.
+/// One number per layer, each from the rank that has the layer, and one per expert, added in model
+/// order: the same bits however the layers and experts lie on ranks.
 static status gradient_norm(exec_learner *learner, const exec_group *pipeline, double *norm,
                             error_message *err)
 {
     double *square_sum = learner->square_sum;
-    memset(square_sum, 0, (size_t)learner->layer_count * sizeof *square_sum);
+    const int count = learner->layer_count * learner->norm_columns;
+    const exec_expert_exchange *exchange = learner->model.expert_exchange;
+    memset(square_sum, 0, (size_t)count * sizeof *square_sum);
     for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
-        square_sum[layer->index] = exec_layer_square_norm(layer);
+        double *of_layer = square_sum + layer->index * learner->norm_columns;
+        const double sum = exec_layer_square_norm(layer);
+        if (exchange == NULL || exchange->member == 0) of_layer[0] = sum; // all have the same
+        if (layer->expert_parameter_count == 0 || layer->is_frozen) continue;
+        exec_experts_square_norms(layer, of_layer + 1);
     }
-    TRY(exec_group_sum_double(pipeline, square_sum, learner->layer_count, err));
+    if (exchange != NULL) TRY(exec_group_sum_double(&exchange->members, square_sum, count, err));
+    TRY(exec_group_sum_double(pipeline, square_sum, count, err));
     double sum = 0;
-    for (int layer = 0; layer < learner->layer_count; layer++) {
-        sum += square_sum[layer];
+    for (int index = 0; index < count; index++) {
+        sum += square_sum[index];
     }
     *norm = sqrt(sum) * mean_scale(learner);
     return STATUS_OK;

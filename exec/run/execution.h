@@ -52,12 +52,15 @@ typedef struct exec_measured {
     const int64_t *load_count;     // [layer_count][microbatch_count][load_columns] of replica 0,
                                    // or NULL
     int load_columns;
-    double loss;          // of a device that learns: mean over the replicas
-    double gradient_norm; // before clipping; of replica 0
-    uint64_t state_hash;  // of the packed state of all layers after the last iteration; else 0
-    int64_t overhead_ns;  // sums over the ranks: what was neither op nor waiting for a message
-    int64_t wake_ns;      // how late they woke
-    int64_t latency_ns;   // how late awaited messages came
+    const int64_t *const *exchange_ns; // [played->replica_count] -> [layer_count][microbatch_count]
+                                       // of F (device.h); NULL: timed
+    double loss;                       // of a device that learns: mean over the replicas
+    double gradient_norm;              // before clipping; of replica 0
+    uint64_t state_hash; // of the packed state of all layers of all replicas after the last
+                         // iteration; else 0
+    int64_t overhead_ns; // sums over the ranks: what was neither op nor waiting for a message
+    int64_t wake_ns;     // how late they woke
+    int64_t latency_ns;  // how late awaited messages came
     int64_t op_count;
     int64_t message_count;       // received by ops
     int64_t clock_offset_ns;     // of the rank whose clock is furthest from the leader's, less the

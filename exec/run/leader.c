@@ -191,6 +191,7 @@ static status put_measured(exec_leader *leader, const bal_training_iteration *re
         .timelines = reports->timelines,
         .load_count = reports->load_columns > 0 ? reports->load_count : NULL,
         .load_columns = reports->load_columns,
+        .exchange_ns = reports->exchange_ns,
         .loss = reports->loss,
         .gradient_norm = reports->gradient_norm,
         .state_hash = leader->state_hash,

@@ -154,16 +154,18 @@ static status play_computing(running *at, const exec_step *step, const exec_payl
 {
     exec_device *device = at->play->device;
     int64_t duration_ns = 0;
+    const int64_t ready_ns = arrived != NULL ? arrived->ready_ns : 0;
+    const int64_t nominal_ns = at->free_ns > ready_ns ? at->free_ns : ready_ns;
     const int64_t called_ns = now_ns(at);
+    device->op_begin_ns = nominal_ns;
     TRY(device->table->play(device, step, input, output, &duration_ns, err));
     const int64_t returned_ns = now_ns(at);
     at->outside_ns += returned_ns - called_ns;
     *begin_ns = called_ns;
     *end_ns = returned_ns;
     if (at->play->clock != EXEC_CLOCK_NOMINAL) return STATUS_OK;
-    const int64_t ready_ns = arrived != NULL ? arrived->ready_ns : 0;
-    *begin_ns = at->free_ns > ready_ns ? at->free_ns : ready_ns;
-    *end_ns = *begin_ns + duration_ns;
+    *begin_ns = nominal_ns;
+    *end_ns = nominal_ns + duration_ns;
     return STATUS_OK;
 }
 

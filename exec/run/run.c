@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/// What tells the messages of the groups apart: two ranks may be in all of them.
-enum { CHANNEL_WORLD, CHANNEL_AWAKE, CHANNEL_PIPELINE, CHANNEL_REPLICAS };
-
 /// A group without ranks, and room for them.
 static int *group_init(exec_run_ranks *ranks, int channel, int *sequence, arena *memory,
                        exec_group *group)
@@ -72,13 +69,13 @@ static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int rep
         .machine_rank = endpoint->rank % rank_count,
         .place = arena_array(memory, (size_t)world, sizeof *ranks->place),
     };
-    int *all = group_init(ranks, CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world);
+    int *all = group_init(ranks, EXEC_CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world);
     ranks->awake_rank =
-        group_init(ranks, CHANNEL_AWAKE, &ranks->awake_sequence, memory, &ranks->awake);
-    ranks->pipeline_rank =
-        group_init(ranks, CHANNEL_PIPELINE, &ranks->pipeline_sequence, memory, &ranks->pipeline);
-    int *same =
-        group_init(ranks, CHANNEL_REPLICAS, &ranks->replicas_sequence, memory, &ranks->replicas);
+        group_init(ranks, EXEC_CHANNEL_AWAKE, &ranks->awake_sequence, memory, &ranks->awake);
+    ranks->pipeline_rank = group_init(ranks, EXEC_CHANNEL_PIPELINE, &ranks->pipeline_sequence,
+                                      memory, &ranks->pipeline);
+    int *same = group_init(ranks, EXEC_CHANNEL_REPLICAS, &ranks->replicas_sequence, memory,
+                           &ranks->replicas);
     for (int rank = 0; rank < world; rank++) {
         ranks->place[rank] = rank;
         group_add(&ranks->world, all, rank);

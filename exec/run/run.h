@@ -184,6 +184,7 @@ typedef struct exec_run_reports {
                                    // microbatch; else NULL
     int64_t *load_count;           // [layer_count][microbatch_count][load_columns], replica 0
     int load_columns;
+    const int64_t **exchange_ns; // [replica_count], of F
     bool has_changed;
     double loss;          // mean over the replicas
     double gradient_norm; // of replica 0

@@ -107,6 +107,7 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
         .costs = table->is_modelled ? &run->costs.layers : NULL,
         .rank_time_factor = factor[run->ranks.machine_rank],
         .is_profiled = command->is_profiled,
+        .replicas = &run->ranks.replicas,
     };
     exec_rank_report report = {0};
     int64_t begin_ns = 0;

@@ -97,11 +97,13 @@ static void make_layers(reading *at, const exec_layer_report *told)
     at->layers = arena_array(at->memory, replicas, sizeof *at->layers);
     at->reduction_ns = arena_array(at->memory, replicas, sizeof *at->reduction_ns);
     reports->layers = arena_array(at->memory, replicas, sizeof *reports->layers);
+    reports->exchange_ns = arena_array(at->memory, replicas, sizeof *reports->exchange_ns);
     for (size_t replica = 0; replica < replicas; replica++) {
         at->layers[replica] = (exec_layer_report){.layer_count = at->layer_count,
                                                   .microbatch_count = told->microbatch_count,
                                                   .load_columns = told->load_columns};
         exec_layer_report_carve(&at->layers[replica], at->memory);
+        reports->exchange_ns[replica] = at->layers[replica].exchange_ns;
         at->reduction_ns[replica] =
             arena_array(at->memory, (size_t)at->layer_count, sizeof **at->reduction_ns);
         reports->layers[replica] = costs_of(at, &at->layers[replica], at->reduction_ns[replica]);

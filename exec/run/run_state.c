@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "exec/transport/activity.h"
 
-/// One layer of the first replica.
+/// One layer of a replica.
 typedef struct layer_answer {
-    int64_t layer;
+    int64_t index; // replica * layers + layer
     uint64_t hash; // file_hash of its packed state
 } layer_answer;
 
@@ -17,7 +17,8 @@ static status hash_layer(exec_run *run, int layer, error_message *err)
     if (done == STATUS_OK) {
         const int64_t byte_count = run->device->table->packed_bytes(run->device, layer);
         const layer_answer answer = {
-            .layer = layer, .hash = file_hash(FILE_HASH_START, packed.bytes, (size_t)byte_count)};
+            .index = run->ranks.replica * run->terms.layer_count + layer,
+            .hash = file_hash(FILE_HASH_START, packed.bytes, (size_t)byte_count)};
         exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
     }
     exec_packet_free(&packed);
@@ -28,7 +29,6 @@ status exec_run_hash(exec_run *run, const exec_command *command, error_message *
 {
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_HASH);
-    if (run->ranks.replica > 0) return STATUS_OK; // replicas have the same state
     for (int index = 0; index < plan->layer_count; index++) {
         TRY(hash_layer(run, plan->layer[index], err));
     }
@@ -37,7 +37,8 @@ status exec_run_hash(exec_run *run, const exec_command *command, error_message *
 
 status exec_leader_hash(exec_leader *leader, int iteration, error_message *err)
 {
-    const size_t layers = (size_t)leader->run.terms.layer_count;
+    const exec_run_terms *terms = &leader->run.terms;
+    const size_t layers = (size_t)terms->replica_count * (size_t)terms->layer_count;
     const exec_gathered *gathered = &leader->run.gathered;
     const exec_command command = {.kind = EXEC_COMMAND_HASH, .iteration = iteration};
     uint64_t *hash = arena_array(leader->iteration_memory, layers, sizeof *hash);
@@ -48,7 +49,7 @@ status exec_leader_hash(exec_leader *leader, int iteration, error_message *err)
         exec_packet packet = exec_gathered_next(gathered, index, &offset);
         while (packet.taken_bytes < packet.byte_count) {
             const layer_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
-            hash[answer->layer] = answer->hash;
+            hash[answer->index] = answer->hash;
         }
     }
     leader->state_hash = file_hash(FILE_HASH_START, hash, layers * sizeof *hash);

@@ -30,18 +30,24 @@ static status send_bytes(const exec_group *group, int to, uint64_t key, const vo
 }
 
 /// Receives exactly byte_count bytes.
+static status receive_message(const exec_group *group, int from, uint64_t key, exec_message *head,
+                              void *bytes, int64_t byte_count, error_message *err)
+{
+    exec_endpoint *endpoint = group->endpoint;
+    TRY(endpoint->transport->receive(endpoint, group->rank[from], key, head, bytes, byte_count,
+                                     err));
+    if (head->payload_bytes == byte_count) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND,
+                     "rank %d takes part in a collective with %" PRId64
+                     " bytes, others with %" PRId64,
+                     group->rank[from], head->payload_bytes, byte_count);
+}
+
 static status receive_bytes(const exec_group *group, int from, uint64_t key, void *bytes,
                             int64_t byte_count, error_message *err)
 {
     exec_message head;
-    exec_endpoint *endpoint = group->endpoint;
-    TRY(endpoint->transport->receive(endpoint, group->rank[from], key, &head, bytes, byte_count,
-                                     err));
-    if (head.payload_bytes == byte_count) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND,
-                     "rank %d takes part in a collective with %" PRId64
-                     " bytes, others with %" PRId64,
-                     group->rank[from], head.payload_bytes, byte_count);
+    return receive_message(group, from, key, &head, bytes, byte_count, err);
 }
 
 static status broadcast(const exec_group *group, int sequence, void *bytes, int64_t byte_count,
@@ -108,6 +114,30 @@ status exec_group_gather(const exec_group *group, const void *bytes, int64_t byt
     return send_bytes(group, 0, key_of(group, sequence, PART_BYTES), bytes, byte_count, err);
 }
 
+status exec_group_exchange(const exec_group *group, const exec_group_part *sent,
+                           const exec_group_part *received, int64_t *ready_ns, error_message *err)
+{
+    const uint64_t key = key_of(group, next_sequence(group), PART_BYTES);
+    exec_endpoint *endpoint = group->endpoint;
+    for (int rank = 0; rank < group->rank_count; rank++) {
+        const exec_message head = {
+            .key = key, .ready_ns = *ready_ns, .payload_bytes = sent[rank].byte_count};
+        if (rank == group->self) continue;
+        TRY(endpoint->transport->send(endpoint, group->rank[rank], &head, sent[rank].bytes, err));
+    }
+    const exec_group_part own = sent[group->self];
+    void *kept = received[group->self].bytes;
+    if (own.byte_count > 0 && own.bytes != kept) memcpy(kept, own.bytes, (size_t)own.byte_count);
+    for (int rank = 0; rank < group->rank_count; rank++) {
+        exec_message head;
+        if (rank == group->self) continue;
+        TRY(receive_message(group, rank, key, &head, received[rank].bytes,
+                            received[rank].byte_count, err));
+        if (head.ready_ns > *ready_ns) *ready_ns = head.ready_ns;
+    }
+    return STATUS_OK;
+}
+
 /// How the elements of an array are added: to[i] += other[i].
 typedef struct element {
     size_t bytes;
@@ -143,21 +173,26 @@ static void add_int64s(void *restrict to, const void *restrict other, int64_t co
 
 /// The root adds the arrays of the others to its own, in the order of ranks, and tells the result.
 static status sum_elements(const exec_group *group, const element *of, void *values, int64_t count,
-                           error_message *err)
+                           int part_count, error_message *err)
 {
     const int sequence = next_sequence(group);
+    const uint64_t key = key_of(group, sequence, PART_UP);
     const int64_t byte_count = count * (int64_t)of->bytes;
     status result = STATUS_OK;
-    if (group->rank_count == 1 || count == 0) return STATUS_OK;
+    if (count == 0 || (group->rank_count == 1 && part_count == 1)) return STATUS_OK;
     if (group->self > 0) {
-        TRY(send_bytes(group, 0, key_of(group, sequence, PART_UP), values, byte_count, err));
+        TRY(send_bytes(group, 0, key, values, part_count * byte_count, err));
         return broadcast(group, sequence, values, byte_count, err);
     }
-    void *received = memory_array((size_t)count, of->bytes);
-    for (int rank = 1; rank < group->rank_count && result == STATUS_OK; rank++) {
-        result =
-            receive_bytes(group, rank, key_of(group, sequence, PART_UP), received, byte_count, err);
-        if (result == STATUS_OK) of->add(values, received, count);
+    char *received = memory_array((size_t)(part_count * count), of->bytes);
+    for (int rank = 0; rank < group->rank_count && result == STATUS_OK; rank++) {
+        char *parts = rank == 0 ? values : received;
+        if (rank > 0) {
+            result = receive_bytes(group, rank, key, parts, part_count * byte_count, err);
+        }
+        for (int part = rank == 0; part < part_count && result == STATUS_OK; part++) {
+            of->add(values, parts + part * byte_count, count);
+        }
     }
     free(received);
     return result == STATUS_OK ? broadcast(group, sequence, values, byte_count, err) : result;
@@ -167,19 +202,26 @@ status exec_group_sum_float(const exec_group *group, float *values, int64_t coun
                             error_message *err)
 {
     const element of = {sizeof *values, add_floats};
-    return sum_elements(group, &of, values, count, err);
+    return sum_elements(group, &of, values, count, 1, err);
+}
+
+status exec_group_sum_float_parts(const exec_group *group, float *values, int64_t count,
+                                  int part_count, error_message *err)
+{
+    const element of = {sizeof *values, add_floats};
+    return sum_elements(group, &of, values, count, part_count, err);
 }
 
 status exec_group_sum_double(const exec_group *group, double *values, int64_t count,
                              error_message *err)
 {
     const element of = {sizeof *values, add_doubles};
-    return sum_elements(group, &of, values, count, err);
+    return sum_elements(group, &of, values, count, 1, err);
 }
 
 status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,
                             error_message *err)
 {
     const element of = {sizeof *values, add_int64s};
-    return sum_elements(group, &of, values, count, err);
+    return sum_elements(group, &of, values, count, 1, err);
 }

@@ -11,6 +11,15 @@
 
 #include <stdint.h>
 
+/// What tells apart the messages of a run's groups: two ranks may be in all of them.
+enum {
+    EXEC_CHANNEL_WORLD,
+    EXEC_CHANNEL_AWAKE,
+    EXEC_CHANNEL_PIPELINE,
+    EXEC_CHANNEL_REPLICAS,
+    EXEC_CHANNEL_EXPERTS
+};
+
 /// Some ranks of the world, ascending, the caller among them; the first is the root.
 typedef struct exec_group {
     exec_endpoint *endpoint;
@@ -39,11 +48,34 @@ status exec_group_broadcast(const exec_group *group, void *bytes, int64_t byte_c
 status exec_group_gather(const exec_group *group, const void *bytes, int64_t byte_count,
                          arena *memory, int64_t *sizes, void **out, error_message *err);
 
+/// What goes to a rank of a group, or comes from it.
+typedef struct exec_group_part {
+    void *bytes;
+    int64_t byte_count;
+} exec_group_part;
+
+/// Gives every rank its part of what each has, the caller its own too.
+///
+/// @param sent     [rank_count] in
+/// @param received [rank_count] out: other memory than sent, but the caller's own may be the same;
+///                 of the sizes that the others send
+/// @param ready_ns in: when the caller was ready, by a clock that the ranks agree on; out: when the
+///                 last of them was
+status exec_group_exchange(const exec_group *group, const exec_group_part *sent,
+                           const exec_group_part *received, int64_t *ready_ns, error_message *err);
+
 /// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group.
 ///
 /// @param values [count] in and out. Unspecified on failure
 status exec_group_sum_float(const exec_group *group, float *values, int64_t count,
                             error_message *err);
+
+/// The same where every rank has several arrays, one after another: all of the first rank in their
+/// order, then all of the second. The sum is in the first.
+///
+/// @param values [part_count][count]
+status exec_group_sum_float_parts(const exec_group *group, float *values, int64_t count,
+                                  int part_count, error_message *err);
 status exec_group_sum_double(const exec_group *group, double *values, int64_t count,
                              error_message *err);
 status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,

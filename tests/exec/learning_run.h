@@ -166,8 +166,8 @@ static inline void learning_execute(learning_run *run)
     if (learning_try(run, &err) != STATUS_OK) fail_msg("%s: %s", run->way->name, err.message);
 }
 
-/// Every iteration, and the state at the end.
-static inline void learning_assert_same(const learning_run *one, const learning_run *other)
+/// Every iteration.
+static inline void learning_assert_same_losses(const learning_run *one, const learning_run *other)
 {
     const char *mechanism = exec_mechanism_names[one->model->mechanism];
     for (int iteration = 0; iteration < one->iteration_count; iteration++) {
@@ -179,6 +179,13 @@ static inline void learning_assert_same(const learning_run *one, const learning_
                  mechanism, iteration, one->loss[iteration], one->norm[iteration], one->way->name,
                  other->loss[iteration], other->norm[iteration], other->way->name);
     }
+}
+
+/// Every iteration, and the state at the end.
+static inline void learning_assert_same(const learning_run *one, const learning_run *other)
+{
+    const char *mechanism = exec_mechanism_names[one->model->mechanism];
+    learning_assert_same_losses(one, other);
     assert_true(one->state_hash != 0);
     if (one->state_hash == other->state_hash) return;
     fail_msg("%s: state %016" PRIx64 " of %s, %016" PRIx64 " of %s", mechanism, one->state_hash,

@@ -209,6 +209,105 @@ static void two_replicas(void **state)
     }
 }
 
+/// Experts that ranks share learn what they learn where each rank has all, to the last bit, under
+/// every plan and through migrations, in which less is moved.
+static void assert_shared_experts_learn_the_same(exec_model model, int replicas, int shared)
+{
+    learning_way alone = learning_one_rank;
+    alone.replica_count = replicas;
+    const learning_run all = learn(&model, &alone);
+    model.moe.expert_parallel = shared;
+    const learning_run one = learn(&model, &alone);
+    learning_assert_same_losses(&all, &one);
+    for (int index = 0; index < WAY_COUNT; index++) {
+        learning_way way = ways[index];
+        if (way.plans[1].rank_count == 0 || way.chunk_count * replicas > 4) continue;
+        way.replica_count = replicas;
+        const learning_run moved = learn(&model, &way);
+        learning_assert_same(&one, &moved);
+        model.moe.expert_parallel = 1;
+        assert_true(moved.migrated_bytes < learn(&model, &way).migrated_bytes);
+        model.moe.expert_parallel = shared;
+    }
+}
+
+static void shared_experts(void **state)
+{
+    (void)state;
+    exec_model model = learning_model(EXEC_MOE);
+    assert_shared_experts_learn_the_same(model, 2, 2);
+    assert_shared_experts_learn_the_same(model, 4, 2); // two ranks have the same experts
+    assert_shared_experts_learn_the_same(model, 4, 4);
+    model.recomputes = true;
+    assert_shared_experts_learn_the_same(model, 2, 2);
+    model.is_gated = model.lacks_mlp_bias = true;
+    model.moe.balance = 0;
+    assert_shared_experts_learn_the_same(model, 2, 2);
+}
+
+static void experts_are_shared_by_replicas_that_there_are(void **state)
+{
+    (void)state;
+    exec_model model = learning_model(EXEC_MOE);
+    learning_way way = learning_one_rank;
+    learning_run run = {.model = &model, .way = &way, .iteration_count = 1};
+    error_message err = {0};
+    way.replica_count = 4;
+    model.moe.expert_parallel = 3;
+    assert_int_equal(learning_try(&run, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "expert_parallel 3 does not divide the 4 experts"));
+    way.replica_count = 1;
+    model.moe.expert_parallel = 2;
+    assert_int_equal(learning_try(&run, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.message, "expert_parallel 2 does not divide the 1 replicas"));
+}
+
+/// A device whose second rank has no more memory in the middle of an iteration.
+static const exec_device_table *whole_table;
+
+static status play_until_out_of_memory(exec_device *device, const exec_step *step,
+                                       const exec_payload *input, exec_payload *output,
+                                       int64_t *duration_ns, error_message *err)
+{
+    if (step->op.kind == OP_BACKWARD && step->op.microbatch == 1) {
+        return error_set(err, STATUS_NO_MEMORY, "out of memory");
+    }
+    return whole_table->play(device, step, input, output, duration_ns, err);
+}
+
+static status create_failing(void *context, int world_rank, exec_device **device,
+                             error_message *err)
+{
+    static exec_device_table failing;
+    TRY(exec_training_device_create(context, world_rank, device, err));
+    if (world_rank != 1) return STATUS_OK;
+    whole_table = (*device)->table;
+    failing = *whole_table;
+    failing.play = play_until_out_of_memory;
+    (*device)->table = &failing;
+    return STATUS_OK;
+}
+
+/// Rank 0 waits for it inside an op.
+static void a_rank_that_fails_ends_those_who_wait_for_its_experts(void **state)
+{
+    (void)state;
+    exec_model model = learning_model(EXEC_MOE);
+    learning_way way = learning_one_rank;
+    way.replica_count = model.moe.expert_parallel = 2;
+    exec_training_device device = {
+        .model = &model, .text = &learning_text, .replica_rank_count = 1, .counts_cpu_time = true};
+    learning_run run = {.model = &model,
+                        .way = &way,
+                        .iteration_count = 1,
+                        .devices = {.context = &device, .create = create_failing}};
+    error_message err = {0};
+
+    assert_int_equal(learning_try(&run, &err), STATUS_NO_MEMORY);
+
+    assert_string_equal(err.message, "rank 1, iteration 0, BW1 of stage 0: out of memory");
+}
+
 static void replicas_learn_from_texts_of_their_own(void **state)
 {
     (void)state;
@@ -385,6 +484,9 @@ int main(void)
         cmocka_unit_test(compressed_rows_learn_what_dense_products_do),
         cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
+        cmocka_unit_test(shared_experts),
+        cmocka_unit_test(experts_are_shared_by_replicas_that_there_are),
+        cmocka_unit_test(a_rank_that_fails_ends_those_who_wait_for_its_experts),
         cmocka_unit_test(the_loss_falls_with_every_mechanism),
         cmocka_unit_test(replicas_learn_from_texts_of_their_own),
         cmocka_unit_test(another_seed_learns_something_else),
