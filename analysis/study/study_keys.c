@@ -113,7 +113,7 @@ static const ana_study_key keys[] = {
     {"training.tensor_parallel", ANA_KEY_INT, "GPUs that share every layer", "GPUs", 1,
      MODEL_DEGREE_MAX, 1, OFFSET(parallel.tensor), .flags = ANA_KEY_NOT_LEARNT},
     {"training.expert_parallel", ANA_KEY_INT, "GPUs over which experts are spread", "GPUs", 1,
-     MODEL_DEGREE_MAX, 1, OFFSET(parallel.expert), .flags = ANA_KEY_NOT_LEARNT},
+     MODEL_DEGREE_MAX, 1, OFFSET(parallel.expert)},
     {"training.expert_tensor_parallel", ANA_KEY_INT, "GPUs that share an expert; else as tensor",
      "GPUs", 1, MODEL_DEGREE_MAX, 0, OFFSET(parallel.expert_tensor), .flags = ANA_KEY_NOT_LEARNT},
     {"training.context_parallel", ANA_KEY_INT, "GPUs that share a sequence", "GPUs", 1,

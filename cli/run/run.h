@@ -95,6 +95,25 @@ status cli_run_packing_make(const cli_run_request *request, const cli_run_study 
                             arena *memory, exec_model *model, exec_packing *packing,
                             error_message *err);
 
+/// What came of experts that ranks share, over their blocks, microbatches and iterations. All but
+/// rank_count zero at first.
+typedef struct cli_run_experts {
+    int rank_count;      // that share the experts of a block; 1: none do
+    int64_t cell_count;  // F of a block that were added
+    double token_ratios; // sum of: tokens of the busiest rank over its even share
+    double time_ratios;  // sum of: what the busiest rank computes, without exchanges, over the mean
+    int replica_count;
+    int64_t *forward_ns;  // [replica_count] of blocks, with
+    int64_t *exchange_ns; // [replica_count] exchanges of rows: most of it waiting for the busiest
+} cli_run_experts;
+
+/// @param memory of the arrays
+void cli_run_experts_add(cli_run_experts *experts, const exec_measured *measured, arena *memory);
+
+/// A member of the JSON object, or a line for people; nothing where no experts are shared.
+void cli_run_experts_write(const cli_run_experts *experts, json_writer *writer);
+void cli_run_experts_print(const cli_run_experts *experts, text_buffer *out);
+
 /// What came of the run, iteration by iteration. Filled by the leader while it goes on.
 typedef struct cli_run_outcome {
     const cli_run_request *request;
@@ -102,6 +121,7 @@ typedef struct cli_run_outcome {
     arena *scratch;
     int iteration_count; // told so far
     int iteration_max;
+    arena *memory;         // of the arrays
     double *loss;          // [iteration_max] nats per token
     double *gradient_norm; // [iteration_max]
     int64_t *iteration_ns; // [iteration_max]
@@ -115,6 +135,7 @@ typedef struct cli_run_outcome {
     int64_t message_count;
     int64_t clock_offset_ns;   // of another node, as last measured; 0: one clock
     int64_t clock_residual_ns; // by which it may be wrong, the largest
+    cli_run_experts experts;
     ana_agreement agreement;
     ana_forecast forecast; // of a device that trains, under a clock that measures
     int64_t replay_ns;     // timed: of the whole run, as simulated by itself; -1: not simulated

@@ -223,6 +223,7 @@ static status read_sizes(const cli_run_request *request, const cli_run_study *op
     read_blocks(&config, model);
     model->sequence_length = opened->setup.model_costs.shape.sequence_length;
     model->microbatch_size = opened->setup.model_costs.shape.microbatch_size;
+    model->moe.expert_parallel = study->parallel.expert;
     model->recomputes = study->parallel.recompute == MODEL_RECOMPUTE_FULL;
     if (config.position_count > 0 && model->sequence_length > config.position_count) {
         return error_set(err, STATUS_INVALID, "%s: sequence_length %d exceeds n_positions %d",

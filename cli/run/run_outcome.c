@@ -21,6 +21,8 @@ void cli_run_outcome_init(cli_run_outcome *outcome, const cli_run_request *reque
         .opened = opened,
         .scratch = arena_create(SCRATCH_BLOCK_BYTES),
         .iteration_max = opened->setup.iteration_count,
+        .memory = memory,
+        .experts = {.rank_count = request->learns ? opened->study.parallel.expert : 1},
         .loss = arena_array(memory, iterations, sizeof *outcome->loss),
         .gradient_norm = arena_array(memory, iterations, sizeof *outcome->gradient_norm),
         .iteration_ns = arena_array(memory, iterations, sizeof *outcome->iteration_ns),
@@ -100,6 +102,7 @@ status cli_run_outcome_add(cli_run_outcome *outcome, const exec_measured *measur
         }
     }
     outcome->iteration_count++;
+    cli_run_experts_add(&outcome->experts, measured, outcome->memory);
     const bal_machine machine = machine_of(outcome);
     const ana_executed executed = {
         .iteration = record->iteration,
@@ -225,6 +228,7 @@ void cli_run_outcome_write(const cli_run_outcome *outcome, text_buffer *out)
     json_put_int64(&writer, "repacks", result->repack_count);
     json_put_int64(&writer, "moved_layers", result->moved_layer_count);
     json_put_int64(&writer, "moved_bytes", result->moved_bytes);
+    cli_run_experts_write(&outcome->experts, &writer);
     write_agreement(outcome, &writer);
     if (cli_run_has_forecast(request)) cli_run_forecast_write(outcome, &writer);
     json_put_int64(&writer, "ops", outcome->op_count);
@@ -330,5 +334,6 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
                 " layers moved (%s)\n",
                 result->bubble_ratio, result->imbalance_ratio, result->rebalance_count,
                 result->repack_count, result->moved_layer_count, moved);
+    cli_run_experts_print(&outcome->experts, out);
     if (cli_run_has_forecast(request)) cli_run_forecast_print(outcome, out);
 }

@@ -21,7 +21,7 @@ typedef struct exec_moe_options {
     double balance;   // coefficient of the balance loss, >= 0; 0 leaves the router alone
     int sinkhorn_rounds; // of S-BASE, see exec_routing; 0: token choice
     int expert_parallel; // ranks that share the experts of a block, of as many replicas; divides
-                         // expert_count; 0: 1
+                         // expert_count; 0: 1. Device cpu only
 } exec_moe_options;
 
 enum {

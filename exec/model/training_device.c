@@ -345,15 +345,10 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
         return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",
                          options->text->token_count, needed);
     }
+    assert(options->backend == EXEC_BACKEND_CPU || options->model->moe.expert_parallel <= 1);
     if (options->packing != NULL && options->backend != EXEC_BACKEND_CPU) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "documents of unlike length are packed on device cpu only");
-    }
-    if (options->backend != EXEC_BACKEND_CPU && options->model->moe.expert_parallel > 1) {
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "expert_parallel %d: on device cuda a rank has all experts of its blocks; "
-                         "ranks share them on cpu",
-                         options->model->moe.expert_parallel);
     }
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));

@@ -114,6 +114,29 @@ for model in llama mixtral; do
         fail "losses of a $model differ"
 done
 [ "$(value even_llama.json loss_hash)" != "$(value even_mixtral.json loss_hash)" ] || fail 'no experts'
+
+# Experts that two replicas share: the same bits as if each had all, and tokens of both counted.
+for ranks in 1 2; do
+    sed "s/\"iterations\":6/&,\"data_parallel\":2,\"expert_parallel\":$ranks/" words.json >experts.json
+    "$dynmo" run experts.json --device cpu --clock nominal --counts counts_$ranks.csv --json >experts_$ranks ||
+        fail "experts on $ranks ranks"
+    [ "$(value experts_$ranks different_ops)" = 0 ] || fail "experts on $ranks ranks: composed ops differ"
+done
+[ "$(value experts_1 loss_hash)" = "$(value experts_2 loss_hash)" ] || fail 'shared experts learn something else'
+grep -q '"experts":{"ranks":2,"token_ratio":1\.[0-9]*,"time_ratio":1' experts_2 || fail "no imbalance: $(cat experts_2)"
+grep -q '"experts"' experts_1 && fail 'experts of one rank are said to be shared'
+for ranks in 1 2; do # two sequences of 16 tokens a replica, two experts each
+    awk -F, -v tokens=$((64 * ranks)) 'NR > 1 && $4 + $5 + $6 + $7 != tokens { exit 1 }' counts_$ranks.csv ||
+        fail "tokens of $ranks ranks: $(head -3 counts_$ranks.csv)"
+done
+sed 's/"execution"/"dynamism":{"case":"moe","counts":"counts_2.csv","counted_tokens":64},&/' experts.json >counted.json
+"$dynmo" simulate counted.json >out 2>err || fail "simulate of the counted tokens: $(cat err)"
+sed 's/"expert_parallel":2/"expert_parallel":4/' experts.json >wrong.json
+refuse 2 "wrong.json: expert 4 does not divide data 2 x context 1 = 2" wrong.json --device cpu
+sed 's/"data_parallel":2,"expert_parallel":2/"data_parallel":3,"expert_parallel":3/' experts.json >wrong.json
+refuse 2 "wrong.json: expert 3 does not divide the 4 experts" wrong.json --device cpu
+refuse 2 "experts.json: training.expert_parallel 2: a rank of device cuda has all experts of its blocks; ranks of cpu share them" \
+    experts.json --device cuda
 sed 's/"token_bytes":2/&,"mechanism":{"name":"mod"}/' words.json >both.json
 refuse 2 "both.json: execution.mechanism.name: 'mod', but the model's layers have experts" both.json --device cpu
 

@@ -1,4 +1,4 @@
-/// Groups of ranks: what is broadcast, gathered and summed is the same over local and
+/// Groups of ranks: what is broadcast, gathered, exchanged and summed is the same over local and
 /// over mpi, to the bit: every rank works out by itself what must come. With groups that share
 /// ranks.
 #include "base/rng.h"
@@ -84,6 +84,58 @@ static status broadcast(const exec_group *group, int round, error_message *err)
     return expect_bytes(own, expected, sizeof own, "broadcast", err);
 }
 
+/// What a member has for another: as many numbers as both their indices say, maybe none.
+static int64_t fill_part(const exec_group *group, int from, int to, int round, double *part)
+{
+    draw(group->rank[from], round * RANKS_MAX + to, part);
+    return (from + to) % COUNT * (int64_t)sizeof *part;
+}
+
+static status exchange(const exec_group *group, int round, arena *memory, error_message *err)
+{
+    const size_t members = (size_t)group->rank_count;
+    exec_group_part *sent = arena_array(memory, members, sizeof *sent);
+    exec_group_part *received = arena_array(memory, members, sizeof *received);
+    int64_t ready_ns = 1000 * (group->self + 1);
+    for (int member = 0; member < group->rank_count; member++) {
+        sent[member].bytes = arena_array(memory, COUNT, sizeof(double));
+        sent[member].byte_count = fill_part(group, group->self, member, round, sent[member].bytes);
+        received[member] =
+            (exec_group_part){arena_array(memory, COUNT, sizeof(double)), sent[member].byte_count};
+    }
+    TRY(exec_group_exchange(group, sent, received, &ready_ns, err));
+    if (ready_ns != 1000 * group->rank_count) {
+        return error_set(err, STATUS_BACKEND, "exchange: another time");
+    }
+    for (int member = 0; member < group->rank_count; member++) {
+        double expected[COUNT];
+        const int64_t bytes = fill_part(group, member, group->self, round, expected);
+        TRY(expect_bytes(received[member].bytes, expected, (size_t)bytes, "exchanged", err));
+    }
+    return STATUS_OK;
+}
+
+/// Several arrays of each member: all of one before those of the next.
+static status sum_parts(const exec_group *group, int round, error_message *err)
+{
+    enum { PARTS = 3 };
+    double drawn[COUNT];
+    float own[PARTS][COUNT];
+    float expected[COUNT];
+    for (int member = 0; member < group->rank_count; member++) {
+        for (int part = 0; part < PARTS; part++) {
+            draw(group->rank[member], round * PARTS + part, drawn);
+            for (int index = 0; index < COUNT; index++) {
+                const float number = (float)drawn[index];
+                expected[index] = member + part == 0 ? number : expected[index] + number;
+                if (member == group->self) own[part][index] = number;
+            }
+        }
+    }
+    TRY(exec_group_sum_float_parts(group, &own[0][0], COUNT, PARTS, err));
+    return expect_bytes(own[0], expected, sizeof expected, "sum of parts", err);
+}
+
 static status use(const exec_group *group, arena *memory, error_message *err)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -91,6 +143,8 @@ static status use(const exec_group *group, arena *memory, error_message *err)
         TRY(sum(group, round, err));
         TRY(broadcast(group, round, err));
         TRY(gather(group, round, memory, err));
+        TRY(exchange(group, round, memory, err));
+        TRY(sum_parts(group, round, err));
     }
     return STATUS_OK;
 }

@@ -89,6 +89,20 @@ done
 [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
     fail "another training of two replicas: $(cat local_out mpi_out)"
 
+# Ranks that share the experts of their blocks: with migrations, and as if each had all.
+cat >mixtral.json <<'END'
+{"model_type":"mixtral","num_hidden_layers":4,"hidden_size":16,"intermediate_size":24,"num_attention_heads":4,
+ "num_key_value_heads":2,"max_position_embeddings":32,"vocab_size":256,"num_local_experts":4,
+ "num_experts_per_tok":2,"tie_word_embeddings":false}
+END
+sed 's/tiny.json/mixtral.json/; s/"stages":4/"stages":2/; s/"iterations"/"data_parallel":2,"expert_parallel":2,&/' \
+    train.json >experts.json
+"$dynmo" run experts.json --device cpu >local_out 2>&1 || fail "shared experts: $(cat local_out)"
+"$launch" 4 "$dynmo" run experts.json --device cpu --transport mpi >mpi_out 2>&1 ||
+    fail "shared experts over mpi: $(cat mpi_out)"
+[ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
+    fail "another training with shared experts: $(cat local_out mpi_out)"
+
 # once MESSAGE: one process has said it, in one line of the last run's standard error.
 once() {
     [ "$(grep '^dynmo: ' err)" = "dynmo: $1" ] || fail "not just '$1': $(cat err)"
