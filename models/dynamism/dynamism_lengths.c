@@ -163,7 +163,6 @@ static void add_to_bin(const lengths_state *at, microbatch *into, int tokens)
 static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int count,
                     microbatch *bins, int bins_of_pool)
 {
-    const int64_t first_number = at->first_number;
     for (int bin = 0; bin < bins_of_pool; bin++) {
         bins[bin].first = at->packed_count;
         at->packed_count += bins[bin].count;
@@ -174,7 +173,7 @@ static void lay_out(lengths_state *at, const int *chosen, const int *bin_of, int
         microbatch *bin = &bins[bin_of[index]];
         const int to = bin->first + bin->count++;
         at->packed[to] = at->tokens[sequence];
-        at->number[to] = first_number + sequence;
+        at->number[to] = at->first_number + sequence;
     }
 }
 
@@ -418,8 +417,8 @@ static status read_names(const model_dynamism_base *base, model_case_parameters 
          .from = {MODEL_ORIGIN_PRESET, "queries of a tile of FlashAttention, heads of 128"}},
     };
     TRY(model_parameters_read(parameters, rows, sizeof rows / sizeof rows[0], err));
-    at->context.kind = (model_context_kind)context;
     at->context.rank_count = base->parallel.context > 0 ? base->parallel.context : 1;
+    if (at->context.rank_count > 1) at->context.kind = (model_context_kind)context;
     at->context.budget = at->budget;
     for (int kind = 0; base->packing != NULL && kind < MODEL_PACK_COUNT; kind++) {
         if (strcmp(model_packing_names[kind], base->packing) == 0) at->packing = kind;
@@ -498,7 +497,7 @@ static void note_imbalance(model_case_parameters *parameters, const lengths_stat
     model_context even = at->context;
     double slowest = 0;
     double mean = 0;
-    if (at->context.rank_count == 1 || at->context.kind == MODEL_CONTEXT_EQUAL) return;
+    if (at->context.kind == MODEL_CONTEXT_EQUAL) return;
     even.kind = MODEL_CONTEXT_EQUAL;
     for (const microbatch *bin = at->bins; bin < at->bins + bin_count(at); bin++) {
         const model_context_share all = share_bin(at, &even, bin);

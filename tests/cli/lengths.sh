@@ -74,6 +74,13 @@ sed '/"vary"/,$d; s/"spread": 1.5/&, "context": "sequence"/; s/"packing": "cost"
 "$dynmo" simulate one.json | grep -q 'context_imbalance *1\.[0-9]* of an even share has the slowest of 4 ranks' ||
     fail 'no imbalance'
 
+study '' ',"balancing":{"balancer":"even"}' >plain.json
+study ',"context":"sequence"' ',"balancing":{"balancer":"even"}' >alone.json
+for name in plain alone; do
+    "$dynmo" simulate $name.json | sed '1d; /^Inputs/,$d' >$name.out
+done
+cmp -s plain.out alone.out || fail 'a rank alone waits for others'
+
 # Lengths from a file beside the study, in three forms with the same answer.
 printf '100 900\n300 700 1024 5\n' >plain.txt
 printf '[0,100,1000,1300]\n[0,700,1724,1729]' >offsets.json
