@@ -30,7 +30,7 @@ double exec_cpu_held_squares(exec_kernels *kernels, const exec_held *held, int h
 {
     (void)kernels;
     const size_t whole = count - count % EXEC_CPU_LANES;
-    double sum[EXEC_CPU_LANES + 1] = {0}; // the last: of what is behind the last whole run of lanes
+    double sum[EXEC_CPU_LANES + 1] = {0}; // the last: of what follows the last whole run of lanes
     for (int part = 0; part < held_count; part++) {
         const exec_csr *csr = held[part].csr;
         size_t row = 0;

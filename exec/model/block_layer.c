@@ -127,7 +127,7 @@ static status describe(exec_layer *layer, error_message *err)
                                     .initial_deviation = deviation};
         block->row_router = exec_layer_add_tensor(layer, &router);
     }
-    if (exec_exit_is_behind(layer)) block->exit = exec_exit_add(layer);
+    if (exec_exit_follows(layer)) block->exit = exec_exit_add(layer);
     return model->rotary_base > 0 ? write_rotation(block, err) : STATUS_OK;
 }
 

@@ -58,7 +58,7 @@ typedef struct exec_block {
     exec_linear up, down; // not with experts
     exec_experts experts; // mixture of experts only
     size_t row_router;    // mixture of depths only: offset of [width]
-    exec_exit exit;       // early exit only, where exec_exit_is_behind
+    exec_exit exit;       // early exit only, where exec_exit_follows
     void *rotation;       // of exec_heads; NULL where positions are learned
 } exec_block;
 

@@ -41,7 +41,7 @@ exec_rows_slot *exec_rows_slot_carve(const exec_layer *layer, arena *memory)
     for (size_t row = 0; row <= rows; row++) {
         slot->number[row] = (int)row;
     }
-    if (exec_exit_is_behind(layer)) exec_exit_carve(layer, memory, &slot->exit);
+    if (exec_exit_follows(layer)) exec_exit_carve(layer, memory, &slot->exit);
     return slot;
 }
 
@@ -240,7 +240,7 @@ status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, e
     TRY(exec_block_halves_forward(block, slot, after, err));
     kernels->table->scatter_rows(kernels, after, rows->device_row, rows->chosen_count, width,
                                  flow->values);
-    if (exec_exit_is_behind(layer)) {
+    if (exec_exit_follows(layer)) {
         const exec_exit_rows computed = {rows->choice.row, rows->chosen_count, before, after};
         TRY(exec_exit_forward(layer, &block->exit, &computed, &rows->exit, flow, err));
     }
@@ -261,7 +261,7 @@ status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *
                           exec_layer_bytes(layer, rows->chosen_count, width), &live, err));
     kernels->table->gather_rows(kernels, gradient, rows->device_row, rows->chosen_count, width,
                                 live);
-    if (exec_exit_is_behind(layer)) {
+    if (exec_exit_follows(layer)) {
         TRY(exec_exit_backward_input(layer, &block->exit, &rows->exit, live, err));
     }
     TRY(exec_block_halves_backward_input(block, slot, live, err));
@@ -277,7 +277,7 @@ void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *s
     exec_rows_slot *rows = slot->chosen_rows;
     if (rows->chosen_count > 0) {
         exec_block_halves_backward_weight(block, slot);
-        if (exec_exit_is_behind(layer)) {
+        if (exec_exit_follows(layer)) {
             exec_exit_backward_weight(layer, &block->exit, &rows->exit);
         }
     }

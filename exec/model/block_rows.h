@@ -28,7 +28,7 @@ status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, v
                                      error_message *err);
 status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err);
 
-/// Early exit: rows that are alive become block(rows); those that the exit behind it (exits.h)
+/// Early exit: rows that are alive become block(rows); those that the exit after it (exits.h)
 /// finds sure leave. F waits for the device.
 ///
 /// @param flow is_live is changed

@@ -163,7 +163,7 @@ status exec_layer_decompress(exec_layer *layer, error_message *err)
 
 /// Where an entry of a matrix is among its numbers.
 ///
-/// @param row in: not behind the entry's, out: the entry's
+/// @param row in: not after the entry's, out: the entry's
 static size_t place_of(const exec_csr *csr, int64_t entry, int *row)
 {
     while (csr->first[*row + 1] <= entry) {

@@ -21,8 +21,7 @@ int64_t exec_layer_weight_count(const exec_layer *layer);
 /// Holds only what is kept; gradients become 0.
 ///
 /// @param keep [exec_layer_weight_count] of the matrices, one after the other: 0 where a weight
-/// goes,
-///             which is somewhere; of a compressed layer, also where it is gone
+///             goes, which is somewhere; of a compressed layer, also where it is gone
 /// @return STATUS_NO_MEMORY, with layer as it was
 status exec_layer_compress(exec_layer *layer, const uint8_t *keep, error_message *err);
 

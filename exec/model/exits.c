@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-bool exec_exit_is_behind(const exec_layer *layer)
+bool exec_exit_follows(const exec_layer *layer)
 {
     const exec_model *model = layer->model;
     return model->mechanism == EXEC_EARLY_EXIT && layer->kind == EXEC_LAYER_BLOCK &&

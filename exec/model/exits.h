@@ -1,11 +1,10 @@
-/// What stands behind a block that tokens may leave (early exit): which of them leave, by CALM's
+/// What follows a block that tokens may leave (early exit): which of them leave, by CALM's
 /// measures of confidence (Schuster et al., arXiv 2207.07061, section 3.5), and what the measure
 /// learns for that. Internal to the layers.
 ///
 ///   saturation  learns nothing
 ///   softmax     a head of the block's own; its loss of the next token, times block / blocks,
-///   counts
-///               beside the model's, and its gradient goes on into the block
+///               counts beside the model's, and its gradient goes on into the block
 ///   classifier  a vector and a bias; the cross-entropy of whether the state is saturated, whose
 ///               gradient ends here
 #pragma once
@@ -16,7 +15,7 @@
 /// Where an exit's parameters are among the block's.
 typedef struct exec_exit {
     exec_prediction prediction; // softmax
-    size_t vector;              // classifier: offset of [width], and of [1], the bias, behind it
+    size_t vector;              // classifier: offset of [width], and of [1], the bias, after it
 } exec_exit;
 
 /// What one microbatch leaves.
@@ -32,11 +31,11 @@ typedef struct exec_exit_slot {
 typedef struct exec_exit_rows {
     const int *row; // [count] ascending: their places in the microbatch
     int count;
-    const void *before, *after; // [count][width] their states in front of the block and behind it
+    const void *before, *after; // [count][width] their states before the block and after it
 } exec_exit_rows;
 
-/// Whether tokens may leave behind the layer: a block from first_exit on, but the last.
-bool exec_exit_is_behind(const exec_layer *layer);
+/// Whether tokens may leave after the layer: a block from first_exit on, but the last.
+bool exec_exit_follows(const exec_layer *layer);
 
 /// Appends the parameters of the model's measure to the layer.
 exec_exit exec_exit_add(exec_layer *layer);
@@ -54,8 +53,7 @@ status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
                          const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow,
                          error_message *err);
 
-/// Adds what comes back from the exit to the gradient [count][width] of the states behind the
-/// block.
+/// Adds what comes back from the exit to the gradient [count][width] of the states after the block.
 status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
                                 exec_exit_slot *slot, void *gradient, error_message *err);
 

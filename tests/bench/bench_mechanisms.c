@@ -117,7 +117,7 @@ static void set_classifier(exec_model *model, double level)
     set_exit(model, EXEC_EXIT_CLASSIFIER);
 }
 
-/// Tokens leave behind the last block but one; the last has an exit too.
+/// Tokens leave after the last block but one; the last has an exit too.
 static void write_exit(char *text, double load, const char *classifier)
 {
     snprintf(text, MECHANISM_TEXT_MAX,
@@ -576,7 +576,7 @@ static block_figures measure_plain(exec_kernels *kernels, exec_model model, int 
     return figures;
 }
 
-/// Has exits predicted from what they stand behind and what they are made of.
+/// Has exits predicted from what they follow and what they are made of.
 ///
 /// @param memory of the hardware's texts
 static void fit_exit(const mechanism_row *row, exec_kernels *kernels, const exec_model *model,

@@ -1,4 +1,4 @@
-/// Exits behind a block: who leaves by softmax and by classifier, what these learn, against a
+/// Exits after a block: who leaves by softmax and by classifier, what these learn, against a
 /// second computation in double precision and finite differences of its loss.
 #include "tests/exec/block_fixture.h"
 
@@ -24,7 +24,7 @@ static void open_exit(block_fixture *fixture, const exec_model *model)
     }
 }
 
-/// Softmax of the block's own head for the state behind the block.
+/// Softmax of the block's own head for the state after the block.
 static void predict(const block_fixture *fixture, int row, double probability[CLASSES])
 {
     const float *state = fixture->output + (ptrdiff_t)row * WIDTH;
