@@ -16,7 +16,7 @@ enum { INTEGER_MAX = 1 << 30, EVERY_MECHANISM = EXEC_MECHANISM_COUNT };
 static const struct number_key {
     int mechanism; // EVERY_MECHANISM: of "execution" itself
     const char *name;
-    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_BOOL, TO_ORDER, TO_MEASURE } kind;
+    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_ORDER, TO_MEASURE } kind;
     size_t offset; // in exec_model
 } number_keys[] = {
     {EVERY_MECHANISM, "learning_rate", TO_FLOAT, MODEL(learning_rate)},
@@ -77,7 +77,6 @@ static status read_number(json_value value, const struct number_key *key, exec_m
     void *place = (char *)model + key->offset;
     double number = 0;
     if (json_is_missing(value)) return STATUS_OK;
-    if (key->kind == TO_BOOL) return json_bool(value, place, err);
     if (key->kind == TO_ORDER) {
         return read_name(value, key->name, exec_row_order_names, EXEC_ROW_ORDER_COUNT, place, err);
     }
