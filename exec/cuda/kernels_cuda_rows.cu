@@ -143,7 +143,7 @@ template <typename Value> __device__ inline float lead_of_largest(const Value *r
 /// before it writes.
 template <typename Value>
 __global__ void cross_entropy(const Value *logits, const int *target, int rows, int classes,
-                              float scale, float *loss, float *margin, Value *logits_gradient)
+                              float scale, float *loss, float *confidence, Value *logits_gradient)
 {
     const int row = warp_row();
     if (row >= rows) return;
@@ -160,9 +160,12 @@ __global__ void cross_entropy(const Value *logits, const int *target, int rows, 
     }
     sum = warp_sum(sum);
     if (warp_lane() == 0) loss[row] = logf(sum) + largest - of_target;
-    if (margin != nullptr) {
+    if (confidence != nullptr) {
         const float lead = lead_of_largest(logit, classes);
-        if (warp_lane() == 0) margin[row] = (1.0f - expf(-lead)) / sum;
+        if (warp_lane() == 0) {
+            confidence[2 * (size_t)row] = (1.0f - expf(-lead)) / sum;
+            confidence[2 * (size_t)row + 1] = 1.0f / sum;
+        }
     }
     __syncwarp();
     for (int c = warp_lane(); c < classes; c += WARP_LANES) {
@@ -173,16 +176,16 @@ __global__ void cross_entropy(const Value *logits, const int *target, int rows, 
 }
 
 static void enqueue_cross_entropy(exec_kernels *kernels, const void *logits, const int *target,
-                                  int rows, int classes, float scale, float *loss, float *margin,
-                                  void *logits_gradient)
+                                  int rows, int classes, float scale, float *loss,
+                                  float *confidence, void *logits_gradient)
 {
     if (is_bf16(kernels)) {
         return launch(cross_entropy<bf16>, warp_grid(rows), BLOCK_LANES, 0, kernels,
-                      (const bf16 *)logits, target, rows, classes, scale, loss, margin,
+                      (const bf16 *)logits, target, rows, classes, scale, loss, confidence,
                       (bf16 *)logits_gradient);
     }
     return launch(cross_entropy<float>, warp_grid(rows), BLOCK_LANES, 0, kernels,
-                  (const float *)logits, target, rows, classes, scale, loss, margin,
+                  (const float *)logits, target, rows, classes, scale, loss, confidence,
                   (float *)logits_gradient);
 }
 

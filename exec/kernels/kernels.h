@@ -197,11 +197,12 @@ typedef struct exec_kernel_table {
 
     /// loss[row] = -log softmax(logits[row])[target[row]]; logits [rows][classes].
     /// @param target          [rows] device memory
-    /// @param margin          [rows] out: the largest less the second largest of softmax(logits),
-    ///                        classes >= 2 then; NULL: not wanted
+    /// @param confidence      [rows][2] out: of softmax(logits) the largest less the second
+    /// largest,
+    ///                        and the largest; classes >= 2 then; NULL: not wanted
     /// @param logits_gradient out: (softmax - one at target) * scale; may be logits itself
     void (*cross_entropy)(exec_kernels *kernels, const void *logits, const int *target, int rows,
-                          int classes, float scale, float *loss, float *margin,
+                          int classes, float scale, float *loss, float *confidence,
                           void *logits_gradient);
 
     // Rows chosen by a mechanism: row, source [rows] and first [rows + 1] are device memory.

@@ -75,9 +75,9 @@ EXEC_CPU_INLINE float lead_of_largest(const float *row, int classes)
 
 /// @return the loss; row becomes its gradient in to, which may be row
 EXEC_CPU_INLINE float cross_entropy_row(const float *row, int target, int classes, float scale,
-                                        float *margin, float *to)
+                                        float *confidence, float *to)
 {
-    const float lead = margin != NULL ? lead_of_largest(row, classes) : 0.0F;
+    const float lead = confidence != NULL ? lead_of_largest(row, classes) : 0.0F;
     float largest = row[0];
     for (int class = 1; class < classes; class ++) {
         largest = row[class] > largest ? row[class] : largest;
@@ -92,26 +92,29 @@ EXEC_CPU_INLINE float cross_entropy_row(const float *row, int target, int classe
         to[class] *= factor;
     }
     to[target] -= scale;
-    if (margin != NULL) *margin = (1.0F - exec_cpu_exp(-lead)) / sum;
+    if (confidence != NULL) {
+        confidence[0] = (1.0F - exec_cpu_exp(-lead)) / sum;
+        confidence[1] = 1.0F / sum;
+    }
     return logf(sum) - wanted;
 }
 
 EXEC_CPU_WIDE static float cross_entropy_row_wide(const float *row, int target, int classes,
-                                                  float scale, float *margin, float *to)
+                                                  float scale, float *confidence, float *to)
 {
-    return cross_entropy_row(row, target, classes, scale, margin, to);
+    return cross_entropy_row(row, target, classes, scale, confidence, to);
 }
 
 void exec_cpu_cross_entropy(exec_kernels *kernels, const void *logits, const int *target, int rows,
-                            int classes, float scale, float *loss, float *margin,
+                            int classes, float scale, float *loss, float *confidence,
                             void *logits_gradient)
 {
     const bool is_wide = ((exec_cpu *)kernels)->is_wide;
     for (int row = 0; row < rows; row++) {
         const float *from = (const float *)logits + (ptrdiff_t)row * classes;
         float *to = (float *)logits_gradient + (ptrdiff_t)row * classes;
-        float *lead = margin == NULL ? NULL : margin + row;
-        loss[row] = is_wide ? cross_entropy_row_wide(from, target[row], classes, scale, lead, to)
-                            : cross_entropy_row(from, target[row], classes, scale, lead, to);
+        float *sure = confidence == NULL ? NULL : confidence + 2 * (ptrdiff_t)row;
+        loss[row] = is_wide ? cross_entropy_row_wide(from, target[row], classes, scale, sure, to)
+                            : cross_entropy_row(from, target[row], classes, scale, sure, to);
     }
 }

@@ -92,7 +92,7 @@ float exec_gate_gradient(float gate, float gate_gradient)
 }
 
 const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT] = {"saturation", "softmax",
-                                                                      "classifier"};
+                                                                      "probability", "classifier"};
 
 exec_early_exit_options exec_early_exit_options_default(exec_exit_measure measure)
 {

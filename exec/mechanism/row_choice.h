@@ -53,15 +53,17 @@ float exec_gate(float score);
 /// Gradient of the score from that of the gate.
 float exec_gate_gradient(float gate, float gate_gradient);
 
-/// By what a token is found sure: CALM's three measures of confidence.
+/// By what a token is found sure: CALM's three measures of confidence, and that of ADP-C (Liu et
+/// al., arXiv 2104.00749, for pixels; CALM's code has it too, as softmax_max).
 typedef enum exec_exit_measure {
-    EXEC_EXIT_SATURATION, // cosine of the hidden states before and after the block
-    EXEC_EXIT_SOFTMAX,    // the largest less the second largest of the softmax of a head
-    EXEC_EXIT_CLASSIFIER, // logistic function of a trained vector times the hidden state
+    EXEC_EXIT_SATURATION,  // cosine of the hidden states before and after the block
+    EXEC_EXIT_SOFTMAX,     // the largest less the second largest of the softmax of a head
+    EXEC_EXIT_PROBABILITY, // the largest of it
+    EXEC_EXIT_CLASSIFIER,  // logistic function of a trained vector times the hidden state
     EXEC_EXIT_MEASURE_COUNT
 } exec_exit_measure;
 
-/// "saturation", "softmax", "classifier".
+/// "saturation", "softmax", "probability", "classifier".
 extern const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT];
 
 /// Early exit.

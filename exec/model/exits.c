@@ -11,6 +11,11 @@ bool exec_exit_follows(const exec_layer *layer)
            layer->index > model->early_exit.first_exit && layer->index < model->block_count;
 }
 
+static bool has_head(const exec_early_exit_options *options)
+{
+    return options->measure == EXEC_EXIT_SOFTMAX || options->measure == EXEC_EXIT_PROBABILITY;
+}
+
 /// The classifier begins undecided, with zeros.
 exec_exit exec_exit_add(exec_layer *layer)
 {
@@ -20,6 +25,7 @@ exec_exit exec_exit_add(exec_layer *layer)
     case EXEC_EXIT_MEASURE_COUNT:
         break;
     case EXEC_EXIT_SOFTMAX:
+    case EXEC_EXIT_PROBABILITY:
         added.prediction = exec_prediction_add(
             layer, (const char *const[]){"exit norm weight", "exit norm bias", "exit logits"});
         break;
@@ -93,9 +99,10 @@ static status take_targets(const exec_layer *layer, const exec_exit_rows *rows,
 /// Has the block's own head predict. Its loss is weighted as CALM's: that of layer i with i; rows
 /// that are gone count as 0 in the mean over the microbatch.
 ///
-/// @param margin [count] host, out
+/// @param both       [2 * count] host: scratch
+/// @param confidence [count] host, out
 static status predict(const exec_layer *layer, const exec_exit *leaving, const exec_exit_rows *rows,
-                      exec_exit_slot *slot, const exec_flow *flow, float *margin,
+                      exec_exit_slot *slot, const exec_flow *flow, float *both, float *confidence,
                       error_message *err)
 {
     const size_t bytes = (size_t)rows->count * sizeof(float);
@@ -103,14 +110,18 @@ static status predict(const exec_layer *layer, const exec_exit *leaving, const e
     exec_holding scratch = {0};
     void *target = NULL;
     void *loss = NULL;
-    void *device_margin = NULL;
+    void *device_both = NULL;
     TRY(take_targets(layer, rows, slot, flow, &scratch, &target, err));
     TRY(exec_holding_take(&scratch, layer->buffers, bytes, &loss, err));
-    TRY(exec_holding_take(&scratch, layer->buffers, bytes, &device_margin, err));
+    TRY(exec_holding_take(&scratch, layer->buffers, 2 * bytes, &device_both, err));
     TRY(exec_prediction_forward(layer, &leaving->prediction, rows->after, target, rows->count,
-                                weight / (float)flow->row_count, loss, device_margin,
+                                weight / (float)flow->row_count, loss, device_both,
                                 &slot->prediction, err));
-    layer->kernels->table->to_host(layer->kernels, margin, device_margin, bytes);
+    layer->kernels->table->to_host(layer->kernels, both, device_both, 2 * bytes);
+    const int which = layer->model->early_exit.measure == EXEC_EXIT_PROBABILITY ? 1 : 0;
+    for (int chosen = 0; chosen < rows->count; chosen++) {
+        confidence[chosen] = both[2 * chosen + which];
+    }
     exec_holding_give(&scratch, layer->buffers);
     return STATUS_OK;
 }
@@ -163,8 +174,8 @@ status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
     const double threshold = exec_exit_threshold(options, flow->iteration);
     float *dots = slot->number;
     float *confidence = dots + 3 * (ptrdiff_t)rows->count;
-    if (options->measure == EXEC_EXIT_SOFTMAX) {
-        TRY(predict(layer, leaving, rows, slot, flow, confidence, err));
+    if (has_head(options)) {
+        TRY(predict(layer, leaving, rows, slot, flow, dots, confidence, err));
     } else {
         TRY(compare_states(layer, rows, dots, err));
     }
@@ -183,7 +194,7 @@ status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
 status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leaving,
                                 exec_exit_slot *slot, void *gradient, error_message *err)
 {
-    if (layer->model->early_exit.measure != EXEC_EXIT_SOFTMAX) return STATUS_OK;
+    if (!has_head(&layer->model->early_exit)) return STATUS_OK;
     return exec_prediction_backward_input(layer, &leaving->prediction, &slot->prediction, gradient,
                                           err);
 }
@@ -196,6 +207,7 @@ void exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving
     case EXEC_EXIT_MEASURE_COUNT:
         break;
     case EXEC_EXIT_SOFTMAX:
+    case EXEC_EXIT_PROBABILITY:
         exec_prediction_backward_weight(layer, &leaving->prediction, &slot->prediction);
         break;
     case EXEC_EXIT_CLASSIFIER:

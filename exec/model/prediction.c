@@ -16,7 +16,7 @@ exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3
 
 status exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
                                const void *values, const int *target, int rows, float scale,
-                               float *loss, float *margin, exec_prediction_slot *slot,
+                               float *loss, float *confidence, exec_prediction_slot *slot,
                                error_message *err)
 {
     const int classes = layer->model->vocabulary;
@@ -26,7 +26,7 @@ status exec_prediction_forward(const exec_layer *layer, const exec_prediction *p
                           exec_layer_bytes(layer, rows, classes), &slot->logits_gradient, err));
     exec_linear_forward(layer, &prediction->logits, slot->norm.output, rows, slot->logits_gradient);
     layer->kernels->table->cross_entropy(layer->kernels, slot->logits_gradient, target, rows,
-                                         classes, scale, loss, margin, slot->logits_gradient);
+                                         classes, scale, loss, confidence, slot->logits_gradient);
     return STATUS_OK;
 }
 

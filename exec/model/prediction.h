@@ -20,11 +20,11 @@ typedef struct exec_prediction_slot {
 /// @param names of the norm's weight and bias and of the matrix, static storage
 exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3]);
 
-/// @param target, loss, margin [rows] device memory, as cross_entropy takes them
+/// @param target, loss, confidence device memory, as cross_entropy takes them
 /// @param scale the gradients are of the sum of losses times this
 status exec_prediction_forward(const exec_layer *layer, const exec_prediction *prediction,
                                const void *values, const int *target, int rows, float scale,
-                               float *loss, float *margin, exec_prediction_slot *slot,
+                               float *loss, float *confidence, exec_prediction_slot *slot,
                                error_message *err);
 
 /// @param gradient [rows][width] +=; NULL: nobody needs it

@@ -147,8 +147,8 @@ sed 's/"training":{/&"recompute":"full",/' train.json >again.json
 sed 's/"text":"text.txt"/&,"mechanism":{"name":"early-exit"}/' again.json >gone.json
 refuse 2 "gone.json: early-exit: blocks that compute F again would find other tokens gone" gone.json --device cpu
 
-# Early exit by each of CALM's measures of confidence; a threshold of its own unless one is given.
-for measure in saturation softmax classifier; do
+# Early exit by each measure of confidence; a threshold of its own unless one is given.
+for measure in saturation softmax probability classifier; do
     sed 's/"text":"text.txt"/&,"mechanism":{"name":"early-exit","settle_iterations":0,"measure":"'$measure'"}/' \
         train.json >$measure.json
     "$dynmo" run $measure.json --device cpu --row even --json --counts rows.csv >even_$measure.json ||

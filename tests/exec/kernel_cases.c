@@ -592,7 +592,7 @@ static double cross_entropy_error(exec_kernels *kernels)
     const double scale = 0.25;
     int target[ROWS];
     operand logits = values(kernels, ROWS * CLASSES, 1), loss = floats(kernels, ROWS, 2);
-    operand gradient = values(kernels, ROWS * CLASSES, 3), margin = floats(kernels, ROWS, 4);
+    operand gradient = values(kernels, ROWS * CLASSES, 3), sure = floats(kernels, 2 * ROWS, 4);
     double worst = 0;
     for (int row = 0; row < ROWS; row++) {
         target[row] = row * 5 % CLASSES;
@@ -603,7 +603,8 @@ static double cross_entropy_error(exec_kernels *kernels)
             second = fmax(second, fmin(largest, of[class]));
             largest = fmax(largest, of[class]);
         }
-        margin.exact[row] = (exp(largest) - exp(second)) / sum;
+        sure.exact[2 * row] = (exp(largest) - exp(second)) / sum;
+        sure.exact[2 * row + 1] = exp(largest) / sum;
         loss.exact[row] = log(sum) - of[target[row]];
         for (int class = 0; class < CLASSES; class ++) {
             gradient.exact[row * CLASSES + class] =
@@ -612,10 +613,10 @@ static double cross_entropy_error(exec_kernels *kernels)
     }
     int *device_target = indices(kernels, target, ROWS);
     kernels->table->cross_entropy(kernels, logits.device, device_target, ROWS, CLASSES,
-                                  (float)scale, loss.device, margin.device, gradient.device);
+                                  (float)scale, loss.device, sure.device, gradient.device);
     compare(&logits, &worst);
     compare(&loss, &worst);
-    compare(&margin, &worst);
+    compare(&sure, &worst);
     compare(&gradient, &worst);
     kernels->table->cross_entropy(kernels, logits.device, device_target, ROWS, CLASSES,
                                   (float)scale, loss.device, NULL, logits.device); // in place
@@ -625,7 +626,7 @@ static double cross_entropy_error(exec_kernels *kernels)
     kernels->table->release(kernels, device_target);
     drop(&logits);
     drop(&loss);
-    drop(&margin);
+    drop(&sure);
     drop(&gradient);
     return finish(kernels, worst);
 }

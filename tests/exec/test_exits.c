@@ -4,14 +4,15 @@
 
 enum { CLASSES = 11 };
 
+/// At which some of the rows leave.
+static const double thresholds[EXEC_EXIT_MEASURE_COUNT] = {0.5, 0.05, 0.14, 0.5};
+
 static exec_model model_with(exec_exit_measure measure)
 {
     exec_model model = model_of(EXEC_EARLY_EXIT);
     model.vocabulary = CLASSES;
-    model.early_exit =
-        (exec_early_exit_options){.measure = (int)measure,
-                                  .threshold = measure == EXEC_EXIT_SOFTMAX ? 0.05 : 0.5,
-                                  .target_cosine = 0.6};
+    model.early_exit = (exec_early_exit_options){
+        .measure = (int)measure, .threshold = thresholds[measure], .target_cosine = 0.6};
     return model;
 }
 
@@ -126,11 +127,10 @@ static void a_head_of_its_own_has_the_gradients_of_finite_differences(void **sta
     }
 }
 
-static void rows_leave_where_the_first_probability_leads_the_second(void **state)
+static void assert_rows_leave_by_the_head(exec_exit_measure measure)
 {
-    (void)state;
     block_fixture fixture;
-    const exec_model model = model_with(EXEC_EXIT_SOFTMAX);
+    const exec_model model = model_with(measure);
     open_exit(&fixture, &model);
 
     run_forward(&fixture);
@@ -145,12 +145,25 @@ static void rows_leave_where_the_first_probability_leads_the_second(void **state
             second = fmax(second, fmin(largest, probability[class]));
             largest = fmax(largest, probability[class]);
         }
-        const bool stays = fixture.live[row] != 0 && !(largest - second > 0.05);
+        const double confidence = measure == EXEC_EXIT_SOFTMAX ? largest - second : largest;
+        const bool stays = fixture.live[row] != 0 && !(confidence > thresholds[measure]);
         assert_int_equal(fixture.live_after[row], stays);
         left += fixture.live[row] != 0 && !stays;
     }
     assert_in_range(left, 2, ROWS * 2 / 3 - 2);
     close_block(&fixture);
+}
+
+static void rows_leave_where_the_first_probability_leads_the_second(void **state)
+{
+    (void)state;
+    assert_rows_leave_by_the_head(EXEC_EXIT_SOFTMAX);
+}
+
+static void rows_leave_where_the_first_probability_is_large(void **state)
+{
+    (void)state;
+    assert_rows_leave_by_the_head(EXEC_EXIT_PROBABILITY);
 }
 
 static void rows_leave_where_the_classifier_is_sure(void **state)
@@ -231,7 +244,8 @@ static size_t parameters_of(const exec_model *model, int block)
 static void blocks_with_an_exit_have_its_parameters(void **state)
 {
     (void)state;
-    const size_t added[EXEC_EXIT_MEASURE_COUNT] = {0, 2 * WIDTH + WIDTH * CLASSES, WIDTH + 1};
+    const size_t added[EXEC_EXIT_MEASURE_COUNT] = {0, 2 * WIDTH + WIDTH * CLASSES,
+                                                   2 * WIDTH + WIDTH * CLASSES, WIDTH + 1};
     exec_model plain = model_with(EXEC_EXIT_SATURATION);
     plain.mechanism = EXEC_DENSE;
     const size_t dense = parameters_of(&plain, 0);
@@ -294,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_of_its_own_has_the_gradients_of_finite_differences),
         cmocka_unit_test(rows_leave_where_the_first_probability_leads_the_second),
+        cmocka_unit_test(rows_leave_where_the_first_probability_is_large),
         cmocka_unit_test(rows_leave_where_the_classifier_is_sure),
         cmocka_unit_test(the_classifier_has_gradients_that_end_with_it),
         cmocka_unit_test(blocks_with_an_exit_have_its_parameters),

@@ -113,7 +113,7 @@ static exec_model exit_model(exec_exit_measure measure)
 {
     exec_model model = learning_model(EXEC_EARLY_EXIT);
     model.early_exit = exec_early_exit_options_default(measure);
-    model.early_exit.threshold = measure == EXEC_EXIT_SOFTMAX ? 0.01 : 0.5;
+    model.early_exit.threshold = measure == EXEC_EXIT_CLASSIFIER ? 0.5 : 0.01;
     model.early_exit.target_cosine = 0.95;
     model.early_exit.settle_iterations = 0;
     return model;

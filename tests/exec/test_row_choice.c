@@ -180,7 +180,7 @@ static void options_outside_their_limits_are_named(void **state)
     assert_string_equal(err.message, "threshold 0 is outside (0, 1]");
     exits.measure = EXEC_EXIT_MEASURE_COUNT;
     assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "measure 3 is outside [0, 2]");
+    assert_string_equal(err.message, "measure 4 is outside [0, 3]");
 }
 
 int main(void)

@@ -209,11 +209,11 @@ static void check_ends(gpu_pair *pair, int rows, int width, int classes, int pos
     const size_t logit_count = (size_t)rows * (size_t)classes;
     const pair_array *logits = pair_random(pair, PAIR_VALUES, logit_count, 8.0F);
     const pair_array *loss = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
-    const pair_array *margin = pair_random(pair, PAIR_FLOATS, (size_t)rows, 1.0F);
-    ON_BOTH(pair, cross_entropy, A(logits), A(token), rows, classes, 0.25F, A(loss), A(margin),
+    const pair_array *sure = pair_random(pair, PAIR_FLOATS, 2 * (size_t)rows, 1.0F);
+    ON_BOTH(pair, cross_entropy, A(logits), A(token), rows, classes, 0.25F, A(loss), A(sure),
             A(logits));
     pair_check(pair, "loss", loss, fp32_tolerance);
-    pair_check(pair, "margin", margin, fp32_tolerance);
+    pair_check(pair, "confidence", sure, fp32_tolerance);
     pair_check(pair, "gradient of the logits", logits, tolerance);
 }
 
