@@ -1,7 +1,7 @@
 #include "cli/option_values.h"
 
-#include "base/file.h"
 #include "base/text.h"
+#include "traces/store/stream.h"
 #include "traces/store/writer.h"
 
 #include <stdio.h>
@@ -85,13 +85,19 @@ status cli_share(const cli_arguments *arguments, const char *option, double low,
 status cli_is_store(const char *path, bool *is_store, error_message *err)
 {
     char head[16] = "";
-    FILE *file = NULL;
+    trace_stream *stream = NULL;
+    size_t length = 0;
+    size_t count = 1;
     *is_store = false;
     if (strcmp(path, "-") == 0) return STATUS_OK;
-    TRY(file_open(path, &file, err));
-    const size_t length = fread(head, 1, sizeof head, file);
+    TRY(trace_stream_open(path, &stream, err));
+    while (length < sizeof head && count > 0) {
+        if (trace_stream_read(stream, head + length, sizeof head - length, &count, NULL) != 0)
+            break;
+        length += count;
+    }
     *is_store = length == sizeof head && memcmp(head, "SQLite format 3", sizeof head) == 0;
-    fclose(file);
+    trace_stream_close(stream);
     return STATUS_OK;
 }
 

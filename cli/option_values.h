@@ -27,7 +27,7 @@ status cli_list_double(const char *option, const char *text, double min, double 
 status cli_share(const cli_arguments *arguments, const char *option, double low, double high,
                  double *share, error_message *err);
 
-/// Whether a file begins as stores do. "-" does not.
+/// Whether a file begins as stores do, plain or compressed. "-" does not.
 ///
 /// @return STATUS_IO: it cannot be opened
 status cli_is_store(const char *path, bool *is_store, error_message *err);

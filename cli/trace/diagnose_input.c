@@ -11,15 +11,9 @@
 #include <unistd.h>
 
 /// Names are found in a file's head: a study's schema and a profiler's keys stand there.
-enum { HEAD_BYTES = 4096, COPY_BYTES = 1 << 16 };
+enum { HEAD_BYTES = 4096 };
 
-typedef enum input_kind {
-    INPUT_STORE,
-    INPUT_COMPRESSED_STORE,
-    INPUT_CSV,
-    INPUT_COUNTS,
-    INPUT_UNKNOWN
-} input_kind;
+typedef enum input_kind { INPUT_STORE, INPUT_CSV, INPUT_COUNTS, INPUT_UNKNOWN } input_kind;
 
 static bool begins_with(const char *head, size_t length, const char *words)
 {
@@ -62,9 +56,7 @@ static status kind_of(const char *path, input_kind *kind, error_message *err)
     trace_stream_close(stream);
     TRY(result);
     if (begins_with(head, length, "SQLite format 3")) {
-        bool is_plain = false;
-        (void)cli_is_store(path, &is_plain, NULL);
-        *kind = is_plain ? INPUT_STORE : INPUT_COMPRESSED_STORE;
+        *kind = INPUT_STORE;
     } else if (begins_with(head, length, "# dynmo-trace/")) {
         *kind = INPUT_CSV;
     } else if (begins_with(head, length, "{") && is_counts(head)) {
@@ -115,37 +107,13 @@ static status import(trace_stream *stream, const char *path, const char *store_p
     return result;
 }
 
-static status copy_all(trace_stream *stream, FILE *to, const char *store_path, error_message *err)
-{
-    static char block[COPY_BYTES];
-    for (;;) {
-        size_t count = 0;
-        TRY(trace_stream_read(stream, block, sizeof block, &count, err));
-        if (count == 0) break;
-        if (fwrite(block, 1, count, to) < count) break;
-    }
-    if (fflush(to) == 0 && !ferror(to)) return STATUS_OK;
-    return error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
-}
-
-static status inflate(trace_stream *stream, const char *store_path, error_message *err)
-{
-    FILE *to = fopen(store_path, "wb");
-    if (to == NULL) return error_set(err, STATUS_IO, "%.200s: cannot be written", store_path);
-    const status result = copy_all(stream, to, store_path, err);
-    fclose(to);
-    return result;
-}
-
-/// A store of what the file holds, compressed or as CSV.
-static status make_from(const char *path, bool is_csv, cli_diagnose_input *input,
-                        error_message *err)
+/// A store of what a CSV holds.
+static status make_from(const char *path, cli_diagnose_input *input, error_message *err)
 {
     trace_stream *stream = NULL;
     TRY(make_store(input, err));
     TRY(trace_stream_open(path, &stream, err));
-    const status result = is_csv ? import(stream, path, input->store_path, err)
-                                 : inflate(stream, input->store_path, err);
+    const status result = import(stream, path, input->store_path, err);
     trace_stream_close(stream);
     return result;
 }
@@ -162,9 +130,8 @@ status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, erro
         }
         snprintf(input->store_path, sizeof input->store_path, "%s", path);
         return STATUS_OK;
-    case INPUT_COMPRESSED_STORE:
     case INPUT_CSV:
-        return make_from(path, kind == INPUT_CSV, input, err);
+        return make_from(path, input, err);
     case INPUT_COUNTS:
         input->is_counts = true;
         return STATUS_OK;

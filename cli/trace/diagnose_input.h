@@ -15,8 +15,8 @@ typedef struct cli_diagnose_input {
     char store_path[CLI_INPUT_PATH_BYTES]; // of a trace
 } cli_diagnose_input;
 
-/// Looks at the first bytes of path, which may be compressed by gzip. A trace as CSV, and a store
-/// that is compressed, become a store of our own for as long as the input is open.
+/// Looks at the first bytes of path, which may be compressed by gzip. A trace as CSV
+/// becomes a store of our own for as long as the input is open.
 ///
 /// @return STATUS_FORMAT: none of what a diagnosis reads; STATUS_IO
 status cli_diagnose_input_open(const char *path, cli_diagnose_input *input, error_message *err);

@@ -89,5 +89,6 @@ refuse 2 "bomb.json.gz: $bomb" import ops bomb.json.gz -o bomb.db
 mkdir temporary
 export TMPDIR="$work/temporary"
 refuse 2 "bomb.db.gz: $bomb" diagnose bomb.db.gz
+refuse 2 "bomb.db.gz: $bomb" show bomb.db.gz
 [ -z "$(ls temporary)" ] || fail 'a bomb stays in the folder for temporary files'
 exit "$failed"

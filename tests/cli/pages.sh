@@ -35,7 +35,7 @@ shows() {
 }
 
 shows 'dynmo diagnose traces/recorded/cpu-early-exit.db.gz --stages 4'
-shows 'gzip -dc traces/recorded/cpu-freezing.db.gz >freezing.db && dynmo stragglers freezing.db'
+shows 'dynmo stragglers traces/recorded/cpu-freezing.db.gz'
 shows 'dynmo study --model mixtral-8x7b --gpu h100-sxm --gpus 256 --tokens 500B --price 2.5 --price-date 2026-11-01 --top 3 -o mixtral.json'
 shows 'dynmo calibrate analysis/calibration/example.csv --fit pp=1 --predict pp=2,4'
 shows 'dynmo converge --nodes 8:64'

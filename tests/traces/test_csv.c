@@ -4,8 +4,8 @@
 #include "tests/assert_close.h"
 #include "tests/traces/memory_store.h"
 #include "traces/import/csv.h"
-#include "traces/import/stream.h"
 #include "traces/store/catalog.h"
+#include "traces/store/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "traces/import/stream.h"
+#include "traces/store/stream.h"
 #include "traces/store/writer.h"
 
 /// One trace that is read from several files: of several ranks, or one after another in time.

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "traces/import/stream.h"
+#include "traces/store/stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,8 +15,8 @@
 /// a collective is matched with the same one, counted in order, of each worker that takes part.
 #pragma once
 
-#include "traces/import/stream.h"
 #include "traces/store/op_table.h"
+#include "traces/store/stream.h"
 
 #include <stdbool.h>
 

@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "traces/store/sql.h"
+#include "traces/store/stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,6 +25,9 @@ const char *trace_status_name(trace_status value)
 
 /// Of one text or blob: a study, a plan or a result; more is an attack.
 enum { VALUE_BYTES_MAX = 1 << 28 };
+
+/// Of a store that is read as a whole because it is compressed.
+enum { IMAGE_BYTES_MAX = 1 << 30 };
 
 /// True where a write-ahead log cannot be trusted: its index is memory that all users of the file
 /// share, which hosts do not.
@@ -111,15 +115,65 @@ static status mark_interrupted(trace_store *store, error_message *err)
                    err);
 }
 
+/// Reads a compressed store into memory of SQLite's.
+///
+/// @param image release with sqlite3_free
+static status read_image(const char *path, unsigned char **image, int64_t *length,
+                         error_message *err)
+{
+    trace_stream *stream = NULL;
+    int64_t capacity = 0;
+    size_t count = 1;
+    *image = NULL;
+    *length = 0;
+    status result = trace_stream_open(path, &stream, err);
+    while (result == STATUS_OK && count > 0) {
+        if (*length == capacity) {
+            capacity = capacity == 0 ? 1 << 20 : 2 * capacity;
+            unsigned char *grown =
+                capacity > IMAGE_BYTES_MAX ? NULL : sqlite3_realloc64(*image, (uint64_t)capacity);
+            if (grown == NULL) {
+                result = error_set(err, STATUS_INVALID,
+                                   "%s: a compressed store of more than %d MiB; gunzip it first",
+                                   path, IMAGE_BYTES_MAX >> 20);
+                break;
+            }
+            *image = grown;
+        }
+        result =
+            trace_stream_read(stream, *image + *length, (size_t)(capacity - *length), &count, err);
+        *length += (int64_t)count;
+    }
+    trace_stream_close(stream);
+    return result;
+}
+
+static status load_image(trace_store *store, error_message *err)
+{
+    unsigned char *image = NULL;
+    int64_t length = 0;
+    const status result = read_image(store->path, &image, &length, err);
+    if (result != STATUS_OK) {
+        sqlite3_free(image);
+        return result;
+    }
+    // SQLite releases the image, also where it refuses it.
+    const int code =
+        sqlite3_deserialize(store->db, "main", image, length, length,
+                            SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+    return code == SQLITE_OK ? STATUS_OK : sql_error(store, code, err);
+}
+
 static status open_connection(trace_store *store, error_message *err)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOMUTEX |
                       (store->mode == TRACE_WRITE ? SQLITE_OPEN_CREATE : 0);
     // A name that begins as a path does is neither a URI nor ":memory:".
     char *name = memory_array(strlen(store->path) + 3, 1);
-    const bool is_plain = store->is_in_memory || store->path[0] == '/';
-    sprintf(name, "%s%s", is_plain ? "" : "./", store->path);
-    const int code = sqlite3_open_v2(name, &store->db, flags, NULL);
+    const bool is_absolute = store->path[0] == '/';
+    sprintf(name, "%s%s", is_absolute ? "" : "./", store->path);
+    const int code =
+        sqlite3_open_v2(store->is_in_memory ? ":memory:" : name, &store->db, flags, NULL);
     free(name);
     if (code != SQLITE_OK) return sql_error(store, code, err);
     store->patience_ms = SQL_PATIENCE_MS;
@@ -142,6 +196,7 @@ static status open_connection(trace_store *store, error_message *err)
 static status open_store(trace_store *store, error_message *err)
 {
     TRY(open_connection(store, err));
+    if (store->is_in_memory && store->mode == TRACE_READ) TRY(load_image(store, err));
     // First: a foreign file is refused before its journal mode is touched.
     TRY(schema_open(store, err));
     if (store->mode == TRACE_READ) return sql_run(store, "PRAGMA query_only=ON", err);
@@ -187,7 +242,9 @@ status trace_store_open(const char *path, trace_mode mode, trace_store **store, 
 {
     bool created = false;
     TRY(find_file(path, mode, &created, err));
-    TRY(open_named(path, (trace_store){.mode = mode, .created = created}, store, err));
+    const bool is_compressed = mode == TRACE_READ && trace_stream_is_gzip(path);
+    const trace_store named = {.mode = mode, .created = created, .is_in_memory = is_compressed};
+    TRY(open_named(path, named, store, err));
     if (mode == TRACE_READ) file_note_input(path);
     return STATUS_OK;
 }

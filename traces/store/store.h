@@ -25,7 +25,8 @@ typedef enum trace_status {
 /// The word for a status as the store holds it: "running", "complete", ... Static storage.
 const char *trace_status_name(trace_status value);
 
-/// Opens a store.
+/// Opens a store; to be read, also one compressed by gzip, of at most 1 GiB, which is then held in
+/// memory.
 ///
 /// Under TRACE_WRITE, traces and runs that are marked
 /// running although their writer is dead become interrupted; under TRACE_READ they are reported so.

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "traces/store/store.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,9 @@ typedef struct trace_stream trace_stream;
 /// @param stream release with trace_stream_close
 /// @return STATUS_IO naming path and reason
 status trace_stream_open(const char *path, trace_stream **stream, error_message *err);
+
+/// Whether a file begins as gzip does; false where it cannot be read.
+bool trace_stream_is_gzip(const char *path);
 
 /// The same over bytes[length], borrowed until close. name stands for the path in messages.
 status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,

@@ -1,4 +1,4 @@
-#include "traces/import/stream.h"
+#include "traces/store/stream.h"
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -60,6 +60,16 @@ status trace_stream_open(const char *path, trace_stream **stream, error_message 
     (*stream)->file = file;
     (*stream)->is_standard_input = is_standard_input;
     return STATUS_OK;
+}
+
+bool trace_stream_is_gzip(const char *path)
+{
+    unsigned char head[2] = {0};
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return false;
+    const bool is_gzip = fread(head, 1, 2, file) == 2 && head[0] == 0x1f && head[1] == 0x8b;
+    fclose(file);
+    return is_gzip;
 }
 
 status trace_stream_open_bytes(const char *name, const void *bytes, size_t length,
