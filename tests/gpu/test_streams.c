@@ -139,7 +139,7 @@ static exec_model model_of(exec_mechanism mechanism, exec_exit_measure measure, 
     model.mechanism = mechanism;
     model.moe.expert_count = 3;
     model.mod.capacity_ratio = 0.25;
-    const double thresholds[] = {0.95, 0.004, 0.5};
+    const double thresholds[EXEC_EXIT_MEASURE_COUNT] = {0.95, 0.004, 0.006, 0.5};
     model.early_exit =
         (exec_early_exit_options){.measure = (int)measure,
                                   .threshold = thresholds[measure],
