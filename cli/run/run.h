@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "exec/clock.h"
-#include "exec/model/training_device.h"
 #include "exec/run/execution.h"
+#include "exec/training/training_device.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /// Executes the same training in several ways, and compares what was learnt bit by bit.
 #pragma once
 
-#include "exec/model/training_device.h"
 #include "exec/run/execution.h"
+#include "exec/training/training_device.h"
 #include "tests/assert_close.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /// When the ops of a device that learns are told to have run, over kernels that run behind their
 /// caller: shown with kernels on the host that have a clock of marks.
 #include "base/arena.h"
-#include "exec/model/training_device.h"
+#include "exec/training/training_device.h"
 #include "tests/exec/learning_run.h"
 
 enum { MARKS_MAX = 256, MARK_NS = 10 };

@@ -1,6 +1,6 @@
 /// The text of a training run: what is refused, and that a microbatch's sequences depend on its key
 /// alone.
-#include "exec/model/training_text.h"
+#include "exec/training/training_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
 /// plan: one, two and four stages on one GPU, even and uneven, with migrations in between.
 #include "tests/gpu/gpu_backend.h"
 
-#include "exec/model/training_device.h"
 #include "exec/run/execution.h"
+#include "exec/training/training_device.h"
 
 #include <math.h>
 #include <stdio.h>

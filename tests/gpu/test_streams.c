@@ -8,8 +8,8 @@
 
 #include "base/rng.h"
 #include "exec/cuda/kernels_cuda_open.h"
-#include "exec/model/training_device.h"
 #include "exec/run/execution.h"
+#include "exec/training/training_device.h"
 #include "exec/transport/transport_nccl.h"
 
 #include <stdio.h>

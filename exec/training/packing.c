@@ -1,4 +1,4 @@
-#include "exec/model/packing.h"
+#include "exec/training/packing.h"
 
 #include <assert.h>
 

@@ -13,8 +13,8 @@
 #include "exec/device/device.h"
 #include "exec/kernels/kernels.h"
 #include "exec/model/layer.h"
-#include "exec/model/packing.h"
-#include "exec/model/training_text.h"
+#include "exec/training/packing.h"
+#include "exec/training/training_text.h"
 
 #include <stdbool.h>
 

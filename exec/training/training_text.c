@@ -1,4 +1,4 @@
-#include "exec/model/training_text.h"
+#include "exec/training/training_text.h"
 
 #include "base/file.h"
 #include "base/rng.h"

@@ -1,6 +1,6 @@
 /// What a device that learns does with its gradients: sums over replicas, norm, update.
 #include "exec/model/moe_half.h"
-#include "exec/model/training_device_parts.h"
+#include "exec/training/training_device_parts.h"
 
 #include <math.h>
 #include <stdlib.h>

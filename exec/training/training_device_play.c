@@ -1,5 +1,5 @@
 /// How a device that learns plays the ops of an iteration.
-#include "exec/model/training_device_parts.h"
+#include "exec/training/training_device_parts.h"
 
 #include <assert.h>
 #include <inttypes.h>

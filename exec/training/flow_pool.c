@@ -1,4 +1,4 @@
-#include "exec/model/flow_pool.h"
+#include "exec/training/flow_pool.h"
 #include "base/arena.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
-#include "exec/model/training_device.h"
+#include "exec/training/training_device.h"
 
 #include "base/arena.h"
 #include "exec/model/layer.h"
-#include "exec/model/training_device_parts.h"
+#include "exec/training/training_device_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
 
 #include "base/arena.h"
 #include "exec/model/expert_exchange.h"
-#include "exec/model/flow_pool.h"
 #include "exec/model/mechanism.h"
-#include "exec/model/training_device.h"
 #include "exec/stopwatch.h"
+#include "exec/training/flow_pool.h"
+#include "exec/training/training_device.h"
 
 /// A layer of the model, which the rank may hold.
 typedef struct exec_held_layer {

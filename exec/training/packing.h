@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "exec/model/training_text.h"
+#include "exec/training/training_text.h"
 
 #include <stdint.h>
 
