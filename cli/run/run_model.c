@@ -121,6 +121,15 @@ static status read_numbers(json_value object, int mechanism, const char *const *
     return STATUS_OK;
 }
 
+/// Refuses a key that a mechanism has under another value only.
+static status refuse_key(json_value mechanism, const char *name, const char *value,
+                         error_message *err)
+{
+    const json_value given = json_member(mechanism, name);
+    if (json_is_missing(given)) return STATUS_OK;
+    return json_error(given, STATUS_INVALID, err, "given, but it is of %s", value);
+}
+
 static status read_mechanism(json_value mechanism, exec_model *model, error_message *err)
 {
     const bool has_experts = model->mechanism == EXEC_MOE;
@@ -135,11 +144,11 @@ static status read_mechanism(json_value mechanism, exec_model *model, error_mess
     }
     model->mechanism = (exec_mechanism)found;
     TRY(read_numbers(mechanism, found, name_key, 1, model, err));
-    const json_value affinity = json_member(mechanism, "affinity");
-    if (json_is_missing(affinity) || model->sparse_attention.order == EXEC_ROWS_AS_TEXT) {
-        return STATUS_OK;
+    if (model->sparse_attention.order != EXEC_ROWS_AS_TEXT) {
+        TRY(refuse_key(mechanism, "affinity", "\"order\":\"text\"", err));
     }
-    return json_error(affinity, STATUS_INVALID, err, "given, but it is of \"order\":\"text\"");
+    if (model->early_exit.measure == EXEC_EXIT_CLASSIFIER) return STATUS_OK;
+    return refuse_key(mechanism, "target_cosine", "\"measure\":\"classifier\"", err);
 }
 
 static status read_execution(json_value execution, exec_model *model, const char **text,

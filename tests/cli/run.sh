@@ -161,6 +161,9 @@ done
 [ "$(value even_softmax.json loss_hash)" != "$(value even_classifier.json loss_hash)" ] || fail 'one measure'
 sed 's/"measure":"softmax"/&,"threshold":0/' softmax.json >wrong.json
 refuse 2 "wrong.json: threshold 0 is outside (0, 1]" wrong.json --device cpu
+sed 's/"measure":"softmax"/&,"target_cosine":0.9/' softmax.json >wrong.json
+refuse 2 "wrong.json: execution.mechanism.target_cosine: given, but it is of \"measure\":\"classifier\"" \
+    wrong.json --device cpu
 sed 's/"measure":"softmax"/"measure":"softmx"/' softmax.json >wrong.json
 refuse 2 "wrong.json: execution.mechanism.measure: unknown measure 'softmx'; did you mean 'softmax'?" \
     wrong.json --device cpu

@@ -317,7 +317,8 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
     store = open_store(TRACE_READ);
     trace_info info = only_trace(store);
     assert_int_equal(info.status, TRACE_INTERRUPTED);
-    assert_in_range(info.iteration_count, 32768, 40000); // slow machines commit more often
+    // At most a batch is lost; slow machines commit more often.
+    assert_in_range(info.iteration_count, 40000 - 32768, 40000);
     assert_int_equal(trace_find(store, "t", memory, &info, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "trace 't' is not complete: its writer was interrupted"));
     assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
