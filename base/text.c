@@ -2,7 +2,6 @@
 #include "base/arena.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>

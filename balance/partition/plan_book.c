@@ -24,8 +24,9 @@ static void put(entry *at, const int64_t *numbers, int64_t count)
 /// Writes all that a plan depends on, each array with its length in front.
 static void put_chain(entry *at, const bal_chain *chain)
 {
-    const int64_t sizes[] = {chain->chunk_count, (int64_t)chain->placement,
-                             chain->allow_empty_stages, chain->embedding, chain->head};
+    const int64_t sizes[] = {chain->stage_count,        chain->chunk_count,
+                             (int64_t)chain->placement, chain->allow_empty_stages,
+                             chain->embedding,          chain->head};
     const int64_t layers = chain->layer_count;
     const int64_t stages = chain->stage_count;
     const int64_t ranks = bal_chain_rank_count(chain);

@@ -163,10 +163,15 @@ static void timed_report(const exec_device *device, exec_layer_report *report)
     report->microbatch_count = costs->microbatch_count;
     exec_layer_report_carve(report, own->iteration_memory);
     exec_layer_report_list(report, arrays, columns);
-    const int64_t *const from[EXEC_REPORT_ARRAYS] = {
-        costs->forward_ns,     costs->backward_input_ns, costs->backward_weight_ns,
-        costs->parameters,     costs->state_bytes,       costs->activation_bytes,
-        costs->gradient_bytes, costs->message_bytes};
+    const int64_t *const from[EXEC_REPORT_ARRAYS] = {costs->forward_ns,
+                                                     costs->backward_input_ns,
+                                                     costs->backward_weight_ns,
+                                                     NULL, // what is exchanged is not told apart
+                                                     costs->parameters,
+                                                     costs->state_bytes,
+                                                     costs->activation_bytes,
+                                                     costs->gradient_bytes,
+                                                     costs->message_bytes};
     for (int array = 0; array < EXEC_REPORT_ARRAYS; array++) {
         const double factor = array < EXEC_REPORT_TIMES ? own->iteration.rank_time_factor : 1;
         for (int row = 0; row < own->layer_count; row++) {

@@ -234,8 +234,9 @@ const exec_csr *exec_layer_csr(const exec_layer *layer, size_t offset)
 {
     if (!exec_layer_is_compressed(layer)) return NULL;
     int index = 0;
-    while (layer->tensors[index].offset != offset) {
+    while (index < layer->tensor_count && layer->tensors[index].offset != offset) {
         index++;
     }
+    assert(index < layer->tensor_count);
     return layer->tensors[index].csr;
 }

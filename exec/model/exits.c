@@ -132,13 +132,13 @@ static status predict(const exec_layer *layer, const exec_exit *leaving, const e
 /// @param dots       [3][count] host: of compare_states; becomes scratch
 /// @param confidence [count] host, out
 static status classify(const exec_layer *layer, const exec_exit *leaving,
-                       const exec_exit_rows *rows, exec_exit_slot *slot, float *dots,
-                       float *confidence, error_message *err)
+                       const exec_exit_rows *rows, exec_exit_slot *slot, const exec_flow *flow,
+                       float *dots, float *confidence, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
     const int width = layer->model->width;
-    const float scale = 1.0F / (float)exec_model_row_count(layer->model);
+    const float scale = 1.0F / (float)flow->row_count;
     const size_t bytes = ((size_t)width + 1) * sizeof(float);
     exec_holding scratch = {0};
     float *gradient = dots; // a row's takes the place of a product that has been read
@@ -180,7 +180,7 @@ status exec_exit_forward(const exec_layer *layer, const exec_exit *leaving,
         TRY(compare_states(layer, rows, dots, err));
     }
     if (options->measure == EXEC_EXIT_CLASSIFIER) {
-        TRY(classify(layer, leaving, rows, slot, dots, confidence, err));
+        TRY(classify(layer, leaving, rows, slot, flow, dots, confidence, err));
     }
     for (int chosen = 0; chosen < rows->count; chosen++) {
         const bool leaves = options->measure == EXEC_EXIT_SATURATION

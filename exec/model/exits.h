@@ -15,13 +15,13 @@
 
 /// Where an exit's parameters are among the block's.
 typedef struct exec_exit {
-    exec_prediction prediction; // softmax
+    exec_prediction prediction; // softmax, probability
     size_t vector;              // classifier: offset of [width], and of [1], the bias, after it
 } exec_exit;
 
 /// What one microbatch leaves.
 typedef struct exec_exit_slot {
-    exec_prediction_slot prediction; // softmax
+    exec_prediction_slot prediction; // softmax, probability
     exec_holding until_weight;       // classifier
     float *classifier_gradient;      // [width + 1] device memory, F to W: of vector and bias
     float *number;                   // [4 * row_max] host: scratch

@@ -182,6 +182,7 @@ static void report(const exec_device *device, exec_layer_report *report)
     }
     if (learner->is_profiled) return;
     report->forward_ns = report->backward_input_ns = report->backward_weight_ns = NULL;
+    report->exchange_ns = NULL;
 }
 
 static exec_held_layer *held_layer(const exec_device *device, int layer)
@@ -345,7 +346,9 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
         return error_set(err, STATUS_INVALID, "text has %zu tokens; a sequence needs %zu",
                          options->text->token_count, needed);
     }
-    assert(options->backend == EXEC_BACKEND_CPU || options->model->moe.expert_parallel <= 1);
+    if (options->backend != EXEC_BACKEND_CPU && options->model->moe.expert_parallel > 1) {
+        return error_set(err, STATUS_UNSUPPORTED, "experts are shared on device cpu only");
+    }
     if (options->packing != NULL && options->backend != EXEC_BACKEND_CPU) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "documents of unlike length are packed on device cpu only");

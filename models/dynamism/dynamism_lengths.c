@@ -80,6 +80,7 @@ typedef struct lengths_state {
     int64_t first_number; // of the window at hand
     microbatch *bins;     // [window * R * M] by step, replica and place in the replica's order
     arena *pool;          // scratch
+    arena *share_memory;  // scratch of a bin's share
     double *whole;        // [layer_count][M] tokens over the base's
     double *attention;    // [layer_count][M] pairs over the base's, over whole
     double *exchange;     // [layer_count][M] tokens whose keys and values travel, likewise
@@ -337,8 +338,9 @@ static model_context_share share_bin(const lengths_state *at, const model_contex
 {
     const int32_t all = (int32_t)bin->tokens;
     const bool is_one = at->mask == MASK_CAUSAL && bin->count > 0;
+    arena_reset(at->share_memory);
     return model_context_slowest(context, is_one ? &all : at->packed + bin->first,
-                                 is_one ? 1 : bin->count, at->pool);
+                                 is_one ? 1 : bin->count, at->share_memory);
 }
 
 /// Makes the bins that hold in a window, unless they are there.
@@ -366,6 +368,11 @@ static status prepare(lengths_state *at, int window, error_message *err)
     }
     order_bins(at);
     for (int bin = 0; bin < bin_count(at); bin++) {
+        if (at->bins[bin].tokens > INT32_MAX) {
+            return error_set(err, STATUS_INVALID,
+                             "case 'lengths': a microbatch of %" PRId64 " tokens, of at most %d",
+                             at->bins[bin].tokens, INT32_MAX);
+        }
         at->bins[bin].share = share_bin(at, &at->context, &at->bins[bin]);
     }
     at->at_hand = window;
@@ -488,6 +495,7 @@ static void carve(const model_case_setup *setup, lengths_state *at)
     at->exchange = model_case_ones(setup->memory, cells);
     at->held = model_case_ones(setup->memory, (size_t)at->layer_count);
     at->pool = arena_within(setup->memory, POOL_BYTES);
+    at->share_memory = arena_within(setup->memory, POOL_BYTES);
     at->at_hand = -1;
 }
 

@@ -539,8 +539,13 @@ static void change_one(instance *at, int which)
     case 7:
         problem->layers.head = !problem->layers.head;
         return;
-    default:
+    case 8:
         problem->allow_empty_stages = true;
+        return;
+    default: // without an array whose length would tell
+        problem->current_first_layer = NULL;
+        if (problem->stage_count > problem->chunk_count)
+            problem->stage_count -= problem->chunk_count;
         return;
     }
 }
@@ -556,7 +561,7 @@ static void a_book_answers_as_if_it_had_asked(void **state)
         instance at;
         arena_reset(memory);
         fill_random(&random, (int)rng_between(&random, 1, 3), &at);
-        for (int which = 0; which < 9; which++) {
+        for (int which = 0; which < 11; which++) {
             bal_chain chain;
             bal_pairs_plan asked;
             assert_ok(bal_chain_of(&at.problem, memory, &chain, NULL));

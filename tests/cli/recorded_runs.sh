@@ -29,10 +29,16 @@ for command in stragglers show 'show --loads'; do
         "$dynmo" $command $store >$store.out || fail "$command $store"
     done
     cmp kept.db.out kept.db.gz.out || fail "$command of a compressed store"
+    [ "$command" != stragglers ] || cp kept.db.out kept.db.gz.stragglers
 done
 "$dynmo" check --plan kept.db --measured kept.db.gz >agrees || fail 'check of a compressed store'
 refuse 2 'freezing.json: kept.db.gz: not a SQLite file' simulate freezing.json --store kept.db.gz
 cmp kept.db.gz "$recorded/cpu-freezing.db.gz" || fail 'a compressed store was written to'
+# One whose writer was killed asks for a log beside it.
+printf '\002\002' | dd of=kept.db bs=1 seek=18 conv=notrunc 2>/dev/null
+gzip -c kept.db >logged.db.gz
+"$dynmo" stragglers logged.db.gz >logged.out || fail 'a compressed store with a log'
+cmp logged.out kept.db.gz.stragglers || fail 'answers of a compressed store with a log'
 head -c 30000 kept.db.gz >cut.db.gz
 refuse 2 'cut.db.gz: gzip data ends early: the file is truncated' show cut.db.gz
 exit "$failed"

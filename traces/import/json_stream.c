@@ -22,7 +22,7 @@ typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER, PART_DONE
 struct trace_json_stream {
     trace_stream *input;
     const char *name;
-    char *buffer;   // [TRACE_JSON_ITEM_BYTES_MAX + 1]
+    char *buffer;   // [TRACE_JSON_ITEM_BYTES_MAX]
     size_t begin;   // of what is not yet taken
     size_t filled;  // bytes in buffer
     int64_t before; // bytes of the file before buffer[0]

@@ -214,9 +214,10 @@ static bool name_by_kind(trace_op_table *table, trace_op *ops, int count, arena 
     }
     for (int each = 0; each < count; each++) {
         trace_op *op = &ops[each];
-        const bool is_placed = op->layer == TRACE_NOT_RECORDED && op->stage >= 0 &&
-                               rank_count > 0 && op->kind <= TRACE_OP_BACKWARD &&
-                               op->stage % rank_count == op->rank - op->replica * rank_count;
+        const bool is_placed =
+            op->layer == TRACE_NOT_RECORDED && op->stage >= 0 && rank_count > 0 &&
+            op->kind <= TRACE_OP_BACKWARD &&
+            op->stage % rank_count == op->rank - (int64_t)op->replica * rank_count;
         if (!is_placed) return false;
         op->name = (int)op->kind + 1;
         op->chunk = op->stage / rank_count;
@@ -287,6 +288,10 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     trace_op *ops = NULL;
     int count = 0;
     TRY(sql_rows(store, &names, memory, &got.names, &got.name_count, err, "i", info->trace_id));
+    if (got.name_count > TRACE_OP_NAMES_MAX) {
+        return error_set(err, STATUS_FORMAT, "%s: table op_name: %d names, of at most %d",
+                         store->path, got.name_count, TRACE_OP_NAMES_MAX);
+    }
     arena *scratch = arena_create(1 << 16);
     status result =
         trace_ops(store, info->trace_id, TRACE_NOT_RECORDED, scratch, &ops, &count, err);

@@ -1,4 +1,4 @@
-#include "exec/training/packing.h"
+#include "exec/training/packed_documents.h"
 
 #include <assert.h>
 
