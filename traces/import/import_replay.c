@@ -44,19 +44,8 @@ static trace_recording *recording_of(const trace_import *import, int rank)
 static trace_iteration_time *time_of(const trace_import *import, int rank, int iteration)
 {
     const trace_recording *recording = recording_of(import, rank);
-    int low = 0;
-    int high = recording->iteration_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (recording->iterations[middle].iteration < iteration) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == recording->iteration_count) return NULL;
-    trace_iteration_time *found = &recording->iterations[low];
-    return found->iteration == iteration ? found : NULL;
+    const int place = trace_recording_place(recording, iteration);
+    return place < 0 ? NULL : &recording->iterations[place];
 }
 
 /// Whether an op may have waited for one that is not in the files.

@@ -97,6 +97,10 @@ typedef struct trace_recording {
     trace_iteration_time *iterations; // [iteration_count] that have loads, by iteration
 } trace_recording;
 
+/// Where an iteration is among recording->iterations, which are in order; -1: it is not recorded.
+/// O(log iterations).
+int trace_recording_place(const trace_recording *recording, int iteration);
+
 typedef struct trace_kineto_source {
     const char *path;  // or the name of bytes
     const void *bytes; // [length] NULL: read path

@@ -85,7 +85,7 @@ static void list_iterations(trace_recording *recording)
     recording->iteration_count = count;
 }
 
-static int place_of(const trace_recording *recording, int iteration)
+int trace_recording_place(const trace_recording *recording, int iteration)
 {
     int low = 0;
     int high = recording->iteration_count;
@@ -115,14 +115,14 @@ static void find_stretches(kineto_gaps *gaps)
     trace_recording *recording = gaps->recording;
     const bool by_steps = events->step_list.count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
     for (size_t step = 0; by_steps && step < events->step_list.count; step++) {
-        const int place = place_of(recording, events->steps[step].number);
+        const int place = trace_recording_place(recording, events->steps[step].number);
         if (place < 0) continue;
         widen(&recording->iterations[place], events->steps[step].begin_ns,
               events->steps[step].end_ns);
     }
     for (size_t mark = 0; !by_steps && mark < events->mark_list.count; mark++) {
         const trace_window *window = &events->marks[mark].window;
-        const int place = place_of(recording, window->iteration);
+        const int place = trace_recording_place(recording, window->iteration);
         if (place < 0) continue;
         widen(&recording->iterations[place], window->begin_ns, window->end_ns);
     }
@@ -345,7 +345,8 @@ void kineto_gaps_put(kineto_gaps *gaps, const kineto_work *work, int64_t mark, i
 {
     const uint32_t owner = mark < 0 ? KINETO_NO_MARK : (uint32_t)mark;
     const kineto_mark *found = mark_at(gaps, owner);
-    int place = found != NULL ? place_of(gaps->recording, found->window.iteration) : -1;
+    int place =
+        found != NULL ? trace_recording_place(gaps->recording, found->window.iteration) : -1;
     if (place < 0) {
         const int at = stretch_at(gaps, ready_ns);
         if (at < 0 || ready_ns > gaps->stretches[at].end_ns) return; // of no iteration
