@@ -82,11 +82,11 @@ static status read_request(const cli_arguments *arguments, probe_request *reques
                            error_message *err)
 {
     static const char *const devices[] = {"cpu", "cuda"};
-    static const char *const transports[] = {"local", "mpi", "nccl"};
+    static const char *const transports[] = {"local", "mpi", "tcp", "nccl"};
     static const char *const precisions[] = {"bf16", "fp32"};
     const char *precision = NULL;
     TRY(one_of(arguments, "--device", devices, 2, &request->device, err));
-    TRY(one_of(arguments, "--transport", transports, 3, &request->transport, err));
+    TRY(one_of(arguments, "--transport", transports, 4, &request->transport, err));
     TRY(one_of(arguments, "--precision", precisions, 2, &precision, err));
     const bool is_cuda = strcmp(request->device, "cuda") == 0;
     if (!is_cuda && cli_has(arguments, "--precision")) {
@@ -294,7 +294,7 @@ static status run(const cli_arguments *arguments, error_message *err)
 
 const cli_command cli_command_probe = {
     .name = "probe",
-    .synopsis = "[--device cpu|cuda] [--transport local|mpi|nccl] [-o HARDWARE.json] [--json]",
+    .synopsis = "[--device cpu|cuda] [--transport local|mpi|tcp|nccl] [-o HARDWARE.json] [--json]",
     .summary = "measures one node and writes its hardware file",
     .description =
         "Measures what the cost model and the simulator assume of a machine, and writes it as a "
@@ -309,10 +309,10 @@ const cli_command cli_command_probe = {
         "Links: every two ranks in turn send messages of 64 bytes and every fourfold up to a "
         "quarter of --bytes there and back. `local` is threads of one process; `mpi` needs `mpirun "
         "-n RANKS dynmo probe --transport mpi`, or srun, and tells links within a node from those "
-        "between nodes by the names of their hosts; `nccl` has a GPU for each rank, of one process "
-        "or "
-        "of those. A "
-        "kind of link that no two ranks have is taken from --hardware, or from the other kind, "
+        "between nodes by the names of their hosts; so does `tcp` under srun or torchrun; `nccl` "
+        "has "
+        "a GPU for each rank, of one process or of those. A kind of link that no two ranks have is "
+        "taken from --hardware, or from the other kind, "
         "and the file says so.",
     .options =
         {
@@ -324,7 +324,7 @@ const cli_command cli_command_probe = {
              .help = "On cuda: bf16 or fp32. Default: bf16."},
             {.name = "--transport",
              .argument = "T",
-             .help = "local, mpi or nccl, for the links. Default: local."},
+             .help = "local, mpi, tcp or nccl, for the links. Default: local."},
             {.name = "--ranks",
              .argument = "N",
              .help = "Ranks between which links are measured. Default: what the launcher says, "

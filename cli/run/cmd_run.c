@@ -17,7 +17,7 @@ static const double TOLERANCE_CUDA = 0.1;
 enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 86400 };
 
 static const char *const devices[] = {"timed", "cpu", "cuda"};
-static const char *const transports[] = {"local", "mpi", "nccl"};
+static const char *const transports[] = {"local", "mpi", "tcp", "nccl"};
 static const char *const precisions[] = {"fp32", "bf16"};
 
 static status read_choices(const cli_arguments *arguments, cli_run_request *request,
@@ -28,7 +28,7 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
     int precision = 0;
     int clock = 0;
     TRY(cli_choice(arguments, "--device", devices, 3, 0, &device, err));
-    TRY(cli_choice(arguments, "--transport", transports, 3, 0, &transport, err));
+    TRY(cli_choice(arguments, "--transport", transports, 4, 0, &transport, err));
     TRY(cli_choice(arguments, "--precision", precisions, 2, 0, &precision, err));
     request->device = devices[device];
     request->transport = transports[transport];
@@ -238,7 +238,7 @@ static status prepare_device(run_state *state, error_message *err)
         .backend = backend_of(request),
         .replica_rank_count = setup->machine.rank_count,
         .gpu_place_count = shares_gpu ? ranks : 1,
-        .hands_over_memory = strcmp(request->transport, "mpi") != 0,
+        .hands_over_memory = shares_gpu || strcmp(request->transport, "nccl") == 0,
         .runs_ahead = request->clock != EXEC_CLOCK_NOMINAL,
         .counts_cpu_time = request->clock == EXEC_CLOCK_NOMINAL,
     };
@@ -400,8 +400,10 @@ const cli_command cli_command_run = {
         "\n\n"
         "Devices: `timed` takes the time that the study's trace or model says; `cpu` trains the "
         "study's model on a text; `cuda` the same on GPUs. Transports: `local` has a thread for "
-        "each rank; `mpi` needs `mpirun -n RANKS dynmo run ... --transport mpi`, or srun; `nccl` "
-        "has a GPU for each rank, and a thread, or under mpirun and srun a process. RANKS are the "
+        "each rank; `mpi` needs `mpirun -n RANKS dynmo run ... --transport mpi`, or srun; `tcp` "
+        "needs "
+        "no MPI, but srun, torchrun or MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE; `nccl` has a "
+        "GPU for each rank, and a thread, or under one of these launchers a process. RANKS are the "
         "study's stages times --data-parallel."
         "\n\n"
         "What is trained, and what makes it dynamic, is the study's \"execution\": "
@@ -416,8 +418,8 @@ const cli_command cli_command_run = {
             {.name = "--transport",
              .argument = "T",
              .help =
-                 "local (threads of one process), mpi (under mpirun or srun) or nccl (a rank per "
-                 "GPU); default local"},
+                 "local (threads of one process), mpi (under mpirun or srun), tcp (under srun or "
+                 "torchrun) or nccl (a rank per GPU); default local"},
             {.name = "--clock",
              .argument = "C",
              .help = "nominal (deadlines travel with the messages, nobody waits), queue (an op "

@@ -25,7 +25,7 @@ typedef struct cli_run_request {
     const char *path;         // a study or a plan
     const char *command_line; // all of it
     const char *device;       // "timed", "cpu", "cuda"
-    const char *transport;    // "local", "mpi", "nccl"
+    const char *transport;    // "local", "mpi", "tcp", "nccl"
     exec_clock clock;
     bool learns;  // the device trains: not timed
     bool is_bf16; // cuda

@@ -1,5 +1,4 @@
 /// What dynmo_nccl.so offers to the program that opens it.
-#include "base/launcher.h"
 #include "base/loadable.h"
 #include "exec/transport/transport_nccl.h"
 #include "exec/transport/transports.h"
@@ -7,8 +6,7 @@
 static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
                   error_message *err)
 {
-    const char *inner = launcher_process_count(NULL) > 1 ? "mpi" : "local";
-    return exec_nccl_run_over(inner, options, body, context, err);
+    return exec_nccl_run_over(exec_transport_beneath_nccl(), options, body, context, err);
 }
 
 const loadable *dynmo_module(void)

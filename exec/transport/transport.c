@@ -25,7 +25,9 @@ static const struct {
     {"local", exec_transport_local_run, local_is_leader, local_let_leader_end},
     {"mpi", exec_transport_mpi_run, exec_transport_mpi_is_leader,
      exec_transport_mpi_let_leader_end},
-    {"nccl", exec_transport_nccl_run, exec_transport_mpi_is_leader,
+    {"tcp", exec_transport_tcp_run, exec_transport_tcp_is_leader,
+     exec_transport_mpi_let_leader_end},
+    {"nccl", exec_transport_nccl_run, exec_transport_nccl_is_leader,
      exec_transport_mpi_let_leader_end},
 };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof transports[0] };
@@ -121,7 +123,7 @@ status exec_transport_check_launcher(const char *name, error_message *err)
     if (strcmp(name, "local") != 0 || count == 1) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s=%d: a launcher has started several processes, but --transport local has "
-                     "all ranks in one; give --transport mpi",
+                     "all ranks in one; give --transport mpi or tcp",
                      variable, count);
 }
 

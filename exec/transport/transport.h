@@ -151,7 +151,7 @@ typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_mess
 /// started several processes, it makes rank_count threads and returns when all have ended; else it
 /// runs body once, for the rank that this process is, and every process returns the same.
 ///
-/// @param name "local", "mpi" or "nccl"
+/// @param name "local", "mpi", "tcp" or "nccl"
 /// @return the status of the rank that failed first, "rank 3, iteration 12, F5 of stage 3: " in
 ///         front of its message unless that names a rank itself; STATUS_BACKEND for ranks that hang
 ///         or wait for each other, naming them and what they do, and where interrupted;
@@ -160,7 +160,7 @@ typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_mess
 status exec_transport_run(const char *name, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err);
 
-/// What a launcher has started several times runs as one only over MPI.
+/// What a launcher has started several times runs as one only over MPI or TCP.
 ///
 /// @return STATUS_INVALID naming the launcher's variable, for `local` in one of several processes
 status exec_transport_check_launcher(const char *name, error_message *err);

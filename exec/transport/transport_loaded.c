@@ -3,6 +3,7 @@
 #include "base/loadable.h"
 #include "exec/transport/transports.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 static status run_module(const char *name, const exec_transport_options *options,
@@ -24,6 +25,19 @@ status exec_transport_nccl_run(const exec_transport_options *options, exec_rank_
                                void *context, error_message *err)
 {
     return run_module("nccl", options, body, context, err);
+}
+
+const char *exec_transport_beneath_nccl(void)
+{
+    const loadable *module = NULL;
+    if (launcher_process_count(NULL) == 1) return "local";
+    if (getenv("MASTER_ADDR") != NULL) return "tcp";
+    return loadable_open("mpi", &module, NULL) == STATUS_OK ? "mpi" : "tcp";
+}
+
+bool exec_transport_nccl_is_leader(void)
+{
+    return exec_transport_is_leader(exec_transport_beneath_nccl());
 }
 
 bool exec_transport_mpi_is_leader(void)

@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "exec/monotonic_clock.h"
 #include "exec/punctual_thread.h"
+#include "exec/transport/inbox.h"
 #include "exec/transport/transports.h"
-#include "exec/transport/watch.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -15,28 +15,16 @@
 #include <string.h>
 #include <time.h>
 
-enum { BUCKETS = 128, STACK_BYTES = 2 << 20 };
+enum { STACK_BYTES = 2 << 20 };
 static const int64_t watch_every_ns = 50000000;
-
-/// A message on its way.
-typedef struct queued_message {
-    struct queued_message *next; // that follows in its bucket
-    int from;
-    exec_message head;
-    char payload[]; // [head.payload_bytes]
-} queued_message;
 
 typedef struct world world;
 
-/// A rank and its box. What stands below lock is read and written under it.
 typedef struct local_rank {
-    exec_watched *watched; // with its endpoint
     world *of;
+    exec_watched *watched; // with its endpoint
+    exec_inbox inbox;
     pthread_t thread;
-    pthread_cond_t wake;
-    pthread_mutex_t lock;
-    queued_message *buckets[BUCKETS];
-    uint64_t wait_key; // with watched->waits_for: the message that it waits for
 } local_rank;
 
 struct world {
@@ -54,15 +42,6 @@ struct world {
     error_message failure;
 };
 
-static void cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 /// The first failure is that of the run; the waits of all ranks end.
 static void fail(world *all, const error_message *why)
 {
@@ -75,9 +54,7 @@ static void fail(world *all, const error_message *why)
     pthread_mutex_unlock(&all->lock);
     if (!is_first) return;
     for (int rank = 0; rank < all->options.rank_count; rank++) {
-        pthread_mutex_lock(&all->ranks[rank].lock);
-        pthread_cond_broadcast(&all->ranks[rank].wake);
-        pthread_mutex_unlock(&all->ranks[rank].lock);
+        exec_inbox_wake(&all->ranks[rank].inbox);
     }
 }
 
@@ -90,43 +67,6 @@ static status failure_of(world *all, error_message *err)
     return code;
 }
 
-static void note_move(local_rank *own)
-{
-    atomic_fetch_add_explicit(&own->watched->move_count, 1, memory_order_relaxed);
-}
-
-static queued_message **bucket_of(local_rank *own, int from, uint64_t key)
-{
-    const uint64_t mixed = (key ^ (uint64_t)from << 40) * UINT64_C(0x9e3779b97f4a7c15);
-    return &own->buckets[mixed >> 57];
-}
-_Static_assert(BUCKETS == 1 << (64 - 57), "the top bits of the hash are the bucket");
-
-/// Where the message stands in its bucket; NULL there at its end.
-static queued_message **find(local_rank *own, int from, uint64_t key)
-{
-    queued_message **at = bucket_of(own, from, key);
-    while (*at != NULL && ((*at)->from != from || (*at)->head.key != key)) {
-        at = &(*at)->next;
-    }
-    return at;
-}
-
-static void put(local_rank *to, queued_message *sent)
-{
-    pthread_mutex_lock(&to->lock);
-    queued_message **end = bucket_of(to, sent->from, sent->head.key);
-    while (*end != NULL) {
-        end = &(*end)->next;
-    }
-    *end = sent;
-    const bool is_awaited =
-        atomic_load(&to->watched->waits_for) == sent->from + 1 && to->wait_key == sent->head.key;
-    if (is_awaited) atomic_store(&to->watched->waits_for, 0);
-    pthread_mutex_unlock(&to->lock);
-    if (is_awaited) pthread_cond_signal(&to->wake);
-}
-
 static status local_send(exec_endpoint *endpoint, int to, const exec_message *head,
                          const void *payload, error_message *err)
 {
@@ -135,33 +75,12 @@ static status local_send(exec_endpoint *endpoint, int to, const exec_message *he
     if (atomic_load_explicit(&own->of->has_failed, memory_order_relaxed)) {
         return failure_of(own->of, err);
     }
-    queued_message *sent = memory_array(1, sizeof *sent + (size_t)head->payload_bytes);
-    sent->next = NULL;
-    sent->from = endpoint->rank;
-    sent->head = *head;
+    exec_queued_message *sent = exec_queued_message_make(endpoint->rank, head);
     sent->head.sent_ns = exec_monotonic_ns();
     if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
-    put(&own->of->ranks[to], sent);
-    note_move(own);
+    exec_inbox_put(&own->of->ranks[to].inbox, sent);
+    exec_inbox_note_move(&own->inbox);
     return STATUS_OK;
-}
-
-/// Waits until the message is there and takes it out of the box; NULL once the run has failed.
-static queued_message *take(local_rank *own, int from, uint64_t key)
-{
-    pthread_mutex_lock(&own->lock);
-    queued_message **at = find(own, from, key);
-    while (*at == NULL && !atomic_load(&own->of->has_failed)) {
-        own->wait_key = key;
-        atomic_store(&own->watched->waits_for, from + 1);
-        pthread_cond_wait(&own->wake, &own->lock);
-        at = find(own, from, key);
-    }
-    atomic_store(&own->watched->waits_for, 0);
-    queued_message *taken = *at;
-    if (taken != NULL) *at = taken->next;
-    pthread_mutex_unlock(&own->lock);
-    return taken;
 }
 
 static status local_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
@@ -169,39 +88,22 @@ static status local_receive(exec_endpoint *endpoint, int from, uint64_t key, exe
 {
     local_rank *own = endpoint->state;
     assert(from >= 0 && from < endpoint->rank_count);
-    queued_message *taken = take(own, from, key);
-    if (taken == NULL) return failure_of(own->of, err);
-    note_move(own);
-    const int64_t bytes = taken->head.payload_bytes;
-    if (head != NULL) *head = taken->head;
-    if (bytes > 0 && bytes <= capacity_bytes) memcpy(payload, taken->payload, (size_t)bytes);
-    free(taken);
-    return exec_transport_check_length(from, bytes, capacity_bytes, err);
+    const status code =
+        exec_inbox_receive(&own->inbox, from, key, head, payload, capacity_bytes, err);
+    const bool ended = code != STATUS_OK && atomic_load(&own->of->has_failed);
+    return ended ? failure_of(own->of, err) : code;
 }
 
 static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
     local_rank *own = endpoint->state;
-    pthread_mutex_lock(&own->lock);
-    const queued_message *found = *find(own, from, key);
-    if (found != NULL && head != NULL) *head = found->head;
-    pthread_mutex_unlock(&own->lock);
-    return found != NULL;
+    return exec_inbox_has(&own->inbox, from, key, head);
 }
 
 static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
 {
     local_rank *own = endpoint->state;
-    const struct timespec until = exec_timespec_of(until_ns);
-    atomic_store_explicit(&own->watched->sleep_until_ns, until_ns, memory_order_relaxed);
-    pthread_mutex_lock(&own->lock);
-    int woken = 0;
-    while (woken == 0 && exec_monotonic_ns() < until_ns && !atomic_load(&own->of->has_failed)) {
-        woken = pthread_cond_timedwait(&own->wake, &own->lock, &until);
-    }
-    pthread_mutex_unlock(&own->lock);
-    note_move(own);
-    atomic_store_explicit(&own->watched->sleep_until_ns, 0, memory_order_relaxed);
+    exec_inbox_sleep_until(&own->inbox, until_ns);
     return atomic_load(&own->of->has_failed) ? failure_of(own->of, err) : STATUS_OK;
 }
 
@@ -240,19 +142,6 @@ static const exec_transport transport_local = {
     .regroup = local_regroup,
 };
 
-static void free_rank(local_rank *own)
-{
-    for (int bucket = 0; bucket < BUCKETS; bucket++) {
-        while (own->buckets[bucket] != NULL) {
-            queued_message *first = own->buckets[bucket];
-            own->buckets[bucket] = first->next;
-            free(first);
-        }
-    }
-    pthread_cond_destroy(&own->wake);
-    pthread_mutex_destroy(&own->lock);
-}
-
 /// The last user frees the world.
 static void leave(world *all)
 {
@@ -261,7 +150,7 @@ static void leave(world *all)
     pthread_mutex_unlock(&all->lock);
     if (!is_last) return;
     for (int rank = 0; rank < all->options.rank_count; rank++) {
-        free_rank(&all->ranks[rank]);
+        exec_inbox_reset(&all->ranks[rank].inbox);
     }
     pthread_cond_destroy(&all->ended);
     pthread_mutex_destroy(&all->lock);
@@ -302,7 +191,7 @@ static world *create_world(const exec_transport_options *options, exec_rank_body
     all->watched = memory_array((size_t)options->rank_count, sizeof *all->watched);
     all->user_count = 1;
     pthread_mutex_init(&all->lock, NULL);
-    cond_init(&all->ended);
+    exec_cond_init(&all->ended);
     for (int rank = 0; rank < options->rank_count; rank++) {
         local_rank *own = &all->ranks[rank];
         own->of = all;
@@ -311,8 +200,7 @@ static world *create_world(const exec_transport_options *options, exec_rank_body
                                                  .rank = rank,
                                                  .rank_count = options->rank_count,
                                                  .state = own};
-        pthread_mutex_init(&own->lock, NULL);
-        cond_init(&own->wake);
+        exec_inbox_init(&own->inbox, own->watched, &all->has_failed);
     }
     return all;
 }

@@ -11,6 +11,7 @@ typedef status exec_transport_runner(const exec_transport_options *options, exec
 exec_transport_runner exec_transport_local_run;
 exec_transport_runner exec_transport_mpi_run;
 exec_transport_runner exec_transport_nccl_run;
+exec_transport_runner exec_transport_tcp_run;
 
 /// Collective over the world: returns when all ranks have come, by messages with this key to rank 0
 /// and back.
@@ -20,9 +21,15 @@ status exec_transport_meet(exec_endpoint *endpoint, uint64_t key, error_message 
 status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
                                    error_message *err);
 
+/// The transport that carries what NCCL does not: `local` in a single process; of several `tcp`
+/// where MASTER_ADDR is set or this machine has no MPI, else `mpi`.
+const char *exec_transport_beneath_nccl(void);
+
 /// Whether this process is that of rank 0 of the launcher. After a failure exactly one process says
 /// so that lives: that of rank 1 where rank 0 is lost.
 bool exec_transport_mpi_is_leader(void);
+bool exec_transport_tcp_is_leader(void);
+bool exec_transport_nccl_is_leader(void);
 
 /// Gives the leader 5 s to end, or until a signal comes.
 void exec_transport_mpi_let_leader_end(void);

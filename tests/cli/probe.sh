@@ -54,7 +54,7 @@ done
 
 refuse 2 'links are between ranks: one rank has none, and --hardware names none to take instead' --ranks 1
 refuse 2 "--device: unknown 'x'; known: cpu, cuda" --device x
-refuse 2 "--transport: unknown 'tcp'; known: local, mpi, nccl" --transport tcp
+refuse 2 "--transport: unknown 'udp'; known: local, mpi, tcp, nccl" --transport udp
 refuse 2 '--precision: device cpu computes in fp32' --precision fp32
 refuse 2 '--transport nccl: moves the memory of GPUs; device cpu has none' --transport nccl
 refuse 2 '--hardware is needed on cuda: efficiency is told as a share of its dense peak, which no product reaches' \
@@ -63,6 +63,6 @@ refuse 2 '--ranks: 65 is outside [1, 64]' --ranks 65
 refuse 2 "--seconds: 0 is outside [0.001, 60]" --seconds 0
 refuse 2 '--bytes: 100 is outside [4096, 68719476736]' --bytes 100
 refuse 1 'missing/hardware.json: No such file or directory' -o missing/hardware.json
-OMPI_COMM_WORLD_SIZE=3 "$dynmo" probe >out 2>err
+OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=0 "$dynmo" probe >out 2>err
 grep -q '^dynmo: OMPI_COMM_WORLD_SIZE=3: a launcher has started several processes' err || fail 'a launcher unseen'
 exit $failed

@@ -260,15 +260,22 @@ unplayed dynamism.case 's/"training":{/"dynamism":{"case":"freezing"},&/' --devi
 
 # What is wrong is said before anything runs.
 refuse 2 "--device: unknown 'gpu'; known: timed, cpu, cuda" train.json --device gpu
-refuse 2 "--transport: unknown 'tcp'; known: local, mpi, nccl" train.json --transport tcp
+refuse 2 "--transport: unknown 'udp'; known: local, mpi, tcp, nccl" train.json --transport udp
 refuse 2 "--clock: unknown 'wall'; known: nominal, queue, real" train.json --clock wall
 refuse 2 '--record and --store both name one.db; they need two files' \
     train.json --device cpu --record one.db --store one.db
 (
-    OMPI_COMM_WORLD_SIZE=4
-    export OMPI_COMM_WORLD_SIZE
-    refuse 2 'OMPI_COMM_WORLD_SIZE=4: a launcher has started several processes, but --transport local has all ranks in one; give --transport mpi' \
+    OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0
+    export OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK
+    refuse 2 'OMPI_COMM_WORLD_SIZE=4: a launcher has started several processes, but --transport local has all ranks in one; give --transport mpi or tcp' \
         train.json --device cpu
+    exit $failed
+) || failed=1
+(
+    WORLD_SIZE=2 RANK=0
+    export WORLD_SIZE RANK
+    refuse 2 'no MASTER_ADDR, and no SLURM_STEP_NODELIST: nothing says where rank 0 can be reached' \
+        train.json --device cpu --transport tcp
     exit $failed
 ) || failed=1
 refuse 2 '--slow: rank 9 of 2, as one of at most 64 slow ranks' train.json --slow 9=2

@@ -67,7 +67,7 @@ for wanted in '' 'answered from run 1'; do
     "$dynmo" study named.json --draws 0 --store named.db --json >out 2>err || fail "named: $(cat err)"
     grep -q "^$wanted" err || [ -z "$wanted" ] || fail "named says: $(cat err)"
 done
-OMPI_COMM_WORLD_SIZE=2
-export OMPI_COMM_WORLD_SIZE
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0
+export OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK
 refuse 2 'started as one of 2 processes: each does a shard, which needs --store' study.json
 exit "$failed"

@@ -1,6 +1,6 @@
 # export slurm-shrink under a Slurm of its own: a controller and two nodes with two GPUs each on this
 # machine. The job is shrunk while it runs, the node that went back is idle, and both job steps ran
-# where the recipe says. Skipped (77) without Slurm, munge or root, which they need.
+# where the recipe says. Then `dynmo run` on both nodes over TCP. Skipped (77) without Slurm, munge or root, which they need.
 # Usage: slurm.sh DYNMO
 . cli/expect.sh
 for program in slurmctld slurmd sbatch munged; do
@@ -103,4 +103,10 @@ cat >wanted <<'END'
 END
 sort tasks | diff wanted - || fail 'where the tasks ran'
 printf 'a1 alloc\na2 idle\n' | diff - nodes || fail 'the node that was given back is not idle'
+
+# Ranks that srun starts find each other without MPI.
+"$dynmo" run s.json --row even >local_out || fail 'ranks that are threads'
+MASTER_ADDR=127.0.0.1 timeout 120 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 \
+    "$dynmo" run s.json --row even --transport tcp >tcp_out 2>err || fail "ranks under srun: $(cat err)"
+sed 's/transport tcp/transport local/' tcp_out | diff local_out - || fail 'ranks under srun differ'
 exit "$failed"

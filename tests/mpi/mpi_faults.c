@@ -1,6 +1,6 @@
-/// Ranks that meet a fault, for mpi_faults.sh: `mpi_faults FAULT RANK`, under mpirun. The rank
-/// meets the fault at an op while the others wait for its message, or sleep. The program ends as
-/// dynmo does: one process prints the message.
+/// Ranks that meet a fault, for mpi_faults.sh: `mpi_faults TRANSPORT RANKS FAULT RANK`, as one
+/// process of so many. The rank meets the fault at an op while the others wait for its message, or
+/// sleep. The program ends as dynmo does: one process prints the message.
 #include "tests/mpi/world.h"
 
 #include <signal.h>
@@ -80,20 +80,21 @@ int main(int argc, char **argv)
 {
     error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
-    if (argc < 4) return 2;
-    fault met = {.name = argv[2], .rank = atoi(argv[3])};
-    options.rank_count = atoi(argv[1]);
+    if (argc < 5) return 2;
+    const char *transport = argv[1];
+    fault met = {.name = argv[3], .rank = atoi(argv[4])};
+    options.rank_count = atoi(argv[2]);
     options.watchdog_ns = INT64_C(3000000000);
     options.interrupt = &interrupt;
     signal(SIGINT, heed);
     signal(SIGTERM, heed);
-    const status code = exec_transport_run("mpi", &options, play, &met, &err);
+    const status code = exec_transport_run(transport, &options, play, &met, &err);
     if (code == STATUS_UNSUPPORTED) return 77;
     if (code == STATUS_OK) return 0;
-    if (exec_transport_is_leader("mpi")) {
+    if (exec_transport_is_leader(transport)) {
         fprintf(stderr, "mpi_faults: %s\n", err.message);
     } else {
-        exec_transport_let_leader_end("mpi");
+        exec_transport_let_leader_end(transport);
     }
     return 1;
 }

@@ -1,24 +1,26 @@
 # What a run says does not depend on whether its ranks are threads or processes: times under the
 # nominal clock, losses, states; and a run that goes wrong ends on all ranks with one message.
-# Usage: mpi_run.sh DYNMO, in tests/
+# Usage: mpi_run.sh DYNMO TRANSPORT, in tests/
 root=$(cd .. && pwd)
+transport=$2
 launch=$root/tests/mpi/launch
+[ "$transport" = mpi ] || launch=${launch}_$transport
 . cli/expect.sh
 
 "$launch" 1 "$dynmo" --version >version 2>&1
-case $? in 0) ;; 77) cat version && exit 77 ;; *) fail "mpirun: $(cat version)" ;; esac
+case $? in 0) ;; 77) cat version && exit 77 ;; *) fail "$launch: $(cat version)" ;; esac
 
-# same RANKS WORD...: `dynmo run` with the words says the same over local and over mpi.
+# same RANKS WORD...: `dynmo run` with the words says the same over local and over the transport.
 same() {
     ranks=$1
     shift
     "$dynmo" run "$@" >local_out 2>&1 || fail "run $*: $(cat local_out)"
-    "$launch" "$ranks" "$dynmo" run "$@" --transport mpi >mpi_out 2>&1
+    "$launch" "$ranks" "$dynmo" run "$@" --transport "$transport" >mpi_out 2>&1
     if grep -q 'this build has no MPI' mpi_out; then
         echo 'skipped: built without MPI'
         exit 77
     fi
-    sed -i 's/transport mpi/transport local/; s/"transport":"mpi"/"transport":"local"/' mpi_out
+    sed -i "s/transport $transport/transport local/; s/\"transport\":\"$transport\"/\"transport\":\"local\"/" mpi_out
     cmp -s local_out mpi_out || fail "run $* differs: $(diff local_out mpi_out)"
 }
 
@@ -68,7 +70,7 @@ learnt() {
 "$dynmo" run train.json --device cpu >local_out 2>&1 || fail "training: $(cat local_out)"
 for stages in 1 2 4; do
     sed "s/\"stages\":4/\"stages\":$stages/" train.json >cut.json
-    "$launch" $stages "$dynmo" run cut.json --device cpu --transport mpi >mpi_out 2>&1 ||
+    "$launch" $stages "$dynmo" run cut.json --device cpu --transport "$transport" >mpi_out 2>&1 ||
         fail "training on $stages ranks: $(cat mpi_out)"
     [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
         fail "another training on $stages ranks: $(cat local_out mpi_out)"
@@ -77,7 +79,7 @@ for schedule in zb-v v-half interleaved-zb; do
     sed "s/\"stages\":4,\"schedule\":\"zb-h1\"/\"stages\":2,\"schedule\":\"$schedule\"/; s/every:2/every:1/" \
         train.json >folded.json
     "$dynmo" run folded.json --device cpu >folded_out 2>&1 || fail "$schedule: $(cat folded_out)"
-    "$launch" 2 "$dynmo" run folded.json --device cpu --transport mpi >mpi_out 2>&1 ||
+    "$launch" 2 "$dynmo" run folded.json --device cpu --transport "$transport" >mpi_out 2>&1 ||
         fail "$schedule over mpi: $(cat mpi_out)"
     for out in folded_out mpi_out; do
         [ "$(learnt local_out)" = "$(learnt $out)" ] ||
@@ -85,7 +87,7 @@ for schedule in zb-v v-half interleaved-zb; do
     done
 done
 "$dynmo" run train.json --device cpu --data-parallel 2 >local_out 2>&1 || fail 'two replicas'
-"$launch" 8 "$dynmo" run train.json --device cpu --data-parallel 2 --transport mpi >mpi_out 2>&1
+"$launch" 8 "$dynmo" run train.json --device cpu --data-parallel 2 --transport "$transport" >mpi_out 2>&1
 [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
     fail "another training of two replicas: $(cat local_out mpi_out)"
 
@@ -98,7 +100,7 @@ END
 sed 's/tiny.json/mixtral.json/; s/"stages":4/"stages":2/; s/"iterations"/"data_parallel":2,"expert_parallel":2,&/' \
     train.json >experts.json
 "$dynmo" run experts.json --device cpu >local_out 2>&1 || fail "shared experts: $(cat local_out)"
-"$launch" 4 "$dynmo" run experts.json --device cpu --transport mpi >mpi_out 2>&1 ||
+"$launch" 4 "$dynmo" run experts.json --device cpu --transport "$transport" >mpi_out 2>&1 ||
     fail "shared experts over mpi: $(cat mpi_out)"
 [ "$(learnt local_out)" = "$(learnt mpi_out)" ] ||
     fail "another training with shared experts: $(cat local_out mpi_out)"
@@ -108,13 +110,17 @@ once() {
     [ "$(grep '^dynmo: ' err)" = "dynmo: $1" ] || fail "not just '$1': $(cat err)"
 }
 
-"$launch" 2 "$dynmo" run train.json --device cpu --transport mpi >out 2>err && fail 'two ranks of four'
-once "transport 'mpi': 4 ranks are needed, 2 were started; start as many with mpirun -n 4"
-"$launch" 4 "$dynmo" run none.json --transport mpi >out 2>err && fail 'a study that is not there'
+"$launch" 2 "$dynmo" run train.json --device cpu --transport "$transport" >out 2>err && fail 'two ranks of four'
+if [ "$transport" = tcp ]; then
+    once "transport 'tcp': 4 ranks are needed, 2 were started; start as many with srun -n 4 or torchrun"
+else
+    once "transport 'mpi': 4 ranks are needed, 2 were started; start as many with mpirun -n 4"
+fi
+"$launch" 4 "$dynmo" run none.json --transport "$transport" >out 2>err && fail 'a study that is not there'
 once 'none.json: No such file or directory'
 
 # A rank dies in the middle: the others end, and what was recorded can be read.
-"$launch" 4 "$dynmo" run train.json --device cpu --iterations 1000000 --transport mpi \
+"$launch" 4 "$dynmo" run train.json --device cpu --iterations 1000000 --transport "$transport" \
     --record died.db >out 2>err &
 job=$!
 tries=0
@@ -128,7 +134,7 @@ for process in /proc/[0-9]*; do
 done
 kill -KILL "$victim" || fail 'no process of a rank'
 wait "$job" && fail 'a run whose rank died ends well'
-grep -q 'process rank [0-3] with PID' err ||
+grep -q 'process rank [0-3] with PID\|rank [0-3] is lost: its connection was closed' err ||
     fail "a rank that died: $(cat err)"
 [ "$(grep -c '^dynmo: ' err)" -le 1 ] || fail "more than one message: $(cat err)"
 "$dynmo" show died.db >shown 2>&1

@@ -1,0 +1,63 @@
+/// The messages that have come to a rank and that it has not asked for yet. One thread takes them,
+/// any other may put them in.
+#pragma once
+
+#include "exec/transport/transport.h"
+#include "exec/transport/watch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { EXEC_INBOX_BUCKETS = 128 };
+
+/// A message on its way.
+typedef struct exec_queued_message {
+    struct exec_queued_message *next; // of the same list
+    int from;
+    exec_message head;
+    char payload[]; // [head.payload_bytes]
+} exec_queued_message;
+
+/// Must stay where it is. What stands below lock is read and written under it.
+typedef struct exec_inbox {
+    exec_watched *watched;         // the rank, for who watches it
+    const atomic_bool *has_failed; // of the run: then every wait ends
+    pthread_cond_t wake;
+    pthread_mutex_t lock;
+    exec_queued_message *buckets[EXEC_INBOX_BUCKETS];
+    uint64_t wait_key; // with watched->waits_for: the message that the rank waits for
+} exec_inbox;
+
+/// @param watched, has_failed borrowed until the reset
+void exec_inbox_init(exec_inbox *inbox, exec_watched *watched, const atomic_bool *has_failed);
+void exec_inbox_reset(exec_inbox *inbox);
+
+/// A message with room for its payload, to be freed by who takes it.
+///
+/// @param head copied
+exec_queued_message *exec_queued_message_make(int from, const exec_message *head);
+
+/// Puts a message in, and wakes the rank if it waits for this one.
+void exec_inbox_put(exec_inbox *inbox, exec_queued_message *message);
+
+/// Wakes the rank because the run has failed.
+void exec_inbox_wake(exec_inbox *inbox);
+
+/// As exec_transport.receive.
+///
+/// @return as well STATUS_BACKEND once the run has failed; why, the transport knows
+status exec_inbox_receive(exec_inbox *inbox, int from, uint64_t key, exec_message *head,
+                          void *payload, int64_t capacity_bytes, error_message *err);
+
+/// As exec_transport.is_there.
+bool exec_inbox_has(exec_inbox *inbox, int from, uint64_t key, exec_message *head);
+
+/// Sleeps until a moment of the machine's monotonic clock, or until the run has failed.
+void exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns);
+
+/// Counts that the rank has got on.
+void exec_inbox_note_move(exec_inbox *inbox);
+
+/// A condition variable that waits by the machine's monotonic clock.
+void exec_cond_init(pthread_cond_t *cond);
