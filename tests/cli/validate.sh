@@ -71,7 +71,7 @@ sed 's/hardware,sequence,/nothing,else,/' plain_case.csv >unsaid.csv
     grep -q '^nothing says the hardware and the sequence' || fail 'defaults are not said first'
 
 # Tables that are part of the program, read as anybody reads them.
-for table in megatron-2022 megatron-bridge simumax-b200; do
+for table in llm-foundry megatron-2021 megatron-2022 megatron-bridge simumax-b200 torchtitan; do
     "$dynmo" validate $table --draws 0 --json >shipped || fail "$table"
     grep -q '"source":"' shipped || fail "$table has no source"
 done
