@@ -1,7 +1,9 @@
 # Ranks on nodes whose clocks count from another moment: time namespaces stand in for the nodes.
-# Usage: mpi_clock.sh DYNMO, in tests/
+# Usage: mpi_clock.sh DYNMO TRANSPORT, in tests/
 root=$(cd .. && pwd)
+transport=$2
 launch=$root/tests/mpi/launch
+[ "$transport" = mpi ] || launch=${launch}_$transport
 . cli/expect.sh
 
 if ! unshare --time true 2>/dev/null; then
@@ -12,7 +14,7 @@ cat >shifted <<'END'
 # shifted SECONDS COMMAND...: rank 1 has a clock that is so far ahead.
 seconds=$1
 shift
-if [ "${OMPI_COMM_WORLD_RANK:-0}" != 1 ]; then exec "$@"; fi
+if [ "${OMPI_COMM_WORLD_RANK:-${RANK:-0}}" != 1 ]; then exec "$@"; fi
 exec unshare --time --monotonic "$seconds" --boottime "$seconds" --fork --kill-child -- "$@"
 END
 cat >study.json <<'END'
@@ -21,7 +23,7 @@ cat >study.json <<'END'
  "pipeline":{"stages":2,"schedule":"zb-h1"},"balancing":[{"balancer":"even"}]}
 END
 for seconds in 3000 -30; do
-    timeout 120 "$launch" 2 sh ./shifted $seconds "$dynmo" run study.json --transport mpi --clock queue \
+    timeout 120 "$launch" 2 sh ./shifted $seconds "$dynmo" run study.json --transport "$transport" --clock queue \
         --watchdog 20 --json >out 2>err
     code=$?
     if [ $code -eq 77 ]; then cat out && exit 77; fi
