@@ -37,6 +37,11 @@ refuse 2 "columns: unknown 'stepp'; did you mean 'step'?" \
 refuse 2 "dynmo import ops: --output is needed" import ops run.csv
 [ ! -e new.db ] || fail 'a refusal left a store'
 
+# Ops say which name is theirs by its number.
+"$dynmo" import ops run.csv -o gap.db >/dev/null || fail 'a store to be damaged'
+python3 -c "import sqlite3; s = sqlite3.connect('gap.db'); s.execute('DELETE FROM op_name WHERE name=1'); s.commit()"
+refuse 2 "gap.db: column text holds 'nothing', not what it should" stragglers gap.db
+
 [ -n "$real" ] || exit "$failed"
 for job in ST SE; do
     "$dynmo" import ops "$real/stragglers_$job.csv.gz" -o real.db --json >$job.import || fail "import $job"
