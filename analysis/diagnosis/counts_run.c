@@ -1,8 +1,6 @@
 /// Megatron-LM's files of tokens per expert: what they are of, before they are read as counts.
 #include "analysis/diagnosis/counts_run.h"
 
-#include "base/json.h"
-#include "base/text.h"
 #include "models/experts/expert_counts.h"
 
 #include <ctype.h>
@@ -10,91 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_BYTES = 4096, ITERATION_MAX = 2000000000 };
-
-/// Whether every row of the line has one that equals it, and no two neighbours of the first half
-/// do: what recomputation leaves.
-static bool rows_repeat(json_value tpe, int row_count, int local_count, arena *memory)
-{
-    int64_t *rows = arena_array(memory, (size_t)row_count * (size_t)local_count, sizeof *rows);
-    json_value row = json_element(tpe, 0);
-    int repeated = 0;
-    if (row_count % 2 != 0) return false;
-    const size_t bytes = (size_t)local_count * sizeof *rows;
-    int kept = 0;
-    for (int at = 0; at < row_count; at++, row = json_next(row)) {
-        int64_t *here = rows + (size_t)kept * (size_t)local_count;
-        if (json_int64_array(row, local_count, 0, INT32_MAX, here, NULL) != STATUS_OK) return false;
-        const int64_t *oldest = rows + (size_t)repeated * (size_t)local_count;
-        if (repeated < kept && memcmp(oldest, here, bytes) == 0) {
-            repeated++;
-        } else {
-            kept++;
-        }
-    }
-    return kept == repeated;
-}
-
-static status outline_line(json_value line, ana_counts_outline *found, arena *memory,
-                           error_message *err)
-{
-    const char *block = NULL;
-    int iteration = 0;
-    TRY(json_string(json_member(line, "block"), &block, err));
-    if (strcmp(block, "decoder") != 0) return STATUS_OK;
-    TRY(json_int(json_member(line, "iter"), 0, ITERATION_MAX, &iteration, err));
-    if (iteration > found->last_iteration) found->last_iteration = iteration;
-    if (found->row_count > 0) return STATUS_OK;
-    const json_value tpe = json_member(line, "tpe");
-    found->row_count = json_count(tpe);
-    found->local_count = json_count(json_element(tpe, 0));
-    if (!json_is_array(tpe) || found->row_count < 1 || found->local_count < 1) {
-        return json_error(tpe, STATUS_FORMAT, err, "not an array of microbatches");
-    }
-    found->is_repeated = rows_repeat(tpe, found->row_count, found->local_count, memory);
-    return STATUS_OK;
-}
-
-static status outline_text(const char *place, const char *text, ana_counts_outline *found,
-                           arena *memory, error_message *err)
-{
-    json_document *document = NULL;
-    TRY(json_open_bytes(place, text, strlen(text), &document, err));
-    const json_value line = json_root(document);
-    const status result = json_is_object(line)
-                              ? outline_line(line, found, memory, err)
-                              : json_error(line, STATUS_FORMAT, err, "not an object");
-    json_close(document);
-    return result;
-}
-
-status ana_counts_outline_read(model_line_reader *reader, const char *name, arena *memory,
-                               ana_counts_outline *outline, error_message *err)
-{
-    ana_counts_outline found = {.last_iteration = -1};
-    for (;;) {
-        char *text = NULL;
-        TRY(model_lines_next(reader, &text, err));
-        if (text == NULL) break;
-        if (text[strspn(text, " \t")] == '\0') continue;
-        TRY(outline_text(model_lines_place(reader), text, &found, memory, err));
-    }
-    if (found.row_count == 0) {
-        return error_set(err, STATUS_FORMAT, "%.200s: no counts of a decoder layer", name);
-    }
-    *outline = found;
-    return STATUS_OK;
-}
-
-static status read_outline(const char *path, arena *memory, ana_counts_outline *outline,
-                           error_message *err)
-{
-    model_line_reader *reader = NULL;
-    TRY(model_lines_open(path, &reader, err));
-    const status result = ana_counts_outline_read(reader, path, memory, outline, err);
-    model_lines_close(reader);
-    return result;
-}
+enum { PATH_BYTES = 4096 };
 
 /// The number in "rank<number>.jsonl"; -1: another name.
 static int rank_of(const char *name)
@@ -130,19 +44,19 @@ static status count_ranks(const char *folder, int *count, error_message *err)
 
 /// How the ranks of the files hold the experts.
 static status find_groups(const char *path, const ana_counted_layout *layout, int file_count,
-                          const ana_counts_outline *seen, ana_counted_run *made, error_message *err)
+                          int local_count, ana_counted_run *made, error_message *err)
 {
     if (layout->layer_count % layout->stage_count != 0) {
         return error_set(err, STATUS_INVALID,
                          "--trace-stages: %d stages do not divide the model's %d layers",
                          layout->stage_count, layout->layer_count);
     }
-    if (layout->expert_count % seen->local_count != 0) {
+    if (layout->expert_count % local_count != 0) {
         return error_set(err, STATUS_FORMAT,
                          "%.200s: %d experts of a rank do not divide the model's %d", path,
-                         seen->local_count, layout->expert_count);
+                         local_count, layout->expert_count);
     }
-    made->expert_parallel = layout->expert_count / seen->local_count;
+    made->expert_parallel = layout->expert_count / local_count;
     if (file_count % layout->stage_count == 0 &&
         file_count / layout->stage_count % made->expert_parallel == 0) {
         return STATUS_OK;
@@ -159,9 +73,9 @@ static status find_megatron(const char *const *paths, int file_count, const char
                             error_message *err)
 {
     const int stages = layout->stage_count;
-    ana_counts_outline seen;
-    TRY(read_outline(paths[0], memory, &seen, err));
-    TRY(find_groups(place, layout, file_count, &seen, made, err));
+    model_counts_outline seen;
+    TRY(model_counts_outline_read(paths[0], &seen, err));
+    TRY(find_groups(place, layout, file_count, seen.local_count, made, err));
     const int ranks = made->expert_parallel;
     int *first_layer = arena_array(memory, (size_t)stages, sizeof *first_layer);
     made->files = arena_array(memory, (size_t)stages * (size_t)ranks, sizeof *made->files);
@@ -173,7 +87,7 @@ static status find_megatron(const char *const *paths, int file_count, const char
     }
     made->first_layer = first_layer;
     made->stage_count = stages;
-    made->microbatch_count = seen.is_repeated ? seen.row_count / 2 : seen.row_count;
+    made->microbatch_count = seen.microbatch_count;
     made->last_iteration = seen.last_iteration;
     return STATUS_OK;
 }

@@ -4,9 +4,6 @@
 
 #include "base/arena.h"
 #include "base/status.h"
-#include "models/experts/line_reader.h"
-
-#include <stdbool.h>
 
 /// What is known of the run beside its files.
 typedef struct ana_counted_layout {
@@ -39,20 +36,3 @@ typedef struct ana_counted_run {
 /// Time: reads the first file once.
 status ana_counted_run_find(const char *path, const ana_counted_layout *layout, arena *memory,
                             ana_counted_run *run, error_message *err);
-
-/// What a file shows of its run.
-typedef struct ana_counts_outline {
-    int row_count;      // microbatches of the first line
-    int local_count;    // experts of the first line
-    bool is_repeated;   // the first line's rows come in pairs, as recomputation leaves them
-    int last_iteration; // of any line
-} ana_counts_outline;
-
-/// Reads all that a reader has. Only the blocks `decoder` count.
-///
-/// @param name   of the file, for messages
-/// @param memory for scratch
-/// @return STATUS_FORMAT naming file and line: no JSON, no number, nothing of a decoder layer;
-///         STATUS_IO. outline is then untouched.
-status ana_counts_outline_read(model_line_reader *reader, const char *name, arena *memory,
-                               ana_counts_outline *outline, error_message *err);

@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "models/experts/line_reader.h"
+#include "traces/store/lines.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -262,20 +262,20 @@ static status split_line(const model_counts_shape *shape, const char *place, cha
     return error_set(err, STATUS_FORMAT, "%s: more than %d columns", place, columns);
 }
 
-static status read_csv_lines(model_line_reader *reader, counts_builder *into, error_message *err)
+static status read_csv_lines(trace_lines *reader, counts_builder *into, error_message *err)
 {
     const model_counts_shape *shape = into->shape;
     int32_t *tokens = arena_array(into->memory, (size_t)shape->expert_count, sizeof *tokens);
     char *line = NULL;
-    TRY(model_lines_next(reader, &line, err));
+    TRY(trace_lines_next(reader, &line, err));
     if (line == NULL) {
-        return error_set(err, STATUS_FORMAT, "%s: empty file", model_lines_place(reader));
+        return error_set(err, STATUS_FORMAT, "%s: empty file", trace_lines_place(reader));
     }
-    TRY(check_header(shape, model_lines_place(reader), line, err));
-    TRY(model_lines_next(reader, &line, err));
+    TRY(check_header(shape, trace_lines_place(reader), line, err));
+    TRY(trace_lines_next(reader, &line, err));
     while (line != NULL) {
         int64_t index[CSV_INDEX_COLUMNS];
-        const char *place = model_lines_place(reader);
+        const char *place = trace_lines_place(reader);
         TRY(split_line(shape, place, line, index, tokens, err));
         TRY(check_layer(shape, place, index[1], err));
         const counted_row row = {.place = place,
@@ -284,37 +284,21 @@ static status read_csv_lines(model_line_reader *reader, counts_builder *into, er
                                  .microbatch = (int)index[2],
                                  .tokens = tokens};
         TRY(add_row(into, &row, err));
-        TRY(model_lines_next(reader, &line, err));
+        TRY(trace_lines_next(reader, &line, err));
     }
     return STATUS_OK;
-}
-
-static status read_csv(model_line_reader *reader, const char *name, const model_counts_shape *shape,
-                       arena *memory, model_expert_counts *counts, error_message *err)
-{
-    counts_builder into = {.shape = shape, .memory = memory};
-    TRY(read_csv_lines(reader, &into, err));
-    return finish(&into, name, counts, err);
 }
 
 status model_expert_counts_read_csv(const char *path, const model_counts_shape *shape,
                                     arena *memory, model_expert_counts *counts, error_message *err)
 {
-    model_line_reader *reader = NULL;
-    TRY(model_lines_open(path, &reader, err));
-    const status result = read_csv(reader, path, shape, memory, counts, err);
-    model_lines_close(reader);
-    return result;
-}
-
-status model_expert_counts_csv_bytes(const char *name, const char *bytes, size_t length,
-                                     const model_counts_shape *shape, arena *memory,
-                                     model_expert_counts *counts, error_message *err)
-{
-    model_line_reader *reader = model_lines_open_bytes(name, bytes, length);
-    const status result = read_csv(reader, name, shape, memory, counts, err);
-    model_lines_close(reader);
-    return result;
+    trace_lines *reader = NULL;
+    counts_builder into = {.shape = shape, .memory = memory};
+    TRY(trace_lines_open_path(path, &reader, err));
+    const status result = read_csv_lines(reader, &into, err);
+    trace_lines_close(reader);
+    TRY(result);
+    return finish(&into, path, counts, err);
 }
 
 int model_expert_counts_sample(const model_expert_counts *counts, int iteration)
@@ -352,11 +336,13 @@ typedef struct rank_line {
     int32_t *rows;   // [row_count][local_count]
 } rank_line;
 
+/// @param local_count 0: as many as the first row has
 static status read_rank_rows(json_value tpe, int local_count, arena *scratch, rank_line *line,
                              error_message *err)
 {
     const int row_count = json_count(tpe);
-    if (!json_is_array(tpe) || row_count < 1) {
+    if (local_count == 0) local_count = json_count(json_element(tpe, 0));
+    if (!json_is_array(tpe) || row_count < 1 || local_count < 1) {
         return json_error(tpe, STATUS_FORMAT, err, "not an array of microbatches");
     }
     int32_t *rows = arena_array(scratch, (size_t)row_count * (size_t)local_count, sizeof *rows);
@@ -392,19 +378,19 @@ static status read_object(json_value object, int local_count, arena *scratch, ra
 /// Reads lines until one of a decoder layer.
 ///
 /// @param found out: false at the end of the file
-static status next_rank_line(model_line_reader *reader, int local_count, arena *scratch,
-                             rank_line *line, bool *found, error_message *err)
+static status next_rank_line(trace_lines *reader, int local_count, arena *scratch, rank_line *line,
+                             bool *found, error_message *err)
 {
     *found = false;
     while (!*found) {
         char *text = NULL;
         json_document *document = NULL;
-        TRY(model_lines_next(reader, &text, err));
+        TRY(trace_lines_next(reader, &text, err));
         if (text == NULL) return STATUS_OK;
         if (text[strspn(text, " \t")] == '\0') continue;
-        const char *place = model_lines_place(reader);
+        const char *place = trace_lines_place(reader);
         if (json_open_bytes(place, text, strlen(text), &document, err) != STATUS_OK) {
-            if (!model_lines_is_cut(reader)) return err != NULL ? err->code : STATUS_FORMAT;
+            if (!trace_lines_is_cut(reader)) return err != NULL ? err->code : STATUS_FORMAT;
             return error_set(err, STATUS_FORMAT, "%s: the file ends within a line", place);
         }
         const status result =
@@ -418,7 +404,7 @@ static status next_rank_line(model_line_reader *reader, int local_count, arena *
 /// Files of one stage, read side by side.
 typedef struct stage_files {
     const model_count_stage *stage;
-    model_line_reader **readers; // [reader_count]
+    trace_lines **readers; // [reader_count]
     int reader_count;
     int local_count;
     arena *scratch; // of one line
@@ -461,9 +447,9 @@ static status next_joined(const stage_files *files, int expert_count, rank_line 
     for (int rank = 0; rank < files->reader_count; rank++) {
         rank_line line = {0};
         bool has_line = false;
-        const char *place = model_lines_place(files->readers[rank]);
         TRY(next_rank_line(files->readers[rank], files->local_count, files->scratch, &line,
                            &has_line, err));
+        const char *place = trace_lines_place(files->readers[rank]);
         if (rank == 0) {
             *found = has_line;
             *joined = line;
@@ -474,10 +460,10 @@ static status next_joined(const stage_files *files, int expert_count, rank_line 
         if (has_line != *found) {
             return error_set(err, STATUS_FORMAT,
                              "%s: ends %s the file of the first expert rank, %s", place,
-                             has_line ? "after" : "before", model_lines_place(files->readers[0]));
+                             has_line ? "after" : "before", trace_lines_place(files->readers[0]));
         }
         if (!has_line) continue;
-        TRY(check_rank(joined, &line, model_lines_place(files->readers[0]), place, err));
+        TRY(check_rank(joined, &line, trace_lines_place(files->readers[0]), place, err));
         join_rank(&line, rank, expert_count, rows);
     }
     joined->rows = rows;
@@ -510,7 +496,7 @@ static status add_joined(counts_builder *into, const stage_files *files, const r
                          error_message *err)
 {
     const model_counts_shape *shape = into->shape;
-    const char *place = model_lines_place(files->readers[0]);
+    const char *place = trace_lines_place(files->readers[0]);
     const int microbatches = shape->microbatch_count;
     const int64_t layer = (int64_t)files->stage->first_layer + joined->layer;
     TRY(check_layer(shape, place, layer, err));
@@ -564,19 +550,19 @@ static status check_stage(const model_count_stage *stage, const model_counts_sha
 static status read_stage_files(counts_builder *into, const model_count_stage *stage, arena *scratch,
                                error_message *err)
 {
-    model_line_reader *readers[MODEL_COUNT_FILES_MAX];
+    trace_lines *readers[MODEL_COUNT_FILES_MAX];
     stage_files files = {.stage = stage, .readers = readers, .scratch = scratch};
     TRY(check_stage(stage, into->shape, err));
     files.local_count = into->shape->expert_count / stage->path_count;
     status result = STATUS_OK;
     while (result == STATUS_OK && files.reader_count < stage->path_count) {
-        result =
-            model_lines_open(stage->paths[files.reader_count], &readers[files.reader_count], err);
+        result = trace_lines_open_path(stage->paths[files.reader_count],
+                                       &readers[files.reader_count], err);
         if (result == STATUS_OK) files.reader_count++;
     }
     if (result == STATUS_OK) result = read_stage(into, &files, err);
     for (int reader = 0; reader < files.reader_count; reader++) {
-        model_lines_close(readers[reader]);
+        trace_lines_close(readers[reader]);
     }
     return result;
 }
@@ -597,21 +583,37 @@ status model_expert_counts_read_megatron(const model_count_stage *stages, int st
     return finish(&into, stages[0].paths[0], counts, err);
 }
 
-status model_expert_counts_megatron_bytes(const char *name, const char *bytes, size_t length,
-                                          const model_counts_shape *shape, arena *memory,
-                                          model_expert_counts *counts, error_message *err)
+static status read_outline(trace_lines *reader, arena *scratch, model_counts_outline *found,
+                           error_message *err)
 {
-    const model_count_stage stage = {.paths = &name, .path_count = 1};
-    counts_builder into = {.shape = shape, .memory = memory};
-    model_line_reader *reader = model_lines_open_bytes(name, bytes, length);
-    const stage_files files = {.stage = &stage,
-                               .readers = &reader,
-                               .reader_count = 1,
-                               .local_count = shape->expert_count,
-                               .scratch = arena_create(1 << 16)};
-    const status result = read_stage(&into, &files, err);
-    model_lines_close(reader);
-    arena_destroy(files.scratch);
+    for (bool has_line = true; has_line; arena_reset(scratch)) {
+        rank_line line = {0};
+        TRY(next_rank_line(reader, found->local_count, scratch, &line, &has_line, err));
+        if (!has_line) break;
+        if (line.iteration > found->last_iteration) found->last_iteration = line.iteration;
+        if (found->local_count > 0) continue;
+        const bool is_repeated = line.row_count % 2 == 0 &&
+                                 drop_repetitions(line.rows, line.row_count, line.local_count);
+        found->microbatch_count = is_repeated ? line.row_count / 2 : line.row_count;
+        found->local_count = line.local_count;
+    }
+    return STATUS_OK;
+}
+
+status model_counts_outline_read(const char *path, model_counts_outline *outline,
+                                 error_message *err)
+{
+    trace_lines *reader = NULL;
+    model_counts_outline found = {0};
+    TRY(trace_lines_open_path(path, &reader, err));
+    arena *scratch = arena_create(1 << 16);
+    const status result = read_outline(reader, scratch, &found, err);
+    arena_destroy(scratch);
+    trace_lines_close(reader);
     TRY(result);
-    return finish(&into, name, counts, err);
+    if (found.local_count == 0) {
+        return error_set(err, STATUS_FORMAT, "%.200s: no counts of a decoder layer", path);
+    }
+    *outline = found;
+    return STATUS_OK;
 }

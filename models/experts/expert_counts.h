@@ -73,13 +73,19 @@ status model_expert_counts_read_megatron(const model_count_stage *stages, int st
                                          const model_counts_shape *shape, arena *memory,
                                          model_expert_counts *counts, error_message *err);
 
-/// The same from bytes; names stand for paths. Megatron's is one stage of one file.
-status model_expert_counts_csv_bytes(const char *name, const char *bytes, size_t length,
-                                     const model_counts_shape *shape, arena *memory,
-                                     model_expert_counts *counts, error_message *err);
-status model_expert_counts_megatron_bytes(const char *name, const char *bytes, size_t length,
-                                          const model_counts_shape *shape, arena *memory,
-                                          model_expert_counts *counts, error_message *err);
+/// What a file of Megatron's shows of its run.
+typedef struct model_counts_outline {
+    int microbatch_count; // of the first line; half of its rows where recomputation repeats them
+    int local_count;      // experts of the rank
+    int last_iteration;   // of any line
+} model_counts_outline;
+
+/// Reads a whole file. Only the blocks `decoder` count.
+///
+/// @return STATUS_FORMAT naming file and line: no JSON, no number, nothing of a decoder layer;
+///         STATUS_IO. outline is then untouched.
+status model_counts_outline_read(const char *path, model_counts_outline *outline,
+                                 error_message *err);
 
 /// The last sample at or before iteration; the first one where there is none. O(log samples).
 int model_expert_counts_sample(const model_expert_counts *counts, int iteration);

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE // memfd_create, program_invocation_short_name
 #include "analysis/calibration/calibration.h"
 #include "analysis/calibration/measured_runs.h"
-#include "analysis/diagnosis/counts_run.h"
 #include "analysis/stragglers/causes.h"
 #include "analysis/study/study.h"
 #include "analysis/validate/real_runs.h"
@@ -67,15 +66,13 @@ static status config(json_document *document, arena *memory, error_message *err)
     return STATUS_OK;
 }
 
-static status counts_outline(const char *bytes, size_t count, arena *memory, error_message *err)
+/// A file of memory. @param path out: [32]
+static int file_of(const char *bytes, size_t count, char *path)
 {
-    ana_counts_outline outline = {0};
-    model_line_reader *reader = model_lines_open_bytes("fuzz", bytes, count);
-    const status result = ana_counts_outline_read(reader, "fuzz", memory, &outline, err);
-    model_lines_close(reader);
-    TRY(result);
-    assert(outline.row_count >= 1 && outline.last_iteration >= 0 && outline.local_count >= 1);
-    return STATUS_OK;
+    const int file = memfd_create("input", 0);
+    assert(file >= 0 && write(file, bytes, count) == (ssize_t)count);
+    snprintf(path, 32, "/dev/fd/%d", file);
+    return file;
 }
 
 static status check_expert_counts(status result, const model_expert_counts *counts)
@@ -99,12 +96,22 @@ static status expert_counts(const char *bytes, size_t count, arena *memory, erro
     static const model_counts_shape shape = {
         .layer_count = 3, .is_moe = is_moe, .expert_count = 2, .microbatch_count = 2};
     model_expert_counts counts;
+    model_counts_outline outline = {.microbatch_count = -1};
+    char text[32];
+    const char *path = text;
+    const model_count_stage stage = {.paths = &path, .path_count = 1};
+    const int file = file_of(bytes, count, text);
     const status first = check_expert_counts(
-        model_expert_counts_csv_bytes("fuzz", bytes, count, &shape, memory, &counts, err), &counts);
+        model_expert_counts_read_csv(path, &shape, memory, &counts, err), &counts);
     assert(first == STATUS_OK || (first == STATUS_FORMAT && err->message[0] != '\0'));
-    return check_expert_counts(
-        model_expert_counts_megatron_bytes("fuzz", bytes, count, &shape, memory, &counts, err),
-        &counts);
+    if (model_counts_outline_read(path, &outline, NULL) == STATUS_OK) {
+        assert(outline.microbatch_count >= 1 && outline.last_iteration >= 0);
+        assert(outline.local_count >= 1);
+    }
+    const status second = check_expert_counts(
+        model_expert_counts_read_megatron(&stage, 1, &shape, memory, &counts, err), &counts);
+    close(file);
+    return second;
 }
 
 static status hardware(json_document *document, arena *memory, error_message *err)
@@ -380,9 +387,7 @@ static status study(const char *bytes, size_t count, arena *memory, error_messag
 {
     char path[32];
     ana_study read;
-    const int file = memfd_create("study", 0);
-    assert(file >= 0 && write(file, bytes, count) == (ssize_t)count);
-    snprintf(path, sizeof path, "/dev/fd/%d", file);
+    const int file = file_of(bytes, count, path);
     const status result = ana_study_open(path, NULL, NULL, NULL, memory, &read, err);
     if (result == STATUS_OK) {
         check_study(&read);
@@ -417,7 +422,6 @@ static const struct {
 } readers[] = {
     {"fuzz_calibration", calibration, NULL},
     {"fuzz_config", NULL, config},
-    {"fuzz_counts_outline", counts_outline, NULL},
     {"fuzz_expert_counts", expert_counts, NULL},
     {"fuzz_hardware", NULL, hardware},
     {"fuzz_matrix", matrix, NULL},

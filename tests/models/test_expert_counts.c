@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "models/experts/expert_counts.h"
-#include "models/experts/line_reader.h"
 #include "tests/assert_close.h"
+#include "traces/store/lines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +21,30 @@ static const model_counts_shape shape = {
 #define LINE(iter, layer, tpe)                                                                     \
     "{\"iter\":" #iter ",\"block\":\"decoder\",\"layer\":" #layer ",\"tpe\":" tpe "}\n"
 
-typedef status (*bytes_reader)(const char *name, const char *bytes, size_t length,
-                               const model_counts_shape *of, arena *memory,
-                               model_expert_counts *counts, error_message *err);
+typedef status (*reader)(const char *path, const model_counts_shape *of, arena *memory,
+                         model_expert_counts *counts, error_message *err);
+
+static status read_megatron(const char *path, const model_counts_shape *of, arena *memory,
+                            model_expert_counts *counts, error_message *err)
+{
+    const model_count_stage stage = {.paths = &path, .path_count = 1};
+    return model_expert_counts_read_megatron(&stage, 1, of, memory, counts, err);
+}
+
+/// Files are called by one letter, in a folder of the test's own.
+static int go_to_folder(void **state)
+{
+    static char folder[] = P_tmpdir "/dynmo-counts-XXXXXX";
+    *state = folder;
+    return mkdtemp(folder) == NULL || chdir(folder) != 0;
+}
+
+static int leave_folder(void **state)
+{
+    unlink("f");
+    unlink("g");
+    return chdir("/") != 0 || rmdir(*state) != 0;
+}
 
 static int prepare(void **state)
 {
@@ -37,23 +58,33 @@ static int clean(void **state)
     return 0;
 }
 
-static void refused(bytes_reader read, arena *memory, const model_counts_shape *of,
-                    const char *text, const char *message)
+static void write_file(const char *path, const char *bytes, size_t length)
+{
+    FILE *file = fopen(path, "w"); // file_write refuses what the process has read
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void refused(reader read, arena *memory, const model_counts_shape *of, const char *text,
+                    const char *message)
 {
     model_expert_counts counts = {.sample_count = -7};
     error_message err = {0};
-    assert_int_equal(read("f", text, strlen(text), of, memory, &counts, &err), STATUS_FORMAT);
+    write_file("f", text, strlen(text));
+    assert_int_equal(read("f", of, memory, &counts, &err), STATUS_FORMAT);
     assert_string_equal(err.message, message);
     assert_int_equal(err.code, STATUS_FORMAT);
     assert_int_equal(counts.sample_count, -7);
 }
 
-static model_expert_counts accepted(bytes_reader read, arena *memory, const model_counts_shape *of,
+static model_expert_counts accepted(reader read, arena *memory, const model_counts_shape *of,
                                     const char *text)
 {
     model_expert_counts counts;
     error_message err = {0};
-    if (read("f", text, strlen(text), of, memory, &counts, &err) != STATUS_OK) {
+    write_file("f", text, strlen(text));
+    if (read("f", of, memory, &counts, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
     return counts;
@@ -92,7 +123,7 @@ static void what_is_wrong_in_a_csv_is_named_with_its_line(void **state)
         {HEADER FULL_ROWS "5,1,0,1,2\n", "f: iteration 5 lacks layer 1, microbatch 1"},
     };
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
-        refused(model_expert_counts_csv_bytes, *state, &shape, cases[at].text, cases[at].message);
+        refused(model_expert_counts_read_csv, *state, &shape, cases[at].text, cases[at].message);
     }
 }
 
@@ -100,15 +131,15 @@ static void a_stated_number_of_tokens_holds_for_every_row(void **state)
 {
     model_counts_shape stated = shape;
     stated.row_tokens = 10;
-    accepted(model_expert_counts_csv_bytes, *state, &stated, HEADER FULL_ROWS);
-    refused(model_expert_counts_csv_bytes, *state, &stated, HEADER "4,1,0,1,8\n",
+    accepted(model_expert_counts_read_csv, *state, &stated, HEADER FULL_ROWS);
+    refused(model_expert_counts_read_csv, *state, &stated, HEADER "4,1,0,1,8\n",
             "f:2: the experts of layer 1, microbatch 0 have 9 tokens together, 10 were routed");
 }
 
 static void lines_of_megatron_pass_over_other_blocks(void **state)
 {
     const model_expert_counts counts = accepted(
-        model_expert_counts_megatron_bytes, *state, &shape,
+        read_megatron, *state, &shape,
         LINE(7, 1, "[[1,2],[3,4]]") "\n"
                                     "{\"iter\":7,\"block\":\"mtp\",\"mtp_idx\":0,\"layer\":1,"
                                     "\"tpe\":[[50,50]]}\n" LINE(7, 2, "[[5,6],[7,8]]"));
@@ -122,7 +153,7 @@ static void lines_of_megatron_pass_over_other_blocks(void **state)
 static void repetitions_of_recomputation_are_dropped(void **state)
 {
     const model_expert_counts counts = accepted(
-        model_expert_counts_megatron_bytes, *state, &shape,
+        read_megatron, *state, &shape,
         LINE(7, 1, "[[1,2],[3,4],[1,2],[3,4]]") LINE(7, 2, "[[1,2],[1,2],[1,2],[1,2]]")
             LINE(8, 1, "[[1,2],[1,2],[3,4],[3,4]]") LINE(8, 2, "[[5,5],[6,6],[5,5],[6,6]]"));
 
@@ -131,8 +162,7 @@ static void repetitions_of_recomputation_are_dropped(void **state)
         assert_int_equal(model_expert_counts_row(&counts, sample, 1, 1)[0], 3);
     }
     assert_int_equal(model_expert_counts_row(&counts, 1, 2, 1)[1], 6);
-    refused(model_expert_counts_megatron_bytes, *state, &shape,
-            LINE(7, 1, "[[1,2],[3,4],[5,6],[7,8]]"),
+    refused(read_megatron, *state, &shape, LINE(7, 1, "[[1,2],[3,4],[5,6],[7,8]]"),
             "f:1: 4 microbatches are not 2 that recomputation has repeated");
 }
 
@@ -162,31 +192,13 @@ static void what_is_wrong_in_lines_of_megatron_is_named(void **state)
          "f:2: iteration 7, layer 1, microbatch 0 occurs twice"},
     };
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
-        refused(model_expert_counts_megatron_bytes, *state, &shape, cases[at].text,
-                cases[at].message);
+        refused(read_megatron, *state, &shape, cases[at].text, cases[at].message);
     }
-}
-
-static void make_path(char path[64])
-{
-    snprintf(path, 64, "%s/dynmo-counts-XXXXXX", P_tmpdir);
-    const int file = mkstemp(path);
-    assert_true(file >= 0);
-    close(file);
-}
-
-static void write_rank(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w"); // file_write refuses what the process has read
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void ranks_that_do_not_go_together_are_refused(void **state)
 {
-    char paths[2][64];
-    const char *const both[] = {paths[0], paths[1]};
+    const char *const both[] = {"f", "g"};
     const model_count_stage stage = {.first_layer = 1, .paths = both, .path_count = 2};
     const char *const second[] = {
         LINE(7, 1, "[[2],[4]]"),
@@ -200,31 +212,27 @@ static void ranks_that_do_not_go_together_are_refused(void **state)
         ":2: ends after the file of the first expert rank, ",
         ":1: ends before the file of the first expert rank, ",
     };
-    make_path(paths[0]);
-    make_path(paths[1]);
     for (int at = 0; at < 4; at++) {
         model_expert_counts counts;
         error_message err = {0};
-        write_rank(paths[0], LINE(7, 0, "[[1],[3]]"));
-        write_rank(paths[1], second[at]);
+        write_file("f", LINE(7, 0, "[[1],[3]]"), strlen(LINE(7, 0, "[[1],[3]]")));
+        write_file("g", second[at], strlen(second[at]));
         assert_int_equal(
             model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
             STATUS_FORMAT);
         assert_non_null(strstr(err.message, messages[at]));
     }
-    const char *const three[] = {paths[0], paths[1], paths[1]};
+    const char *const three[] = {"f", "g", "g"};
     const model_count_stage odd = {.first_layer = 1, .paths = three, .path_count = 3};
     model_expert_counts counts;
     error_message err = {0};
     assert_int_equal(model_expert_counts_read_megatron(&odd, 1, &shape, *state, &counts, &err),
                      STATUS_FORMAT);
     assert_non_null(strstr(err.message, ": 3 files cannot share 2 experts"));
-    unlink(paths[0]);
-    unlink(paths[1]);
+    unlink("f");
     assert_int_equal(model_expert_counts_read_megatron(&stage, 1, &shape, *state, &counts, &err),
                      STATUS_IO);
-    assert_int_equal(model_expert_counts_read_csv(paths[0], &shape, *state, &counts, &err),
-                     STATUS_IO);
+    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err), STATUS_IO);
 }
 
 static void bytes_that_are_no_text_are_refused(void **state)
@@ -232,20 +240,19 @@ static void bytes_that_are_no_text_are_refused(void **state)
     static const char zero[] = HEADER "4,1,0,\0,2\n";
     model_expert_counts counts;
     error_message err = {0};
-    assert_int_equal(
-        model_expert_counts_csv_bytes("f", zero, sizeof zero - 1, &shape, *state, &counts, &err),
-        STATUS_FORMAT);
-    assert_string_equal(err.message, "f:2: a byte 0 in a text file");
+    write_file("f", zero, sizeof zero - 1);
+    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err),
+                     STATUS_FORMAT);
+    assert_string_equal(err.message, "f:2: holds a zero byte");
 
-    const size_t length = (size_t)MODEL_LINE_BYTES_MAX + 1;
+    const size_t length = (size_t)TRACE_LINE_BYTES_MAX + 1;
     char *endless = memory_array(1, length);
-    assert_non_null(endless);
     memset(endless, '7', length);
-    assert_int_equal(
-        model_expert_counts_csv_bytes("f", endless, length, &shape, *state, &counts, &err),
-        STATUS_FORMAT);
-    assert_string_equal(err.message, "f:1: a line is longer than 67108864 bytes");
+    write_file("f", endless, length);
     free(endless);
+    assert_int_equal(model_expert_counts_read_csv("f", &shape, *state, &counts, &err),
+                     STATUS_FORMAT);
+    assert_string_equal(err.message, "f:1: is longer than 67108864 bytes");
     assert_int_equal(model_expert_counts_read_csv(P_tmpdir, &shape, *state, &counts, &err),
                      STATUS_IO); // a folder
 }
@@ -262,5 +269,5 @@ int main(void)
         CASE(ranks_that_do_not_go_together_are_refused),
         CASE(bytes_that_are_no_text_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, go_to_folder, leave_folder);
 }

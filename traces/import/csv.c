@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "traces/store/lines.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LINE_BYTES_MAX = 1 << 16 };
 
 static const char first_line[] = "# dynmo-trace/1";
 
@@ -70,18 +69,11 @@ struct trace_csv {
 
 /// A file that is being read.
 typedef struct csv_file {
-    trace_stream *stream;
-    const char *path;
-    int64_t line;
-    bool at_end;
+    trace_lines *lines;
     bool known[KEY_COUNT]; // given by this file
     int cell_count;
     column columns[COLUMN_COUNT]; // [cell_count] what stands in which place
     int64_t max[COLUMN_COUNT];    // [cell_count] of its numbers; -1: it has none
-    const char *line_end;         // of the line that was read last
-    size_t begin;
-    size_t end;
-    char bytes[LINE_BYTES_MAX + 1]; // lines not read yet: bytes[begin, end)
 } csv_file;
 
 /// A row taken apart. Numbers are -1 where the cell is empty or the column is not there.
@@ -100,7 +92,7 @@ static status line_error(const csv_file *file, error_message *err, const char *f
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return error_set(err, STATUS_FORMAT, "%s:%" PRId64 ": %s", file->path, file->line, message);
+    return error_set(err, STATUS_FORMAT, "%s: %s", trace_lines_place(file->lines), message);
 }
 
 /// Puts the place in front of what another function refused: there it was an argument, here it is
@@ -109,7 +101,7 @@ static status refused_here(const csv_file *file, status code, error_message *err
 {
     if (code != STATUS_INVALID) return code;
     if (err != NULL) err->code = STATUS_FORMAT;
-    return error_prefix(err, STATUS_FORMAT, "%s:%" PRId64, file->path, file->line);
+    return error_prefix(err, STATUS_FORMAT, "%s", trace_lines_place(file->lines));
 }
 
 status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **csv,
@@ -128,50 +120,12 @@ status trace_csv_begin(trace_store *store, const trace_info *info, trace_csv **c
     return STATUS_OK;
 }
 
-/// Reads more after what is left of the bytes.
-static status refill(csv_file *file, error_message *err)
-{
-    memmove(file->bytes, file->bytes + file->begin, file->end - file->begin);
-    file->end -= file->begin;
-    file->begin = 0;
-    size_t count = 0;
-    TRY(trace_stream_read(file->stream, file->bytes + file->end, LINE_BYTES_MAX - file->end, &count,
-                          err));
-    file->end += count;
-    file->at_end = count == 0;
-    return STATUS_OK;
-}
-
-/// The next line, terminated, without its end; NULL after the last.
+/// The next line; NULL after the last.
 static status next_line(csv_file *file, char **line, error_message *err)
 {
-    size_t searched = 0;
-    file->line++;
-    for (;;) {
-        char *begin = file->bytes + file->begin;
-        const size_t length = file->end - file->begin;
-        char *feed = memchr(begin + searched, '\n', length - searched);
-        if (feed != NULL) {
-            file->begin = (size_t)(feed + 1 - file->bytes);
-            if (feed > begin && feed[-1] == '\r') feed--;
-            *feed = '\0';
-            *line = begin;
-            file->line_end = feed;
-            return STATUS_OK;
-        }
-        searched = length;
-        if (file->at_end && length == 0) {
-            *line = NULL;
-            return STATUS_OK;
-        }
-        if (file->at_end) {
-            return line_error(file, err, "ends without a line feed: the file is truncated");
-        }
-        if (length == LINE_BYTES_MAX) {
-            return line_error(file, err, "is longer than %d bytes", LINE_BYTES_MAX);
-        }
-        TRY(refill(file, err));
-    }
+    TRY(trace_lines_next(file->lines, line, err));
+    if (*line == NULL || !trace_lines_is_cut(file->lines)) return STATUS_OK;
+    return line_error(file, err, "ends without a line feed: the file is truncated");
 }
 
 /// Reads digits up to the end of a cell. @return false for anything else, or more than max
@@ -359,9 +313,6 @@ static status read_head(trace_csv *csv, csv_file *file, error_message *err)
         if (line == NULL) {
             return line_error(file, err, "ends before the row that names the columns");
         }
-        if (line + strlen(line) != file->line_end) {
-            return line_error(file, err, "holds a zero byte");
-        }
         if (line[0] != '#') break;
         TRY(read_metadata(csv, file, line, err));
     }
@@ -429,7 +380,6 @@ static status parse_row(const csv_file *file, char *line, csv_row *row, error_me
             TRY(parse_other(file, cell, text, end, row, err));
         }
     }
-    if (end != file->line_end) return line_error(file, err, "holds a zero byte");
     if (cell == file->cell_count) return STATUS_OK;
     return line_error(file, err, "has %d cells, the header names %d columns", cell,
                       file->cell_count);
@@ -529,12 +479,10 @@ static status read_rows(trace_csv *csv, csv_file *file, error_message *err)
 
 status trace_csv_read(trace_csv *csv, trace_stream *stream, error_message *err)
 {
-    csv_file *file = memory_array(1, sizeof *file);
-    file->stream = stream;
-    file->path = trace_stream_input(stream).path;
-    status result = read_head(csv, file, err);
-    if (result == STATUS_OK) result = read_rows(csv, file, err);
-    free(file);
+    csv_file file = {.lines = trace_lines_open(stream)};
+    status result = read_head(csv, &file, err);
+    if (result == STATUS_OK) result = read_rows(csv, &file, err);
+    trace_lines_close(file.lines);
     TRY(result);
     const trace_input_file input = trace_stream_input(stream);
     TRY(trace_writer_put_input(csv->writer, &input, err));

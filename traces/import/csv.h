@@ -14,7 +14,7 @@
 ///
 /// Every cell is an integer in [0, 2^53] (start_ns: any that is not negative) or empty: not
 /// recorded. A phase without a row costs nothing. Rows may come in any order. Cells are not quoted,
-/// every line ends with a line feed, and a line has at most 64 KiB.
+/// and every line ends with a line feed.
 #pragma once
 
 #include "base/status.h"

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "traces/import/json_stream.h"
+#include "traces/store/lines.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -88,11 +89,6 @@ typedef struct reading {
     bool is_json;
     int64_t row; // that is being read
     trace_stream *stream;
-    char *bytes; // [capacity] bytes[begin, end) are read and not yet taken
-    size_t begin;
-    size_t end; // < capacity
-    size_t capacity;
-    bool at_end; // the stream has no more
 } reading;
 
 static status row_error(const reading *from, error_message *err, const char *format, ...)
@@ -316,62 +312,21 @@ static status find_columns(reading *to, char *const *names, int count, int *plac
     return STATUS_OK;
 }
 
-/// Reads on. What is not yet taken moves to the front.
-static status read_on(reading *from, error_message *err)
-{
-    size_t count = 0;
-    memmove(from->bytes, from->bytes + from->begin, from->end - from->begin);
-    from->end -= from->begin;
-    from->begin = 0;
-    if (from->end + 1 >= from->capacity) {
-        from->bytes = memory_resize(from->bytes, from->capacity *= 2, 1);
-    }
-    TRY(trace_stream_read(from->stream, from->bytes + from->end, from->capacity - from->end - 1,
-                          &count, err));
-    from->end += count;
-    from->at_end = count == 0;
-    return STATUS_OK;
-}
-
-/// Takes the next line, terminated, without its end; NULL after the last.
-static status next_line(reading *from, char **line, error_message *err)
-{
-    char *feed = NULL;
-    for (size_t seen = 0; feed == NULL;) {
-        const size_t held = from->end - from->begin;
-        feed = memchr(from->bytes + from->begin + seen, '\n', held - seen);
-        if (feed == NULL && from->at_end) break;
-        if (feed == NULL) TRY(read_on(from, err));
-        seen = held;
-    }
-    *line = NULL;
-    if (from->begin == from->end) return STATUS_OK;
-    char *stop = feed != NULL ? feed : from->bytes + from->end;
-    *line = from->bytes + from->begin;
-    from->begin = (size_t)(stop - from->bytes) + (feed != NULL);
-    if (memchr(*line, '\0', (size_t)(stop - *line)) != NULL) {
-        return error_set(err, STATUS_FORMAT, "%s: holds a zero byte", from->path);
-    }
-    if (stop > *line && stop[-1] == '\r') stop--;
-    *stop = '\0';
-    return STATUS_OK;
-}
-
-static status read_csv(reading *to, error_message *err)
+static status read_csv(reading *to, trace_lines *lines, error_message *err)
 {
     char *names[CELLS_MAX];
     char *cells[CELLS_MAX];
     int places[COLUMN_COUNT];
     char *line = NULL;
     to->row = 1;
-    TRY(next_line(to, &line, err));
+    TRY(trace_lines_next(lines, &line, err));
     if (line == NULL) return row_error(to, err, "is empty");
     const int count = cut(line, names);
     if (count > CELLS_MAX) return row_error(to, err, "names more than %d columns", CELLS_MAX);
     TRY(find_columns(to, names, count, places, err));
     for (to->row = 2;; to->row++) {
         const char *wanted[COLUMN_COUNT];
-        TRY(next_line(to, &line, err));
+        TRY(trace_lines_next(lines, &line, err));
         if (line == NULL) return STATUS_OK;
         if (line[0] == '\0') continue;
         const int found = cut(line, cells);
@@ -422,7 +377,8 @@ static status read_events(reading *to, trace_json_stream *json, error_message *e
     }
 }
 
-static status read_json(reading *to, error_message *err)
+/// @param bytes [count] what was read of it already
+static status read_json(reading *to, const char *bytes, size_t count, error_message *err)
 {
     trace_json_stream *json = NULL;
     to->is_json = true;
@@ -430,7 +386,7 @@ static status read_json(reading *to, error_message *err)
     if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
     if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
     TRY(trace_json_open(to->stream, to->path, &json));
-    trace_json_give(json, to->bytes, to->end);
+    trace_json_give(json, bytes, count);
     const status result = read_events(to, json, err);
     trace_json_close(json);
     return result;
@@ -525,16 +481,17 @@ static status complete(reading *to, error_message *err)
 }
 
 /// By the first byte that is no blank.
-static status read_content(reading *to, error_message *err)
+static status read_content(reading *to, trace_lines *lines, error_message *err)
 {
+    const char *bytes = NULL;
+    size_t count = 0;
     size_t blanks = 0;
-    do {
-        TRY(read_on(to, err));
-        to->bytes[to->end] = '\0';
-        blanks = strspn(to->bytes, " \t\r\n");
-    } while (blanks == to->end && !to->at_end && to->end < TRACE_JSON_ITEM_BYTES_MAX / 2);
-    const char first = to->bytes[blanks];
-    TRY(first == '{' || first == '[' ? read_json(to, err) : read_csv(to, err));
+    TRY(trace_lines_peek(lines, &bytes, &count, err));
+    while (blanks < count && memchr(" \t\r\n", bytes[blanks], 4) != NULL) {
+        blanks++;
+    }
+    const bool is_json = blanks < count && (bytes[blanks] == '{' || bytes[blanks] == '[');
+    TRY(is_json ? read_json(to, bytes, count, err) : read_csv(to, lines, err));
     return complete(to, err);
 }
 
@@ -546,14 +503,13 @@ status trace_ops_read(trace_stream *stream, const char *path, const char *column
                   .memory = memory,
                   .start_unit_ns = units[0].unit_ns,
                   .duration_unit_ns = units[0].unit_ns,
-                  .stream = stream,
-                  .capacity = 1 << 17};
+                  .stream = stream};
     TRY(read_mapping(&to, err));
-    to.bytes = memory_array(to.capacity, 1);
     to.table.names = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.names);
     to.table.kinds = arena_array(memory, TRACE_OP_NAMES_MAX, sizeof *to.table.kinds);
-    const status result = read_content(&to, err);
-    free(to.bytes);
+    trace_lines *lines = trace_lines_open(stream);
+    const status result = read_content(&to, lines, err);
+    trace_lines_close(lines);
     if (result == STATUS_OK) *table = to.table;
     if (result != STATUS_OK) free(to.table.ops);
     return result;
