@@ -3,7 +3,6 @@
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/trace/diagnose_input.h"
 
 #include "analysis/diagnosis/counts_run.h"
 #include "analysis/diagnosis/diagnosis.h"
@@ -22,7 +21,6 @@ enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
 typedef struct diagnose_request {
     const char *name;       // of the run
     const char *store_path; // of a trace, or NULL: counts over a model
-    const char *shown_path; // of it, as it may be named in commands
     const char *trace_name; // in the store; NULL: the only or the newest
     int first_iteration;    // -1: the trace's first
 
@@ -129,14 +127,16 @@ static status recorded_ranks(trace_store *store, const char *name, arena *memory
 }
 
 /// --stages, or as many as the trace was recorded on.
-static status find_stages(const cli_arguments *arguments, const cli_diagnose_input *input,
-                          arena *memory, int *stages, error_message *err)
+///
+/// @param store_path NULL: counts
+static status find_stages(const cli_arguments *arguments, const char *store_path, arena *memory,
+                          int *stages, error_message *err)
 {
     trace_store *store = NULL;
     TRY(cli_int(arguments, "--stages", 1, STAGES_MAX, 0, stages, err));
     if (*stages > 0) return STATUS_OK;
-    if (input->is_counts) return cli_require(arguments, "--stages", err);
-    TRY(trace_store_open(input->store_path, TRACE_READ, &store, err));
+    if (store_path == NULL) return cli_require(arguments, "--stages", err);
+    TRY(trace_store_open(store_path, TRACE_READ, &store, err));
     const status result =
         recorded_ranks(store, cli_value(arguments, "--trace"), memory, stages, err);
     trace_store_close(store);
@@ -147,24 +147,16 @@ static status find_stages(const cli_arguments *arguments, const cli_diagnose_inp
 }
 
 /// What only counts need, or only traces have.
-static status check_options(const cli_arguments *arguments, const cli_diagnose_input *input,
-                            error_message *err)
+static status check_options(const cli_arguments *arguments, bool is_counts, error_message *err)
 {
-    static const char *const of_counts[] = {"--model", "--trace-stages"};
     static const char *const of_traces[] = {"--trace", "--first"};
-    const char *const *foreign = input->is_counts ? of_traces : of_counts;
-    const int foreign_count = 2;
-    for (int option = 0; option < foreign_count; option++) {
-        if (!cli_has(arguments, foreign[option])) continue;
-        return error_set(err, STATUS_INVALID, "%s: %s", foreign[option],
-                         input->is_counts ? "counts of tokens are not in a store"
-                                          : "a trace has the times of its layers; only counts of "
-                                            "tokens need a model");
+    for (int option = 0; option < 2 && is_counts; option++) {
+        if (!cli_has(arguments, of_traces[option])) continue;
+        return error_set(err, STATUS_INVALID, "%s: counts of tokens (--model) are not in a store",
+                         of_traces[option]);
     }
-    if (!input->is_counts || cli_has(arguments, "--model")) return STATUS_OK;
-    return error_set(err, STATUS_INVALID,
-                     "--model is needed: counts of tokens do not say what the rest of a layer "
-                     "costs");
+    if (is_counts || !cli_has(arguments, "--trace-stages")) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "--trace-stages needs --model, and counts of tokens");
 }
 
 static status find_counts(const cli_arguments *arguments, arena *memory, ana_counted_run *counts,
@@ -183,8 +175,8 @@ static status find_counts(const cli_arguments *arguments, arena *memory, ana_cou
     return ana_counted_run_find(cli_operand(arguments, 0), &layout, memory, counts, err);
 }
 
-static status read_request(const cli_arguments *arguments, const cli_diagnose_input *input,
-                           arena *memory, diagnose_request *request, error_message *err)
+static status read_request(const cli_arguments *arguments, arena *memory, diagnose_request *request,
+                           error_message *err)
 {
     request->trace_name = cli_value(arguments, "--trace");
     request->hardware = cli_value(arguments, "--hardware");
@@ -195,8 +187,8 @@ static status read_request(const cli_arguments *arguments, const cli_diagnose_in
     TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &request->microbatch_count,
                 err));
     if (request->counts != NULL && request->hardware == NULL) request->hardware = "h100-sxm";
-    if (request->counts == NULL) request->store_path = input->store_path;
-    return find_stages(arguments, input, memory, &request->stage_count, err);
+    if (request->counts == NULL) request->store_path = cli_operand(arguments, 0);
+    return find_stages(arguments, request->store_path, memory, &request->stage_count, err);
 }
 
 static status read_options(const cli_arguments *arguments, ana_diagnosis_options *options,
@@ -266,7 +258,7 @@ static status diagnose_setup(const cli_arguments *arguments, const diagnose_requ
     if (cli_has(arguments, "--json")) {
         ana_diagnosis_write(&diagnosis, out);
     } else {
-        ana_diagnosis_print(&diagnosis, request->shown_path, out);
+        ana_diagnosis_print(&diagnosis, request->store_path, out);
     }
     return STATUS_OK;
 }
@@ -286,37 +278,25 @@ static status diagnose_study(const cli_arguments *arguments, const diagnose_requ
     return result;
 }
 
-static status diagnose_input(const cli_arguments *arguments, const cli_diagnose_input *input,
-                             arena *memory, text_buffer *out, error_message *err)
+static status print_diagnosis(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                              error_message *err)
 {
-    static const char *const endings[] = {".gz", ".csv", ".db", ".jsonl"};
+    static const char *const endings[] = {".gz", ".db", ".jsonl"};
     char name[CLI_TRACE_NAME_BYTES];
     ana_counted_run counts;
     diagnose_request request = {.name = name};
     text_buffer study = {0};
-    cli_trace_name(cli_operand(arguments, 0), endings, 4, name);
-    TRY(check_options(arguments, input, err));
-    if (input->is_counts) {
+    const bool is_counts = cli_has(arguments, "--model");
+    cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
+    TRY(check_options(arguments, is_counts, err));
+    if (is_counts) {
         TRY(find_counts(arguments, memory, &counts, err));
         request.counts = &counts;
     }
-    TRY(read_request(arguments, input, memory, &request, err));
+    TRY(read_request(arguments, memory, &request, err));
     write_study(&request, &study);
-    if (!input->is_counts) {
-        request.shown_path = input->is_own ? "RUN.db" : input->store_path;
-    }
     const status result = diagnose_study(arguments, &request, study.bytes, memory, out, err);
     text_free(&study);
-    return result;
-}
-
-static status print_diagnosis(const cli_arguments *arguments, arena *memory, text_buffer *out,
-                              error_message *err)
-{
-    cli_diagnose_input input = {0};
-    status result = cli_diagnose_input_open(cli_operand(arguments, 0), &input, err);
-    if (result == STATUS_OK) result = diagnose_input(arguments, &input, memory, out, err);
-    cli_diagnose_input_close(&input);
     return result;
 }
 
@@ -333,8 +313,8 @@ const cli_command cli_command_diagnose = {
     .description =
         "Reads how long the layers of a run took, iteration by iteration, and answers: worthwhile, "
         "not worthwhile, or undecidable from this trace and why. TRACE is a store (`dynmo import`, "
-        "`dynmo run --record`), a trace as CSV (.gz too), or counts of tokens per expert: the "
-        "folder that Megatron-LM's --save-tokens-per-expert-interval writes, or one of its files. "
+        "`dynmo run --record`) or, with --model, counts of tokens per expert: the folder that "
+        "Megatron-LM's --save-tokens-per-expert-interval writes, or one of its files. "
         "The exit status is 0 for all three answers."
         "\n\n"
         "Below the verdict the page has the gains of policies that are replayed with their "
@@ -374,7 +354,8 @@ const cli_command cli_command_diagnose = {
                      "of h100-sxm and no memory limit; with counts h100-sxm."},
             {.name = "--model",
              .argument = "CONFIG",
-             .help = "Model of the counts: a Hugging Face config.json or a shipped one."},
+             .help = "Model of the counts, which TRACE then holds: a Hugging Face config.json or a "
+                     "shipped one."},
             {.name = "--trace",
              .argument = "NAME",
              .help = "Trace in the store. Default: the only or the newest one."},

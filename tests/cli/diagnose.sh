@@ -7,7 +7,7 @@ plain=$(pwd)/models/plain-h100.json # without overheads of kernels and the host
 cp "$plain" h100.json
 subject=diagnose
 
-# run FILE LOAD [ITERATIONS [STEP [PARAMETERS]]]: a trace of 16 layers, where layer l of iteration i
+# run NAME.db LOAD [ITERATIONS [STEP [PARAMETERS]]]: a trace of 16 layers, where layer l of iteration i
 # takes LOAD, an expression of awk in i, l and the noise n(), uniform in [0, 1).
 run() {
     awk -v iterations="${3:-80}" -v step="${4:-1}" -v parameters="${5-1000000}" '
@@ -25,7 +25,8 @@ run() {
                     print i * step "," l ",F," int(load / 3) end
                     print i * step "," l ",BW," load - int(load / 3) end
                 }
-        }' >"$1"
+        }' >"${1%.db}.csv"
+    "$dynmo" import csv "${1%.db}.csv" -o "$1" >/dev/null || fail "import of $1"
 }
 
 # answers GROUND WORD...: the verdict and its ground of a diagnosis.
@@ -37,33 +38,33 @@ answers() {
     [ "$found" = "$wanted" ] || fail "diagnose $*: $found, expected $wanted"
 }
 
-run static.csv 'l < 4 ? 4000000 : 1000000'
-run noise.csv '500000 + 1000000 * n()' 200
-run uneven.csv '(l < 2 ? 4400000 : 400000) + 1200000 * n()' 120
-run drift.csv '1000000 + 60000 * (50 - abs(i - 10 * l) > 0 ? 50 - abs(i - 10 * l) : 0)' 160
-run steps.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()'
-run short.csv '(l < 8 ? 5000000 - 400000 * i : 1000000) + 10000 * n()' 10
-run alike.csv '1000000 + 50000 * i'
-run sampled.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 25
-run bare.csv '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 1 ''
+run static.db 'l < 4 ? 4000000 : 1000000'
+run noise.db '500000 + 1000000 * n()' 200
+run uneven.db '(l < 2 ? 4400000 : 400000) + 1200000 * n()' 120
+run drift.db '1000000 + 60000 * (50 - abs(i - 10 * l) > 0 ? 50 - abs(i - 10 * l) : 0)' 160
+run steps.db '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()'
+run short.db '(l < 8 ? 5000000 - 400000 * i : 1000000) + 10000 * n()' 10
+run alike.db '1000000 + 50000 * i'
+run sampled.db '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 25
+run bare.db '(int(l / 4) == int(i / 20) ? 5000000 : 1000000) + 10000 * n()' 80 1 ''
 
-answers 'not worthwhile, noise' static.csv --stages 4
-answers 'not worthwhile, noise' noise.csv --stages 4
-answers 'not worthwhile, one-split' uneven.csv --stages 3
-answers 'worthwhile, gain' drift.csv --stages 4
-answers 'worthwhile, gain' steps.csv --stages 4
-answers 'undecidable, short' short.csv --stages 4
-answers 'undecidable, uniform' alike.csv --stages 4
-answers 'worthwhile, gain' sampled.csv --stages 4
-answers 'undecidable, stages' steps.csv --stages 16
-answers 'undecidable, state-unknown' bare.csv --stages 4
-answers 'worthwhile, gain' bare.csv --stages 4 --layer-state 16000000
-answers 'not worthwhile, proven' steps.csv --stages 4 --worthwhile 1000%
-answers 'not worthwhile, proven' steps.csv --stages 1
+answers 'not worthwhile, noise' static.db --stages 4
+answers 'not worthwhile, noise' noise.db --stages 4
+answers 'not worthwhile, one-split' uneven.db --stages 3
+answers 'worthwhile, gain' drift.db --stages 4
+answers 'worthwhile, gain' steps.db --stages 4
+answers 'undecidable, short' short.db --stages 4
+answers 'undecidable, uniform' alike.db --stages 4
+answers 'worthwhile, gain' sampled.db --stages 4
+answers 'undecidable, stages' steps.db --stages 16
+answers 'undecidable, state-unknown' bare.db --stages 4
+answers 'worthwhile, gain' bare.db --stages 4 --layer-state 16000000
+answers 'not worthwhile, proven' steps.db --stages 4 --worthwhile 1000%
+answers 'not worthwhile, proven' steps.db --stages 1
 
 
 # Data or layers: microbatches of drawn length, ops of drawn noise, or a first stage that is too long.
-microbatches() { # microbatches FILE TIME: an op's time in l, the microbatch's length s and a noise n() of its own
+microbatches() { # microbatches NAME.db TIME: an op's time in l, the microbatch's length s and a noise n() of its own
     awk 'function n() { x = (x * 16807) % 2147483647; return x / 2147483647 }
         BEGIN {
             x = 4711
@@ -75,28 +76,29 @@ microbatches() { # microbatches FILE TIME: an op's time in l, the microbatch's l
                     print i "," l "," m ",BW," int(2000000 * ('"$2"')) ",1000"
                 }
             }
-        }' >"$1"
+        }' >"${1%.db}.csv"
+    "$dynmo" import csv "${1%.db}.csv" -o "$1" >/dev/null || fail "import of $1"
 }
 mends() { # mends WANTED FILE
     found=$("$dynmo" diagnose "$2" --stages 4 --json | sed 's/.*"mend_first":"\([a-z]*\)".*/\1/')
     [ "$found" = "$1" ] || fail "diagnose $2 mends $found, expected $1"
 }
-microbatches lengths.csv 's + 0.02 * n()'
-microbatches ops.csv '0.5 + n()'
-microbatches both.csv '(l < 2 ? 3 * (i % 20 < 10) + 1 : 3 * (i % 20 >= 10) + 1) * (1 + 0.02 * s)'
-mends data lengths.csv
-mends nothing ops.csv
-mends layers both.csv
-"$dynmo" diagnose lengths.csv --stages 4 --json | grep -q '"correlation":0\.99' || fail 'lengths hardly correlate'
+microbatches lengths.db 's + 0.02 * n()'
+microbatches ops.db '0.5 + n()'
+microbatches both.db '(l < 2 ? 3 * (i % 20 < 10) + 1 : 3 * (i % 20 >= 10) + 1) * (1 + 0.02 * s)'
+mends data lengths.db
+mends nothing ops.db
+mends layers both.db
+"$dynmo" diagnose lengths.db --stages 4 --json | grep -q '"correlation":0\.99' || fail 'lengths hardly correlate'
 
 # Nothing at all, and next to nothing.
-run nothing.csv 0
-run once.csv '1000000 * (1 + l)' 1
-answers 'undecidable, uniform' nothing.csv --stages 4
-answers 'undecidable, short' once.csv --stages 4
-answers 'undecidable, short' once.csv --stages 16
-"$dynmo" diagnose nothing.csv --stages 4 | grep -qiE '[+ -](nan|inf)( |$)' && fail 'a number that is none'
-"$dynmo" diagnose once.csv --stages 4 | grep -q 'Too few sampled iterations to tell drift from noise' || fail 'one iteration'
+run nothing.db 0
+run once.db '1000000 * (1 + l)' 1
+answers 'undecidable, uniform' nothing.db --stages 4
+answers 'undecidable, short' once.db --stages 4
+answers 'undecidable, short' once.db --stages 16
+"$dynmo" diagnose nothing.db --stages 4 | grep -qiE '[+ -](nan|inf)( |$)' && fail 'a number that is none'
+"$dynmo" diagnose once.db --stages 4 | grep -q 'Too few sampled iterations to tell drift from noise' || fail 'one iteration'
 
 # The recordings that ship with the project; `even` is what they ran under.
 for name in dense mod moe pruning sparse-attention; do
@@ -106,20 +108,18 @@ for name in early-exit freezing; do
     answers 'worthwhile, gain' "$root/traces/recorded/cpu-$name.db.gz"
 done
 
-# A store, a CSV and both compressed say the same.
-"$dynmo" import csv steps.csv -o steps.db >/dev/null || fail 'import'
-gzip -k steps.csv
+# A store and a compressed one say the same.
 gzip -k steps.db
-for name in steps.csv steps.csv.gz steps.db steps.db.gz; do
+for name in steps.db steps.db.gz; do
     "$dynmo" diagnose $name --stages 4 --json >$name.json || fail "diagnose $name"
-    cmp -s steps.csv.json $name.json || fail "$name and steps.csv differ"
 done
+cmp -s steps.db.json steps.db.gz.json || fail 'a compressed store differs'
 mkdir scratch
 TMPDIR=$work/scratch "$dynmo" diagnose steps.db.gz --stages 4 >/dev/null || fail 'diagnose in a folder'
 [ -z "$(ls scratch)" ] || fail 'a folder is left behind'
 
 # What an engineer reads.
-"$dynmo" diagnose steps.csv --stages 4 >page || fail 'diagnose'
+"$dynmo" diagnose steps.db --stages 4 >page || fail 'diagnose'
 grep -q '^Dynamic balancing: worthwhile$' page || fail 'page without its verdict'
 grep -q "^  Worth it from 1.00 % on. Run '[a-z]* [a-z0-9:.-]*'. The low end of its gain is above" page || fail 'page without its advice'
 [ "$(grep -c '^  even  *from 0: 4 4 4 4$' page)" = 1 ] || fail 'page without the split that is set now'
@@ -130,9 +130,9 @@ sh -c "\"$dynmo\" $(cat command)" | grep -q -- '--num-layers 16' || fail "the pl
 "$dynmo" diagnose "$root/traces/recorded/cpu-early-exit.db.gz" >page_of_nothing || fail 'early exit'
 grep -q ' +0\.00 % ' page_of_nothing || fail 'early exit: no row gains nothing any more'
 grep -- '-0\.00' page_of_nothing && fail 'minus nothing'
-"$dynmo" diagnose sampled.csv --stages 4 | grep -q '; each of 80 stands for 25$' ||
+"$dynmo" diagnose sampled.db --stages 4 | grep -q '; each of 80 stands for 25$' ||
     fail 'no word of the sampling'
-"$dynmo" diagnose steps.csv --stages 4 | cmp -s - page || fail 'two runs differ'
+"$dynmo" diagnose steps.db --stages 4 | cmp -s - page || fail 'two runs differ'
 
 # Megatron-LM's counts: two stages of two ranks that share four experts. Expert 0 is busy in the first
 # stage's layers for twenty samples, then in those of the second, and so on.
@@ -170,36 +170,30 @@ grep -q '^  the busiest rank has 1\.41 times the mean, over 16 layers' experts |
 grep -q ': rank 0 of 2 has 1\.41 times the mean; hot experts 0 (2\.2[34] times)$' experts || fail "experts: $(cat experts)"
 
 # Wrong questions.
-refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.csv
+refuse 2 "--stages is needed: the trace does not say on how many ranks its layers ran" steps.db
 refuse 2 "diagnose: pipeline.stages: 17 stages of 1 chunks need at least 17 layers, there are 16" \
-    steps.csv --stages 17
+    steps.db --stages 17
 refuse 2 'schedule interleaved-1f1b puts 2 stages on a rank; a diagnosis needs one' \
-    steps.csv --stages 4 --schedule interleaved-1f1b
-refuse 2 "--model: a trace has the times of its layers; only counts of tokens need a model" \
-    steps.csv --stages 4 --model moe.json
-refuse 2 "--model is needed: counts of tokens do not say what the rest of a layer costs" run --stages 4
-refuse 2 "--first: counts of tokens are not in a store" run --model moe.json --stages 4 --first 3
+    steps.db --stages 4 --schedule interleaved-1f1b
+refuse 2 '--trace-stages needs --model, and counts of tokens' steps.db --stages 4 --trace-stages 2
+refuse 2 'steps.db:1: holds a zero byte' steps.db --stages 4 --model moe.json
+refuse 1 'run: not a regular file' run --stages 4
+refuse 2 "--first: counts of tokens (--model) are not in a store" run --model moe.json --stages 4 --first 3
 refuse 2 '--model: gpt2 has no experts' run --model gpt2 --stages 4
 refuse 2 '--trace-stages: 3 stages do not divide the model'"'"'s 16 layers' \
     run --model moe.json --stages 4 --trace-stages 3
 sed 's/"num_local_experts":4/"num_local_experts":3/' moe.json >moe3.json
 refuse 2 "run/tokens_per_expert: 2 experts of a rank do not divide the model's 3" \
     run --model moe3.json --stages 4 --trace-stages 2
-refuse 2 '--worthwhile -1 is outside (0 %, 10000 %); 5% and 0.05 are the same' steps.csv --stages 4 --worthwhile -1
+refuse 2 '--worthwhile -1 is outside (0 %, 10000 %); 5% and 0.05 are the same' steps.db --stages 4 --worthwhile -1
 mv run/tokens_per_expert/rank3.jsonl run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 4 files of ranks, the largest is rank 4' \
     run --model moe.json --stages 4 --trace-stages 2
 rm run/tokens_per_expert/rank4.jsonl
 refuse 2 'run/tokens_per_expert: 3 files are not 2 stages of groups of 2 ranks that share experts' \
     run --model moe.json --stages 4 --trace-stages 2
-echo '{ "name": "gpt", "schema": "dynmo-study/1" }' >study.json
-gzip -c "$root/tests/traces/kineto/gpu.json" >host.1.pt.trace.json.gz
 mkdir empty
 refuse 2 'empty: no files rank<r>.jsonl' empty --model moe.json --stages 4
-echo hello >hello
-for name in hello study.json host.1.pt.trace.json.gz; do
-    refuse 2 "$name: neither a store of dynmo (dynmo import makes one), nor a CSV that begins with '# dynmo-trace/1', nor counts of tokens per expert" \
-        $name --stages 4
-done
+refuse 2 'steps.csv: not a SQLite file' steps.csv --stages 4
 refuse 1 'missing.db: No such file or directory' missing.db --stages 4
 exit $failed
