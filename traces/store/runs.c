@@ -37,36 +37,6 @@ const char *trace_run_kind_name(trace_run_kind kind)
     return names[kind];
 }
 
-/// SQLite says which constraint failed; the caller knows what that means.
-static status refused_as(status code, trace_store *store, error_message *err, const char *message)
-{
-    if (sqlite3_errcode(store->db) != SQLITE_CONSTRAINT_CHECK &&
-        sqlite3_errcode(store->db) != SQLITE_CONSTRAINT_UNIQUE &&
-        sqlite3_errcode(store->db) != SQLITE_CONSTRAINT_PRIMARYKEY) {
-        return code;
-    }
-    return error_set(err, STATUS_INVALID, "%s: %s", store->path, message);
-}
-
-/// The same where the constraint asks for JSON: SQLite also finds none when it gets no memory to
-/// read it.
-static status refused_json(status code, trace_store *store, const char *json, error_message *err,
-                           const char *message)
-{
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
-    const bool is_check = sqlite3_errcode(store->db) == SQLITE_CONSTRAINT_CHECK;
-    const status refused = refused_as(code, store, err, message);
-    if (!is_check || sql_prepare(store, "SELECT json_valid(?)", &statement, NULL) != STATUS_OK) {
-        return refused;
-    }
-    const bool is_json = sql_bind(store, statement, NULL, "t", json) == STATUS_OK &&
-                         sql_step(store, statement, &has_row, NULL) == STATUS_OK && has_row &&
-                         sqlite3_column_int(statement, 0) == 1;
-    sqlite3_finalize(statement);
-    return is_json ? error_set(err, STATUS_NO_MEMORY, "%s: no memory", store->path) : refused;
-}
-
 static status insert_run(trace_run *run, const trace_run_info *info, const trace_input_file *files,
                          int file_count, error_message *err)
 {
@@ -75,17 +45,13 @@ static status insert_run(trace_run *run, const trace_run_info *info, const trace
     char now[32];
     sql_now(now);
     TRY(sql_process_id(store, &process_id, err));
-    const status inserted =
-        sql_write_once(store, err,
+    TRY(sql_write_once(store, err,
                        "INSERT INTO run(name, kind, status, command_line, config_json, seed,"
                        " tool_version, started_at, process_id)"
                        " VALUES(?,?,'running',?,?,?,?,?,?)",
                        "ttttitti", info->name, trace_run_kind_name(info->kind), info->command_line,
-                       info->config_json, (int64_t)info->seed, info->tool_version, now, process_id);
-    if (inserted != STATUS_OK) {
-        return refused_json(inserted, store, info->config_json, err,
-                            "the configuration of the run is no JSON");
-    }
+                       info->config_json, (int64_t)info->seed, info->tool_version, now,
+                       process_id));
     run->run_id = sqlite3_last_insert_rowid(store->db);
     for (int file = 0; file < file_count; file++) {
         char hash[17];
@@ -180,12 +146,10 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err)
 {
-    const status result = sql_write_once(
+    TRY(sql_write_once(
         run->store, err,
         "INSERT INTO plan(run_id, series, from_iteration, plan_json) VALUES(?,?,?,?)", "itit",
-        run->run_id, series, (int64_t)from_iteration, plan_json);
-    if (result != STATUS_OK)
-        return refused_json(result, run->store, plan_json, err, "a plan is no JSON");
+        run->run_id, series, (int64_t)from_iteration, plan_json));
     if (plan_id != NULL) *plan_id = sqlite3_last_insert_rowid(run->store->db);
     return STATUS_OK;
 }
@@ -214,17 +178,6 @@ static status find_series(trace_run *run, const char *series, error_message *err
     return STATUS_OK;
 }
 
-/// Writes what is bound to a statement; names it where SQLite refuses it as there already.
-static status put_bound(trace_run *run, sqlite3_stmt *insert, const char *what, int iteration,
-                        const char *series, error_message *err)
-{
-    char message[160];
-    const status result = sql_write(run->store, insert, err);
-    if (result == STATUS_OK) return STATUS_OK;
-    snprintf(message, sizeof message, "%s %d of '%.60s' is given twice", what, iteration, series);
-    return refused_as(result, run->store, err, message);
-}
-
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err)
 {
@@ -236,7 +189,7 @@ status trace_run_put_iteration(trace_run *run, const char *series,
                  iteration->bubble_ratio, iteration->imbalance_ratio, iteration->rebalanced,
                  (int64_t)iteration->moved_layer_count, iteration->moved_bytes,
                  iteration->migration_ns, iteration->changed));
-    return put_bound(run, run->insert_iteration, "iteration", iteration->iteration, series, err);
+    return sql_write(run->store, run->insert_iteration, err);
 }
 
 status trace_run_put_decision(trace_run *run, const char *series,
@@ -247,8 +200,7 @@ status trace_run_put_decision(trace_run *run, const char *series,
                  (int64_t)decision->iteration, decision->action, decision->reason,
                  decision->decision_ns, (int64_t)decision->moved_layer_count, decision->moved_bytes,
                  decision->migration_ns));
-    return put_bound(run, run->insert_decision, "the decision after iteration", decision->iteration,
-                     series, err);
+    return sql_write(run->store, run->insert_decision, err);
 }
 
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
@@ -258,7 +210,7 @@ status trace_run_put_work(trace_run *run, const char *series, const trace_run_wo
     TRY(sql_bind(run->store, run->insert_work, err, "iiiii", run->series_id,
                  (int64_t)work->iteration, (int64_t)work->place, (int64_t)work->rank,
                  work->work_ns));
-    return put_bound(run, run->insert_work, "the work in iteration", work->iteration, series, err);
+    return sql_write(run->store, run->insert_work, err);
 }
 
 status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
@@ -269,20 +221,15 @@ status trace_run_put_op_time(trace_run *run, const char *series, const trace_run
                  (int64_t)op_time->iteration, (int64_t)op_time->stage, kind_words[op_time->kind],
                  (int64_t)op_time->op_count, op_time->median_ns, (int64_t)op_time->awaited_count,
                  op_time->travel_ns));
-    return put_bound(run, run->insert_op_time, "an op time in iteration", op_time->iteration,
-                     series, err);
+    return sql_write(run->store, run->insert_op_time, err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
                             error_message *err)
 {
-    const status result = sql_write_once(
-        run->store, err, "INSERT INTO result(run_id, label, result_json) VALUES(?,?,?)", "itt",
-        run->run_id, label, result_json);
-    if (result == STATUS_OK) return STATUS_OK;
-    char message[128];
-    snprintf(message, sizeof message, "result '%.60s' is no JSON or is given twice", label);
-    return refused_json(result, run->store, result_json, err, message);
+    return sql_write_once(run->store, err,
+                          "INSERT INTO result(run_id, label, result_json) VALUES(?,?,?)", "itt",
+                          run->run_id, label, result_json);
 }
 
 status trace_run_put_item(trace_run *run, int pass, int64_t item, const char *bytes, size_t length,

@@ -103,11 +103,12 @@ typedef struct trace_run_result {
 /// A run that is being recorded.
 typedef struct trace_run trace_run;
 
-/// Begins a run. It is committed as running at once.
+/// Begins a run. It is committed as running at once. Of JSON here and below the store keeps what is
+/// JSON only, and of a series each iteration once: anything else is the program's own fault.
 ///
 /// @param files [file_count] inputs
 /// @param run   owned by the caller; ends with trace_run_finish, before the store is closed
-/// @return STATUS_INVALID: config_json is no JSON; STATUS_IO
+/// @return STATUS_IO
 status trace_run_begin(trace_store *store, const trace_run_info *info,
                        const trace_input_file *files, int file_count, trace_run **run,
                        error_message *err);
@@ -121,14 +122,11 @@ status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, err
 int64_t trace_run_id(const trace_run *run);
 
 /// @param plan_id out, may be NULL: for trace_run_iteration
-/// @return STATUS_INVALID: plan_json is no JSON
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
                           const char *plan_json, int64_t *plan_id, error_message *err);
 
 /// What a series has of an iteration, once each. The op times of a stage and kind are put where
 /// they differ from those put last: they hold from their iteration on.
-///
-/// @return STATUS_INVALID: the series has it already
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err);
 status trace_run_put_decision(trace_run *run, const char *series,

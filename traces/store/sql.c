@@ -35,6 +35,8 @@ status sql_error(trace_store *store, int code, error_message *err)
 {
     const int errno_now = errno;
     const char *path = store->path;
+    // All that is checked is JSON of this program, and without memory SQLite finds it to be none.
+    if (code == SQLITE_CONSTRAINT_CHECK) code = SQLITE_NOMEM;
     switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
