@@ -191,11 +191,25 @@ static status read_order(json_value object, arena *memory, bal_plan *plan, error
     return STATUS_OK;
 }
 
+static status read_first_stage(json_value object, bal_plan *plan, error_message *err)
+{
+    const char *name = NULL;
+    const json_value value = json_member(object, "first_stage_backward");
+    if (json_is_missing(value)) return STATUS_OK;
+    TRY(json_string(value, &name, err));
+    plan->first_stage_whole = strcmp(name, bal_first_stage_backward_names[1]) == 0;
+    if (plan->first_stage_whole || strcmp(name, bal_first_stage_backward_names[0]) == 0) {
+        return STATUS_OK;
+    }
+    return json_error(value, STATUS_FORMAT, err, "'%.40s' is neither split nor whole", name);
+}
+
 status bal_plan_read(json_value object, arena *memory, bal_plan *plan, error_message *err)
 {
-    static const char *const keys[] = {
-        "schema",       "first_layer", "chunks",        "placement", "schedule", "order",
-        "microbatches", "stage_ranks", "data_parallel", "embedding", "head"};
+    static const char *const keys[] = {"schema",       "first_layer", "chunks",
+                                       "placement",    "schedule",    "order",
+                                       "microbatches", "stage_ranks", "data_parallel",
+                                       "embedding",    "head",        "first_stage_backward"};
     bal_plan made = {0};
     TRY(json_check_keys(object, keys, (int)(sizeof keys / sizeof keys[0]), err));
     TRY(read_schema(object, err));
@@ -209,6 +223,7 @@ status bal_plan_read(json_value object, arena *memory, bal_plan *plan, error_mes
                  err));
     TRY(json_bool(json_member(object, "embedding"), &made.embedding, err));
     TRY(json_bool(json_member(object, "head"), &made.head, err));
+    TRY(read_first_stage(object, &made, err));
     TRY(read_order(object, memory, &made, err));
     *plan = made;
     return STATUS_OK;
@@ -248,5 +263,6 @@ void bal_plan_write(const bal_plan *plan, json_writer *writer)
     json_put_int64(writer, "data_parallel", plan->data_parallel);
     json_put_bool(writer, "embedding", plan->embedding);
     json_put_bool(writer, "head", plan->head);
+    if (plan->first_stage_whole) json_put_string(writer, "first_stage_backward", "whole");
     json_end_object(writer);
 }

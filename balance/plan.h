@@ -20,6 +20,7 @@ typedef struct bal_plan {
     int data_parallel;         // replicas of the pipeline
     bool embedding;            // layer 0 is the embedding
     bool head;                 // the last layer is the LM head
+    bool first_stage_whole;    // it was made for bal_stage_costs_join_first
     const bal_schedule *order; // of every rank, or NULL: what bal_schedule_build makes of schedule
 } bal_plan;
 

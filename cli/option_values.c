@@ -1,5 +1,6 @@
 #include "cli/option_values.h"
 
+#include "balance/costs/stage_costs.h"
 #include "base/text.h"
 #include "traces/store/stream.h"
 #include "traces/store/writer.h"
@@ -79,6 +80,15 @@ status cli_share(const cli_arguments *arguments, const char *option, double low,
                          option, given, low > 0 ? "[" : "(", low * 100, high * 100);
     }
     *share = value;
+    return STATUS_OK;
+}
+
+status cli_first_stage(const cli_arguments *arguments, bool *is_whole, error_message *err)
+{
+    int chosen = *is_whole;
+    TRY(cli_choice(arguments, "--first-stage-backward", bal_first_stage_backward_names, 2, chosen,
+                   &chosen, err));
+    *is_whole = chosen != 0;
     return STATUS_OK;
 }
 

@@ -27,6 +27,9 @@ status cli_list_double(const char *option, const char *text, double min, double 
 status cli_share(const cli_arguments *arguments, const char *option, double low, double high,
                  double *share, error_message *err);
 
+/// --first-stage-backward split|whole; untouched if it is not given.
+status cli_first_stage(const cli_arguments *arguments, bool *is_whole, error_message *err);
+
 /// Whether a file begins as stores do, plain or compressed. "-" does not.
 ///
 /// @return STATUS_IO: it cannot be opened

@@ -134,6 +134,7 @@ static status put_plan(ana_recording *recording, const bal_training_iteration *i
         .data_parallel = iteration->replica_count,
         .embedding = setup->embedding,
         .head = setup->head,
+        .first_stage_whole = setup->study->first_stage_whole,
     };
     text_buffer *last = &recording->plan;
     text_clear(&recording->json);

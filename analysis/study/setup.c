@@ -478,6 +478,7 @@ static void complete(ana_setup *setup, arena *memory)
         .gradient_bytes_per_parameter = study->gradient_bytes_per_parameter > 0
                                             ? study->gradient_bytes_per_parameter
                                             : ANA_GRADIENT_BYTES_DEFAULT,
+        .first_stage_whole = study->first_stage_whole,
         .replicas = model_parallel_groups(&study->parallel, &setup->hardware).replicas,
     };
     ana_setup_complete(setup, memory);

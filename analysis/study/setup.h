@@ -40,6 +40,7 @@ typedef struct ana_completion {
     int first_iteration;               // of inner: what the completed source calls iteration 0
     int64_t state_bytes_per_parameter; // where inner has parameters and no bytes of state
     int gradient_bytes_per_parameter;  // where it has parameters and no reductions
+    bool first_stage_whole;            // of the study
     bal_group replicas;                // that reduce gradients; 1 rank: nobody does
     int64_t *state_bytes;              // [layer_count]
     int64_t *reduction_ns;             // [layer_count]

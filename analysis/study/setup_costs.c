@@ -258,6 +258,7 @@ static status completed_costs_at(void *context, int iteration, bal_layer_costs *
         costs->reduction_ns = completion->reduction_ns;
     }
     if (costs->gradient_bytes == NULL) costs->gradient_bytes = costs->activation_bytes;
+    costs->first_stage_whole = completion->first_stage_whole;
     return STATUS_OK;
 }
 

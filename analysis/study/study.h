@@ -139,7 +139,8 @@ typedef struct ana_study {
 
     // pipeline
     int stage_count;
-    int chunk_count; // 0: the schedule's own
+    int chunk_count;        // 0: the schedule's own
+    bool first_stage_whole; // see bal_stage_costs_join_first
     const char *schedule;
     const int64_t *layers_per_stage; // [layers_per_stage_count] in model order; NULL: not given
     int layers_per_stage_count;

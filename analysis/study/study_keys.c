@@ -178,6 +178,10 @@ static const ana_study_key keys[] = {
     {"pipeline.layers_per_stage", ANA_KEY_OWN,
      "split of the balancer `given`: transformer layers, or with embedding and head counted",
      .read = ana_read_split},
+    {"pipeline.first_stage_backward", ANA_KEY_SWITCH,
+     "whole: its B does B and W, as PyTorch's, which sends no gradient", NULL, 0, 1, 0,
+     OFFSET(first_stage_whole), .names = bal_first_stage_backward_names,
+     .flags = ANA_KEY_NOT_LEARNT},
     {"pipeline.policy", ANA_KEY_OWN, "static: orders are played as compiled",
      .read = ana_read_replay},
 

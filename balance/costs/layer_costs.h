@@ -21,6 +21,7 @@ typedef struct bal_layer_costs {
     bool has_split;       // false: backward_input_ns is the full backward, backward_weight_ns all 0
     bool embedding;       // layer 0 is the embedding, pinned to the first stage
     bool head;            // the last layer is the LM head, pinned to the last stage
+    bool first_stage_whole;            // see bal_stage_costs_join_first
     const int64_t *forward_ns;         // [layer_count][microbatch_count], >= 0
     const int64_t *backward_input_ns;  // [layer_count][microbatch_count], >= 0
     const int64_t *backward_weight_ns; // [layer_count][microbatch_count], >= 0

@@ -116,6 +116,34 @@ static void fill_sends(const bal_layer_costs *layers, const bal_placed_partition
     }
 }
 
+const char *const bal_first_stage_backward_names[2] = {"split", "whole"};
+
+/// Copies of two arrays, in which what first stages have in the second is moved to the first.
+static void join(bal_placement placement, int rank_count, int stage_count, int columns,
+                 arena *memory, const int64_t **input, const int64_t **weight)
+{
+    const size_t cells = (size_t)stage_count * (size_t)columns;
+    int64_t *whole = arena_array(memory, cells, sizeof *whole);
+    int64_t *rest = arena_array(memory, cells, sizeof *rest);
+    for (size_t cell = 0; cell < cells; cell++) {
+        const int stage = (int)(cell / (size_t)columns);
+        const bool is_first = bal_stage_before(placement, rank_count, stage) < 0;
+        whole[cell] = (*input)[cell] + (is_first ? (*weight)[cell] : 0);
+        rest[cell] = is_first ? 0 : (*weight)[cell];
+    }
+    *input = whole;
+    *weight = rest;
+}
+
+void bal_stage_costs_join_first(bal_placement placement, int rank_count, arena *memory,
+                                bal_stage_costs *costs)
+{
+    join(placement, rank_count, costs->stage_count, costs->microbatch_count, memory,
+         &costs->backward_input_ns, &costs->backward_weight_ns);
+    join(placement, rank_count, costs->stage_count, 1, memory, &costs->memory_backward_input,
+         &costs->memory_backward_weight);
+}
+
 status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_placed_partition *plan,
                                    const bal_machine *machine, const double *rank_time_factor,
                                    arena *memory, bal_stage_costs *out, error_message *err)
@@ -157,7 +185,7 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_plac
         memory_weight[stage] = -gradient[stage];
     }
     fill_sends(layers, plan, machine, send_forward, send_backward);
-    *out = (bal_stage_costs){
+    bal_stage_costs made = (bal_stage_costs){
         .stage_count = stages,
         .microbatch_count = columns,
         .forward_ns = rows[0],
@@ -169,5 +197,9 @@ status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_plac
         .memory_backward_input = memory_input,
         .memory_backward_weight = memory_weight,
     };
+    if (layers->first_stage_whole) {
+        bal_stage_costs_join_first(plan->placement, plan->rank_count, memory, &made);
+    }
+    *out = made;
     return STATUS_OK;
 }

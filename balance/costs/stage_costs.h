@@ -30,6 +30,18 @@ typedef struct bal_stage_costs {
     const int64_t *memory_backward_weight; // [stage_count] change when W ends
 } bal_stage_costs;
 
+/// How the first stage goes backward, as files and options spell it: "split" or "whole".
+extern const char *const bal_first_stage_backward_names[2];
+
+/// Makes the backward of every first stage whole: its B takes B + W and releases what both release,
+/// its W takes nothing. Nobody waits for a first stage's gradient, and PyTorch's pipelining
+/// therefore does all of its backward at once: in W, or in B where the order has no W
+/// (backward_one_chunk and backward_weight_one_chunk of torch.distributed.pipelining.stage).
+///
+/// @param costs the changed arrays are carved from memory
+void bal_stage_costs_join_first(bal_placement placement, int rank_count, arena *memory,
+                                bal_stage_costs *costs);
+
 /// Sums layer costs over the stages of a partition.
 ///
 /// @param plan             empty stages cost 0; its machine ranks are ranks of machine
@@ -38,7 +50,8 @@ typedef struct bal_stage_costs {
 ///                         by it (1.25 = a rank at 0.8x speed), rounded to the nearest ns
 /// @param out arrays are carved from memory; sends are those of machine between the ranks of
 ///            neighbouring stages, 0 on the same rank; memory is activation_bytes at F,
-///            gradient_bytes - activation_bytes at B, -gradient_bytes at W (0 where not known)
+///            gradient_bytes - activation_bytes at B, -gradient_bytes at W (0 where not known);
+///            the first stage as layers->first_stage_whole says
 /// @return STATUS_INVALID if a sum does not fit int64 / 4.
 status bal_stage_costs_from_layers(const bal_layer_costs *layers, const bal_placed_partition *plan,
                                    const bal_machine *machine, const double *rank_time_factor,

@@ -135,6 +135,7 @@ status bal_joint_layers_of(const bal_problem *problem, arena *memory, bal_joint_
                              .rank_count = problem->stage_count,
                              .microbatch_count = problem->microbatch_count,
                              .has_split = problem->layers.has_split,
+                             .first_stage_whole = problem->layers.first_stage_whole,
                              .transfer_ns = problem->transfer_ns,
                              .time_factor_ppb = problem->stage_time_factor_ppb,
                              .fixed_ns = problem->stage_fixed_ns};
@@ -167,7 +168,7 @@ bal_joint_cost bal_joint_cost_of(const bal_joint_layers *layers, int rank, int c
         .held_bytes = layers->held_before[end] - layers->held_before[begin],
         .gradient_bytes = layers->gradient_before[end] - layers->gradient_before[begin]};
     if (chunk == 0 && layers->fixed_ns != NULL) cost.forward_ns += layers->fixed_ns[rank];
-    if (!layers->has_split) {
+    if (!layers->has_split || (layers->first_stage_whole && rank == 0 && chunk == 0)) {
         cost.input_ns += cost.weight_ns;
         cost.weight_ns = 0;
         cost.gradient_bytes = 0;

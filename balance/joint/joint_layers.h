@@ -22,12 +22,13 @@ typedef struct bal_joint_layers {
     int layer_count;
     int rank_count;
     int microbatch_count;
-    bool has_split;                 // false: B is the full backward and there is no W
-    const int64_t *forward_before;  // [layer_count + 1] ns of the layers in front, one microbatch
-    const int64_t *input_before;    // [layer_count + 1]
-    const int64_t *weight_before;   // [layer_count + 1]
-    const int64_t *state_before;    // [layer_count + 1] bytes
-    const int64_t *held_before;     // [layer_count + 1] bytes held from F to B, one microbatch
+    bool has_split;                // false: B is the full backward and there is no W
+    bool first_stage_whole;        // its B is the full backward, as bal_stage_costs_join_first says
+    const int64_t *forward_before; // [layer_count + 1] ns of the layers in front, one microbatch
+    const int64_t *input_before;   // [layer_count + 1]
+    const int64_t *weight_before;  // [layer_count + 1]
+    const int64_t *state_before;   // [layer_count + 1] bytes
+    const int64_t *held_before;    // [layer_count + 1] bytes held from F to B, one microbatch
     const int64_t *gradient_before; // [layer_count + 1] bytes held from B to W
     const int64_t *transfer_ns;     // [layer_count] or NULL: of its output to another rank
     const int64_t *memory_bytes;    // [rank_count]; INT64_MAX / 4: no cap

@@ -58,16 +58,16 @@ status bal_reduction_merge(const bal_layer_costs *replicas, int replica_count, i
 /// The last op of a stage that makes gradients, as its layers share it.
 typedef struct last_op {
     const int64_t *weight_ns; // [layer_count][columns]
-    const int64_t *input_ns;  // [layer_count][columns] if the op is a BW, else NULL
+    const int64_t *input_ns;  // [layer_count][columns] if the op does both, else NULL
     int columns;
     int column;
 } last_op;
 
-static last_op last_op_of(bal_op op, const bal_layer_costs *layers)
+static last_op last_op_of(bal_op op, bool is_whole, const bal_layer_costs *layers)
 {
     return (last_op){
         .weight_ns = layers->backward_weight_ns,
-        .input_ns = op.kind == OP_BACKWARD ? layers->backward_input_ns : NULL,
+        .input_ns = is_whole || op.kind == OP_BACKWARD ? layers->backward_input_ns : NULL,
         .columns = layers->microbatch_count,
         .column = layers->microbatch_count > 1 ? op.microbatch : 0,
     };
@@ -91,7 +91,10 @@ static void note_ready(const bal_played_plan *played, const bal_layer_costs *lay
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
         const double factor =
             rank_time_factor != NULL ? rank_time_factor[bal_placed_machine_rank(plan, stage)] : 1.0;
-        const last_op op = last_op_of(played->schedule->ops[played->last_backward[stage]], layers);
+        const bool is_whole = layers->first_stage_whole &&
+                              bal_stage_before(plan->placement, plan->rank_count, stage) < 0;
+        const last_op op =
+            last_op_of(played->schedule->ops[played->last_backward[stage]], is_whole, layers);
         int64_t before_ns = 0; // what the op still has to do for the layers before
         for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
             const int64_t left_ns =

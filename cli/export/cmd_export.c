@@ -44,12 +44,13 @@ static status in_plan(const cli_arguments *arguments, status made, error_message
 
 /// What one iteration of an order takes by --costs.
 static status play_order(const cli_arguments *arguments, const bal_schedule *schedule,
-                         arena *memory, int64_t *makespan_ns, error_message *err)
+                         bool is_whole, arena *memory, int64_t *makespan_ns, error_message *err)
 {
     const cli_schedule_shape shape = {.rank_count = schedule->rank_count,
                                       .microbatch_count = bal_iteration_microbatch_count(schedule),
                                       .chunk_count = schedule->chunk_count,
-                                      .placement = schedule->placement};
+                                      .placement = schedule->placement,
+                                      .first_stage_whole = is_whole};
     cli_schedule_costs costs;
     sim_order order;
     bal_timeline timeline;
@@ -63,14 +64,15 @@ static status play_order(const cli_arguments *arguments, const bal_schedule *sch
 
 /// Says what is predicted of the order as it was planned, and as it was written, read back.
 static status print_prediction(const cli_arguments *arguments, const bal_schedule *planned,
-                               const text_buffer *csv, arena *memory, error_message *err)
+                               bool is_whole, const text_buffer *csv, arena *memory,
+                               error_message *err)
 {
     bal_schedule written;
     int64_t makespan_ns[2] = {0};
     char words[2][32];
     TRY(cli_schedule_order_parse("CSV", csv->bytes, csv->length, memory, &written, err));
-    TRY(play_order(arguments, planned, memory, &makespan_ns[0], err));
-    TRY(play_order(arguments, &written, memory, &makespan_ns[1], err));
+    TRY(play_order(arguments, planned, is_whole, memory, &makespan_ns[0], err));
+    TRY(play_order(arguments, &written, is_whole, memory, &makespan_ns[1], err));
     text_duration(makespan_ns[0], words[0]);
     text_duration(makespan_ns[1], words[1]);
     fprintf(stderr, "predicted makespan: %s as planned, %s as written\n", words[0], words[1]);
@@ -81,10 +83,16 @@ static status export_pytorch(const cli_arguments *arguments, arena *memory, text
                              error_message *err)
 {
     bal_schedule schedule;
-    TRY(cli_exported_order_read(arguments, path_of(arguments), memory, &schedule, err));
+    bool is_whole = false;
+    TRY(cli_exported_order_read(arguments, path_of(arguments), memory, &schedule, &is_whole, err));
+    if (is_whole && cli_has(arguments, "--exact")) {
+        return error_set(err, STATUS_INVALID,
+                         "--exact: %s is planned for a first stage whose backward is whole",
+                         path_of(arguments));
+    }
     TRY(ana_export_pytorch(&schedule, cli_has(arguments, "--exact"), out, err));
     if (!cli_has(arguments, "--costs")) return STATUS_OK;
-    return print_prediction(arguments, &schedule, out, memory, err);
+    return print_prediction(arguments, &schedule, is_whole, out, memory, err);
 }
 
 static status export_options(const cli_arguments *arguments, arena *memory, text_buffer *out,

@@ -103,6 +103,7 @@ static status keep_plan(void *context, const bal_training_iteration *iteration, 
         .data_parallel = iteration->replica_count,
         .embedding = setup->embedding,
         .head = setup->head,
+        .first_stage_whole = setup->study->first_stage_whole,
     };
     return STATUS_OK;
 }
@@ -227,7 +228,8 @@ static status read_costs(const bal_plan *plan, const char *path, arena *memory,
     const cli_schedule_shape shape = {.rank_count = plan->rank_count,
                                       .microbatch_count = plan->microbatch_count,
                                       .chunk_count = plan->chunk_count,
-                                      .placement = plan->placement};
+                                      .placement = plan->placement,
+                                      .first_stage_whole = plan->first_stage_whole};
     if (path != NULL) return cli_schedule_costs_read(path, &shape, memory, costs, err);
     return error_set(
         err, STATUS_INVALID,
@@ -258,11 +260,12 @@ static status order_of_plan(const bal_plan *plan, const char *costs_path, arena 
 }
 
 status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
-                               bal_schedule *schedule, error_message *err)
+                               bal_schedule *schedule, bool *is_whole, error_message *err)
 {
     cli_exported_plan exported;
     status result = STATUS_OK;
     TRY(cli_exported_plan_read(arguments, path, true, memory, &exported, err));
+    *is_whole = exported.plan.first_stage_whole;
     if (exported.is_order) {
         *schedule = exported.order;
         result = bal_schedule_check(schedule, NULL, err);

@@ -36,10 +36,11 @@ status cli_exported_plan_read(const cli_arguments *arguments, const char *path, 
 /// --costs, a file of `dynmo schedule --costs`.
 ///
 /// @param schedule   carved from memory
+/// @param is_whole   out: the plan is for a first stage whose backward is whole
 /// @return STATUS_IO, STATUS_FORMAT; STATUS_INVALID: a searched schedule without order and costs,
 ///         an order that cannot be played; what bal_schedule_build says
 status cli_exported_order_read(const cli_arguments *arguments, const char *path, arena *memory,
-                               bal_schedule *schedule, error_message *err);
+                               bal_schedule *schedule, bool *is_whole, error_message *err);
 
 /// Appends the recipe by which a job manager gets nodes back, of the run and row that the options
 /// name.

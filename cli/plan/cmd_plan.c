@@ -135,6 +135,7 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     TRY(find_shape(arguments, run, &shape, err));
     TRY(read_loads(arguments, shape, memory, run, err));
     bal_problem *problem = &run->loads.problem;
+    TRY(cli_first_stage(arguments, &problem->layers.first_stage_whole, err));
     problem->weight = (bal_weight)weight;
     problem->objective = (bal_objective)objective;
     problem->microbatch_count = microbatches;
@@ -456,7 +457,8 @@ static bal_plan plan_of(const plan_run *run)
                       .microbatch_count = problem->microbatch_count,
                       .data_parallel = 1,
                       .embedding = problem->layers.embedding,
-                      .head = problem->layers.head};
+                      .head = problem->layers.head,
+                      .first_stage_whole = problem->layers.first_stage_whole};
 }
 
 /// Writes a plan whose ranks are those of the cluster.
@@ -588,6 +590,10 @@ const cli_command cli_command_plan = {
              .help = "Schedule for --output and for makespan; any: makespan searches placement, "
                      "schedule and order of ops, too."},
             {.name = "--microbatches", .argument = "M", .help = "Microbatches of an iteration."},
+            {.name = "--first-stage-backward",
+             .argument = "HOW",
+             .help = "split (default), or whole: the first stage, which sends no gradient, does B "
+                     "and W at once, as PyTorch's pipelining does. The plan file says so."},
             {.name = "--budget",
              .argument = "N",
              .help = "Work of --schedule any, in plays of an order. Default: 50000, fewer where an "

@@ -225,6 +225,7 @@ static bal_plan plan_of(const joint_run *run)
                       .data_parallel = 1,
                       .embedding = problem->layers.embedding,
                       .head = problem->layers.head,
+                      .first_stage_whole = problem->layers.first_stage_whole,
                       .order = &run->answer.order};
 }
 

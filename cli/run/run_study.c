@@ -68,6 +68,7 @@ static void write_plan_study(const bal_plan *plan, text_buffer *out)
     json_put_int64(&writer, "stages", plan->rank_count);
     if (plan->chunk_count > 1) json_put_int64(&writer, "chunks", plan->chunk_count);
     json_put_string(&writer, "schedule", plan->schedule);
+    if (plan->first_stage_whole) json_put_string(&writer, "first_stage_backward", "whole");
     json_end_object(&writer);
     json_put_array(&writer, "balancing");
     json_begin_object(&writer);

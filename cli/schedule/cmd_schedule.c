@@ -1,5 +1,6 @@
 /// `dynmo schedule`: one iteration of one schedule.
 #include "cli/commands.h"
+#include "cli/option_values.h"
 #include "cli/output.h"
 
 #include "analysis/report/perfetto.h"
@@ -37,10 +38,11 @@ typedef struct schedule_run {
 static status read_costs(const cli_arguments *arguments, const bal_schedule *schedule,
                          arena *memory, cli_schedule_costs *costs, error_message *err)
 {
-    const cli_schedule_shape shape = {.rank_count = schedule->rank_count,
-                                      .microbatch_count = bal_iteration_microbatch_count(schedule),
-                                      .chunk_count = schedule->chunk_count,
-                                      .placement = schedule->placement};
+    cli_schedule_shape shape = {.rank_count = schedule->rank_count,
+                                .microbatch_count = bal_iteration_microbatch_count(schedule),
+                                .chunk_count = schedule->chunk_count,
+                                .placement = schedule->placement};
+    TRY(cli_first_stage(arguments, &shape.first_stage_whole, err));
     return cli_schedule_costs_read(cli_value(arguments, "--costs"), &shape, memory, costs, err);
 }
 
@@ -395,6 +397,9 @@ const cli_command cli_command_schedule = {
              .help =
                  "Costs, JSON as above. Default: F, B and W of a chunk take 1 ns each, messages "
                  "nothing."},
+            {.name = "--first-stage-backward",
+             .argument = "HOW",
+             .help = "split (default), or whole: the first stage does B and W at once, in B."},
             {.name = "--policy",
              .argument = "NAME",
              .help =

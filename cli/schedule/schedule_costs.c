@@ -224,15 +224,25 @@ static status default_costs(const cli_schedule_shape *shape, arena *memory,
     return fill_times(shape, "", 1, rank_ns, memory, costs, err);
 }
 
-status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
-                               cli_schedule_costs *costs, error_message *err)
+static status read_file(const char *path, const cli_schedule_shape *shape, arena *memory,
+                        cli_schedule_costs *costs, error_message *err)
 {
-    if (path == NULL) return default_costs(shape, memory, costs, err);
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
     const status result = read_document(json_root(document), path, shape, memory, costs, err);
     json_close(document);
     return result;
+}
+
+status cli_schedule_costs_read(const char *path, const cli_schedule_shape *shape, arena *memory,
+                               cli_schedule_costs *costs, error_message *err)
+{
+    TRY(path == NULL ? default_costs(shape, memory, costs, err)
+                     : read_file(path, shape, memory, costs, err));
+    if (!shape->first_stage_whole) return STATUS_OK;
+    bal_stage_costs_join_first(shape->placement, shape->rank_count, memory, &costs->stages);
+    costs->is_equal = false;
+    return STATUS_OK;
 }
 
 status cli_schedule_costs_parse(const char *name, const char *bytes, size_t length,

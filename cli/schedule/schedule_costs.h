@@ -23,6 +23,7 @@ typedef struct cli_schedule_shape {
     int microbatch_count;
     int chunk_count;
     bal_placement placement;
+    bool first_stage_whole; // as bal_stage_costs_join_first makes it: stages then differ
 } cli_schedule_shape;
 
 /// Reads {"forward_ns":[P],"backward_input_ns":[P],"backward_weight_ns":[P],"send_ns":n,

@@ -93,6 +93,7 @@ static status sum_chunk(timed_device *own, const exec_iteration *iteration, int 
         .layer_count = count,
         .microbatch_count = columns,
         .has_split = all->has_split,
+        .first_stage_whole = all->first_stage_whole && first == 0,
         .forward_ns = rows_from(all->forward_ns, first, columns),
         .backward_input_ns = rows_from(all->backward_input_ns, first, columns),
         .backward_weight_ns = rows_from(all->backward_weight_ns, first, columns),

@@ -95,6 +95,7 @@ typedef struct costs_head {
     bool has_split;
     bool embedding;
     bool head;
+    bool first_stage_whole;
     bool has_array[BAL_COST_ARRAY_COUNT];
 } costs_head;
 
@@ -110,6 +111,7 @@ static void put_source(exec_packet *packet, const bal_layer_costs *source)
     head.has_split = layers.has_split;
     head.embedding = layers.embedding;
     head.head = layers.head;
+    head.first_stage_whole = layers.first_stage_whole;
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         head.has_array[array] = *arrays[array] != NULL;
     }
@@ -149,6 +151,7 @@ static bal_layer_costs take_source(exec_packet *packet)
         .has_split = head->has_split,
         .embedding = head->embedding,
         .head = head->head,
+        .first_stage_whole = head->first_stage_whole,
     };
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs_list(&layers, arrays);

@@ -442,6 +442,7 @@ static status apply(model_dynamism *dynamism, const bal_layer_costs *base, const
         .has_split = base->has_split,
         .embedding = base->embedding,
         .head = base->head,
+        .first_stage_whole = base->first_stage_whole,
         .forward_ns = replica->pass_ns[MODEL_PASS_FORWARD],
         .backward_input_ns = replica->pass_ns[MODEL_PASS_BACKWARD_INPUT],
         .backward_weight_ns = replica->pass_ns[MODEL_PASS_BACKWARD_WEIGHT],

@@ -167,6 +167,61 @@ static void small_problems_of_two_chunks_are_solved_to_the_optimum(void **state)
     assert_int_equal(count.reached, count.solved);
 }
 
+/// What an order found without the rule of the first stage takes under it.
+static int64_t makespan_under_the_rule(const bal_joint_answer *found, const bal_problem *whole,
+                                       arena *memory)
+{
+    bal_joint_layers sums;
+    bal_stage_costs costs;
+    int64_t last = 0;
+    assert_ok(bal_joint_layers_of(whole, memory, &sums, NULL));
+    bal_joint_costs_init(&sums, found->shape, memory, &costs);
+    bal_joint_costs_fill(&sums, found->shape, found->first_layer, &costs);
+    const bal_timeline timeline = reference_play(&found->order, &costs, memory);
+    for (int op = 0; op < found->order.first_op[sums.rank_count]; op++) {
+        if (timeline.end_ns[op] > last) last = timeline.end_ns[op];
+    }
+    return last;
+}
+
+/// The optimum among all orders under the rule is found, and sometimes it is below what the search
+/// that does not know the rule finds.
+static void a_whole_first_stage_is_searched_for_and_never_worse(void **state)
+{
+    (void)state;
+    tally count = {0};
+    int better = 0;
+    for (int index = 0; index < 60; index++) {
+        rng random = rng_init(21, (uint64_t)index);
+        joint_case made;
+        joint_case_init(&made, 5, 2 + index % 2, 3, &random);
+        arena *memory = arena_create(1 << 16);
+        bal_joint_answer split;
+        bal_joint_answer whole;
+        const bal_joint_question question = {
+            .problem = &made.problem, .chunk_count = 1, .play_budget = BUDGET, .seed = 1};
+        const status found = bal_joint_search(&question, memory, &split, NULL);
+        made.problem.layers.first_stage_whole = true;
+
+        compare(&made, 1, false, &count);
+
+        if (found == STATUS_OK) {
+            assert_ok(bal_joint_search(&question, memory, &whole, NULL));
+            const int64_t under = makespan_under_the_rule(&split, &made.problem, memory);
+            assert_true(whole.makespan_ns <= under);
+            assert_true(whole.makespan_ns >= split.lower_bound_ns);
+            better += whole.makespan_ns < under;
+        }
+        arena_destroy(memory);
+    }
+    print_message("a whole first stage: optimum reached in %d of %d, better than without the rule "
+                  "in %d\n",
+                  count.reached, count.solved, better);
+    assert_int_equal(count.reached, count.solved);
+    assert_true(count.solved > 30);
+    assert_true(better > 0);
+}
+
 /// A problem large enough that a search does not end at the bound.
 static void init_medium(joint_case *made, rng *random)
 {
@@ -212,6 +267,7 @@ static void answers_are_what_they_say(void **state)
         const int layers = ranks + (int)rng_below(&random, 8);
         joint_case made;
         joint_case_init(&made, layers, ranks, 1 + (int)rng_below(&random, 6), &random);
+        made.problem.layers.first_stage_whole = index % 2 == 1;
         arena *memory = arena_create(1 << 16);
         bal_joint_answer answer;
         const bal_joint_question question = {
@@ -341,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_problems_are_solved_to_the_optimum),
         cmocka_unit_test(small_problems_of_two_chunks_are_solved_to_the_optimum),
+        cmocka_unit_test(a_whole_first_stage_is_searched_for_and_never_worse),
         cmocka_unit_test(the_makespan_never_rises_with_the_budget),
         cmocka_unit_test(answers_are_what_they_say),
         cmocka_unit_test(a_listener_ends_the_search_and_leaves_the_answer_alone),

@@ -23,6 +23,7 @@ static void what_is_written_reads_back_the_same(void **state)
                               .stage_ranks = stage_ranks,
                               .data_parallel = 8,
                               .head = true,
+                              .first_stage_whole = true,
                               .order = &order};
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
@@ -44,6 +45,7 @@ static void what_is_written_reads_back_the_same(void **state)
     assert_int_equal(read.data_parallel, 8);
     assert_false(read.embedding);
     assert_true(read.head);
+    assert_true(read.first_stage_whole);
     assert_true(read.order->has_split);
     text_buffer again = {0};
     json_writer second = json_writer_init(&again);
@@ -97,6 +99,8 @@ static const struct {
      "order: rank 1: BW0 is too early: F0 is not before it"},
     {"false}", "false,\"order\":[[\"F0\",\"BW0\",\"F9\"],[\"F0\",\"BW0\"]]}", NULL},
     {"false}", "false,\"order\":[[\"F0\",\"BW0\"],[\"3:F0\",\"BW0\"]]}", NULL},
+    {"false}", "false,\"first_stage_backward\":\"both\"}",
+     "first_stage_backward: 'both' is neither split nor whole"},
     {"false}", "false,\"order\":[[\"F0\"],[\"F0\",\"BW0\"]]}", NULL},
     {"false}", "false,\"order\":[[\"F0\",\"F0\",\"BW0\"],[\"F0\",\"BW0\"]]}", NULL},
 };

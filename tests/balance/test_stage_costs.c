@@ -139,6 +139,55 @@ static void a_stage_costs_what_its_machine_rank_makes_of_it(void **state)
     assert_int_equal(costs.send_forward_ns[0], 150); // between the nodes of ranks 3 and 0
 }
 
+/// With two columns, so that the rows of a stage are not its number.
+static void where_the_first_stage_is_whole_its_b_is_all_of_its_backward(void **state)
+{
+    arena *memory = *state;
+    const int64_t forward[] = {1, 1, 2, 2, 3, 3, 4, 4};
+    const int64_t input[] = {10, 11, 20, 21, 30, 31, 40, 41};
+    const int64_t weight[] = {100, 200, 300, 400, 500, 600, 700, 800};
+    const int64_t activation[] = {7, 8, 9, 10};
+    const int64_t gradient[] = {2, 3, 4, 5};
+    const bal_layer_costs layers = {.layer_count = 4,
+                                    .microbatch_count = 2,
+                                    .has_split = true,
+                                    .first_stage_whole = true,
+                                    .forward_ns = forward,
+                                    .backward_input_ns = input,
+                                    .backward_weight_ns = weight,
+                                    .activation_bytes = activation,
+                                    .gradient_bytes = gradient};
+    const bal_machine machine = {.rank_count = 2, .ranks_per_node = 2};
+    const int first_layer[] = {0, 1, 2, 3, 4};
+    for (int placement = BAL_PLACEMENT_LOOP; placement <= BAL_PLACEMENT_BIDIRECTIONAL;
+         placement++) {
+        const bal_placed_partition plan = {.first_layer = first_layer,
+                                           .rank_count = 2,
+                                           .chunk_count = 2,
+                                           .placement = (bal_placement)placement};
+        bal_stage_costs costs;
+
+        assert_ok(
+            bal_stage_costs_from_layers(&layers, &plan, &machine, NULL, memory, &costs, NULL));
+
+        for (int stage = 0; stage < 4; stage++) {
+            // The second pipeline of a bidirectional placement has a first stage of its own.
+            const bool is_whole =
+                stage == 0 || (stage == 2 && placement == BAL_PLACEMENT_BIDIRECTIONAL);
+            for (int column = 0; column < 2; column++) {
+                const int at = 2 * stage + column;
+                assert_int_equal(costs.forward_ns[at], forward[at]);
+                assert_int_equal(costs.backward_input_ns[at],
+                                 input[at] + (is_whole ? weight[at] : 0));
+                assert_int_equal(costs.backward_weight_ns[at], is_whole ? 0 : weight[at]);
+            }
+            assert_int_equal(costs.memory_backward_input[stage],
+                             (is_whole ? 0 : gradient[stage]) - activation[stage]);
+            assert_int_equal(costs.memory_backward_weight[stage], is_whole ? 0 : -gradient[stage]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_transfer_is_latency_plus_bytes_over_bandwidth_rounded_up),
         cmocka_unit_test(stages_sum_their_layers_and_know_their_links),
         cmocka_unit_test(a_stage_costs_what_its_machine_rank_makes_of_it),
+        cmocka_unit_test(where_the_first_stage_is_whole_its_b_is_all_of_its_backward),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -298,4 +298,21 @@ done
 subject=plan
 refuse 2 '--max-iterations belongs to --balancer diffusion-published, not to diffusion' \
     --loads pile.json --stages 2 --balancer diffusion --allow-empty-stages --max-iterations 2
+# A first stage whose backward is whole: what was searched for it is shorter under it than what was not.
+"$dynmo" model --model gpt2-xl --hardware h100-sxm --json >gpt2-xl.json || fail 'the loads of gpt2-xl'
+under() { # under PLAN: the makespan that both engines play on a device of known times
+    "$dynmo" run "$1" --model gpt2-xl --hardware h100-sxm --device timed --iterations 1 --json >run.json || fail "$1"
+    grep -q '"different_ops":0,"difference_max_ns":0' run.json || fail "$1: device and simulator differ"
+    sed 's/.*"predicted_ns":\([0-9]*\),.*/\1/' run.json
+}
+for how in split whole; do
+    "$dynmo" plan --loads gpt2-xl.json --stages 8 --microbatches 16 --balancer makespan --schedule any \
+        --first-stage-backward $how -o $how.json >/dev/null || fail "a first stage that is $how"
+done
+grep -q 'first_stage_backward' split.json && fail 'a plan for split backwards says so'
+sed 's/}$/,"first_stage_backward":"whole"}/' split.json >late.json
+[ "$(under whole.json)" -lt "$(under late.json)" ] || fail 'what was searched for a whole first stage is no better under it'
+[ "$(under split.json)" -lt "$(under late.json)" ] || fail 'a whole first stage delays nothing'
+refuse 2 "--first-stage-backward: unknown 'both'; known: split, whole" --loads gpt2-xl.json --stages 8 \
+    --balancer partition --first-stage-backward both
 exit "$failed"

@@ -136,6 +136,8 @@ def study_of(draw, keys):
         study["training"]["accumulation"] = 2
     if draw.random() < 0.2:
         study["pipeline"]["chunks"] = draw.choice([1, 2, 3])
+    if draw.random() < 0.2:
+        study["pipeline"]["first_stage_backward"] = "whole"
     for path, kind in draw.sample(keys, draw.choice([0, 1, 2, 3, 5, 8])):
         value = None if NOT_DRAWN.match(path) else some_value(draw, path, kind)
         if value is None:
