@@ -3,7 +3,6 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,11 +42,6 @@ static status merge(const cli_arguments *arguments, arena *memory, text_buffer *
     return STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, merge, err);
-}
-
 const cli_command cli_command_merge = {
     .name = "merge",
     .synopsis = "-o ALL.db SHARD.db... [--json]",
@@ -67,5 +61,5 @@ const cli_command cli_command_merge = {
                 {.name = "--json", .help = "Prints one line of JSON."}},
     .operand_min = 1,
     .operand_max = CLI_OPERANDS_MAX,
-    .run = run,
+    .run = merge,
 };

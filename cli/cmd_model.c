@@ -1,6 +1,5 @@
 /// `dynmo model`: what a model's layers cost where there is no trace.
 #include "cli/commands.h"
-#include "cli/output.h"
 
 #include "base/json.h"
 #include "base/text.h"
@@ -290,11 +289,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     return STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, answer, err);
-}
-
 const cli_command cli_command_model = {
     .name = "model",
     .synopsis = "--model NAME|FILE --hardware NAME|FILE [OPTION]...",
@@ -386,5 +380,5 @@ const cli_command cli_command_model = {
             {.name = "--json", .help = "Prints one line of JSON."},
             {0},
         },
-    .run = run,
+    .run = answer,
 };

@@ -1,6 +1,6 @@
 #include "cli/command.h"
 
-#include "base/text.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 
 #include <assert.h>
@@ -187,6 +187,15 @@ int cli_operand_count(const cli_arguments *arguments)
 const char *cli_operand(const cli_arguments *arguments, int index)
 {
     return index < arguments->operand_count ? arguments->operands[index] : NULL;
+}
+
+status cli_write_output(const cli_arguments *arguments, text_buffer *out, error_message *err)
+{
+    const char *path = cli_value(arguments, "--output");
+    if (path == NULL || strcmp(path, "-") == 0) return STATUS_OK;
+    TRY(file_write(path, out->bytes, out->length, err));
+    text_clear(out);
+    return STATUS_OK;
 }
 
 const char *cli_command_line(const cli_arguments *arguments)

@@ -1,7 +1,9 @@
 /// One table of commands and options: parsing and --help come from it.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +31,11 @@ typedef struct cli_command {
     cli_option options[CLI_OPTIONS_MAX]; // ends at name == NULL; --help is everybody's
     int operand_min;
     int operand_max;
-    status (*run)(const cli_arguments *arguments, error_message *err);
+
+    /// Appends to out what stands on standard output once the command has ended well, or as a check
+    /// or an infeasible plan does: so that a failure prints nothing. Borrowed for the call.
+    status (*run)(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err);
 } cli_command;
 
 /// The value of an option of the command, "" for a switch that is set, NULL if it is not given.
@@ -60,6 +66,9 @@ status cli_require(const cli_arguments *arguments, const char *name, error_messa
 
 int cli_operand_count(const cli_arguments *arguments);
 const char *cli_operand(const cli_arguments *arguments, int index);
+
+/// Writes what was appended to out to the file of --output, if that is given, and empties out.
+status cli_write_output(const cli_arguments *arguments, text_buffer *out, error_message *err);
 
 /// The whole command line as given, for the record of a run.
 const char *cli_command_line(const cli_arguments *arguments);

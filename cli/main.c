@@ -6,7 +6,6 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/version.h"
 
 #include <poll.h>
@@ -34,13 +33,6 @@ static int exit_code_of(status code)
     default:
         return 1;
     }
-}
-
-static status print_and_free(text_buffer *out, error_message *err)
-{
-    const status printed = cli_print(out, err);
-    text_free(out);
-    return printed;
 }
 
 /// The command whose name is the first word or the first two; *word_count: how many words it took.
@@ -131,21 +123,30 @@ static status check_files(const cli_arguments *arguments, error_message *err)
     return STATUS_OK;
 }
 
-static status run(int argc, char *const *argv, error_message *err)
+static status run_command(const cli_arguments *arguments, text_buffer *out, error_message *err)
 {
-    text_buffer out = {0};
+    TRY(check_files(arguments, err));
+    arena *memory = arena_create(1 << 20);
+    const status result = arguments->command->run(arguments, memory, out, err);
+    arena_destroy(memory);
+    return result;
+}
+
+/// Appends what is to be printed.
+static status answer(int argc, char *const *argv, text_buffer *out, error_message *err)
+{
     if (argc < 2) {
         return error_set(err, STATUS_INVALID,
                          "usage: dynmo COMMAND [OPTION]... [FILE]...; "
                          "see dynmo --help");
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        cli_help_overview(&out);
-        return print_and_free(&out, err);
+        cli_help_overview(out);
+        return STATUS_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        text_append(&out, "dynmo " DYNMO_VERSION "\n");
-        return print_and_free(&out, err);
+        text_append(out, "dynmo " DYNMO_VERSION "\n");
+        return STATUS_OK;
     }
     int word_count = 0;
     const cli_command *command = command_find(argc, argv, &word_count);
@@ -156,15 +157,24 @@ static status run(int argc, char *const *argv, error_message *err)
     status result =
         cli_parse(command, argc - 1 - word_count, argv + 1 + word_count, arguments, err);
     if (result == STATUS_OK && arguments->wants_help) {
-        cli_help_command(command, &out);
-        result = print_and_free(&out, err);
+        cli_help_command(command, out);
     } else if (result == STATUS_OK) {
-        result = check_files(arguments, err);
-        if (result == STATUS_OK) result = command->run(arguments, err);
+        result = run_command(arguments, out, err);
     }
     free(command_line);
     free(arguments);
     return result;
+}
+
+static status run(int argc, char *const *argv, error_message *err)
+{
+    text_buffer out = {0};
+    const status result = answer(argc, argv, &out, err);
+    const bool tells = result == STATUS_OK || result == STATUS_EXCEEDED ||
+                       result == STATUS_UNDECIDED || result == STATUS_INFEASIBLE;
+    const status printed = tells ? file_write("-", out.bytes, out.length, err) : STATUS_OK;
+    text_free(&out);
+    return printed == STATUS_OK ? result : printed;
 }
 
 /// One line, whatever names and keys it quotes.

@@ -1,6 +1,5 @@
 /// `dynmo calibrate`: the cost model fitted to measured runs.
 #include "cli/commands.h"
-#include "cli/output.h"
 
 #include "analysis/calibration/calibration.h"
 #include "base/file.h"
@@ -112,11 +111,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, answer, err);
-}
-
 const cli_command cli_command_calibrate = {
     .name = "calibrate",
     .synopsis = "FILE.csv --fit COLUMN=V,... [--predict COLUMN=V,...] [-o FILE.json] [OPTION]...",
@@ -168,5 +162,5 @@ const cli_command cli_command_calibrate = {
         },
     .operand_min = 1,
     .operand_max = 1,
-    .run = run,
+    .run = answer,
 };

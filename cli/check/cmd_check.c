@@ -2,7 +2,6 @@
 /// or a trace in a store, or a plan or study whose run is predicted first.
 #include "cli/commands.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 #include "cli/run/run.h"
 #include "cli/version.h"
 
@@ -295,20 +294,8 @@ static status outcome_of(const ana_check *check, error_message *err)
     return STATUS_EXCEEDED;
 }
 
-static status tell(const cli_arguments *arguments, const ana_check *check, error_message *err)
-{
-    text_buffer out = {0};
-    if (cli_has(arguments, "--json")) {
-        ana_check_write(check, &out);
-    } else {
-        ana_check_print(check, &out);
-    }
-    const status printed = cli_print(&out, err);
-    text_free(&out);
-    return printed == STATUS_OK ? outcome_of(check, err) : printed;
-}
-
-static status check_in(const cli_arguments *arguments, arena *memory, error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
     ana_check_options options;
     check_side plan;
@@ -320,15 +307,12 @@ static status check_in(const cli_arguments *arguments, arena *memory, error_mess
     TRY(read_sides(arguments, &plan, &measured, err));
     TRY(read_both(&plan, &measured, memory, &planned, &found, err));
     TRY(ana_check_compare(&planned, &found, &options, memory, check, err));
-    return tell(arguments, check, err);
-}
-
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    arena *memory = arena_create(1 << 20);
-    const status result = check_in(arguments, memory, err);
-    arena_destroy(memory);
-    return result;
+    if (cli_has(arguments, "--json")) {
+        ana_check_write(check, out);
+    } else {
+        ana_check_print(check, out);
+    }
+    return outcome_of(check, err);
 }
 
 const cli_command cli_command_check = {

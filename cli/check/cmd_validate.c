@@ -1,6 +1,5 @@
 /// `dynmo validate`: predictions beside runs that were measured.
 #include "cli/commands.h"
-#include "cli/output.h"
 #include "cli/shard_choice.h"
 
 #include "analysis/calibration/measured_runs.h"
@@ -75,11 +74,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     return STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, answer, err);
-}
-
 const cli_command cli_command_validate = {
     .name = "validate",
     .synopsis = "RUNS.csv [--columns COLUMN=NAME,...] [--set COLUMN=VALUE,...] "
@@ -129,5 +123,5 @@ const cli_command cli_command_validate = {
         },
     .operand_min = 1,
     .operand_max = 1,
-    .run = run,
+    .run = answer,
 };

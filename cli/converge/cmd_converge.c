@@ -2,7 +2,6 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 #include "cli/shard_choice.h"
 
 #include "analysis/converge/converge_sweep.h"
@@ -304,11 +303,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                                          : answer_rounds(arguments, &spread, memory, out, err);
 }
 
-static status run_command(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, answer, err);
-}
-
 const cli_command cli_command_converge = {
     .name = "converge",
     .synopsis = "--nodes N[,N]... | --verdict | --paper [OPTION]...",
@@ -375,5 +369,5 @@ const cli_command cli_command_converge = {
             CLI_SHARD_OPTIONS{.name = "--json", .help = "Print one line of JSON."},
         },
     .operand_max = 0,
-    .run = run_command,
+    .run = answer,
 };

@@ -274,20 +274,13 @@ static status find_format(const cli_arguments *arguments, int *format, error_mes
     return STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
-    const char *output = cli_value(arguments, "--output");
     int format = 0;
     TRY(find_format(arguments, &format, err));
-    text_buffer out = {0};
-    arena *memory = arena_create(1 << 20);
-    status result = formats[format].write(arguments, memory, &out, err);
-    if (result == STATUS_OK) {
-        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
-    }
-    text_free(&out);
-    arena_destroy(memory);
-    return result;
+    TRY(formats[format].write(arguments, memory, out, err));
+    return cli_write_output(arguments, out, err);
 }
 
 const cli_command cli_command_export = {

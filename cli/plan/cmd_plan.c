@@ -1,6 +1,5 @@
 /// `dynmo plan`: one decision.
 #include "cli/commands.h"
-#include "cli/output.h"
 
 #include "balance/migration/migration.h"
 #include "balance/partition/balancer.h"
@@ -479,19 +478,13 @@ static status write_plan(bal_plan plan, const char *path, arena *memory, error_m
 }
 
 /// Programs that asked for JSON learn the reason there too.
-static status answer_infeasible(const cli_arguments *arguments, const char *reason,
-                                error_message *err)
+static void write_infeasible(const char *reason, text_buffer *out)
 {
-    if (!cli_has(arguments, "--json")) return STATUS_INFEASIBLE;
-    text_buffer out = {0};
-    json_writer writer = json_writer_init(&out);
+    json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "error", reason);
     json_end_object(&writer);
-    text_append(&out, "\n");
-    const status written = cli_print(&out, err);
-    text_free(&out);
-    return written == STATUS_OK ? STATUS_INFEASIBLE : written;
+    text_append(out, "\n");
 }
 
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -508,7 +501,9 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                                                 memory, out, &plan, &reason)
                                : decide(memory, &run, &reason);
     if (decided != STATUS_OK) error_set(err, decided, "%s", reason.message);
-    if (decided == STATUS_INFEASIBLE) return answer_infeasible(arguments, reason.message, err);
+    if (decided == STATUS_INFEASIBLE && cli_has(arguments, "--json")) {
+        write_infeasible(reason.message, out);
+    }
     if (decided != STATUS_OK) return decided;
     if (!run.is_joint) {
         find_moves(memory, &run);
@@ -523,11 +518,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
         write_text(&run, out);
     }
     return STATUS_OK;
-}
-
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, answer, err);
 }
 
 const cli_command cli_command_plan = {
@@ -610,5 +600,5 @@ const cli_command cli_command_plan = {
              .help = "Also writes the plan as dynmo-plan/1."},
             {.name = "--json", .help = "Prints one line of JSON."},
         },
-    .run = run,
+    .run = answer,
 };

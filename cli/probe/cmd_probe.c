@@ -1,7 +1,6 @@
 /// `dynmo probe`: measures one node and writes its hardware file.
 #include "base/launcher.h"
 #include "cli/commands.h"
-#include "cli/output.h"
 #include "cli/probe/probe.h"
 #include "cli/progress.h"
 
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TOKENS_MAX = 1 << 20, ARENA_BYTES = 1 << 20 };
+enum { TOKENS_MAX = 1 << 20 };
 
 /// What the command line asks for.
 typedef struct probe_request {
@@ -219,25 +218,23 @@ static status write_file(const probe_request *request, const cli_probe_report *r
 }
 
 static status report_all(const cli_arguments *arguments, const probe_request *request,
-                         const cli_probe_report *report, arena *memory, error_message *err)
+                         const cli_probe_report *report, arena *memory, text_buffer *out,
+                         error_message *err)
 {
     cli_probe_result result;
-    text_buffer out = {0};
     TRY(cli_probe_result_of(report, memory, &result, err));
     TRY(write_file(request, report, &result, memory, err));
     if (cli_has(arguments, "--json")) {
-        cli_probe_write(report, &result, &out);
+        cli_probe_write(report, &result, out);
     } else {
-        cli_probe_print(report, &result, &out);
+        cli_probe_print(report, &result, out);
     }
-    const status printed = cli_print(&out, err);
-    text_free(&out);
-    return printed;
+    return STATUS_OK;
 }
 
 /// Links first, with all ranks; then the leader measures its device alone.
 static status probe(const cli_arguments *arguments, const probe_request *request, arena *memory,
-                    error_message *err)
+                    text_buffer *out, error_message *err)
 {
     model_hardware preset;
     cli_probe_report report = {.name = request->name,
@@ -264,27 +261,19 @@ static status probe(const cli_arguments *arguments, const probe_request *request
                          "take instead");
     }
     TRY(measure_device(request, memory, &report, err));
-    return report_all(arguments, request, &report, memory, err);
-}
-
-static status probe_in_memory(const cli_arguments *arguments, const probe_request *request,
-                              error_message *err)
-{
-    arena *memory = arena_create(ARENA_BYTES);
-    const status result = probe(arguments, request, memory, err);
-    arena_destroy(memory);
-    return result;
+    return report_all(arguments, request, &report, memory, out, err);
 }
 
 /// One process speaks for all, also of what went wrong.
-static status run(const cli_arguments *arguments, error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
     probe_request request;
     const char *transport = "mpi"; // as long as it is not known: as if a launcher had started it
     status ended = read_request(arguments, &request, err);
     if (ended == STATUS_OK) {
         transport = request.transport;
-        ended = probe_in_memory(arguments, &request, err);
+        ended = probe(arguments, &request, memory, out, err);
     }
     if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
     if (err != NULL) err->message[0] = '\0';

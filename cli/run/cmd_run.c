@@ -1,7 +1,6 @@
 /// `dynmo run`: executes a plan or a study on real ranks.
 #include "cli/commands.h"
 #include "cli/interrupt.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run/run.h"
 
@@ -326,24 +325,22 @@ static status finish_files(run_state *state, status ended, error_message *err)
     return error_set(err, finished, "%s", finish_err.message);
 }
 
-static status report(const cli_arguments *arguments, run_state *state, error_message *err)
+static status report(const cli_arguments *arguments, run_state *state, text_buffer *out,
+                     error_message *err)
 {
-    text_buffer out = {0};
     if (!state->request.learns && !state->opened.has_plan) {
         TRY(cli_run_outcome_replay(&state->outcome, &state->training, state->memory, err));
     }
     if (cli_has(arguments, "--json")) {
-        cli_run_outcome_write(&state->outcome, &out);
+        cli_run_outcome_write(&state->outcome, out);
     } else {
-        cli_run_outcome_print(&state->outcome, &out);
+        cli_run_outcome_print(&state->outcome, out);
     }
-    const status printed = cli_print(&out, err);
-    text_free(&out);
-    TRY(printed);
     return cli_run_forecast_check(&state->outcome, err);
 }
 
-static status run_prepared(const cli_arguments *arguments, run_state *state, error_message *err)
+static status run_prepared(const cli_arguments *arguments, run_state *state, text_buffer *out,
+                           error_message *err)
 {
     TRY(prepare(state, err));
     state->leads = exec_transport_is_leader(state->request.transport);
@@ -351,17 +348,17 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, err
     if (ended == STATUS_OK) ended = execute(state, err);
     const bool has_run = state->abandoned_rank_count == 0 || atomic_load(&state->leader_is_back);
     if (state->leads && has_run) ended = finish_files(state, ended, err);
-    if (ended == STATUS_OK && state->leads) ended = report(arguments, state, err);
+    if (ended == STATUS_OK && state->leads) ended = report(arguments, state, out, err);
     return ended;
 }
 
 static status run_and_free(const cli_arguments *arguments, const cli_run_request *request,
-                           error_message *err)
+                           text_buffer *out, error_message *err)
 {
     run_state *state = memory_array(1, sizeof *state);
     state->request = *request;
     state->memory = arena_create(ARENA_BLOCK_BYTES);
-    const status ended = run_prepared(arguments, state, err);
+    const status ended = run_prepared(arguments, state, out, err);
     if (state->abandoned_rank_count > 0) return ended; // they end with the process
     cli_run_outcome_free(&state->outcome);
     sim_predictor_destroy(state->predictor);
@@ -373,14 +370,16 @@ static status run_and_free(const cli_arguments *arguments, const cli_run_request
 }
 
 /// One process of a run speaks for all, also of what went wrong.
-static status run(const cli_arguments *arguments, error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
+    (void)memory; // ranks that are left behind keep theirs
     cli_run_request request;
     const char *transport = "mpi"; // as long as it is not known: as if a launcher had started it
     status ended = read_request(arguments, &request, err);
     if (ended == STATUS_OK) {
         transport = request.transport;
-        ended = run_and_free(arguments, &request, err);
+        ended = run_and_free(arguments, &request, out, err);
     }
     if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
     if (err != NULL) err->message[0] = '\0';

@@ -1,7 +1,6 @@
 /// `dynmo schedule`: one iteration of one schedule.
 #include "cli/commands.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 
 #include "analysis/report/perfetto.h"
 #include "balance/metrics.h"
@@ -346,11 +345,6 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     return path != NULL ? write_timeline(&run, path, memory, err) : STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, answer, err);
-}
-
 const cli_command cli_command_schedule = {
     .name = "schedule",
     .synopsis =
@@ -428,5 +422,5 @@ const cli_command cli_command_schedule = {
             {.name = "--json", .help = "Prints one line of JSON."},
             {0},
         },
-    .run = run,
+    .run = answer,
 };

@@ -4,7 +4,6 @@
 #include "analysis/report/recorded.h"
 #include "analysis/report/report.h"
 #include "analysis/whatif/study_report.h"
-#include "base/file.h"
 
 #include <string.h>
 
@@ -67,20 +66,14 @@ static status write_report(const cli_arguments *arguments, trace_store *store, a
     return result;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
-    const char *output = cli_value(arguments, "--output");
     trace_store *store = NULL;
-    text_buffer out = {0};
-    arena *memory = arena_create(1 << 20);
-    status result = trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err);
-    if (result == STATUS_OK) result = write_report(arguments, store, memory, &out, err);
-    if (result == STATUS_OK) {
-        result = file_write(output != NULL ? output : "-", out.bytes, out.length, err);
-    }
-    text_free(&out);
+    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err));
+    status result = write_report(arguments, store, memory, out, err);
+    if (result == STATUS_OK) result = cli_write_output(arguments, out, err);
     trace_store_close(store);
-    arena_destroy(memory);
     return result;
 }
 

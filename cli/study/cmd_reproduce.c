@@ -1,6 +1,5 @@
 /// `dynmo reproduce`: the DynMo paper's experiments, published beside simulated.
 #include "cli/commands.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 
 #include "analysis/paper/reproduction.h"
@@ -41,11 +40,6 @@ static status reproduce(const cli_arguments *arguments, arena *memory, text_buff
     return result;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, reproduce, err);
-}
-
 const cli_command cli_command_reproduce = {
     .name = "reproduce",
     .synopsis = "[EXPERIMENT...] [--json]",
@@ -76,5 +70,5 @@ const cli_command cli_command_reproduce = {
         },
     .operand_min = 0,
     .operand_max = CLI_OPERANDS_MAX,
-    .run = run,
+    .run = reproduce,
 };

@@ -1,6 +1,5 @@
 /// `dynmo simulate`: replays a study under each of its balancers and compares them.
 #include "cli/commands.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/version.h"
 
@@ -59,42 +58,32 @@ static status play(const cli_arguments *arguments, const ana_setup *setup, trace
 }
 
 static status simulate(const cli_arguments *arguments, ana_study *study, arena *memory,
-                       error_message *err)
+                       text_buffer *out, error_message *err)
 {
     ana_setup setup;
     ana_comparison comparison;
-    text_buffer out = {0};
     const status opened = ana_setup_open(study, memory, &setup, err);
     if (opened != STATUS_OK) return error_about(err, opened, study->path);
     trace_store *store = NULL;
     status result = play(arguments, &setup, &store, memory, &comparison, err);
     result = error_about(err, result, study->path);
-    if (result == STATUS_OK) {
-        if (cli_has(arguments, "--json")) {
-            ana_comparison_write(&comparison, &out);
-        } else {
-            ana_comparison_print(&comparison, &out);
-        }
-        result = cli_print(&out, err);
+    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+        ana_comparison_write(&comparison, out);
+    } else if (result == STATUS_OK) {
+        ana_comparison_print(&comparison, out);
     }
-    text_free(&out);
     ana_setup_close(&setup);
     trace_store_close(store); // after the trace, which may be in it: the last to close it tidies
     return result;
 }
 
-static status print_keys(error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
-    text_buffer out = {0};
-    ana_study_keys_print(&out);
-    const status result = cli_print(&out, err);
-    text_free(&out);
-    return result;
-}
-
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    if (cli_has(arguments, "--keys")) return print_keys(err);
+    if (cli_has(arguments, "--keys")) {
+        ana_study_keys_print(out);
+        return STATUS_OK;
+    }
     if (cli_operand_count(arguments) == 0) {
         return error_set(err, STATUS_INVALID,
                          "dynmo simulate: needs a study; --keys lists what may "
@@ -105,16 +94,14 @@ static status run(const cli_arguments *arguments, error_message *err)
                          "dynmo simulate: both --trace and --model are given; costs come from one "
                          "of them");
     }
-    arena *memory = arena_create(1 << 20);
     ana_study study;
     status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
                                    cli_value(arguments, "--model"),
                                    cli_value(arguments, "--hardware"), memory, &study, err);
     if (result == STATUS_OK) {
-        result = simulate(arguments, &study, memory, err);
+        result = simulate(arguments, &study, memory, out, err);
         ana_study_close(&study);
     }
-    arena_destroy(memory);
     return result;
 }
 

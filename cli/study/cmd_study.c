@@ -1,6 +1,5 @@
 /// `dynmo study`: plays the matrix of a what-if study and ranks its points.
 #include "cli/commands.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/shard_choice.h"
 #include "cli/study/study_source.h"
@@ -130,24 +129,23 @@ static status print_words(const answered *found, text_buffer *out, error_message
     return result;
 }
 
-static status tell(const cli_arguments *arguments, const answered *found, error_message *err)
+static status write_csv(const char *path, const answered *found, error_message *err)
+{
+    text_buffer csv = {0};
+    ana_result_write_csv(&found->study, &csv);
+    const status written = file_write(path, csv.bytes, csv.length, err);
+    text_free(&csv);
+    return written;
+}
+
+static status tell(const cli_arguments *arguments, const answered *found, text_buffer *out,
+                   error_message *err)
 {
     const char *csv = cli_value(arguments, "--csv");
-    text_buffer out = {0};
-    status result = STATUS_OK;
-    if (csv != NULL) {
-        ana_result_write_csv(&found->study, &out);
-        result = file_write(csv, out.bytes, out.length, err);
-        text_clear(&out);
-    }
-    if (result == STATUS_OK && cli_has(arguments, "--json")) {
-        ana_result_write(&found->study, certainty_of(found), &out);
-    } else if (result == STATUS_OK) {
-        result = print_words(found, &out, err);
-    }
-    if (result == STATUS_OK) result = cli_print(&out, err);
-    text_free(&out);
-    return result;
+    if (csv != NULL) TRY(write_csv(csv, found, err));
+    if (!cli_has(arguments, "--json")) return print_words(found, out, err);
+    ana_result_write(&found->study, certainty_of(found), out);
+    return STATUS_OK;
 }
 
 /// Keeps the answer for `dynmo report`, but of studies so large that it would be most of the store.
@@ -174,18 +172,18 @@ static status keep_answer(const answered *found, ana_kept_run *kept, error_messa
 /// Plays and answers the whole study, with results kept if a store is named.
 static status answer_whole(const cli_arguments *arguments, ana_spread *spread,
                            const ana_kept_options *about, arena *memory, answered *found,
-                           error_message *err)
+                           text_buffer *out, error_message *err)
 {
     TRY(cli_keep_open(arguments, spread, about, err));
     status result = find_answer(spread, memory, found, err);
     if (result == STATUS_OK) result = keep_answer(found, spread->kept, err);
     result = cli_keep_close(spread, result, err);
-    return result == STATUS_OK ? tell(arguments, found, err) : result;
+    return result == STATUS_OK ? tell(arguments, found, out, err) : result;
 }
 
 /// Plays a study that is open: a shard, or the whole.
 static status play_study(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                         answered *found, error_message *err)
+                         answered *found, text_buffer *out, error_message *err)
 {
     static const char *const names[] = {"--seed", "--rank-by", "--draws", "--deadline",
                                         "--budget"}; // on which it depends what is played
@@ -203,7 +201,7 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
     status result =
         cli_shard_play(arguments, spread, &about, play_points, &found->study, &is_part, err);
     if (result == STATUS_OK && !is_part) {
-        result = answer_whole(arguments, spread, &about, memory, found, err);
+        result = answer_whole(arguments, spread, &about, memory, found, out, err);
     }
     text_free(&settings);
     return result;
@@ -239,30 +237,21 @@ static status open_study(const cli_arguments *arguments, const char *path, const
     return ana_whatif_open(path, text, &options, memory, &found->study, err);
 }
 
-/// Opens, plays and answers a study.
-static status answer(const cli_arguments *arguments, ana_spread *spread, arena *memory,
-                     error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
+    ana_spread spread;
     answered found = {.document = NULL};
     const char *path = NULL;
     const char *text = NULL;
-    TRY(check_options(arguments, spread, err));
+    TRY(cli_spread_open(arguments, &spread, err));
+    TRY(check_options(arguments, &spread, err));
     TRY(cli_study_source(arguments, memory, &path, &text, err));
     status result = open_study(arguments, path, text, memory, &found, err);
     if (result == STATUS_OK) {
-        result = play_study(arguments, spread, memory, &found, err);
+        result = play_study(arguments, &spread, memory, &found, out, err);
     }
     json_close(found.document);
-    return result;
-}
-
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    ana_spread spread;
-    TRY(cli_spread_open(arguments, &spread, err));
-    arena *memory = arena_create(1 << 20);
-    const status result = answer(arguments, &spread, memory, err);
-    arena_destroy(memory);
     return result;
 }
 

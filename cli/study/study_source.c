@@ -5,7 +5,6 @@
 #include "analysis/whatif/study_draft.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "cli/output.h"
 #include "models/cost/parallel.h"
 #include "models/shipped.h"
 

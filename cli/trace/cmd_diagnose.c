@@ -1,7 +1,6 @@
 /// `dynmo diagnose`: whether dynamic balancing is worth anything for the run in a trace.
 #include "cli/commands.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 #include "cli/progress.h"
 
 #include "analysis/diagnosis/counts_run.h"
@@ -300,11 +299,6 @@ static status print_diagnosis(const cli_arguments *arguments, arena *memory, tex
     return result;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, print_diagnosis, err);
-}
-
 const cli_command cli_command_diagnose = {
     .name = "diagnose",
     .synopsis = "TRACE [--stages P] [--schedule NAME] [--microbatches M] [--hardware NAME] "
@@ -378,5 +372,5 @@ const cli_command cli_command_diagnose = {
         },
     .operand_min = 1,
     .operand_max = 1,
-    .run = run,
+    .run = print_diagnosis,
 };

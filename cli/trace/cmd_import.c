@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 #include "cli/version.h"
 #include "traces/import/csv.h"
 #include "traces/import/import_kineto.h"
@@ -154,21 +153,16 @@ typedef status (*trace_reporter)(const cli_arguments *arguments, trace_store *st
 /// A failure leaves nothing in the store.
 static status add_and_report(const cli_arguments *arguments, const void *read,
                              const trace_info *info, trace_adder add, trace_reporter report,
-                             error_message *err)
+                             arena *memory, text_buffer *out, error_message *err)
 {
     trace_store *store = NULL;
     trace_info stored;
-    text_buffer out = {0};
     int64_t trace_id = 0;
     TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
-    arena *memory = arena_create(1 << 12);
     status result = add(arguments, store, read, info, &trace_id, err);
     if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &stored, err);
     stored.gaps = info->gaps;
-    if (result == STATUS_OK) result = report(arguments, store, read, &stored, &out, err);
-    if (result == STATUS_OK) result = cli_print(&out, err);
-    text_free(&out);
-    arena_destroy(memory);
+    if (result == STATUS_OK) result = report(arguments, store, read, &stored, out, err);
     trace_store_close(store);
     return result;
 }
@@ -392,7 +386,7 @@ static status read_files(const cli_arguments *arguments, const trace_phase_map *
 }
 
 static status run_profile(const cli_arguments *arguments, const char *const *endings, bool is_nsys,
-                          error_message *err)
+                          arena *memory, text_buffer *out, error_message *err)
 {
     char name[CLI_TRACE_NAME_BYTES];
     trace_info info;
@@ -404,23 +398,26 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
     }
     status result = read_files(arguments, map, is_nsys, &import, err);
     if (result == STATUS_OK) {
-        result = add_and_report(arguments, &import, &info, add_profile, report_profile, err);
+        result = add_and_report(arguments, &import, &info, add_profile, report_profile, memory, out,
+                                err);
     }
     trace_import_free(&import);
     trace_phase_map_close(map);
     return result;
 }
 
-static status run_kineto(const cli_arguments *arguments, error_message *err)
+static status run_kineto(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                         error_message *err)
 {
     static const char *const endings[] = {".gz", ".json", ".trace", ".pt", NULL};
-    return run_profile(arguments, endings, false, err);
+    return run_profile(arguments, endings, false, memory, out, err);
 }
 
-static status run_nsys(const cli_arguments *arguments, error_message *err)
+static status run_nsys(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                       error_message *err)
 {
     static const char *const endings[] = {".sqlite", ".db", ".sqlite3", ".nsys-rep", NULL};
-    return run_profile(arguments, endings, true, err);
+    return run_profile(arguments, endings, true, memory, out, err);
 }
 
 static status read_file(trace_csv *csv, const char *path, error_message *err)
@@ -502,13 +499,14 @@ static status report_csv(const cli_arguments *arguments, trace_store *store, con
     return STATUS_OK;
 }
 
-static status run_csv(const cli_arguments *arguments, error_message *err)
+static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                      error_message *err)
 {
     static const char *const endings[] = {".gz", ".csv", NULL};
     char name[CLI_TRACE_NAME_BYTES];
     trace_info info;
     TRY(read_options(arguments, endings, name, &info, err));
-    return add_and_report(arguments, NULL, &info, add_csv, report_csv, err);
+    return add_and_report(arguments, NULL, &info, add_csv, report_csv, memory, out, err);
 }
 
 /// Options of all three commands. @param if_default of --gaps, as a help line names it

@@ -6,7 +6,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 #include "cli/version.h"
 #include "traces/import/ops.h"
 
@@ -233,11 +232,6 @@ static status import(const cli_arguments *arguments, arena *memory, text_buffer 
     return result;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, import, err);
-}
-
 const cli_command cli_command_import_ops = {
     .name = "import ops",
     .synopsis = "FILE.csv|FILE.json[.gz] -o RUN.db [--columns WHAT=COLUMN,...] "
@@ -279,5 +273,5 @@ const cli_command cli_command_import_ops = {
         },
     .operand_min = 1,
     .operand_max = 1,
-    .run = run,
+    .run = import,
 };

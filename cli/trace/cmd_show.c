@@ -1,7 +1,6 @@
 /// `dynmo show`: what is in a store.
 #include "cli/commands.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 
 #include "analysis/study/setup.h"
 #include "base/arena.h"
@@ -19,7 +18,7 @@
 typedef struct shown {
     trace_store *store;
     arena *memory;
-    text_buffer out;
+    text_buffer *out;
     bool json;
 } shown;
 
@@ -148,11 +147,11 @@ static status show_contents(shown *show, error_message *err)
     TRY(trace_list(show->store, show->memory, &traces, &trace_count, err));
     TRY(trace_run_list(show->store, show->memory, &runs, &run_count, err));
     if (!show->json) {
-        write_traces(&show->out, traces, trace_count);
-        write_runs(&show->out, runs, run_count);
+        write_traces(show->out, traces, trace_count);
+        write_runs(show->out, runs, run_count);
         return STATUS_OK;
     }
-    json_writer writer = json_writer_init(&show->out);
+    json_writer writer = json_writer_init(show->out);
     json_begin_object(&writer);
     json_put_array(&writer, "traces");
     for (int trace = 0; trace < trace_count; trace++) {
@@ -165,7 +164,7 @@ static status show_contents(shown *show, error_message *err)
     }
     json_end_array(&writer);
     json_end_object(&writer);
-    text_append(&show->out, "\n");
+    text_append(show->out, "\n");
     return STATUS_OK;
 }
 
@@ -253,9 +252,9 @@ static status show_loads(shown *show, const cli_arguments *arguments, error_mess
     trace_loads loads;
     TRY(read_loads(show, arguments, &info, &loads, err));
     if (show->json) {
-        write_loads_json(&show->out, &loads);
+        write_loads_json(show->out, &loads);
     } else {
-        write_loads_table(&show->out, &info, &loads);
+        write_loads_table(show->out, &info, &loads);
     }
     return STATUS_OK;
 }
@@ -378,18 +377,15 @@ static bool is_study(const char *path)
     return length > 5 && strcmp(path + length - 5, ".json") == 0;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
+static status run(const cli_arguments *arguments, arena *memory, text_buffer *out,
+                  error_message *err)
 {
-    if (is_study(cli_operand(arguments, 0))) return cli_run_printer(arguments, show_study, err);
-    shown show = {.json = cli_has(arguments, "--json")};
+    if (is_study(cli_operand(arguments, 0))) return show_study(arguments, memory, out, err);
+    shown show = {.json = cli_has(arguments, "--json"), .memory = memory, .out = out};
     TRY(check_options(arguments, err));
     TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &show.store, err));
-    show.memory = arena_create(1 << 16);
-    status result = cli_has(arguments, "--loads") ? show_loads(&show, arguments, err)
-                                                  : show_contents(&show, err);
-    if (result == STATUS_OK) result = cli_print(&show.out, err);
-    text_free(&show.out);
-    arena_destroy(show.memory);
+    const status result = cli_has(arguments, "--loads") ? show_loads(&show, arguments, err)
+                                                        : show_contents(&show, err);
     trace_store_close(show.store);
     return result;
 }

@@ -4,7 +4,6 @@
 #include "analysis/stragglers/stragglers.h"
 #include "base/file.h"
 #include "cli/option_values.h"
-#include "cli/output.h"
 #include "traces/store/op_table.h"
 
 static status read_run(const cli_arguments *arguments, arena *memory, trace_op_table *table,
@@ -98,11 +97,6 @@ static status print(const cli_arguments *arguments, arena *memory, text_buffer *
     return STATUS_OK;
 }
 
-static status run(const cli_arguments *arguments, error_message *err)
-{
-    return cli_run_printer(arguments, print, err);
-}
-
 const cli_command cli_command_stragglers = {
     .name = "stragglers",
     .synopsis = "RUN.db [--trace NAME] [--layers L,...] [--timeline FILE.json [--step N]] "
@@ -140,5 +134,5 @@ const cli_command cli_command_stragglers = {
         },
     .operand_min = 1,
     .operand_max = 1,
-    .run = run,
+    .run = print,
 };
