@@ -1,14 +1,14 @@
 #include "analysis/report/report.h"
 
-#include "analysis/report/html.h"
 #include "analysis/report/plot.h"
 #include "balance/metrics.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000 };
+enum { NAMES_SHOWN_MAX = 3000, SERIES_POINTS_MAX = 2000, DOTS_MAX = 20000 };
 
-const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "bubble"};
+const char *const ana_figure_names[ANA_FIGURE_COUNT] = {"timeline", "bubble", "pareto"};
 
 /// What stands below each picture.
 static const char *const captions[ANA_FIGURE_COUNT] = {
@@ -17,6 +17,7 @@ static const char *const captions[ANA_FIGURE_COUNT] = {
         "the input gradient; W: backward for the weight gradient; BW: both. White is idle.",
     [ANA_FIGURE_BUBBLE] = "Share of all ranks' time that is idle. Iterations count from the first "
                           "one that was replayed.",
+    [ANA_FIGURE_PARETO] = "Every point of the study. Nothing beats the Pareto set in everything.",
 };
 
 /// The ops of a timeline as a data block for the timeline script, and its title.
@@ -118,31 +119,180 @@ static status draw_bubbles(const ana_recorded *recorded, text_buffer *svg, error
     return result;
 }
 
+/// A figure of points, and how it is drawn.
+typedef struct axis {
+    const char *key;
+    const char *title;
+    double unit;
+} axis;
+
+static double number_or(json_value object, const char *key, double fallback)
+{
+    double number = fallback;
+    (void)json_double(json_member(object, key), -1e300, 1e300, &number, NULL);
+    return number;
+}
+
+/// The first of the axes that some point has; the last where none has.
+static const axis *choose(json_value points, const axis *axes, int count)
+{
+    for (int each = 0; each < count - 1; each++) {
+        json_value point = json_element(points, 0);
+        for (; point.node != NULL; point = json_next(point)) {
+            if (number_or(point, axes[each].key, 0) > 0) return &axes[each];
+        }
+    }
+    return &axes[count - 1];
+}
+
+/// One class of points as a data block.
+static void append_points(json_value answer, const axis *x, const axis *y, int kind,
+                          text_buffer *settings)
+{
+    static const char *const blocks[] = {"others", "pareto", "reference"};
+    const double reference = number_or(answer, "reference", -2); // -1: as written, in no matrix
+    int dot_count = 0;
+    text_format(settings, "$%s << EOD\n", blocks[kind]);
+    for (json_value point = json_element(json_member(answer, "points"), 0);
+         point.node != NULL && dot_count < DOTS_MAX; point = json_next(point)) {
+        bool is_pareto = false;
+        (void)json_bool(json_member(point, "pareto"), &is_pareto, NULL);
+        const double length = number_or(point, x->key, 0) / x->unit;
+        const bool is_reference = number_or(point, "point", -1) == reference;
+        if (length <= 0 || (kind == 2 ? !is_reference : kind != (int)is_pareto)) continue;
+        text_format(settings, "%.9g %.9g\n", length, number_or(point, y->key, 0) / y->unit);
+        dot_count++;
+    }
+    text_append(settings, dot_count == 0 ? "NaN NaN\nEOD\n" : "EOD\n");
+}
+
+/// Every point: time against cost, GPU-hours or memory.
+static status draw_points(const ana_recorded *recorded, text_buffer *svg, error_message *err)
+{
+    static const axis times[] = {{"train_s", "hours of the whole training", 3600},
+                                 {"iteration_ns", "ms of an iteration", 1e6}};
+    static const axis others[] = {
+        {"cost", "cost of the whole training", 1},
+        {"gpu_hours", "GPU-hours of the whole training", 1},
+        {"peak_memory_bytes", "memory of the fullest rank, GiB", 1024.0 * 1024 * 1024}};
+    if (recorded->answer == NULL) return STATUS_OK;
+    const json_value answer = json_root(recorded->answer);
+    const json_value points = json_member(answer, "points");
+    const axis *x = choose(points, times, 2);
+    const axis *y = choose(points, others, 3);
+    text_buffer settings = {0};
+    for (int kind = 0; kind < 3; kind++) {
+        append_points(answer, x, y, kind, &settings);
+    }
+    text_format(&settings, "x_title = '%s'\ny_title = '%s'\n", x->title, y->title);
+    const status drawn = ana_plot("pareto", &settings, svg, err);
+    text_free(&settings);
+    return drawn;
+}
+
 status ana_report_figure(const ana_report *report, ana_figure figure, text_buffer *svg,
                          error_message *err)
 {
-    return figure == ANA_FIGURE_TIMELINE ? draw_timeline(report, svg, err)
-                                         : draw_bubbles(report->recorded, svg, err);
+    switch (figure) {
+    case ANA_FIGURE_TIMELINE:
+        return draw_timeline(report, svg, err);
+    case ANA_FIGURE_BUBBLE:
+        return draw_bubbles(report->recorded, svg, err);
+    default:
+        return draw_points(report->recorded, svg, err);
+    }
+}
+
+/// From the doctype to the heading.
+static void begin_page(const char *title, text_buffer *out)
+{
+    text_append(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>");
+    text_append_escaped(out, title);
+    text_append(out, "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
+                     ":root{color-scheme:light dark}\n"
+                     "body{font:15px/1.5 system-ui,sans-serif;max-width:1040px;margin:2em auto;"
+                     "padding:0 1em;color:#1a1a1a;background:#fff}\n"
+                     "h1{font-size:1.5em;margin-bottom:.2em}h2{font-size:1.15em;margin-top:2em}\n"
+                     ".lead{font-size:1.1em;margin-top:0}\n"
+                     "table{border-collapse:collapse;font-size:.88em;width:100%;"
+                     "font-variant-numeric:tabular-nums}\n"
+                     "th,td{padding:.25em .6em;text-align:right;border-bottom:1px solid #ddd}\n"
+                     "th:first-child,td:first-child,td.text,th.text{text-align:left}\n"
+                     "figure{margin:1em 0;padding:8px;background:#fff;overflow-x:auto}\n"
+                     "figure svg{max-width:100%;height:auto}\n"
+                     ".wide{overflow-x:auto}\n"
+                     "figcaption{font-size:.88em;color:#444;max-width:60em}\n"
+                     "code{font-size:.92em}\n"
+                     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#16181c}"
+                     "th,td{border-color:#3a3d44}}\n"
+                     "</style></head><body>\n<h1>");
+    text_append_escaped(out, title);
+    text_append(out, "</h1>\n");
+}
+
+/// The sentences at the head of the printed answer: what stands between its first line and its
+/// table.
+static void append_lead(const char *words, text_buffer *out)
+{
+    const char *begin = words != NULL ? strstr(words, "\n\n") : NULL;
+    const char *end = begin != NULL ? strstr(begin + 2, "\n\n") : NULL;
+    if (end == NULL) return;
+    text_buffer piece = {0};
+    text_append_bytes(&piece, begin + 2, (size_t)(end - begin - 2));
+    text_append(out, "<p class=\"lead\">");
+    text_append_escaped(out, piece.bytes);
+    text_append(out, "</p>\n");
+    text_free(&piece);
+}
+
+/// The pictures that there are, each with what stands below it.
+static status append_figures(const ana_report *report, text_buffer *out, error_message *err)
+{
+    status drawn = STATUS_OK;
+    for (int figure = 0; figure < ANA_FIGURE_COUNT && drawn == STATUS_OK; figure++) {
+        text_buffer svg = {0};
+        drawn = ana_report_figure(report, (ana_figure)figure, &svg, err);
+        if (drawn == STATUS_OK && svg.length > 0) {
+            text_format(out, "<figure>%s<figcaption>%s</figcaption></figure>\n", svg.bytes,
+                        captions[figure]);
+        }
+        text_free(&svg);
+    }
+    if (drawn != STATUS_UNSUPPORTED) return drawn;
+    text_append(out, "<p>There was no gnuplot to draw the figures with.</p>\n");
+    return STATUS_OK;
+}
+
+static void append_words(const char *words, text_buffer *out)
+{
+    if (words == NULL) return;
+    text_append(out, "<h2>The answer</h2>\n<div class=\"wide\"><pre>");
+    text_append_escaped(out, words);
+    text_append(out, "</pre></div>\n");
+}
+
+static void append_provenance(const ana_recorded *recorded, text_buffer *out)
+{
+    const ana_report_fact *facts = recorded->provenance;
+    text_append(out, "<h2>Provenance</h2>\n<table><tbody>\n");
+    for (int fact = 0; fact < recorded->provenance_count; fact++) {
+        text_append(out, "<tr><td>");
+        text_append_escaped(out, facts[fact].name);
+        text_append(out, "</td><td class=\"text\">");
+        text_append_escaped(out, facts[fact].value);
+        text_append(out, "</td></tr>\n");
+    }
+    text_append(out, "</tbody></table>\n");
 }
 
 status ana_report_write(const ana_report *report, text_buffer *out, error_message *err)
 {
     const ana_recorded *recorded = report->recorded;
-    status drawn = STATUS_OK;
-    ana_html_begin(recorded->info.name, out);
-    for (int figure = 0; figure < ANA_FIGURE_COUNT && drawn == STATUS_OK; figure++) {
-        text_buffer svg = {0};
-        drawn = ana_report_figure(report, (ana_figure)figure, &svg, err);
-        if (drawn == STATUS_OK) ana_html_figure(out, &svg, captions[figure]);
-        text_free(&svg);
-    }
-    if (drawn == STATUS_UNSUPPORTED) {
-        text_append(out, "<p>There was no gnuplot to draw the figures with.</p>\n");
-    } else {
-        TRY(drawn);
-    }
-    ana_html_words(out, recorded->words);
-    ana_html_provenance(out, recorded->provenance, recorded->provenance_count);
+    begin_page(recorded->info.name, out);
+    if (recorded->answer != NULL) append_lead(recorded->words, out);
+    TRY(append_figures(report, out, err));
+    append_words(recorded->words, out);
+    append_provenance(recorded, out);
     text_append(out, "</body></html>\n");
     return STATUS_OK;
 }

@@ -1,4 +1,5 @@
-/// A recorded run as one HTML page: no scripts, no fonts, nothing to fetch.
+/// A recorded run, or the answer of a what-if study, as one HTML page: no scripts, no fonts,
+/// nothing to fetch.
 #pragma once
 
 #include "analysis/report/recorded.h"
@@ -15,10 +16,11 @@ typedef struct ana_report {
 typedef enum ana_figure {
     ANA_FIGURE_TIMELINE, ///< one iteration before and after
     ANA_FIGURE_BUBBLE,   ///< bubble_ratio over the iterations
+    ANA_FIGURE_PARETO,   ///< every point of a study
     ANA_FIGURE_COUNT
 } ana_figure;
 
-/// "timeline", "bubble".
+/// "timeline", "bubble", "pareto".
 extern const char *const ana_figure_names[ANA_FIGURE_COUNT];
 
 /// Appends one picture as standalone SVG; nothing if the report has nothing to draw in it.
@@ -27,7 +29,8 @@ extern const char *const ana_figure_names[ANA_FIGURE_COUNT];
 status ana_report_figure(const ana_report *report, ana_figure figure, text_buffer *svg,
                          error_message *err);
 
-/// Appends the page: the pictures, what was printed of the comparison, and where it comes from.
+/// Appends the page: of a study its answer in words, the pictures, what was printed, and where it
+/// comes from.
 /// Without gnuplot the pictures are left out and the page says so.
 ///
 /// @param out what was appended stays where this fails

@@ -3,7 +3,6 @@
 
 #include "analysis/report/recorded.h"
 #include "analysis/report/report.h"
-#include "analysis/whatif/study_report.h"
 
 #include <string.h>
 
@@ -35,33 +34,17 @@ static status write_figure(const cli_arguments *arguments, const ana_report *rep
                      ana_figure_names[figure]);
 }
 
-static status write_page(const cli_arguments *arguments, trace_store *store,
-                         const ana_recorded *recorded, arena *memory, text_buffer *out,
-                         error_message *err)
-{
-    ana_timeline pair[2];
-    ana_report report = {.recorded = recorded};
-    open_timelines(store, recorded, memory, pair, &report);
-    return cli_has(arguments, "--figure") ? write_figure(arguments, &report, out, err)
-                                          : ana_report_write(&report, out, err);
-}
-
-/// The page of a what-if study.
-static status write_study(const cli_arguments *arguments, const ana_recorded *recorded,
-                          text_buffer *out, error_message *err)
-{
-    if (!cli_has(arguments, "--figure")) return ana_study_report_write(recorded, out, err);
-    return error_set(err, STATUS_INVALID, "of a what-if study there is only the whole page");
-}
-
 static status write_report(const cli_arguments *arguments, trace_store *store, arena *memory,
                            text_buffer *out, error_message *err)
 {
     ana_recorded recorded;
+    ana_timeline pair[2];
+    ana_report report = {.recorded = &recorded};
     TRY(ana_recorded_open(store, cli_value(arguments, "--run"), memory, &recorded, err));
-    const status result = recorded.answer != NULL
-                              ? write_study(arguments, &recorded, out, err)
-                              : write_page(arguments, store, &recorded, memory, out, err);
+    if (recorded.comparison != NULL) open_timelines(store, &recorded, memory, pair, &report);
+    const status result = cli_has(arguments, "--figure")
+                              ? write_figure(arguments, &report, out, err)
+                              : ana_report_write(&report, out, err);
     ana_recorded_close(&recorded);
     return result;
 }
@@ -99,7 +82,7 @@ const cli_command cli_command_report = {
              .help = "The run by its name or number. Default: the newest."},
             {.name = "--figure",
              .argument = "NAME",
-             .help = "Writes this picture instead: timeline or bubble."},
+             .help = "Writes this picture instead: timeline or bubble; of a study pareto."},
             {.name = "--output",
              .is_output = true,
              .letter = 'o',

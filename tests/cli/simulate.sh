@@ -109,7 +109,7 @@ if grep -qE 'src=|href="http' report.html; then fail 'the report refers to somet
 if command -v gnuplot >/dev/null; then
     "$dynmo" report t.db --figure timeline | head -n 1 | grep -q '^<svg' || fail 'report --figure'
 fi
-refuse 2 "--figure: unknown 'load'; known: timeline, bubble" report t.db --figure load
+refuse 2 "--figure: unknown 'load'; known: timeline, bubble, pareto" report t.db --figure load
 PATH=/nonexistent "$dynmo" report t.db -o plain.html || fail 'report without gnuplot'
 grep -q 'no gnuplot to draw the figures' plain.html || fail 'a report without figures does not say so'
 

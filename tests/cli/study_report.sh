@@ -35,6 +35,6 @@ fi
 grep -q 'What to measure next' page.html && fail 'without draws there is something to measure'
 
 subject=report
-refuse 2 'of a what-if study there is only the whole page' s.db --figure bubble
+refuse 2 "the run holds nothing to draw as 'bubble'" s.db --figure bubble
 refuse 2 "s.db: no run '7'" s.db --run 7
 exit "$failed"
