@@ -8,48 +8,6 @@
 
 enum { STUDY_BYTES_MAX = 16 << 20 };
 
-/// Forgets inputs of a file in whose place the command line has put another.
-static void drop_inputs(ana_inputs *inputs, const char *prefix)
-{
-    int kept = 0;
-    for (int input = 0; input < inputs->count; input++) {
-        if (strncmp(inputs->entries[input].name, prefix, strlen(prefix)) == 0) continue;
-        inputs->entries[kept++] = inputs->entries[input];
-    }
-    inputs->count = kept;
-}
-
-/// Forgets what the study said of its trace, when a model takes its place.
-static void drop_trace(ana_study *study)
-{
-    drop_inputs(&study->inputs, "trace.");
-    study->trace_path = NULL;
-    study->trace_name = NULL;
-    study->trace_model = NULL;
-    study->first_iteration = -1;
-}
-
-static void override_costs(ana_study *study, const char *trace_path, const char *model,
-                           const char *hardware)
-{
-    if (hardware != NULL) {
-        study->hardware = hardware;
-        study->hardware_changes = NULL;
-        drop_inputs(&study->inputs, "hardware.");
-    }
-    if (model != NULL) {
-        drop_trace(study);
-        study->model = model;
-        study->model_changes = NULL;
-        drop_inputs(&study->inputs, "model.");
-    }
-    if (trace_path != NULL) {
-        study->trace_path = trace_path;
-        study->trace_name = NULL;
-        study->model = NULL;
-    }
-}
-
 static status check_costs(const ana_study *study, error_message *err)
 {
     if (study->trace_path == NULL && study->model == NULL) {
@@ -96,27 +54,24 @@ static status check_sources(const ana_reading *reading)
     return STATUS_OK;
 }
 
-/// What the command line puts in place of what a study says; NULL: as the study says.
-typedef struct cost_override {
-    const char *trace_path;
-    const char *model;
-    const char *hardware;
-} cost_override;
-
-static status read_whole(const ana_reading *reading, const cost_override *override)
+static status read_whole(const ana_reading *reading, const char *trace_path)
 {
     ana_study *study = reading->study;
     const json_value root = json_root(study->document);
     TRY(check_schema(reading, json_member(root, "schema")));
     TRY(ana_read_keys(reading, root, "", "", study));
     TRY(check_sources(reading));
-    override_costs(study, override->trace_path, override->model, override->hardware);
+    if (trace_path != NULL) {
+        study->trace_path = trace_path;
+        study->trace_name = NULL;
+        study->model = NULL;
+    }
     return check_costs(study, reading->err);
 }
 
 /// Reads a document, which the study then owns.
 static status open_document(const char *path, const char *text, json_document *document,
-                            const cost_override *override, arena *memory, ana_study *study,
+                            const char *trace_path, arena *memory, ana_study *study,
                             error_message *err)
 {
     *study = (ana_study){
@@ -128,15 +83,14 @@ static status open_document(const char *path, const char *text, json_document *d
     };
     ana_study_keys_init("", study);
     const ana_reading reading = {study, memory, json_member(json_root(document), "sources"), err};
-    const status result = read_whole(&reading, override);
+    const status result = read_whole(&reading, trace_path);
     if (result != STATUS_OK) ana_study_close(study);
     return result;
 }
 
-status ana_study_open(const char *path, const char *trace_path, const char *model,
-                      const char *hardware, arena *memory, ana_study *study, error_message *err)
+status ana_study_open(const char *path, const char *trace_path, arena *memory, ana_study *study,
+                      error_message *err)
 {
-    const cost_override override = {trace_path, model, hardware};
     char *bytes = NULL;
     size_t length = 0;
     json_document *document = NULL;
@@ -145,7 +99,7 @@ status ana_study_open(const char *path, const char *trace_path, const char *mode
     const char *text = opened == STATUS_OK ? arena_string(memory, bytes) : NULL;
     free(bytes);
     TRY(opened);
-    return open_document(path, text, document, &override, memory, study, err);
+    return open_document(path, text, document, trace_path, memory, study, err);
 }
 
 status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
@@ -157,10 +111,9 @@ status ana_study_open_text(const char *name, const char *text, arena *memory, an
 status ana_study_open_changed(const char *name, const char *text, const char *changes,
                               arena *memory, ana_study *study, error_message *err)
 {
-    const cost_override none = {0};
     json_document *document = NULL;
     TRY(json_open_changed(name, text, changes, &document, err));
-    return open_document(arena_string(memory, name), arena_string(memory, text), document, &none,
+    return open_document(arena_string(memory, name), arena_string(memory, text), document, NULL,
                          memory, study, err);
 }
 

@@ -161,13 +161,13 @@ typedef struct ana_study {
 
 /// Reads a study file. Release with ana_study_close.
 ///
-/// @param trace_path, model, hardware overrides from the command line; NULL: as the file says.
-///        A path in the file that is not absolute is relative to the file's folder.
+/// @param trace_path in place of what the file says of costs; NULL: as it says. A path in the file
+///                   that is not absolute is relative to the file's folder.
 /// @return STATUS_IO; STATUS_FORMAT naming file, key and limit: unknown keys, balancers,
 ///         schedules or policies (with the nearest known name), counts outside their limits;
 ///         STATUS_UNSUPPORTED for a part of the format that `dynmo simulate` cannot play.
-status ana_study_open(const char *path, const char *trace_path, const char *model,
-                      const char *hardware, arena *memory, ana_study *study, error_message *err);
+status ana_study_open(const char *path, const char *trace_path, arena *memory, ana_study *study,
+                      error_message *err);
 
 /// As ana_study_open, of a study that is in memory; name stands for its path.
 status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,

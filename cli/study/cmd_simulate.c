@@ -89,15 +89,9 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
                          "dynmo simulate: needs a study; --keys lists what may "
                          "stand in it");
     }
-    if (cli_has(arguments, "--trace") && cli_has(arguments, "--model")) {
-        return error_set(err, STATUS_INVALID,
-                         "dynmo simulate: both --trace and --model are given; costs come from one "
-                         "of them");
-    }
     ana_study study;
     status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
-                                   cli_value(arguments, "--model"),
-                                   cli_value(arguments, "--hardware"), memory, &study, err);
+                                   memory, &study, err);
     if (result == STATUS_OK) {
         result = simulate(arguments, &study, memory, out, err);
         ana_study_close(&study);
@@ -107,9 +101,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
 
 const cli_command cli_command_simulate = {
     .name = "simulate",
-    .synopsis =
-        "STUDY.json|--keys [--trace TRACE.db | --model CONFIG --hardware NAME] [--store RUN.db] "
-        "[--json]",
+    .synopsis = "STUDY.json|--keys [--trace TRACE.db] [--store RUN.db] [--json]",
     .summary = "replays a training run under several balancers and compares them",
     .description =
         "Replays every iteration of the run that the study describes, once for each entry of its "
@@ -147,14 +139,6 @@ const cli_command cli_command_simulate = {
             {.name = "--trace",
              .argument = "TRACE.db",
              .help = "Takes costs from this store instead of the study's."},
-            {.name = "--model",
-             .argument = "CONFIG",
-             .help = "Takes costs from a Hugging Face config.json or a shipped model by its name, "
-                     "instead of the study's trace; needs --hardware."},
-            {.name = "--hardware",
-             .argument = "NAME",
-             .help = "A hardware file or a shipped preset by its name, for the cost model and for "
-                     "links and memory that the study does not give."},
             {.name = "--store",
              .argument = "RUN.db",
              .help =

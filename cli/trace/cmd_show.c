@@ -351,7 +351,7 @@ static status show_study(const cli_arguments *arguments, arena *memory, text_buf
         return error_set(err, STATUS_INVALID, "dynmo show: %s needs a store, not a study",
                          of_stores[option]);
     }
-    TRY(ana_study_open(cli_operand(arguments, 0), NULL, NULL, NULL, memory, &study, err));
+    TRY(ana_study_open(cli_operand(arguments, 0), NULL, memory, &study, err));
     status result = ana_setup_open(&study, memory, &setup, err);
     if (result == STATUS_OK) {
         result = show_c_l(arguments, &setup, memory, out, err);

@@ -47,7 +47,7 @@ static void a_short_study_gets_stated_defaults(void **state)
     char trace[128];
     snprintf(trace, sizeof trace, "%s/t.db", file.folder);
 
-    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
+    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
 
     assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
     assert_string_equal(study.schedule, "zb-h1");
@@ -69,7 +69,7 @@ static void values_carry_the_origin_that_the_study_states(void **state)
                      "\"sources\":{\"cluster.links\":\"measured\"}"));
     ana_study study;
 
-    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
+    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
 
     int measured = 0;
     int given = 0;
@@ -93,15 +93,9 @@ static void the_command_line_overrides_where_costs_come_from(void **state)
     ana_study study;
     error_message err = {0};
 
-    assert_ok(ana_study_open(file.path, "other.db", NULL, NULL, memory, &study, &err));
+    assert_ok(ana_study_open(file.path, "other.db", memory, &study, &err));
     assert_string_equal(study.trace_path, "other.db");
     ana_study_close(&study);
-    assert_ok(ana_study_open(file.path, NULL, "gpt2", "h100-sxm", memory, &study, &err));
-    assert_null(study.trace_path);
-    assert_string_equal(study.model, "gpt2");
-    ana_study_close(&study);
-    assert_int_equal(ana_study_open(file.path, NULL, "gpt2", NULL, memory, &study, &err),
-                     STATUS_FORMAT);
     remove_study(&file);
 }
 
@@ -115,7 +109,7 @@ static void a_shipped_name_is_no_path_even_with_a_dot(void **state)
     char hardware[128];
     snprintf(hardware, sizeof hardware, "%s/own.json", file.folder);
 
-    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
+    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
 
     assert_string_equal(study.model, "llama-moe-3.5b");
     assert_string_equal(study.hardware, hardware);
@@ -136,7 +130,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
                      "\"repack\":{\"kind\":\"published\",\"target\":2,\"use\":\"lend\"}}]"));
     ana_study study;
 
-    assert_ok(ana_study_open(file.path, NULL, NULL, NULL, memory, &study, NULL));
+    assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
 
     const ana_balancing *row = study.balancings;
     assert_int_equal(row[0].repack.options.kind, BAL_REPACK_NONE); // never: keeps its ranks too

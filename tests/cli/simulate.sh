@@ -117,8 +117,6 @@ grep -q 'no gnuplot to draw the figures' plain.html || fail 'a report without fi
 refuse 1 'none.json: No such file or directory' simulate none.json
 refuse 2 'dynmo simulate: needs a study; --keys lists what may stand in it' \
     simulate
-refuse 2 'dynmo simulate: both --trace and --model are given; costs come from one of them' \
-    simulate s.json --trace t.db --model gpt2 --hardware h100-sxm
 study ',"balancing":[{"balancer":"partitio"}]'
 refuse 2 "s.json: balancing[0].balancer: unknown balancer 'partitio'; did you mean 'partition'?" \
     simulate s.json

@@ -388,7 +388,7 @@ static status study(const char *bytes, size_t count, arena *memory, error_messag
     char path[32];
     ana_study read;
     const int file = file_of(bytes, count, path);
-    const status result = ana_study_open(path, NULL, NULL, NULL, memory, &read, err);
+    const status result = ana_study_open(path, NULL, memory, &read, err);
     if (result == STATUS_OK) {
         check_study(&read);
         ana_study_close(&read);
