@@ -143,8 +143,8 @@ static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, 
     }
 }
 
-status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
-                          text_buffer *out)
+void ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
+                        text_buffer *out)
 {
     perfetto_writer writer = {.out = out, .next_flow = 1};
     text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -158,5 +158,4 @@ status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_cou
         }
     }
     text_append(out, "\n]}\n");
-    return STATUS_OK;
 }

@@ -9,5 +9,5 @@
 ///
 /// @param timelines [timeline_count]
 /// @param memory    scratch
-status ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
-                          text_buffer *out);
+void ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
+                        text_buffer *out);

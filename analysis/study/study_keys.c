@@ -59,7 +59,7 @@ static const ana_study_key keys[] = {
     {"cluster.price_currency", ANA_KEY_WORDS, "of the price", OFFSET(price_currency), .text = "USD",
      .flags = ANA_KEY_FIXED},
     {"cluster.price_source", ANA_KEY_WORDS, "who asked for it", OFFSET(price_source)},
-    {"cluster.price_date", ANA_KEY_DATE, "the day on which it was asked for", OFFSET(price_date)},
+    {"cluster.price_date", ANA_KEY_WORDS, "the day on which it was asked for", OFFSET(price_date)},
     {"cluster.memory_bytes", ANA_KEY_INT64, "of a GPU; 0: not limited; else as the hardware says",
      "B", 0, (double)JSON_INTEGER_MAX, -1, OFFSET(memory_bytes)},
     {"cluster.send", ANA_KEY_CHOICE, "who waits while a message is under way", NULL, 0,
@@ -414,8 +414,7 @@ static void print_type(const ana_study_key *key, text_buffer *out)
         [ANA_KEY_OBJECT] = "object", [ANA_KEY_RECORDS] = "array of objects",
         [ANA_KEY_INT] = "integer",   [ANA_KEY_INT64] = "integer",
         [ANA_KEY_DOUBLE] = "number", [ANA_KEY_BOOL] = "true|false",
-        [ANA_KEY_SEED] = "integer",  [ANA_KEY_DATE] = "date, as 2026-11-22",
-        [ANA_KEY_WORDS] = "text"};
+        [ANA_KEY_SEED] = "integer",  [ANA_KEY_WORDS] = "text"};
     const bool is_number =
         key->type == ANA_KEY_INT || key->type == ANA_KEY_INT64 || key->type == ANA_KEY_DOUBLE;
     if (words[key->type] != NULL) text_append(out, words[key->type]);

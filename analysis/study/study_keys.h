@@ -30,7 +30,6 @@ typedef enum ana_key_type {
     ANA_KEY_CHOICE, ///< one of names[min..max], kept as its index in an enum
     ANA_KEY_SWITCH, ///< one of two names, kept as bool
     ANA_KEY_NAME,   ///< one of names[min..max], kept as const char *
-    ANA_KEY_DATE,   ///< "2026-11-22", const char *
     ANA_KEY_WORDS,  ///< a name for people, const char *
     ANA_KEY_PATH,   ///< of a file, from the study's folder, or the name of a shipped one; const
                     ///< char *, among the inputs of no result

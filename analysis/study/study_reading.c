@@ -118,7 +118,6 @@ static void value_text(const ana_study_key *key, const void *record, char out[PA
         snprintf(out, PATH_BYTES, "%s", key->names[*(const bool *)place]);
         break;
     case ANA_KEY_NAME:
-    case ANA_KEY_DATE:
     case ANA_KEY_WORDS:
         snprintf(out, PATH_BYTES, "%s", *(const char *const *)place);
         break;
@@ -153,30 +152,6 @@ static status read_choice(const ana_study_key *key, json_value value, int *choic
         json_error(value, STATUS_FORMAT, err, "'%.40s' is not one of %s", text, known.bytes);
     text_free(&known);
     return result;
-}
-
-static bool is_date(const char *text)
-{
-    static const char form[] = "0000-00-00";
-    if (strlen(text) != sizeof form - 1) return false;
-    for (size_t at = 0; at < sizeof form - 1; at++) {
-        const bool is_digit = text[at] >= '0' && text[at] <= '9';
-        if (form[at] == '0' ? !is_digit : text[at] != form[at]) return false;
-    }
-    const int month = (text[5] - '0') * 10 + text[6] - '0';
-    const int day = (text[8] - '0') * 10 + text[9] - '0';
-    return month >= 1 && month <= 12 && day >= 1 && day <= 31;
-}
-
-static status read_date(json_value value, const char **date, error_message *err)
-{
-    const char *text = NULL;
-    TRY(json_string(value, &text, err));
-    if (!is_date(text)) {
-        return json_error(value, STATUS_FORMAT, err, "'%.40s' is no date such as 2026-11-22", text);
-    }
-    *date = text;
-    return STATUS_OK;
 }
 
 static status read_words(json_value value, const char **words, error_message *err)
@@ -223,8 +198,6 @@ static status read_plain(const ana_reading *reading, const ana_study_key *key, j
         TRY(json_int64(value, 0, JSON_INTEGER_MAX, &wide, reading->err));
         *(uint64_t *)place = (uint64_t)wide;
         return STATUS_OK;
-    case ANA_KEY_DATE:
-        return read_date(value, place, reading->err);
     case ANA_KEY_WORDS:
         return read_words(value, place, reading->err);
     case ANA_KEY_CHOICE:

@@ -139,11 +139,10 @@ static status run_item(void *context, void *worker, int64_t item, text_buffer *r
 {
     const drawing *shared = context;
     ana_point run;
-    memset(&run, 0, sizeof run); // its bytes travel, with those between the members
     TRY(play(shared, worker, (int)(item / shared->draw_count), (int)(item % shared->draw_count),
              &run, err));
-    run.message = NULL;
-    text_append_bytes(result, (const char *)&run, sizeof run);
+    run.message = NULL; // of a refusal only that it is one counts
+    ana_point_write(&run, result);
     return STATUS_OK;
 }
 
@@ -153,11 +152,7 @@ static status put_item(void *context, int64_t item, const text_buffer *result, e
     const int point = (int)(item / shared->draw_count);
     const int draw = (int)(item % shared->draw_count);
     ana_point *run = &shared->runs[item];
-    if (result->length != sizeof *run) {
-        return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a draw",
-                         result->length);
-    }
-    memcpy(run, result->bytes, sizeof *run);
+    TRY(ana_point_read(result->bytes, result->length, shared->certainty->study->memory, run, err));
     ana_point_scale(run, ana_draws_time_factor(&shared->certainty->draws, point, draw));
     return STATUS_OK;
 }

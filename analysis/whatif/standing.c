@@ -115,9 +115,7 @@ static void order_keys(sort_key *keys, int64_t *front, ana_standing *standing)
     qsort(keys, count, sizeof *keys, compare_for_rank);
     for (int64_t rank = 0; rank < standing->feasible_count; rank++) {
         standing->order[rank] = keys[rank].index;
-        if (keys[rank].is_other) continue;
-        standing->comparable_count++;
-        standing->pareto_count += standing->is_pareto[keys[rank].index];
+        standing->comparable_count += !keys[rank].is_other;
     }
 }
 

@@ -26,7 +26,6 @@ typedef struct ana_standing {
     int64_t feasible_count;
     int64_t comparable_count; // of them: of the same training as the reference
     bool *is_pareto;          // [point_count] among its own kind of training
-    int64_t pareto_count;     // of the same training as the reference
 } ana_standing;
 
 /// Orders the points by an objective; ties by time, then by their index.

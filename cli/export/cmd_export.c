@@ -208,7 +208,8 @@ static status export_perfetto(const cli_arguments *arguments, arena *memory, tex
     TRY(add_store(arguments, path_of(arguments), cli_value(arguments, "--run"), memory, &chosen,
                   err));
     if (beside != NULL) TRY(add_store(arguments, beside, NULL, memory, &chosen, err));
-    return ana_perfetto_write(chosen.timelines, chosen.count, memory, out);
+    ana_perfetto_write(chosen.timelines, chosen.count, memory, out);
+    return STATUS_OK;
 }
 
 static status export_recipe(const cli_arguments *arguments, arena *memory, text_buffer *out,

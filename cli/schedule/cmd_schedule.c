@@ -313,8 +313,8 @@ static status write_timeline(const schedule_run *run, const char *path, arena *m
     shown.timeline.schedule = &shown.schedule;
     const ana_timeline *const timelines[] = {&shown};
     text_buffer out = {0};
-    status result = ana_perfetto_write(timelines, 1, memory, &out);
-    if (result == STATUS_OK) result = file_write(path, out.bytes, out.length, err);
+    ana_perfetto_write(timelines, 1, memory, &out);
+    const status result = file_write(path, out.bytes, out.length, err);
     text_free(&out);
     return result;
 }

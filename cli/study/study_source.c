@@ -68,16 +68,12 @@ static status read_tokens(const char *text, int64_t *tokens, error_message *err)
 }
 
 /// A path that is written into a study is meant from the study's folder: it becomes absolute.
-static status settle_path(const char *named, const embedded_file *shipped, arena *memory,
-                          const char **path)
+static const char *settled(const char *named, const embedded_file *shipped, arena *memory)
 {
-    *path = named;
-    if (embedded_find(shipped, named) != NULL) return STATUS_OK;
-    char *absolute = realpath(named, NULL);
-    if (absolute == NULL) return STATUS_OK; // whoever opens it says that it is not there
-    *path = arena_string(memory, absolute);
+    char *absolute = embedded_find(shipped, named) == NULL ? realpath(named, NULL) : NULL;
+    const char *path = absolute != NULL ? arena_string(memory, absolute) : named;
     free(absolute);
-    return STATUS_OK;
+    return path; // whoever opens it says that it is not there
 }
 
 static status read_price(const cli_arguments *arguments, ana_draft_options *options,
@@ -106,10 +102,8 @@ static status read_draft_options(const cli_arguments *arguments, arena *memory,
     }
     const char *gpus = options->has_fewer ? "--gpus-max" : "--gpus";
     TRY(cli_require(arguments, gpus, err));
-    TRY(settle_path(cli_value(arguments, "--model"), model_shipped_configs, memory,
-                    &options->model));
-    TRY(settle_path(cli_value(arguments, "--gpu"), model_shipped_hardware, memory,
-                    &options->hardware));
+    options->model = settled(cli_value(arguments, "--model"), model_shipped_configs, memory);
+    options->hardware = settled(cli_value(arguments, "--gpu"), model_shipped_hardware, memory);
     TRY(cli_int(arguments, gpus, 1, MODEL_STAGE_GPUS_MAX, 1, &options->gpu_count, err));
     TRY(cli_int(arguments, "--global-batch", 1, 1 << 30, 0, &options->global_batch, err));
     TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &options->sequence_length, err));

@@ -95,7 +95,7 @@ static void the_chrome_trace_is_json_with_every_op_and_message(void **state)
     play(&timeline, memory);
     const ana_timeline *const timelines[] = {&timeline, &timeline};
 
-    assert_ok(ana_perfetto_write(timelines, 2, memory, &out));
+    ana_perfetto_write(timelines, 2, memory, &out);
 
     assert_ok(json_open_bytes("t", out.bytes, out.length, &document, NULL));
     assert_int_equal(occurrences(out.bytes, "\"ph\":\"X\""), 2 * RANKS * MICROBATCHES * 3);

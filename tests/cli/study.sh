@@ -122,8 +122,8 @@ for name in dynamic memory network rent repack; do
     grep -q '^rank  *point' out || fail "template $name has no answer"
 done
 # What is made is read before it is written.
-refuse 2 "made.json: cluster.price_date: 'tomorrow' is no date such as 2026-11-22" \
-    --model gpt2 --gpu h100-sxm --gpus 2 --price 2 --price-date tomorrow -o made.json
+refuse 2 "made.json: cluster.price_date: has 0 bytes, needs 1 to 100" \
+    --model gpt2 --gpu h100-sxm --gpus 2 --price 2 --price-date '' -o made.json
 [ ! -e made.json ] || fail 'a study is left that cannot be played'
 
 # Fewer GPUs, a deadline and a budget: what is beyond them is refused, and the least that would do is named.

@@ -55,7 +55,7 @@ if command -v python3 >/dev/null; then
 s.execute(\"UPDATE item SET result = x'0102' WHERE pass = 1\"); s.commit()" || fail 'no other results'
     "$dynmo" study study.json --store s.db --json --draws 20 >out 2>err
     [ $? -eq 2 ] || fail "other results: exit $?"
-    grep -q '^dynmo: a result of 2 bytes is not one of a draw$' err || fail "other results: $(cat err)"
+    grep -q '^dynmo: a result of 2 bytes is not one of a point$' err || fail "other results: $(cat err)"
 fi
 
 subject=study
