@@ -88,5 +88,18 @@ status ana_bound_contiguous(const bal_layer_costs *costs, int rank_count, int mi
         }
     }
     *bound = (ana_contiguous_bound){.makespan_ns = best[layers], .work_ns = sums.work[layers]};
+    for (int layer = 0; layer < layers; layer++) {
+        bound->longest_ns = larger(bound->longest_ns, sums.work[layer + 1] - sums.work[layer]);
+    }
     return STATUS_OK;
+}
+
+int64_t ana_reduction_share_ns(const bal_layer_costs *costs, int rank_count)
+{
+    int64_t sum = 0;
+    for (int layer = 0; costs->reduction_ns != NULL && layer < costs->layer_count; layer++) {
+        if (costs->reduction_ns[layer] > INT64_MAX / 4 - sum) return 0;
+        sum += costs->reduction_ns[layer];
+    }
+    return sum / rank_count;
 }

@@ -11,7 +11,11 @@
 typedef struct ana_contiguous_bound {
     int64_t makespan_ns; // no plan of one stage per rank has a smaller one
     int64_t work_ns;     // F, B and W of all layers and microbatches
+    int64_t longest_ns;  // of the layer with most of it
 } ana_contiguous_bound;
+
+/// An even share of the reduction of gradients, which no plan does in less on its fullest rank.
+int64_t ana_reduction_share_ns(const bal_layer_costs *costs, int rank_count);
 
 /// The smallest, over all contiguous plans with stages that may be empty, of the largest over their
 /// stages of

@@ -112,7 +112,7 @@ status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series
     status result = STATUS_OK;
     for (int index = 0; index < series->count && result == STATUS_OK; index++) {
         bal_layer_costs played;
-        ana_contiguous_bound bound = {0, 0};
+        ana_contiguous_bound bound = {0};
         arena_reset(scratch);
         costs_as_played(&series->costs[index], has_split, scratch, &played);
         result = ana_bound_contiguous(&played, setup->machine.rank_count, setup->microbatch_count,

@@ -30,22 +30,11 @@ static status change_text(const char *name, const char *const *changes, int chan
     return STATUS_OK;
 }
 
-/// What the reduction adds to any plan's iteration where nothing hides it: all of it, shared evenly
-/// by the ranks.
-static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *costs)
-{
-    int64_t sum = 0;
-    if (setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED) return 0;
-    for (int layer = 0; costs->reduction_ns != NULL && layer < costs->layer_count; layer++) {
-        sum += costs->reduction_ns[layer];
-    }
-    return sum / setup->machine.rank_count;
-}
-
 /// Sums over the run. An iteration in which nothing changes repeats the one before it.
 static status bound_run(const ana_setup *setup, arena *memory, ana_trial *trial, error_message *err)
 {
-    ana_contiguous_bound bound = {0, 0};
+    const bool hides_reduction = setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    ana_contiguous_bound bound = {0};
     int64_t work_ns = 0;
     int64_t reduction_ns = 0;
     for (int iteration = 0; iteration < setup->iteration_count; iteration++) {
@@ -56,7 +45,9 @@ static status bound_run(const ana_setup *setup, arena *memory, ana_trial *trial,
             arena_reset(memory);
             TRY(ana_bound_contiguous(&costs, setup->machine.rank_count, setup->microbatch_count,
                                      memory, &bound, err));
-            reduction_ns = bare_reduction_ns(setup, &costs);
+            if (!hides_reduction) {
+                reduction_ns = ana_reduction_share_ns(&costs, setup->machine.rank_count);
+            }
         }
         if (bound.work_ns > INT64_MAX - work_ns) {
             return error_set(err, STATUS_INVALID, "the work of the run does not fit 64 bits");

@@ -24,70 +24,25 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
     return true;
 }
 
-/// The work of a layer over all microbatches; below 0 if it does not fit.
-static int64_t layer_work_ns(const bal_layer_costs *costs, int layer, int microbatch_count)
+static status bound_plans(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
+                          ana_contiguous_bound *bound, error_message *err)
 {
-    const int columns = costs->microbatch_count;
-    const int64_t *times[] = {costs->forward_ns, costs->backward_input_ns,
-                              costs->backward_weight_ns};
-    int64_t work = 0;
-    for (int microbatch = 0; microbatch < microbatch_count; microbatch++) {
-        const int64_t at = (int64_t)layer * columns + microbatch % columns;
-        for (int pass = 0; pass < 3; pass++) {
-            if (times[pass][at] > INT64_MAX / 4 - work) return -1;
-            work += times[pass][at];
-        }
-    }
-    return work;
-}
-
-/// The larger of an even share and of the longest layer.
-static int64_t share_bound_ns(const bal_layer_costs *costs, int rank_count, int microbatch_count)
-{
-    int64_t all = 0;
-    int64_t longest = 0;
-    for (int layer = 0; layer < costs->layer_count; layer++) {
-        const int64_t work = layer_work_ns(costs, layer, microbatch_count);
-        if (work < 0 || work > INT64_MAX / 4 - all) return 0; // the player refuses such costs
-        all += work;
-        if (work > longest) longest = work;
-    }
-    const int64_t share = (all + rank_count - 1) / rank_count;
-    return share > longest ? share : longest;
-}
-
-static int64_t bare_reduction_ns(const ana_setup *setup, const bal_layer_costs *costs)
-{
-    int64_t sum = 0;
-    if (setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED) return 0;
-    for (int layer = 0; costs->reduction_ns != NULL && layer < costs->layer_count; layer++) {
-        if (costs->reduction_ns[layer] > INT64_MAX / 4 - sum) return 0;
-        sum += costs->reduction_ns[layer];
-    }
-    return sum / setup->machine.rank_count;
-}
-
-static status bound_makespan(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
-                             int64_t *makespan_ns, error_message *err)
-{
-    ana_contiguous_bound contiguous = {0, 0};
     arena *memory = arena_create(1 << 14);
-    const status bounded = ana_bound_contiguous(costs, setup->machine.rank_count, microbatches,
-                                                memory, &contiguous, err);
+    const status bounded =
+        ana_bound_contiguous(costs, setup->machine.rank_count, microbatches, memory, bound, err);
     arena_destroy(memory);
-    *makespan_ns = contiguous.makespan_ns;
     return bounded;
 }
 
 /// The same where another point has asked for it, which it costs more to find than to look up.
-static status find_makespan(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
-                            int64_t *makespan_ns, error_message *err)
+static status find_bound(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
+                         ana_contiguous_bound *bound, error_message *err)
 {
     const ana_setup_cache *cache = setup->cache;
     const int counts[] = {setup->machine.rank_count, microbatches, costs->microbatch_count};
     const size_t bytes = (size_t)costs->layer_count * (size_t)costs->microbatch_count * 8;
     if (cache == NULL || 3 * bytes + sizeof counts > ANA_MEMO_KEY_BYTES_MAX) {
-        return bound_makespan(setup, costs, microbatches, makespan_ns, err);
+        return bound_plans(setup, costs, microbatches, bound, err);
     }
     text_buffer key = {0};
     text_append_bytes(&key, (const char *)counts, sizeof counts);
@@ -97,11 +52,10 @@ static status find_makespan(const ana_setup *setup, const bal_layer_costs *costs
     ana_memo_entry *entry = ana_memo_find(cache->bounds, key.bytes, key.length);
     text_free(&key);
     if (entry->value == NULL) {
-        TRY(bound_makespan(setup, costs, microbatches, makespan_ns, err));
-        entry->value = memcpy(arena_array(entry->memory, 1, sizeof *makespan_ns), makespan_ns,
-                              sizeof *makespan_ns);
+        TRY(bound_plans(setup, costs, microbatches, bound, err));
+        entry->value = memcpy(arena_array(entry->memory, 1, sizeof *bound), bound, sizeof *bound);
     }
-    *makespan_ns = *(const int64_t *)entry->value;
+    *bound = *(const ana_contiguous_bound *)entry->value;
     return STATUS_OK;
 }
 
@@ -110,14 +64,15 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
                               int64_t *bound_ns, error_message *err)
 {
     const int ranks = setup->machine.rank_count;
+    const bool hides_reduction = setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    ana_contiguous_bound bound = {0};
     // Passes one after the other are one order of the microbatches of all.
-    const int microbatches = setup->microbatch_count * setup->study->round_count;
-    if (setup->stage_count == ranks && !setup->study->post_validation) {
-        TRY(find_makespan(setup, costs, microbatches, bound_ns, err));
-    } else {
-        *bound_ns = share_bound_ns(costs, ranks, microbatches);
-    }
-    *bound_ns += bare_reduction_ns(setup, costs) + setup->study->optimizer_step_ns;
+    TRY(find_bound(setup, costs, setup->microbatch_count * setup->study->round_count, &bound, err));
+    const int64_t share_ns = (bound.work_ns + ranks - 1) / ranks;
+    const int64_t any_ns = share_ns > bound.longest_ns ? share_ns : bound.longest_ns;
+    const bool is_contiguous = setup->stage_count == ranks && !setup->study->post_validation;
+    *bound_ns = (is_contiguous ? bound.makespan_ns : any_ns) + setup->study->optimizer_step_ns +
+                (hides_reduction ? 0 : ana_reduction_share_ns(costs, ranks));
     return STATUS_OK;
 }
 

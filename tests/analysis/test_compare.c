@@ -409,7 +409,7 @@ static void work_beyond_64_bits_is_refused(void **state)
                                    .forward_ns = ns,
                                    .backward_input_ns = ns,
                                    .backward_weight_ns = ns};
-    ana_contiguous_bound bound = {-7, -7};
+    ana_contiguous_bound bound = {-7, -7, -7};
     error_message err = {0};
 
     assert_int_equal(ana_bound_contiguous(&costs, 1, 1, memory, &bound, &err), STATUS_INVALID);
