@@ -122,20 +122,7 @@ static bool wants_timeline(void *context, int iteration)
 static status put_plan(ana_recording *recording, const bal_training_iteration *iteration,
                        error_message *err)
 {
-    const ana_setup *setup = recording->setup;
-    const bal_plan plan = {
-        .first_layer = iteration->first_layer,
-        .rank_count = iteration->rank_count,
-        .chunk_count = setup->stage_count / setup->machine.rank_count,
-        .placement = bal_schedule_family_find(setup->study->schedule)->placement,
-        .schedule = setup->study->schedule,
-        .microbatch_count = iteration->microbatch_count,
-        .stage_ranks = iteration->machine_rank,
-        .data_parallel = iteration->replica_count,
-        .embedding = setup->embedding,
-        .head = setup->head,
-        .first_stage_whole = setup->study->first_stage_whole,
-    };
+    const bal_plan plan = ana_setup_plan(recording->setup, iteration);
     text_buffer *last = &recording->plan;
     text_clear(&recording->json);
     json_writer writer = json_writer_init(&recording->json);

@@ -591,3 +591,21 @@ bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *bal
         .sink = sink,
     };
 }
+
+bal_plan ana_setup_plan(const ana_setup *setup, const bal_training_iteration *iteration)
+{
+    const bal_schedule_family *family = bal_schedule_family_find(setup->study->schedule);
+    return (bal_plan){
+        .first_layer = iteration->first_layer,
+        .rank_count = iteration->rank_count,
+        .chunk_count = setup->stage_count / setup->machine.rank_count,
+        .placement = family->placement,
+        .schedule = family->name,
+        .microbatch_count = iteration->microbatch_count,
+        .stage_ranks = iteration->machine_rank,
+        .data_parallel = iteration->replica_count,
+        .embedding = setup->embedding,
+        .head = setup->head,
+        .first_stage_whole = setup->study->first_stage_whole,
+    };
+}

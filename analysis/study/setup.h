@@ -5,6 +5,7 @@
 #include "analysis/study/cache.h"
 #include "analysis/study/study.h"
 #include "balance/costs/machine.h"
+#include "balance/plan.h"
 #include "balance/ports.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
@@ -147,6 +148,9 @@ model_dynamism *ana_setup_dynamism(const ana_setup *setup, const ana_balancing *
 /// The run that a row of the study describes, as both players take it. Borrows from setup.
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
                                 bal_record_sink sink);
+
+/// The plan that an iteration of such a run was played with, which has stages. Borrows from both.
+bal_plan ana_setup_plan(const ana_setup *setup, const bal_training_iteration *iteration);
 
 // Steps of opening, in setup_costs.c.
 

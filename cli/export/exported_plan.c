@@ -83,28 +83,15 @@ typedef struct last_plan {
 static status keep_plan(void *context, const bal_training_iteration *iteration, error_message *err)
 {
     last_plan *last = context;
-    const ana_setup *setup = ana_point_worker_setup(last->worker);
     (void)err;
     last->is_there = iteration->first_layer != NULL;
     if (!last->is_there) return STATUS_OK;
-    const int chunks = setup->stage_count / setup->machine.rank_count;
-    const size_t bounds = (size_t)iteration->rank_count * (size_t)chunks + 1;
-    memcpy(last->first_layer, iteration->first_layer, bounds * sizeof *last->first_layer);
-    memcpy(last->ranks, iteration->machine_rank,
-           (size_t)iteration->rank_count * sizeof *last->ranks);
-    last->plan = (bal_plan){
-        .first_layer = last->first_layer,
-        .rank_count = iteration->rank_count,
-        .chunk_count = chunks,
-        .placement = bal_schedule_family_find(setup->study->schedule)->placement,
-        .schedule = bal_schedule_family_find(setup->study->schedule)->name,
-        .microbatch_count = iteration->microbatch_count,
-        .stage_ranks = last->ranks,
-        .data_parallel = iteration->replica_count,
-        .embedding = setup->embedding,
-        .head = setup->head,
-        .first_stage_whole = setup->study->first_stage_whole,
-    };
+    last->plan = ana_setup_plan(ana_point_worker_setup(last->worker), iteration);
+    const size_t bounds = (size_t)last->plan.rank_count * (size_t)last->plan.chunk_count + 1;
+    last->plan.first_layer =
+        memcpy(last->first_layer, iteration->first_layer, bounds * sizeof *last->first_layer);
+    last->plan.stage_ranks = memcpy(last->ranks, iteration->machine_rank,
+                                    (size_t)last->plan.rank_count * sizeof *last->ranks);
     return STATUS_OK;
 }
 
