@@ -1,6 +1,7 @@
 /// The commands. One cmd_<name>.c each; commands.c has the table.
 #pragma once
 
+#include "base/text.h"
 #include "cli/command.h"
 
 enum { CLI_COMMANDS_MAX = 32 };
@@ -9,6 +10,10 @@ enum { CLI_COMMANDS_MAX = 32 };
 ///
 /// @return [*count], static storage
 const cli_command *const *cli_commands(int *count);
+
+/// Appends `dynmo --help`, and `dynmo COMMAND --help`.
+void cli_help_overview(text_buffer *out);
+void cli_help_command(const cli_command *command, text_buffer *out);
 
 extern const cli_command cli_command_check;
 extern const cli_command cli_command_calibrate;

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/version.h"
 

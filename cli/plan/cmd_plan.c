@@ -26,7 +26,7 @@ typedef struct plan_run {
     const char *schedule; // NULL if not given
     const char *trace;    // NULL: the loads are of a file
     int sample_count;     // of the trace
-    cli_plan_loads loads;
+    bal_problem problem;
     bool is_joint;   // --schedule any
     int chunk_count; // 0 if not given
     bal_answer answer;
@@ -104,11 +104,11 @@ static status read_loads(const cli_arguments *arguments, cli_plan_shape shape, a
         return error_set(err, STATUS_INVALID, "--iterations are of a --trace");
     }
     if (run->trace == NULL) {
-        return cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->loads,
+        return cli_plan_loads_read(cli_value(arguments, "--loads"), shape, memory, &run->problem,
                                    err);
     }
     if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
-    return cli_plan_loads_of_trace(run->trace, first, last, shape, memory, &run->loads,
+    return cli_plan_loads_of_trace(run->trace, first, last, shape, memory, &run->problem,
                                    &run->sample_count, err);
 }
 
@@ -133,7 +133,7 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
     run->is_joint = run->schedule != NULL && strcmp(run->schedule, any_schedule) == 0;
     TRY(find_shape(arguments, run, &shape, err));
     TRY(read_loads(arguments, shape, memory, run, err));
-    bal_problem *problem = &run->loads.problem;
+    bal_problem *problem = &run->problem;
     TRY(cli_first_stage(arguments, &problem->layers.first_stage_whole, err));
     problem->weight = (bal_weight)weight;
     problem->objective = (bal_objective)objective;
@@ -147,11 +147,11 @@ static status read_options(const cli_arguments *arguments, arena *memory, plan_r
 /// What one option or balancer needs of another option.
 static status check_options(const cli_arguments *arguments, const plan_run *run, error_message *err)
 {
-    const bal_problem *problem = &run->loads.problem;
+    const bal_problem *problem = &run->problem;
     if (problem->objective == BAL_OBJECTIVE_1F1B_BOUND && problem->microbatch_count == 0) {
         return error_set(err, STATUS_INVALID, "--objective 1f1b-bound needs --microbatches");
     }
-    if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES && !run->loads.has_load_cap) {
+    if (problem->objective == BAL_OBJECTIVE_MOVED_BYTES && problem->load_cap_ns < 0) {
         return error_set(err, STATUS_INVALID, "%s: --objective moved-bytes needs load_cap_ns",
                          cli_value(arguments, "--loads"));
     }
@@ -270,7 +270,7 @@ static status play(void *context, const bal_layer_costs *layers, const bal_place
 
 static status decide(arena *memory, plan_run *run, error_message *err)
 {
-    bal_problem *problem = &run->loads.problem;
+    bal_problem *problem = &run->problem;
     plan_player player = {
         .problem = problem, .schedule = run->schedule, .scratch = arena_create(ARENA_BLOCK_BYTES)};
     const bal_evaluator evaluator = {.context = &player, .iteration_ns = play};
@@ -284,7 +284,7 @@ static status decide(arena *memory, plan_run *run, error_message *err)
 /// Lists the layers whose rank differs from the one that owns them now.
 static void find_moves(arena *memory, plan_run *run)
 {
-    const bal_problem *problem = &run->loads.problem;
+    const bal_problem *problem = &run->problem;
     const int layers = problem->layers.layer_count;
     const bal_placed_partition before = {.first_layer = problem->current_first_layer,
                                          .rank_count =
@@ -325,7 +325,7 @@ static void write_ints_or_null(json_writer *writer, const char *key, const int *
 
 static void write_json(const plan_run *run, text_buffer *out)
 {
-    const bal_problem *problem = &run->loads.problem;
+    const bal_problem *problem = &run->problem;
     const bal_answer *answer = &run->answer;
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
@@ -356,7 +356,7 @@ static void write_json(const plan_run *run, text_buffer *out)
 /// A load in its unit: a duration, or a count of parameters or layers.
 static void format_load(const plan_run *run, int64_t load, char out[32])
 {
-    const bal_weight weight = run->loads.problem.weight;
+    const bal_weight weight = run->problem.weight;
     if (weight == BAL_WEIGHT_PARAMETERS || weight == BAL_WEIGHT_LAYERS) {
         snprintf(out, 32, "%" PRId64, load);
     } else {
@@ -367,7 +367,7 @@ static void format_load(const plan_run *run, int64_t load, char out[32])
 /// The layers of a rank: "4-7", of every chunk; for owners "0 3 6".
 static void append_layers(const plan_run *run, int rank, text_buffer *out)
 {
-    const bal_problem *problem = &run->loads.problem;
+    const bal_problem *problem = &run->problem;
     const bal_answer *answer = &run->answer;
     for (int chunk = 0; answer->first_layer != NULL && chunk < problem->chunk_count; chunk++) {
         const int stage =
@@ -383,7 +383,7 @@ static void append_layers(const plan_run *run, int rank, text_buffer *out)
     }
     if (answer->first_layer != NULL) return;
     const char *blank = "";
-    for (int layer = 0; layer < run->loads.problem.layers.layer_count; layer++) {
+    for (int layer = 0; layer < run->problem.layers.layer_count; layer++) {
         if (answer->owner[layer] != rank) continue;
         text_format(out, "%s%d", blank, layer);
         blank = " ";
@@ -393,7 +393,7 @@ static void append_layers(const plan_run *run, int rank, text_buffer *out)
 
 static void write_text(const plan_run *run, text_buffer *out)
 {
-    const bal_problem *problem = &run->loads.problem;
+    const bal_problem *problem = &run->problem;
     const bal_answer *answer = &run->answer;
     char value[32];
     char bound[32];
@@ -447,7 +447,7 @@ static void write_text(const plan_run *run, text_buffer *out)
 
 static bal_plan plan_of(const plan_run *run)
 {
-    const bal_problem *problem = &run->loads.problem;
+    const bal_problem *problem = &run->problem;
     return (bal_plan){.first_layer = run->answer.first_layer,
                       .rank_count = run->answer.rank_count,
                       .chunk_count = problem->chunk_count,
@@ -496,10 +496,9 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     TRY(check_options(arguments, &run, err));
     TRY(check_joint(arguments, &run, err));
     bal_plan plan = {0};
-    const status decided = run.is_joint
-                               ? cli_plan_joint(arguments, &run.loads.problem, run.chunk_count,
-                                                memory, out, &plan, &reason)
-                               : decide(memory, &run, &reason);
+    const status decided = run.is_joint ? cli_plan_joint(arguments, &run.problem, run.chunk_count,
+                                                         memory, out, &plan, &reason)
+                                        : decide(memory, &run, &reason);
     if (decided != STATUS_OK) error_set(err, decided, "%s", reason.message);
     if (decided == STATUS_INFEASIBLE && cli_has(arguments, "--json")) {
         write_infeasible(reason.message, out);

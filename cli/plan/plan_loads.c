@@ -123,7 +123,15 @@ static status read_current(json_value root, arena *memory, bal_problem *problem,
     return STATUS_OK;
 }
 
-static status read_root(json_value root, cli_plan_shape shape, arena *memory, cli_plan_loads *loads,
+static bal_problem problem_of(cli_plan_shape shape)
+{
+    return (bal_problem){.stage_count = shape.rank_count * shape.chunk_count,
+                         .chunk_count = shape.chunk_count,
+                         .placement = shape.placement,
+                         .load_cap_ns = -1};
+}
+
+static status read_root(json_value root, cli_plan_shape shape, arena *memory, bal_problem *problem,
                         error_message *err)
 {
     static const char *const keys[] = {
@@ -131,10 +139,6 @@ static status read_root(json_value root, cli_plan_shape shape, arena *memory, cl
         "state_bytes",    "activation_bytes",   "transfer_ns",         "embedding",
         "head",           "stage_memory_bytes", "stage_inflight",      "stage_time_factor",
         "stage_fixed_ns", "load_cap_ns",        "current_first_layer", "gradient_bytes"};
-    bal_problem *problem = &loads->problem;
-    problem->stage_count = shape.rank_count * shape.chunk_count;
-    problem->chunk_count = shape.chunk_count;
-    problem->placement = shape.placement;
     TRY(json_check_keys(root, keys, (int)(sizeof keys / sizeof keys[0]), err));
     TRY(read_layers(root, memory, &problem->layers, err));
     TRY(read_optional(root, "transfer_ns", problem->layers.layer_count, memory,
@@ -148,18 +152,17 @@ static status read_root(json_value root, cli_plan_shape shape, arena *memory, cl
     TRY(read_per_stage(root, "stage_fixed_ns", shape, memory, &problem->stage_fixed_ns, err));
     const json_value cap = json_member(root, "load_cap_ns");
     if (!json_is_missing(cap)) {
-        loads->has_load_cap = true;
         TRY(json_int64(cap, 0, JSON_INTEGER_MAX, &problem->load_cap_ns, err));
     }
     return read_current(root, memory, problem, err);
 }
 
 status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
-                         cli_plan_loads *loads, error_message *err)
+                         bal_problem *problem, error_message *err)
 {
-    cli_plan_loads made = {0};
+    bal_problem made = problem_of(shape);
     TRY(read_root(object, shape, memory, &made, err));
-    *loads = made;
+    *problem = made;
     return STATUS_OK;
 }
 
@@ -172,11 +175,11 @@ static json_value loads_in(const json_document *document)
 }
 
 status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
-                           cli_plan_loads *loads, error_message *err)
+                           bal_problem *problem, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open(path, &document, err));
-    const status result = cli_plan_loads_of(loads_in(document), shape, memory, loads, err);
+    const status result = cli_plan_loads_of(loads_in(document), shape, memory, problem, err);
     json_close(document);
     return result;
 }
@@ -254,17 +257,14 @@ static status mean_costs(trace_store *store, int first, int last, arena *memory,
 }
 
 status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_shape shape,
-                               arena *memory, cli_plan_loads *loads, int *sample_count,
+                               arena *memory, bal_problem *problem, int *sample_count,
                                error_message *err)
 {
     trace_store *store = NULL;
-    cli_plan_loads made = {.problem = {.stage_count = shape.rank_count * shape.chunk_count,
-                                       .chunk_count = shape.chunk_count,
-                                       .placement = shape.placement}};
+    bal_problem made = problem_of(shape);
     TRY(trace_store_open(path, TRACE_READ, &store, err));
-    const status result =
-        mean_costs(store, first, last, memory, &made.problem.layers, sample_count, err);
+    const status result = mean_costs(store, first, last, memory, &made.layers, sample_count, err);
     trace_store_close(store);
-    if (result == STATUS_OK) *loads = made;
+    if (result == STATUS_OK) *problem = made;
     return result;
 }

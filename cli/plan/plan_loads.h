@@ -6,19 +6,12 @@
 #include "base/json.h"
 #include "base/status.h"
 
-#include <stdbool.h>
-
 /// The ranks that a plan is for.
 typedef struct cli_plan_shape {
     int rank_count;
     int chunk_count;
     bal_placement placement;
 } cli_plan_shape;
-
-typedef struct cli_plan_loads {
-    bal_problem problem; // layers, and what the file says of stages and ranks
-    bool has_load_cap;
-} cli_plan_loads;
 
 /// Reads the object that `dynmo plan --help` shows. Every key but forward_ns may be missing;
 /// missing times are 0, anything else missing is not known.
@@ -29,10 +22,12 @@ typedef struct cli_plan_loads {
 ///
 /// @param path  "-" is standard input
 /// @param shape what the stages are: rank_count ranks of chunk_count chunks
-/// @param loads arrays are carved from memory
-/// @return STATUS_IO; STATUS_FORMAT naming file and key. loads is then untouched.
+/// @param problem layers, and what the file says of stages and ranks; arrays are carved from
+/// memory.
+///                load_cap_ns is -1 where it is not given
+/// @return STATUS_IO; STATUS_FORMAT naming file and key. problem is then untouched.
 status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory,
-                           cli_plan_loads *loads, error_message *err);
+                           bal_problem *problem, error_message *err);
 
 /// The same of a recorded trace: what its layers were charged, as replays take it, means over the
 /// samples of a range of iterations; memory as in the last of them. Nothing is known of stages.
@@ -42,9 +37,9 @@ status cli_plan_loads_read(const char *path, cli_plan_shape shape, arena *memory
 /// @param sample_count out
 /// @return as the store's readers; STATUS_INVALID where no iteration of the range was sampled
 status cli_plan_loads_of_trace(const char *path, int first, int last, cli_plan_shape shape,
-                               arena *memory, cli_plan_loads *loads, int *sample_count,
+                               arena *memory, bal_problem *problem, int *sample_count,
                                error_message *err);
 
 /// The same from an object that is open already.
 status cli_plan_loads_of(json_value object, cli_plan_shape shape, arena *memory,
-                         cli_plan_loads *loads, error_message *err);
+                         bal_problem *problem, error_message *err);

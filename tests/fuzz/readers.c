@@ -276,12 +276,12 @@ static status plan_loads(json_document *document, arena *memory, error_message *
                                             {STAGES, 3, BAL_PLACEMENT_LOOP}};
     const json_value root = json_root(document);
     for (int shape = 0; shape < 3; shape++) {
-        cli_plan_loads loads;
-        TRY(cli_plan_loads_of(root, shapes[shape], memory, &loads, err));
-        if (loads.problem.layers.layer_count > LAYERS_MAX) continue;
-        loads.problem.microbatch_count = 4;
-        loads.problem.allow_empty_stages = json_count(root) % 2 == 0;
-        ask_all(&loads.problem, memory);
+        bal_problem problem;
+        TRY(cli_plan_loads_of(root, shapes[shape], memory, &problem, err));
+        if (problem.layers.layer_count > LAYERS_MAX) continue;
+        problem.microbatch_count = 4;
+        problem.allow_empty_stages = json_count(root) % 2 == 0;
+        ask_all(&problem, memory);
     }
     return STATUS_OK;
 }
