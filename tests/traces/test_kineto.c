@@ -494,6 +494,49 @@ static void repeated_operators_are_layers(void **state)
     trace_recording_free(&recording);
 }
 
+static void append_event(text_buffer *text, const char *category, int correlation, int ts, int dur)
+{
+    char event[160];
+    snprintf(event, sizeof event,
+             ",{\"ph\":\"X\",\"cat\":\"%s\",\"pid\":1,\"tid\":5,\"ts\":%d,\"dur\":%d,"
+             "\"args\":{\"correlation\":%d}}",
+             category, ts, dur, correlation);
+    text_append(text, event);
+}
+
+/// 40,000 launches of one operation, every tenth of two, every hundredth with a later one of the
+/// same correlation that is in no window; operations stand before their launches, in no order.
+static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
+{
+    (void)state;
+    enum { COUNT = 40000 };
+    text_buffer text = {0};
+    trace_recording recording;
+    error_message err = {0};
+    text_append(&text, "[" ANNOTATION("dynmo it=0 mb=0 L=0 F", 5, 0, 199999));
+    text_append(&text, "," ANNOTATION("dynmo it=0 mb=0 L=0 BW", 5, 200000, 200000));
+    for (int each = 0; each < COUNT; each++) {
+        const int place = each * 7919 % COUNT;
+        append_event(&text, "kernel", place, place * 10 + 2, 3);
+        if (place % 10 == 0) append_event(&text, "kernel", place, place * 10 + 6, 4);
+        append_event(&text, "cuda_runtime", place, place * 10, 1);
+        if (place % 100 == 0) append_event(&text, "cuda_runtime", place, 500000 + each, 1);
+    }
+    text_append(&text, "]");
+
+    if (read_text(text.bytes, NULL, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);
+
+    assert_int_equal(recording.ops.op_count, COUNT * 11 / 10);
+    assert_int_equal(recording.ops.loads, COUNT * 11 / 10);
+    assert_int_equal(recording.ops.total_ns, (COUNT * 3 + COUNT / 10 * 4) * 1000);
+    for (int cell = 0; cell < 2; cell++) {
+        expect_cell(&recording, cell, cell == 0 ? TRACE_OP_FORWARD : TRACE_OP_BACKWARD, 0,
+                    (COUNT / 2 * 3 + COUNT / 20 * 4) * 1000, 0, (COUNT / 2 * 10 - 7) * 1000);
+    }
+    trace_recording_free(&recording);
+    text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +557,7 @@ int main(void)
         cmocka_unit_test(annotations_that_fill_the_steps_ask_for_a_phase_map),
         cmocka_unit_test(forwards_without_links_are_said_to_be_alone),
         cmocka_unit_test(repeated_operators_are_layers),
+        cmocka_unit_test(what_memory_does_not_hold_is_matched_in_any_order),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,8 +145,7 @@ static status read_launch(reader *reading, const trace_json_event *event, error_
     const uint32_t correlation = correlation_of(event);
     if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns);
-    return STATUS_OK;
+    return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
 }
 
 static bool begins_with(trace_json_slice name, const char *prefix)
@@ -164,8 +163,7 @@ static status read_device_op(reader *reading, const trace_json_event *event, err
     if (trace_json_is_string(name) && kineto_is_communication(name.bytes + 1, name.length - 2)) {
         work.flags = KINETO_COMMUNICATION;
     }
-    kineto_collect_work(&reading->collector, &work);
-    return STATUS_OK;
+    return kineto_collect_work(&reading->collector, &work, err);
 }
 
 static bool is_autograd(const trace_json_event *event)
@@ -187,8 +185,7 @@ static status read_cpu_op(reader *reading, const trace_json_event *event, error_
         begins_with(event->name, "mpi:") || begins_with(event->name, "nccl:")) {
         work.flags = KINETO_COMMUNICATION;
     }
-    kineto_collect_work(&reading->collector, &work);
-    return STATUS_OK;
+    return kineto_collect_work(&reading->collector, &work, err);
 }
 
 static status read_backward(reader *reading, const trace_json_event *event, error_message *err)
@@ -436,15 +433,14 @@ static status read_and_sum(reader *reading, error_message *err)
     }
     if (!kineto_collect_has_load(&reading->collector)) TRY(find_structure(reading, err));
     TRY(kineto_collect_check(&reading->collector, err));
-    recording->on_device = events->work_list.count > 0;
+    recording->on_device = sorter_count(events->works) > 0;
     TRY(read_sequences(reading, err));
     if (!recording->on_device) TRY(read_cpu(reading, err));
-    recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
+    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
     TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
                              err));
     if (recording->on_device) return trace_kineto_attribute_device(events, recording, err);
-    trace_kineto_attribute_cpu(events, recording);
-    return STATUS_OK;
+    return trace_kineto_attribute_cpu(events, recording, err);
 }
 
 static void reader_free(reader *reading)

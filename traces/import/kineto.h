@@ -113,17 +113,18 @@ typedef struct trace_kineto_source {
 /// the CPU are told apart from the annotations only then. So is one whose backwards or layers are
 /// to be found by operators.
 ///
-/// Time O(bytes + n log n). Memory: a fixed 1.3 MiB, and 16 bytes per launch, 24 per device
-/// operation (per outermost CPU operator inside the annotated threads, where there is no device),
-/// 24 per operator of the backward, 32 per arrow, 32 per module (per outermost operator, where
-/// those are the layers) and 160 per annotation that is known, up to twice that while they grow and
-/// are sorted; nothing for the other events.
+/// Time O(bytes + n log n). Memory: a fixed 4 MiB, and 24 bytes per operator of the backward, 32
+/// per arrow, 32 per module (per outermost operator, where those are the layers) and 160 per
+/// annotation that is known, up to twice that while they grow and are sorted; nothing for the other
+/// events. Launches and what ran on the device (outermost CPU operators inside the annotated
+/// threads, where there is no device) are sorted by sorters: 32 bytes of TMPDIR per launch, 64 per
+/// operation.
 ///
 /// @param recording out, release with trace_recording_free. Untouched on failure.
-/// @return STATUS_FORMAT: what trace_json_next and trace_stream_read say; a time that is missing,
-///         no number, negative or beyond int64, naming the event; STATUS_INVALID: no annotation
-///         that is known (some that are there are named), annotations that contradict each other,
-///         what the phase map says
+/// @return STATUS_IO: as of sorter_put; STATUS_FORMAT: what trace_json_next and trace_stream_read
+///         say; a time that is missing, no number, negative or beyond int64, naming the event;
+///         STATUS_INVALID: no annotation that is known (some that are there are named),
+///         annotations that contradict each other, what the phase map says
 status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
                          error_message *err);
 

@@ -61,16 +61,8 @@ static uint32_t open_marks_top(const open_marks *open, uint32_t *top, const uint
     return *top;
 }
 
-static int compare_launch_times(const void *a, const void *b)
-{
-    const kineto_launch *left = a;
-    const kineto_launch *right = b;
-    if (left->ts_ns != right->ts_ns) return left->ts_ns < right->ts_ns ? -1 : 1;
-    return (left->correlation > right->correlation) - (left->correlation < right->correlation);
-}
-
-/// Of launches with one correlation, the one that has a mark and began first comes first.
-static int compare_launch_correlations(const void *a, const void *b)
+/// By correlation; of one correlation, the launch that has a mark and began first comes first.
+static int compare_launches(const void *a, const void *b)
 {
     const kineto_launch *left = a;
     const kineto_launch *right = b;
@@ -81,89 +73,51 @@ static int compare_launch_correlations(const void *a, const void *b)
     return (left->ts_ns > right->ts_ns) - (left->ts_ns < right->ts_ns);
 }
 
-static int compare_work_begins(const void *a, const void *b)
+static int compare_runs(const void *a, const void *b)
 {
-    const kineto_work *left = a;
-    const kineto_work *right = b;
+    const kineto_run *left = a;
+    const kineto_run *right = b;
     if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
     if (left->end_ns != right->end_ns) return left->end_ns > right->end_ns ? -1 : 1;
     return (left->key > right->key) - (left->key < right->key);
 }
 
-static int compare_work_times(const void *a, const void *b)
+/// The mark of the next launch in time.
+///
+/// @param next_mark the first that has not begun
+static uint32_t mark_of_launch(const kineto_events *events, const kineto_launch *launch,
+                               open_marks *open, uint32_t *next_mark)
 {
-    const kineto_work *left = a;
-    const kineto_work *right = b;
-    if (left->key != right->key) return left->key < right->key ? -1 : 1;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    if (left->end_ns != right->end_ns) return left->end_ns > right->end_ns ? -1 : 1;
-    return (left->flags > right->flags) - (left->flags < right->flags);
-}
-
-/// Most files hold launches and operations in order: qsort would take memory for nothing.
-static void sort(void *items, size_t count, size_t bytes,
-                 int (*compare)(const void *, const void *))
-{
-    const char *at = items;
-    for (size_t item = 1; item < count; item++, at += bytes) {
-        if (compare(at, at + bytes) > 0) {
-            qsort(items, count, bytes, compare);
-            return;
-        }
+    const int64_t moment_ns = launch->ts_ns;
+    for (; *next_mark < events->mark_list.count; ++*next_mark) {
+        const kineto_mark *next = &events->marks[*next_mark];
+        if (next->window.begin_ns > moment_ns) break;
+        open_marks_push(open, *next_mark, next->thread, events->runners[next->thread].process);
     }
+    const uint32_t process = events->runners[launch->thread].process;
+    const uint32_t mark = open_marks_top(open, &open->top_of_thread[launch->thread],
+                                         open->below_in_thread, moment_ns);
+    if (mark != NO_MARK) return mark;
+    return open_marks_top(open, &open->top_of_process[process], open->below_in_process, moment_ns);
 }
 
-/// Puts the mark of each launch in the place of its time, then sorts by correlation.
-static void place_launches(kineto_events *events)
+/// Launches with their marks. @param placed out: by correlation
+static status place_launches(kineto_events *events, sorter *placed, error_message *err)
 {
-    const size_t count = events->launch_list.count;
+    const void *record = NULL;
     open_marks open;
-    uint32_t next = 0;
+    uint32_t next_mark = 0;
+    TRY(sorter_sort(events->launches, err));
     open_marks_init(events, &open);
-    sort(events->launches, count, sizeof *events->launches, compare_launch_times);
-    for (size_t each = 0; each < count; each++) {
-        kineto_launch *launch = &events->launches[each];
-        const int64_t moment_ns = launch->ts_ns;
-        for (; next < events->mark_list.count && events->marks[next].window.begin_ns <= moment_ns;
-             next++) {
-            const uint32_t thread = events->marks[next].thread;
-            open_marks_push(&open, next, thread, events->process_of[thread]);
-        }
-        const uint32_t process = events->process_of[launch->thread];
-        uint32_t mark = open_marks_top(&open, &open.top_of_thread[launch->thread],
-                                       open.below_in_thread, moment_ns);
-        if (mark == NO_MARK) {
-            mark = open_marks_top(&open, &open.top_of_process[process], open.below_in_process,
-                                  moment_ns);
-        }
-        launch->mark = mark;
+    status result = sorter_next(events->launches, &record, err);
+    while (result == STATUS_OK && record != NULL) {
+        kineto_launch launch = *(const kineto_launch *)record;
+        launch.mark = mark_of_launch(events, &launch, &open, &next_mark);
+        result = sorter_put(placed, &launch, err);
+        if (result == STATUS_OK) result = sorter_next(events->launches, &record, err);
     }
     open_marks_free(&open);
-    sort(events->launches, count, sizeof *events->launches, compare_launch_correlations);
-}
-
-/// The first launch of a correlation, NULL: none. @param next where it may be; out: after it
-static const kineto_launch *find_launch(const kineto_events *events, uint32_t correlation,
-                                        size_t *next)
-{
-    const kineto_launch *launches = events->launches;
-    size_t low = 0;
-    size_t high = events->launch_list.count;
-    if (correlation == KINETO_NO_CORRELATION) return NULL;
-    const bool is_next = *next < high && launches[*next].correlation == correlation &&
-                         (*next == 0 || launches[*next - 1].correlation != correlation);
-    if (is_next) low = high = *next;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (launches[middle].correlation < correlation) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == events->launch_list.count || launches[low].correlation != correlation) return NULL;
-    *next = low + 1;
-    return &launches[low];
+    return result == STATUS_OK ? sorter_sort(placed, err) : result;
 }
 
 static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
@@ -171,24 +125,53 @@ static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
     return mark->is_communication ? KINETO_COMMUNICATION : flags;
 }
 
-static const kineto_mark *count_work(const kineto_events *events, const kineto_launch *launch,
-                                     trace_attribution *ops)
+static status count_work(const kineto_events *events, const kineto_run *run, bool is_launched,
+                         trace_attribution *ops, error_message *err)
 {
-    if (launch == NULL) {
+    if (__builtin_add_overflow(ops->total_ns, run->end_ns - run->begin_ns, &ops->total_ns)) {
+        return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
+                         events->path);
+    }
+    if (!is_launched) {
         ops->without_launch++;
-        return NULL;
-    }
-    if (launch->mark == NO_MARK) {
+    } else if (run->mark == NO_MARK) {
         ops->outside++;
-        return NULL;
-    }
-    const kineto_mark *mark = &events->marks[launch->mark];
-    if (mark->window.is_load) {
+    } else if (events->marks[run->mark].window.is_load) {
         ops->loads++;
     } else {
         ops->others++;
     }
-    return mark;
+    return STATUS_OK;
+}
+
+/// Gives every device operation the mark of its launch.
+///
+/// @param placed launches by correlation
+/// @param runs   out
+static status match(kineto_events *events, sorter *placed, sorter *runs, trace_attribution *ops,
+                    error_message *err)
+{
+    const void *next = NULL;
+    const void *record = NULL;
+    TRY(sorter_sort(events->works, err));
+    TRY(sorter_next(placed, &next, err));
+    for (;;) {
+        TRY(sorter_next(events->works, &record, err));
+        if (record == NULL) return sorter_sort(runs, err);
+        const kineto_work *work = record;
+        while (next != NULL && ((const kineto_launch *)next)->correlation < work->key) {
+            TRY(sorter_next(placed, &next, err));
+        }
+        const kineto_launch *launch = next;
+        const bool is_launched = launch != NULL && launch->correlation == work->key;
+        kineto_run run = {work->begin_ns, work->end_ns, work->begin_ns,
+                          work->key,      NO_MARK,      work->flags};
+        if (is_launched) run.ready_ns = launch->ts_ns;
+        if (is_launched) run.mark = launch->mark;
+        if (run.mark != NO_MARK) run.flags = component_in(&events->marks[run.mark], run.flags);
+        TRY(count_work(events, &run, is_launched, ops, err));
+        TRY(sorter_put(runs, &run, err));
+    }
 }
 
 static void widen(trace_window *window, int64_t begin_ns, int64_t end_ns)
@@ -197,21 +180,21 @@ static void widen(trace_window *window, int64_t begin_ns, int64_t end_ns)
     if (end_ns > window->work_end_ns) window->work_end_ns = end_ns;
 }
 
-/// Until when works cover the time, by component. An operation begins no earlier than the last.
+/// Until when runs cover the time, by component. An operation begins no earlier than the last.
 typedef struct union_end {
     int64_t until_ns[2];
 } union_end;
 
 /// Adds an operation to the length of the union of those before it.
-static void add_to_union(union_end *end, const kineto_work *work, int64_t *busy_ns,
+static void add_to_union(union_end *end, const kineto_run *run, int64_t *busy_ns,
                          int64_t *communication_ns)
 {
-    const bool is_communication = work->flags == KINETO_COMMUNICATION;
+    const bool is_communication = run->flags == KINETO_COMMUNICATION;
     int64_t *until_ns = &end->until_ns[is_communication];
-    const int64_t begin_ns = work->begin_ns > *until_ns ? work->begin_ns : *until_ns;
-    if (work->end_ns <= begin_ns) return;
-    *(is_communication ? communication_ns : busy_ns) += work->end_ns - begin_ns;
-    *until_ns = work->end_ns;
+    const int64_t begin_ns = run->begin_ns > *until_ns ? run->begin_ns : *until_ns;
+    if (run->end_ns <= begin_ns) return;
+    *(is_communication ? communication_ns : busy_ns) += run->end_ns - begin_ns;
+    *until_ns = run->end_ns;
 }
 
 /// [count] unions that hold nothing.
@@ -224,38 +207,34 @@ static union_end *unions_create(size_t count)
     return ends;
 }
 
-/// What the device ran, and the unions that it adds to.
-typedef struct placing {
-    kineto_events *events;
-    trace_recording *recording;
-    kineto_gaps *gaps;
-    union_end *windows; // [mark_count]
-    union_end *cells;   // [cell_count]; annotations of one may overlap on the device
-    size_t next_launch; // where that of the next operation may be
-} placing;
-
-/// Gives a device operation its mark; those without one are counted only.
-static status place_work(placing *to, kineto_work work, error_message *err)
+/// Adds what the device ran to its windows, cells and gaps.
+///
+/// @param runs of the device, by begin
+static status sum_runs(kineto_events *events, trace_recording *recording, sorter *runs,
+                       error_message *err)
 {
-    trace_attribution *ops = &to->recording->ops;
-    const kineto_launch *launch = find_launch(to->events, work.key, &to->next_launch);
-    const int64_t length_ns = work.end_ns - work.begin_ns;
-    if (__builtin_add_overflow(ops->total_ns, length_ns, &ops->total_ns)) {
-        return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
-                         to->events->path);
+    // Annotations of one cell may overlap on the device.
+    union_end *windows = unions_create(events->mark_list.count);
+    union_end *cells = unions_create((size_t)recording->cell_count);
+    kineto_gaps *gaps = NULL;
+    const void *record = NULL;
+    kineto_gaps_begin(events, recording, &gaps);
+    status result = sorter_next(runs, &record, err);
+    for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
+        const kineto_run *run = record;
+        kineto_gaps_put(gaps, run);
+        if (run->mark == NO_MARK) continue;
+        trace_window *window = &events->marks[run->mark].window;
+        widen(window, run->begin_ns, run->end_ns);
+        add_to_union(&windows[run->mark], run, &window->busy_ns, &window->communication_ns);
+        if (window->cell < 0) continue;
+        trace_cell *cell = &recording->cells[window->cell];
+        add_to_union(&cells[window->cell], run, &cell->busy_ns, &cell->communication_ns);
     }
-    const kineto_mark *mark = count_work(to->events, launch, ops);
-    if (mark != NULL) work.flags = component_in(mark, work.flags);
-    kineto_gaps_put(to->gaps, &work, mark != NULL ? (int64_t)launch->mark : -1,
-                    launch != NULL ? launch->ts_ns : work.begin_ns);
-    if (mark == NULL) return STATUS_OK;
-    trace_window *window = &to->events->marks[launch->mark].window;
-    widen(window, work.begin_ns, work.end_ns);
-    add_to_union(&to->windows[launch->mark], &work, &window->busy_ns, &window->communication_ns);
-    if (window->cell < 0) return STATUS_OK;
-    trace_cell *cell = &to->recording->cells[window->cell];
-    add_to_union(&to->cells[window->cell], &work, &cell->busy_ns, &cell->communication_ns);
-    return STATUS_OK;
+    kineto_gaps_end(gaps);
+    free(windows);
+    free(cells);
+    return result;
 }
 
 static void sum_spans(const kineto_events *events, trace_recording *recording)
@@ -270,19 +249,17 @@ static void sum_spans(const kineto_events *events, trace_recording *recording)
 status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
                                      error_message *err)
 {
-    placing to = {.events = events, .recording = recording};
-    status result = STATUS_OK;
-    place_launches(events);
-    sort(events->works, events->work_list.count, sizeof *events->works, compare_work_begins);
-    kineto_gaps_begin(events, recording, &to.gaps);
-    to.windows = unions_create(events->mark_list.count);
-    to.cells = unions_create((size_t)recording->cell_count);
-    for (size_t work = 0; work < events->work_list.count && result == STATUS_OK; work++) {
-        result = place_work(&to, events->works[work], err);
-    }
-    kineto_gaps_end(to.gaps);
-    free(to.windows);
-    free(to.cells);
+    sorter *placed = sorter_create(sizeof(kineto_launch), compare_launches);
+    sorter *runs = sorter_create(sizeof(kineto_run), compare_runs);
+    status result = place_launches(events, placed, err);
+    sorter_destroy(events->launches);
+    events->launches = NULL;
+    if (result == STATUS_OK) result = match(events, placed, runs, &recording->ops, err);
+    sorter_destroy(placed);
+    sorter_destroy(events->works);
+    events->works = NULL;
+    if (result == STATUS_OK) result = sum_runs(events, recording, runs, err);
+    sorter_destroy(runs);
     if (result == STATUS_OK) sum_spans(events, recording);
     return result;
 }
@@ -293,50 +270,32 @@ typedef struct cpu_sweep {
     open_marks open;
     const uint32_t *marks; // [mark_count] of all threads, by thread, then as in events
     size_t next_mark;
-    size_t mark_end;     // of this thread
-    kineto_work *pieces; // what the operators are cut into: key is the mark
-    kineto_list piece_list;
+    size_t mark_end; // of this thread
+    sorter *pieces;  // kineto_run by begin: what the operators are cut into; key is the mark
 } cpu_sweep;
 
-static void keep_piece(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
-                       int64_t end_ns)
+static status add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
+                           int64_t end_ns, error_message *err)
 {
-    kineto_list *list = &sweep->piece_list;
-    if (list->count == list->capacity) {
-        list->capacity += list->capacity / 2 + 64;
-        sweep->pieces = memory_resize(sweep->pieces, list->capacity, sizeof *sweep->pieces);
+    kineto_run piece = {begin_ns, end_ns, begin_ns, mark, mark, flags};
+    if (mark != NO_MARK) {
+        kineto_mark *owner = &sweep->events->marks[mark];
+        piece.flags = component_in(owner, flags);
+        widen(&owner->window, begin_ns, end_ns);
+        *(piece.flags == KINETO_COMMUNICATION ? &owner->window.communication_ns
+                                              : &owner->window.busy_ns) += end_ns - begin_ns;
     }
-    sweep->pieces[list->count++] =
-        (kineto_work){.begin_ns = begin_ns, .end_ns = end_ns, .key = mark, .flags = flags};
-}
-
-static void add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
-                         int64_t end_ns)
-{
-    if (mark == NO_MARK) {
-        keep_piece(sweep, mark, flags, begin_ns, end_ns);
-        return;
-    }
-    kineto_mark *owner = &sweep->events->marks[mark];
-    widen(&owner->window, begin_ns, end_ns);
-    const uint32_t component = component_in(owner, flags);
-    keep_piece(sweep, (uint32_t)(owner - sweep->events->marks), component, begin_ns, end_ns);
-    if (component == KINETO_COMMUNICATION) {
-        owner->window.communication_ns += end_ns - begin_ns;
-    } else {
-        owner->window.busy_ns += end_ns - begin_ns;
-    }
+    return sorter_put(sweep->pieces, &piece, err);
 }
 
 /// Shares out [begin_ns, end_ns) of an operator among the marks that are open meanwhile.
 ///
-/// @return the mark that its first moment belongs to
-static uint32_t share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, int64_t begin_ns,
-                               int64_t end_ns)
+/// @param first out: the mark that its first moment belongs to
+static status share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, int64_t begin_ns,
+                             int64_t end_ns, uint32_t *first, error_message *err)
 {
     kineto_mark *marks = sweep->events->marks;
     uint32_t *top = &sweep->open.top_of_thread[thread];
-    uint32_t first = NO_MARK;
     bool is_first = true;
     for (int64_t moment_ns = begin_ns; moment_ns < end_ns || is_first;) {
         while (sweep->next_mark < sweep->mark_end &&
@@ -355,15 +314,13 @@ static uint32_t share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags
             const int64_t next_ns = marks[sweep->marks[sweep->next_mark]].window.begin_ns;
             if (next_ns < until_ns) until_ns = next_ns;
         }
-        if (is_first) first = mark;
+        if (is_first) *first = mark;
         is_first = false;
-        if (until_ns > moment_ns) {
-            add_cpu_time(sweep, mark, flags, moment_ns, until_ns);
-        }
         if (until_ns <= moment_ns) break;
+        TRY(add_cpu_time(sweep, mark, flags, moment_ns, until_ns, err));
         moment_ns = until_ns;
     }
-    return first;
+    return STATUS_OK;
 }
 
 static void count_operator(trace_recording *recording, const kineto_events *events, uint32_t mark,
@@ -382,14 +339,19 @@ static void count_operator(trace_recording *recording, const kineto_events *even
 
 /// Operators of all threads, sorted by thread and begin. Nested ones add nothing and are not
 /// counted; the rest of one that overlaps its neighbour is.
-static void sweep_operators(cpu_sweep *sweep, const size_t *first_mark, trace_recording *recording)
+static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
+                              trace_recording *recording, error_message *err)
 {
     const kineto_events *events = sweep->events;
+    const void *record = NULL;
     int64_t covered_ns = INT64_MIN;
     uint32_t thread = UINT32_MAX;
     recording->ops.op_count = 0;
-    for (size_t each = 0; each < events->work_list.count; each++) {
-        const kineto_work *work = &events->works[each];
+    TRY(sorter_sort(events->works, err));
+    for (;;) {
+        TRY(sorter_next(events->works, &record, err));
+        const kineto_work *work = record;
+        if (work == NULL) return STATUS_OK;
         if (work->key != thread) {
             thread = work->key;
             covered_ns = INT64_MIN;
@@ -399,7 +361,8 @@ static void sweep_operators(cpu_sweep *sweep, const size_t *first_mark, trace_re
         const int64_t begin_ns = work->begin_ns > covered_ns ? work->begin_ns : covered_ns;
         if (work->end_ns < begin_ns || (work->end_ns == covered_ns)) continue;
         recording->ops.op_count++;
-        const uint32_t mark = share_operator(sweep, thread, work->flags, begin_ns, work->end_ns);
+        uint32_t mark = NO_MARK;
+        TRY(share_operator(sweep, thread, work->flags, begin_ns, work->end_ns, &mark, err));
         count_operator(recording, events, mark, work->end_ns - begin_ns);
         covered_ns = work->end_ns;
     }
@@ -428,17 +391,19 @@ static void group_marks(const kineto_events *events, size_t *first_mark, uint32_
 }
 
 /// Divides the time of the process among what ran, of all threads.
-static void divide_cpu_time(cpu_sweep *sweep, trace_recording *recording)
+static status divide_cpu_time(cpu_sweep *sweep, trace_recording *recording, error_message *err)
 {
     kineto_gaps *gaps = NULL;
-    sort(sweep->pieces, sweep->piece_list.count, sizeof *sweep->pieces, compare_work_begins);
+    const void *record = NULL;
+    TRY(sorter_sort(sweep->pieces, err));
     kineto_gaps_begin(sweep->events, recording, &gaps);
-    for (size_t piece = 0; piece < sweep->piece_list.count; piece++) {
-        const kineto_work *each = &sweep->pieces[piece];
-        kineto_gaps_put(gaps, each, each->key == NO_MARK ? -1 : (int64_t)each->key, each->begin_ns);
+    status result = sorter_next(sweep->pieces, &record, err);
+    while (result == STATUS_OK && record != NULL) {
+        kineto_gaps_put(gaps, record);
+        result = sorter_next(sweep->pieces, &record, err);
     }
     kineto_gaps_end(gaps);
-    free(sweep->pieces);
+    return result;
 }
 
 static void sum_cpu_cells(const kineto_events *events, trace_recording *recording)
@@ -452,18 +417,21 @@ static void sum_cpu_cells(const kineto_events *events, trace_recording *recordin
     sum_spans(events, recording);
 }
 
-void trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording)
+status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
+                                  error_message *err)
 {
     size_t *first_mark = memory_array(events->thread_list.count + 2, sizeof *first_mark);
     uint32_t *marks = memory_array(events->mark_list.count + 1, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
+    sweep.pieces = sorter_create(sizeof(kineto_run), compare_runs);
     open_marks_init(events, &sweep.open);
-    sort(events->works, events->work_list.count, sizeof *events->works, compare_work_times);
     group_marks(events, first_mark, marks);
-    sweep_operators(&sweep, first_mark, recording);
+    status result = sweep_operators(&sweep, first_mark, recording, err);
     sum_cpu_cells(events, recording);
-    divide_cpu_time(&sweep, recording);
+    if (result == STATUS_OK) result = divide_cpu_time(&sweep, recording, err);
+    sorter_destroy(sweep.pieces);
     open_marks_free(&sweep.open);
     free(first_mark);
     free(marks);
+    return result;
 }

@@ -100,7 +100,7 @@ void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, ui
         bool is_new_process = false;
         uint32_t process = 0;
         numbering_find(&collector->processes, thread.process, &process, &is_new_process);
-        APPEND(events->process_of, &events->thread_list, process);
+        APPEND(events->runners, &events->thread_list, (kineto_runner){.process = process});
         events->process_count = collector->processes.count;
     }
     collector->last_thread_key = thread.thread;
@@ -237,13 +237,25 @@ void kineto_collect_span(kineto_collector *collector, const char *name, bool is_
     }
 }
 
-void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, kineto_thread thread,
-                           int64_t begin_ns)
+static int compare_launches(const void *a, const void *b)
+{
+    const kineto_launch *left = a;
+    const kineto_launch *right = b;
+    return (left->ts_ns > right->ts_ns) - (left->ts_ns < right->ts_ns);
+}
+
+status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
+                             kineto_thread thread, int64_t begin_ns, error_message *err)
 {
     kineto_events *events = &collector->events;
     kineto_launch launch = {.ts_ns = begin_ns, .correlation = correlation};
+    const bool is_first = events->launches == NULL;
+    if (is_first) events->launches = sorter_create(sizeof launch, compare_launches);
+    if (is_first || begin_ns < events->first_launch_ns) events->first_launch_ns = begin_ns;
+    if (is_first || begin_ns > events->last_launch_ns) events->last_launch_ns = begin_ns;
     kineto_collect_thread(collector, thread, &launch.thread);
-    APPEND(events->launches, &events->launch_list, launch);
+    events->runners[launch.thread].launch_count++;
+    return sorter_put(events->launches, &launch, err);
 }
 
 void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t number,
@@ -279,10 +291,22 @@ bool kineto_is_communication(const char *name, size_t length)
     return false;
 }
 
-void kineto_collect_work(kineto_collector *collector, const kineto_work *work)
+/// By key, then begin, outer before inner.
+static int compare_works(const void *a, const void *b)
+{
+    const kineto_work *left = a;
+    const kineto_work *right = b;
+    if (left->key != right->key) return left->key < right->key ? -1 : 1;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns > right->end_ns ? -1 : 1;
+    return (left->flags > right->flags) - (left->flags < right->flags);
+}
+
+status kineto_collect_work(kineto_collector *collector, const kineto_work *work, error_message *err)
 {
     kineto_events *events = &collector->events;
-    APPEND(events->works, &events->work_list, *work);
+    if (events->works == NULL) events->works = sorter_create(sizeof *work, compare_works);
+    return sorter_put(events->works, work, err);
 }
 
 static status nothing_known(const kineto_collector *collector, error_message *err)
@@ -343,12 +367,12 @@ void kineto_collector_free(kineto_collector *collector)
     free(events->marks);
     free(events->spans);
     free(events->operators);
-    free(events->launches);
+    sorter_destroy(events->launches);
     free(events->sources);
     free(events->targets);
     free(events->backwards);
-    free(events->works);
-    free(events->process_of);
+    sorter_destroy(events->works);
+    free(events->runners);
     numbering_free(&collector->threads);
     numbering_free(&collector->processes);
     numbering_free(&collector->names);

@@ -1,6 +1,7 @@
 /// What traces/import/kineto.c takes from the events, and hands to the files that make sense of it.
 #pragma once
 
+#include "base/sorter.h"
 #include "base/status.h"
 #include "traces/import/kineto.h"
 #include "traces/import/phase_map.h"
@@ -39,15 +40,23 @@ typedef struct kineto_launch {
         uint32_t mark;   // once it is placed: the mark it belongs to, or KINETO_NO_MARK
     };
 } kineto_launch;
-_Static_assert(sizeof(kineto_launch) == 16, "stated in kineto.h");
 
 typedef struct kineto_work {
     int64_t begin_ns;
     int64_t end_ns;
-    uint32_t key; // correlation of a device operation, thread of a CPU operator; later the mark
+    uint32_t key; // correlation of a device operation, thread of a CPU operator
     uint32_t flags;
 } kineto_work;
-_Static_assert(sizeof(kineto_work) == 24, "stated in kineto.h");
+
+/// Work of which is known who ran it.
+typedef struct kineto_run {
+    int64_t begin_ns;
+    int64_t end_ns;
+    int64_t ready_ns; // when it was launched; its begin where nothing launched it
+    uint32_t key;     // of what begins and ends at once, the least is first
+    uint32_t mark;    // its annotation, or KINETO_NO_MARK
+    uint32_t flags;
+} kineto_run;
 
 /// What a name that nobody knows may be.
 typedef enum kineto_span_role {
@@ -70,6 +79,12 @@ typedef struct kineto_span {
 #define KINETO_NO_CORRELATION UINT32_MAX
 #define KINETO_NO_MARK UINT32_MAX
 
+/// What a thread did.
+typedef struct kineto_runner {
+    uint32_t process;
+    int64_t launch_count;
+} kineto_runner;
+
 /// A growing array.
 typedef struct kineto_list {
     size_t count;
@@ -89,16 +104,18 @@ typedef struct kineto_events {
     kineto_mark *marks;
     kineto_span *spans;     // annotations that nobody knows, and modules
     kineto_span *operators; // of the CPU, where those say nothing
-    kineto_launch *launches;
+    sorter *launches;       // kineto_launch by time; NULL: none
     kineto_launch *sources; // forward operators that a backward was recorded for; correlation: its
                             // number, the same as of its backward
     kineto_launch *targets; // those backwards
     kineto_work *backwards; // operators of the backward; key is the thread
-    kineto_work *works;
-    uint32_t *process_of; // [thread_count]
-    kineto_list span_list, operator_list, step_list, scope_list, pause_list, mark_list, launch_list,
-        source_list, target_list, backward_list, work_list, thread_list;
+    sorter *works;          // kineto_work by key, then time; NULL: none
+    kineto_runner *runners; // [thread_count]
+    kineto_list span_list, operator_list, step_list, scope_list, pause_list, mark_list, source_list,
+        target_list, backward_list, thread_list;
     uint32_t process_count;
+    int64_t first_launch_ns; // where there are launches
+    int64_t last_launch_ns;
 } kineto_events;
 
 /// Gives every mark its iteration and layer, and every load its cell; leaves out marks of coarser
@@ -134,10 +151,7 @@ typedef struct kineto_gaps kineto_gaps;
 void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps);
 
 /// What ran, in the order of begin.
-///
-/// @param mark     its annotation; -1: none
-/// @param ready_ns when it was launched; its begin where nothing launched it
-void kineto_gaps_put(kineto_gaps *gaps, const kineto_work *work, int64_t mark, int64_t ready_ns);
+void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run);
 
 /// Fills recording->iterations and the windows' charges.
 void kineto_gaps_end(kineto_gaps *gaps);
@@ -148,7 +162,8 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
 
 /// The same with CPU operators: each moment of a thread belongs to the innermost annotation open
 /// on it, and is busy if an operator runs.
-void trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording);
+status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
+                                  error_message *err);
 
 /// Collects what a profiler recorded, whichever file it is read from: annotations that say which
 /// layer or stage computes, launches, and what ran on the device. The readers of Kineto's traces
@@ -203,8 +218,9 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
                                  error_message *err);
 
-void kineto_collect_launch(kineto_collector *collector, uint32_t correlation, kineto_thread thread,
-                           int64_t begin_ns);
+/// @return as sorter_put
+status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
+                             kineto_thread thread, int64_t begin_ns, error_message *err);
 
 /// A load of a thread that kineto_collect_thread numbered, by whatever it was found.
 status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
@@ -240,7 +256,9 @@ void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, 
 /// Whether a kernel is one of NCCL or DeepEP.
 bool kineto_is_communication(const char *name, size_t length);
 
-void kineto_collect_work(kineto_collector *collector, const kineto_work *work);
+/// @return as sorter_put
+status kineto_collect_work(kineto_collector *collector, const kineto_work *work,
+                           error_message *err);
 
 bool kineto_collect_has_load(const kineto_collector *collector);
 

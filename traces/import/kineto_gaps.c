@@ -341,24 +341,23 @@ static void advance(kineto_gaps *gaps, uint32_t next, int of, int64_t ready_ns, 
     }
 }
 
-void kineto_gaps_put(kineto_gaps *gaps, const kineto_work *work, int64_t mark, int64_t ready_ns)
+void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run)
 {
-    const uint32_t owner = mark < 0 ? KINETO_NO_MARK : (uint32_t)mark;
-    const kineto_mark *found = mark_at(gaps, owner);
+    const kineto_mark *found = mark_at(gaps, run->mark);
     int place =
         found != NULL ? trace_recording_place(gaps->recording, found->window.iteration) : -1;
     if (place < 0) {
-        const int at = stretch_at(gaps, ready_ns);
-        if (at < 0 || ready_ns > gaps->stretches[at].end_ns) return; // of no iteration
+        const int at = stretch_at(gaps, run->ready_ns);
+        if (at < 0 || run->ready_ns > gaps->stretches[at].end_ns) return; // of no iteration
         place = gaps->stretches[at].number;
     }
-    if (work->end_ns <= gaps->now_ns && work->begin_ns < gaps->now_ns) return;
-    advance(gaps, owner, place, ready_ns, work->begin_ns);
-    const cover added = {work->end_ns, owner, (uint32_t)place};
-    const bool is_communication = (work->flags & KINETO_COMMUNICATION) != 0;
+    if (run->end_ns <= gaps->now_ns && run->begin_ns < gaps->now_ns) return;
+    advance(gaps, run->mark, place, run->ready_ns, run->begin_ns);
+    const cover added = {run->end_ns, run->mark, (uint32_t)place};
+    const bool is_communication = (run->flags & KINETO_COMMUNICATION) != 0;
     queue_push(is_communication ? &gaps->communication : &gaps->compute, added);
     trace_iteration_time *iteration = &gaps->recording->iterations[place];
-    if (work->end_ns > iteration->end_ns) iteration->end_ns = work->end_ns;
+    if (run->end_ns > iteration->end_ns) iteration->end_ns = run->end_ns;
 }
 
 /// Iterations one after the other: one that lasted longer than its step ends where it ended.

@@ -419,10 +419,8 @@ static uint32_t main_thread(const kineto_events *events)
     for (size_t each = 0; each < events->operator_list.count; each++) {
         counts[events->operators[each].thread] += 2;
     }
-    for (size_t each = 0; each < events->launch_list.count; each++) {
-        counts[events->launches[each].thread]++;
-    }
     for (uint32_t thread = 0; thread < events->thread_list.count; thread++) {
+        counts[thread] += events->runners[thread].launch_count;
         if (counts[thread] > counts[most]) most = thread;
     }
     free(counts);
@@ -472,10 +470,8 @@ static status divide_step(kineto_collector *collector, const kineto_stretch *ste
 static kineto_stretch all_of_file(const kineto_events *events)
 {
     kineto_stretch all = {INT64_MAX, INT64_MIN, 0};
-    for (size_t each = 0; each < events->launch_list.count; each++) {
-        const int64_t ns = events->launches[each].ts_ns;
-        if (ns < all.begin_ns) all.begin_ns = ns;
-        if (ns > all.end_ns) all.end_ns = ns;
+    if (events->launches != NULL) {
+        all = (kineto_stretch){events->first_launch_ns, events->last_launch_ns, 0};
     }
     for (size_t each = 0; each < events->operator_list.count; each++) {
         const kineto_span *span = &events->operators[each];

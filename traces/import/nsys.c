@@ -264,8 +264,8 @@ static status read_launch(reader *reading, sqlite3_stmt *statement, error_messag
         return malformed(reading, "CUPTI_ACTIVITY_KIND_RUNTIME", statement, "start is no time",
                          err);
     }
-    kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3), begin_ns);
-    return STATUS_OK;
+    return kineto_collect_launch(&reading->collector, correlation, thread_of(statement, 3),
+                                 begin_ns, err);
 }
 
 static status read_work(reader *reading, const char *table, sqlite3_stmt *statement,
@@ -278,8 +278,7 @@ static status read_work(reader *reading, const char *table, sqlite3_stmt *statem
     if (name != NULL && kineto_is_communication(name, strlen(name))) {
         work.flags = KINETO_COMMUNICATION;
     }
-    kineto_collect_work(&reading->collector, &work);
-    return STATUS_OK;
+    return kineto_collect_work(&reading->collector, &work, err);
 }
 
 /// The rows of one table that are of the process.
@@ -356,7 +355,7 @@ static status collect_process(reader *reading, error_message *err)
                   err));
     TRY(read_works(reading, err));
     recording->on_device = true;
-    recording->ops = (trace_attribution){.op_count = (int64_t)events->work_list.count};
+    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
     TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
                              err));
     TRY(trace_kineto_attribute_device(events, recording, err));
