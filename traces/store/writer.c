@@ -388,7 +388,7 @@ static status put_row(held_loads *held, const trace_load *load, error_message *e
         complete_load(there, &given);
     } else {
         if (held->count == held->capacity) {
-            held->capacity = held->capacity == 0 ? 16 : 2 * held->capacity;
+            held->capacity = held->capacity == 0 ? 4 : 2 * held->capacity;
             held->loads = memory_resize(held->loads, (size_t)held->capacity, sizeof *held->loads);
         }
         memmove(&held->loads[place + 1], &held->loads[place],
