@@ -218,16 +218,14 @@ status sorter_sort(sorter *records, error_message *err)
 status sorter_next(sorter *records, const void **record, error_message *err)
 {
     *record = NULL;
-    if (sorter_count(records) == 0) return STATUS_OK;
-    if (records->is_taken) {
-        run *top = records->heap[0];
-        top->at += records->record_bytes;
-        if (top->at == top->end) TRY(read_piece(records, top, err));
-        if (top->at == top->end) records->heap[0] = records->heap[--records->heap_count];
-        sift(records, 0);
-    }
-    records->is_taken = records->heap_count > 0;
-    if (records->is_taken) *record = records->heap[0]->at;
+    if (records == NULL || records->heap_count == 0) return STATUS_OK;
+    run *top = records->heap[0];
+    if (records->is_taken) top->at += records->record_bytes;
+    records->is_taken = true;
+    if (top->at == top->end) TRY(read_piece(records, top, err));
+    if (top->at == top->end) records->heap[0] = records->heap[--records->heap_count];
+    if (records->heap_count > 1) sift(records, 0);
+    if (records->heap_count > 0) *record = records->heap[0]->at;
     return STATUS_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,36 +53,78 @@ status text_parse_double(const char *text, const char *what, double min, double 
     return STATUS_OK;
 }
 
-static const char *digits_end(const char *at, const char *end)
+/// The digits of a decimal number and the place of its point, as text_parse_decimal_ns reads them.
+typedef struct decimal {
+    bool negative;
+    int digit_count;
+    char digits[40]; // significant digits; further ones are dropped, which is below 1e-37 of it
+    int point;       // the value is 0.d1d2d3... * 10^point
+} decimal;
+
+static bool decimal_read(const char *text, size_t length, decimal *number)
 {
-    while (at < end && *at >= '0' && *at <= '9') {
+    *number = (decimal){0};
+    size_t at = 0;
+    if (at < length && text[at] == '-') {
+        number->negative = true;
         at++;
     }
-    return at;
-}
-
-/// Reads "e-3" up to the end, or nothing: 0. @return false if something else stands there
-static bool read_exponent(const char *at, const char *end, int64_t *exponent)
-{
-    *exponent = 0;
-    if (at == end) return true;
-    if (*at != 'e' && *at != 'E') return false;
-    const bool is_signed = ++at < end && (*at == '-' || *at == '+');
-    const bool is_negative = is_signed && *at == '-';
-    if (is_signed) at++;
-    if (at == end || digits_end(at, end) != end) return false;
-    for (; at < end && *exponent < 100000; at++) {
-        *exponent = *exponent * 10 + (*at - '0');
+    bool any = false;
+    bool fraction = false;
+    int exponent_of_fraction = 0;
+    int dropped = 0;
+    for (; at < length && (isdigit((unsigned char)text[at]) || text[at] == '.'); at++) {
+        if (text[at] == '.') {
+            if (fraction) return false;
+            fraction = true;
+            continue;
+        }
+        any = true;
+        if (fraction && exponent_of_fraction < INT_MAX / 4) exponent_of_fraction++;
+        if (number->digit_count == 0 && text[at] == '0') continue;
+        if (number->digit_count < (int)sizeof number->digits) {
+            number->digits[number->digit_count++] = text[at];
+        } else if (dropped < INT_MAX / 4) {
+            dropped++;
+        }
     }
-    if (is_negative) *exponent = -*exponent;
+    if (!any) return false;
+    long exponent = 0;
+    if (at < length && (text[at] == 'e' || text[at] == 'E')) {
+        at++;
+        bool negative = false;
+        if (at < length && (text[at] == '-' || text[at] == '+')) negative = text[at++] == '-';
+        if (at >= length) return false;
+        for (; at < length && isdigit((unsigned char)text[at]); at++) {
+            if (exponent < 100000) exponent = exponent * 10 + (text[at] - '0');
+        }
+        if (negative) exponent = -exponent;
+    }
+    if (at != length) return false;
+    number->point = (int)(number->digit_count + dropped - exponent_of_fraction + exponent);
     return true;
 }
 
-/// @return false if the number does not fit
-static bool put_digit(int64_t *number, int digit)
+/// Most numbers: up to 18 digits with at most one point after the first, none of them below a ns.
+///
+/// @return false for any other, which are read digit by digit
+static bool short_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value)
 {
-    if (*number > (INT64_MAX - 10) / 10) return false;
-    *number = *number * 10 + digit;
+    int64_t number = 0;
+    int64_t ns = 0;
+    size_t at = 0;
+    if (length > 18) return false;
+    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
+        number = number * 10 + (text[at] - '0');
+    }
+    if (at == 0 || (at < length && text[at] != '.')) return false;
+    for (at++; at < length && text[at] >= '0' && text[at] <= '9' && unit_ns > 1; at++) {
+        number = number * 10 + (text[at] - '0');
+        unit_ns /= 10;
+    }
+    if (at < length || __builtin_mul_overflow(number, unit_ns, &ns)) return false;
+    if (ns > INT64_C(1000000000000000000)) return false;
+    *value = ns;
     return true;
 }
 
@@ -89,33 +132,29 @@ status text_parse_decimal_ns(const char *text, size_t length, int64_t unit_ns, i
                              error_message *err)
 {
     const int shown = length > 60 ? 60 : (int)length;
-    const char *end = text + length;
-    const char *first = text + (length > 0 && text[0] == '-');
-    const char *point = digits_end(first, end);
-    const char *after = point < end && *point == '.' ? digits_end(point + 1, end) : point;
-    const bool has_digits = point > first || after > point + 1;
-    int64_t whole_digits = 0; // in front of the point, once the unit is a ns
-    int64_t ns = 0;
-    bool fits = true;
-    if (!has_digits || !read_exponent(after, end, &whole_digits)) {
+    decimal number;
+    if (short_decimal_ns(text, length, unit_ns, value)) return STATUS_OK;
+    if (!decimal_read(text, length, &number)) {
         return error_set(err, STATUS_INVALID, "'%.*s' is not a number", shown, text);
     }
-    whole_digits += point - first;
-    for (; unit_ns > 1; unit_ns /= 10) {
-        whole_digits++;
+    int unit_digits = 0;
+    while (unit_ns > 1) {
+        unit_ns /= 10;
+        unit_digits++;
     }
-    for (const char *at = first; at < after && whole_digits >= 0; at++) {
-        if (*at == '.') continue;
-        if (whole_digits > 0) fits = fits && put_digit(&ns, *at - '0');
-        if (whole_digits-- == 0 && *at >= '5') ns++;
+    const int integer_digits = number.point + unit_digits;
+    int64_t ns = 0;
+    for (int place = 0; place < integer_digits && number.digit_count > 0; place++) {
+        const int digit = place < number.digit_count ? number.digits[place] - '0' : 0;
+        if (ns > (INT64_MAX - 10) / 10) {
+            return error_set(err, STATUS_INVALID, "%.*s does not fit 64-bit nanoseconds", shown,
+                             text);
+        }
+        ns = ns * 10 + digit;
     }
-    for (; whole_digits > 0 && ns > 0 && fits; whole_digits--) {
-        fits = put_digit(&ns, 0);
-    }
-    if (!fits) {
-        return error_set(err, STATUS_INVALID, "%.*s does not fit 64-bit nanoseconds", shown, text);
-    }
-    *value = text[0] == '-' ? -ns : ns;
+    const bool has_next = integer_digits >= 0 && integer_digits < number.digit_count;
+    if (has_next && number.digits[integer_digits] >= '5') ns++;
+    *value = number.negative ? -ns : ns;
     return STATUS_OK;
 }
 

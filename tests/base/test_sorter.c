@@ -63,7 +63,7 @@ static void any_number_of_records_in_any_order_comes_out_in_order(void **state)
     for (size_t count = 0; count < sizeof counts / sizeof counts[0]; count++) {
         item *items = memory_array(counts[count] + 1, sizeof *items);
         for (int order = 0; order < 4; order++) {
-            if (counts[count] > 1000000 && order != 0) continue; // more than 128 runs
+            if (counts[count] > 1000000 && order != 2) continue; // more than 128 runs
             for (size_t each = 0; each < counts[count]; each++) {
                 const int64_t place = (int64_t)each;
                 const int64_t any = (int64_t)rng_below(&random, 100000);

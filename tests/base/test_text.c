@@ -60,6 +60,20 @@ static void decimal_times_become_exact_nanoseconds(void **state)
                          STATUS_OK);
         assert_true(ns == cases[index].ns);
     }
+    // With an exponent they are read the longer way.
+    static const char *const plain[] = {
+        "0", "7.", "12.5", "0.000001", "123.456", "99.999", "4412427761328.982", "1.0005"};
+    for (size_t each = 0; each < sizeof plain / sizeof plain[0]; each++) {
+        for (int64_t unit_ns = 1; unit_ns <= 1000000000; unit_ns *= 1000) {
+            char longer[64];
+            int64_t ns = -1;
+            int64_t longer_ns = -2;
+            snprintf(longer, sizeof longer, "%se-0", plain[each]);
+            text_parse_decimal_ns(plain[each], strlen(plain[each]), unit_ns, &ns, NULL);
+            text_parse_decimal_ns(longer, strlen(longer), unit_ns, &longer_ns, NULL);
+            assert_true(ns == longer_ns || (ns == -1 && longer_ns == -2));
+        }
+    }
     static const char *const bad[] = {"", "-", "1.2.3", "1e", "nan", "10000000000000000000", "1 "};
     for (size_t index = 0; index < sizeof bad / sizeof bad[0]; index++) {
         int64_t ns = 5;

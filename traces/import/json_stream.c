@@ -37,17 +37,20 @@ struct trace_json_stream {
     int64_t malformed_count;
 };
 
-static bool is_blank(char byte)
+static inline bool is_blank(char byte)
 {
-    return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+    return (unsigned char)byte <= ' ' &&
+           (byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r');
 }
 
-static scan_result skip_blanks(scan *text)
+static inline scan_result skip_blanks(scan *text)
 {
-    while (text->at < text->end && is_blank(*text->at)) {
-        text->at++;
+    const char *at = text->at;
+    while (at < text->end && is_blank(*at)) {
+        at++;
     }
-    return text->at < text->end ? SCAN_OK : SCAN_MORE;
+    text->at = at;
+    return at < text->end ? SCAN_OK : SCAN_MORE;
 }
 
 #ifdef __SSE2__
@@ -76,7 +79,7 @@ static bool ends_run_of_string(char byte)
 }
 
 /// The first quote, backslash or control character; end: there is none.
-static const char *find_in_string(const char *at, const char *end)
+static inline const char *find_in_string(const char *at, const char *end)
 {
 #ifdef __SSE2__
     for (; end - at >= 16; at += 16) {
@@ -94,7 +97,7 @@ static const char *find_in_string(const char *at, const char *end)
 
 /// From an opening quote to after the closing one. A line break inside is malformed; that is how
 /// a name with an odd number of quotes is found out before it swallows its neighbours.
-static scan_result skip_string(scan *text)
+static inline scan_result skip_string(scan *text)
 {
     const char *at = find_in_string(text->at + 1, text->end);
     while (at < text->end && *at == '\\') {
@@ -110,18 +113,25 @@ static scan_result skip_string(scan *text)
     return *at == '"' ? SCAN_OK : SCAN_BAD;
 }
 
-static bool is_of_word(char byte)
-{
-    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-           (byte >= 'A' && byte <= 'Z') || byte == '-' || byte == '+' || byte == '.';
-}
+static const bool is_of_word[256] = {
+    ['+'] = true, ['-'] = true, ['.'] = true, ['0'] = true, ['1'] = true, ['2'] = true,
+    ['3'] = true, ['4'] = true, ['5'] = true, ['6'] = true, ['7'] = true, ['8'] = true,
+    ['9'] = true, ['A'] = true, ['B'] = true, ['C'] = true, ['D'] = true, ['E'] = true,
+    ['F'] = true, ['G'] = true, ['H'] = true, ['I'] = true, ['J'] = true, ['K'] = true,
+    ['L'] = true, ['M'] = true, ['N'] = true, ['O'] = true, ['P'] = true, ['Q'] = true,
+    ['R'] = true, ['S'] = true, ['T'] = true, ['U'] = true, ['V'] = true, ['W'] = true,
+    ['X'] = true, ['Y'] = true, ['Z'] = true, ['a'] = true, ['b'] = true, ['c'] = true,
+    ['d'] = true, ['e'] = true, ['f'] = true, ['g'] = true, ['h'] = true, ['i'] = true,
+    ['j'] = true, ['k'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['o'] = true,
+    ['p'] = true, ['q'] = true, ['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true,
+    ['v'] = true, ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true};
 
 /// Numbers, true, false, null, and the NaN and Infinity that some writers put; whoever needs the
 /// number judges it.
-static scan_result skip_word(scan *text)
+static inline scan_result skip_word(scan *text)
 {
     const char *at = text->at;
-    while (at < text->end && is_of_word(*at)) {
+    while (at < text->end && is_of_word[(unsigned char)*at]) {
         at++;
     }
     const bool is_empty = at == text->at;
@@ -212,17 +222,29 @@ static scan_result skip_container(scan *text)
     return SCAN_OK;
 }
 
-static scan_result skip_value(scan *text)
+static inline scan_result skip_value(scan *text)
 {
     if (text->at >= text->end) return SCAN_MORE;
     if (*text->at == '"') return skip_string(text);
-    if (*text->at == '{' || *text->at == '[') return skip_container(text);
-    return skip_word(text);
+    if (*text->at != '{' && *text->at != '[') return skip_word(text);
+    scan container = *text; // a copy: text can stay in registers
+    const scan_result result = skip_container(&container);
+    text->at = container.at;
+    return result;
+}
+
+/// Passes over a byte that has no blanks around it, as most writers put colons and commas.
+static inline bool skip_tight(scan *text, char byte)
+{
+    const bool is_tight = text->end - text->at > 1 && *text->at == byte && text->at[1] > ' ';
+    if (is_tight) text->at++;
+    return is_tight;
 }
 
 /// From after a key to its value.
-static scan_result scan_colon(scan *text)
+static inline scan_result scan_colon(scan *text)
 {
+    if (skip_tight(text, ':')) return SCAN_OK;
     const scan_result result = skip_blanks(text);
     if (result != SCAN_OK) return result;
     if (*text->at != ':') return SCAN_BAD;
@@ -231,7 +253,7 @@ static scan_result scan_colon(scan *text)
 }
 
 /// From a key to its value.
-static scan_result scan_key(scan *text, trace_json_slice *key)
+static inline scan_result scan_key(scan *text, trace_json_slice *key)
 {
     key->bytes = text->at;
     if (*text->at != '"') return SCAN_BAD;
@@ -240,7 +262,7 @@ static scan_result scan_key(scan *text, trace_json_slice *key)
     return result == SCAN_OK ? scan_colon(text) : result;
 }
 
-static scan_result scan_value(scan *text, trace_json_slice *value)
+static inline scan_result scan_value(scan *text, trace_json_slice *value)
 {
     value->bytes = text->at;
     const scan_result result = skip_value(text);
@@ -256,8 +278,10 @@ static scan_result scan_member(scan *text, trace_json_slice *key, trace_json_sli
 }
 
 /// After a value: to the next one (*is_last false), or after the closing bracket.
-static scan_result scan_separator(scan *text, char close, bool *is_last)
+static inline scan_result scan_separator(scan *text, char close, bool *is_last)
 {
+    *is_last = false;
+    if (skip_tight(text, ',')) return SCAN_OK;
     scan_result result = skip_blanks(text);
     if (result != SCAN_OK) return result;
     *is_last = *text->at == close;
@@ -267,15 +291,17 @@ static scan_result scan_separator(scan *text, char close, bool *is_last)
 }
 
 /// The member of an event whose key stands at text, NULL: none that is kept. Keys are known by
-/// their first bytes, which is faster than to look for their ends. @param length out: of the key
-static trace_json_slice *member_at(const scan *text, trace_json_event *event, size_t *length)
+/// their first bytes, which is faster than to look for their ends.
+///
+/// @param length out: of the key; 0 without one
+static inline trace_json_slice *member_at(scan text, trace_json_event *event, size_t *length)
 {
     char key[8] = {0};
-    const size_t left = (size_t)(text->end - text->at);
+    const size_t left = (size_t)(text.end - text.at);
     if (left >= sizeof key) {
-        memcpy(key, text->at, sizeof key);
+        memcpy(key, text.at, sizeof key);
     } else {
-        memcpy(key, text->at, left);
+        memcpy(key, text.at, left);
     }
     *length = 4;
     if (memcmp(key, "\"ph\"", 4) == 0) return &event->phase;
@@ -289,29 +315,30 @@ static trace_json_slice *member_at(const scan *text, trace_json_event *event, si
     *length = 6;
     if (memcmp(key, "\"name\"", 6) == 0) return &event->name;
     if (memcmp(key, "\"args\"", 6) == 0) return &event->args;
+    *length = 0;
     return NULL;
 }
 
-static scan_result scan_event(scan *text, trace_json_event *event)
+/// @param after out: where it ends; untouched on failure
+static scan_result scan_event(scan text, trace_json_event *event, const char **after)
 {
-    if (*text->at != '{') return SCAN_BAD;
-    text->at++;
-    scan_result result = skip_blanks(text);
+    if (*text.at != '{') return SCAN_BAD;
+    text.at++;
+    scan_result result = skip_blanks(&text);
     if (result != SCAN_OK) return result;
-    if (*text->at == '}') {
-        text->at++;
-        return SCAN_OK;
-    }
-    for (bool is_last = false; !is_last;) {
+    bool is_last = *text.at == '}';
+    if (is_last) text.at++;
+    while (!is_last) {
         trace_json_slice value;
         size_t length = 0;
         trace_json_slice *place = member_at(text, event, &length);
-        if (place != NULL) text->at += length;
-        result = place != NULL ? scan_colon(text) : scan_key(text, &value);
-        if (result != SCAN_OK || (result = scan_value(text, &value)) != SCAN_OK) return result;
-        if ((result = scan_separator(text, '}', &is_last)) != SCAN_OK) return result;
+        text.at += length;
+        result = place != NULL ? scan_colon(&text) : scan_key(&text, &value);
+        if (result != SCAN_OK || (result = scan_value(&text, &value)) != SCAN_OK) return result;
+        if ((result = scan_separator(&text, '}', &is_last)) != SCAN_OK) return result;
         if (place != NULL) *place = value;
     }
+    *after = text.at;
     return SCAN_OK;
 }
 
@@ -585,16 +612,17 @@ static status next_event(trace_json_stream *json, trace_json_item *item, bool *f
     }
     if (json->event_count == 0) note_indentation(json);
     for (;;) {
-        scan text = scan_here(json);
+        const scan text = scan_here(json);
+        const char *after = text.at;
         item->event = (trace_json_event){.index = json->event_count};
-        scan_result result = json->is_first ? scan_event(&text, &item->event) : SCAN_BAD;
+        scan_result result = json->is_first ? scan_event(text, &item->event, &after) : SCAN_BAD;
         if (result == SCAN_MORE && is_full(json)) result = SCAN_BAD;
         if (result == SCAN_BAD) {
             json->is_first = true;
             return resynchronise(json, err);
         }
         if (result == SCAN_OK) {
-            take(json, &text);
+            json->begin = (size_t)(after - json->buffer);
             json->event_count++;
             json->is_first = false;
             item->kind = TRACE_JSON_EVENT;
