@@ -65,11 +65,10 @@ static __m128i equal_to(__m128i bytes, char byte)
     return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte));
 }
 
-/// Bytes in [first, last].
-static __m128i in_range(__m128i bytes, char first, char last)
+static __m128i control_in(__m128i bytes)
 {
-    const __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8(first));
-    return _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8((char)(last - first))), above);
+    const __m128i last = _mm_set1_epi8(0x1f);
+    return _mm_cmpeq_epi8(_mm_max_epu8(bytes, last), last);
 }
 #endif
 
@@ -85,7 +84,7 @@ static inline const char *find_in_string(const char *at, const char *end)
     for (; end - at >= 16; at += 16) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
         const __m128i special = _mm_or_si128(equal_to(bytes, '"'), equal_to(bytes, '\\'));
-        const uint64_t found = bits_of(_mm_or_si128(special, in_range(bytes, 0, 0x1f)));
+        const uint64_t found = bits_of(_mm_or_si128(special, control_in(bytes)));
         if (found != 0) return at + __builtin_ctzll(found);
     }
 #endif
@@ -161,7 +160,7 @@ static block_bits look_at_block(const char *at)
         const __m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
         bits.quotes |= bits_of(equal_to(bytes, '"')) << from;
         bits.escapes |= bits_of(equal_to(bytes, '\\')) << from;
-        bits.controls |= bits_of(in_range(bytes, 0, 0x1f)) << from;
+        bits.controls |= bits_of(control_in(bytes)) << from;
         bits.opening |= bits_of(equal_to(folded, '{')) << from;
         bits.closing |= bits_of(equal_to(folded, '}')) << from;
     }
@@ -603,11 +602,16 @@ static status next_event(trace_json_stream *json, trace_json_item *item, bool *f
 {
     char byte = 0;
     TRY(peek(json, &byte, err));
-    if (byte == 0) return truncated(json, err, "traceEvents");
-    if (byte == ']' || (byte == ',' && !json->is_first)) {
+    if (byte == ',' && !json->is_first) {
         json->begin++;
-        json->is_first = byte == ',';
-        if (byte == ']') json->part = json->is_array ? PART_AFTER : PART_MEMBERS;
+        json->is_first = true;
+        TRY(peek(json, &byte, err));
+    }
+    if (byte == 0) return truncated(json, err, "traceEvents");
+    if (byte == ']') {
+        json->begin++;
+        json->is_first = false;
+        json->part = json->is_array ? PART_AFTER : PART_MEMBERS;
         return STATUS_OK;
     }
     if (json->event_count == 0) note_indentation(json);
