@@ -12,32 +12,27 @@
 
 enum { BUFFER_BYTES = 1 << 19, PIECE_BYTES_MIN = 1 << 12 };
 
-/// Records in order: a run of the file, or all of them in memory.
+/// Records in order: a stretch of the file, or all of them in memory.
 typedef struct run {
-    const char *at; // of the piece in memory: [at, end)
+    const char *at; // in memory: [at, end) of the piece
     const char *end;
     char *piece;
-    int64_t next; // what of the file is not in memory yet: [next, until)
+    int64_t next; // in the file only: [next, until)
     int64_t until;
 } run;
 
 struct sorter {
     int (*compare)(const void *, const void *);
     size_t record_bytes;
-    size_t capacity; // of buffer
-    size_t buffered;
     int64_t count;
-    char *buffer; // [capacity] not in the file yet
-    char *last;   // one record: the greatest of the last run
-    int file;     // -1: none yet
-    run *runs;    // [run_count]
+    char *buffer;    // records that are not in the file; later, pieces of the runs
+    size_t buffered; // bytes
+    char *last;      // the greatest record of the last run
+    FILE *file;      // NULL: none is needed yet
+    run *runs;       // [run_count] later a heap of those that are not over: the least record first
     size_t run_count;
-    size_t run_capacity;
-    char *pieces;       // of all runs
     size_t piece_bytes; // a multiple of record_bytes
-    run **heap;         // [heap_count] that are not over: the least record on top
-    size_t heap_count;
-    bool is_taken; // the one on top
+    bool is_taken;      // the least record
 };
 
 sorter *sorter_create(size_t record_bytes, int (*compare)(const void *, const void *))
@@ -46,10 +41,8 @@ sorter *sorter_create(size_t record_bytes, int (*compare)(const void *, const vo
     assert(record_bytes > 0 && record_bytes <= PIECE_BYTES_MIN);
     made->compare = compare;
     made->record_bytes = record_bytes;
-    made->capacity = BUFFER_BYTES / record_bytes;
-    made->buffer = memory_array(made->capacity, record_bytes);
+    made->buffer = memory_array(1, BUFFER_BYTES);
     made->last = memory_array(1, record_bytes);
-    made->file = -1;
     return made;
 }
 
@@ -68,11 +61,12 @@ static status failed(const char *what, error_message *err)
 static status make_file(sorter *records, error_message *err)
 {
     char name[4096];
-    const int length = snprintf(name, sizeof name, "%s/dynmo-XXXXXX", folder());
-    if (length < 0 || (size_t)length >= sizeof name) errno = ENAMETOOLONG;
-    if ((size_t)length < sizeof name) records->file = mkstemp(name);
-    if (records->file < 0) return failed("cannot be made", err);
-    unlink(name);
+    snprintf(name, sizeof name, "%s/dynmo-XXXXXX", folder());
+    const int file = mkstemp(name);
+    if (file >= 0) unlink(name);
+    if (file >= 0) records->file = fdopen(file, "w+b");
+    if (records->file == NULL) return failed("cannot be made", err);
+    setvbuf(records->file, NULL, _IONBF, 0);
     return STATUS_OK;
 }
 
@@ -80,43 +74,34 @@ static status make_file(sorter *records, error_message *err)
 static void sort_buffer(sorter *records)
 {
     const size_t bytes = records->record_bytes;
-    const char *at = records->buffer;
-    for (size_t each = 1; each < records->buffered; each++, at += bytes) {
-        if (records->compare(at, at + bytes) > 0) {
-            qsort(records->buffer, records->buffered, bytes, records->compare);
+    for (size_t at = bytes; at < records->buffered; at += bytes) {
+        if (records->compare(records->buffer + at - bytes, records->buffer + at) > 0) {
+            qsort(records->buffer, records->buffered / bytes, bytes, records->compare);
             return;
         }
     }
 }
 
-/// The run that the buffer goes on with, if it comes after all of that, or a new one.
+/// The run that the sorted buffer goes on with, if it comes after all of that, or a new one.
 static run *run_of_buffer(sorter *records)
 {
-    run *last = records->run_count > 0 ? &records->runs[records->run_count - 1] : NULL;
-    if (last != NULL && records->compare(records->last, records->buffer) <= 0) return last;
-    const int64_t end = last != NULL ? last->until : 0;
-    if (records->run_count == records->run_capacity) {
-        records->run_capacity += records->run_capacity / 2 + 16;
-        records->runs = memory_resize(records->runs, records->run_capacity, sizeof *records->runs);
+    const size_t count = records->run_count;
+    const int64_t end = count > 0 ? records->runs[count - 1].until : 0;
+    if (count == 0 || records->compare(records->last, records->buffer) > 0) {
+        records->runs = memory_resize(records->runs, count + 1, sizeof *records->runs);
+        records->runs[records->run_count++] = (run){.next = end, .until = end};
     }
-    last = &records->runs[records->run_count++];
-    *last = (run){.next = end, .until = end};
-    return last;
+    return &records->runs[records->run_count - 1];
 }
 
 static status write_buffer(sorter *records, error_message *err)
 {
-    const size_t bytes = records->buffered * records->record_bytes;
-    if (bytes == 0) return STATUS_OK;
-    if (records->file < 0) TRY(make_file(records, err));
+    const size_t bytes = records->buffered;
+    if (records->file == NULL) TRY(make_file(records, err));
     sort_buffer(records);
-    run *into = run_of_buffer(records);
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t written =
-            pwrite(records->file, records->buffer + done, bytes - done, into->until);
-        if (written <= 0) return failed("cannot be written", err);
-        done += (size_t)written;
-        into->until += written;
+    run_of_buffer(records)->until += (int64_t)bytes;
+    if (fwrite(records->buffer, 1, bytes, records->file) != bytes) {
+        return failed("cannot be written", err);
     }
     memcpy(records->last, records->buffer + bytes - records->record_bytes, records->record_bytes);
     records->buffered = 0;
@@ -125,9 +110,9 @@ static status write_buffer(sorter *records, error_message *err)
 
 status sorter_put(sorter *records, const void *record, error_message *err)
 {
-    if (records->buffered == records->capacity) TRY(write_buffer(records, err));
-    memcpy(records->buffer + records->buffered++ * records->record_bytes, record,
-           records->record_bytes);
+    if (records->buffered + records->record_bytes > BUFFER_BYTES) TRY(write_buffer(records, err));
+    memcpy(records->buffer + records->buffered, record, records->record_bytes);
+    records->buffered += records->record_bytes;
     records->count++;
     return STATUS_OK;
 }
@@ -142,55 +127,44 @@ static status read_piece(sorter *records, run *from, error_message *err)
 {
     const int64_t left = from->until - from->next;
     const size_t bytes = left < (int64_t)records->piece_bytes ? (size_t)left : records->piece_bytes;
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t count = pread(records->file, from->piece + done, bytes - done, from->next);
-        if (count <= 0) return failed("cannot be read", err);
-        done += (size_t)count;
-        from->next += count;
+    from->at = from->end = from->piece;
+    if (bytes == 0) return STATUS_OK;
+    if (fseeko(records->file, from->next, SEEK_SET) != 0 ||
+        fread(from->piece, 1, bytes, records->file) != bytes) {
+        return failed("cannot be read", err);
     }
-    from->at = from->piece;
-    from->end = from->piece + bytes;
+    from->end += bytes;
+    from->next += (int64_t)bytes;
     return STATUS_OK;
 }
 
 /// Moves a run down to where it belongs in the heap.
 static void sift(sorter *records, size_t place)
 {
-    run **heap = records->heap;
+    run *heap = records->runs;
     for (;;) {
         size_t least = place;
         for (size_t below = 2 * place + 1; below <= 2 * place + 2; below++) {
-            if (below >= records->heap_count) break;
-            if (records->compare(heap[below]->at, heap[least]->at) < 0) least = below;
+            if (below >= records->run_count) break;
+            if (records->compare(heap[below].at, heap[least].at) < 0) least = below;
         }
         if (least == place) return;
-        run *moved = heap[place];
+        const run moved = heap[place];
         heap[place] = heap[least];
         heap[least] = moved;
         place = least;
     }
 }
 
-/// All records, which are in the buffer, as a run.
-static void keep_in_memory(sorter *records)
-{
-    sort_buffer(records);
-    run *all = run_of_buffer(records);
-    all->at = records->buffer;
-    all->end = records->buffer + records->buffered * records->record_bytes;
-}
-
 static status open_runs(sorter *records, error_message *err)
 {
     TRY(write_buffer(records, err));
-    free(records->buffer);
-    records->buffer = NULL;
     const size_t share = BUFFER_BYTES / records->run_count;
     const size_t bytes = share > PIECE_BYTES_MIN ? share : PIECE_BYTES_MIN;
     records->piece_bytes = bytes - bytes % records->record_bytes;
-    records->pieces = memory_array(records->run_count, records->piece_bytes);
+    records->buffer = memory_resize(records->buffer, records->run_count, records->piece_bytes);
     for (size_t each = 0; each < records->run_count; each++) {
-        records->runs[each].piece = records->pieces + each * records->piece_bytes;
+        records->runs[each].piece = records->buffer + each * records->piece_bytes;
         TRY(read_piece(records, &records->runs[each], err));
     }
     return STATUS_OK;
@@ -199,17 +173,15 @@ static status open_runs(sorter *records, error_message *err)
 status sorter_sort(sorter *records, error_message *err)
 {
     if (sorter_count(records) == 0) return STATUS_OK;
-    if (records->file < 0) {
-        keep_in_memory(records);
-    } else {
+    if (records->file != NULL) {
         TRY(open_runs(records, err));
+    } else {
+        sort_buffer(records);
+        run *all = run_of_buffer(records);
+        all->at = records->buffer;
+        all->end = records->buffer + records->buffered;
     }
-    records->heap = memory_array(records->run_count, sizeof *records->heap);
-    for (size_t each = 0; each < records->run_count; each++) {
-        records->heap[each] = &records->runs[each];
-    }
-    records->heap_count = records->run_count;
-    for (size_t place = records->heap_count / 2; place-- > 0;) {
+    for (size_t place = records->run_count / 2; place-- > 0;) {
         sift(records, place);
     }
     return STATUS_OK;
@@ -218,25 +190,23 @@ status sorter_sort(sorter *records, error_message *err)
 status sorter_next(sorter *records, const void **record, error_message *err)
 {
     *record = NULL;
-    if (records == NULL || records->heap_count == 0) return STATUS_OK;
-    run *top = records->heap[0];
-    if (records->is_taken) top->at += records->record_bytes;
+    if (records == NULL || records->run_count == 0) return STATUS_OK;
+    run *least = &records->runs[0];
+    if (records->is_taken) least->at += records->record_bytes;
     records->is_taken = true;
-    if (top->at == top->end) TRY(read_piece(records, top, err));
-    if (top->at == top->end) records->heap[0] = records->heap[--records->heap_count];
-    if (records->heap_count > 1) sift(records, 0);
-    if (records->heap_count > 0) *record = records->heap[0]->at;
+    if (least->at == least->end) TRY(read_piece(records, least, err));
+    if (least->at == least->end) *least = records->runs[--records->run_count];
+    if (records->run_count > 1) sift(records, 0);
+    if (records->run_count > 0) *record = least->at;
     return STATUS_OK;
 }
 
 void sorter_destroy(sorter *records)
 {
     if (records == NULL) return;
-    if (records->file >= 0) close(records->file);
+    if (records->file != NULL) fclose(records->file);
     free(records->buffer);
     free(records->last);
     free(records->runs);
-    free(records->pieces);
-    free(records->heap);
     free(records);
 }

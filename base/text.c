@@ -111,7 +111,6 @@ static bool decimal_read(const char *text, size_t length, decimal *number)
 static bool short_decimal_ns(const char *text, size_t length, int64_t unit_ns, int64_t *value)
 {
     int64_t number = 0;
-    int64_t ns = 0;
     size_t at = 0;
     if (length > 18) return false;
     for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
@@ -122,9 +121,8 @@ static bool short_decimal_ns(const char *text, size_t length, int64_t unit_ns, i
         number = number * 10 + (text[at] - '0');
         unit_ns /= 10;
     }
-    if (at < length || __builtin_mul_overflow(number, unit_ns, &ns)) return false;
-    if (ns > INT64_C(1000000000000000000)) return false;
-    *value = ns;
+    if (at < length || number > INT64_C(1000000000000000000) / unit_ns) return false;
+    *value = number * unit_ns;
     return true;
 }
 

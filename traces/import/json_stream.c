@@ -9,6 +9,8 @@
 #include <emmintrin.h>
 #endif
 
+enum { KEY_BYTES = 8 }; // that tell the members of an event apart
+
 /// Where a scan stands. MORE: the bytes end before the value does.
 typedef enum scan_result { SCAN_OK, SCAN_MORE, SCAN_BAD } scan_result;
 
@@ -22,7 +24,7 @@ typedef enum part { PART_START, PART_MEMBERS, PART_EVENTS, PART_AFTER, PART_DONE
 struct trace_json_stream {
     trace_stream *input;
     const char *name;
-    char *buffer;   // [TRACE_JSON_ITEM_BYTES_MAX]
+    char *buffer;   // [TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES]
     size_t begin;   // of what is not yet taken
     size_t filled;  // bytes in buffer
     int64_t before; // bytes of the file before buffer[0]
@@ -112,25 +114,19 @@ static inline scan_result skip_string(scan *text)
     return *at == '"' ? SCAN_OK : SCAN_BAD;
 }
 
-static const bool is_of_word[256] = {
-    ['+'] = true, ['-'] = true, ['.'] = true, ['0'] = true, ['1'] = true, ['2'] = true,
-    ['3'] = true, ['4'] = true, ['5'] = true, ['6'] = true, ['7'] = true, ['8'] = true,
-    ['9'] = true, ['A'] = true, ['B'] = true, ['C'] = true, ['D'] = true, ['E'] = true,
-    ['F'] = true, ['G'] = true, ['H'] = true, ['I'] = true, ['J'] = true, ['K'] = true,
-    ['L'] = true, ['M'] = true, ['N'] = true, ['O'] = true, ['P'] = true, ['Q'] = true,
-    ['R'] = true, ['S'] = true, ['T'] = true, ['U'] = true, ['V'] = true, ['W'] = true,
-    ['X'] = true, ['Y'] = true, ['Z'] = true, ['a'] = true, ['b'] = true, ['c'] = true,
-    ['d'] = true, ['e'] = true, ['f'] = true, ['g'] = true, ['h'] = true, ['i'] = true,
-    ['j'] = true, ['k'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['o'] = true,
-    ['p'] = true, ['q'] = true, ['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true,
-    ['v'] = true, ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true};
+static inline bool is_of_word(unsigned char byte)
+{
+    // A bit per byte: + - . 0-9, then A-Z a-z.
+    static const uint64_t words[4] = {UINT64_C(0x03ff680000000000), UINT64_C(0x07fffffe07fffffe)};
+    return (words[byte >> 6] >> (byte & 63) & 1) != 0;
+}
 
 /// Numbers, true, false, null, and the NaN and Infinity that some writers put; whoever needs the
 /// number judges it.
 static inline scan_result skip_word(scan *text)
 {
     const char *at = text->at;
-    while (at < text->end && is_of_word[(unsigned char)*at]) {
+    while (at < text->end && is_of_word((unsigned char)*at)) {
         at++;
     }
     const bool is_empty = at == text->at;
@@ -295,13 +291,8 @@ static inline scan_result scan_separator(scan *text, char close, bool *is_last)
 /// @param length out: of the key; 0 without one
 static inline trace_json_slice *member_at(scan text, trace_json_event *event, size_t *length)
 {
-    char key[8] = {0};
-    const size_t left = (size_t)(text.end - text.at);
-    if (left >= sizeof key) {
-        memcpy(key, text.at, sizeof key);
-    } else {
-        memcpy(key, text.at, left);
-    }
+    char key[KEY_BYTES];
+    memcpy(key, text.at, sizeof key); // what is beyond the end is found out by who goes on there
     *length = 4;
     if (memcmp(key, "\"ph\"", 4) == 0) return &event->phase;
     if (memcmp(key, "\"ts\"", 4) == 0) return &event->ts;
@@ -344,7 +335,7 @@ static scan_result scan_event(scan text, trace_json_event *event, const char **a
 status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json)
 {
     trace_json_stream *made = memory_array(1, sizeof *made);
-    char *buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX);
+    char *buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
     made->input = input;
     made->name = name;
     made->buffer = buffer;

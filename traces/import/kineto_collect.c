@@ -237,7 +237,7 @@ void kineto_collect_span(kineto_collector *collector, const char *name, bool is_
     }
 }
 
-static int compare_launches(const void *a, const void *b)
+int kineto_compare_times(const void *a, const void *b)
 {
     const kineto_launch *left = a;
     const kineto_launch *right = b;
@@ -250,7 +250,7 @@ status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
     kineto_events *events = &collector->events;
     kineto_launch launch = {.ts_ns = begin_ns, .correlation = correlation};
     const bool is_first = events->launches == NULL;
-    if (is_first) events->launches = sorter_create(sizeof launch, compare_launches);
+    if (is_first) events->launches = sorter_create(sizeof launch, kineto_compare_times);
     if (is_first || begin_ns < events->first_launch_ns) events->first_launch_ns = begin_ns;
     if (is_first || begin_ns > events->last_launch_ns) events->last_launch_ns = begin_ns;
     kineto_collect_thread(collector, thread, &launch.thread);

@@ -76,6 +76,9 @@ typedef struct kineto_span {
     kineto_span_role role;
 } kineto_span;
 
+/// Launches by time.
+int kineto_compare_times(const void *a, const void *b);
+
 #define KINETO_NO_CORRELATION UINT32_MAX
 #define KINETO_NO_MARK UINT32_MAX
 

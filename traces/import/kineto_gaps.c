@@ -28,7 +28,6 @@ struct kineto_gaps {
     size_t next_pause;
     cover_queue compute;
     cover_queue communication;
-    int last_stretch;  // that was found: mostly, the next one is the same
     int64_t now_ns;    // what is before is divided
     int current;       // place of the iteration; -1: none yet
     uint32_t last;     // mark of what ran last
@@ -153,17 +152,12 @@ void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, 
 
 /// The last stretch that begins at or before a moment; -1: none does. One that is over counts too:
 /// the device may lag behind.
-static int stretch_at(kineto_gaps *gaps, int64_t moment_ns)
+static int stretch_at(const kineto_gaps *gaps, int64_t moment_ns)
 {
-    const int count = gaps->recording->iteration_count;
-    const kineto_stretch *last = &gaps->stretches[gaps->last_stretch];
-    const bool is_it = gaps->last_stretch + 1 < count && last->begin_ns <= moment_ns &&
-                       last[1].begin_ns > moment_ns;
-    if (is_it) return gaps->last_stretch;
-    const size_t until = kineto_count_until(gaps->stretches, (size_t)count, sizeof *gaps->stretches,
-                                            offsetof(kineto_stretch, begin_ns), moment_ns);
-    if (until > 0) gaps->last_stretch = (int)until - 1;
-    return (int)until - 1;
+    const size_t count = (size_t)gaps->recording->iteration_count;
+    return (int)kineto_count_until(gaps->stretches, count, sizeof *gaps->stretches,
+                                   offsetof(kineto_stretch, begin_ns), moment_ns) -
+           1;
 }
 
 static const kineto_mark *mark_at(const kineto_gaps *gaps, uint32_t mark)
@@ -347,19 +341,11 @@ static void advance(kineto_gaps *gaps, uint32_t next, int of, int64_t ready_ns, 
     }
 }
 
-/// Mostly, the current iteration.
-static int place_of(const kineto_gaps *gaps, int iteration)
-{
-    const trace_recording *recording = gaps->recording;
-    const bool is_current =
-        gaps->current >= 0 && recording->iterations[gaps->current].iteration == iteration;
-    return is_current ? gaps->current : trace_recording_place(recording, iteration);
-}
-
 void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run)
 {
     const kineto_mark *found = mark_at(gaps, run->mark);
-    int place = found != NULL ? place_of(gaps, found->window.iteration) : -1;
+    int place =
+        found != NULL ? trace_recording_place(gaps->recording, found->window.iteration) : -1;
     if (place < 0) {
         const int at = stretch_at(gaps, run->ready_ns);
         if (at < 0 || run->ready_ns > gaps->stretches[at].end_ns) return; // of no iteration

@@ -427,14 +427,6 @@ static uint32_t main_thread(const kineto_events *events)
     return most;
 }
 
-static int compare_source_times(const void *a, const void *b)
-{
-    const kineto_launch *left = a;
-    const kineto_launch *right = b;
-    if (left->ts_ns != right->ts_ns) return left->ts_ns < right->ts_ns ? -1 : 1;
-    return (left->correlation > right->correlation) - (left->correlation < right->correlation);
-}
-
 /// Whether a forward that has a backward runs in [begin, end). Sources are by time.
 static bool has_source(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
@@ -624,7 +616,7 @@ status trace_kineto_find_structure(kineto_collector *collector, error_message *e
     }
     if (events->source_list.count > 0) {
         qsort(events->sources, events->source_list.count, sizeof *events->sources,
-              compare_source_times);
+              kineto_compare_times);
     }
     if (trace_kineto_has_groups(collector)) {
         snprintf(collector->recording->structure, sizeof collector->recording->structure,
