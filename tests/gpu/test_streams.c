@@ -357,6 +357,86 @@ static int begin_waits_for_what_it_queued(void)
     return 1;
 }
 
+/// Plays an op of the only stage.
+static status play_op(exec_device *device, bal_op_kind kind, int microbatch)
+{
+    const exec_step step = {.op = {.kind = kind, .microbatch = microbatch},
+                            .wait_place = -1,
+                            .wait_stage = -1,
+                            .send_place = -1,
+                            .send_stage = -1};
+    exec_payload output;
+    int64_t duration_ns;
+    return device->table->play(device, &step, NULL, &output, &duration_ns, NULL);
+}
+
+/// Plays an iteration on memory that the host cannot touch.
+///
+/// @param wait_count += how often the host has waited within its ops
+static status play_iteration(exec_device *device, int iteration, int microbatches, int *wait_count)
+{
+    int64_t begin_ns[3 * MICROBATCHES_MAX], end_ns[3 * MICROBATCHES_MAX];
+    const exec_iteration begun = {.iteration = iteration, .rank_time_factor = 1};
+    status result = device->table->begin(device, &begun, NULL);
+    const int before = gpu_emulation_wait_count();
+    for (int microbatch = 0; microbatch < microbatches && result == STATUS_OK; microbatch++) {
+        result = play_op(device, OP_FORWARD, microbatch);
+    }
+    for (int microbatch = 0; microbatch < microbatches && result == STATUS_OK; microbatch++) {
+        result = play_op(device, OP_BACKWARD_INPUT, microbatch);
+        if (result == STATUS_OK) result = play_op(device, OP_BACKWARD_WEIGHT, microbatch);
+    }
+    *wait_count += gpu_emulation_wait_count() - before;
+    if (result != STATUS_OK) return result;
+    return device->table->finish(device, begin_ns, end_ns, NULL);
+}
+
+/// Under the real clock ops only enqueue: what a mechanism decides stays on the GPU.
+static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, bool is_llama)
+{
+    enum { MICROBATCHES = 2, BLOCKS = 4 };
+    const gpu_emulation guarded = {
+        .seed = 1, .device_count = 1, .eagerness = 50, .guards_memory = true};
+    exec_model model = model_of(mechanism, measure, is_llama);
+    exec_training_device options = {
+        .model = &model, .text = &text, .backend = EXEC_BACKEND_CUDA_FP32, .runs_ahead = true};
+    const int first_layer[] = {0, BLOCKS + 2}, rank = 0;
+    const bal_placed_partition plan = {
+        .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
+    exec_kernels *kernels = NULL;
+    exec_device *device = NULL;
+    model.block_count = BLOCKS;
+    int wait_count = 0;
+    gpu_emulation_begin(&guarded);
+    status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
+    if (result != STATUS_OK) return 1;
+    result = exec_training_device_create_over(&options, 0, kernels, &device, NULL);
+    if (result == STATUS_OK) result = device->table->hold(device, &plan, 0, MICROBATCHES, NULL);
+    for (int layer = 0; layer < BLOCKS + 2 && result == STATUS_OK; layer++) {
+        result = device->table->initialise(device, layer, NULL);
+    }
+    for (int iteration = 0; iteration < 2 && result == STATUS_OK; iteration++) {
+        result = play_iteration(device, iteration, MICROBATCHES, &wait_count);
+    }
+    device->table->destroy(device);
+    if (result == STATUS_OK && wait_count == 0) return 0;
+    printf("%s (%s): the host waits %d times within ops of two iterations\n",
+           exec_mechanism_names[mechanism], exec_exit_measure_names[measure], wait_count);
+    return 1;
+}
+
+/// Those whose decisions are made on the GPU.
+static int mechanisms_do_not_wait(void)
+{
+    static const exec_mechanism on_gpu[] = {EXEC_DENSE, EXEC_PRUNING, EXEC_FREEZING};
+    int failures = 0;
+    for (size_t index = 0; index < sizeof on_gpu / sizeof *on_gpu; index++) {
+        failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, false);
+        failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, true);
+    }
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
     const int count = argc > 1 ? atoi(argv[1]) : 100;
@@ -369,6 +449,7 @@ int main(int argc, char **argv)
         return 1;
     }
     failures += begin_waits_for_what_it_queued();
+    failures += mechanisms_do_not_wait();
     for (int seed = first; seed < first + count; seed++) {
         failures += try_seed((uint64_t)seed);
     }

@@ -20,6 +20,7 @@ typedef struct gpu_emulation {
     int eagerness;      // in 100: how often a call lets the devices get on
     size_t eager_bytes; // NCCL: what is longer is sent only when its receiver is there
     int failing_task;   // the number, from 1, of the kernel that fails for good; 0: none
+    bool guards_memory; // the host cannot touch device memory: only kernels and copies can
 } gpu_emulation;
 
 /// Before any other call: how all devices behave from now on.
@@ -27,6 +28,8 @@ void gpu_emulation_begin(const gpu_emulation *behaviour);
 
 /// Kernels and copies that have run since then.
 int gpu_emulation_task_count(void);
+/// How often a thread of the host has waited for a device since then.
+int gpu_emulation_wait_count(void);
 /// Enqueues work(argument) with a copy of the argument.
 cudaError_t gpu_emulation_enqueue(cudaStream_t stream, void (*work)(const void *argument),
                                   const void *argument, size_t bytes);

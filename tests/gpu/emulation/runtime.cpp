@@ -11,11 +11,13 @@
 #include <mutex>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <vector>
 
 enum { DEVICE_MULTIPROCESSORS = 132, GROUP_STEP = 8, DEVICES_MAX = 16 };
 static const size_t DEVICE_BYTES = (size_t)1 << 34, POISON_MAX = (size_t)1 << 20;
+static const size_t GUARDED_BYTES = (size_t)1 << 30;
 
 /// A record is done when what stood before it in its stream is.
 struct event_state {
@@ -38,19 +40,29 @@ static std::condition_variable moved;
 static std::vector<CUstream_st *> streams;
 static std::map<const void *, size_t> sizes; // of device memory
 static uint64_t random_state = 1;
-static int task_count;
+static int task_count, wait_count;
+static char
+    *guarded; // [GUARDED_BYTES] handed out in order, never again; NULL: memory is not guarded
+static size_t guarded_count;
 static cudaError_t failure[DEVICES_MAX];
 static thread_local int current_device;
 static thread_local bool has_context;
 
 namespace gpu
 {
-gpu_emulation behaviour = {1, 8, 50, 4096, 0};
+gpu_emulation behaviour = {1, 8, 50, 4096, 0, false};
 
 unsigned draw(unsigned below)
 {
     random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (unsigned)(random_state >> 33) % below;
+}
+
+/// Lets whoever runs touch guarded memory, or nobody.
+static void open_memory(bool is_open)
+{
+    const int access = is_open ? PROT_READ | PROT_WRITE : PROT_NONE;
+    if (guarded != NULL && mprotect(guarded, guarded_count, access) != 0) abort();
 }
 
 /// Runs the head of some stream; false: none can.
@@ -75,6 +87,7 @@ static bool advance()
 void drive_until(const std::function<bool()> &holds)
 {
     std::unique_lock<std::mutex> held(lock);
+    wait_count++;
     while (!holds()) {
         if (!advance()) {
             moved.wait(held);
@@ -126,7 +139,9 @@ cudaError_t enqueue_work(cudaStream_t stream, std::function<void()> work)
         if (error != cudaSuccess) return;
         push(stream, [device, work = std::move(work)] {
             if (++task_count == behaviour.failing_task) failure[device] = cudaErrorLaunchFailure;
+            open_memory(true);
             if (failure[device] == cudaSuccess) work();
+            open_memory(false);
             return true;
         });
     });
@@ -142,7 +157,15 @@ void gpu_emulation_begin(const gpu_emulation *behaviour)
     change([&] {
         gpu::behaviour = *behaviour;
         random_state = behaviour->seed * 2 + 1;
-        task_count = 0;
+        task_count = wait_count = 0;
+        if (guarded != NULL) munmap(guarded, GUARDED_BYTES);
+        guarded = NULL;
+        guarded_count = 0;
+        if (behaviour->guards_memory) {
+            const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+            guarded = (char *)mmap(NULL, GUARDED_BYTES, PROT_NONE, kind, -1, 0);
+            if (guarded == (char *)MAP_FAILED) abort();
+        }
         memset(failure, 0, sizeof failure);
     });
 }
@@ -150,6 +173,11 @@ void gpu_emulation_begin(const gpu_emulation *behaviour)
 int gpu_emulation_task_count(void)
 {
     return task_count;
+}
+
+int gpu_emulation_wait_count(void)
+{
+    return wait_count;
 }
 
 cudaError_t gpu_emulation_enqueue(cudaStream_t stream, void (*work)(const void *argument),
@@ -188,13 +216,23 @@ static bool device_is_idle()
 /// NaN where nobody has written; not in workspaces, which would take longer than all else.
 static void poison(void *memory, size_t bytes)
 {
+    gpu::open_memory(true);
     memset(memory, 0xff, bytes < POISON_MAX ? bytes : POISON_MAX);
+    gpu::open_memory(false);
+}
+
+static void *take_guarded(size_t bytes)
+{
+    char *taken = guarded + guarded_count;
+    guarded_count += (bytes + 4095) / 4096 * 4096;
+    return guarded_count <= GUARDED_BYTES ? taken : NULL;
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     if (bytes > DEVICE_BYTES) return cudaErrorMemoryAllocation;
-    void *allocated = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    void *allocated =
+        guarded != NULL ? take_guarded(bytes) : aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (allocated == NULL) return cudaErrorMemoryAllocation;
     poison(allocated, bytes);
     change([&] { sizes[allocated] = bytes; });
@@ -212,7 +250,7 @@ cudaError_t cudaFree(void *memory)
         poison(memory, sizes.at(memory));
         sizes.erase(memory);
     });
-    free(memory);
+    if (guarded == NULL) free(memory);
     return failure_now();
 }
 
