@@ -26,7 +26,9 @@ add_library(dynmo_cuda_kernels OBJECT
   exec/cuda/kernels_cuda_attention_mma.cu
   exec/cuda/kernels_cuda_columns.cu
   exec/cuda/kernels_cuda_elements.cu
+  exec/cuda/kernels_cuda_groups.cu
   exec/cuda/kernels_cuda_heads.cu
+  exec/cuda/kernels_cuda_routing.cu
   exec/cuda/kernels_cuda_rows.cu)
 target_include_directories(dynmo_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_options(dynmo_cuda_kernels PRIVATE -Xcompiler=-Wall,-Wextra)

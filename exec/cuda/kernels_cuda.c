@@ -318,7 +318,9 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .offer = cuda_offer,
                                  .take = cuda_take};
     exec_cuda_fill_elements(table);
+    exec_cuda_fill_groups(table);
     exec_cuda_fill_heads(table);
+    exec_cuda_fill_routing(table);
     exec_cuda_fill_rows(table);
     exec_cuda_fill_columns(table);
     exec_cuda_fill_attention(table);

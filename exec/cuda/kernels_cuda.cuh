@@ -54,6 +54,22 @@ static inline bool is_wide(const void *memory)
     return (uintptr_t)memory % 16 == 0;
 }
 
+/// Rows that a block of warps treats, one per warp.
+static inline unsigned warp_grid(int rows)
+{
+    return (unsigned)((rows + BLOCK_WARPS - 1) / BLOCK_WARPS);
+}
+
+__device__ inline int warp_row()
+{
+    return (int)(blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_LANES);
+}
+
+__device__ inline int warp_lane()
+{
+    return (int)(threadIdx.x % WARP_LANES);
+}
+
 /// The sum over the lanes of a warp, on all of them: a tree, the same on every machine.
 template <typename Number> __device__ inline Number warp_sum(Number value)
 {

@@ -33,7 +33,9 @@ void exec_cuda_retire(exec_kernels *kernels, void *memory);
 void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes);
 
 void exec_cuda_fill_elements(exec_kernel_table *table);
+void exec_cuda_fill_groups(exec_kernel_table *table);
 void exec_cuda_fill_heads(exec_kernel_table *table);
+void exec_cuda_fill_routing(exec_kernel_table *table);
 void exec_cuda_fill_rows(exec_kernel_table *table);
 void exec_cuda_fill_columns(exec_kernel_table *table);
 void exec_cuda_fill_attention(exec_kernel_table *table);

@@ -6,17 +6,15 @@
 // the other side come into shared memory one list entry ahead. Forward and both backward passes
 // load tiles by one function. Recurrences and passes are those of kernels_cuda_attention.cu.
 
-#include "exec/cuda/kernels_cuda.cuh"
-#include "exec/cuda/kernels_cuda_primitives.cuh"
+#include "exec/cuda/kernels_cuda_tiles.cuh"
 
 enum { MMA_LANES = 128, TILE_ROWS = EXEC_CUDA_BLOCK_ROWS, WARP_ROWS = 16, HALF_COLUMNS = 32 };
 
 static constexpr float LOG2_E = 1.4426950408889634f;
 
-/// A tile in shared memory. Rows are 16 bytes longer than their values, so that eight rows of a
-/// matrix lie in different banks.
+/// A tile in shared memory.
 template <int WIDTH> struct tile_of {
-    static constexpr int PITCH = WIDTH + 8;
+    static constexpr int PITCH = TILE_PITCH<WIDTH>;
     static constexpr int VALUES = TILE_ROWS * PITCH;
     static constexpr size_t BYTES = sizeof(bf16) * VALUES;
 };
@@ -37,42 +35,6 @@ __device__ void begin_tile(bf16 *tile, const bf16 *matrix, int stride, const exe
             *(uint4 *)to = make_uint4(0, 0, 0, 0);
         }
     }
-}
-
-/// The left side of a product: 16 rows from `row`, 16 columns from `column`.
-template <int WIDTH>
-__device__ void load_left(uint32_t (&part)[4], const bf16 *tile, int row, int column)
-{
-    const int lane = threadIdx.x % WARP_LANES;
-    load_matrices(part, tile + (row + lane % 16) * tile_of<WIDTH>::PITCH + column + lane / 16 * 8);
-}
-
-/// The right side of two products whose columns are 16 rows of the tile from `row`: parts 0 and 1
-/// for the first eight, 2 and 3 for the others; summed over 16 columns of the tile from `column`.
-template <int WIDTH>
-__device__ void load_right_rows(uint32_t (&part)[4], const bf16 *tile, int row, int column)
-{
-    const int lane = threadIdx.x % WARP_LANES;
-    load_matrices(part, tile + (row + lane / 16 * 8 + lane % 8) * tile_of<WIDTH>::PITCH + column +
-                            lane / 8 % 2 * 8);
-}
-
-/// The right side of two products whose columns are 16 columns of the tile from `column`; summed
-/// over 16 rows from `row`.
-template <int WIDTH>
-__device__ void load_right_columns(uint32_t (&part)[4], const bf16 *tile, int row, int column)
-{
-    const int lane = threadIdx.x % WARP_LANES;
-    load_matrices_transposed(part, tile + (row + lane % 16) * tile_of<WIDTH>::PITCH + column +
-                                       lane / 16 * 8);
-}
-
-__device__ inline uint32_t two_values(float first, float second)
-{
-    const __nv_bfloat162 both = __floats2bfloat162_rn(first, second);
-    uint32_t result;
-    memcpy(&result, &both, sizeof result);
-    return result;
 }
 
 /// Two neighbouring results of 16 x 8 as the left side of a product.
@@ -126,17 +88,6 @@ __device__ void add_product(float (&result)[WIDTH / 8][4], const float (&square)
             multiply_add(result[column / 8 + 1], a, b[2], b[3]);
         }
     }
-}
-
-/// Where the four numbers of a lane lie in a result of 16 x 8.
-__device__ inline int result_row(int part)
-{
-    return (int)(threadIdx.x % WARP_LANES) / 4 + part / 2 * 8;
-}
-
-__device__ inline int result_column(int part)
-{
-    return (int)(threadIdx.x % 4) * 2 + part % 2;
 }
 
 /// Stores [16 x WIDTH] as rows from `row` of the block, each number times the factor of its half.

@@ -3,22 +3,6 @@
 
 #include "exec/cuda/kernels_cuda.cuh"
 
-/// Rows that a block of warps treats, one per warp.
-static inline unsigned warp_grid(int rows)
-{
-    return (unsigned)((rows + BLOCK_WARPS - 1) / BLOCK_WARPS);
-}
-
-__device__ inline int warp_row()
-{
-    return (int)(blockIdx.x * BLOCK_WARPS + threadIdx.x / WARP_LANES);
-}
-
-__device__ inline int warp_lane()
-{
-    return (int)(threadIdx.x % WARP_LANES);
-}
-
 template <typename Value> __global__ void add_bias(Value *values, const Value *bias, int columns)
 {
     Value *row = values + (size_t)blockIdx.x * columns;

@@ -29,6 +29,32 @@ typedef struct exec_matmul {
     bool is_float; // c is fp32 whatever the values are (gradients of weights, logits of routers)
 } exec_matmul;
 
+/// Rows in groups, each of which meets a matrix of its own.
+typedef struct exec_groups {
+    int count;
+    int row_count;    // of all groups
+    const int *first; // [count + 1] device memory: group g has rows [first[g], first[g + 1])
+} exec_groups;
+
+enum { EXEC_EXPERT_COUNT_MAX = 256 };
+
+/// Which rows meet which experts, and with what weight; its arrays are device memory. Each row has
+/// top_k entries, in ascending experts. An entry's place is where it stands once entries are sorted
+/// by expert, those of an expert by row: a row's number and its weight are there too.
+typedef struct exec_routing {
+    int row_count, expert_count, top_k;
+    int sinkhorn_rounds; // before experts are chosen each gets an offset that brings its share of
+                         // the softmax to the mean, so often; 0: none
+    float *probability;  // [row_count][expert_count] softmax of the logits
+    int *first_entry;    // [row_count + 1] the entries of row r: [first_entry[r], first_entry[r+1])
+    int *expert, *place; // [row_count * top_k] of an entry
+    float *weight;       // [row_count * top_k] of an entry
+    int *row;            // [row_count * top_k] of the entry at a place
+    float *place_weight; // [row_count * top_k] of the entry at a place
+    int *count;          // [expert_count] entries of an expert
+    int *first_place; // [expert_count + 1] expert e has places [first_place[e], first_place[e + 1])
+} exec_routing;
+
 /// A matrix [rows][columns] held without numbers that are 0, in compressed rows. What is held of
 /// row r are entries [first[r], first[r + 1]), in ascending columns; their values lie apart,
 /// [entries].
@@ -125,6 +151,38 @@ typedef struct exec_kernel_table {
     /// Where it accumulates, a -0.0 of c counts as 0.0.
     void (*matmul)(exec_kernels *kernels, const exec_matmul *shape, const void *a, const void *b,
                    void *c);
+    // Of groups of rows, each with its own part of what has no rows. A group may be empty.
+
+    /// c[rows of g] = a[rows of g] op(b[g]), or +=, with b [groups][inner][columns] or transposed
+    /// [groups][columns][inner]. With transposes_a c[g] [rows][columns] = a[rows of g]^T b[rows of
+    /// g], or +=. The bits are those of a product of each group alone.
+    ///
+    /// @param shape what is a number of rows of groups is not read: rows, or with transposes_a
+    /// inner
+    void (*group_matmul)(exec_kernels *kernels, const exec_matmul *shape, const exec_groups *groups,
+                         const void *a, const void *b, void *c);
+    /// Adds bias[g] of bias [groups][columns] to every row of group g.
+    void (*group_add_bias)(exec_kernels *kernels, const exec_groups *groups, void *values,
+                           const void *bias, int columns);
+    /// sum[g] [columns] += the sum of the rows of group g
+    void (*group_column_sums)(exec_kernels *kernels, const exec_groups *groups, const void *values,
+                              int columns, float *sum);
+
+    /// Routes rows: each to the top_k experts of largest logit (with the offset of the rounds),
+    /// ties to the lower number; its weights are the softmax over their logits. Where logits are
+    /// not numbers it meets some top_k experts. Source: routing.h.
+    ///
+    /// @param routing counts and rounds are read; arrays out
+    /// @param logits  [row_count][expert_count]
+    void (*route)(exec_kernels *kernels, const exec_routing *routing, const float *logits);
+    /// Gradient of the logits, the choice held fixed: also the shares of entries in the balance
+    /// loss, balance * expert_count * the sum over experts of share * mean probability.
+    ///
+    /// @param weight_gradient [row_count * top_k] by place
+    /// @param logits_gradient [row_count][expert_count] values, out
+    void (*route_input)(exec_kernels *kernels, const exec_routing *routing,
+                        const float *weight_gradient, double balance, void *logits_gradient);
+
     /// to += from
     void (*add)(exec_kernels *kernels, void *to, const void *from, size_t count);
     /// to += from, both fp32

@@ -512,7 +512,11 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
     exec_block_slot *kept = (exec_block_slot *)slot;
     if (kept->chosen_rows == NULL) {
         take_all_rows(layer, kept, flow);
-        return exec_block_halves_forward(block, kept, flow->values, err);
+        TRY(exec_block_halves_forward(block, kept, flow->values, err));
+        if (kept->moe != NULL && flow->load != NULL) {
+            exec_moe_slot_count(layer, kept->moe, flow->load);
+        }
+        return STATUS_OK;
     }
     if (layer->model->mechanism == EXEC_MOD) {
         return exec_block_mod_forward(block, kept, flow, err);

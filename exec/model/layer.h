@@ -29,6 +29,8 @@ typedef struct exec_flow {
     const int *token;   // [row_count] device memory: input bytes
     const int *target;  // [row_count] device memory: bytes to be predicted
     float *loss;        // [row_count] device memory, out: nats, by the head
+    int *load;          // [load_columns] device memory, out of layers that count on the device
+                        // (mechanism.h); NULL: not wanted
     float row_weight;   // of a row in the loss whose gradients are made; 0: 1 / row_count
     int document_count; // of packed documents; 0: sequences of the model's length
     const int *first_row; // [document_count + 1] host memory

@@ -93,6 +93,45 @@ void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *lin
                                 exec_layer_gradient(layer, linear->bias));
 }
 
+void exec_linears_forward(const exec_layer *layer, const exec_linear *first,
+                          const exec_groups *groups, const void *input, void *output)
+{
+    exec_kernels *kernels = layer->kernels;
+    const exec_matmul shape = {.columns = first->output_width, .inner = first->input_width};
+    kernels->table->group_matmul(kernels, &shape, groups, input,
+                                 exec_layer_weights(layer, first->weight), output);
+    if (!first->has_bias) return;
+    kernels->table->group_add_bias(kernels, groups, output, exec_layer_weights(layer, first->bias),
+                                   first->output_width);
+}
+
+void exec_linears_backward_input(const exec_layer *layer, const exec_linear *first,
+                                 const exec_groups *groups, const void *output_gradient,
+                                 void *input_gradient)
+{
+    const exec_matmul shape = {
+        .columns = first->input_width, .inner = first->output_width, .transposes_b = true};
+    layer->kernels->table->group_matmul(layer->kernels, &shape, groups, output_gradient,
+                                        exec_layer_weights(layer, first->weight), input_gradient);
+}
+
+void exec_linears_backward_weight(const exec_layer *layer, const exec_linear *first,
+                                  const exec_groups *groups, const void *input,
+                                  const void *output_gradient)
+{
+    exec_kernels *kernels = layer->kernels;
+    const exec_matmul shape = {.rows = first->input_width,
+                               .columns = first->output_width,
+                               .transposes_a = true,
+                               .accumulates = true,
+                               .is_float = true};
+    kernels->table->group_matmul(kernels, &shape, groups, input, output_gradient,
+                                 exec_layer_gradient(layer, first->weight));
+    if (!first->has_bias) return;
+    kernels->table->group_column_sums(kernels, groups, output_gradient, first->output_width,
+                                      exec_layer_gradient(layer, first->bias));
+}
+
 status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
                            float *score, error_message *err)
 {

@@ -31,6 +31,18 @@ void exec_linear_backward_input(const exec_layer *layer, const exec_linear *line
 void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *linear,
                                  const void *input, const void *output_gradient, int rows);
 
+// A linear of which every group of rows has its own: matrices after matrices, biases after biases,
+// of which the linear says the first.
+
+void exec_linears_forward(const exec_layer *layer, const exec_linear *first,
+                          const exec_groups *groups, const void *input, void *output);
+void exec_linears_backward_input(const exec_layer *layer, const exec_linear *first,
+                                 const exec_groups *groups, const void *output_gradient,
+                                 void *input_gradient);
+void exec_linears_backward_weight(const exec_layer *layer, const exec_linear *first,
+                                  const exec_groups *groups, const void *input,
+                                  const void *output_gradient);
+
 /// score [rows] host memory = the products of rows of values with a vector [width] of the layer's
 /// parameters. Waits for them.
 status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,

@@ -3,7 +3,6 @@
 
 #include "exec/model/block_layer.h"
 #include "exec/model/hashed_attention.h"
-#include "exec/model/moe_half.h"
 
 #include <assert.h>
 
@@ -64,15 +63,8 @@ static int column_per_expert(const exec_model *model)
     return model->moe.expert_count;
 }
 
-static void count_tokens(const exec_layer *layer, const exec_slot *slot, int64_t *count)
-{
-    if (layer->kind != EXEC_LAYER_BLOCK) return;
-    exec_moe_slot_count(layer, ((const exec_block_slot *)slot)->moe, count);
-}
-
 const exec_mechanism_table exec_mechanism_moe = {
     .load_columns = column_per_expert,
-    .load = count_tokens,
 };
 
 static int64_t state_bytes(const exec_layer *layer)

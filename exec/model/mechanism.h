@@ -66,7 +66,7 @@ typedef struct exec_mechanism_table {
     /// kept, live blocks. Every layer of a model has as many columns.
     int (*load_columns)(const exec_model *model);
 
-    /// After F.
+    /// After F, where the host knows them; NULL: they are counted on the device (exec_flow.load).
     ///
     /// @param count [load_columns] host memory; in: 0
     void (*load)(const exec_layer *layer, const exec_slot *slot, int64_t *count);

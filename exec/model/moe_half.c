@@ -3,19 +3,20 @@
 #include "base/arena.h"
 #include "exec/model/expert_exchange.h"
 
-#include <stdlib.h>
+#include <stddef.h>
+#include <string.h>
 
-/// Rows that lie by place (routing.h) are "of entries", [entry_count]: of this rank's tokens. Those
-/// of the experts that are here are "held", [first_row[expert_count]], by the rank that they come
-/// from and then by expert: in expert_count segments, since of R ranks that share the experts each
-/// has 1 / R of them. Where the rank has all experts both are the same rows. Others are of tokens.
+/// Rows that lie by place (kernels.h) are "of entries", [entry_count]: of this rank's tokens. Those
+/// of the experts that are here are "held", by the rank that they come from and then by expert: in
+/// expert_count segments, since of R ranks that share the experts each has 1 / R of them. Where the
+/// rank has all experts both are the same rows. Others are of tokens.
 struct exec_moe_slot {
-    exec_routing routing;
-    int *count;             // [R][expert_count] host: entries that each rank has of each expert
-    int *first_row;         // [expert_count + 1] host: held, of each segment
-    float *logits;          // [row_max][expert_count] host: scratch; after B their gradient
-    float *weight_gradient; // [entry_max] host: scratch
-    void *row, *place, *first_entry, *weight, *place_weight; // device: as in routing, until W
+    exec_routing routing;  // first_place until W, the rest until B
+    int held_row_count;    // rows that are held
+    const int *first_row;  // [expert_count + 1] device memory: held, of each segment
+    int *count;            // [R][expert_count] host: entries that each rank has of each expert;
+                           // NULL, as shared_row, where the rank has all experts
+    int *shared_row;       // [expert_count + 1] host: first_row then
     void *input;           // [held][width] F to W: what experts get
     void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
     void *output_gradient; // [held][width] B to W
@@ -91,16 +92,11 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
 
 exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
 {
-    const int experts = options_of(layer)->expert_count;
-    const int rows = exec_model_row_count(layer->model);
-    const int entries = rows * options_of(layer)->top_k;
+    const size_t experts = (size_t)options_of(layer)->expert_count;
     exec_moe_slot *made = arena_array(memory, 1, sizeof *made);
-    made->routing = exec_routing_carve(memory, experts, rows, entries);
-    made->routing.sinkhorn_rounds = options_of(layer)->sinkhorn_rounds;
-    made->count = arena_array(memory, (size_t)(rank_count_of(layer) * experts), sizeof(int));
-    made->first_row = arena_array(memory, (size_t)experts + 1, sizeof(int));
-    made->logits = arena_array(memory, (size_t)rows * (size_t)experts, sizeof(float));
-    made->weight_gradient = arena_array(memory, (size_t)entries, sizeof(float));
+    if (layer->model->expert_exchange == NULL) return made;
+    made->count = arena_array(memory, (size_t)rank_count_of(layer) * experts, sizeof(int));
+    made->shared_row = arena_array(memory, experts + 1, sizeof(int));
     return made;
 }
 
@@ -109,31 +105,35 @@ const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot)
     return &slot->routing;
 }
 
-void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int64_t *count)
+void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int *count)
 {
     const int experts = slot->routing.expert_count;
+    if (slot->count == NULL) {
+        layer->kernels->table->copy(layer->kernels, count, slot->routing.count,
+                                    (size_t)experts * sizeof *count);
+        return;
+    }
+    memset(count, 0, (size_t)experts * sizeof *count); // ranks share experts in host memory only
     for (int at = 0; at < rank_count_of(layer) * experts; at++) {
         count[at % experts] += slot->count[at];
     }
 }
 
-/// One of the pair of linears of the segment's expert.
-static exec_linear linear_of(const exec_block *block, const exec_linear *first, int segment)
+/// One of the pair of linears of an expert that is here.
+static exec_linear linear_of(const exec_linear *first, int expert)
 {
-    const size_t expert = (size_t)(segment % block->experts.held_count);
     exec_linear linear = *first;
-    linear.weight += expert * (size_t)first->input_width * (size_t)first->output_width;
-    linear.bias += expert * (size_t)first->output_width; // unused where there is none
+    linear.weight += (size_t)expert * (size_t)first->input_width * (size_t)first->output_width;
+    linear.bias += (size_t)expert * (size_t)first->output_width; // unused where there is none
     return linear;
 }
 
-/// The same where its gradient is, which ranks that send rows do not share.
-static exec_linear gradient_of(const exec_block *block, const exec_linear *first, int segment)
+/// The first linear where its gradient is, which ranks that send rows do not share.
+static exec_linear gradient_of(const exec_layer *layer, const exec_linear *first, int rank)
 {
-    const size_t rank = (size_t)(segment / block->experts.held_count);
-    exec_linear linear = linear_of(block, first, segment);
-    linear.weight += rank * block->layer.expert_parameter_count;
-    linear.bias += rank * block->layer.expert_parameter_count;
+    exec_linear linear = *first;
+    linear.weight += (size_t)rank * layer->expert_parameter_count;
+    linear.bias += (size_t)rank * layer->expert_parameter_count;
     return linear;
 }
 
@@ -154,42 +154,42 @@ void exec_experts_square_norms(exec_layer *layer, double *sum)
     const exec_block *block = (const exec_block *)layer;
     const exec_experts *experts = &block->experts;
     for (int expert = 0; expert < experts->held_count; expert++) {
-        const exec_linear up = linear_of(block, &experts->up, expert);
-        const exec_linear down = linear_of(block, &experts->down, expert);
+        const exec_linear up = linear_of(&experts->up, expert);
+        const exec_linear down = linear_of(&experts->down, expert);
         sum[rank_of(layer) * experts->held_count + expert] =
             square_norm_of(layer, &up) + square_norm_of(layer, &down);
     }
 }
 
-/// The first row of a segment in an array of rows that are held, and how many it has.
-static void *rows_of(const exec_layer *layer, const exec_moe_slot *slot, int segment, void *values,
-                     int width)
+/// The segments of the rows that come from a rank: groups of all experts that are here.
+static exec_groups groups_of(const exec_block *block, const exec_moe_slot *slot, int rank)
 {
-    return (char *)values + exec_layer_bytes(layer, slot->first_row[segment], width);
-}
-
-static int count_of(const exec_moe_slot *slot, int segment)
-{
-    return slot->first_row[segment + 1] - slot->first_row[segment];
+    const int held = block->experts.held_count;
+    return (exec_groups){.count = held,
+                         .row_count = slot->held_row_count,
+                         .first = slot->first_row + (ptrdiff_t)rank * held};
 }
 
 /// Finds out which rows come here: held by rank and expert.
 static status find_rows(exec_block *block, exec_moe_slot *slot, error_message *err)
 {
     const exec_layer *layer = &block->layer;
+    const exec_routing *routing = &slot->routing;
     const int experts = block->experts.expert_count;
     const int held = block->experts.held_count;
-    for (int expert = 0; expert < experts; expert++) {
-        slot->count[rank_of(layer) * experts + expert] = exec_routing_count(&slot->routing, expert);
-    }
-    if (layer->model->expert_exchange != NULL) {
-        TRY(exec_expert_exchange_counts(layer->model->expert_exchange, slot->count, experts, err));
-    }
+    slot->held_row_count = routing->row_count * routing->top_k;
+    slot->first_row = routing->first_place;
+    if (slot->count == NULL) return STATUS_OK;
+    memcpy(slot->count + (ptrdiff_t)rank_of(layer) * experts, routing->count,
+           (size_t)experts * sizeof *slot->count);
+    TRY(exec_expert_exchange_counts(layer->model->expert_exchange, slot->count, experts, err));
     for (int segment = 0; segment < experts; segment++) {
         const int expert = rank_of(layer) * held + segment % held;
-        slot->first_row[segment + 1] =
-            slot->first_row[segment] + slot->count[segment / held * experts + expert];
+        slot->shared_row[segment + 1] =
+            slot->shared_row[segment] + slot->count[segment / held * experts + expert];
     }
+    slot->first_row = slot->shared_row;
+    slot->held_row_count = slot->shared_row[experts];
     return STATUS_OK;
 }
 
@@ -222,65 +222,74 @@ static status pass_rows(exec_block *block, const exec_moe_slot *slot, bool is_ba
     return STATUS_OK;
 }
 
-/// Has the router choose; waits for its logits.
-static status route(exec_block *block, const void *input, int row_count, exec_moe_slot *slot,
-                    error_message *err)
+/// Memory of the routing, of numbers of four bytes.
+static status take_routing(exec_layer *layer, exec_half_slot *half, int row_count,
+                           exec_routing *routing, error_message *err)
 {
-    exec_layer *layer = &block->layer;
-    const int experts = block->experts.expert_count;
-    const size_t bytes = (size_t)row_count * (size_t)experts * sizeof(float);
-    const exec_matmul shape = {
-        .rows = row_count, .columns = experts, .inner = layer->model->width, .is_float = true};
-    void *logits = NULL;
-    TRY(exec_buffers_take(layer->buffers, bytes, &logits, err));
-    layer->kernels->table->matmul(layer->kernels, &shape, input,
-                                  exec_layer_weights(layer, block->experts.router), logits);
-    layer->kernels->table->to_host(layer->kernels, slot->logits, logits, bytes);
-    exec_buffers_give(layer->buffers, logits);
-    exec_route(&slot->routing, slot->logits, row_count, options_of(layer)->top_k);
+    const size_t experts = (size_t)options_of(layer)->expert_count;
+    const size_t rows = (size_t)row_count;
+    const size_t entries = rows * (size_t)options_of(layer)->top_k;
+    void *places, *rest;
+    TRY(exec_holding_take(&half->until_weight, layer->buffers, (experts + 1) * sizeof(int), &places,
+                          err));
+    TRY(exec_holding_take(&half->until_input, layer->buffers,
+                          (rows * experts + 5 * entries + rows + 1 + experts) * sizeof(int), &rest,
+                          err));
+    float *numbers = rest;
+    int *indices = (int *)rest + rows * experts + 2 * entries;
+    *routing = (exec_routing){.row_count = row_count,
+                              .expert_count = options_of(layer)->expert_count,
+                              .top_k = options_of(layer)->top_k,
+                              .sinkhorn_rounds = options_of(layer)->sinkhorn_rounds,
+                              .probability = numbers,
+                              .weight = numbers + rows * experts,
+                              .place_weight = numbers + rows * experts + entries,
+                              .expert = indices,
+                              .place = indices + entries,
+                              .row = indices + 2 * entries,
+                              .first_entry = indices + 3 * entries,
+                              .count = indices + 3 * entries + rows + 1,
+                              .first_place = places};
     return STATUS_OK;
 }
 
-/// Copies the routing to the device.
-static status upload(exec_layer *layer, exec_holding *holding, exec_moe_slot *slot,
-                     error_message *err)
+/// Has the router choose.
+static status route(exec_block *block, exec_half_slot *half, int row_count, exec_moe_slot *slot,
+                    error_message *err)
 {
-    const exec_routing *routing = &slot->routing;
-    const size_t entries = (size_t)routing->entry_count;
-    const size_t rows = (size_t)routing->row_count;
-    TRY(exec_holding_upload(holding, layer->buffers, routing->row, entries * sizeof(int),
-                            &slot->row, err));
-    TRY(exec_holding_upload(holding, layer->buffers, routing->place, entries * sizeof(int),
-                            &slot->place, err));
-    TRY(exec_holding_upload(holding, layer->buffers, routing->first_entry, (rows + 1) * sizeof(int),
-                            &slot->first_entry, err));
-    TRY(exec_holding_upload(holding, layer->buffers, routing->weight, entries * sizeof(float),
-                            &slot->weight, err));
-    return exec_holding_upload(holding, layer->buffers, routing->place_weight,
-                               entries * sizeof(float), &slot->place_weight, err);
+    exec_layer *layer = &block->layer;
+    const exec_kernel_table *table = layer->kernels->table;
+    const int experts = block->experts.expert_count;
+    const exec_matmul shape = {
+        .rows = row_count, .columns = experts, .inner = layer->model->width, .is_float = true};
+    void *logits = NULL;
+    TRY(take_routing(layer, half, row_count, &slot->routing, err));
+    TRY(exec_buffers_take(layer->buffers, (size_t)row_count * (size_t)experts * sizeof(float),
+                          &logits, err));
+    table->matmul(layer->kernels, &shape, half->norm.output,
+                  exec_layer_weights(layer, block->experts.router), logits);
+    table->route(layer->kernels, &slot->routing, logits);
+    exec_buffers_give(layer->buffers, logits);
+    return find_rows(block, slot, err);
 }
 
 /// Has every expert work on its rows: all up, the activation, all down.
 ///
 /// @param output [held][width] out
-static void run_experts(exec_block *block, const exec_half_slot *half, exec_moe_slot *slot,
+static void run_experts(exec_block *block, const exec_half_slot *half, const exec_moe_slot *slot,
                         void *output)
 {
     exec_layer *layer = &block->layer;
-    const int segments = slot->routing.expert_count;
-    const int width = layer->model->width;
-    const int inner_width = block->experts.down.input_width;
-    for (int segment = 0; segment < segments; segment++) {
-        const exec_linear up = linear_of(block, &block->experts.up, segment);
-        exec_linear_forward(layer, &up, rows_of(layer, slot, segment, slot->input, width),
-                            count_of(slot, segment),
-                            rows_of(layer, slot, segment, half->inner, up.output_width));
+    const exec_experts *experts = &block->experts;
+    for (int rank = 0; rank < rank_count_of(layer); rank++) {
+        const exec_groups groups = groups_of(block, slot, rank);
+        exec_linears_forward(layer, &experts->up, &groups, slot->input, half->inner);
     }
-    exec_half_activate(layer, half->inner, slot->first_row[segments], inner_width, half->outer);
-    for (int segment = 0; segment < segments; segment++) {
-        const exec_linear down = linear_of(block, &block->experts.down, segment);
-        exec_linear_forward(layer, &down, rows_of(layer, slot, segment, half->outer, inner_width),
-                            count_of(slot, segment), rows_of(layer, slot, segment, output, width));
+    exec_half_activate(layer, half->inner, slot->held_row_count, experts->down.input_width,
+                       half->outer);
+    for (int rank = 0; rank < rank_count_of(layer); rank++) {
+        const exec_groups groups = groups_of(block, slot, rank);
+        exec_linears_forward(layer, &experts->down, &groups, half->outer, output);
     }
 }
 
@@ -294,11 +303,9 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     const int inner_width = block->experts.down.input_width;
     TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
                           &half->until_weight, err));
-    TRY(route(block, half->norm.output, row_count, slot, err));
-    TRY(upload(layer, &half->until_weight, slot, err));
-    TRY(find_rows(block, slot, err));
-    const int entries = slot->routing.entry_count;
-    const int held = slot->first_row[slot->routing.expert_count];
+    TRY(route(block, half, row_count, slot, err));
+    const int entries = row_count * slot->routing.top_k;
+    const int held = slot->held_row_count;
     const size_t up_bytes = exec_layer_bytes(layer, held, block->experts.up.output_width);
     const size_t inner_bytes = exec_layer_bytes(layer, held, inner_width);
     void *sent, *made;
@@ -309,38 +316,34 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     TRY(exec_holding_take(&half->until_input, layer->buffers,
                           exec_layer_bytes(layer, entries, width), &slot->output, err));
     TRY(take_passing(layer, entries, slot->input, &sent, err));
-    table->gather_rows(kernels, half->norm.output, slot->row, entries, width, sent);
+    table->gather_rows(kernels, half->norm.output, slot->routing.row, entries, width, sent);
     TRY(pass_rows(block, slot, false, sent, slot->input, err));
     TRY(take_passing(layer, held, slot->output, &made, err));
     run_experts(block, half, slot, made);
     TRY(pass_rows(block, slot, true, made, slot->output, err));
-    table->combine_rows(kernels, slot->output, slot->first_entry, slot->place, slot->weight,
-                        row_count, width, values);
+    table->combine_rows(kernels, slot->output, slot->routing.first_entry, slot->routing.place,
+                        slot->routing.weight, row_count, width, values);
     return STATUS_OK;
 }
 
-/// Gradient of the logits: from that of the half's output on the host, then to the device.
+/// Gradient of the logits, from that of the half's output.
 static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
                               const void *gradient, error_message *err)
 {
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
     const exec_routing *routing = &slot->routing;
-    const size_t entries = (size_t)routing->entry_count;
-    const size_t logits = (size_t)routing->row_count * (size_t)routing->expert_count;
-    const size_t scratch_bytes = (logits > entries ? logits : entries) * sizeof(float);
-    void *scratch = NULL;
+    const int entries = routing->row_count * routing->top_k;
+    void *weight_gradient = NULL;
     TRY(exec_holding_take(&half->until_weight, layer->buffers,
                           exec_layer_bytes(layer, routing->row_count, routing->expert_count),
                           &slot->logits_gradient, err));
-    TRY(exec_buffers_take(layer->buffers, scratch_bytes, &scratch, err));
-    kernels->table->row_dots(kernels, gradient, slot->row, slot->output, NULL, routing->entry_count,
-                             layer->model->width, scratch);
-    kernels->table->to_host(kernels, slot->weight_gradient, scratch, entries * sizeof(float));
-    exec_routing_gradient(routing, slot->weight_gradient, options_of(layer)->balance, slot->logits);
-    kernels->table->to_device(kernels, scratch, slot->logits, logits * sizeof(float));
-    kernels->table->to_values(kernels, scratch, slot->logits_gradient, logits);
-    exec_buffers_give(layer->buffers, scratch);
+    TRY(exec_buffers_take(layer->buffers, (size_t)entries * sizeof(float), &weight_gradient, err));
+    kernels->table->row_dots(kernels, gradient, routing->row, slot->output, NULL, entries,
+                             layer->model->width, weight_gradient);
+    kernels->table->route_input(kernels, routing, weight_gradient, options_of(layer)->balance,
+                                slot->logits_gradient);
+    exec_buffers_give(layer->buffers, weight_gradient);
     return STATUS_OK;
 }
 
@@ -348,26 +351,22 @@ static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_
 ///
 /// @param outer_gradient [held][expert width] scratch, as exec_half_activate_input takes it
 /// @param input_gradient [held][width] out
-static void backward_experts(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
+static void backward_experts(exec_block *block, exec_half_slot *half, const exec_moe_slot *slot,
                              void *outer_gradient, void *input_gradient)
 {
     exec_layer *layer = &block->layer;
-    const int segments = slot->routing.expert_count;
-    const int width = layer->model->width;
-    const int inner_width = block->experts.down.input_width;
-    for (int segment = 0; segment < segments; segment++) {
-        const exec_linear down = linear_of(block, &block->experts.down, segment);
-        exec_linear_backward_input(
-            layer, &down, rows_of(layer, slot, segment, slot->output_gradient, width),
-            count_of(slot, segment), rows_of(layer, slot, segment, outer_gradient, inner_width));
+    const exec_experts *experts = &block->experts;
+    for (int rank = 0; rank < rank_count_of(layer); rank++) {
+        const exec_groups groups = groups_of(block, slot, rank);
+        exec_linears_backward_input(layer, &experts->down, &groups, slot->output_gradient,
+                                    outer_gradient);
     }
-    exec_half_activate_input(layer, half->inner, slot->first_row[segments], inner_width,
+    exec_half_activate_input(layer, half->inner, slot->held_row_count, experts->down.input_width,
                              outer_gradient, half->inner_gradient);
-    for (int segment = 0; segment < segments; segment++) {
-        const exec_linear up = linear_of(block, &block->experts.up, segment);
-        exec_linear_backward_input(
-            layer, &up, rows_of(layer, slot, segment, half->inner_gradient, up.output_width),
-            count_of(slot, segment), rows_of(layer, slot, segment, input_gradient, width));
+    for (int rank = 0; rank < rank_count_of(layer); rank++) {
+        const exec_groups groups = groups_of(block, slot, rank);
+        exec_linears_backward_input(layer, &experts->up, &groups, half->inner_gradient,
+                                    input_gradient);
     }
 }
 
@@ -383,8 +382,9 @@ static void gather_input_gradient(exec_block *block, exec_moe_slot *slot,
                                 .transposes_b = true};
     table->matmul(layer->kernels, &router, slot->logits_gradient,
                   exec_layer_weights(layer, block->experts.router), norm_gradient);
-    table->combine_rows(layer->kernels, input_gradient, slot->first_entry, slot->place, NULL,
-                        slot->routing.row_count, layer->model->width, norm_gradient);
+    table->combine_rows(layer->kernels, input_gradient, slot->routing.first_entry,
+                        slot->routing.place, NULL, slot->routing.row_count, layer->model->width,
+                        norm_gradient);
 }
 
 status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
@@ -393,8 +393,8 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
     const int width = layer->model->width;
-    const int entries = slot->routing.entry_count;
-    const int held = slot->first_row[slot->routing.expert_count];
+    const int entries = slot->routing.row_count * slot->routing.top_k;
+    const int held = slot->held_row_count;
     void *sent, *made, *input_gradient, *norm_gradient;
     TRY(backward_router(block, half, slot, gradient, err));
     TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
@@ -414,8 +414,8 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
                               &outer_gradient, err));
     }
     TRY(take_passing(layer, entries, slot->output_gradient, &sent, err));
-    kernels->table->gather_rows(kernels, gradient, slot->row, entries, width, sent);
-    kernels->table->scale_rows(kernels, sent, slot->place_weight, entries, width, sent);
+    kernels->table->gather_rows(kernels, gradient, slot->routing.row, entries, width, sent);
+    kernels->table->scale_rows(kernels, sent, slot->routing.place_weight, entries, width, sent);
     TRY(pass_rows(block, slot, false, sent, slot->output_gradient, err));
     TRY(take_passing(layer, held, input_gradient, &made, err));
     backward_experts(block, half, slot, outer_gradient, made);
@@ -430,27 +430,21 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
 void exec_moe_half_backward_weight(exec_block *block, exec_half_slot *half, exec_moe_slot *slot)
 {
     exec_layer *layer = &block->layer;
-    const exec_routing *routing = &slot->routing;
-    const int width = layer->model->width;
-    const int inner_width = block->experts.down.input_width;
-    const exec_matmul router = {.rows = width,
-                                .columns = routing->expert_count,
-                                .inner = routing->row_count,
+    const exec_experts *experts = &block->experts;
+    const exec_matmul router = {.rows = layer->model->width,
+                                .columns = experts->expert_count,
+                                .inner = slot->routing.row_count,
                                 .transposes_a = true,
                                 .accumulates = true,
                                 .is_float = true};
     layer->kernels->table->matmul(layer->kernels, &router, half->norm.output, slot->logits_gradient,
-                                  exec_layer_gradient(layer, block->experts.router));
-    for (int segment = 0; segment < routing->expert_count; segment++) {
-        const exec_linear up = gradient_of(block, &block->experts.up, segment);
-        const exec_linear down = gradient_of(block, &block->experts.down, segment);
-        const int rows = count_of(slot, segment);
-        exec_linear_backward_weight(
-            layer, &down, rows_of(layer, slot, segment, half->outer, inner_width),
-            rows_of(layer, slot, segment, slot->output_gradient, width), rows);
-        exec_linear_backward_weight(
-            layer, &up, rows_of(layer, slot, segment, slot->input, width),
-            rows_of(layer, slot, segment, half->inner_gradient, up.output_width), rows);
+                                  exec_layer_gradient(layer, experts->router));
+    for (int rank = 0; rank < rank_count_of(layer); rank++) {
+        const exec_groups groups = groups_of(block, slot, rank);
+        const exec_linear down = gradient_of(layer, &experts->down, rank);
+        const exec_linear up = gradient_of(layer, &experts->up, rank);
+        exec_linears_backward_weight(layer, &down, &groups, half->outer, slot->output_gradient);
+        exec_linears_backward_weight(layer, &up, &groups, slot->input, half->inner_gradient);
     }
     exec_norm_backward_weight(layer, &block->norm2, &half->norm);
     exec_holding_give(&half->until_weight, layer->buffers);

@@ -1,10 +1,10 @@
 /// Mixture of experts in the place of a block's MLP: its second half becomes values += the sum over
 /// a token's experts of weight * expert(norm2(values)). Internal to the layers.
 ///
-/// The router's logits go to the host, which decides (routing.h); the rows of one expert then lie
-/// together, in order of tokens, so that each expert is a pair of plain products over the rows it
-/// has. Nobody is dropped, nothing is padded. Where ranks share the experts of a block, rows go to
-/// the rank that has their expert and come back (expert_exchange.h).
+/// The device routes (kernels.h); the rows of one expert then lie together, in order of tokens, so
+/// that all experts are a pair of products of groups of rows. Nobody is dropped, nothing is padded,
+/// and the host knows nothing but how many rows there are in all. Where ranks share the experts of
+/// a block, rows go to the rank that has their expert and come back (expert_exchange.h).
 #pragma once
 
 #include "exec/mechanism/routing.h"
@@ -19,13 +19,13 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
 
 exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory);
 
-/// Who met whom in the microbatch of the slot's last F, of this rank's tokens.
+/// Who met whom in the microbatch of the slot's last F, of this rank's tokens; until B.
 const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot);
 
 /// Tokens of each expert in it, of all ranks that share the experts.
 ///
-/// @param count [expert_count] in: 0
-void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int64_t *count);
+/// @param count [expert_count] device memory, out
+void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int *count);
 
 /// Sums of squares of the gradients of the experts that are here, in double; the layer learns.
 /// Waits.
@@ -33,10 +33,9 @@ void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int
 /// @param sum [expert_count] out; entries of others stay
 void exec_experts_square_norms(exec_layer *layer, double *sum);
 
-/// F, B and W, as those of a block's other halves. F and B wait for the device, as
-/// the router's logits and the gradients of the weights go to the host. B adds the gradient of the
-/// balance loss: the loss of the model is then its mean loss plus, for each block, the model's
-/// coefficient times exec_routing_balance.
+/// F, B and W, as those of a block's other halves. B adds the gradient of the balance loss: the
+/// loss of the model is then its mean loss plus, for each block, the model's coefficient times the
+/// balance loss (route_input, kernels.h).
 status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,
                              int row_count, void *values, error_message *err);
 status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exec_moe_slot *slot,

@@ -18,6 +18,7 @@ static void reset_plan(exec_learner *learner)
     learner->kernels->table->release(learner->kernels, learner->token);
     learner->token = NULL;
     learner->target = NULL;
+    learner->load_count = 0;
     arena_destroy(learner->memory);
     learner->memory = NULL;
     learner->stage_count = 0;
@@ -108,6 +109,10 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
         learner->report.load_columns = learner->mechanism->load_columns(&learner->model);
     }
     exec_layer_report_carve(&learner->report, memory);
+    learner->load_count = learner->mechanism->load != NULL
+                              ? 0
+                              : (size_t)held_count * columns * (size_t)learner->report.load_columns;
+    learner->read_load = arena_array(memory, learner->load_count, sizeof(int));
     const int op_max = PASS_COUNT * microbatch_count * plan->chunk_count;
     const int lap_max = 1 + 2 * op_max + PASS_COUNT * microbatch_count * held_count;
     exec_stopwatch_init(&learner->watch, learner->kernels, learner->clock, lap_max, op_max);
@@ -148,11 +153,13 @@ static status hold_plan(exec_learner *learner, const bal_placed_partition *plan,
     const size_t tokens = (size_t)microbatch_count * (size_t)exec_model_row_count(&learner->model);
     void *drawn = NULL;
     TRY(learner->kernels->table->allocate(
-        learner->kernels, 3 * tokens * sizeof(int) + tokens * sizeof(float), &drawn, err));
+        learner->kernels, (3 * tokens + learner->load_count) * sizeof(int) + tokens * sizeof(float),
+        &drawn, err));
     learner->token = drawn;
     learner->target = learner->token + tokens;
     learner->position = learner->target + tokens;
-    learner->loss = (float *)(void *)(learner->position + tokens);
+    learner->load = learner->position + tokens;
+    learner->loss = (float *)(void *)(learner->load + learner->load_count);
     return STATUS_OK;
 }
 

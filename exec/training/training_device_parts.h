@@ -49,6 +49,9 @@ typedef struct exec_learner {
     int *target;         // [microbatch_count][rows] device memory
     int *position;       // [microbatch_count][rows] device memory: of packed documents
     float *loss;         // [microbatch_count][rows] device memory: of the head
+    int *load;           // [load_count] device memory: as in the report, where it is counted there
+    int *read_load;      // [load_count] host memory
+    size_t load_count;   // 0: the host counts
     int *drawn;          // [3][microbatch_count][rows] host memory: token, target, position
     float *read_loss;    // [microbatch_count][rows] host memory
     double *square_sum;  // [layer_count][norm_columns] of gradients

@@ -189,6 +189,14 @@ static status leave_output(exec_learner *learner, const exec_step *step, exec_fl
     return STATUS_OK;
 }
 
+/// Where the loads of a layer in a microbatch stand.
+static size_t load_place(const exec_learner *learner, const exec_held_layer *held, int microbatch)
+{
+    const exec_layer_report *report = &learner->report;
+    return ((size_t)held->row * (size_t)report->microbatch_count + (size_t)microbatch) *
+           (size_t)report->load_columns;
+}
+
 static void note_forward(exec_learner *learner, exec_layer *layer, int microbatch)
 {
     const exec_held_layer *held = &learner->held[layer->index];
@@ -198,8 +206,8 @@ static void note_forward(exec_learner *learner, exec_layer *layer, int microbatc
         report->activation_bytes[held->row] = slot->activation_bytes;
     }
     if (learner->mechanism->load == NULL) return;
-    const int cell = held->row * report->microbatch_count + microbatch;
-    learner->mechanism->load(layer, slot, &report->load_count[cell * report->load_columns]);
+    learner->mechanism->load(layer, slot,
+                             &report->load_count[load_place(learner, held, microbatch)]);
 }
 
 static status forward(exec_learner *learner, const exec_step *step, exec_flow_buffer *buffer,
@@ -229,6 +237,8 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
         exec_held_layer *held = &learner->held[index];
         exec_slot **slot = &held->slots[microbatch];
         if (*slot == NULL) TRY(exec_slot_create(held->layer, slot, err));
+        if (learner->load_count > 0)
+            flow.load = learner->load + load_place(learner, held, microbatch);
         TRY(exec_layer_forward(held->layer, *slot, &flow, err));
         TRY(lap(learner, OP_FORWARD, held->layer, microbatch, err));
     }
@@ -338,11 +348,24 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
     return STATUS_INVALID;
 }
 
+/// The only time that an iteration waits for what its mechanism has counted.
+static void read_loads(exec_learner *learner)
+{
+    const size_t count = learner->load_count;
+    if (count == 0) return;
+    learner->kernels->table->to_host(learner->kernels, learner->read_load, learner->load,
+                                     count * sizeof *learner->load);
+    for (size_t index = 0; index < count; index++) {
+        learner->report.load_count[index] = learner->read_load[index];
+    }
+}
+
 status exec_learner_finish(exec_device *device, int64_t *begin_ns, int64_t *end_ns,
                            error_message *err)
 {
     exec_learner *learner = (exec_learner *)device;
     const exec_stopwatch *watch = &learner->watch;
+    read_loads(learner);
     if (!device->table->is_asynchronous) {
         return learner->kernels->table->finish(learner->kernels, err);
     }

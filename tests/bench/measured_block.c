@@ -70,6 +70,15 @@ static void timed_matmul(exec_kernels *kernels, const exec_matmul *shape, const 
     end_part(kernels, watch, is_of_mlp(watch, shape) ? BLOCK_MLP : BLOCK_PROJECTION, begin_ns);
 }
 
+static void timed_group_matmul(exec_kernels *kernels, const exec_matmul *shape,
+                               const exec_groups *groups, const void *a, const void *b, void *c)
+{
+    double begin_ns = 0;
+    stopwatch_table *watch = begin_part(kernels, &begin_ns);
+    watch->inner->group_matmul(kernels, shape, groups, a, b, c);
+    end_part(kernels, watch, BLOCK_MLP, begin_ns);
+}
+
 static void timed_attention(exec_kernels *kernels, const exec_attention *shape, const void *qkv,
                             void *output, float *log_sum)
 {
@@ -102,6 +111,7 @@ static stopwatch_table stopwatch_of(const measured_block *block)
         .expert_count = has_experts ? model->moe.expert_count : 0,
     };
     watch.table.matmul = timed_matmul;
+    watch.table.group_matmul = timed_group_matmul;
     watch.table.attention = timed_attention;
     watch.table.attention_input = timed_attention_input;
     return watch;
@@ -146,8 +156,10 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     allocate(block, bytes, &block->flow.values);
     allocate(block, rows * sizeof(int), &block->target);
     allocate(block, rows * sizeof(float), &block->loss);
+    allocate(block, EXEC_EXPERT_COUNT_MAX * sizeof(int), &block->load);
     block->flow.target = block->target;
     block->flow.loss = block->loss;
+    block->flow.load = block->load;
     block->flow.row_count = (int)rows;
     block->flow.is_live = block->live_scratch;
 }
@@ -164,6 +176,7 @@ void measured_block_close(measured_block *block)
     kernels->table->release(kernels, block->flow.values);
     kernels->table->release(kernels, block->target);
     kernels->table->release(kernels, block->loss);
+    kernels->table->release(kernels, block->load);
     free(block->host_input);
     free(block->is_live);
     free(block->live_scratch);
@@ -279,6 +292,17 @@ static void measure_parts(measured_block *block, int round_count, block_figures 
     }
 }
 
+/// Reads what the device has counted.
+static void read_counts(measured_block *block, int columns, int64_t *load)
+{
+    int count[EXEC_EXPERT_COUNT_MAX];
+    block->kernels->table->to_host(block->kernels, count, block->load,
+                                   (size_t)columns * sizeof *count);
+    for (int column = 0; column < columns; column++) {
+        load[column] = count[column];
+    }
+}
+
 block_figures measured_block_measure(measured_block *block, int round_count)
 {
     block_figures figures = {0};
@@ -296,7 +320,11 @@ block_figures measured_block_measure(measured_block *block, int round_count)
     figures.gradient_bytes = block->slot->gradient_bytes;
     if (mechanism->load_columns != NULL) {
         figures.load_columns = mechanism->load_columns(&block->model);
-        mechanism->load(block->layer, block->slot, figures.load);
+        if (mechanism->load != NULL) {
+            mechanism->load(block->layer, block->slot, figures.load);
+        } else {
+            read_counts(block, figures.load_columns, figures.load);
+        }
     }
     free(gradient);
     return figures;

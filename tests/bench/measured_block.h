@@ -35,6 +35,7 @@ typedef struct measured_block {
     uint8_t *live_scratch;
     void *input, *output_gradient, *gradient; // device memory, as what follows
     void *target, *loss;                      // [rows]: class 0 of all
+    void *load;                               // [EXEC_EXPERT_COUNT_MAX] of exec_flow
 } measured_block;
 
 /// Opens a layer of the model on the backend: 1 is block 0, block_count + 1 the head. Release with

@@ -150,6 +150,53 @@ static double matmul_error(exec_kernels *kernels)
     return finish(kernels, worst);
 }
 
+/// Each group is a product, a bias and a sum of its own; the second has no rows.
+static double groups_error(exec_kernels *kernels)
+{
+    enum { GROUPS = 3, ROWS = 11, IN = 5, OUT = 7 };
+    static const int first[GROUPS + 1] = {0, 4, 4, 11};
+    operand x = values(kernels, ROWS * IN, 1), w = values(kernels, GROUPS * IN * OUT, 2);
+    operand bias = values(kernels, GROUPS * OUT, 3), y = values(kernels, ROWS * OUT, 4);
+    operand slope = values(kernels, ROWS * OUT, 5), dx = values(kernels, ROWS * IN, 6);
+    operand dw = floats(kernels, GROUPS * IN * OUT, 7), dbias = floats(kernels, GROUPS * OUT, 8);
+    memset(y.exact, 0, y.count * sizeof *y.exact);
+    memset(dx.exact, 0, dx.count * sizeof *dx.exact);
+    for (int group = 0; group < GROUPS; group++) {
+        for (int row = first[group]; row < first[group + 1]; row++) {
+            for (int at = 0; at < IN * OUT; at++) {
+                const int in = at / OUT, out = at % OUT, own = group * IN * OUT + at;
+                y.exact[row * OUT + out] += x.exact[row * IN + in] * w.exact[own];
+                dx.exact[row * IN + in] += slope.exact[row * OUT + out] * w.exact[own];
+                dw.exact[own] += x.exact[row * IN + in] * slope.exact[row * OUT + out];
+            }
+            for (int out = 0; out < OUT; out++) {
+                y.exact[row * OUT + out] += bias.exact[group * OUT + out];
+                dbias.exact[group * OUT + out] += slope.exact[row * OUT + out];
+            }
+        }
+    }
+    const exec_kernel_table *table = kernels->table;
+    int *device_first = indices(kernels, first, GROUPS + 1);
+    const exec_groups groups = {GROUPS, ROWS, device_first};
+    const exec_matmul forward = {.columns = OUT, .inner = IN};
+    const exec_matmul backward = {.columns = IN, .inner = OUT, .transposes_b = true};
+    const exec_matmul weight = {
+        .rows = IN, .columns = OUT, .transposes_a = true, .accumulates = true, .is_float = true};
+    table->group_matmul(kernels, &forward, &groups, x.device, w.device, y.device);
+    table->group_add_bias(kernels, &groups, y.device, bias.device, OUT);
+    table->group_matmul(kernels, &backward, &groups, slope.device, w.device, dx.device);
+    table->group_matmul(kernels, &weight, &groups, x.device, slope.device, dw.device);
+    table->group_column_sums(kernels, &groups, slope.device, OUT, dbias.device);
+    operand *all[] = {&y, &dx, &dw, &dbias, &x, &w, &bias, &slope};
+    double worst = 0;
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
+        compare(all[index], &worst);
+        drop(all[index]);
+    }
+    table->release(kernels, device_first);
+    return finish(kernels, worst);
+}
+
 static double sums_error(exec_kernels *kernels)
 {
     enum { ROWS = 11, COLUMNS = 37, COUNT = ROWS * COLUMNS };
@@ -783,6 +830,7 @@ static double adamw_error(exec_kernels *kernels)
 
 const kernel_case kernel_cases[] = {
     {"matmul", matmul_error},
+    {"groups", groups_error},
     {"sums", sums_error},
     {"layer norm", layer_norm_error},
     {"gelu", gelu_error},

@@ -1,7 +1,8 @@
-/// Routing to experts: a case worked out by hand, an oracle for the choice and the order, gradients
-/// against finite differences of the loss written down plainly.
+/// Routing to experts in plain C: a case worked out by hand, an oracle for the choice and the
+/// order, gradients against finite differences of the loss written down plainly.
 #include "exec/mechanism/routing.h"
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
@@ -9,11 +10,25 @@
 
 enum { ROWS = 24, EXPERTS = 6, TOP_K = 2 };
 
-static exec_routing carve(arena *memory, int experts, int rows, int entries)
+static exec_kernels *cpu;
+
+static exec_routing carve(arena *memory, int experts, int rows, int top_k)
 {
-    exec_routing routing;
-    routing = exec_routing_carve(memory, experts, rows, entries);
-    return routing;
+    const size_t entries = (size_t)(rows * top_k);
+    return (exec_routing){
+        .row_count = rows,
+        .expert_count = experts,
+        .top_k = top_k,
+        .probability = arena_array(memory, (size_t)(rows * experts), sizeof(float)),
+        .first_entry = arena_array(memory, (size_t)rows + 1, sizeof(int)),
+        .expert = arena_array(memory, entries, sizeof(int)),
+        .place = arena_array(memory, entries, sizeof(int)),
+        .weight = arena_array(memory, entries, sizeof(float)),
+        .row = arena_array(memory, entries, sizeof(int)),
+        .place_weight = arena_array(memory, entries, sizeof(float)),
+        .count = arena_array(memory, (size_t)experts, sizeof(int)),
+        .first_place = arena_array(memory, (size_t)experts + 1, sizeof(int)),
+    };
 }
 
 static void fill(float *values, size_t count, uint64_t seed)
@@ -28,22 +43,21 @@ static void three_tokens_and_three_experts_by_hand(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, 3, 3, 6);
+    exec_routing routing = carve(memory, 3, 3, 2);
     const float logits[] = {1, 2, 2, 0, 5, 0, 3, 0, 1};
 
-    exec_route(&routing, logits, 3, 2);
+    cpu->table->route(cpu, &routing, logits);
 
     const int expert[] = {1, 2, 0, 1, 0, 2}; // the tie of token 1 goes to expert 0
     const int place[] = {2, 4, 0, 3, 1, 5};
     const int row[] = {1, 2, 0, 1, 0, 2};
-    assert_int_equal(routing.entry_count, 6);
     for (int entry = 0; entry < 6; entry++) {
         assert_int_equal(routing.expert[entry], expert[entry]);
         assert_int_equal(routing.place[entry], place[entry]);
         assert_int_equal(routing.row[entry], row[entry]);
         assert_true(routing.place_weight[routing.place[entry]] == routing.weight[entry]);
     }
-    assert_int_equal(exec_routing_count(&routing, 0), 2);
+    assert_int_equal(routing.count[0], 2);
     assert_close(routing.weight[0], 0.5, 1e-6);
     assert_close(routing.weight[3], 1 / (1 + exp(-5.0)), 1e-6);
     assert_close(routing.weight[4], 1 / (1 + exp(-2.0)), 1e-6);
@@ -66,12 +80,12 @@ static void experts_are_those_of_largest_logit_and_weights_sum_to_one(void **sta
     (void)state;
     for (int top_k = 1; top_k <= EXPERTS; top_k++) {
         arena *memory = arena_create(1 << 12);
-        exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * top_k);
+        exec_routing routing = carve(memory, EXPERTS, ROWS, top_k);
         float logits[ROWS * EXPERTS];
         fill(logits, ROWS * EXPERTS, (uint64_t)top_k);
         logits[1] = logits[4]; // a tie
 
-        exec_route(&routing, logits, ROWS, top_k);
+        cpu->table->route(cpu, &routing, logits);
 
         for (int row = 0; row < ROWS; row++) {
             double sum = 0;
@@ -90,11 +104,11 @@ static void places_are_sorted_by_expert_then_token(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
     fill(logits, ROWS * EXPERTS, 7);
 
-    exec_route(&routing, logits, ROWS, TOP_K);
+    cpu->table->route(cpu, &routing, logits);
 
     bool is_taken[ROWS * TOP_K] = {false};
     assert_int_equal(routing.first_place[0], 0);
@@ -123,81 +137,49 @@ static void a_skewed_router_fills_one_expert_without_dropping_a_token(void **sta
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
     fill(logits, ROWS * EXPERTS, 8);
     for (int row = 0; row < ROWS; row++) {
         logits[row * EXPERTS + 3] += 10;
     }
 
-    exec_route(&routing, logits, ROWS, TOP_K);
+    cpu->table->route(cpu, &routing, logits);
 
-    assert_int_equal(exec_routing_count(&routing, 3), ROWS);
-    assert_int_equal(routing.entry_count, ROWS * TOP_K);
-    assert_true(exec_routing_balance(&routing) > 2);
+    assert_int_equal(routing.count[3], ROWS);
+    assert_int_equal(routing.first_place[EXPERTS], ROWS * TOP_K);
     arena_destroy(memory);
 }
 
-static void rows_may_have_any_number_of_entries_where_somebody_else_chose(void **state)
+static void logits_that_are_no_numbers_still_route(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, 2, 3, 5);
-    const int first_entry[] = {0, 3, 3, 5};
-    const int expert[] = {0, 1, 1, 0, 1};
-    routing.row_count = 3;
-    for (int entry = 0; entry < 5; entry++) {
-        routing.expert[entry] = expert[entry];
-        routing.weight[entry] = (float)entry;
-    }
-    for (int row = 0; row <= 3; row++) {
-        routing.first_entry[row] = first_entry[row];
-    }
-
-    exec_routing_sort(&routing);
-
-    const int row[] = {0, 2, 0, 0, 2};
-    const float weight[] = {0, 3, 1, 2, 4};
-    for (int place = 0; place < 5; place++) {
-        assert_int_equal(routing.row[place], row[place]);
-        assert_true(routing.place_weight[place] == weight[place]);
-    }
-    assert_int_equal(exec_routing_count(&routing, 1), 3);
-    arena_destroy(memory);
-}
-
-static void even_routing_has_balance_one_and_logits_that_are_no_numbers_still_route(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, 2, 2, 4);
-    const float even[] = {1, -1, -1, 1};
+    exec_routing routing = carve(memory, 2, 2, 2);
     const float wrong[] = {NAN, NAN, NAN, 1};
 
-    exec_route(&routing, even, 2, 1);
-    assert_close(exec_routing_balance(&routing), 1, 1e-6);
-    exec_route(&routing, wrong, 2, 2);
+    cpu->table->route(cpu, &routing, wrong);
 
-    assert_int_equal(exec_routing_count(&routing, 0), 2);
-    assert_int_equal(exec_routing_count(&routing, 1), 2);
+    assert_int_equal(routing.count[0], 2);
+    assert_int_equal(routing.count[1], 2);
     arena_destroy(memory);
 }
 
-/// What exec_routing_gradient differentiates: sum over tokens of (sum of weight * slope) + balance
+/// What route_input differentiates: sum over tokens of (sum of weight * slope) + balance
 /// * balance loss with the shares that shares has.
 static double loss_of(const exec_routing *shares, const float *logits, const float *slope,
                       double balance, exec_routing *scratch)
 {
     double loss = 0;
     double balance_loss = 0;
-    exec_route(scratch, logits, ROWS, TOP_K);
-    for (int entry = 0; entry < scratch->entry_count; entry++) {
+    cpu->table->route(cpu, scratch, logits);
+    for (int entry = 0; entry < scratch->row_count * scratch->top_k; entry++) {
         assert_int_equal(scratch->expert[entry], shares->expert[entry]);
         loss += (double)scratch->weight[entry] * (double)slope[scratch->place[entry]];
     }
     for (int row = 0; row < ROWS; row++) {
         for (int expert = 0; expert < EXPERTS; expert++) {
-            const double share = (double)exec_routing_count(shares, expert) / shares->entry_count;
+            const double share = (double)shares->count[expert] / (ROWS * TOP_K);
             balance_loss +=
                 EXPERTS * share * (double)scratch->probability[row * EXPERTS + expert] / ROWS;
         }
@@ -209,8 +191,8 @@ static void gradients_of_the_logits_are_those_of_finite_differences(void **state
 {
     (void)state;
     arena *memory = arena_create(1 << 16);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
-    exec_routing scratch = carve(memory, EXPERTS, ROWS, ROWS * TOP_K);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, TOP_K);
+    exec_routing scratch = carve(memory, EXPERTS, ROWS, TOP_K);
     float logits[ROWS * EXPERTS];
     float slope[ROWS * TOP_K];
     float gradient[ROWS * EXPERTS];
@@ -219,8 +201,8 @@ static void gradients_of_the_logits_are_those_of_finite_differences(void **state
     fill(logits, ROWS * EXPERTS, 11);
     fill(slope, ROWS * TOP_K, 12);
 
-    exec_route(&routing, logits, ROWS, TOP_K);
-    exec_routing_gradient(&routing, slope, balance, gradient);
+    cpu->table->route(cpu, &routing, logits);
+    cpu->table->route_input(cpu, &routing, slope, balance, gradient);
 
     for (int at = 0; at < ROWS * EXPERTS; at++) {
         const float kept = logits[at];
@@ -272,10 +254,10 @@ static double busiest(const exec_routing *routing)
 {
     int most = 0;
     for (int expert = 0; expert < routing->expert_count; expert++) {
-        const int count = exec_routing_count(routing, expert);
+        const int count = routing->count[expert];
         if (count > most) most = count;
     }
-    return (double)most * routing->expert_count / routing->entry_count;
+    return (double)most * routing->expert_count / (routing->row_count * routing->top_k);
 }
 
 /// A router that likes the first expert: the more rounds, the less of it is left.
@@ -284,7 +266,7 @@ static void rounds_leave_less_and_less_imbalance(void **state)
     (void)state;
     enum { MANY = 512 };
     arena *memory = arena_create(1 << 16);
-    exec_routing routing = carve(memory, EXPERTS, MANY, MANY * TOP_K);
+    exec_routing routing = carve(memory, EXPERTS, MANY, TOP_K);
     float *logits = arena_array(memory, MANY * EXPERTS, sizeof *logits);
     fill(logits, MANY * EXPERTS, 9);
     for (int row = 0; row < MANY; row++) {
@@ -295,9 +277,9 @@ static void rounds_leave_less_and_less_imbalance(void **state)
     const int rounds[] = {0, 1, 3, 50};
     for (int each = 0; each < 4; each++) {
         routing.sinkhorn_rounds = rounds[each];
-        exec_route(&routing, logits, MANY, TOP_K);
+        cpu->table->route(cpu, &routing, logits);
         left[each] = busiest(&routing);
-        assert_int_equal(routing.entry_count, MANY * TOP_K);
+        assert_int_equal(routing.first_place[EXPERTS], MANY * TOP_K);
     }
     assert_true(left[0] > 2.5 && left[1] < left[0] && left[2] < left[1] && left[3] < 1.2);
     arena_destroy(memory);
@@ -309,7 +291,7 @@ static void one_round_takes_an_experts_share_off_its_logits(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 12);
-    exec_routing routing = carve(memory, EXPERTS, ROWS, ROWS);
+    exec_routing routing = carve(memory, EXPERTS, ROWS, 1);
     float logits[ROWS * EXPERTS];
     double share[EXPERTS] = {0};
     fill(logits, ROWS * EXPERTS, 21);
@@ -325,7 +307,7 @@ static void one_round_takes_an_experts_share_off_its_logits(void **state)
     }
     routing.sinkhorn_rounds = 1;
 
-    exec_route(&routing, logits, ROWS, 1);
+    cpu->table->route(cpu, &routing, logits);
 
     for (int row = 0; row < ROWS; row++) {
         const int chosen = routing.expert[row];
@@ -347,10 +329,12 @@ int main(void)
         cmocka_unit_test(experts_are_those_of_largest_logit_and_weights_sum_to_one),
         cmocka_unit_test(places_are_sorted_by_expert_then_token),
         cmocka_unit_test(a_skewed_router_fills_one_expert_without_dropping_a_token),
-        cmocka_unit_test(rows_may_have_any_number_of_entries_where_somebody_else_chose),
-        cmocka_unit_test(even_routing_has_balance_one_and_logits_that_are_no_numbers_still_route),
+        cmocka_unit_test(logits_that_are_no_numbers_still_route),
         cmocka_unit_test(gradients_of_the_logits_are_those_of_finite_differences),
         cmocka_unit_test(options_outside_their_limits_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    cpu->table->close(cpu);
+    return failures;
 }

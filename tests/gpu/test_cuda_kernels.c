@@ -47,6 +47,116 @@ static void check_matmuls(gpu_pair *pair, int scale)
     check_matmul(pair, (exec_matmul){.rows = 0, .columns = 8, .inner = 8});
 }
 
+/// Rows of groups of unlike size, one of them empty.
+static exec_groups groups_of(gpu_pair *pair, int scale, const pair_array **first)
+{
+    const int begin[] = {0, 3 * scale, 3 * scale, 5 * scale, 12 * scale};
+    *first = pair_given(pair, PAIR_INTS, begin, 5);
+    return (exec_groups){.count = 4, .row_count = 12 * scale};
+}
+
+/// The three products of experts, their biases, and the sums of those gradients.
+static void check_groups(gpu_pair *pair, int scale, int input, int output)
+{
+    const pair_array *first;
+    const exec_groups shape = groups_of(pair, scale, &first);
+    exec_groups groups[2] = {shape, shape};
+    groups[0].first = first->memory[0];
+    groups[1].first = first->memory[1];
+    const size_t rows = (size_t)shape.row_count, in = (size_t)input, out = (size_t)output;
+    const pair_array *w = pair_random(pair, PAIR_VALUES, 4 * in * out, 1.0F);
+    const pair_array *bias = pair_random(pair, PAIR_VALUES, 4 * out, 1.0F);
+    const pair_array *of_w = pair_random(pair, PAIR_FLOATS, 4 * in * out, 1.0F);
+    const pair_array *of_bias = pair_random(pair, PAIR_FLOATS, 4 * out, 1.0F);
+    const double tolerance = pair_value_tolerance(pair);
+    pair->what = "groups";
+    for (int accumulates = 0; accumulates < 2; accumulates++) {
+        const pair_array *x = pair_random(pair, PAIR_VALUES, rows * in, 1.0F);
+        const pair_array *y = pair_random(pair, PAIR_VALUES, rows * out, 1.0F);
+        const exec_matmul forward = {
+            .columns = output, .inner = input, .accumulates = accumulates != 0};
+        const exec_matmul backward = {.columns = input,
+                                      .inner = output,
+                                      .transposes_b = true,
+                                      .accumulates = accumulates != 0};
+        const exec_matmul weight = {.rows = input,
+                                    .columns = output,
+                                    .transposes_a = true,
+                                    .accumulates = accumulates != 0,
+                                    .is_float = true};
+        ON_BOTH(pair, group_matmul, &weight, &groups[which], A(x), A(y), A(of_w));
+        pair_check(pair, "gradient of matrices", of_w, fp32_tolerance);
+        ON_BOTH(pair, group_matmul, &forward, &groups[which], A(x), A(w), A(y));
+        pair_check(pair, "product", y, tolerance);
+        ON_BOTH(pair, group_matmul, &backward, &groups[which], A(y), A(w), A(x));
+        pair_check(pair, "product with transposed matrices", x, 2 * tolerance);
+    }
+    const pair_array *z = pair_random(pair, PAIR_VALUES, rows * out, 1.0F);
+    ON_BOTH(pair, group_column_sums, &groups[which], A(z), output, A(of_bias));
+    pair_check(pair, "group_column_sums", of_bias, 2e-5);
+    ON_BOTH(pair, group_add_bias, &groups[which], A(z), A(bias), output);
+    pair_check(pair, "group_add_bias", z, tolerance);
+}
+
+/// Memory of a routing on a side.
+static exec_routing routing_of(const exec_routing *shape, const pair_array *const arrays[9],
+                               int which)
+{
+    exec_routing made = *shape;
+    made.probability = A(arrays[0]);
+    made.weight = A(arrays[1]);
+    made.place_weight = A(arrays[2]);
+    made.first_entry = A(arrays[3]);
+    made.expert = A(arrays[4]);
+    made.place = A(arrays[5]);
+    made.row = A(arrays[6]);
+    made.count = A(arrays[7]);
+    made.first_place = A(arrays[8]);
+    return made;
+}
+
+static void check_routing(gpu_pair *pair, exec_routing shape)
+{
+    static const char *const names[] = {"probability", "weight", "weight at a place",
+                                        "first entry", "expert", "place",
+                                        "row",         "count",  "first place"};
+    const size_t rows = (size_t)shape.row_count, experts = (size_t)shape.expert_count;
+    const size_t entries = rows * (size_t)shape.top_k;
+    const size_t counts[9] = {rows * experts, entries, entries, rows + 1,   entries,
+                              entries,        entries, experts, experts + 1};
+    const pair_array *arrays[9];
+    for (int index = 0; index < 9; index++) {
+        arrays[index] = index < 3 ? pair_random(pair, PAIR_FLOATS, counts[index], 1.0F)
+                                  : pair_indices(pair, counts[index], 1);
+    }
+    const pair_array *logits = pair_random(pair, PAIR_FLOATS, rows * experts, 3.0F);
+    const pair_array *slope = pair_random(pair, PAIR_FLOATS, entries, 1.0F);
+    const pair_array *gradient = pair_random(pair, PAIR_VALUES, rows * experts, 1.0F);
+    const exec_routing routing[2] = {routing_of(&shape, arrays, 0), routing_of(&shape, arrays, 1)};
+    char what[80];
+    snprintf(what, sizeof what, "routing, %d of %d experts, %d rounds", shape.top_k,
+             shape.expert_count, shape.sinkhorn_rounds);
+    pair->what = what;
+    ON_BOTH(pair, route, &routing[which], A(logits));
+    for (int index = 0; index < 9; index++) {
+        pair_check(pair, names[index], arrays[index], index < 3 ? fp32_tolerance : 0.0);
+    }
+    ON_BOTH(pair, route_input, &routing[which], A(slope), 0.5, A(gradient));
+    pair_check(pair, "gradient of the logits", gradient, pair_value_tolerance(pair));
+    pair->what = "";
+}
+
+static void check_all_routing(gpu_pair *pair)
+{
+    check_routing(pair, (exec_routing){.row_count = 70, .expert_count = 8, .top_k = 2});
+    check_routing(pair, (exec_routing){.row_count = 9, .expert_count = 3, .top_k = 3});
+    check_routing(pair, (exec_routing){.row_count = 33, .expert_count = 256, .top_k = 8});
+    check_routing(
+        pair, (exec_routing){.row_count = 50, .expert_count = 5, .top_k = 1, .sinkhorn_rounds = 3});
+    if (gpu_is_small) return;
+    check_routing(pair, (exec_routing){.row_count = 8192, .expert_count = 64, .top_k = 8});
+}
+
 static void check_elements(gpu_pair *pair, size_t count)
 {
     const pair_array *x = pair_random(pair, PAIR_VALUES, count, 4.0F);
@@ -340,6 +450,10 @@ static int check_against_plain_c(exec_cuda_kind kind)
     gpu_pair both = {0};
     pair_open(&both, kind);
     check_matmuls(&both, 1);
+    check_groups(&both, 4, 24, 40);
+    check_groups(&both, 30, 136, 72);
+    check_groups(&both, 2, 21, 37); // no width of the matrix units' kernels
+    check_all_routing(&both);
     check_elements(&both, 1000);
     check_elements(&both, 77);
     check_optimizer(&both, 500);
@@ -352,6 +466,7 @@ static int check_against_plain_c(exec_cuda_kind kind)
     check_all_attention(&both);
     if (!gpu_is_small) {
         check_matmuls(&both, 16);
+        check_groups(&both, 300, 1024, 2048);
         check_elements(&both, 3000000);
         check_optimizer(&both, 1000000);
         check_norm(&both, 4096, 1024);

@@ -74,6 +74,29 @@ template <typename Number> Number __shfl_xor_sync(unsigned, Number value, int di
     return result;
 }
 
+static inline void ballot(const void *const in[32], void *const out[32])
+{
+    unsigned votes = 0;
+    for (int lane = 0; lane < 32; lane++) {
+        if (*(const int *)in[lane] != 0) votes |= 1u << lane;
+    }
+    for (int lane = 0; lane < 32; lane++) {
+        *(unsigned *)out[lane] = votes;
+    }
+}
+
+static inline unsigned __ballot_sync(unsigned, int vote)
+{
+    unsigned votes;
+    lanes_together(ballot, &vote, &votes);
+    return votes;
+}
+
+static inline int __popc(unsigned bits)
+{
+    return __builtin_popcount(bits);
+}
+
 static inline void nothing_together(const void *const[32], void *const[32])
 {
 }

@@ -137,6 +137,41 @@ void exec_cuda_fill_elements(exec_kernel_table *table)
     table->mask = quick<&exec_kernel_table::mask>::enqueue;
 }
 
+void exec_cuda_fill_groups(exec_kernel_table *table)
+{
+    table->group_matmul = [](exec_kernels *kernels, const exec_matmul *shape,
+                             const exec_groups *groups, const void *a, const void *b, void *c) {
+        later(kernels, [=, kept = *shape, rows = *groups] {
+            cpu()->table->group_matmul(cpu(), &kept, &rows, a, b, c);
+        });
+    };
+    table->group_add_bias = [](exec_kernels *kernels, const exec_groups *groups, void *values,
+                               const void *bias, int columns) {
+        later(kernels, [=, rows = *groups] {
+            cpu()->table->group_add_bias(cpu(), &rows, values, bias, columns);
+        });
+    };
+    table->group_column_sums = [](exec_kernels *kernels, const exec_groups *groups,
+                                  const void *values, int columns, float *sum) {
+        later(kernels, [=, rows = *groups] {
+            cpu()->table->group_column_sums(cpu(), &rows, values, columns, sum);
+        });
+    };
+}
+
+void exec_cuda_fill_routing(exec_kernel_table *table)
+{
+    table->route = [](exec_kernels *kernels, const exec_routing *routing, const float *logits) {
+        later(kernels, [=, kept = *routing] { cpu()->table->route(cpu(), &kept, logits); });
+    };
+    table->route_input = [](exec_kernels *kernels, const exec_routing *routing,
+                            const float *weight_gradient, double balance, void *logits_gradient) {
+        later(kernels, [=, kept = *routing] {
+            cpu()->table->route_input(cpu(), &kept, weight_gradient, balance, logits_gradient);
+        });
+    };
+}
+
 void exec_cuda_fill_heads(exec_kernel_table *table)
 {
     table->swiglu = quick<&exec_kernel_table::swiglu>::enqueue;
