@@ -54,6 +54,16 @@ static inline bool is_wide(const void *memory)
     return (uintptr_t)memory % 16 == 0;
 }
 
+/// A number that orders as a float does. -0 counts as 0, and what is not a number has some place
+/// too.
+__device__ inline unsigned key_of(float number)
+{
+    const float value = number + 0.0f;
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
 /// Rows that a block of warps treats, one per warp.
 static inline unsigned warp_grid(int rows)
 {

@@ -32,6 +32,7 @@ void exec_cuda_retire(exec_kernels *kernels, void *memory);
 /// Memory for one operation, until the next one asks; NULL, noted, where there is none.
 void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes);
 
+void exec_cuda_fill_choice(exec_kernel_table *table);
 void exec_cuda_fill_elements(exec_kernel_table *table);
 void exec_cuda_fill_groups(exec_kernel_table *table);
 void exec_cuda_fill_heads(exec_kernel_table *table);

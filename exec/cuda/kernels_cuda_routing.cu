@@ -34,15 +34,10 @@ struct row_logits {
     }
 };
 
-/// Larger for a larger logit, then for the lower expert; never 0. -0 counts as 0, and what is not a
-/// number has some place too.
+/// Larger for a larger logit, then for the lower expert; never 0.
 __device__ inline unsigned long long order_of(float logit, int expert)
 {
-    const float value = logit + 0.0f;
-    unsigned bits;
-    memcpy(&bits, &value, sizeof bits);
-    const unsigned key = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-    return (unsigned long long)key << 32 | (unsigned)~expert;
+    return (unsigned long long)key_of(logit) << 32 | (unsigned)~expert;
 }
 
 /// The top_k experts of a row: bit j of the result is this lane's expert lane + 32 * j.

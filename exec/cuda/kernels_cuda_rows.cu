@@ -239,14 +239,17 @@ static void enqueue_scatter_rows(exec_kernels *kernels, const void *from, const 
 
 template <typename Value>
 __global__ void combine_rows(const Value *from, const int *first, const int *source,
-                             const float *weight, int width, Value *to)
+                             const float *weight, float scale, int width, Value *to)
 {
     const int row = blockIdx.x;
+    const int begin = first != nullptr ? first[row] : row;
+    const int end = first != nullptr ? first[row + 1] : row + 1;
     for (int column = threadIdx.x; column < width; column += BLOCK_LANES) {
         float sum = 0.0f;
-        for (int entry = first[row]; entry < first[row + 1]; entry++) {
-            const float value = to_float(from[(size_t)source[entry] * width + column]);
-            sum += weight != nullptr ? weight[entry] * value : value;
+        for (int entry = begin; entry < end; entry++) {
+            const size_t other = source != nullptr ? source[entry] : entry;
+            const float factor = weight != nullptr ? scale * weight[entry] : scale;
+            sum += factor * to_float(from[other * width + column]);
         }
         Value *result = to + (size_t)row * width + column;
         *result = from_float<Value>(to_float(*result) + sum);
@@ -254,15 +257,15 @@ __global__ void combine_rows(const Value *from, const int *first, const int *sou
 }
 
 static void enqueue_combine_rows(exec_kernels *kernels, const void *from, const int *first,
-                                 const int *source, const float *weight, int rows, int width,
-                                 void *to)
+                                 const int *source, const float *weight, float scale, int rows,
+                                 int width, void *to)
 {
     if (is_bf16(kernels)) {
         return launch(combine_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, first,
-                      source, weight, width, (bf16 *)to);
+                      source, weight, scale, width, (bf16 *)to);
     }
     return launch(combine_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, first,
-                  source, weight, width, (float *)to);
+                  source, weight, scale, width, (float *)to);
 }
 
 template <typename Value>

@@ -55,6 +55,15 @@ typedef struct exec_routing {
     int *first_place; // [expert_count + 1] expert e has places [first_place[e], first_place[e + 1])
 } exec_routing;
 
+/// Rows chosen of sequences of one length, of each as many; its arrays are device memory.
+typedef struct exec_chosen {
+    int sequence_count, sequence_length;
+    int count;   // of each sequence
+    int *row;    // [sequence_count * count] which, ascending
+    int *before; // [sequence_count * sequence_length + 1] chosen rows in front of a row
+    float *gate; // [sequence_count * count] logistic function of a chosen row's score
+} exec_chosen;
+
 /// A matrix [rows][columns] held without numbers that are 0, in compressed rows. What is held of
 /// row r are entries [first[r], first[r + 1]), in ascending columns; their values lie apart,
 /// [entries].
@@ -272,9 +281,18 @@ typedef struct exec_kernel_table {
     void (*scatter_rows)(exec_kernels *kernels, const void *from, const int *row, int rows,
                          int width, void *to);
     /// to[r] += the sum over e in [first[r], first[r + 1]), ascending, of
-    /// weight[e] * from[source[e]]; weight NULL: 1
+    /// scale * weight[e] * from[source[e]]; weight NULL: 1, source NULL: e, first NULL: e is r
     void (*combine_rows)(exec_kernels *kernels, const void *from, const int *first,
-                         const int *source, const float *weight, int rows, int width, void *to);
+                         const int *source, const float *weight, float scale, int rows, int width,
+                         void *to);
+    /// Chooses of each sequence the rows of largest score; ties to the earlier row, and what is not
+    /// a number has some place.
+    ///
+    /// @param chosen counts are read; arrays out
+    /// @param score  [sequence_count * sequence_length]
+    void (*choose_rows)(exec_kernels *kernels, const exec_chosen *chosen, const float *score);
+    /// gradient *= gate * (1 - gate): of the score from that of its gate
+    void (*gate_input)(exec_kernels *kernels, const float *gate, float *gradient, size_t count);
     /// to[r] = weight[r] * from[r]; to may be from
     void (*scale_rows)(exec_kernels *kernels, const void *from, const float *weight, int rows,
                        int width, void *to);

@@ -87,6 +87,8 @@ EXEC_CPU_OPERATION(cross_entropy);
 EXEC_CPU_OPERATION(gather_rows);
 EXEC_CPU_OPERATION(scatter_rows);
 EXEC_CPU_OPERATION(combine_rows);
+EXEC_CPU_OPERATION(choose_rows);
+EXEC_CPU_OPERATION(gate_input);
 EXEC_CPU_OPERATION(scale_rows);
 EXEC_CPU_OPERATION(row_dots);
 EXEC_CPU_OPERATION(sum_of_squares);

@@ -84,14 +84,17 @@ void exec_cpu_scatter_rows(exec_kernels *kernels, const void *from, const int *r
 }
 
 void exec_cpu_combine_rows(exec_kernels *kernels, const void *from, const int *first,
-                           const int *source, const float *weight, int rows, int width, void *to)
+                           const int *source, const float *weight, float scale, int rows, int width,
+                           void *to)
 {
     (void)kernels;
     for (int r = 0; r < rows; r++) {
         float *restrict sum = (float *)to + (ptrdiff_t)r * width;
-        for (int entry = first[r]; entry < first[r + 1]; entry++) {
-            const float *restrict term = (const float *)from + (ptrdiff_t)source[entry] * width;
-            const float factor = weight == NULL ? 1.0F : weight[entry];
+        const int end = first == NULL ? r + 1 : first[r + 1];
+        for (int entry = first == NULL ? r : first[r]; entry < end; entry++) {
+            const ptrdiff_t row = source == NULL ? entry : source[entry];
+            const float *restrict term = (const float *)from + row * width;
+            const float factor = weight == NULL ? scale : scale * weight[entry];
             for (int column = 0; column < width; column++) {
                 sum[column] += factor * term[column];
             }

@@ -31,64 +31,9 @@ int exec_mod_row_count(const exec_mod_options *options, int sequence_length)
     return count < 1 ? 1 : count;
 }
 
-/// A number that orders as the score does: larger scores, larger keys. -0 counts as 0, and what is
-/// not a number has some place too.
-static uint32_t key_of(float score)
-{
-    uint32_t bits;
-    const float value = score + 0.0f;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-}
-
-static int count_from(const float *score, int count, uint32_t key)
-{
-    int found = 0;
-    for (int at = 0; at < count; at++) {
-        if (key_of(score[at]) >= key) found++;
-    }
-    return found;
-}
-
-/// The largest key that at least wanted scores reach: bit by bit from the highest, without sorting.
-static uint32_t key_reached_by(const float *score, int count, int wanted)
-{
-    uint32_t key = 0;
-    for (uint32_t bit = 0x80000000u; bit != 0; bit >>= 1) {
-        if (count_from(score, count, key | bit) >= wanted) key |= bit;
-    }
-    return key;
-}
-
-void exec_choose_top_rows(exec_row_choice *choice, const float *score, int chosen_count)
-{
-    const int length = choice->sequence_length;
-    int chosen = 0;
-    choice->first_row[0] = 0;
-    for (int sequence = 0; sequence < choice->sequence_count; sequence++) {
-        const int begin = sequence * length;
-        const uint32_t key = key_reached_by(score + begin, length, chosen_count);
-        int above = 0;
-        for (int row = begin; row < begin + length; row++) {
-            if (key_of(score[row]) > key) above++;
-        }
-        int ties = chosen_count - above;
-        for (int row = begin; row < begin + length; row++) {
-            const uint32_t own = key_of(score[row]);
-            if (own > key || (own == key && ties-- > 0)) choice->row[chosen++] = row;
-        }
-        choice->first_row[sequence + 1] = chosen;
-    }
-}
-
 float exec_gate(float score)
 {
     return 1.0f / (1.0f + expf(-score));
-}
-
-float exec_gate_gradient(float gate, float gate_gradient)
-{
-    return gate_gradient * gate * (1.0f - gate);
 }
 
 const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT] = {"saturation", "softmax",

@@ -1,5 +1,6 @@
-/// Which rows of a microbatch a block computes, decided on the host: those that a router picks
-/// (mixture of depths), or those that have not left yet (early exit).
+/// Which rows of a microbatch a block computes: of each sequence as many as mixture of depths says,
+/// which the device picks by a router's scores (choose_rows, kernels.h); or those that have not
+/// left yet (early exit), decided on the host.
 ///
 /// A microbatch is sequence_count sequences of sequence_length rows each, one after the other.
 /// Chosen rows are named by ascending number, so the causal order of a sequence is that of its
@@ -40,18 +41,8 @@ bool exec_mod_routes(const exec_mod_options *options, int block);
 /// least one.
 int exec_mod_row_count(const exec_mod_options *options, int sequence_length);
 
-/// Chooses the chosen_count rows of largest score of every sequence; ties to the earlier row.
-/// O(rows), no allocation.
-///
-/// @param score [sequence_count * sequence_length]
-void exec_choose_top_rows(exec_row_choice *choice, const float *score, int chosen_count);
-
-/// What a chosen row's change is multiplied by: the logistic function of its score, so that the
-/// router learns whom to choose.
+/// Logistic function of a score: what the classifier of an exit says.
 float exec_gate(float score);
-
-/// Gradient of the score from that of the gate.
-float exec_gate_gradient(float gate, float gate_gradient);
 
 /// By what a token is found sure: CALM's three measures of confidence, and that of ADP-C (Liu et
 /// al., arXiv 2104.00749, for pixels; CALM's code has it too, as softmax_max).

@@ -21,7 +21,8 @@ void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot);
 bool exec_block_chooses_rows(const exec_layer *layer);
 
 /// Mixture of depths: values[row] += gate(score) * (block(rows)[row] - values[row]) of the chosen.
-/// The router, a vector, scores every row. F and B wait for the device.
+/// The router, a vector, scores every row; the device chooses as many of each sequence as the model
+/// says, so that the host knows their number.
 status exec_block_mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
                               error_message *err);
 status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,

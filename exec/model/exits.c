@@ -144,9 +144,13 @@ static status classify(const exec_layer *layer, const exec_exit *leaving,
     float *gradient = dots; // a row's takes the place of a product that has been read
     float bias = 0;
     float of_bias = 0;
+    void *score = NULL;
     void *score_gradient = NULL;
     void *sum = NULL;
-    TRY(exec_vector_forward(layer, leaving->vector, rows->after, rows->count, confidence, err));
+    TRY(exec_holding_take(&scratch, layer->buffers, (size_t)rows->count * sizeof(float), &score,
+                          err));
+    TRY(exec_vector_forward(layer, leaving->vector, rows->after, rows->count, score, err));
+    table->to_host(kernels, confidence, score, (size_t)rows->count * sizeof(float));
     table->to_host(kernels, &bias, layer->master + leaving->vector + width, sizeof bias);
     for (int chosen = 0; chosen < rows->count; chosen++) {
         const bool target =

@@ -136,17 +136,13 @@ status exec_vector_forward(const exec_layer *layer, size_t vector, const void *v
                            float *score, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
-    const size_t bytes = (size_t)rows * sizeof(float);
-    exec_holding scratch = {0};
-    void *device_score = NULL;
+    const size_t bytes = (size_t)rows * sizeof(int);
     void *zero = NULL;
-    TRY(exec_holding_take(&scratch, layer->buffers, bytes, &device_score, err));
-    TRY(exec_holding_take(&scratch, layer->buffers, (size_t)rows * sizeof(int), &zero, err));
-    kernels->table->clear(kernels, zero, (size_t)rows * sizeof(int));
+    TRY(exec_buffers_take(layer->buffers, bytes, &zero, err));
+    kernels->table->clear(kernels, zero, bytes);
     kernels->table->row_dots(kernels, values, NULL, exec_layer_weights(layer, vector), zero, rows,
-                             layer->model->width, device_score);
-    kernels->table->to_host(kernels, score, device_score, bytes);
-    exec_holding_give(&scratch, layer->buffers);
+                             layer->model->width, score);
+    exec_buffers_give(layer->buffers, zero);
     return STATUS_OK;
 }
 

@@ -43,8 +43,8 @@ void exec_linears_backward_weight(const exec_layer *layer, const exec_linear *fi
                                   const exec_groups *groups, const void *input,
                                   const void *output_gradient);
 
-/// score [rows] host memory = the products of rows of values with a vector [width] of the layer's
-/// parameters. Waits for them.
+/// score [rows] device memory = the products of rows of values with a vector [width] of the layer's
+/// parameters.
 status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,
                            float *score, error_message *err);
 

@@ -322,7 +322,7 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     run_experts(block, half, slot, made);
     TRY(pass_rows(block, slot, true, made, slot->output, err));
     table->combine_rows(kernels, slot->output, slot->routing.first_entry, slot->routing.place,
-                        slot->routing.weight, row_count, width, values);
+                        slot->routing.weight, 1, row_count, width, values);
     return STATUS_OK;
 }
 
@@ -383,7 +383,7 @@ static void gather_input_gradient(exec_block *block, exec_moe_slot *slot,
     table->matmul(layer->kernels, &router, slot->logits_gradient,
                   exec_layer_weights(layer, block->experts.router), norm_gradient);
     table->combine_rows(layer->kernels, input_gradient, slot->routing.first_entry,
-                        slot->routing.place, NULL, slot->routing.row_count, layer->model->width,
+                        slot->routing.place, NULL, 1, slot->routing.row_count, layer->model->width,
                         norm_gradient);
 }
 

@@ -726,7 +726,11 @@ static double combined_rows_error(exec_kernels *kernels)
     operand from = values(kernels, FROM_ROWS * ROW_WIDTH, 1), weight = floats(kernels, 8, 2);
     operand weighted = values(kernels, CHOSEN * ROW_WIDTH, 3);
     operand plain = values(kernels, CHOSEN * ROW_WIDTH, 4);
+    operand less = values(kernels, CHOSEN * ROW_WIDTH, 5);
     double worst = 0;
+    for (int at = 0; at < CHOSEN * ROW_WIDTH; at++) {
+        less.exact[at] -= weight.exact[at / ROW_WIDTH] * from.exact[at];
+    }
     for (int r = 0; r < CHOSEN; r++) {
         for (int entry = first[r]; entry < first[r + 1]; entry++) {
             for (int column = 0; column < ROW_WIDTH; column++) {
@@ -739,11 +743,13 @@ static double combined_rows_error(exec_kernels *kernels)
     int *device_first = indices(kernels, first, CHOSEN + 1);
     int *device_source = indices(kernels, source, 8);
     const exec_kernel_table *table = kernels->table;
-    table->combine_rows(kernels, from.device, device_first, device_source, weight.device, CHOSEN,
+    table->combine_rows(kernels, from.device, device_first, device_source, weight.device, 1, CHOSEN,
                         ROW_WIDTH, weighted.device);
-    table->combine_rows(kernels, from.device, device_first, device_source, NULL, CHOSEN, ROW_WIDTH,
-                        plain.device);
-    operand *all[] = {&from, &weight, &weighted, &plain};
+    table->combine_rows(kernels, from.device, device_first, device_source, NULL, 1, CHOSEN,
+                        ROW_WIDTH, plain.device);
+    table->combine_rows(kernels, from.device, NULL, NULL, weight.device, -1, CHOSEN, ROW_WIDTH,
+                        less.device);
+    operand *all[] = {&from, &weight, &weighted, &plain, &less};
     for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
         compare(all[index], &worst);
         drop(all[index]);

@@ -1,15 +1,21 @@
-/// Rows that a block computes: chosen by score, or alive; an oracle for the choice, the gate
-/// against finite differences, the threshold of early exit by hand.
+/// Rows that a block computes: chosen by score in plain C, or alive; an oracle for the choice, the
+/// gate against finite differences, the threshold of early exit by hand.
 #include "exec/mechanism/row_choice.h"
+
+#include "exec/kernels/kernels.h"
 
 #include "base/rng.h"
 #include "tests/assert_close.h"
 
 enum { SEQUENCES = 3, LENGTH = 20 };
 
+static exec_kernels *cpu;
+
 typedef struct choice_fixture {
     int row[SEQUENCES * LENGTH];
     int first_row[SEQUENCES + 1];
+    int before[SEQUENCES * LENGTH + 1];
+    float gate[SEQUENCES * LENGTH];
     exec_row_choice choice;
 } choice_fixture;
 
@@ -19,33 +25,40 @@ static exec_row_choice *prepare(choice_fixture *fixture)
     return &fixture->choice;
 }
 
+static void choose(choice_fixture *fixture, const float *score, int count)
+{
+    const exec_chosen chosen = {SEQUENCES,    LENGTH,          count,
+                                fixture->row, fixture->before, fixture->gate};
+    cpu->table->choose_rows(cpu, &chosen, score);
+}
+
 static void rows_are_the_largest_of_each_sequence_in_ascending_order(void **state)
 {
     (void)state;
     rng random = rng_init(3, 0);
     for (int round = 0; round < 200; round++) {
         choice_fixture fixture;
-        exec_row_choice *choice = prepare(&fixture);
         float score[SEQUENCES * LENGTH];
         const int wanted = 1 + round % LENGTH;
         for (int row = 0; row < SEQUENCES * LENGTH; row++) {
             score[row] = (float)rng_between(&random, -6, 6) / 2; // ties abound
         }
 
-        exec_choose_top_rows(choice, score, wanted);
+        choose(&fixture, score, wanted);
 
         for (int sequence = 0, at = 0; sequence < SEQUENCES; sequence++) {
             const int begin = sequence * LENGTH;
-            assert_int_equal(fixture.first_row[sequence], sequence * wanted);
+            at = sequence * wanted;
             for (int row = begin; row < begin + LENGTH; row++) {
                 int ahead = 0;
                 for (int other = begin; other < begin + LENGTH; other++) {
                     if (score[other] > score[row]) ahead++;
                     if (score[other] == score[row] && other < row) ahead++;
                 }
+                assert_int_equal(fixture.before[row], at);
                 if (ahead < wanted) assert_int_equal(fixture.row[at++], row);
             }
-            assert_int_equal(at, fixture.first_row[sequence + 1]);
+            assert_int_equal(at, (sequence + 1) * wanted);
         }
     }
 }
@@ -54,19 +67,18 @@ static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
 {
     (void)state;
     choice_fixture fixture;
-    exec_row_choice *choice = prepare(&fixture);
     float score[SEQUENCES * LENGTH] = {0};
     score[0] = -0.0f;
     for (int row = LENGTH; row < 2 * LENGTH; row++) {
         score[row] = NAN;
     }
 
-    exec_choose_top_rows(choice, score, 2);
+    choose(&fixture, score, 2);
 
     assert_int_equal(fixture.row[0], 0);
     assert_int_equal(fixture.row[1], 1);
-    assert_int_equal(fixture.first_row[2], 4);
-    assert_int_equal(fixture.first_row[3], 6);
+    assert_int_equal(fixture.before[2 * LENGTH], 4);
+    assert_int_equal(fixture.before[3 * LENGTH], 6);
 }
 
 static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
@@ -89,11 +101,14 @@ static void the_gate_has_the_gradient_of_finite_differences(void **state)
 {
     (void)state;
     for (float score = -4; score <= 4; score += 0.5f) {
-        const float step = 1.0f / 64;
+        const float step = 1.0f / 64, gate = exec_gate(score);
         const double difference =
             ((double)exec_gate(score + step) - (double)exec_gate(score - step)) / (2 * step);
+        float gradient = 3;
 
-        assert_close(exec_gate_gradient(exec_gate(score), 3), 3 * difference, 1e-3);
+        cpu->table->gate_input(cpu, &gate, &gradient, 1);
+
+        assert_close(gradient, 3 * difference, 1e-3);
     }
     assert_close(exec_gate(0), 0.5, 1e-7);
 }
@@ -195,5 +210,8 @@ int main(void)
         cmocka_unit_test(a_state_that_hardly_turned_is_saturated),
         cmocka_unit_test(options_outside_their_limits_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
+    const int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    cpu->table->close(cpu);
+    return failures;
 }

@@ -260,6 +260,34 @@ static void check_norm(gpu_pair *pair, int rows, int width)
     pair_check(pair, "column_sums", of_weight, 2e-5);
 }
 
+/// Scores in steps, so that many tie.
+static void check_choice(gpu_pair *pair, int sequences, int length, int count)
+{
+    const size_t rows = (size_t)(sequences * length), chosen_count = (size_t)(sequences * count);
+    float *steps = calloc(rows, sizeof *steps);
+    if (steps == NULL) abort();
+    for (size_t row = 0; row < rows; row++) {
+        steps[row] = (float)((int)(row * 7919 % 23) - 11) / 4;
+    }
+    const pair_array *score = pair_given(pair, PAIR_FLOATS, steps, rows);
+    const pair_array *row = pair_indices(pair, chosen_count, 1);
+    const pair_array *before = pair_indices(pair, rows + 1, 1);
+    const pair_array *gate = pair_random(pair, PAIR_FLOATS, chosen_count, 1.0F);
+    const pair_array *slope = pair_random(pair, PAIR_FLOATS, chosen_count, 1.0F);
+    free(steps);
+    pair->what = "choice of rows";
+    for (int which = 0; which < 2; which++) {
+        exec_kernels *side = which == 0 ? pair->cpu : pair->gpu;
+        const exec_chosen chosen = {sequences, length, count, A(row), A(before), A(gate)};
+        side->table->choose_rows(side, &chosen, A(score));
+        side->table->gate_input(side, A(gate), A(slope), chosen_count);
+    }
+    pair_check(pair, "rows", row, 0.0);
+    pair_check(pair, "rows before", before, 0.0);
+    pair_check(pair, "gates", gate, fp32_tolerance);
+    pair_check(pair, "gate_input", slope, fp32_tolerance);
+}
+
 static void check_rows(gpu_pair *pair, int rows, int width)
 {
     const size_t count = (size_t)rows * (size_t)width;
@@ -285,10 +313,12 @@ static void check_rows(gpu_pair *pair, int rows, int width)
     pair_check(pair, "gather_rows", to, tolerance);
     ON_BOTH(pair, scatter_rows, A(from), A(permuted), rows, width, A(to));
     pair_check(pair, "scatter_rows", to, tolerance);
-    ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), A(weight), rows, width, A(to));
+    ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), A(weight), 1, rows, width, A(to));
     pair_check(pair, "combine_rows", to, tolerance);
-    ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), NULL, rows, width, A(to));
+    ON_BOTH(pair, combine_rows, A(from), A(entries), A(source), NULL, 1, rows, width, A(to));
     pair_check(pair, "combine_rows without weights", to, tolerance);
+    ON_BOTH(pair, combine_rows, A(from), NULL, NULL, A(weight), -1, rows, width, A(to));
+    pair_check(pair, "combine_rows row by row", to, tolerance);
     ON_BOTH(pair, row_dots, A(from), A(row), A(to), NULL, rows, width, A(dot));
     pair_check(pair, "row_dots", dot, tolerance);
     ON_BOTH(pair, scale_rows, A(from), A(weight), rows, width, A(from));
@@ -459,6 +489,9 @@ static int check_against_plain_c(exec_cuda_kind kind)
     check_optimizer(&both, 500);
     check_norm(&both, 300, 48);
     check_norm(&both, 3, 520);
+    check_choice(&both, 3, 20, 7);
+    check_choice(&both, 2, 600, 599);
+    check_choice(&both, 1, 5, 1);
     check_rows(&both, 40, 36);
     check_rows(&both, 7, 300);
     check_ends(&both, 300, 40, 16, 12);
@@ -470,6 +503,7 @@ static int check_against_plain_c(exec_cuda_kind kind)
         check_elements(&both, 3000000);
         check_optimizer(&both, 1000000);
         check_norm(&both, 4096, 1024);
+        check_choice(&both, 4, 4096, 512);
         check_rows(&both, 4096, 768);
         check_ends(&both, 8192, 512, 256, 1024);
         check_mask(&both, 786432);

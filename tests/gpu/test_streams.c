@@ -428,7 +428,8 @@ static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, 
 /// Those whose decisions are made on the GPU.
 static int mechanisms_do_not_wait(void)
 {
-    static const exec_mechanism on_gpu[] = {EXEC_DENSE, EXEC_MOE, EXEC_PRUNING, EXEC_FREEZING};
+    static const exec_mechanism on_gpu[] = {EXEC_DENSE, EXEC_MOE, EXEC_MOD, EXEC_PRUNING,
+                                            EXEC_FREEZING};
     int failures = 0;
     for (size_t index = 0; index < sizeof on_gpu / sizeof *on_gpu; index++) {
         failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, false);

@@ -124,6 +124,14 @@ static void enqueue_attention_input(exec_kernels *kernels, const exec_attention 
     });
 }
 
+void exec_cuda_fill_choice(exec_kernel_table *table)
+{
+    table->choose_rows = [](exec_kernels *kernels, const exec_chosen *chosen, const float *score) {
+        later(kernels, [=, kept = *chosen] { cpu()->table->choose_rows(cpu(), &kept, score); });
+    };
+    table->gate_input = quick<&exec_kernel_table::gate_input>::enqueue;
+}
+
 void exec_cuda_fill_elements(exec_kernel_table *table)
 {
     table->copy = quick<&exec_kernel_table::copy>::enqueue;
