@@ -24,6 +24,7 @@ enable_language(CUDA)
 add_library(dynmo_cuda_kernels OBJECT
   exec/cuda/kernels_cuda_attention.cu
   exec/cuda/kernels_cuda_attention_mma.cu
+  exec/cuda/kernels_cuda_blocks.cu
   exec/cuda/kernels_cuda_choice.cu
   exec/cuda/kernels_cuda_columns.cu
   exec/cuda/kernels_cuda_elements.cu

@@ -12,27 +12,10 @@ enum { BLOCK_WORDS = (int)(sizeof(exec_cuda_block) / sizeof(int)) };
 void exec_cuda_blocks_reset(exec_cuda_blocks *blocks)
 {
     cudaFree(blocks->device);
+    cudaFree(blocks->device_chosen);
     free(blocks->host);
     free(blocks->asked);
     *blocks = (exec_cuda_blocks){0};
-}
-
-static int blocks_of(const exec_attention *shape, int sequence)
-{
-    const int rows = shape->first_row[sequence + 1] - shape->first_row[sequence];
-    return (rows + shape->block_rows - 1) / shape->block_rows;
-}
-
-/// Key blocks of all query blocks.
-static size_t entry_count(const exec_attention *shape)
-{
-    if (shape->first_entry != NULL) return (size_t)shape->first_entry[shape->block_count];
-    size_t count = 0;
-    for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
-        const size_t blocks = (size_t)blocks_of(shape, sequence);
-        count += blocks * (blocks + 1) / 2;
-    }
-    return count;
 }
 
 /// Room for a number of ints; what was there is lost.
@@ -54,20 +37,13 @@ static int *append(int *end, const int *values, size_t count)
 /// Whether the lists of this shape are there; otherwise notes that they are being made.
 static void note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, bool *is_there)
 {
-    const bool is_dense = shape->first_entry == NULL;
-    const size_t entries = is_dense ? 0 : entry_count(shape);
-    const size_t lists = is_dense ? 0 : (size_t)shape->block_count + 1 + entries;
-    const int head[] = {shape->head_count,     shape->head_width,  shape->block_rows,
-                        shape->sequence_count, shape->block_count, is_dense};
+    const int head[] = {shape->head_count, shape->head_width, shape->block_rows,
+                        shape->sequence_count, shape->block_count};
     const size_t head_words = sizeof head / sizeof head[0];
-    const size_t count = head_words + (size_t)shape->sequence_count + 1 + lists;
+    const size_t count = head_words + (size_t)shape->sequence_count + 1;
     int *asked = memory_array(count, sizeof *asked);
     int *end = append(asked, head, head_words);
-    end = append(end, shape->first_row, (size_t)shape->sequence_count + 1);
-    if (!is_dense) {
-        end = append(end, shape->first_entry, (size_t)shape->block_count + 1);
-        append(end, shape->key_block, entries);
-    }
+    append(end, shape->first_row, (size_t)shape->sequence_count + 1);
     *is_there =
         count == blocks->asked_count && memcmp(asked, blocks->asked, count * sizeof *asked) == 0;
     free(blocks->asked);
@@ -81,22 +57,15 @@ static void list_key_blocks(const exec_attention *shape, exec_cuda_block *block,
     int number = 0, entry = 0;
     for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
         const int first = number, end_row = shape->first_row[sequence + 1];
-        for (; number < first + blocks_of(shape, sequence); number++) {
+        for (; number < first + exec_blocks_of(shape, sequence); number++) {
             const int row = shape->first_row[sequence] + (number - first) * shape->block_rows;
             const int rest = end_row - row;
             block[number] =
                 (exec_cuda_block){.first_row = row,
                                   .row_count = rest < shape->block_rows ? rest : shape->block_rows,
                                   .first_key_block = entry};
-            if (shape->first_entry == NULL) {
-                for (int key = first; key <= number; key++) {
-                    key_block[entry++] = key;
-                }
-            } else {
-                const int from = shape->first_entry[number];
-                for (int at = from; at < shape->first_entry[number + 1]; at++) {
-                    key_block[entry++] = shape->key_block[at];
-                }
+            for (int key = first; key <= number; key++) {
+                key_block[entry++] = key;
             }
             block[number].key_block_count = entry - block[number].first_key_block;
         }
@@ -129,7 +98,7 @@ static void list_query_blocks(exec_cuda_block *block, int block_count, const int
 static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape,
                          exec_kernels *kernels, error_message *err)
 {
-    const size_t entries = entry_count(shape);
+    const size_t entries = (size_t)exec_dense_block_count(shape);
     const size_t block_words = (size_t)shape->block_count * BLOCK_WORDS;
     const size_t words = block_words + 2 * entries;
     if (words > blocks->word_capacity) {
@@ -162,6 +131,36 @@ static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape,
     return STATUS_OK;
 }
 
+/// Blocks and query blocks of lists that are chosen on the device, made there. Each key block has
+/// room for as many query blocks as the longest sequence has.
+static status list_chosen(exec_cuda_blocks *blocks, const exec_attention *shape,
+                          exec_kernels *kernels, exec_cuda_lists *lists, error_message *err)
+{
+    int longest = 0;
+    for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
+        const int count = exec_blocks_of(shape, sequence);
+        if (count > longest) longest = count;
+    }
+    const size_t block_words = (size_t)shape->block_count * BLOCK_WORDS;
+    const size_t words = block_words + (size_t)shape->block_count * (size_t)longest;
+    if (words > blocks->chosen_capacity) {
+        exec_cuda_retire(kernels, blocks->device_chosen);
+        blocks->device_chosen = NULL;
+        blocks->chosen_capacity = 0;
+        void *device = NULL;
+        TRY_CUDA(cudaMalloc(&device, words * sizeof(int)));
+        blocks->device_chosen = device;
+        blocks->chosen_capacity = words;
+    }
+    exec_cuda_block *block = (exec_cuda_block *)blocks->device_chosen;
+    int *query_block = blocks->device_chosen + block_words;
+    exec_cuda_list_chosen(kernels, lists, shape, longest, block, query_block);
+    lists->block = block;
+    lists->key_block = shape->key_block;
+    lists->query_block = query_block;
+    return STATUS_OK;
+}
+
 status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *shape,
                              exec_kernels *kernels, exec_cuda_lists *lists, error_message *err)
 {
@@ -184,5 +183,5 @@ status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *sha
     }
     *lists = blocks->lists;
     lists->first_key = shape->first_key;
-    return STATUS_OK;
+    return shape->first_entry != NULL ? list_chosen(blocks, shape, kernels, lists, err) : STATUS_OK;
 }

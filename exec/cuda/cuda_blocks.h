@@ -5,18 +5,22 @@
 #include "exec/cuda/kernels_cuda.h"
 #include "exec/kernels/kernels.h"
 
-/// The lists that were uploaded last. Zero-initialise; release with exec_cuda_blocks_reset. Forward
-/// and backward, and layer after layer, mostly ask for the same ones.
+/// The dense lists that were uploaded last, and what was made of lists chosen on the device.
+/// Zero-initialise; release with exec_cuda_blocks_reset. Forward and backward, and layer after
+/// layer, mostly ask for the same ones.
 typedef struct exec_cuda_blocks {
     int *host;   // [word_capacity] a copy of what lies on the device
     int *device; // [word_capacity]
     size_t word_capacity;
     int *asked; // [asked_count] the shape that the lists are of
     size_t asked_count;
+    int *device_chosen; // [chosen_capacity]
+    size_t chosen_capacity;
     exec_cuda_lists lists;
 } exec_cuda_blocks;
 
-/// Makes the lists of a shape and uploads them, unless they are there already.
+/// Makes the lists of a shape and uploads them, unless they are there already; where key blocks are
+/// chosen, enqueues what reads these the other way.
 ///
 /// @param kernels their backend: the lists are there for what it is told from now on
 /// @param lists   out: device pointers, valid until the next call

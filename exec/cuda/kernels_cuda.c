@@ -317,6 +317,7 @@ static void fill_table(exec_kernel_table *table, exec_cuda_kind kind)
                                  .stream = cuda_stream,
                                  .offer = cuda_offer,
                                  .take = cuda_take};
+    exec_cuda_fill_blocks(table);
     exec_cuda_fill_choice(table);
     exec_cuda_fill_elements(table);
     exec_cuda_fill_groups(table);

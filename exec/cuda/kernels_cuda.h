@@ -32,6 +32,7 @@ void exec_cuda_retire(exec_kernels *kernels, void *memory);
 /// Memory for one operation, until the next one asks; NULL, noted, where there is none.
 void *exec_cuda_scratch(exec_kernels *kernels, size_t bytes);
 
+void exec_cuda_fill_blocks(exec_kernel_table *table);
 void exec_cuda_fill_choice(exec_kernel_table *table);
 void exec_cuda_fill_elements(exec_kernel_table *table);
 void exec_cuda_fill_groups(exec_kernel_table *table);
@@ -80,6 +81,16 @@ enum { EXEC_CUDA_BLOCK_ROWS = 64, EXEC_CUDA_TILE_VALUES = 64 * 128 };
 /// The lists of a shape; false where they cannot be had, which is noted.
 bool exec_cuda_find_lists(exec_kernels *kernels, const exec_attention *shape,
                           exec_cuda_lists *lists);
+
+/// Makes blocks and query blocks of lists that lie on the device (kernels_cuda_blocks.cu).
+///
+/// @param dense       lists of the same rows and blocks
+/// @param stride      places in query_block for each key block
+/// @param block       [block_count] out
+/// @param query_block [block_count][stride] out
+void exec_cuda_list_chosen(exec_kernels *kernels, const exec_cuda_lists *dense,
+                           const exec_attention *shape, int stride, exec_cuda_block *block,
+                           int *query_block);
 
 /// Whether the kernels of the matrix units take this shape (of bf16 values).
 bool exec_cuda_attention_mma_takes(const exec_cuda_lists *shape);

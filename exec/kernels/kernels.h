@@ -94,16 +94,49 @@ typedef struct exec_attention {
     const int *first_row; // [sequence_count + 1] host memory, read before the call returns
     int block_rows;       // 16, 32 or 64
     int block_count;      // of all sequences
-    /// [block_count + 1] host memory, read before the call returns; NULL: every block of its
-    /// sequence up to itself (dense causal).
+    /// [block_count + 1] device memory; NULL: every block of its sequence up to itself (dense
+    /// causal).
     const int *first_entry;
     /// Key blocks of query block q: entries [first_entry[q], first_entry[q + 1]), ascending, of the
-    /// same sequence, q itself among them. Those after q are computed and masked.
+    /// same sequence, q itself among them. Those after q are computed and masked. Device memory.
     const int *key_block;
     /// [rows] device memory: the first row of its sequence that a row attends to, at most itself;
     /// NULL: the sequence's first.
     const int *first_key;
 } exec_attention;
+
+/// Blocks of a sequence.
+static inline int exec_blocks_of(const exec_attention *shape, int sequence)
+{
+    const int rows = shape->first_row[sequence + 1] - shape->first_row[sequence];
+    return (rows + shape->block_rows - 1) / shape->block_rows;
+}
+
+/// Blocks of keys that all blocks of queries meet in dense causal attention.
+static inline int exec_dense_block_count(const exec_attention *shape)
+{
+    int count = 0;
+    for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
+        const int blocks = exec_blocks_of(shape, sequence);
+        count += blocks * (blocks + 1) / 2;
+    }
+    return count;
+}
+
+enum { EXEC_HASH_BITS_MAX = 8 };
+
+/// The blocks of keys that hashing finds for each block of queries (key_blocks.h); its arrays are
+/// device memory.
+typedef struct exec_block_choice {
+    bool sorts_rows;
+    int bit_count;
+    double affinity;  // of rows as in the text
+    int *row;         // [rows] sorted rows: which row comes where; NULL: rows stay
+    int *first_key;   // [rows] likewise: of exec_attention
+    int *first_entry; // [block_count + 1] of exec_attention
+    int *key_block;   // room for as many as dense attention meets
+    int *met_count;   // [2] blocks that are met, and that dense attention meets
+} exec_block_choice;
 
 /// How the heads of rows lie: [rows][head_count + 2 * kv_head_count][head_width], queries, keys,
 /// values. Row r is of position row[r] % sequence_length; row NULL: r % sequence_length.
@@ -240,6 +273,12 @@ typedef struct exec_kernel_table {
     void (*spread_heads_input)(exec_kernels *kernels, const exec_heads *heads,
                                const void *qkv_gradient, int rows, void *gradient);
 
+    /// Buckets of rows, their order where they are sorted, and lists of key blocks.
+    ///
+    /// @param shape      sequences and blocks; lists are not read
+    /// @param projection [rows][2 * bit_count] of queries, then of keys
+    void (*choose_blocks)(exec_kernels *kernels, const exec_attention *shape,
+                          const exec_block_choice *choice, const float *projection);
     /// With w = head_count * head_width: qkv [rows][3 * w], of each row the queries of all heads,
     /// then the keys, then the values; scores are scaled by 1 / sqrt(head_width).
     /// @param output  [rows][w] out

@@ -110,6 +110,7 @@ static const exec_kernel_table cpu_table = {
     .swiglu_input = exec_cpu_swiglu_input,
     .spread_heads = exec_cpu_spread_heads,
     .spread_heads_input = exec_cpu_spread_heads_input,
+    .choose_blocks = exec_cpu_choose_blocks,
     .attention = exec_cpu_attention,
     .attention_input = exec_cpu_attention_input,
     .embed = exec_cpu_embed,

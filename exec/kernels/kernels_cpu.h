@@ -79,6 +79,7 @@ EXEC_CPU_OPERATION(swiglu);
 EXEC_CPU_OPERATION(swiglu_input);
 EXEC_CPU_OPERATION(spread_heads);
 EXEC_CPU_OPERATION(spread_heads_input);
+EXEC_CPU_OPERATION(choose_blocks);
 EXEC_CPU_OPERATION(attention);
 EXEC_CPU_OPERATION(attention_input);
 EXEC_CPU_OPERATION(embed);

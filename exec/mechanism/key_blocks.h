@@ -1,5 +1,6 @@
-/// Block-sparse attention by hashing, decided on the host: which blocks of keys a block of queries
-/// meets. Queries and keys that point alike fall into the same bucket, of all heads at once.
+/// Block-sparse attention by hashing: which blocks of keys a block of queries meets, as the device
+/// decides (choose_blocks, kernels.h). Queries and keys that point alike fall into the same bucket,
+/// of all heads at once.
 ///
 /// Rows sorted: each token has one bucket; rows are sorted by it, those of a bucket stay in the
 /// order of the text. A token attends to the tokens of its bucket up to itself, and to no others.
@@ -21,8 +22,6 @@
 #include "base/status.h"
 #include "exec/kernels/kernels.h"
 
-#include <stdint.h>
-
 typedef enum exec_row_order {
     EXEC_ROWS_SORTED,
     EXEC_ROWS_AS_TEXT,
@@ -41,52 +40,9 @@ typedef struct exec_sparse_attention_options {
     int block_rows;  // 16, 32 or 64 rows; 0: as dense attention does
 } exec_sparse_attention_options;
 
-enum { EXEC_HASH_BITS_MAX = 8 };
-
 /// Sorted, 16 buckets, blocks of 16 rows; in the order of the text as many pairs as by chance.
 exec_sparse_attention_options exec_sparse_attention_options_default(void);
 
 /// STATUS_INVALID naming parameter, value and limits.
 status exec_sparse_attention_options_check(const exec_sparse_attention_options *options,
                                            error_message *err);
-
-/// Buckets of rows: bit b is set where projection b is above 0.
-///
-/// @param projection [row_count][2 * bit_count] of queries, then of keys
-/// @param query_bucket, key_bucket [row_count] out
-void exec_hash_rows(const float *projection, int row_count, int bit_count, uint8_t *query_bucket,
-                    uint8_t *key_bucket);
-
-/// The same of tokens: bit b is set where projections b of query and key sum to more than 0, as
-/// where the two are one vector (HashSparse).
-///
-/// @param bucket [row_count] out
-void exec_hash_tokens(const float *projection, int row_count, int bit_count, uint8_t *bucket);
-
-/// Sorts the rows of every sequence by bucket.
-///
-/// @param row       [row_count] out: which row comes where
-/// @param first_key [row_count] out: where the bucket of that row begins, as of exec_attention
-void exec_sort_rows(const exec_attention *shape, const uint8_t *bucket, int *row, int *first_key);
-
-/// Blocks of keys of every block of queries among sorted rows.
-///
-/// @param row, first_key as exec_sort_rows gives them
-/// @param first_entry, key_block as below
-void exec_choose_sorted_blocks(const exec_attention *shape, const int *row, const int *first_key,
-                               int *first_entry, int *key_block);
-
-/// Blocks of keys of every block of queries in the order of the text: its own, and those in front
-/// of it in its sequence that it meets. Ties meet.
-///
-/// @param shape             sequences and blocks; lists are not read
-/// @param bucket_rows       [2][block_count][2^bit_count] scratch
-/// @param first_entry       [block_count + 1] out
-/// @param key_block         out: at most as many as dense causal attention has
-void exec_choose_key_blocks(const exec_sparse_attention_options *options,
-                            const exec_attention *shape, const uint8_t *query_bucket,
-                            const uint8_t *key_bucket, int *bucket_rows, int *first_entry,
-                            int *key_block);
-
-/// Blocks of keys that all blocks of queries meet in dense causal attention.
-int64_t exec_dense_block_count(const exec_attention *shape);

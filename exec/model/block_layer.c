@@ -185,7 +185,7 @@ static void take_all_rows(const exec_layer *layer, exec_block_slot *kept, const 
 
 static bool is_sorted(const exec_block_rows *rows)
 {
-    return rows->lists != NULL && rows->lists->row != NULL;
+    return rows->lists != NULL && rows->lists->sorts_rows;
 }
 
 /// The shape of attention with the key blocks that F has chosen.
@@ -195,7 +195,7 @@ static exec_attention shape_of(const exec_block_rows *rows)
     if (rows->lists == NULL) return shape;
     shape.first_entry = rows->lists->first_entry;
     shape.key_block = rows->lists->key_block;
-    shape.first_key = rows->lists->device_first_key;
+    shape.first_key = rows->lists->first_key;
     return shape;
 }
 
@@ -243,26 +243,22 @@ static status attend(const exec_block *block, exec_half_slot *half, const exec_b
 {
     const exec_layer *layer = &block->layer;
     const exec_kernel_table *table = layer->kernels->table;
-    exec_block_lists *lists = rows->lists;
+    exec_block_choice *lists = rows->lists;
     const int count = rows->row_count;
     const int width = exec_model_attention_width(layer->model);
     void *output = half->outer;
     if (lists != NULL) {
-        TRY(exec_block_lists_choose(layer, &rows->attention, qkv, count, lists, err));
+        TRY(exec_block_lists_choose(layer, &rows->attention, qkv, count, lists, &half->until_input,
+                                    err));
     }
     if (is_sorted(rows)) {
-        const size_t bytes = (size_t)count * sizeof(int);
-        TRY(exec_holding_upload(&half->until_input, layer->buffers, lists->row, bytes,
-                                &lists->device_row, err));
-        TRY(exec_holding_upload(&half->until_input, layer->buffers, lists->first_key, bytes,
-                                &lists->device_first_key, err));
-        table->gather_rows(layer->kernels, qkv, lists->device_row, count, 3 * width, half->inner);
+        table->gather_rows(layer->kernels, qkv, lists->row, count, 3 * width, half->inner);
         output = qkv; // its room serves
     }
     const exec_attention shape = shape_of(rows);
     table->attention(layer->kernels, &shape, half->inner, output, half->log_sum);
     if (is_sorted(rows)) {
-        table->scatter_rows(layer->kernels, output, lists->device_row, count, width, half->outer);
+        table->scatter_rows(layer->kernels, output, lists->row, count, width, half->outer);
     }
     return STATUS_OK;
 }
@@ -283,7 +279,7 @@ static status attend_input(const exec_block *block, const exec_half_slot *half,
     }
     const int count = rows->row_count;
     const int width = exec_model_attention_width(layer->model);
-    const int *row = rows->lists->device_row;
+    const int *row = rows->lists->row;
     exec_holding scratch = {0};
     void *sorted[3]; // the output, its gradient, that of queries, keys and values
     for (int index = 0; index < 3; index++) {
@@ -513,8 +509,11 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
     if (kept->chosen_rows == NULL) {
         take_all_rows(layer, kept, flow);
         TRY(exec_block_halves_forward(block, kept, flow->values, err));
-        if (kept->moe != NULL && flow->load != NULL) {
-            exec_moe_slot_count(layer, kept->moe, flow->load);
+        if (flow->load == NULL) return STATUS_OK;
+        if (kept->moe != NULL) exec_moe_slot_count(layer, kept->moe, flow->load);
+        if (kept->lists != NULL) {
+            layer->kernels->table->copy(layer->kernels, flow->load, kept->lists->met_count,
+                                        2 * sizeof *flow->load);
         }
         return STATUS_OK;
     }

@@ -68,7 +68,7 @@ typedef struct exec_block_rows {
     const int *row; // [row_count] device memory: of the microbatch, or of the document; its
                     // position is that % sequence_length; NULL: all of them
     exec_attention attention;
-    struct exec_block_lists *lists; // of key blocks, chosen in F; NULL: dense causal attention
+    exec_block_choice *lists; // of key blocks, chosen in F; NULL: dense causal attention
 } exec_block_rows;
 
 typedef struct exec_block_slot {
@@ -79,7 +79,7 @@ typedef struct exec_block_slot {
     int *first_row;                     // [microbatch_size + 1] of rows.attention
     struct exec_moe_slot *moe;          // NULL but with experts (moe_half.h)
     struct exec_rows_slot *chosen_rows; // NULL but in blocks that choose rows (block_rows.h)
-    struct exec_block_lists *lists;     // NULL but with sparse attention (hashed_attention.h)
+    exec_block_choice *lists;           // NULL but with sparse attention (hashed_attention.h)
 } exec_block_slot;
 
 /// Both halves, over the rows that slot->rows says; the second with experts where the model has

@@ -8,25 +8,15 @@
 /// Streams of random numbers of projections begin here; those of parameters elsewhere.
 static const uint64_t projection_purpose = (uint64_t)1 << 41;
 
-/// What a layer hashes with. One microbatch is hashed at a time.
+/// What a layer hashes with.
 typedef struct hashed_attention {
-    void *directions;  // [3 * width][2 * bit_count] values, device memory: as qkv lies, so that
-                       // one product makes all projections; 0 for values, which are not hashed
-    float *projection; // [row_count][2 * bit_count] host memory
-    uint8_t *bucket;   // [2][row_count]
-    int *bucket_rows;  // [2][block_count][2^bit_count]
+    void *directions; // [3 * width][2 * bit_count] values, device memory: as qkv lies, so that one
+                      // product makes all projections; 0 for values, which are not hashed
 } hashed_attention;
 
 static int bits_of(const exec_layer *layer)
 {
     return layer->model->sparse_attention.bit_count;
-}
-
-/// Blocks of a sequence of the model's length.
-static int sequence_blocks(const exec_model *model)
-{
-    const int first_row[2] = {0, model->sequence_length};
-    return exec_block_attention(model, 1, first_row).block_count;
 }
 
 /// The same directions for queries and keys.
@@ -68,15 +58,8 @@ static status put_directions(const exec_layer *layer, hashed_attention *hashed, 
 status exec_hashed_attention_create(exec_layer *layer, error_message *err)
 {
     if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
-    const exec_model *model = layer->model;
-    const size_t rows = (size_t)exec_model_row_count(model);
-    const size_t blocks = (size_t)sequence_blocks(model) * (size_t)model->microbatch_size;
-    const int bits = bits_of(layer);
     hashed_attention *hashed = memory_array(1, sizeof *hashed);
     layer->mechanism = hashed;
-    hashed->projection = memory_array(rows * 2 * (size_t)bits, sizeof *hashed->projection);
-    hashed->bucket = memory_array(1, rows * 2);
-    hashed->bucket_rows = memory_array((2 * blocks << bits), sizeof *hashed->bucket_rows);
     return put_directions(layer, hashed, err);
 }
 
@@ -85,66 +68,53 @@ void exec_hashed_attention_destroy(exec_layer *layer)
     hashed_attention *hashed = layer->mechanism;
     if (hashed == NULL) return;
     layer->kernels->table->release(layer->kernels, hashed->directions);
-    free(hashed->bucket_rows);
-    free(hashed->bucket);
-    free(hashed->projection);
     free(hashed);
     layer->mechanism = NULL;
 }
 
-exec_block_lists *exec_block_lists_carve(const exec_layer *layer, arena *memory)
+exec_block_choice *exec_block_lists_carve(const exec_layer *layer, arena *memory)
 {
-    const exec_model *model = layer->model;
-    const size_t blocks = (size_t)sequence_blocks(model);
-    const size_t sequences = (size_t)model->microbatch_size;
-    exec_block_lists *made = arena_array(memory, 1, sizeof *made);
-    made->first_entry = arena_array(memory, sequences * blocks + 1, sizeof *made->first_entry);
-    made->key_block =
-        arena_array(memory, sequences * (blocks * (blocks + 1) / 2), sizeof *made->key_block);
-    if (model->sparse_attention.order == EXEC_ROWS_SORTED) {
-        const size_t rows = (size_t)exec_model_row_count(model);
-        made->row = arena_array(memory, rows, sizeof *made->row);
-        made->first_key = arena_array(memory, rows, sizeof *made->first_key);
-    }
+    const exec_sparse_attention_options *options = &layer->model->sparse_attention;
+    exec_block_choice *made = arena_array(memory, 1, sizeof *made);
+    *made = (exec_block_choice){.sorts_rows = options->order == EXEC_ROWS_SORTED,
+                                .bit_count = options->bit_count,
+                                .affinity = options->affinity};
     return made;
 }
 
-/// Projections of queries and keys, on the host.
-static status project(const exec_layer *layer, const void *qkv, int row_count, error_message *err)
+static status take_lists(const exec_layer *layer, const exec_attention *shape, int row_count,
+                         exec_block_choice *lists, exec_holding *holding, error_message *err)
 {
-    const hashed_attention *hashed = layer->mechanism;
-    exec_kernels *kernels = layer->kernels;
-    const exec_matmul shape = {.rows = row_count,
-                               .columns = 2 * bits_of(layer),
-                               .inner = 3 * exec_model_attention_width(layer->model),
-                               .is_float = true};
-    const size_t bytes = (size_t)shape.rows * (size_t)shape.columns * sizeof(float);
-    void *projection;
-    TRY(exec_buffers_take(layer->buffers, bytes, &projection, err));
-    kernels->table->matmul(kernels, &shape, qkv, hashed->directions, projection);
-    kernels->table->to_host(kernels, hashed->projection, projection, bytes);
-    exec_buffers_give(layer->buffers, projection);
-    return kernels->table->finish(kernels, err);
+    const size_t sorted = lists->sorts_rows ? (size_t)row_count : 0;
+    const size_t blocks = (size_t)shape->block_count;
+    const size_t entries = (size_t)exec_dense_block_count(shape);
+    void *memory;
+    TRY(exec_holding_take(holding, layer->buffers,
+                          (2 * sorted + blocks + 1 + entries + 2) * sizeof(int), &memory, err));
+    lists->met_count = memory;
+    lists->first_entry = lists->met_count + 2;
+    lists->key_block = lists->first_entry + blocks + 1;
+    lists->row = lists->sorts_rows ? lists->key_block + entries : NULL;
+    lists->first_key = lists->sorts_rows ? lists->row + sorted : NULL;
+    return STATUS_OK;
 }
 
 status exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape,
-                               const void *qkv, int row_count, exec_block_lists *lists,
-                               error_message *err)
+                               const void *qkv, int row_count, exec_block_choice *lists,
+                               exec_holding *holding, error_message *err)
 {
     const hashed_attention *hashed = layer->mechanism;
-    uint8_t *query_bucket = hashed->bucket;
-    uint8_t *key_bucket = hashed->bucket + row_count;
-    TRY(project(layer, qkv, row_count, err));
-    if (lists->row != NULL) {
-        exec_hash_tokens(hashed->projection, row_count, bits_of(layer), key_bucket);
-        exec_sort_rows(shape, key_bucket, lists->row, lists->first_key);
-        exec_choose_sorted_blocks(shape, lists->row, lists->first_key, lists->first_entry,
-                                  lists->key_block);
-    } else {
-        exec_hash_rows(hashed->projection, row_count, bits_of(layer), query_bucket, key_bucket);
-        exec_choose_key_blocks(&layer->model->sparse_attention, shape, query_bucket, key_bucket,
-                               hashed->bucket_rows, lists->first_entry, lists->key_block);
-    }
-    lists->live_count = lists->first_entry[shape->block_count];
+    exec_kernels *kernels = layer->kernels;
+    const exec_matmul product = {.rows = row_count,
+                                 .columns = 2 * bits_of(layer),
+                                 .inner = 3 * exec_model_attention_width(layer->model),
+                                 .is_float = true};
+    const size_t bytes = (size_t)product.rows * (size_t)product.columns * sizeof(float);
+    void *projection;
+    TRY(take_lists(layer, shape, row_count, lists, holding, err));
+    TRY(exec_buffers_take(layer->buffers, bytes, &projection, err));
+    kernels->table->matmul(kernels, &product, qkv, hashed->directions, projection);
+    kernels->table->choose_blocks(kernels, shape, lists, projection);
+    exec_buffers_give(layer->buffers, projection);
     return STATUS_OK;
 }

@@ -6,29 +6,19 @@
 #include "exec/mechanism/key_blocks.h"
 #include "exec/model/block_layer.h"
 
-/// Lists of one microbatch, in host memory.
-typedef struct exec_block_lists {
-    int *first_entry; // [block_count + 1]
-    int *key_block;
-    int live_count; // entries
-    int *row;       // [row_count] exec_sort_rows; NULL: rows stay as in the text
-    int *first_key; // [row_count] likewise
-    void *device_row, *device_first_key; // the same, from F to B
-} exec_block_lists;
-
 /// Makes layer->mechanism of a block: projections from the model's seed, keyed by the layer.
 status exec_hashed_attention_create(exec_layer *layer, error_message *err);
 
 /// Accepts a layer without.
 void exec_hashed_attention_destroy(exec_layer *layer);
 
-/// Room for the lists of a microbatch with all rows of the model.
-exec_block_lists *exec_block_lists_carve(const exec_layer *layer, arena *memory);
+/// What the lists of a microbatch are chosen by; its arrays come with exec_block_lists_choose.
+exec_block_choice *exec_block_lists_carve(const exec_layer *layer, arena *memory);
 
-/// Chooses lists by hashing the queries and keys of one microbatch. Waits for them: the decision is
-/// the host's.
+/// Has the device choose lists by hashing the queries and keys of one microbatch.
 ///
-/// @param qkv [row_count][3 * width]
+/// @param qkv     [row_count][3 * width]
+/// @param holding of the lists
 status exec_block_lists_choose(const exec_layer *layer, const exec_attention *shape,
-                               const void *qkv, int row_count, exec_block_lists *lists,
-                               error_message *err);
+                               const void *qkv, int row_count, exec_block_choice *lists,
+                               exec_holding *holding, error_message *err);

@@ -81,18 +81,9 @@ static int two_columns(const exec_model *model)
     return 2;
 }
 
-static void count_blocks(const exec_layer *layer, const exec_slot *slot, int64_t *count)
-{
-    if (layer->kind != EXEC_LAYER_BLOCK) return;
-    const exec_block_slot *kept = (const exec_block_slot *)slot;
-    count[0] = kept->lists->live_count;
-    count[1] = exec_dense_block_count(&kept->rows.attention);
-}
-
 const exec_mechanism_table exec_mechanism_sparse_attention = {
     .create = exec_hashed_attention_create,
     .destroy = exec_hashed_attention_destroy,
     .state_bytes = state_bytes,
     .load_columns = two_columns,
-    .load = count_blocks,
 };

@@ -2,6 +2,7 @@
 /// definition, and against what the simulator counts; a block with such lists against finite
 /// differences, a plain reference and the dense block.
 #define BLOCK_FIXTURE_LENGTH 72 // 4 blocks of 16 rows and one of 8
+#include "exec/kernels/kernels_cpu_blocks.h"
 #include "exec/model/hashed_attention.h"
 #include "models/dynamism/hash_attention.h"
 #include "tests/exec/block_fixture.h"
@@ -45,13 +46,13 @@ static int lists_of(const uint8_t *query, const uint8_t *key, double affinity, i
     const int first_row[] = {0, 48};
     const exec_attention shape = {
         .sequence_count = 1, .first_row = first_row, .block_rows = 16, .block_count = 3};
-    const exec_sparse_attention_options options = {.bit_count = 2, .affinity = affinity};
+    const exec_block_choice choice = {
+        .bit_count = 2, .affinity = affinity, .first_entry = first_entry, .key_block = key_block};
     for (int row = 0; row < 48; row++) {
         query_bucket[row] = query[row / 16];
         key_bucket[row] = key[row / 16];
     }
-    exec_choose_key_blocks(&options, &shape, query_bucket, key_bucket, scratch, first_entry,
-                           key_block);
+    exec_choose_key_blocks(&choice, &shape, query_bucket, key_bucket, scratch);
     return first_entry[3];
 }
 
@@ -73,7 +74,7 @@ static void blocks_meet_where_buckets_are_shared(void **state)
 }
 
 /// Whether key block `key` is in the list of query block `query`, from the definition.
-static bool is_met(const exec_sparse_attention_options *options, const uint8_t *query_bucket,
+static bool is_met(const exec_block_choice *choice, const uint8_t *query_bucket,
                    const uint8_t *key_bucket, const int *sequence, const int *begin, const int *end,
                    int query, int key)
 {
@@ -86,7 +87,7 @@ static bool is_met(const exec_sparse_attention_options *options, const uint8_t *
         }
     }
     const int64_t all = (int64_t)(end[query] - begin[query]) * (end[key] - begin[key]);
-    return (double)(pairs << options->bit_count) >= options->affinity * (double)all;
+    return (double)(pairs << choice->bit_count) >= choice->affinity * (double)all;
 }
 
 static void lists_are_those_of_the_definition(void **state)
@@ -98,8 +99,12 @@ static void lists_are_those_of_the_definition(void **state)
         rng random = rng_init(seed, 0);
         const int cut = (int)rng_below(&random, ALL_ROWS + 1);
         const int first_row[] = {0, cut, cut, ALL_ROWS}; // one sequence has no rows
-        const exec_sparse_attention_options options = {.bit_count = 3,
-                                                       .affinity = 0.5 + rng_unit(&random)};
+        int first_entry[BLOCKS_MAX + 1];
+        int key_block[BLOCKS_MAX * (BLOCKS_MAX + 1) / 2];
+        const exec_block_choice choice = {.bit_count = 3,
+                                          .affinity = 0.5 + rng_unit(&random),
+                                          .first_entry = first_entry,
+                                          .key_block = key_block};
         exec_attention shape = {.sequence_count = 3, .first_row = first_row, .block_rows = 16};
         uint8_t bucket[2][ALL_ROWS];
         int sequence[BLOCKS_MAX];
@@ -117,17 +122,14 @@ static void lists_are_those_of_the_definition(void **state)
                 end[shape.block_count++] = last;
             }
         }
-        int first_entry[BLOCKS_MAX + 1];
-        int key_block[BLOCKS_MAX * (BLOCKS_MAX + 1) / 2];
 
-        exec_choose_key_blocks(&options, &shape, bucket[0], bucket[1], scratch, first_entry,
-                               key_block);
+        exec_choose_key_blocks(&choice, &shape, bucket[0], bucket[1], scratch);
 
         int entry = 0;
         for (int query = 0; query < shape.block_count; query++) {
             assert_int_equal(first_entry[query], entry);
             for (int key = 0; key <= query; key++) {
-                if (!is_met(&options, bucket[0], bucket[1], sequence, begin, end, query, key)) {
+                if (!is_met(&choice, bucket[0], bucket[1], sequence, begin, end, query, key)) {
                     continue;
                 }
                 assert_int_equal(key_block[entry++], key);

@@ -15,6 +15,7 @@ ATTENTION = {"forward_mma": {"HMMA": 1.0, "LDSM": 9 / 16},
              "key_value_mma": {"HMMA": 1.0, "LDSM": 5 / 8},
              "query_mma": {"HMMA": 3 / 4, "LDSM": 1 / 2}}
 WIDTHS = (64, 128)
+GROUP_PRODUCTS = 16  # of a warp's 32 x 32 sums, over 32 of the inner dimension
 COPIES_LEAST = 28  # of 16 bytes into shared memory, not waited for
 WIDE = re.compile(r"combine_elements<.*, (?:4|8)>\(|copy_pieces<16>\(")
 
@@ -61,6 +62,17 @@ def check_attention(functions, architecture):
                        f"{name}: {counts['LDGSTS.128']} copies of 16 bytes")
 
 
+def check_groups(functions, architecture):
+    """Products of experts: three ways round, into bf16 and fp32."""
+    found = {name: counts for name, counts in functions.items() if "multiply_groups_mma<" in name}
+    expect(len(found) == 6, f"{architecture}: {len(found)} products of groups")
+    for name, counts in found.items():
+        expect(counts["HMMA"] > 0 and counts["HMMA"] % GROUP_PRODUCTS == 0,
+               f"{architecture}: {name}: {counts['HMMA']} HMMA")
+        expect(counts["LDL"] + counts["STL"] == 0, f"{architecture}: {name}: values leave the registers")
+        expect(counts["LDGSTS.128"] > 0, f"{architecture}: {name}: no copies of 16 bytes")
+
+
 def check_wide(functions, architecture):
     wide = {name: counts for name, counts in functions.items() if WIDE.search(name)}
     expect(len(wide) >= 7, f"{architecture}: {len(wide)} kernels of wide elements")
@@ -82,6 +94,7 @@ def main():
         functions = count_instructions(module, architecture)
         check_wide(functions, architecture)
         check_attention(functions, architecture)
+        check_groups(functions, architecture)
     for failure in failures:
         print(failure)
     return 1 if failures else 0

@@ -170,16 +170,22 @@ static void measure_attention(exec_kernels *kernels, const setup *of, int head_w
                            .c = random_values(kernels, values),
                            .d = random_values(kernels, 3 * values),
                            .floats = random_values(kernels, values)};
+    int *device_first = random_values(kernels, (size_t)blocks + 1);
+    int *device_key = random_values(kernels, (size_t)blocks * (size_t)(blocks + 1) / 2);
     for (int step = 1; step <= 8; step *= 2) {
         const int entries = make_lists(blocks, step, first_entry, key_block);
+        kernels->table->to_device(kernels, device_first, first_entry,
+                                  (size_t)(blocks + 1) * sizeof *first_entry);
+        kernels->table->to_device(kernels, device_key, key_block,
+                                  (size_t)entries * sizeof *key_block);
         attention.attention = (exec_attention){.head_count = heads,
                                                .head_width = head_width,
                                                .sequence_count = 1,
                                                .first_row = first_row,
                                                .block_rows = 64,
                                                .block_count = blocks,
-                                               .first_entry = first_entry,
-                                               .key_block = key_block};
+                                               .first_entry = device_first,
+                                               .key_block = device_key};
         // Two products forward, five backward; half of a block on the diagonal counts.
         const double pairs = (entries - 0.5 * blocks) * 64.0 * 64.0 * heads;
         const double flop = 4.0 * pairs * head_width;
@@ -192,8 +198,9 @@ static void measure_attention(exec_kernels *kernels, const setup *of, int head_w
                     "TFLOP/s", "%s rows=%d heads=%d width=%d every %d. block",
                     backend_name(kernels), of->rows, heads, head_width, step);
     }
-    void *const all[] = {attention.a, attention.b, attention.c, attention.d, attention.floats};
-    for (int index = 0; index < 5; index++) {
+    void *const all[] = {attention.a,      attention.b,  attention.c, attention.d,
+                         attention.floats, device_first, device_key};
+    for (int index = 0; index < 7; index++) {
         kernels->table->release(kernels, all[index]);
     }
     free(first_entry);

@@ -1,6 +1,6 @@
 /// Every operation of the CUDA backends beside plain C, with random input: fp32, and bf16 from the
 /// same rounded numbers. Then what only CUDA has: marks, hand-overs, parts of a GPU.
-#include "exec/mechanism/key_blocks.h"
+#include "exec/kernels/kernels_cpu_blocks.h"
 #include "pair.h"
 #include "tests/gpu/gpu_backend.h"
 
@@ -379,22 +379,20 @@ static void thin_lists(const int *first_row, int sequences, int block_rows, int 
 
 /// Lists of sorted rows: blocks after the own one, and blocks of which some rows attend to nothing.
 ///
-/// @return [rows] first_key
-static const pair_array *sorted_lists(gpu_pair *pair, const exec_attention *shape, int rows,
-                                      int *first_entry, int *key_block)
+/// @param first_key [rows] out
+static void sorted_lists(const exec_attention *shape, int rows, int *first_entry, int *key_block,
+                         int *first_key)
 {
     uint8_t *bucket = malloc((size_t)rows);
-    int *order = malloc(2 * (size_t)rows * sizeof *order);
+    int *order = malloc((size_t)rows * sizeof *order);
     if (bucket == NULL || order == NULL) abort();
     for (int row = 0; row < rows; row++) {
         bucket[row] = (uint8_t)(row * 7 % 11 * row % 6);
     }
-    exec_sort_rows(shape, bucket, order, order + rows);
-    exec_choose_sorted_blocks(shape, order, order + rows, first_entry, key_block);
-    const pair_array *first_key = pair_given(pair, PAIR_INTS, order + rows, (size_t)rows);
+    exec_sort_rows(shape, bucket, order, first_key);
+    exec_choose_sorted_blocks(shape, order, first_key, first_entry, key_block);
     free(order);
     free(bucket);
-    return first_key;
 }
 
 typedef enum list_kind { DENSE, THIN, SORTED, LIST_KIND_COUNT } list_kind;
@@ -405,24 +403,30 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
     static const char *const names[] = {"", ", thin", ", sorted"};
     // A whole number of blocks, no rows at all, and a last block that is not full.
     const int first_row[] = {0, 2 * block_rows, 2 * block_rows, rows};
-    int first_entry[256], key_block[4096];
+    int first_entry[256] = {0}, key_block[4096], first_key[4096];
     exec_attention shape = {.head_count = heads,
                             .head_width = head_width,
                             .sequence_count = 3,
                             .first_row = first_row,
-                            .block_rows = block_rows,
-                            .first_entry = kind == DENSE ? NULL : first_entry,
-                            .key_block = kind == DENSE ? NULL : key_block};
+                            .block_rows = block_rows};
     for (int sequence = 0; sequence < 3; sequence++) {
         shape.block_count +=
             (first_row[sequence + 1] - first_row[sequence] + block_rows - 1) / block_rows;
     }
     if (kind == THIN) thin_lists(first_row, 3, block_rows, first_entry, key_block);
+    if (kind == SORTED) sorted_lists(&shape, rows, first_entry, key_block, first_key);
     exec_attention shapes[2] = {shape, shape};
-    if (kind == SORTED) {
-        const pair_array *first_key = sorted_lists(pair, &shape, rows, first_entry, key_block);
-        shapes[0].first_key = first_key->memory[0];
-        shapes[1].first_key = first_key->memory[1];
+    if (kind != DENSE) {
+        const size_t blocks = (size_t)shape.block_count;
+        const pair_array *first = pair_given(pair, PAIR_INTS, first_entry, blocks + 1);
+        const pair_array *keys =
+            pair_given(pair, PAIR_INTS, key_block, (size_t)first_entry[blocks]);
+        const pair_array *from = pair_given(pair, PAIR_INTS, first_key, (size_t)rows);
+        for (int which = 0; which < 2; which++) {
+            shapes[which].first_entry = A(first);
+            shapes[which].key_block = A(keys);
+            if (kind == SORTED) shapes[which].first_key = A(from);
+        }
     }
     const size_t values = (size_t)rows * (size_t)heads * (size_t)head_width;
     const pair_array *qkv = pair_random(pair, PAIR_VALUES, 3 * values, 2.0F);
@@ -444,6 +448,46 @@ static void check_attention(gpu_pair *pair, int block_rows, int heads, int head_
     pair->what = "";
 }
 
+/// Compares lists: buckets that many rows share, so that lists are uneven.
+static void check_chosen_blocks(gpu_pair *pair, bool sorts_rows, int block_rows, int rows)
+{
+    enum { BITS = 3 };
+    const int first_row[] = {0, rows / 3, rows / 3, rows};
+    exec_attention shape = {
+        .head_count = 1, .head_width = 8, .sequence_count = 3, .first_row = first_row};
+    shape.block_rows = block_rows;
+    for (int sequence = 0; sequence < 3; sequence++) {
+        shape.block_count +=
+            (first_row[sequence + 1] - first_row[sequence] + block_rows - 1) / block_rows;
+    }
+    const size_t count = (size_t)rows, blocks = (size_t)shape.block_count;
+    const size_t entries = (size_t)exec_dense_block_count(&shape);
+    const pair_array *projection = pair_random(pair, PAIR_FLOATS, count * 2 * BITS, 1.0F);
+    const pair_array *row = pair_indices(pair, count, 1);
+    const pair_array *first_key = pair_indices(pair, count, 1);
+    const pair_array *first_entry = pair_indices(pair, blocks + 1, 1);
+    const pair_array *key_block = pair_indices(pair, entries, 1);
+    const pair_array *met_count = pair_indices(pair, 2, 1);
+    pair->what = sorts_rows ? "sorted blocks" : "chosen blocks";
+    for (int which = 0; which < 2; which++) {
+        exec_kernels *side = which == 0 ? pair->cpu : pair->gpu;
+        const exec_block_choice choice = {.sorts_rows = sorts_rows,
+                                          .bit_count = BITS,
+                                          .affinity = 1,
+                                          .row = A(row),
+                                          .first_key = A(first_key),
+                                          .first_entry = A(first_entry),
+                                          .key_block = A(key_block),
+                                          .met_count = A(met_count)};
+        side->table->choose_blocks(side, &shape, &choice, A(projection));
+    }
+    pair_check(pair, "rows", row, 0.0);
+    pair_check(pair, "first keys", first_key, 0.0);
+    pair_check(pair, "first entries", first_entry, 0.0);
+    pair_check(pair, "key blocks", key_block, 0.0);
+    pair_check(pair, "counts", met_count, 0.0);
+}
+
 static void check_all_attention(gpu_pair *pair)
 {
     for (list_kind kind = DENSE; kind < LIST_KIND_COUNT; kind++) {
@@ -454,6 +498,10 @@ static void check_all_attention(gpu_pair *pair)
     }
     check_attention(pair, 64, 1, 128, 150, DENSE);
     check_attention(pair, 64, 3, 48, 150, DENSE); // no width of the matrix units' kernels
+    for (int sorts_rows = 0; sorts_rows < 2; sorts_rows++) {
+        check_chosen_blocks(pair, sorts_rows != 0, 16, 100);
+        check_chosen_blocks(pair, sorts_rows != 0, 16, 700);
+    }
     if (gpu_is_small) return;
     check_attention(pair, 64, 8, 64, 4000, DENSE);
     check_attention(pair, 64, 8, 128, 3000, THIN);

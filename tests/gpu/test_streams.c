@@ -139,6 +139,7 @@ static exec_model model_of(exec_mechanism mechanism, exec_exit_measure measure, 
     model.mechanism = mechanism;
     model.moe.expert_count = 3;
     model.mod.capacity_ratio = 0.25;
+    if (is_llama) model.sparse_attention.order = EXEC_ROWS_AS_TEXT;
     const double thresholds[EXEC_EXIT_MEASURE_COUNT] = {0.95, 0.004, 0.006, 0.5};
     model.early_exit =
         (exec_early_exit_options){.measure = (int)measure,
@@ -428,8 +429,8 @@ static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, 
 /// Those whose decisions are made on the GPU.
 static int mechanisms_do_not_wait(void)
 {
-    static const exec_mechanism on_gpu[] = {EXEC_DENSE, EXEC_MOE, EXEC_MOD, EXEC_PRUNING,
-                                            EXEC_FREEZING};
+    static const exec_mechanism on_gpu[] = {
+        EXEC_DENSE, EXEC_MOE, EXEC_MOD, EXEC_PRUNING, EXEC_SPARSE_ATTENTION, EXEC_FREEZING};
     int failures = 0;
     for (size_t index = 0; index < sizeof on_gpu / sizeof *on_gpu; index++) {
         failures += ops_do_not_wait(on_gpu[index], EXEC_EXIT_SATURATION, false);

@@ -56,43 +56,31 @@ void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t c
     });
 }
 
-/// A shape of attention, whose arrays the caller may change after the call.
+/// A shape of attention, whose first rows the caller may change after the call.
 struct kept_attention {
     exec_attention shape;
-    std::vector<int> first_row, first_entry, key_block;
+    std::vector<int> first_row;
     exec_cuda_lists lists;
 
     explicit kept_attention(const exec_attention &asked) : shape(asked), lists()
     {
         first_row.assign(asked.first_row, asked.first_row + asked.sequence_count + 1);
-        if (asked.first_entry == nullptr) return;
-        first_entry.assign(asked.first_entry, asked.first_entry + asked.block_count + 1);
-        key_block.assign(asked.key_block, asked.key_block + first_entry.back());
     }
 
     exec_attention attention() const
     {
         exec_attention made = shape;
         made.first_row = first_row.data();
-        made.first_entry = first_entry.empty() ? nullptr : first_entry.data();
-        made.key_block = key_block.data();
         return made;
     }
 
-    /// Whether the device's lists are those of the shape, when they are used.
+    /// Whether the device's dense lists are those of the shape, when they are used.
     bool are_there() const
     {
-        for (int query = 0; query + 1 < (int)first_entry.size(); query++) {
-            const exec_cuda_block &block = lists.block[query];
-            const int *keys = key_block.data() + first_entry[(size_t)query];
-            const int count = first_entry[(size_t)query + 1] - first_entry[(size_t)query];
-            if (block.key_block_count != count) return false;
-            if (memcmp(lists.key_block + block.first_key_block, keys,
-                       (size_t)count * sizeof *keys) != 0) {
-                return false;
-            }
-        }
-        return lists.block_count == 0 || lists.block[0].first_row == first_row[0];
+        if (shape.first_entry != nullptr || lists.block_count == 0) return true;
+        const exec_cuda_block &last = lists.block[lists.block_count - 1];
+        return lists.block[0].first_row == first_row[0] &&
+               last.first_row + last.row_count == first_row.back();
     }
 };
 
@@ -122,6 +110,23 @@ static void enqueue_attention_input(exec_kernels *kernels, const exec_attention 
         cpu()->table->attention_input(cpu(), &attention, qkv, output, log_sum, output_gradient,
                                       qkv_gradient);
     });
+}
+
+void exec_cuda_list_chosen(exec_kernels *, const exec_cuda_lists *, const exec_attention *, int,
+                           exec_cuda_block *, int *)
+{
+}
+
+void exec_cuda_fill_blocks(exec_kernel_table *table)
+{
+    table->choose_blocks = [](exec_kernels *kernels, const exec_attention *shape,
+                              const exec_block_choice *choice, const float *projection) {
+        const kept_attention kept(*shape);
+        later(kernels, [=, chosen = *choice] {
+            const exec_attention attention = kept.attention();
+            cpu()->table->choose_blocks(cpu(), &attention, &chosen, projection);
+        });
+    };
 }
 
 void exec_cuda_fill_choice(exec_kernel_table *table)
