@@ -1,6 +1,6 @@
-// Rows in groups, each with its own matrix and bias: the experts of a block. Where groups begin is
-// known on the GPU only, so a grid has blocks for as many tiles as there may be, and a block finds
-// its tile by itself.
+// Products of rows in groups, each with its own matrix: the experts of a block. Where groups begin
+// is known on the GPU only, so a grid has blocks for as many tiles as there may be, and a block
+// finds its tile by itself.
 //
 // A sum over rows or columns has one owner, which adds in ascending order: shapes and groups alone
 // decide.
@@ -309,82 +309,7 @@ static void enqueue_group_matmul(exec_kernels *kernels, const exec_matmul *shape
     return multiply_bf16(kernels, product_of<bf16, bf16>(shape, groups, a, b, c));
 }
 
-/// The group of a row: the last that begins at it or before it. Empty ones begin where the next
-/// does.
-__device__ inline int group_of(const exec_groups &groups, int row)
-{
-    int low = 0, high = groups.count - 1;
-    while (low < high) {
-        const int middle = (low + high + 1) / 2;
-        if (groups.first[middle] <= row) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    return low;
-}
-
-template <typename Value>
-__global__ void add_group_bias(exec_groups groups, Value *values, const Value *bias, int columns)
-{
-    const int row = (int)blockIdx.x;
-    if (row >= groups.first[groups.count]) return;
-    const Value *own = bias + (size_t)group_of(groups, row) * columns;
-    Value *to = values + (size_t)row * columns;
-    for (int column = threadIdx.x; column < columns; column += BLOCK_LANES) {
-        to[column] = from_float<Value>(to_float(to[column]) + to_float(own[column]));
-    }
-}
-
-static void enqueue_group_add_bias(exec_kernels *kernels, const exec_groups *groups, void *values,
-                                   const void *bias, int columns)
-{
-    if (is_bf16(kernels)) {
-        return launch(add_group_bias<bf16>, groups->row_count, BLOCK_LANES, 0, kernels, *groups,
-                      (bf16 *)values, (const bf16 *)bias, columns);
-    }
-    return launch(add_group_bias<float>, groups->row_count, BLOCK_LANES, 0, kernels, *groups,
-                  (float *)values, (const float *)bias, columns);
-}
-
-/// Eight interleaved sums over the rows of a group, then added in ascending order.
-template <typename Value>
-__global__ void sum_group_columns(exec_groups groups, const Value *values, int columns, float *sum)
-{
-    __shared__ float of_lane[BLOCK_WARPS][WARP_LANES];
-    const int lane = threadIdx.x % WARP_LANES, row_lane = threadIdx.x / WARP_LANES;
-    const int column = (int)blockIdx.x * WARP_LANES + lane, group = blockIdx.y;
-    float own = 0.0f;
-    for (int row = groups.first[group] + row_lane; row < groups.first[group + 1];
-         row += BLOCK_WARPS) {
-        if (column < columns) own += to_float(values[(size_t)row * columns + column]);
-    }
-    of_lane[row_lane][lane] = own;
-    __syncthreads();
-    if (row_lane != 0 || column >= columns) return;
-    float total = 0.0f;
-    for (int other = 0; other < BLOCK_WARPS; other++) {
-        total += of_lane[other][lane];
-    }
-    sum[(size_t)group * columns + column] += total;
-}
-
-static void enqueue_group_column_sums(exec_kernels *kernels, const exec_groups *groups,
-                                      const void *values, int columns, float *sum)
-{
-    const dim3 grid((columns + WARP_LANES - 1) / WARP_LANES, groups->count);
-    if (is_bf16(kernels)) {
-        return launch(sum_group_columns<bf16>, grid, BLOCK_LANES, 0, kernels, *groups,
-                      (const bf16 *)values, columns, sum);
-    }
-    return launch(sum_group_columns<float>, grid, BLOCK_LANES, 0, kernels, *groups,
-                  (const float *)values, columns, sum);
-}
-
 void exec_cuda_fill_groups(exec_kernel_table *table)
 {
     table->group_matmul = enqueue_group_matmul;
-    table->group_add_bias = enqueue_group_add_bias;
-    table->group_column_sums = enqueue_group_column_sums;
 }

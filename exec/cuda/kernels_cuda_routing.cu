@@ -168,6 +168,7 @@ __global__ void place_entries(exec_routing routing)
         if (routing.expert[entry] != expert) continue;
         routing.place[entry] = place;
         routing.row[place] = entry / routing.top_k;
+        routing.place_expert[place] = expert;
         routing.place_weight[place++] = routing.weight[entry];
     }
     if (threadIdx.x != 0) return;

@@ -32,8 +32,9 @@ typedef struct exec_matmul {
 /// Rows in groups, each of which meets a matrix of its own.
 typedef struct exec_groups {
     int count;
-    int row_count;    // of all groups
-    const int *first; // [count + 1] device memory: group g has rows [first[g], first[g + 1])
+    int begin, row_count; // of all groups: rows [begin, begin + row_count), known to the host
+    const int *first;     // [count + 1] device memory: group g has rows [first[g], first[g + 1])
+    const int *of_row;    // [row_count] device memory: the group of a row from begin on
 } exec_groups;
 
 enum { EXEC_EXPERT_COUNT_MAX = 256 };
@@ -50,6 +51,7 @@ typedef struct exec_routing {
     int *expert, *place; // [row_count * top_k] of an entry
     float *weight;       // [row_count * top_k] of an entry
     int *row;            // [row_count * top_k] of the entry at a place
+    int *place_expert;   // [row_count * top_k] of the entry at a place
     float *place_weight; // [row_count * top_k] of the entry at a place
     int *count;          // [expert_count] entries of an expert
     int *first_place; // [expert_count + 1] expert e has places [first_place[e], first_place[e + 1])
@@ -193,23 +195,15 @@ typedef struct exec_kernel_table {
     /// Where it accumulates, a -0.0 of c counts as 0.0.
     void (*matmul)(exec_kernels *kernels, const exec_matmul *shape, const void *a, const void *b,
                    void *c);
-    // Of groups of rows, each with its own part of what has no rows. A group may be empty.
-
-    /// c[rows of g] = a[rows of g] op(b[g]), or +=, with b [groups][inner][columns] or transposed
-    /// [groups][columns][inner]. With transposes_a c[g] [rows][columns] = a[rows of g]^T b[rows of
-    /// g], or +=. The bits are those of a product of each group alone.
+    /// Of groups of rows, which may be empty: c[rows of g] = a[rows of g] op(b[g]), or +=, with b
+    /// [groups][inner][columns] or transposed [groups][columns][inner]. With transposes_a c[g]
+    /// [rows][columns] = a[rows of g]^T b[rows of g], or +=. The bits are those of a product of
+    /// each group alone.
     ///
     /// @param shape what is a number of rows of groups is not read: rows, or with transposes_a
     /// inner
     void (*group_matmul)(exec_kernels *kernels, const exec_matmul *shape, const exec_groups *groups,
                          const void *a, const void *b, void *c);
-    /// Adds bias[g] of bias [groups][columns] to every row of group g.
-    void (*group_add_bias)(exec_kernels *kernels, const exec_groups *groups, void *values,
-                           const void *bias, int columns);
-    /// sum[g] [columns] += the sum of the rows of group g
-    void (*group_column_sums)(exec_kernels *kernels, const exec_groups *groups, const void *values,
-                              int columns, float *sum);
-
     /// Routes rows: each to the top_k experts of largest logit (with the offset of the rounds),
     /// ties to the lower number; its weights are the softmax over their logits. Where logits are
     /// not numbers it meets some top_k experts. Source: routing.h.

@@ -59,8 +59,6 @@ void exec_cpu_multiply(exec_cpu *cpu, const exec_cpu_product *product);
 #define EXEC_CPU_OPERATION(name) __typeof__(*((exec_kernel_table *)NULL)->name) exec_cpu_##name
 EXEC_CPU_OPERATION(matmul);
 EXEC_CPU_OPERATION(group_matmul);
-EXEC_CPU_OPERATION(group_add_bias);
-EXEC_CPU_OPERATION(group_column_sums);
 EXEC_CPU_OPERATION(route);
 EXEC_CPU_OPERATION(route_input);
 EXEC_CPU_OPERATION(csr_matmul);

@@ -31,28 +31,6 @@ void exec_cpu_group_matmul(exec_kernels *kernels, const exec_matmul *shape,
     }
 }
 
-void exec_cpu_group_add_bias(exec_kernels *kernels, const exec_groups *groups, void *values,
-                             const void *bias, int columns)
-{
-    for (int group = 0; group < groups->count; group++) {
-        const int first = groups->first[group];
-        exec_cpu_add_bias(kernels, (float *)values + (ptrdiff_t)first * columns,
-                          rows_from(bias, group, columns), groups->first[group + 1] - first,
-                          columns);
-    }
-}
-
-void exec_cpu_group_column_sums(exec_kernels *kernels, const exec_groups *groups,
-                                const void *values, int columns, float *sum)
-{
-    for (int group = 0; group < groups->count; group++) {
-        const int first = groups->first[group];
-        exec_cpu_column_sums(kernels, rows_from(values, first, columns),
-                             groups->first[group + 1] - first, columns,
-                             sum + (ptrdiff_t)group * columns);
-    }
-}
-
 /// out = softmax(logits), with the largest logit taken off so that nothing overflows.
 static void softmax(const float *logits, int count, float *out)
 {
@@ -131,6 +109,7 @@ static void sort_entries(const exec_routing *routing)
         const int place = next[routing->expert[entry]]++;
         routing->place[entry] = place;
         routing->row[place] = entry / routing->top_k;
+        routing->place_expert[place] = routing->expert[entry];
         routing->place_weight[place] = routing->weight[entry];
     }
 }

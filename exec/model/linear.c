@@ -101,8 +101,10 @@ void exec_linears_forward(const exec_layer *layer, const exec_linear *first,
     kernels->table->group_matmul(kernels, &shape, groups, input,
                                  exec_layer_weights(layer, first->weight), output);
     if (!first->has_bias) return;
-    kernels->table->group_add_bias(kernels, groups, output, exec_layer_weights(layer, first->bias),
-                                   first->output_width);
+    char *rows = (char *)output + exec_layer_bytes(layer, groups->begin, first->output_width);
+    kernels->table->combine_rows(kernels, exec_layer_weights(layer, first->bias), NULL,
+                                 groups->of_row, NULL, 1, groups->row_count, first->output_width,
+                                 rows);
 }
 
 void exec_linears_backward_input(const exec_layer *layer, const exec_linear *first,
@@ -128,8 +130,11 @@ void exec_linears_backward_weight(const exec_layer *layer, const exec_linear *fi
     kernels->table->group_matmul(kernels, &shape, groups, input, output_gradient,
                                  exec_layer_gradient(layer, first->weight));
     if (!first->has_bias) return;
-    kernels->table->group_column_sums(kernels, groups, output_gradient, first->output_width,
-                                      exec_layer_gradient(layer, first->bias));
+    const char *rows =
+        (const char *)output_gradient + exec_layer_bytes(layer, groups->begin, first->output_width);
+    kernels->table->embed_weight(kernels, rows, groups->of_row, NULL, groups->row_count,
+                                 first->output_width, groups->count, 0,
+                                 exec_layer_gradient(layer, first->bias), NULL);
 }
 
 status exec_vector_forward(const exec_layer *layer, size_t vector, const void *values, int rows,

@@ -11,12 +11,13 @@
 /// expert_count segments, since of R ranks that share the experts each has 1 / R of them. Where the
 /// rank has all experts both are the same rows. Others are of tokens.
 struct exec_moe_slot {
-    exec_routing routing;  // first_place until W, the rest until B
+    exec_routing routing;  // first_place and place_expert until W, the rest until B
     int held_row_count;    // rows that are held
     const int *first_row;  // [expert_count + 1] device memory: held, of each segment
     int *count;            // [R][expert_count] host: entries that each rank has of each expert;
-                           // NULL, as shared_row, where the rank has all experts
+                           // NULL, as what follows, where the rank has all experts
     int *shared_row;       // [expert_count + 1] host: first_row then
+    int *shared_group;     // [held] host: of which expert that is here a row is
     void *input;           // [held][width] F to W: what experts get
     void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
     void *output_gradient; // [held][width] B to W
@@ -97,6 +98,8 @@ exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
     if (layer->model->expert_exchange == NULL) return made;
     made->count = arena_array(memory, (size_t)rank_count_of(layer) * experts, sizeof(int));
     made->shared_row = arena_array(memory, experts + 1, sizeof(int));
+    const size_t entries = (size_t)(exec_model_row_count(layer->model) * options_of(layer)->top_k);
+    made->shared_group = arena_array(memory, (size_t)rank_count_of(layer) * entries, sizeof(int));
     return made;
 }
 
@@ -165,9 +168,15 @@ void exec_experts_square_norms(exec_layer *layer, double *sum)
 static exec_groups groups_of(const exec_block *block, const exec_moe_slot *slot, int rank)
 {
     const int held = block->experts.held_count;
-    return (exec_groups){.count = held,
-                         .row_count = slot->held_row_count,
-                         .first = slot->first_row + (ptrdiff_t)rank * held};
+    exec_groups groups = {.count = held,
+                          .row_count = slot->held_row_count,
+                          .first = slot->first_row + (ptrdiff_t)rank * held,
+                          .of_row = slot->routing.place_expert};
+    if (slot->count == NULL) return groups;
+    groups.begin = slot->shared_row[rank * held];
+    groups.row_count = slot->shared_row[(rank + 1) * held] - groups.begin;
+    groups.of_row = slot->shared_group + groups.begin;
+    return groups;
 }
 
 /// Finds out which rows come here: held by rank and expert.
@@ -187,6 +196,9 @@ static status find_rows(exec_block *block, exec_moe_slot *slot, error_message *e
         const int expert = rank_of(layer) * held + segment % held;
         slot->shared_row[segment + 1] =
             slot->shared_row[segment] + slot->count[segment / held * experts + expert];
+        for (int row = slot->shared_row[segment]; row < slot->shared_row[segment + 1]; row++) {
+            slot->shared_group[row] = segment % held;
+        }
     }
     slot->first_row = slot->shared_row;
     slot->held_row_count = slot->shared_row[experts];
@@ -230,8 +242,8 @@ static status take_routing(exec_layer *layer, exec_half_slot *half, int row_coun
     const size_t rows = (size_t)row_count;
     const size_t entries = rows * (size_t)options_of(layer)->top_k;
     void *places, *rest;
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, (experts + 1) * sizeof(int), &places,
-                          err));
+    TRY(exec_holding_take(&half->until_weight, layer->buffers,
+                          (experts + 1 + entries) * sizeof(int), &places, err));
     TRY(exec_holding_take(&half->until_input, layer->buffers,
                           (rows * experts + 5 * entries + rows + 1 + experts) * sizeof(int), &rest,
                           err));
@@ -249,7 +261,8 @@ static status take_routing(exec_layer *layer, exec_half_slot *half, int row_coun
                               .row = indices + 2 * entries,
                               .first_entry = indices + 3 * entries,
                               .count = indices + 3 * entries + rows + 1,
-                              .first_place = places};
+                              .first_place = places,
+                              .place_expert = (int *)places + experts + 1};
     return STATUS_OK;
 }
 

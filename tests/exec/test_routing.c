@@ -26,6 +26,7 @@ static exec_routing carve(arena *memory, int experts, int rows, int top_k)
         .weight = arena_array(memory, entries, sizeof(float)),
         .row = arena_array(memory, entries, sizeof(int)),
         .place_weight = arena_array(memory, entries, sizeof(float)),
+        .place_expert = arena_array(memory, entries, sizeof(int)),
         .count = arena_array(memory, (size_t)experts, sizeof(int)),
         .first_place = arena_array(memory, (size_t)experts + 1, sizeof(int)),
     };
@@ -56,6 +57,7 @@ static void three_tokens_and_three_experts_by_hand(void **state)
         assert_int_equal(routing.place[entry], place[entry]);
         assert_int_equal(routing.row[entry], row[entry]);
         assert_true(routing.place_weight[routing.place[entry]] == routing.weight[entry]);
+        assert_int_equal(routing.place_expert[routing.place[entry]], expert[entry]);
     }
     assert_int_equal(routing.count[0], 2);
     assert_close(routing.weight[0], 0.5, 1e-6);

@@ -158,18 +158,6 @@ void exec_cuda_fill_groups(exec_kernel_table *table)
             cpu()->table->group_matmul(cpu(), &kept, &rows, a, b, c);
         });
     };
-    table->group_add_bias = [](exec_kernels *kernels, const exec_groups *groups, void *values,
-                               const void *bias, int columns) {
-        later(kernels, [=, rows = *groups] {
-            cpu()->table->group_add_bias(cpu(), &rows, values, bias, columns);
-        });
-    };
-    table->group_column_sums = [](exec_kernels *kernels, const exec_groups *groups,
-                                  const void *values, int columns, float *sum) {
-        later(kernels, [=, rows = *groups] {
-            cpu()->table->group_column_sums(cpu(), &rows, values, columns, sum);
-        });
-    };
 }
 
 void exec_cuda_fill_routing(exec_kernel_table *table)
