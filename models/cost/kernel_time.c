@@ -77,6 +77,9 @@ static double best_tiled_ns(double m, double n, double k, double groups, double 
     return best;
 }
 
+/// Each group is a kernel of its own (Transformer Engine, multi_stream_cublas_gemm). On H100 the
+/// same FLOP in 16 groups took 22 us longer than in 8: 554 TFLOP/s instead of 628 (its pull request
+/// 2045).
 static double product_ns(const model_product *product, model_pass pass, double flop_per_ns,
                          const model_hardware *hardware)
 {
@@ -93,7 +96,7 @@ static double product_ns(const model_product *product, model_pass pass, double f
         compute = best_tiled_ns(in, out, rows, groups, flop_per_ns, hardware);
     }
     const double memory = (double)product->bytes[pass] * 1e9 / bandwidth_of(hardware);
-    return fmax(compute, memory) + (double)hardware->kernel_ns;
+    return fmax(compute, memory) + groups * (double)hardware->kernel_ns;
 }
 
 int64_t model_products_ns(const model_product *products, int count, model_pass pass,
@@ -127,15 +130,25 @@ int64_t model_streams_ns(int64_t bytes, int64_t kernel_count, const model_hardwa
 /// Accelerating Mamba2 with Kernel Fusion, 2026), and that one is taken to reach half.
 static const double mamba_share = 0.26;
 
-/// What flash kernels reach of the rate that they have at 16384 tokens and heads of 128. Half of it
-/// is lost where a sequence is as short as the tiles of a multiprocessor, and the softmax of a pair
-/// costs the same however narrow the heads.
-static double flash_share(const model_config *config, const model_shape *shape)
+/// What flash kernels reach of the rate that they have with long sequences and heads of 128. What
+/// lies beside products costs as much as so many of a multiprocessor's products: the softmax of a
+/// pair however narrow the heads, the ends of tiles however short the sequence. It has not become
+/// faster as products have: of A100, H100 and B200 about with the power of 0.6 of their rates.
+/// Source: FlashAttention-2, figure 5 (A100); cuDNN and FlashAttention-4 on H100 and GB200, heads
+/// of 64, 128 and 192, 1024 to 16384 tokens (flash-attention, pull request 2605; pith-train, 3).
+static double flash_share(const model_config *config, const model_shape *shape,
+                          const model_hardware *hardware)
 {
+    const double a100_flop_per_s = 312e12 / 108;
+    const double flop_per_s = (double)hardware->flop_per_s[model_dtype_wide(shape->dtype)] /
+                              hardware->multiprocessor_count;
+    const double pace = pow(flop_per_s / a100_flop_per_s, 0.6);
+    const double beside_tokens = 350 * pace;
+    const double beside_width = 40 * pace;
     const double length = shape->sequence_length;
     const double width = (config->query_key_dim + config->value_dim) / 2.0;
-    const double by_length = length / (length + 350);
-    const double by_width = fmin(width / (width + 40) * (128 + 40) / 128, 1);
+    const double by_length = length / (length + beside_tokens);
+    const double by_width = fmin(width / (width + beside_width) * (128 + beside_width) / 128, 1);
     // Values that are narrower than keys are padded to them.
     const double by_padding = (config->query_key_dim + config->value_dim) /
                               (2.0 * fmax(config->query_key_dim, config->value_dim));
@@ -178,7 +191,8 @@ int64_t model_attention_ns(const model_config *config, const model_shape *shape,
     if (shape->attention == MODEL_ATTENTION_UNFUSED) {
         return whole_ns(unfused_ns(config, shape, work, pass, hardware));
     }
-    return model_roofline_ns(work, rate * flash_share(config, shape), bandwidth_of(hardware));
+    return model_roofline_ns(work, rate * flash_share(config, shape, hardware),
+                             bandwidth_of(hardware));
 }
 
 int64_t model_host_ns(model_launches launches, const model_hardware *hardware)

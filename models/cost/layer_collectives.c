@@ -91,12 +91,6 @@ typedef struct token_copies {
     double inter;
 } token_copies;
 
-/// Of so many places, those that a token reaches with top_k experts drawn alike.
-static double places_met(double places, double top_k)
-{
-    return places * (1 - pow(1 - 1 / places, top_k));
-}
-
 /// An all-to-all sends a copy to each expert. DeepEP and HybridEP send a token once to each node
 /// that it reaches, whence it is handed on, and once to each GPU, however many of its experts are
 /// there. Models whose experts stand in groups, of which a token meets some, reach fewer nodes.
@@ -111,8 +105,8 @@ static token_copies count_copies(const model_config *config, const model_paralle
                              : 1;
     const double top_k = config->expert_top_k;
     const double once = parallel->expert_deduplication;
-    const double gpus_met = places_met(fmax(group->rank_count * share, on_node), top_k);
-    const double nodes_met = places_met(fmax(nodes * share, 1), top_k);
+    const double gpus_met = model_places_met(fmax(group->rank_count * share, on_node), top_k);
+    const double nodes_met = model_places_met(fmax(nodes * share, 1), top_k);
     const double intra = once * gpus_met + (1 - once) * top_k / nodes;
     const double inter = once * nodes_met + (1 - once) * top_k;
     return (token_copies){intra * (on_node - 1) / on_node, inter * (nodes - 1) / nodes};

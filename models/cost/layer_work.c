@@ -4,6 +4,7 @@
 #include "models/cost/saturating.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -96,6 +97,19 @@ model_config model_gpu_slice(const model_config *config, const model_parallel *p
     slice.expert_count = (int)divided(config->expert_count, degrees.expert);
     slice.vocabulary_size = (int)divided(config->vocabulary_size, degrees.tensor);
     return slice;
+}
+
+double model_places_met(double places, double top_k)
+{
+    return places * (1 - pow(1 - 1 / places, top_k));
+}
+
+double model_gpus_met(const model_config *config, int expert)
+{
+    const double share = config->expert_group_count > 1
+                             ? (double)config->expert_group_top_k / config->expert_group_count
+                             : 1;
+    return model_places_met(fmax(expert * share, 1), config->expert_top_k);
 }
 
 /// What one GPU has of a model and of a microbatch.
@@ -343,8 +357,10 @@ static model_work unfused_work(const gpu_share *share, const model_shape *shape,
 
 /// A state-space mixer: a convolution along the tokens; then, chunk by chunk, products within the
 /// chunk, into a state, and out of that of the chunk before; then a gated norm. B makes twice as
-/// many products, and reads and writes gradients beside what F does.
-/// Source: Dao & Gu, Transformers are SSMs (Mamba-2), arXiv 2405.21060, section 6.
+/// many products, and reads and writes gradients beside what F does; and it makes again the
+/// convolution and the states, which F does not keep.
+/// Source: Dao & Gu, Transformers are SSMs (Mamba-2), arXiv 2405.21060, section 6;
+/// mamba_split_conv1d_scan_combined, which Megatron-Core runs.
 static model_work mamba_work(const gpu_share *share, bool is_forward)
 {
     const model_config *slice = &share->slice;
@@ -352,15 +368,16 @@ static model_work mamba_work(const gpu_share *share, bool is_forward)
     const int64_t state = model_mamba_state_width(slice);
     const int64_t chunk = slice->mamba_chunk_size;
     const int64_t within = chunk * (state / 2 + width); // the causal half, a multiply-add being 2
-    const int64_t across = 4 * (int64_t)slice->mamba_state_size * width;
-    const int64_t accesses = 2 * (width + state)                               // convolution
-                             + 3 * width + 2 * state                           // chunks
-                             + 2 * slice->mamba_state_size * width / chunk * 2 // states, 32 bits
-                             + 3 * width;                                      // gated norm
+    const int64_t into = 2 * (int64_t)slice->mamba_state_size * width;
+    const int64_t states = 2 * slice->mamba_state_size * width / chunk * 2; // 32 bits
+    const int64_t made = 2 * (width + state) + width + state + states;      // convolution, into
+    const int64_t accesses = made + 2 * width + state + 3 * width;          // out, gated norm
     const int64_t times = is_forward ? 1 : 2;
+    const int64_t again = is_forward ? 0 : 1;
     return (model_work){
-        .flop = saturating_multiply(share->tokens, times * (within + across)),
-        .bytes = saturating_multiply(share->tokens, times * accesses * share->wide_bytes),
+        .flop = saturating_multiply(share->tokens, times * (within + 2 * into) + again * into),
+        .bytes = saturating_multiply(share->tokens,
+                                     (times * accesses + again * made) * share->wide_bytes),
     };
 }
 
@@ -413,18 +430,47 @@ static int64_t rotated_width(const model_config *config)
     return query_width(config) + key_width(config);
 }
 
-/// Numbers per token that are read and written to bring rows where experts want them, and back:
-/// sorted by expert once they have come from other GPUs. Formats whose scales are of blocks need no
-/// more: the router fills up its map (Megatron's moe_router_padding_for_quantization). Biases of
-/// experts are added by kernels of their own.
-static int64_t moved_for_experts(const gpu_share *share)
+/// Share of the copies of a token for one GPU that are not sent.
+static double share_sent_once(const gpu_share *share, const model_shape *shape)
+{
+    const bool is_spread = share->whole->expert_count > share->slice.expert_count;
+    return is_spread ? fmax(shape->parallel.expert_deduplication, 0) : 0;
+}
+
+/// Numbers per own token that are read and written to sort its rows by their experts, and to sum
+/// them when they are back. Kernels that send a token once do both themselves.
+static int64_t sorted_width(const gpu_share *share, const model_shape *shape)
+{
+    const int64_t row = 2 * (share->slice.expert_top_k + 1) * (int64_t)share->slice.hidden_size;
+    return llround((1 - share_sent_once(share, shape)) * (double)row);
+}
+
+/// Numbers per routed token that are read and written where its experts are: rows that come from
+/// other GPUs are sorted by expert, and back; a token that came once is copied to each of its
+/// experts there, and what they make of it is summed. Formats whose scales are of blocks need no
+/// more: the router fills up its map (Megatron's moe_router_padding_for_quantization).
+static int64_t moved_for_experts(const gpu_share *share, const model_shape *shape)
 {
     const model_config *slice = &share->slice;
+    const double once = share_sent_once(share, shape);
+    const double top_k = slice->expert_top_k;
+    const double met = model_gpus_met(share->whole, shape->parallel.expert);
     const bool is_spread = share->whole->expert_count > slice->expert_count;
-    const int64_t moved = is_spread ? 2 * 2 * (int64_t)slice->expert_top_k * slice->hidden_size : 0;
-    if (!slice->has_mlp_bias) return moved;
-    return moved + 2 * slice->expert_top_k *
-                       (inner_width(slice, slice->expert_ffn_size) + slice->hidden_size);
+    const double rows = (1 - once) * 4 * top_k + once * 2 * (met + top_k);
+    return is_spread ? llround(rows * slice->hidden_size) : 0;
+}
+
+/// Numbers per routed token that experts with biases (GPT-OSS) read and write operator by operator:
+/// both halves of the inner vector are clamped and put together again; the last bias is weighed,
+/// added expert by expert, and the parts are put together.
+/// Source: Megatron-Core, fused_bias_geglu.py and TEGroupedMLP._apply_bias.
+static int64_t biased_experts_width(const model_config *config, bool is_forward)
+{
+    if (!config->has_mlp_bias) return 0;
+    const int64_t inner = inner_width(config, config->expert_ffn_size);
+    const int64_t row = is_forward ? 4 * inner + 6 * (int64_t)config->hidden_size
+                                   : 5 * inner + 8 * (int64_t)config->hidden_size;
+    return config->expert_top_k * row;
 }
 
 /// Numbers per token of queries, keys and values of latent attention, which are put together from
@@ -448,7 +494,8 @@ typedef struct elementwise_widths {
 
 /// What is as wide as the hidden vector is done for the GPU's own tokens. The gradients of norms
 /// and biases belong to B: their kernels make both at once.
-static elementwise_widths elementwise_of(const gpu_share *share, int layer, bool is_forward)
+static elementwise_widths elementwise_of(const gpu_share *share, const model_shape *shape,
+                                         int layer, bool is_forward)
 {
     const model_config *slice = &share->slice;
     const int64_t hidden = slice->hidden_size;
@@ -463,9 +510,14 @@ static elementwise_widths elementwise_of(const gpu_share *share, int layer, bool
         .routed_activation =
             activation_accesses(slice, routed_activation_width(slice, layer), is_forward),
     };
+    // The activation of experts weighs its output; B sums what it was multiplied by, in a kernel of
+    // its own.
+    const int64_t routed = routed_activation_width(slice, layer);
+    if (!is_forward) widths.routed_activation += inner_width(slice, routed) + routed;
     if (slice->is_moe[layer]) {
-        widths.own_rest += 2 * (slice->expert_top_k + 1) * hidden; // out to the experts and back
-        widths.routed_rest = moved_for_experts(share);
+        widths.own_rest += sorted_width(share, shape);
+        widths.routed_rest =
+            moved_for_experts(share, shape) + biased_experts_width(slice, is_forward);
     }
     // Forward drops within the residual's kernel.
     if (slice->has_residual_dropout && !is_forward) widths.own_rest += blocks * 2 * hidden;
@@ -492,17 +544,21 @@ static int64_t dropout_mask_bytes(const model_config *slice, int layer)
     return model_config_block_count(slice, layer) * slice->hidden_size * MASK_BYTES;
 }
 
+/// Times that a cast reads: formats with a scale for the whole, of the numbers at hand, once more
+/// for the largest: float8 by its usual recipe of today (current scaling), NVFP4 beside the scales
+/// of blocks. Source: NVIDIA Transformer Engine, recipes Float8CurrentScaling, MXFP8 and NVFP4.
+static int64_t cast_reads(model_dtype dtype)
+{
+    return dtype == MODEL_DTYPE_MXFLOAT8 ? 1 : 2;
+}
+
 /// Bytes of casting what products multiply to a narrow format: read wide, written twice, for the
-/// product and, turned, for that of W. Formats with a scale for the whole, of the numbers at hand,
-/// are read once more for the largest: float8 by its usual recipe of today (current scaling), NVFP4
-/// beside the scales of blocks. Weights are cast once in an iteration, which is not counted.
-/// Source: NVIDIA Transformer Engine, recipes Float8CurrentScaling, MXFP8 and NVFP4.
+/// product and, turned, for that of W. Weights are cast once in an iteration, which is not counted.
 static int64_t cast_bytes(const model_product *products, int count, const model_shape *shape,
                           model_pass pass)
 {
     const int64_t wide = model_dtype_bytes(model_dtype_wide(shape->dtype));
     const int64_t narrow = model_dtype_bytes(shape->dtype);
-    const int64_t reads = shape->dtype == MODEL_DTYPE_MXFLOAT8 ? 1 : 2;
     int64_t bytes = 0;
     if (narrow == wide || pass == MODEL_PASS_BACKWARD_WEIGHT) return 0;
     for (int product = 0; product < count; product++) {
@@ -510,7 +566,8 @@ static int64_t cast_bytes(const model_product *products, int count, const model_
         const int64_t width = pass == MODEL_PASS_FORWARD ? from->in : from->out;
         const int64_t numbers =
             saturating_multiply(saturating_multiply(from->rows, from->groups), width);
-        bytes = saturating_add(bytes, saturating_multiply(numbers, reads * wide + 2 * narrow));
+        bytes = saturating_add(
+            bytes, saturating_multiply(numbers, cast_reads(shape->dtype) * wide + 2 * narrow));
     }
     return bytes;
 }
@@ -531,6 +588,20 @@ static int64_t stream_kernels(const model_config *config, const model_shape *sha
     return kernels;
 }
 
+/// Kernels that cast: experts' rows one expert after the other (Transformer Engine,
+/// multi_tensor_quantize_impl).
+static int64_t cast_kernels(const model_layer_work *work, model_dtype dtype)
+{
+    int64_t tensors = 0;
+    for (int product = 0; product < work->projection_count; product++) {
+        tensors += work->projections[product].groups;
+    }
+    for (int product = 0; product < work->mlp_count; product++) {
+        tensors += work->mlps[product].groups;
+    }
+    return tensors * cast_reads(dtype);
+}
+
 static model_launches launches_of(const model_config *config, const model_shape *shape, int layer,
                                   model_pass pass, const model_layer_work *work)
 {
@@ -548,7 +619,7 @@ static model_launches launches_of(const model_config *config, const model_shape 
     if (pass == MODEL_PASS_BACKWARD_WEIGHT) return launches;
     launches.kernel_count = stream_kernels(config, shape, layer, pass == MODEL_PASS_FORWARD);
     launches.operator_count += launches.kernel_count + collectives;
-    if (is_narrow) launches.kernel_count += products;
+    if (is_narrow) launches.kernel_count += cast_kernels(work, shape->dtype);
     return launches;
 }
 
@@ -571,7 +642,8 @@ model_layer_work model_layer_work_of(const model_config *config, const model_sha
         const int64_t casts =
             saturating_add(cast_bytes(work.projections, work.projection_count, shape, pass),
                            cast_bytes(work.mlps, work.mlp_count, shape, pass));
-        const elementwise_widths widths = elementwise_of(&share, layer, pass == MODEL_PASS_FORWARD);
+        const elementwise_widths widths =
+            elementwise_of(&share, shape, layer, pass == MODEL_PASS_FORWARD);
         work.elementwise.bytes = saturating_add(
             elementwise_bytes(&share, &widths, dropout_mask_bytes(&share.slice, layer)), casts);
     }
@@ -599,7 +671,7 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
     if ((remakes & MODEL_REMAKES_LAYER) != 0) return work;
     const model_config view = model_config_layer(config, layer);
     const gpu_share share = share_of(&view, shape);
-    const elementwise_widths all = elementwise_of(&share, layer, true);
+    const elementwise_widths all = elementwise_of(&share, shape, layer, true);
     elementwise_widths remade = {0};
     int64_t casts = 0;
     if ((remakes & MODEL_REMAKES_CORE) == 0) work.attention = (model_work){0, 0};
@@ -611,7 +683,7 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
     if ((remakes & MODEL_REMAKES_LATENT) != 0 && view.kv_rank > 0) remade.rest = all.rest;
     if ((remakes & MODEL_REMAKES_MLP) != 0) {
         remade.routed_rest = all.routed_rest;
-        if (view.is_moe[layer]) remade.own_rest = 2 * (view.expert_top_k + 1) * view.hidden_size;
+        if (view.is_moe[layer]) remade.own_rest = sorted_width(&share, shape);
         casts = cast_bytes(work.mlps, work.mlp_count, shape, MODEL_PASS_FORWARD);
     } else {
         work.mlp_count = 0;

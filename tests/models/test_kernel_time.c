@@ -53,6 +53,9 @@ static void many_small_products_take_longer_than_one_of_their_work(void **state)
 
     assert_true(product_ns(&hardware, many, MODEL_PASS_FORWARD) >
                 product_ns(&hardware, one, MODEL_PASS_FORWARD));
+    const int64_t kernels = product_ns(&hardware, many, MODEL_PASS_FORWARD);
+    hardware.kernel_ns = 0;
+    assert_int_equal(kernels - product_ns(&hardware, many, MODEL_PASS_FORWARD), 117 * 1000);
 }
 
 static void streams_and_the_host_count_their_kernels(void **state)
@@ -67,24 +70,46 @@ static void streams_and_the_host_count_their_kernels(void **state)
     assert_int_equal(model_host_ns((model_launches){9, 3, 10}, &hardware), 3 * 100 + 10 * 7);
 }
 
+static int64_t flash_ns(const model_hardware *hardware, int key_dim, int value_dim, int tokens)
+{
+    const model_config config = {.head_count = 8, .query_key_dim = key_dim, .value_dim = value_dim};
+    const model_shape shape = {.sequence_length = tokens, .dtype = MODEL_DTYPE_BFLOAT16};
+    const model_work work = {.flop = INT64_C(1000000000000)};
+    return model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, hardware);
+}
+
 static void flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded(void **state)
 {
     (void)state;
-    const model_hardware hardware = round_gpu();
-    model_config config = {.head_count = 8, .query_key_dim = 128, .value_dim = 128};
-    model_shape shape = {.sequence_length = 16384, .dtype = MODEL_DTYPE_BFLOAT16};
-    const model_work work = {.flop = 1000000000};
-    const int64_t best = model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware);
+    model_hardware a100 = round_gpu();
+    a100.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(312000000000000);
+    a100.multiprocessor_count = 108;
+    const int64_t best = flash_ns(&a100, 128, 128, 16384);
 
     // 350 / (16384 + 350) of it is lost at this length.
-    assert_close((double)best, 1e6 * (16384 + 350) / 16384, 1e-4);
-    shape.sequence_length = 1024;
-    assert_true(model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware) > best);
-    shape.sequence_length = 16384;
-    config.value_dim = 64;
-    assert_true(model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware) > best);
-    config.query_key_dim = 64;
-    assert_true(model_attention_ns(&config, &shape, work, MODEL_PASS_FORWARD, &hardware) > best);
+    assert_close((double)best, 1e9 / 312 * (16384 + 350) / 16384, 1e-4);
+    assert_true(flash_ns(&a100, 128, 128, 1024) > best);
+    assert_true(flash_ns(&a100, 128, 64, 16384) > best);
+    assert_true(flash_ns(&a100, 64, 64, 16384) > best);
+}
+
+/// cuDNN on GB200 takes 1.78 times as long for a FLOP with 1024 tokens as with 16384 (heads of 64,
+/// causal: 627 and 1115 TFLOP/s).
+static void flash_loses_more_on_multiprocessors_that_multiply_faster(void **state)
+{
+    (void)state;
+    model_hardware gpu = round_gpu();
+    gpu.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(312000000000000);
+    gpu.multiprocessor_count = 108;
+    const double a100_loss =
+        (double)flash_ns(&gpu, 64, 64, 1024) / (double)flash_ns(&gpu, 64, 64, 16384);
+    gpu.flop_per_s[MODEL_DTYPE_BFLOAT16] = INT64_C(2500000000000000);
+    gpu.multiprocessor_count = 148;
+    const double loss =
+        (double)flash_ns(&gpu, 64, 64, 1024) / (double)flash_ns(&gpu, 64, 64, 16384);
+
+    assert_close(loss, 1.78, 0.1);
+    assert_true(a100_loss < loss);
 }
 
 static void total_of(const char *name, int64_t total, int64_t active)
@@ -146,6 +171,7 @@ int main(void)
         cmocka_unit_test(many_small_products_take_longer_than_one_of_their_work),
         cmocka_unit_test(streams_and_the_host_count_their_kernels),
         cmocka_unit_test(flash_is_slower_where_sequences_are_short_heads_narrow_or_values_padded),
+        cmocka_unit_test(flash_loses_more_on_multiprocessors_that_multiply_faster),
         cmocka_unit_test(models_of_today_have_their_published_parameters),
         cmocka_unit_test(layers_of_a_hybrid_have_what_its_pattern_says),
     };

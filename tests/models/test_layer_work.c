@@ -216,9 +216,10 @@ static void a_small_layer_with_experts_is_counted_by_hand(void **state)
     const model_memory memory = model_layer_memory(&config, &shape, 0);
 
     // Activation of 2 * 6 + 10 = 22 numbers from 44. Norms 4h, residuals 6h, rotation of 8 + 4
-    // numbers read and written, 44 + 22, to two experts and back 6h; backward norms 6h, 88 + 22.
+    // numbers read and written, 44 + 22, to two experts and back 6h; backward norms 6h, 88 + 22,
+    // and 2 * (12 + 6) once more for the gradient of the experts' weights.
     assert_int_equal(forward.elementwise.bytes, 4 * 2 * (4 * 8 + 6 * 8 + 2 * 12 + 66 + 6 * 8));
-    assert_int_equal(input.elementwise.bytes, 4 * 2 * (6 * 8 + 6 * 8 + 2 * 12 + 110 + 6 * 8));
+    assert_int_equal(input.elementwise.bytes, 4 * 2 * (6 * 8 + 6 * 8 + 2 * 12 + 110 + 36 + 6 * 8));
     // Inputs: two of attention, router, two expert rows, their 6 each, the shared 10; the shared
     // expert reads what the router has kept. Outputs: 16 + 8, 4, 2 * 12, 2 * 8, 20, 8.
     const int64_t inputs = 8 + 8 + 8 + 2 * 8 + 2 * 6 + 10;
@@ -226,6 +227,68 @@ static void a_small_layer_with_experts_is_counted_by_hand(void **state)
     assert_int_equal(memory.gradient_bytes, 4 * 2 * (inputs + outputs));
     // And for B: queries, keys and values, inputs of both norms, of the activation, two rows.
     assert_int_equal(memory.activation_bytes, 4 * 2 * (inputs + 16 + 2 * 8 + 44 + 2 * 8));
+}
+
+/// 4 tokens of width 8 on one GPU, two experts of width 6 for each, 2 bytes a number.
+static int64_t expert_bytes(bool has_bias, int expert, double deduplication, model_pass pass)
+{
+    model_config config = llama(4);
+    config.hidden_size = 8;
+    config.expert_ffn_size = 6;
+    config.has_mlp_bias = has_bias;
+    model_shape shape = shape_of(4, 1, MODEL_ATTENTION_FLASH);
+    shape.parallel.data = expert;
+    shape.parallel.expert = expert;
+    shape.parallel.expert_deduplication = deduplication;
+    return model_layer_work_of(&config, &shape, 0, pass).elementwise.bytes;
+}
+
+static void experts_with_biases_are_clamped_and_added_operator_by_operator(void **state)
+{
+    (void)state;
+    const int64_t forward = expert_bytes(true, 1, 0, MODEL_PASS_FORWARD) -
+                            expert_bytes(false, 1, 0, MODEL_PASS_FORWARD);
+    const int64_t backward = expert_bytes(true, 1, 0, MODEL_PASS_BACKWARD_INPUT) -
+                             expert_bytes(false, 1, 0, MODEL_PASS_BACKWARD_INPUT);
+
+    // Two rows a token; clamped and joined 4 * 12, weighed, added and joined 6 * 8; then 5 and 8.
+    assert_int_equal(forward, 4 * 2 * 2 * (4 * 12 + 6 * 8));
+    assert_int_equal(backward, 4 * 2 * 2 * (5 * 12 + 8 * 8));
+}
+
+static void tokens_that_are_sent_once_are_sorted_where_they_arrive(void **state)
+{
+    (void)state;
+    const int64_t alone = expert_bytes(false, 1, 0, MODEL_PASS_FORWARD);
+
+    // Sorted and summed 2 * 3 rows of 8; among two GPUs rows are sorted again there and back, 4
+    // * 2.
+    assert_int_equal(expert_bytes(false, 2, 0, MODEL_PASS_FORWARD) - alone, 4 * 2 * 4 * 2 * 8);
+    // Sent once to 2 * (1 - 1/4) of two GPUs: copied from 1.5 rows to 2, and back.
+    assert_int_equal(expert_bytes(false, 2, 1, MODEL_PASS_FORWARD) - alone,
+                     4 * 2 * (2 * 7 / 2 - 2 * 3) * 8);
+}
+
+static void state_space_mixers_make_states_again_in_b(void **state)
+{
+    (void)state;
+    model_config config = llama(0);
+    config.head_count = 0;
+    config.mamba_head_count = 2;
+    config.mamba_head_dim = 8;
+    config.mamba_state_size = 4;
+    config.mamba_group_count = 1;
+    config.mamba_chunk_size = 16;
+    const model_shape shape = shape_of(16, 1, MODEL_ATTENTION_FLASH);
+    const model_work forward =
+        model_layer_work_of(&config, &shape, 0, MODEL_PASS_FORWARD).attention;
+    const model_work backward =
+        model_layer_work_of(&config, &shape, 0, MODEL_PASS_BACKWARD_INPUT).attention;
+
+    // Width 16, states 8: convolution 2 * 24, read again 24, states of 4 x 16 in a chunk of 16
+    // tokens written and read in 32 bits.
+    assert_int_equal(backward.bytes - 2 * forward.bytes, 16 * 2 * (48 + 24 + 16));
+    assert_int_equal(backward.flop - 2 * forward.flop, 16 * 2 * 4 * 16);
 }
 
 static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
@@ -447,6 +510,9 @@ int main(void)
         cmocka_unit_test(a_window_hides_pairs_from_flash_attention_only),
         cmocka_unit_test(bytes_of_a_small_layer_are_those_counted_by_hand),
         cmocka_unit_test(a_small_layer_with_experts_is_counted_by_hand),
+        cmocka_unit_test(experts_with_biases_are_clamped_and_added_operator_by_operator),
+        cmocka_unit_test(tokens_that_are_sent_once_are_sorted_where_they_arrive),
+        cmocka_unit_test(state_space_mixers_make_states_again_in_b),
         cmocka_unit_test(bytes_of_embedding_and_head_are_those_counted_by_hand),
         cmocka_unit_test(absurd_sizes_saturate),
         cmocka_unit_test(more_of_anything_never_costs_less),
