@@ -66,21 +66,6 @@ static int64_t within_slack(int64_t value, double slack_ratio)
     return value + (int64_t)slack;
 }
 
-/// The largest load of a place, all its chunks together.
-static int64_t largest_load(const search *at, const int *first_layer)
-{
-    int64_t largest = 0;
-    for (int place = 0; place < at->place_count; place++) {
-        int64_t load = 0;
-        for (int chunk = 0; chunk < at->chunk_count; chunk++) {
-            const int stage = bal_chain_stage_of(&at->chain, place, chunk);
-            load += bal_chain_load(&at->chain, stage, first_layer[stage], first_layer[stage + 1]);
-        }
-        if (load > largest) largest = load;
-    }
-    return largest;
-}
-
 static status search_init(search *at)
 {
     const bal_problem *problem = at->question->problem;
@@ -97,8 +82,8 @@ static status search_init(search *at)
     at->group_count = at->question->machine->rank_count / at->group_size;
     at->owner = arena_array(at->memory, (size_t)at->chain.layer_count, sizeof *at->owner);
     bal_placed_owners(at->question->before, at->owner);
-    at->load_max =
-        within_slack(largest_load(at, at->question->first_layer), at->options->slack_ratio);
+    at->load_max = within_slack(bal_chain_largest_load(&at->chain, at->question->first_layer),
+                                at->options->slack_ratio);
     return STATUS_OK;
 }
 
@@ -124,7 +109,7 @@ static int64_t neighbours_ns(const search *at, const candidate *plan)
 /// Fills what a plan's cuts and ranks cost, but for its migration's time where it has none.
 static void measure(const search *at, candidate *plan)
 {
-    plan->bottleneck_ns = largest_load(at, plan->first_layer);
+    plan->bottleneck_ns = bal_chain_largest_load(&at->chain, plan->first_layer);
     plan->neighbour_ns = neighbours_ns(at, plan);
     const bal_wide cost =
         (bal_wide)plan->neighbour_ns * at->options->neighbour_iterations + plan->migration.time_ns;

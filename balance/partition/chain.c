@@ -382,6 +382,35 @@ void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int
     }
 }
 
+int64_t bal_chain_rank_load(const bal_chain *chain, const int *first_layer, int rank)
+{
+    int64_t load = 0;
+    for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
+        const int stage = bal_chain_stage_of(chain, rank, chunk);
+        load += bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
+    }
+    return load;
+}
+
+int64_t bal_chain_largest_load(const bal_chain *chain, const int *first_layer)
+{
+    int64_t largest = 0;
+    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
+        const int64_t load = bal_chain_rank_load(chain, first_layer, rank);
+        if (load > largest) largest = load;
+    }
+    return largest;
+}
+
+const int64_t *bal_chain_turned(const int64_t *before, int count, arena *memory)
+{
+    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
+    for (int place = 0; place <= count; place++) {
+        sums[place] = before[count] - before[count - place];
+    }
+    return sums;
+}
+
 int64_t bal_chain_rank_memory_bytes(const bal_chain *chain, int rank, const int *first_layer)
 {
     const bal_rank_peaks *peaks = chain->rank_peaks;

@@ -92,6 +92,13 @@ int bal_chain_stage_of(const bal_chain *chain, int rank, int chunk);
 /// @param rank_load  [stage_count / chunk_count] out; may be stage_load where chunk_count is 1
 void bal_chain_rank_loads(const bal_chain *chain, const int64_t *stage_load, int64_t *rank_load);
 
+/// The load of a rank of a partition, all its chunks together, and the largest of all ranks.
+int64_t bal_chain_rank_load(const bal_chain *chain, const int *first_layer, int rank);
+int64_t bal_chain_largest_load(const bal_chain *chain, const int *first_layer);
+
+/// Sums from the end of the chain: of sums from its begin, [count + 1] both.
+const int64_t *bal_chain_turned(const int64_t *before, int count, arena *memory);
+
 /// The most that a rank holds under a partition, all its chunks together.
 ///
 /// @param first_layer [stage_count + 1]

@@ -446,15 +446,6 @@ status bal_partition_latest(const bal_chain *chain, int64_t load, const int *at_
                      load);
 }
 
-static void mirrored(const int64_t *before, int count, arena *memory, const int64_t **out)
-{
-    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
-    for (int layer = 0; layer <= count; layer++) {
-        sums[layer] = before[count] - before[count - layer];
-    }
-    *out = sums;
-}
-
 static void reversed(const int64_t *values, int count, arena *memory, const int64_t **out)
 {
     if (values == NULL) return;
@@ -476,9 +467,9 @@ static void mirror_chain(const bal_chain *chain, arena *memory, bal_chain *out)
     made.rank_peaks = NULL;
     made.embedding = chain->head;
     made.head = chain->embedding;
-    mirrored(chain->weight_before, layers, memory, &made.weight_before);
-    mirrored(chain->state_before, layers, memory, &made.state_before);
-    mirrored(chain->activation_before, layers, memory, &made.activation_before);
+    made.weight_before = bal_chain_turned(chain->weight_before, layers, memory);
+    made.state_before = bal_chain_turned(chain->state_before, layers, memory);
+    made.activation_before = bal_chain_turned(chain->activation_before, layers, memory);
     reversed(chain->stage_memory_bytes, stages, memory, &made.stage_memory_bytes);
     reversed(chain->stage_inflight, stages, memory, &made.stage_inflight);
     reversed(chain->stage_time_factor_ppb, stages, memory, &made.stage_time_factor_ppb);

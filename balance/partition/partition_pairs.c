@@ -81,16 +81,6 @@ static int need_of(const pair_table *at, int rank, int row)
     return at->rest[row][rank] - at->rest[row][rank + 1];
 }
 
-/// Sums from the end of the chain.
-static const int64_t *turned(const int64_t *before, int count, arena *memory)
-{
-    int64_t *sums = arena_array(memory, (size_t)count + 1, sizeof *sums);
-    for (int place = 0; place <= count; place++) {
-        sums[place] = before[count] - before[count - place];
-    }
-    return sums;
-}
-
 /// Moves the middle of a loop; V has none.
 static void split(pair_table *at, int middle)
 {
@@ -126,9 +116,9 @@ static void table_init(const bal_chain *chain, arena *scratch, pair_table *at)
         at->rest[row] = rest;
     }
     if (at->is_v) {
-        at->weight[1] = turned(chain->weight_before, layers, scratch);
-        at->state[1] = turned(chain->state_before, layers, scratch);
-        at->activation[1] = turned(chain->activation_before, layers, scratch);
+        at->weight[1] = bal_chain_turned(chain->weight_before, layers, scratch);
+        at->state[1] = bal_chain_turned(chain->state_before, layers, scratch);
+        at->activation[1] = bal_chain_turned(chain->activation_before, layers, scratch);
     }
     split(at, 0);
 }
@@ -414,27 +404,6 @@ static pair_outcome answer_middle(pair_table *at, int middle)
     return PAIR_FOUND;
 }
 
-/// The load of a rank of a partition, all its chunks together.
-static int64_t rank_load(const bal_chain *chain, const int *first_layer, int rank)
-{
-    int64_t load = 0;
-    for (int chunk = 0; chunk < chain->chunk_count; chunk++) {
-        const int stage = bal_chain_stage_of(chain, rank, chunk);
-        load += bal_chain_load(chain, stage, first_layer[stage], first_layer[stage + 1]);
-    }
-    return load;
-}
-
-static int64_t largest_load(const bal_chain *chain, const int *first_layer)
-{
-    int64_t largest = 0;
-    for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
-        const int64_t load = rank_load(chain, first_layer, rank);
-        if (load > largest) largest = load;
-    }
-    return largest;
-}
-
 /// The best so far.
 typedef struct best_plan {
     bool is_found;
@@ -462,7 +431,7 @@ static pair_outcome search_middle(pair_table *at, int middle, int64_t low, best_
             memcpy(best->first_layer, at->cuts, ((size_t)chain->stage_count + 1) * sizeof(int));
             best->is_found = true;
             best->middle = middle;
-            best->ceiling = largest_load(chain, best->first_layer) - 1;
+            best->ceiling = bal_chain_largest_load(chain, best->first_layer) - 1;
         } else {
             low = at->load_max + 1;
             if (step <= INT64_MAX / 2) step *= 2;
@@ -510,7 +479,7 @@ static merit measure(const bal_chain *chain, const int *first_layer)
 {
     merit sum = {0};
     for (int rank = 0; rank < bal_chain_rank_count(chain); rank++) {
-        const bal_wide load = rank_load(chain, first_layer, rank);
+        const bal_wide load = bal_chain_rank_load(chain, first_layer, rank);
         if (load > sum.bottleneck) sum.bottleneck = (int64_t)load;
         sum.squares += load * load;
         if (chain->rank_memory_bytes == NULL) continue;
