@@ -14,7 +14,6 @@ enum {
     SHAPES_MAX = 3,
     PARTITIONS_MAX = 24,   // candidates of a shape
     SEARCHED_MAX = 6,      // of them that searched families are asked for
-    BLOCKS_MAX = 2,        // of those, for v-adaptive, where memory is capped
     WALKS_MAX = 8,         // places that walks begin from
     RUN_STEPS = 256,       // of a walk in the first round; the listener is asked as often
     LAST_RUN_STEPS = 8192, // of the walks that are left at the end
@@ -348,7 +347,6 @@ static void consider_family(search *state, int shape, const char *family)
                                           .chunk_count = ground->shape.chunk_count,
                                           .costs = &ground->costs,
                                           .memory_limit = ground->board.room_bytes,
-                                          .is_brief = true,
                                           .placed_op_count = &placed};
     bal_schedule schedule;
     bool fused = false;
@@ -359,15 +357,6 @@ static void consider_family(search *state, int shape, const char *family)
     if (!bal_joint_lines_of(&ground->board, &schedule, own->scratch.lines, &fused)) return;
     if (!bal_joint_lines_fit(&own->ground.board, own->scratch.lines)) return;
     consider(state, shape, fused ? "local search" : family);
-}
-
-/// How many partitions of a shape a family is asked for. The search of v-adaptive takes as long as
-/// a thousand plays, and gains something only where memory is short.
-static int asked_max(const search *state, const bal_schedule_family *family)
-{
-    if (!family->is_searched) return PARTITIONS_MAX;
-    if (strcmp(family->name, "v-adaptive") != 0) return SEARCHED_MAX;
-    return state->question->problem->stage_memory_bytes != NULL ? BLOCKS_MAX : 0;
 }
 
 static void consider_partition(search *state, int shape, int partition)
@@ -383,7 +372,8 @@ static void consider_partition(search *state, int shape, int partition)
     if (partition == 0 && !is_over(state)) consider_serial(state, shape);
     for (int family = 0; family < family_count && !is_over(state); family++) {
         if (!suits(&families[family], placed)) continue;
-        if (partition >= asked_max(state, &families[family])) continue;
+        if (families[family].is_searched && partition >= SEARCHED_MAX) continue;
+        if (strcmp(families[family].name, "v-adaptive") == 0) continue; // as long as all the rest
         consider_family(state, shape, families[family].name);
     }
     consider_dispatched(state, shape);

@@ -74,7 +74,6 @@ typedef struct bal_schedule_request {
     const bal_stage_costs *costs; // only searched schedules read it; required for them
     const int64_t *memory_limit;  // [rank_count] in the unit of costs->memory_*; NULL: none.
                                   // Searched schedules stay within it
-    bool is_brief;                // searched schedules leave out what takes long and seldom helps
     int64_t *placed_op_count; // NULL, or searched schedules add to it how many ops they placed in
                               // all that they tried: their work, counted, not timed
 } bal_schedule_request;

@@ -20,7 +20,6 @@ enum {
     CHUNKS = 2,
     FIRST_OPS = 4,
     STEP_MAX = BLOCK_PERIOD - 1,
-    END_PASSES = 4, // what the ends of a block count as beside the plays, in ops placed per op
 };
 
 _Static_assert((int)BLOCK_KIND_COUNT == (int)BAL_CODES_MAX, "kinds are the codes of a search");
@@ -42,7 +41,6 @@ typedef struct block_search {
     int64_t excess;        // of the order that came nearest to fitting: how far it is above a limit
     int64_t excess_need;   // what the rank needs then
     int excess_rank;
-    bool is_brief; // only blocks whose number stays: most of what the others gain
 } block_search;
 
 static int in_period(int slot)
@@ -152,8 +150,6 @@ static void offer(block_search *search)
 static void try_block(block_search *search)
 {
     block_grid *grid = &search->grid;
-    const int64_t rank_ops = BLOCK_KIND_COUNT * (int64_t)grid->microbatch_count;
-    bal_order_search_count(&search->find, END_PASSES * rank_ops * grid->rank_count);
     bal_block_grid_begin(grid, search->block);
     const size_t cells = (size_t)grid->rank_count * (size_t)grid->width;
     const int used = grid->used;
@@ -173,8 +169,7 @@ static void try_steps(block_search *search, block_shape *shape)
 {
     const int ranks = search->grid.rank_count;
     for (shape->step = 1; shape->step <= STEP_MAX; shape->step++) {
-        const int least = search->is_brief ? shape->step : 1;
-        for (shape->last_step = least; shape->last_step <= shape->step; shape->last_step++) {
+        for (shape->last_step = 1; shape->last_step <= shape->step; shape->last_step++) {
             const bool is_uniform = shape->last_step == shape->step;
             const int last = is_uniform ? 1 : ranks - 2;
             for (shape->step_count = 1; shape->step_count <= last; shape->step_count++) {
@@ -242,7 +237,7 @@ static status infeasible(block_search *search, error_message *err)
 status bal_schedule_search_v_adaptive(const bal_schedule_request *request, arena *memory,
                                       bal_op *ops, error_message *err)
 {
-    block_search search = {.excess = INT64_MAX, .is_brief = request->is_brief};
+    block_search search = {.excess = INT64_MAX};
     TRY(bal_order_search_begin(request, CHUNKS, CHUNKS * (int64_t)request->rank_count, memory,
                                &search.find, err));
     carve(&search, memory);

@@ -250,8 +250,7 @@ static bool build(const char *name, int ranks, int microbatches, arena *memory, 
                                           .rank_count = ranks,
                                           .microbatch_count = microbatches,
                                           .chunk_count = is_loop ? 2 : 0,
-                                          .costs = &costs,
-                                          .is_brief = true};
+                                          .costs = &costs};
     return bal_schedule_build(&request, memory, out, NULL) == STATUS_OK;
 }
 
