@@ -118,7 +118,7 @@ static inline bool is_of_word(unsigned char byte)
 {
     // A bit per byte: + - . 0-9, then A-Z a-z.
     static const uint64_t words[4] = {UINT64_C(0x03ff680000000000), UINT64_C(0x07fffffe07fffffe)};
-    return (words[byte >> 6] >> (byte & 63) & 1) != 0;
+    return (byte >= '0' && byte <= '9') || (words[byte >> 6] >> (byte & 63) & 1) != 0;
 }
 
 /// Numbers, true, false, null, and the NaN and Infinity that some writers put; whoever needs the
