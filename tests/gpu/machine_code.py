@@ -69,7 +69,8 @@ def check_groups(functions, architecture):
     for name, counts in found.items():
         expect(counts["HMMA"] > 0 and counts["HMMA"] % GROUP_PRODUCTS == 0,
                f"{architecture}: {name}: {counts['HMMA']} HMMA")
-        expect(counts["LDL"] + counts["STL"] == 0, f"{architecture}: {name}: values leave the registers")
+        expect(counts["LDL"] + counts["STL"] == 0,
+               f"{architecture}: {name}: values leave the registers")
         expect(counts["LDGSTS.128"] > 0, f"{architecture}: {name}: no copies of 16 bytes")
 
 
