@@ -11,20 +11,12 @@ enum { BLOCK_WORDS = (int)(sizeof(exec_cuda_block) / sizeof(int)) };
 
 void exec_cuda_blocks_reset(exec_cuda_blocks *blocks)
 {
-    cudaFree(blocks->device);
+    for (int index = 0; index < EXEC_CUDA_SHAPES_KEPT; index++) {
+        cudaFree(blocks->kept[index].device);
+        free(blocks->kept[index].asked);
+    }
     cudaFree(blocks->device_chosen);
-    free(blocks->host);
-    free(blocks->asked);
     *blocks = (exec_cuda_blocks){0};
-}
-
-/// Room for a number of ints; what was there is lost.
-static int *grown(int *array, size_t *capacity, size_t count)
-{
-    if (count <= *capacity) return array;
-    free(array);
-    *capacity = count;
-    return memory_array(count, sizeof *array);
 }
 
 /// Appends ints to a list.
@@ -34,21 +26,17 @@ static int *append(int *end, const int *values, size_t count)
     return end + count;
 }
 
-/// Whether the lists of this shape are there; otherwise notes that they are being made.
-static void note_shape(exec_cuda_blocks *blocks, const exec_attention *shape, bool *is_there)
+/// What dense lists depend on.
+static int *words_of(const exec_attention *shape, size_t *count)
 {
     const int head[] = {shape->head_count, shape->head_width, shape->block_rows,
                         shape->sequence_count, shape->block_count};
     const size_t head_words = sizeof head / sizeof head[0];
-    const size_t count = head_words + (size_t)shape->sequence_count + 1;
-    int *asked = memory_array(count, sizeof *asked);
-    int *end = append(asked, head, head_words);
+    *count = head_words + (size_t)shape->sequence_count + 1;
+    int *words = memory_array(*count, sizeof *words);
+    int *end = append(words, head, head_words);
     append(end, shape->first_row, (size_t)shape->sequence_count + 1);
-    *is_there =
-        count == blocks->asked_count && memcmp(asked, blocks->asked, count * sizeof *asked) == 0;
-    free(blocks->asked);
-    blocks->asked = asked;
-    blocks->asked_count = count;
+    return words;
 }
 
 /// Rows and key blocks of every block.
@@ -95,39 +83,70 @@ static void list_query_blocks(exec_cuda_block *block, int block_count, const int
     }
 }
 
-static status make_lists(exec_cuda_blocks *blocks, const exec_attention *shape,
+/// Room for a number of ints on the device; what was there is lost.
+static status grow(exec_kernels *kernels, int **device, size_t *capacity, size_t words,
+                   error_message *err)
+{
+    if (words <= *capacity) return STATUS_OK;
+    const size_t room = words > 2 * *capacity ? words : 2 * *capacity;
+    exec_cuda_retire(kernels, *device);
+    *device = NULL;
+    *capacity = 0;
+    void *made = NULL;
+    TRY_CUDA(cudaMalloc(&made, room * sizeof(int)));
+    *device = made;
+    *capacity = room;
+    return STATUS_OK;
+}
+
+static status make_lists(exec_cuda_dense_lists *made, const exec_attention *shape,
                          exec_kernels *kernels, error_message *err)
 {
     const size_t entries = (size_t)exec_dense_block_count(shape);
     const size_t block_words = (size_t)shape->block_count * BLOCK_WORDS;
     const size_t words = block_words + 2 * entries;
-    if (words > blocks->word_capacity) {
-        const size_t doubled = 2 * blocks->word_capacity;
-        const size_t room = words > doubled ? words : doubled;
-        exec_cuda_retire(kernels, blocks->device);
-        blocks->device = NULL;
-        blocks->host = grown(blocks->host, &blocks->word_capacity, room);
-        void *device = NULL;
-        blocks->word_capacity = 0;
-        TRY_CUDA(cudaMalloc(&device, room * sizeof(int)));
-        blocks->device = device;
-        blocks->word_capacity = room;
-    }
-    exec_cuda_block *block = (exec_cuda_block *)blocks->host;
-    int *key_block = blocks->host + block_words;
-    list_key_blocks(shape, block, key_block);
-    list_query_blocks(block, shape->block_count, key_block, key_block + entries);
-    kernels->table->to_device(kernels, blocks->device, blocks->host, words * sizeof(int));
-    blocks->lists = (exec_cuda_lists){
+    TRY(grow(kernels, &made->device, &made->word_capacity, words, err));
+    int *host = memory_array(words, sizeof *host);
+    exec_cuda_block *block = (exec_cuda_block *)host;
+    list_key_blocks(shape, block, host + block_words);
+    list_query_blocks(block, shape->block_count, host + block_words, host + block_words + entries);
+    kernels->table->to_device(kernels, made->device, host, words * sizeof *host);
+    free(host);
+    made->lists = (exec_cuda_lists){
         .head_count = shape->head_count,
         .head_width = shape->head_width,
         .block_rows = shape->block_rows,
         .block_count = shape->block_count,
         .row_count = shape->first_row[shape->sequence_count] - shape->first_row[0],
-        .block = (const exec_cuda_block *)blocks->device,
-        .key_block = blocks->device + block_words,
-        .query_block = blocks->device + block_words + entries,
+        .block = (const exec_cuda_block *)made->device,
+        .key_block = made->device + block_words,
+        .query_block = made->device + block_words + entries,
     };
+    return STATUS_OK;
+}
+
+/// The lists that are there, or in the place of the oldest new ones.
+static status find_dense(exec_cuda_blocks *blocks, const exec_attention *shape,
+                         exec_kernels *kernels, exec_cuda_lists *lists, error_message *err)
+{
+    size_t count;
+    int *asked = words_of(shape, &count);
+    for (int index = 0; index < EXEC_CUDA_SHAPES_KEPT; index++) {
+        const exec_cuda_dense_lists *kept = &blocks->kept[index];
+        if (count != kept->asked_count) continue;
+        if (memcmp(asked, kept->asked, count * sizeof *asked) != 0) continue;
+        free(asked);
+        *lists = kept->lists;
+        return STATUS_OK;
+    }
+    exec_cuda_dense_lists *oldest = &blocks->kept[blocks->next];
+    blocks->next = (blocks->next + 1) % EXEC_CUDA_SHAPES_KEPT;
+    free(oldest->asked);
+    oldest->asked = asked;
+    oldest->asked_count = 0; // until they are made
+    TRY(make_lists(oldest, shape, kernels, err));
+    oldest->asked_count = count;
+    *lists = oldest->lists;
     return STATUS_OK;
 }
 
@@ -143,15 +162,7 @@ static status list_chosen(exec_cuda_blocks *blocks, const exec_attention *shape,
     }
     const size_t block_words = (size_t)shape->block_count * BLOCK_WORDS;
     const size_t words = block_words + (size_t)shape->block_count * (size_t)longest;
-    if (words > blocks->chosen_capacity) {
-        exec_cuda_retire(kernels, blocks->device_chosen);
-        blocks->device_chosen = NULL;
-        blocks->chosen_capacity = 0;
-        void *device = NULL;
-        TRY_CUDA(cudaMalloc(&device, words * sizeof(int)));
-        blocks->device_chosen = device;
-        blocks->chosen_capacity = words;
-    }
+    TRY(grow(kernels, &blocks->device_chosen, &blocks->chosen_capacity, words, err));
     exec_cuda_block *block = (exec_cuda_block *)blocks->device_chosen;
     int *query_block = blocks->device_chosen + block_words;
     exec_cuda_list_chosen(kernels, lists, shape, longest, block, query_block);
@@ -172,16 +183,7 @@ status exec_cuda_blocks_find(exec_cuda_blocks *blocks, const exec_attention *sha
                          shape->block_rows, shape->head_width, EXEC_CUDA_BLOCK_ROWS,
                          EXEC_CUDA_TILE_VALUES);
     }
-    bool is_there = false;
-    note_shape(blocks, shape, &is_there);
-    if (!is_there) {
-        const status made = make_lists(blocks, shape, kernels, err);
-        if (made != STATUS_OK) {
-            blocks->asked_count = 0;
-            return made;
-        }
-    }
-    *lists = blocks->lists;
+    TRY(find_dense(blocks, shape, kernels, lists, err));
     lists->first_key = shape->first_key;
     return shape->first_entry != NULL ? list_chosen(blocks, shape, kernels, lists, err) : STATUS_OK;
 }
