@@ -368,7 +368,7 @@ const cli_command cli_command_model = {
              .help = "What B computes again instead of keeping it: none (default), selective (the "
                      "attention core), norms, activation (and activation functions), latent (and "
                      "queries, keys and values of latent attention), mlp (and MLP or experts), "
-                     "full (the layer)."},
+                     "full (the layer); offload: nothing, what is kept waits on the host."},
             {.name = "--sharding",
              .argument = "NAME",
              .help = "What replicas share instead of copying: none (default), optimizer (ZeRO-1), "

@@ -117,7 +117,9 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
 
 /// What may be computed again in a row, from what costs least time; NULL: no further attempt. A run
 /// that was measured has fitted: the first that fits is taken.
-const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt);
+///
+/// @param memory of what is read meanwhile
+const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt, arena *memory);
 
 /// Appends what holds for rows that do not say otherwise, one "name: value" after the other.
 void ana_real_defaults(text_buffer *out);

@@ -202,6 +202,12 @@ static status find_dtype(const ana_real_runs *runs, int row, model_dtype *out, e
     return refuse(runs, row, err, "precision is unknown:", word);
 }
 
+static const char *hardware_name(const ana_real_runs *runs, int row)
+{
+    const char *said = ana_real_text(runs, row, ANA_REAL_HARDWARE);
+    return said[0] != '\0' ? shipped_name(model_shipped_hardware, said) : HARDWARE_DEFAULT;
+}
+
 /// PyTorch multiplies float32 as such unless TF32 is allowed, which containers of the vendor do by
 /// default, and tables do not say. Both ends are possible: the middle of their rates is taken, and
 /// all between them is drawn, and a little beyond, so that 9 of 10 draws have both.
@@ -210,9 +216,7 @@ static const double end_reach = 1.2;
 static status write_hardware(const ana_real_runs *runs, int row, arena *memory, json_writer *writer,
                              ana_real_measured *measured, error_message *err)
 {
-    const char *said = ana_real_text(runs, row, ANA_REAL_HARDWARE);
-    const char *name =
-        said[0] != '\0' ? shipped_name(model_shipped_hardware, said) : HARDWARE_DEFAULT;
+    const char *name = hardware_name(runs, row);
     model_hardware hardware;
     model_dtype dtype;
     TRY(find_dtype(runs, row, &dtype, err));
@@ -402,15 +406,30 @@ static status read_measured(const ana_real_runs *runs, int row, const real_sizes
     return refuse(runs, row, err, "nothing was measured", "");
 }
 
-const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt)
+/// Whether activations may wait on the host: it has a link that keeps up with a dense model; those
+/// of experts are too many for what is computed of them.
+static bool may_offload(const ana_real_runs *runs, int row, arena *memory)
 {
-    static const char *const fused[] = {"none", "norms", "activation", "latent", "mlp", "full"};
-    static const char *const unfused[] = {"none", "selective", "full"};
-    const int count = is_fused(runs, row) ? 6 : 3;
+    model_hardware hardware;
+    model_config config;
+    const char *model =
+        shipped_name(model_shipped_configs, ana_real_text(runs, row, ANA_REAL_MODEL));
+    return model_hardware_open(hardware_name(runs, row), memory, &hardware, NULL) == STATUS_OK &&
+           hardware.host.bytes_per_s > 0 &&
+           model_config_open(model, memory, &config, NULL) == STATUS_OK && config.expert_count == 0;
+}
+
+const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt, arena *memory)
+{
+    enum { FUSED = 7, UNFUSED = 3, OFFLOAD = 4 };
+    static const char *const fused[FUSED] = {"none",    "norms", "activation", "latent",
+                                             "offload", "mlp",   "full"};
+    static const char *const unfused[UNFUSED] = {"none", "selective", "full"};
     const char *said = ana_real_text(runs, row, ANA_REAL_RECOMPUTE);
     if (said[0] != '\0') return attempt == 0 ? said : NULL;
-    if (attempt >= count) return NULL;
-    return is_fused(runs, row) ? fused[attempt] : unfused[attempt];
+    if (!is_fused(runs, row)) return attempt < UNFUSED ? unfused[attempt] : NULL;
+    if (attempt >= OFFLOAD && !may_offload(runs, row, memory)) attempt++;
+    return attempt < FUSED ? fused[attempt] : NULL;
 }
 
 status ana_real_study_write(const ana_real_runs *runs, int row, const char *recompute,
@@ -443,7 +462,8 @@ void ana_real_defaults(text_buffer *out)
         out,
         "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none, or where that "
         "needs more "
-        "memory than the GPU has the least of norms, activation, latent, mlp, full (unfused: "
+        "memory than the GPU has the least of norms, activation, latent, offload (links.host, "
+        "dense), mlp, full (unfused: "
         "selective, full) that fits; sequence: 2048; microbatch: 1; degrees: 1; gpus, dp: by the "
         "other degrees; sharding: "
         "parameters with fsdp above 1, optimizer where attention is fused, else none; "

@@ -97,11 +97,11 @@ static status play_row(const ana_validation *validation, int row, row_worker *wo
     const ana_real_runs *runs = validation->runs;
     error_message inner = {0};
     for (int attempt = 0; !run->fits; attempt++) {
-        const char *recompute = ana_real_recompute(runs, row, attempt);
+        const char *recompute = ana_real_recompute(runs, row, attempt, worker->memory);
         const bool is_last = recompute == NULL;
         ana_whatif study;
         text_buffer text = {0};
-        run->recompute = is_last ? ana_real_recompute(runs, row, 0) : recompute;
+        run->recompute = is_last ? ana_real_recompute(runs, row, 0, worker->memory) : recompute;
         status played =
             ana_real_study_write(runs, row, run->recompute, worker->memory, &text, measured, err);
         if (played == STATUS_OK) {

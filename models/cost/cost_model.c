@@ -82,6 +82,19 @@ static void assume_overhead(const model_hardware *hardware, model_assumption_lis
                  hardware->kernel_ns, hardware->operator_ns, hardware->launch_ns);
 }
 
+static status choose_host(const model_hardware *hardware, const model_parallel *parallel,
+                          model_assumption_list *list, error_message *err)
+{
+    if (parallel->recompute != MODEL_RECOMPUTE_OFFLOAD) return STATUS_OK;
+    if (hardware->host.bytes_per_s == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "recompute offload: the hardware %.60s has no links.host", hardware->name);
+    }
+    model_assume(list, "links.host", hardware->links_origin.kind, hardware->links_origin.text,
+                 "%.6g GB/s", (double)hardware->host.bytes_per_s / 1e9);
+    return STATUS_OK;
+}
+
 /// Links that collectives take; nobody asks for them where every stage is one GPU.
 static void assume_links(const model_hardware *hardware, const model_parallel *parallel,
                          model_assumption_list *list)
@@ -240,12 +253,35 @@ static void add_recomputation(const model_costs *costs, int row, row_passes *pas
     if (row == 0 || is_head(costs, row)) return;
     const unsigned remakes =
         model_layer_remakes(&shape->parallel, row - 1, costs->config.layer_count);
-    if (remakes == 0) return;
+    if (remakes == 0 || remakes == MODEL_REMAKES_NOTHING) return;
     const int64_t flop =
         remade_of_row(costs, row, remakes, passes->part_ns[MODEL_PASS_FORWARD], remade_ns);
     *backward_flop = saturating_add(*backward_flop, flop);
     for (int part = 0; part < MODEL_COST_PART_COUNT; part++) {
         backward_ns[part] = saturating_add(backward_ns[part], remade_ns[part]);
+    }
+}
+
+/// Bytes that a row keeps from F to B on the host.
+static int64_t offloaded_of_row(const model_costs *costs, int row)
+{
+    model_shape whole = costs->shape;
+    if (whole.parallel.recompute != MODEL_RECOMPUTE_OFFLOAD) return 0;
+    if (row == 0 || is_head(costs, row)) return 0;
+    const int64_t left = model_layer_memory(&costs->config, &whole, row - 1).activation_bytes;
+    whole.parallel.recompute = MODEL_RECOMPUTE_NONE;
+    return model_layer_memory(&costs->config, &whole, row - 1).activation_bytes - left;
+}
+
+/// They travel beside the layers before and after: what remains is waiting for the host.
+static void add_offloading(const model_costs *costs, int row, row_passes *passes)
+{
+    const int64_t bytes = offloaded_of_row(costs, row);
+    if (bytes == 0) return;
+    const int64_t travel_ns = bal_link_transfer_ns(costs->hardware.host, bytes);
+    for (int pass = 0; pass < MODEL_PASS_BACKWARD_WEIGHT; pass++) {
+        const int64_t busy_ns = sum_parts_ns(passes->part_ns[pass]);
+        if (travel_ns > busy_ns) passes->part_ns[pass][MODEL_COST_HOST] += travel_ns - busy_ns;
     }
 }
 
@@ -355,6 +391,7 @@ static int64_t working_of_row(const model_costs *costs, int row)
         whole.parallel.recompute = MODEL_RECOMPUTE_NONE;
         const int64_t made = model_layer_memory(&costs->config, &whole, row - 1).activation_bytes;
         bytes = saturating_add(bytes, made - memory_of_row(costs, row).activation_bytes);
+        bytes = saturating_add(bytes, offloaded_of_row(costs, row)); // another is on its way
     }
     return bytes;
 }
@@ -366,6 +403,7 @@ static void fill_row(const model_costs *costs, int row, cost_arrays *arrays)
         fill_pass(costs, row, (model_pass)pass, &passes);
     }
     add_recomputation(costs, row, &passes);
+    add_offloading(costs, row, &passes);
     const row_parameters parameters = parameters_of_row(costs, row);
     const model_replica_traffic traffic = traffic_of_row(costs, parameters);
     add_sharding(&traffic, &passes);
@@ -606,6 +644,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     };
     assume_hardware(hardware, &built.shape, hardware_text, &list);
     assume_links(hardware, &built.shape.parallel, &list);
+    TRY(choose_host(hardware, &built.shape.parallel, &list, err));
     assume_overhead(hardware, &list);
     choose_deduplication(&built, &list);
     built.reserve_bytes = reserve_of(hardware, &built.groups);

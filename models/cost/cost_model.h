@@ -70,8 +70,9 @@ typedef struct model_costs {
 ///
 /// @param config_origin, hardware_origin where both were read; named among the assumptions
 /// @param costs arrays are carved from memory; strings of config and hardware are shared
-/// @return as model_training_choose; STATUS_INVALID if a cost of a layer exceeds INT64_MAX / 4.
-/// costs is then untouched.
+/// @return as model_training_choose; STATUS_INVALID if a cost of a layer exceeds INT64_MAX / 4, or
+/// if what is kept is to wait on a host to which the hardware names no link. costs is then
+/// untouched.
 status model_costs_build(const model_config *config, const model_hardware *hardware,
                          const model_training *training, const char *config_origin,
                          const char *hardware_origin, arena *memory, model_costs *costs,

@@ -109,9 +109,12 @@ static status read_link(json_value object, bal_link *link, error_message *err)
 
 static status read_links(json_value object, model_hardware *hardware, error_message *err)
 {
-    static const char *const allowed[] = {"intra", "inter"};
-    TRY(json_check_keys(object, allowed, 2, err));
+    static const char *const allowed[] = {"intra", "inter", "host"};
+    TRY(json_check_keys(object, allowed, 3, err));
     TRY(read_link(json_member(object, "intra"), &hardware->intra_node, err));
+    if (!json_is_missing(json_member(object, "host"))) {
+        TRY(read_link(json_member(object, "host"), &hardware->host, err));
+    }
     return read_link(json_member(object, "inter"), &hardware->inter_node, err);
 }
 

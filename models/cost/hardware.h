@@ -34,6 +34,7 @@ typedef struct model_hardware {
     int gpus_per_node;
     bal_link intra_node; // one direction, of one GPU
     bal_link inter_node;
+    bal_link host; // to the memory of the GPU's host; 0 bytes_per_s: not said
     model_origin flop_origin;
     model_origin efficiency_origin;
     model_origin memory_origin;

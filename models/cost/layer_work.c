@@ -882,7 +882,7 @@ model_memory model_layer_memory(const model_config *config, const model_shape *s
     const int64_t kept = inputs - remade_bytes(&projections, &mlps, &share.slice, remakes);
     return (model_memory){
         .activation_bytes =
-            (remakes & MODEL_REMAKES_LAYER) != 0
+            (remakes & (MODEL_REMAKES_LAYER | MODEL_REMAKES_NOTHING)) != 0
                 ? model_message_bytes(config, shape)
                 : saturating_add(kept, other_kept_bytes(&share, shape, layer, remakes)),
         .gradient_bytes = saturating_add(inputs, saturating_add(projections.outputs, mlps.outputs)),

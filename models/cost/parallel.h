@@ -26,6 +26,8 @@ typedef enum model_recompute {
     MODEL_RECOMPUTE_ACTIVATION, ///< and of activation functions, those of experts too (moe_act)
     MODEL_RECOMPUTE_LATENT,     ///< and queries, keys and values of latent attention (mla_up_proj)
     MODEL_RECOMPUTE_MLP,        ///< and MLP or experts as a whole, their exchange too (mlp, moe)
+    MODEL_RECOMPUTE_OFFLOAD,    ///< nothing: what is kept waits in the host's memory, sent there
+                                ///< beside F and back beside B (cpu_offloading_num_layers)
     MODEL_RECOMPUTE_COUNT
 } model_recompute;
 
@@ -36,7 +38,8 @@ enum {
     MODEL_REMAKES_ACTIVATION = 1 << 2,
     MODEL_REMAKES_LATENT = 1 << 3,
     MODEL_REMAKES_MLP = 1 << 4,
-    MODEL_REMAKES_LAYER = 1 << 5
+    MODEL_REMAKES_LAYER = 1 << 5,
+    MODEL_REMAKES_NOTHING = 1 << 6 // what is kept is on the host
 };
 
 /// What replicas keep a share of instead of a copy.
@@ -57,8 +60,8 @@ typedef enum model_rank_order {
     MODEL_RANK_ORDER_COUNT
 } model_rank_order;
 
-/// "none", "selective", "full", "norms", "activation", "latent", "mlp"; "none", "optimizer",
-/// "gradients", "parameters"; "data-first", "pipeline-first".
+/// "none", "selective", "full", "norms", "activation", "latent", "mlp", "offload"; "none",
+/// "optimizer", "gradients", "parameters"; "data-first", "pipeline-first".
 extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
 extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];

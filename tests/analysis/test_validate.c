@@ -79,8 +79,8 @@ static status study_of(const char *text, ana_real_measured *measured, text_buffe
 {
     ana_real_runs runs;
     assert_ok(read_runs(text, "", "", &runs, err));
-    return ana_real_study_write(&runs, 0, ana_real_recompute(&runs, 0, 0), memory, out, measured,
-                                err);
+    return ana_real_study_write(&runs, 0, ana_real_recompute(&runs, 0, 0, memory), memory, out,
+                                measured, err);
 }
 
 static void a_row_becomes_the_study_that_would_have_been_asked(void **state)

@@ -296,8 +296,8 @@ static status real_runs(const char *bytes, size_t count, arena *memory, error_me
         ana_real_measured measured = {0};
         text_buffer text = {0};
         error_message inner = {0};
-        if (ana_real_study_write(&runs, row, ana_real_recompute(&runs, row, 0), memory, &text,
-                                 &measured, &inner) == STATUS_OK) {
+        if (ana_real_study_write(&runs, row, ana_real_recompute(&runs, row, 0, memory), memory,
+                                 &text, &measured, &inner) == STATUS_OK) {
             assert(measured.iteration_ns > 0 && measured.gpu_count > 0);
         } else {
             assert(inner.message[0] != '\0');

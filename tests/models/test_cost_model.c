@@ -244,6 +244,32 @@ static void modules_free_what_b_makes_again_of_them(void **state)
     assert_int_equal(norms.layers.forward_ns[3], none.layers.forward_ns[3]);
 }
 
+static void what_is_kept_may_wait_on_a_host_that_has_a_link(void **state)
+{
+    fixture with = *(fixture *)*state;
+    model_training training = {.sequence_length = 2048};
+    training.parallel.recompute = MODEL_RECOMPUTE_OFFLOAD;
+    assert_refused(&with, &with.gpt, &training,
+                   "recompute offload: the hardware h100-sxm has no links.host");
+    with.h100.host = (bal_link){.bytes_per_s = INT64_C(1000000000000000)};
+    const model_costs none = recomputing(&with, MODEL_RECOMPUTE_NONE, 0);
+    const model_costs fast = recomputing(&with, MODEL_RECOMPUTE_OFFLOAD, 0);
+    const int64_t kept = none.layers.activation_bytes[3];
+
+    // The layer's input stays; two layers are on the GPU for a while. Fast links hide.
+    assert_int_equal(fast.layers.activation_bytes[3], 2 * 2048 * 1024);
+    assert_int_equal(fast.working_bytes, 2 * (kept - 2 * 2048 * 1024));
+    assert_int_equal(fast.layers.backward_input_ns[3], none.layers.backward_input_ns[3]);
+    assert_int_equal(fast.backward_input_flop[3], none.backward_input_flop[3]);
+    // A byte a ns: both passes last as long as the way, W does not care.
+    with.h100.host.bytes_per_s = 1000000000;
+    const model_costs slow = recomputing(&with, MODEL_RECOMPUTE_OFFLOAD, 0);
+    assert_int_equal(slow.layers.forward_ns[3], kept - 2 * 2048 * 1024);
+    assert_int_equal(slow.layers.backward_input_ns[3], kept - 2 * 2048 * 1024);
+    assert_int_equal(slow.layers.backward_weight_ns[3], none.layers.backward_weight_ns[3]);
+    assert_string_equal(find(&slow, "links.host")->value, "1 GB/s");
+}
+
 static void some_layers_compute_again_spread_over_the_model(void **state)
 {
     const fixture *with = *state;
@@ -578,6 +604,7 @@ int main(void)
         cmocka_unit_test(sharded_weights_hide_behind_the_pass_they_are_for),
         cmocka_unit_test(what_is_held_for_a_while_is_told_apart),
         cmocka_unit_test(modules_free_what_b_makes_again_of_them),
+        cmocka_unit_test(what_is_kept_may_wait_on_a_host_that_has_a_link),
         cmocka_unit_test(some_layers_compute_again_spread_over_the_model),
         cmocka_unit_test(latent_attention_makes_queries_keys_and_values_again),
         cmocka_unit_test(modules_of_prediction_are_layers_beside_the_head),
