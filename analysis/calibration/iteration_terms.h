@@ -15,7 +15,7 @@ typedef enum ana_term {
     ANA_TERM_TENSOR_MESSAGES, ///< ring steps of all-reduces between tensor-parallel ranks
     ANA_TERM_TENSOR_BYTES,    ///< GB over their links inside a node
     ANA_TERM_TENSOR_NODES,    ///< GB over each link between nodes
-    ANA_TERM_MICROBATCH,      ///< microbatches: launches of embedding, head and loss
+    ANA_TERM_MICROBATCH,      ///< microbatches: embedding, head and loss, waited for
     ANA_TERM_HEAD,            ///< TFLOP of the head
     ANA_TERM_LOGITS,          ///< GB of logits
     ANA_TERM_ITERATION,       ///< 1
