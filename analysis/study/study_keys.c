@@ -15,8 +15,8 @@ enum { ITERATIONS_MAX = 100000000 };
 #define OFFSET(member) .offset = offsetof(ana_study, member)
 #define ROW(member) .offset = offsetof(ana_balancing, member)
 #define REPACK(member) .offset = offsetof(ana_repack, member)
-#define SLOW(member) .offset = offsetof(ana_slow_entry, member)
-#define LINK(member) .offset = offsetof(ana_link_entry, member)
+#define SLOW(member) .offset = offsetof(bal_slow_rank, member)
+#define LINK(member) .offset = offsetof(bal_disturbed_link, member)
 
 static const char *const fill_names[] = {"fill"};
 static const char *const attention_names[] = {"flash", "unfused"};
@@ -83,11 +83,11 @@ static const ana_study_key keys[] = {
     {"cluster.slow_ranks.rank", ANA_KEY_INT, "of the pipeline", NULL, 0, 0, -1, SLOW(rank),
      .flags = ANA_KEY_NEEDED | ANA_KEY_RANK | ANA_KEY_FIXED},
     {"cluster.slow_ranks.speed", ANA_KEY_DOUBLE, "its ops take 1 / speed as long", NULL, 0.001,
-     1000, 0, SLOW(speed), .flags = ANA_KEY_NEEDED | ANA_KEY_FIXED},
+     1000, 0, SLOW(time_factor), .flags = ANA_KEY_NEEDED | ANA_KEY_FIXED},
     {"cluster.slow_ranks.from", ANA_KEY_INT, "first iteration", NULL, 0, ITERATIONS_MAX, 0,
-     SLOW(from), .flags = ANA_KEY_FIXED},
+     SLOW(first_iteration), .flags = ANA_KEY_FIXED},
     {"cluster.slow_ranks.to", ANA_KEY_INT, "last iteration", NULL, 0, ITERATIONS_MAX,
-     ITERATIONS_MAX, SLOW(to), .flags = ANA_KEY_FIXED},
+     ITERATIONS_MAX, SLOW(end_iteration), .flags = ANA_KEY_FIXED},
 
     {"training", ANA_KEY_OBJECT, "the run", .read = ana_check_training},
     {"training.iterations", ANA_KEY_INT, "else as many as the trace has", NULL, 1, ITERATIONS_MAX,
@@ -210,16 +210,16 @@ static const ana_study_key keys[] = {
      1000, 1000, OFFSET(disturbance.message_factor_max), .flags = ANA_KEY_WITH_SECTION},
     {"disturbance.links", ANA_KEY_RECORDS, "links that are slower for a while", NULL, 0,
      ANA_DISTURBED_LINKS_MAX, .read = ana_add_disturbed_link},
-    {"disturbance.links.between", ANA_KEY_OWN, "[rank, rank]", LINK(ranks),
-     .read = ana_read_between, .flags = ANA_KEY_NEEDED | ANA_KEY_FIXED},
+    {"disturbance.links.between", ANA_KEY_OWN, "[rank, rank]", LINK(rank), .read = ana_read_between,
+     .flags = ANA_KEY_NEEDED | ANA_KEY_FIXED},
     {"disturbance.links.factor", ANA_KEY_DOUBLE, "of the times of messages", NULL, 1, 1000, 1,
-     LINK(factor), .flags = ANA_KEY_FIXED},
+     LINK(time_factor), .flags = ANA_KEY_FIXED},
     {"disturbance.links.delay_ns", ANA_KEY_INT64, "added to every message", "ns", 0, NS_MAX, 0,
      LINK(delay_ns), .flags = ANA_KEY_FIXED},
     {"disturbance.links.from", ANA_KEY_INT, "first iteration", NULL, 0, ITERATIONS_MAX, 0,
-     LINK(from), .flags = ANA_KEY_FIXED},
+     LINK(first_iteration), .flags = ANA_KEY_FIXED},
     {"disturbance.links.to", ANA_KEY_INT, "last iteration", NULL, 0, ITERATIONS_MAX, ITERATIONS_MAX,
-     LINK(to), .flags = ANA_KEY_FIXED},
+     LINK(end_iteration), .flags = ANA_KEY_FIXED},
 
     {"dynamism", ANA_KEY_OWN,
      "how the model changes: "

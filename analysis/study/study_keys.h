@@ -125,23 +125,6 @@ void ana_study_keys_print(text_buffer *out);
 #define ANA_READER(name)                                                                           \
     status name(const ana_reading *reading, json_value value, const char *path, void *record)
 
-/// A rank that is slow for a while, as the file has it.
-typedef struct ana_slow_entry {
-    int rank;
-    double speed;
-    int from;
-    int to;
-} ana_slow_entry;
-
-/// A link that is slow for a while, as the file has it.
-typedef struct ana_link_entry {
-    int ranks[2];
-    double factor;
-    int64_t delay_ns;
-    int from;
-    int to;
-} ana_link_entry;
-
 // Where costs come from.
 ANA_READER(ana_refuse_axes);
 ANA_READER(ana_read_trace);

@@ -152,32 +152,32 @@ ANA_READER(ana_check_cluster)
                       "needs 'price_date', the day on which it was asked for");
 }
 
-static status check_iterations(const ana_reading *reading, json_value value, int from, int to)
+/// From the last iteration, as the file has it, to the one after it.
+static status end_after(const ana_reading *reading, json_value value, int from, int *end)
 {
-    if (to >= from) return STATUS_OK;
-    return json_error(value, STATUS_FORMAT, reading->err,
-                      "ends at iteration %d, before it begins at %d", to, from);
+    if (*end < from) {
+        return json_error(value, STATUS_FORMAT, reading->err,
+                          "ends at iteration %d, before it begins at %d", *end, from);
+    }
+    ++*end;
+    return STATUS_OK;
 }
 
 ANA_READER(ana_add_slow_rank)
 {
     (void)path;
-    const ana_slow_entry *slow = record;
+    bal_slow_rank *slow = record;
     ana_study *study = reading->study;
-    TRY(check_iterations(reading, value, slow->from, slow->to));
-    study->slow_ranks[study->slow_rank_count++] = (bal_slow_rank){
-        .rank = slow->rank,
-        .time_factor = 1 / slow->speed,
-        .first_iteration = slow->from,
-        .end_iteration = slow->to + 1,
-    };
+    TRY(end_after(reading, value, slow->first_iteration, &slow->end_iteration));
+    slow->time_factor = 1 / slow->time_factor; // of a speed, as the file has it
+    study->slow_ranks[study->slow_rank_count++] = *slow;
     return STATUS_OK;
 }
 
 /// The two ranks of {"between": [rank, rank]}.
 ANA_READER(ana_read_between)
 {
-    int *ranks = record;
+    bal_disturbed_link *link = record;
     int64_t wide[2];
     char text[48];
     if (!json_is_missing(value) && (!json_is_array(value) || json_count(value) != 2)) {
@@ -188,9 +188,9 @@ ANA_READER(ana_read_between)
         return json_error(value, STATUS_FORMAT, reading->err, "rank %" PRId64 " to itself",
                           wide[0]);
     }
-    ranks[0] = (int)wide[0];
-    ranks[1] = (int)wide[1];
-    snprintf(text, sizeof text, "ranks %d and %d", ranks[0], ranks[1]);
+    link->rank = (int)wide[0];
+    link->other_rank = (int)wide[1];
+    snprintf(text, sizeof text, "ranks %d and %d", link->rank, link->other_rank);
     return ana_list_given(reading, path, text);
 }
 
@@ -221,18 +221,11 @@ ANA_READER(ana_read_split)
 ANA_READER(ana_add_disturbed_link)
 {
     (void)path;
-    const ana_link_entry *link = record;
+    bal_disturbed_link *link = record;
     ana_study *study = reading->study;
-    TRY(check_iterations(reading, value, link->from, link->to));
+    TRY(end_after(reading, value, link->first_iteration, &link->end_iteration));
     study->disturbance.links = study->disturbed_links;
-    study->disturbed_links[study->disturbance.link_count++] = (bal_disturbed_link){
-        .rank = link->ranks[0],
-        .other_rank = link->ranks[1],
-        .time_factor = link->factor,
-        .delay_ns = link->delay_ns,
-        .first_iteration = link->from,
-        .end_iteration = link->to + 1,
-    };
+    study->disturbed_links[study->disturbance.link_count++] = *link;
     return STATUS_OK;
 }
 

@@ -225,8 +225,8 @@ static status read_records(const ana_reading *reading, const ana_study_key *key,
     for (int index = 0; index < count; index++, value = json_next(value)) {
         char place[PATH_BYTES];
         union {
-            ana_slow_entry slow;
-            ana_link_entry link;
+            bal_slow_rank slow;
+            bal_disturbed_link link;
         } record;
         memset(&record, 0, sizeof record);
         snprintf(place, sizeof place, "%s[%d]", path, index);
