@@ -504,6 +504,7 @@ status ana_op_step_make(const ana_op_run *run, int64_t *begin, arena *memory, an
     step.unit = arena_array(step.scratch, places, sizeof(int));
     step.next = arena_array(step.scratch, places, sizeof(int));
     step.last = arena_array(step.scratch, places, sizeof(int));
+    *made = (ana_op_step){.negative_count = 0};
     status result = link_step(&step, err);
     if (result == STATUS_OK) result = order_step(&step, memory, made, err);
     arena_destroy(step.scratch);
