@@ -1,5 +1,5 @@
-/// Assertions that cmocka lacks: that a call succeeds, and doubles compared as doubles
-/// (assert_float_equal casts to float).
+/// Assertions that cmocka lacks: that a call succeeds, if need be with its message, and doubles
+/// compared as doubles (assert_float_equal casts to float).
 #pragma once
 
 #include "base/status.h"
@@ -13,6 +13,11 @@
 #include <cmocka.h>
 
 #define assert_ok(call) assert_int_equal(call, STATUS_OK)
+
+#define require(call, err)                                                                         \
+    do {                                                                                           \
+        if ((call) != STATUS_OK) fail_msg("%s", (err)->message);                                   \
+    } while (0)
 
 #define assert_close(actual, expected, relative)                                                   \
     do {                                                                                           \

@@ -97,7 +97,7 @@ static inline double synthetic_pipeline_ms(const synthetic_machine *machine,
     costs.send_backward_ns = sends;
     sim_order order;
     sim_summary summary;
-    assert_int_equal(sim_order_compile(&schedule, memory, &order, NULL), STATUS_OK);
+    assert_ok(sim_order_compile(&schedule, memory, &order, NULL));
     sim_summary_init(&order, memory, &summary);
     sim_order_summarise(&order, &costs, NULL, &summary);
     return (double)summary.makespan_ns * 1e-6;

@@ -268,7 +268,7 @@ static double played_ns(ana_point_worker *worker, int variant)
     error_message err = {0};
     text_buffer text = {0};
     const char *study = write_variant(variant, &text);
-    assert_int_equal(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &err), STATUS_OK);
+    assert_ok(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &err));
     text_free(&text);
     return point.refusal == ANA_REFUSAL_NONE ? point.iteration_ns + 1e-3 * point.bound_ns : -1;
 }
@@ -306,7 +306,7 @@ static void flop_of_the_model_are_those_of_its_weights_and_attention(void **stat
     text_buffer text = {0};
     ana_point_worker *worker = ana_point_worker_create();
     const char *study = write_variant(0, &text);
-    assert_int_equal(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &err), STATUS_OK);
+    assert_ok(ana_point_evaluate(worker, "s", study, "{}", NULL, &point, &err));
 
     const double weights = 12.0 * LAYERS * WIDTH * WIDTH + (double)WIDTH * WORDS;
     const double flop = 6 * weights + 6.0 * LAYERS * TOKENS * WIDTH;

@@ -32,7 +32,7 @@ static setting *begin(const char *schedule, int ranks, int microbatches)
     of->memory = arena_create(1 << 16);
     const bal_schedule_request request = {
         .name = schedule, .rank_count = ranks, .microbatch_count = microbatches};
-    assert_int_equal(bal_schedule_build(&request, of->memory, &of->schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, of->memory, &of->schedule, &err));
     const int stages = ranks * of->schedule.chunk_count;
     for (int stage = 0; stage <= stages; stage++) {
         of->first_layer[stage] = stage * LAYERS / stages;
@@ -77,8 +77,7 @@ static bal_timeline execute(setting *of, int64_t latency_ns)
     sim_plan_replay replay;
     bal_machine real = of->machine;
     real.intra_node.latency_ns = latency_ns;
-    assert_int_equal(sim_plan_replay_play(&real, &of->played, of->memory, &replay, &err),
-                     STATUS_OK);
+    assert_ok(sim_plan_replay_play(&real, &of->played, of->memory, &replay, &err));
     return replay.timelines[0];
 }
 
@@ -89,8 +88,7 @@ static void add(setting *of, ana_forecast *forecast, const bal_timeline *timelin
     arena *scratch = arena_create(1 << 16);
     const ana_executed executed = {
         .machine = &of->machine, .played = &of->played, .timelines = timeline};
-    assert_int_equal(ana_forecast_add(forecast, &executed, changed, step_ns, scratch, &err),
-                     STATUS_OK);
+    assert_ok(ana_forecast_add(forecast, &executed, changed, step_ns, scratch, &err));
     arena_destroy(scratch);
 }
 

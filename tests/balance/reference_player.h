@@ -18,9 +18,7 @@ static inline bal_schedule reference_build(const char *name, int rank_count, int
                                           .chunk_count = chunk_count};
     bal_schedule schedule = {0};
     error_message err = {0};
-    if (bal_schedule_build(&request, memory, &schedule, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(bal_schedule_build(&request, memory, &schedule, &err), &err);
     return schedule;
 }
 

@@ -83,9 +83,7 @@ static void diffusion_published_makes_the_recorded_transfers(void **state)
     (void)state;
     json_document *document = NULL;
     error_message err = {0};
-    if (json_open("balance/assignment_cases.json", &document, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(json_open("balance/assignment_cases.json", &document, &err), &err);
     const json_value cases = json_root(document);
     assert_int_equal(json_count(cases), 10);
     for (int index = 0; index < json_count(cases); index++) {

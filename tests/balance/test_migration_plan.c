@@ -208,7 +208,7 @@ static void check_plan(instance *at, const bal_chain *chain, const bal_answer *d
         assert_int_equal(planned, STATUS_INFEASIBLE);
         return;
     }
-    assert_int_equal(planned, STATUS_OK);
+    assert_ok(planned);
     assert_true(
         plain_allowed(at, chain, choice.plan.first_layer, choice.plan.machine_rank, load_max));
     assert_true(choice.bottleneck_ns <= load_max);

@@ -735,7 +735,7 @@ static void an_answer_whose_plans_are_too_many_to_compare_is_one_without_a_proof
 
     const status even = bal_balance(bal_balancer_find("even"), &problem, memory, &answer, &err);
 
-    if (even != STATUS_OK) fail_msg("%s", err.message);
+    require(even, &err);
     assert_false(answer.optimal);
     assert_int_equal(answer.bottleneck_ns, LAYERS_MANY / 4);
     assert_int_equal(bal_balance(bal_balancer_find("v-partition"), &problem, memory, &answer, &err),
@@ -746,7 +746,7 @@ static bal_chain chain_of(const bal_problem *problem, arena *memory)
 {
     bal_chain chain;
     error_message err = {0};
-    if (bal_chain_of(problem, memory, &chain, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(bal_chain_of(problem, memory, &chain, &err), &err);
     return chain;
 }
 

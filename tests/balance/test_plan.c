@@ -33,9 +33,7 @@ static void what_is_written_reads_back_the_same(void **state)
     error_message err = {0};
     assert_ok(json_open_bytes("p.json", out.bytes, out.length, &document, &err));
 
-    if (bal_plan_read(json_root(document), memory, &read, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(bal_plan_read(json_root(document), memory, &read, &err), &err);
 
     assert_memory_equal(read.first_layer, first_layer, sizeof first_layer);
     assert_memory_equal(read.stage_ranks, stage_ranks, sizeof stage_ranks);

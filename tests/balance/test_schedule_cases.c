@@ -32,7 +32,7 @@ static json_document *open_file(const char *path)
 {
     json_document *document = NULL;
     error_message err = {0};
-    if (json_open(path, &document, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(json_open(path, &document, &err), &err);
     return document;
 }
 
@@ -40,9 +40,7 @@ static int64_t number(json_value object, const char *key)
 {
     int64_t value = 0;
     error_message err = {0};
-    if (json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(json_int64(json_member(object, key), 0, JSON_INTEGER_MAX, &value, &err), &err);
     return value;
 }
 

@@ -41,9 +41,9 @@ static void what_is_written_reads_back(void **state)
     char *read = NULL;
     size_t length = 0;
 
-    assert_int_equal(file_write(path, "old and longer", 14, NULL), STATUS_OK);
-    assert_int_equal(file_write(path, bytes, 4, NULL), STATUS_OK);
-    assert_int_equal(file_read(path, 4, &read, &length, NULL), STATUS_OK);
+    assert_ok(file_write(path, "old and longer", 14, NULL));
+    assert_ok(file_write(path, bytes, 4, NULL));
+    assert_ok(file_read(path, 4, &read, &length, NULL));
 
     assert_int_equal(length, 4);
     assert_memory_equal(read, bytes, 5);
@@ -131,10 +131,10 @@ static void no_input_is_written_under_any_name(void **state)
     snprintf(path, sizeof path, "%s/f", folder);
     snprintf(symbolic, sizeof symbolic, "%s/s", folder);
     snprintf(hard, sizeof hard, "%s/./h", folder);
-    assert_int_equal(file_write(path, "whole", 5, NULL), STATUS_OK);
+    assert_ok(file_write(path, "whole", 5, NULL));
     assert_int_equal(symlink("f", symbolic), 0);
     assert_int_equal(link(path, hard), 0);
-    assert_int_equal(file_read(symbolic, 10, &read, &length, NULL), STATUS_OK);
+    assert_ok(file_read(symbolic, 10, &read, &length, NULL));
 
     const char *const names[] = {path, symbolic, hard};
     for (size_t name = 0; name < 3; name++) {
@@ -145,7 +145,7 @@ static void no_input_is_written_under_any_name(void **state)
     }
 
     free(read);
-    assert_int_equal(file_read(path, 10, &read, &length, NULL), STATUS_OK);
+    assert_ok(file_read(path, 10, &read, &length, NULL));
     assert_string_equal(read, "whole");
     free(read);
     assert_int_equal(unlink(path) | unlink(symbolic) | unlink(hard) | rmdir(folder), 0);
@@ -163,12 +163,12 @@ static void an_output_keeps_its_mode_and_links_and_takes_up_what_was_left(void *
     snprintf(path, sizeof path, "%s/f", folder);
     snprintf(other, sizeof other, "%s/s", folder);
     snprintf(left, sizeof left, "%s/f.partial", folder);
-    assert_int_equal(file_write(path, "old", 3, NULL), STATUS_OK);
-    assert_int_equal(file_write(left, "of a killed process", 19, NULL), STATUS_OK);
+    assert_ok(file_write(path, "old", 3, NULL));
+    assert_ok(file_write(left, "of a killed process", 19, NULL));
     assert_int_equal(chmod(path, 0640), 0);
     assert_int_equal(symlink("f", other), 0);
 
-    assert_int_equal(file_write(other, "new", 3, NULL), STATUS_OK);
+    assert_ok(file_write(other, "new", 3, NULL));
 
     assert_int_equal(lstat(other, &about), 0);
     assert_true(S_ISLNK(about.st_mode));
@@ -188,9 +188,9 @@ static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
     snprintf(file, sizeof file, "%s/f", path);
     int64_t bytes = 0;
     uint64_t hash = 0;
-    assert_int_equal(file_write(file, "foobar", 6, NULL), STATUS_OK);
+    assert_ok(file_write(file, "foobar", 6, NULL));
 
-    assert_int_equal(file_hash_path(file, &bytes, &hash, NULL), STATUS_OK);
+    assert_ok(file_hash_path(file, &bytes, &hash, NULL));
 
     assert_true(hash == UINT64_C(0x85944171f73967e8)); // the authors' test vector
     assert_true(file_hash(file_hash(FILE_HASH_START, "foo", 3), "bar", 3) == hash);
@@ -203,7 +203,7 @@ static void a_file_in_a_folder_that_is_not_there_cannot_be_written(void **state)
     (void)state;
     error_message err = {0};
 
-    assert_int_equal(file_check_writable("file", &err), STATUS_OK);
+    assert_ok(file_check_writable("file", &err));
     assert_int_equal(file_check_writable("/file", &err),
                      access("/", W_OK) == 0 ? STATUS_OK : STATUS_IO);
     assert_int_equal(file_check_writable("nowhere/file", &err), STATUS_IO);

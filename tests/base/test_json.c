@@ -50,7 +50,7 @@ static void getters_name_the_path_of_what_they_refuse(void **state)
     error_message err = {0};
     int64_t value = 42;
     const char *string = NULL;
-    assert_int_equal(json_open_bytes("f.json", bytes, strlen(bytes), &document, &err), STATUS_OK);
+    assert_ok(json_open_bytes("f.json", bytes, strlen(bytes), &document, &err));
     const json_value root = json_root(document);
     const json_value b = json_member(json_member(root, "a"), "b");
 
@@ -66,7 +66,7 @@ static void getters_name_the_path_of_what_they_refuse(void **state)
     assert_int_equal(json_check_keys(root, allowed, 2, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "f.json: unknown key 's'; known: a, stages");
     assert_int_equal(value, 42);
-    assert_int_equal(json_string(json_member(root, "s"), &string, &err), STATUS_OK);
+    assert_ok(json_string(json_member(root, "s"), &string, &err));
     assert_string_equal(string, "x");
 
     json_close(document);
@@ -134,8 +134,8 @@ static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
     json_write_double(&writer, 66666666666666664.0);
 
     assert_string_equal(out.bytes, "66666666666666664.0");
-    assert_int_equal(json_open_bytes("f.json", out.bytes, out.length, &document, NULL), STATUS_OK);
-    assert_int_equal(json_double(json_root(document), 0, 1e300, &value, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("f.json", out.bytes, out.length, &document, NULL));
+    assert_ok(json_double(json_root(document), 0, 1e300, &value, NULL));
     assert_true(value == 66666666666666664.0);
     json_close(document);
     text_free(&out);
@@ -160,7 +160,7 @@ static void as_deep_as_is_read_can_be_written(void **state)
     }
 
     assert_string_equal(out.bytes, deepest);
-    assert_int_equal(json_open_bytes("f.json", out.bytes, out.length, &document, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("f.json", out.bytes, out.length, &document, NULL));
     json_close(document);
     text_free(&out);
 }
@@ -169,7 +169,7 @@ static void assert_changed(const char *document, const char *changes, const char
 {
     text_buffer out = {0};
 
-    assert_int_equal(json_change("f.json", document, changes, &out, NULL), STATUS_OK);
+    assert_ok(json_change("f.json", document, changes, &out, NULL));
 
     assert_string_equal(out.bytes, expected);
     text_free(&out);
@@ -213,7 +213,7 @@ static void a_value_is_written_as_it_stands_and_its_leaves_by_their_paths(void *
     json_document *document = NULL;
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
-    assert_int_equal(json_open_bytes("f.json", text, strlen(text), &document, NULL), STATUS_OK);
+    assert_ok(json_open_bytes("f.json", text, strlen(text), &document, NULL));
     const json_value a = json_member(json_root(document), "a");
 
     json_begin_array(&writer);

@@ -16,9 +16,8 @@ static void a_module_beside_the_program_is_opened_and_stays_the_same(void **stat
     const loadable *module = NULL;
     const loadable *again = NULL;
 
-    assert_int_equal(loadable_open_beside(MODULES "/good/program", "mpi", &module, NULL),
-                     STATUS_OK);
-    assert_int_equal(loadable_open_beside(MODULES "/good/program", "mpi", &again, NULL), STATUS_OK);
+    assert_ok(loadable_open_beside(MODULES "/good/program", "mpi", &module, NULL));
+    assert_ok(loadable_open_beside(MODULES "/good/program", "mpi", &again, NULL));
 
     assert_string_equal(module->name, "mpi");
     assert_ptr_equal(module, again);
@@ -31,10 +30,8 @@ static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **sta
     mkdir(MODULES "/good/tests", 0777);
     mkdir(MODULES "/installed/bin", 0777);
 
-    assert_int_equal(loadable_open_beside(MODULES "/good/tests/program", "mpi", &module, NULL),
-                     STATUS_OK);
-    assert_int_equal(loadable_open_beside(MODULES "/installed/bin/program", "nccl", &module, NULL),
-                     STATUS_OK);
+    assert_ok(loadable_open_beside(MODULES "/good/tests/program", "mpi", &module, NULL));
+    assert_ok(loadable_open_beside(MODULES "/installed/bin/program", "nccl", &module, NULL));
 
     assert_string_equal(module->name, "nccl");
 }

@@ -1,11 +1,9 @@
 /// Tables: what is read, and every way to be wrong.
 #include "base/table.h"
+#include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static status read(const char *text, arena *memory, table *out, error_message *err)
 {
@@ -14,8 +12,7 @@ static status read(const char *text, arena *memory, table *out, error_message *e
 
 static void names_rows_and_lines_are_kept(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     table found;
     double value = 0;
 
@@ -33,7 +30,6 @@ static void names_rows_and_lines_are_kept(void **state)
     assert_int_equal(found.lines[1], 5);
     assert_int_equal(table_number(&found, 0, 1, 0, 100, &value, NULL), STATUS_OK);
     assert_int_equal((int)value, 15);
-    arena_destroy(memory);
 }
 
 static void assert_refused(const char *text, const char *message)
@@ -94,13 +90,10 @@ static void a_cell_that_is_no_number_is_named(void **state)
 
 static void a_file_that_is_not_there_is_an_io_error(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     table found;
 
     assert_int_equal(table_open("no such folder/t.csv", memory, &found, NULL), STATUS_IO);
-
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -111,5 +104,5 @@ int main(void)
         cmocka_unit_test(a_cell_that_is_no_number_is_named),
         cmocka_unit_test(a_file_that_is_not_there_is_an_io_error),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -20,7 +20,7 @@ static void integers_are_whole_words_inside_their_limits(void **state)
                      STATUS_INVALID);
     assert_string_equal(err.message, "--n: 10000000000000000000 is outside [0, 9]");
     assert_int_equal(value, 42);
-    assert_int_equal(text_parse_int64("-7", "--n", -7, 9, &value, &err), STATUS_OK);
+    assert_ok(text_parse_int64("-7", "--n", -7, 9, &value, &err));
     assert_int_equal(value, -7);
 }
 
@@ -34,7 +34,7 @@ static void doubles_refuse_nan_infinity_and_hexadecimal(void **state)
         assert_int_equal(text_parse_double(bad[index], "x", -1e300, 1e300, &value, NULL),
                          STATUS_INVALID);
     }
-    assert_int_equal(text_parse_double("0.25", "x", 0, 1, &value, NULL), STATUS_OK);
+    assert_ok(text_parse_double("0.25", "x", 0, 1, &value, NULL));
     assert_true(value == 0.25);
 }
 
@@ -55,9 +55,8 @@ static void decimal_times_become_exact_nanoseconds(void **state)
 
     for (size_t index = 0; index + 1 < sizeof cases / sizeof cases[0]; index++) {
         int64_t ns = -1;
-        assert_int_equal(text_parse_decimal_ns(cases[index].text, strlen(cases[index].text),
-                                               cases[index].unit_ns, &ns, NULL),
-                         STATUS_OK);
+        assert_ok(text_parse_decimal_ns(cases[index].text, strlen(cases[index].text),
+                                        cases[index].unit_ns, &ns, NULL));
         assert_true(ns == cases[index].ns);
     }
     // With an exponent they are read the longer way.

@@ -48,11 +48,6 @@ static inline void fill(float *values, size_t count, double largest, uint64_t se
     }
 }
 
-static inline void require(status code, const error_message *err)
-{
-    if (code != STATUS_OK) fail_msg("%s", err->message);
-}
-
 static inline exec_model model_of(exec_mechanism mechanism)
 {
     exec_model model = exec_model_default();

@@ -137,7 +137,7 @@ static void check_matrix(exec_kernels *kernels, int rows, int matrix_rows, int c
 static exec_kernels *open_width(int width)
 {
     exec_kernels *kernels = NULL;
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
     exec_cpu *cpu = (exec_cpu *)kernels;
     cpu->is_wide = cpu->is_wide && width >= 1;
     cpu->is_widest = cpu->is_widest && width >= 2;

@@ -3,7 +3,7 @@
 #include "base/arena.h"
 #include "exec/run/execution.h"
 #include "tests/assert_close.h"
-#include "tests/exec/drawn_run.h"
+#include "tests/drawn_run.h"
 
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ static small_run *small_run_create(void)
 {
     small_run *run = memory_array(1, sizeof *run);
     bal_training *training = &run->drawn.training;
-    draw_run(&run->drawn, 5, RANKS, 1, ITERATIONS);
+    draw_run(&run->drawn, 5, RANKS, 30 - RANKS, 1, ITERATIONS);
     *training = (bal_training){
         .sources = run->drawn.ports,
         .source_count = 1,
@@ -124,7 +124,7 @@ static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
     run->drawn.training.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
     run->training.plan = &plan;
 
-    assert_int_equal(execute_on(run, RANKS), STATUS_OK);
+    assert_ok(execute_on(run, RANKS));
 
     assert_int_equal(run->record_count, ITERATIONS);
     assert_int_equal(run->first_of_second[ITERATIONS - 1], layers - 1);
@@ -151,7 +151,7 @@ static void after_a_plan_that_is_given_the_policy_asks(void **state)
                            .data_parallel = 1};
     run->training.plan = &plan;
 
-    assert_int_equal(execute_on(run, RANKS), STATUS_OK);
+    assert_ok(execute_on(run, RANKS));
 
     assert_int_equal(run->first_of_second[0], 1);
     assert_true(run->first_of_second[1] > 1);
@@ -275,7 +275,7 @@ static void time_that_passes_is_at_least_that_of_the_ops(void **state)
         small_run *run = small_run_create();
         run->training.clock = (exec_clock)clock;
 
-        assert_int_equal(execute_on(run, RANKS), STATUS_OK);
+        assert_ok(execute_on(run, RANKS));
 
         assert_int_equal(run->record_count, ITERATIONS);
         for (int iteration = 0; iteration < ITERATIONS; iteration++) {

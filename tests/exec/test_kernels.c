@@ -24,7 +24,7 @@ static void plain_c_computes_what_operations_are_defined_as(void **state)
 {
     (void)state;
     exec_kernels *kernels = NULL;
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
 
     assert_string_equal(kernels->table->name, "cpu");
     check_all(kernels, 1e-5);
@@ -48,7 +48,7 @@ static uint32_t bits_of_width(int width, float *values)
     const int target[ROWS] = {3, 1, 2};
     const exec_adamw adamw = {0.1F, 0.9F, 0.9F, 1e-8F, 0.1F, 1, 1.0F};
     exec_kernels *kernels = NULL;
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
     const exec_kernel_table *table = kernels->table;
     exec_cpu *cpu = (exec_cpu *)kernels;
     cpu->is_wide = cpu->is_wide && width >= 1;
@@ -101,17 +101,17 @@ static void regions_are_taken_again_and_counted(void **state)
     exec_buffers *buffers = NULL;
     void *first, *second, *third, *small;
     exec_holding holding = {0};
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
     buffers = exec_buffers_create(kernels);
 
-    assert_int_equal(exec_buffers_take(buffers, 1000, &first, NULL), STATUS_OK);
-    assert_int_equal(exec_buffers_take(buffers, 1000, &second, NULL), STATUS_OK);
+    assert_ok(exec_buffers_take(buffers, 1000, &first, NULL));
+    assert_ok(exec_buffers_take(buffers, 1000, &second, NULL));
     assert_ptr_not_equal(first, second);
     exec_buffers_give(buffers, first);
-    assert_int_equal(exec_buffers_take(buffers, 900, &third, NULL), STATUS_OK);
+    assert_ok(exec_buffers_take(buffers, 900, &third, NULL));
     assert_ptr_equal(third, first);
     exec_buffers_give(buffers, third);
-    assert_int_equal(exec_holding_take(&holding, buffers, 300, &small, NULL), STATUS_OK);
+    assert_ok(exec_holding_take(&holding, buffers, 300, &small, NULL));
     assert_ptr_not_equal(small, first); // less than half of it: that would waste too much
     assert_int_equal(holding.bytes, 300);
     assert_int_equal(exec_buffers_taken_bytes(buffers), 1300);
@@ -133,9 +133,9 @@ static void regions_that_a_failed_op_left_are_released_at_the_end(void **state)
     exec_kernels *kernels = NULL;
     exec_buffers *buffers = NULL;
     void *taken;
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
     buffers = exec_buffers_create(kernels);
-    assert_int_equal(exec_buffers_take(buffers, 1000, &taken, NULL), STATUS_OK);
+    assert_ok(exec_buffers_take(buffers, 1000, &taken, NULL));
 
     assert_int_equal(exec_buffers_taken_bytes(buffers), 1000);
     exec_buffers_destroy(buffers); // memory checkers would tell of a leak

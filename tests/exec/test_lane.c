@@ -5,6 +5,7 @@
 #include "balance/schedule/schedule.h"
 #include "exec/transport/lane.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <string.h>
 
@@ -256,9 +257,8 @@ static bool build(const char *name, int ranks, int microbatches, arena *memory, 
 
 static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     int played = 0;
-    arena *memory = arena_create(1 << 20);
     for (int name = 0; name < NAME_COUNT; name++) {
         for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
             for (int rounds = 1; rounds <= 4; rounds *= 2) {
@@ -276,15 +276,13 @@ static void no_order_gets_stuck_on_lanes_of_their_own(void **state)
         }
     }
     assert_true(played > 1000);
-    arena_destroy(memory);
 }
 
 /// What the lanes are for: the same play finds circles where directions share one.
 static void orders_in_a_v_get_stuck_on_shared_lanes(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const char *const stuck[] = {"zb-v", "zb-v-hand", "1f1b-v"};
-    arena *memory = arena_create(1 << 20);
     for (int name = 0; name < 3; name++) {
         bal_schedule schedule;
         assert_true(build(stuck[name], 4, 8, memory, &schedule));
@@ -293,7 +291,6 @@ static void orders_in_a_v_get_stuck_on_shared_lanes(void **state)
     bal_schedule one;
     assert_true(build("1f1b", 4, 8, memory, &one));
     assert_true(ends(&one, lane_shared, WAIT_ALL));
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -302,5 +299,5 @@ int main(void)
         cmocka_unit_test(no_order_gets_stuck_on_lanes_of_their_own),
         cmocka_unit_test(orders_in_a_v_get_stuck_on_shared_lanes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -76,8 +76,8 @@ static void network_create(network *made, const exec_model *model)
 {
     memset(made, 0, sizeof *made);
     made->model = *model;
-    assert_int_equal(exec_model_check(model, NULL), STATUS_OK);
-    assert_int_equal(exec_kernels_cpu_open(&made->kernels), STATUS_OK);
+    assert_ok(exec_model_check(model, NULL));
+    assert_ok(exec_kernels_cpu_open(&made->kernels));
     made->buffers = exec_buffers_create(made->kernels);
     made->layer_count = exec_model_layer_count(model);
     made->row_count = exec_model_row_count(model);
@@ -95,12 +95,10 @@ static void network_create(network *made, const exec_model *model)
         }
     }
     for (int layer = 0; layer < made->layer_count; layer++) {
-        assert_int_equal(
-            exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL),
-            STATUS_OK);
-        assert_int_equal(exec_layer_initialise(made->layers[layer], NULL), STATUS_OK);
-        assert_int_equal(exec_slot_create(made->layers[layer], &made->slots[layer], NULL),
-                         STATUS_OK);
+        assert_ok(
+            exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL));
+        assert_ok(exec_layer_initialise(made->layers[layer], NULL));
+        assert_ok(exec_slot_create(made->layers[layer], &made->slots[layer], NULL));
     }
 }
 
@@ -152,8 +150,7 @@ static double forward(network *of, int first_layer)
 {
     exec_flow flow = flow_of(of);
     for (int layer = first_layer; layer < of->layer_count; layer++) {
-        assert_int_equal(exec_layer_forward(of->layers[layer], of->slots[layer], &flow, NULL),
-                         STATUS_OK);
+        assert_ok(exec_layer_forward(of->layers[layer], of->slots[layer], &flow, NULL));
     }
     double sum = 0;
     for (int row = 0; row < of->row_count; row++) {
@@ -165,9 +162,8 @@ static double forward(network *of, int first_layer)
 static void backward_input(network *of, int first_layer)
 {
     for (int layer = of->layer_count - 1; layer >= first_layer; layer--) {
-        assert_int_equal(
-            exec_layer_backward_input(of->layers[layer], of->slots[layer], of->gradient, NULL),
-            STATUS_OK);
+        assert_ok(
+            exec_layer_backward_input(of->layers[layer], of->slots[layer], of->gradient, NULL));
     }
 }
 
@@ -175,8 +171,7 @@ static void backward_weight(network *of, int first_layer)
 {
     for (int layer = first_layer; layer < of->layer_count; layer++) {
         if (of->layers[layer]->is_frozen) continue;
-        assert_int_equal(exec_layer_backward_weight(of->layers[layer], of->slots[layer], NULL),
-                         STATUS_OK);
+        assert_ok(exec_layer_backward_weight(of->layers[layer], of->slots[layer], NULL));
     }
 }
 
@@ -327,8 +322,7 @@ static void backward_for_weights_may_wait(void **state)
         backward_input(&at_once, 0);
         backward_weight(&at_once, 0);
         for (int layer = 0; layer < later.layer_count; layer++) {
-            assert_int_equal(exec_slot_create(later.layers[layer], &slots[microbatch][layer], NULL),
-                             STATUS_OK);
+            assert_ok(exec_slot_create(later.layers[layer], &slots[microbatch][layer], NULL));
         }
         memcpy(later.slots, slots[microbatch], sizeof own);
         load(&later, microbatch);
@@ -378,7 +372,7 @@ static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
                                                4 * rows * (3 * width + width + hidden + width) +
                                                4 * 4 * width);
     const int64_t before = exec_buffers_taken_bytes(net.buffers);
-    assert_int_equal(exec_layer_backward_weight(net.layers[1], net.slots[1], NULL), STATUS_OK);
+    assert_ok(exec_layer_backward_weight(net.layers[1], net.slots[1], NULL));
     assert_int_equal(exec_buffers_taken_bytes(net.buffers), before - slot->gradient_bytes);
 
     network_destroy(&net);
@@ -485,7 +479,7 @@ static void parameters_come_from_seed_and_layer_alone(void **state)
     memset(first.layers[1]->master, 1, 3 * bytes);
     first.layers[1]->step = 9;
 
-    assert_int_equal(exec_layer_initialise(first.layers[1], NULL), STATUS_OK);
+    assert_ok(exec_layer_initialise(first.layers[1], NULL));
 
     assert_memory_equal(first.layers[1]->master, before, bytes);
     assert_memory_not_equal(first.layers[1]->master, first.layers[2]->master, bytes);
@@ -509,7 +503,7 @@ static void models_out_of_limits_are_refused(void **state)
 {
     (void)state;
     exec_model model = exec_model_default();
-    assert_int_equal(exec_model_check(&model, NULL), STATUS_OK);
+    assert_ok(exec_model_check(&model, NULL));
     assert_int_equal(exec_model_hidden_width(&model), 256);
 
     model.block_count = 0;

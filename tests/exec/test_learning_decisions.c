@@ -83,7 +83,7 @@ static void execute(decided_run *run)
     predicted.sources = &unknown;
     predicted.source_count = 1;
     run->least_state_bytes = INT64_MAX;
-    assert_int_equal(sim_predictor_create(&predicted, &predictor, NULL), STATUS_OK);
+    assert_ok(sim_predictor_create(&predicted, &predictor, NULL));
     learning_context context = {
         .training = {.training = &training,
                      .evaluator = sim_predictor_evaluator(predictor),
@@ -95,9 +95,7 @@ static void execute(decided_run *run)
     exec_transport_options options = exec_transport_options_default();
     error_message err = {0};
     options.rank_count = RANKS * run->replica_count;
-    if (exec_transport_run("local", &options, learning_body, &context, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(exec_transport_run("local", &options, learning_body, &context, &err), &err);
     run->result = context.result;
     arena_destroy(context.memory);
     sim_predictor_destroy(predictor);

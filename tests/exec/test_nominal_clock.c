@@ -7,7 +7,7 @@
 #include "sim/training_play.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
-#include "tests/exec/drawn_run.h"
+#include "tests/drawn_run.h"
 
 #include <stdlib.h>
 
@@ -135,7 +135,7 @@ static status execute(const exec_training *with, seen_run *seen)
     exec_transport_options options = exec_transport_options_default();
     execution run = {.training = *with, .seen = seen};
     told.sink = (bal_record_sink){.context = seen, .put = keep_record};
-    assert_int_equal(sim_predictor_create(training, &predictor, &seen->err), STATUS_OK);
+    assert_ok(sim_predictor_create(training, &predictor, &seen->err));
     run.training.training = &told;
     run.training.evaluator = sim_predictor_evaluator(predictor);
     run.training.devices = (exec_device_maker){(void *)training, make_timed};
@@ -250,15 +250,12 @@ static void check_migrations(const drawn_run *run, const seen_run *executed)
         bal_migration migration;
         bal_migration_steps steps;
         int64_t finish_ns = 0;
-        assert_int_equal(bal_migration_between(&plans[0], &plans[1], &layers, &training->machine,
-                                               memory, &migration, NULL),
-                         STATUS_OK);
-        assert_int_equal(bal_migration_order(&plans[0], &migration, &layers, &training->machine,
-                                             memory, &steps, NULL),
-                         STATUS_OK);
-        assert_int_equal(bal_migration_finish_ns(&steps, &layers, &training->machine, NULL, memory,
-                                                 &finish_ns, NULL),
-                         STATUS_OK);
+        assert_ok(bal_migration_between(&plans[0], &plans[1], &layers, &training->machine, memory,
+                                        &migration, NULL));
+        assert_ok(bal_migration_order(&plans[0], &migration, &layers, &training->machine, memory,
+                                      &steps, NULL));
+        assert_ok(bal_migration_finish_ns(&steps, &layers, &training->machine, NULL, memory,
+                                          &finish_ns, NULL));
         assert_int_equal(before->migration_finish_ns, finish_ns);
     }
     arena_destroy(memory);
@@ -331,7 +328,7 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
     for (uint64_t seed = 0; seed < 60; seed++) {
         const int ranks = rank_counts[seed % 6];
         last_seed = seed;
-        draw_run(run, seed, ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
+        draw_run(run, seed, ranks, 30 - ranks, ranks <= 4 ? 1 + (int)(seed / 6 % 3) : 1, 6);
         both_agree(run);
     }
     free(run);
@@ -345,7 +342,8 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
     drawn_run *run = memory_array(1, sizeof *run);
     for (uint64_t seed = 0; seed < 36; seed++) {
         last_seed = seed;
-        draw_run(run, seed, rank_counts[seed % 6], 1, 6);
+        const int ranks = rank_counts[seed % 6];
+        draw_run(run, seed, ranks, 30 - ranks, 1, 6);
         run->training.balancer = bal_balancer_find("diffusion");
         run->training.information = BAL_INFORMATION_PROFILE;
         run->training.policy =
@@ -360,7 +358,7 @@ static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
     (void)state;
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
-    draw_run(run, 1, 2, 1, 2);
+    draw_run(run, 1, 2, 28, 1, 2);
     run->training.balancer = bal_balancer_find("partition");
     seen_run *executed = seen_create(&run->training);
     exec_training training = distributed;
@@ -388,7 +386,7 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
         const int ranks = index < count ? 16 : 24;
         const int chunks = bal_schedule_chunk_count(family, 0);
         last_seed = (uint64_t)index;
-        draw_run(run, 1000 + (uint64_t)index, ranks, 1, 4);
+        draw_run(run, 1000 + (uint64_t)index, ranks, 30 - ranks, 1, 4);
         bal_training *training = &run->training;
         training->schedule = family->name;
         training->chunk_count = chunks > 1 ? chunks : 0;
@@ -413,7 +411,8 @@ static void released_ranks_come_and_go_as_simulated(void **state)
     for (uint64_t seed = 0; seed < 60; seed++) {
         rng generator = rng_init(seed, 1);
         last_seed = seed;
-        draw_run(run, 2000 + seed, 2 + pick(&generator, 4), 1 + pick(&generator, 2), 10);
+        const int ranks = 2 + pick(&generator, 4);
+        draw_run(run, 2000 + seed, ranks, 30 - ranks, 1 + pick(&generator, 2), 10);
         bal_training *training = &run->training;
         const bool has_chunks = training->chunk_count > 1;
         training->repack.kind =

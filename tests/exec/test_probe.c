@@ -2,6 +2,7 @@
 /// of a backend of the test's own, and what it returns of the real ones.
 #include "exec/probe/probe.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static void a_line_that_is_there_is_found(void **state)
         messages[index] = message_of(bytes, 3000 + bytes / 2);
     }
 
-    assert_int_equal(exec_probe_line_fit(messages, 8, &line, NULL), STATUS_OK);
+    assert_ok(exec_probe_line_fit(messages, 8, &line, NULL));
 
     assert_int_equal(line.latency_ns, 3000);
     assert_close((double)line.bytes_per_s, 2e9, 1e-6);
@@ -61,7 +62,7 @@ static void errors_are_relative(void **state)
                                          message_of(1000000, 900000), message_of(1000000, 1100000)};
     exec_probe_line line;
 
-    assert_int_equal(exec_probe_line_fit(messages, 4, &line, NULL), STATUS_OK);
+    assert_ok(exec_probe_line_fit(messages, 4, &line, NULL));
 
     // the weighted mean of 0.9 and 1.1: (1/0.9 + 1/1.1) / (1/0.81 + 1/1.21) = 0.98020
     assert_int_equal(line.latency_ns, 980);
@@ -76,7 +77,7 @@ static void a_latency_below_nothing_is_nothing(void **state)
                                          message_of(10000, 2200)};
     exec_probe_line line;
 
-    assert_int_equal(exec_probe_line_fit(messages, 3, &line, NULL), STATUS_OK);
+    assert_ok(exec_probe_line_fit(messages, 3, &line, NULL));
 
     assert_int_equal(line.latency_ns, 0);
     assert_true(line.bytes_per_s > 1000000000 && line.bytes_per_s < 10000000000);
@@ -163,14 +164,14 @@ static void a_real_backend_is_measured(void **state)
         {.kind = EXEC_PROBE_COPY, .amount = 2 * 4096},
         {.kind = EXEC_PROBE_ELEMENTS, .shape = {.rows = 10, .columns = 100}},
     };
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
 
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
-        assert_int_equal(exec_probe_measure(kernels, 0, &rows[row], NULL), STATUS_OK);
+        assert_ok(exec_probe_measure(kernels, 0, &rows[row], NULL));
         assert_int_equal(rows[row].count, EXEC_PROBE_SAMPLES_MIN);
         assert_true(rows[row].min_ns >= 1 && rows[row].median_ns >= rows[row].min_ns);
     }
-    assert_int_equal(exec_probe_measure(kernels, 5000000, &rows[0], NULL), STATUS_OK);
+    assert_ok(exec_probe_measure(kernels, 5000000, &rows[0], NULL));
     assert_true(rows[0].count > EXEC_PROBE_SAMPLES_MIN);
     assert_true(rows[0].count <= EXEC_PROBE_SAMPLES_MAX);
     kernels->table->close(kernels);
@@ -178,13 +179,11 @@ static void a_real_backend_is_measured(void **state)
 
 static void every_two_ranks_are_measured_at_every_size(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     exec_probe_links links;
-    arena *memory = arena_create(1 << 12);
     int seen[3][3] = {{0}};
 
-    assert_int_equal(exec_probe_links_measure("local", 3, 5000, false, memory, &links, NULL),
-                     STATUS_OK);
+    assert_ok(exec_probe_links_measure("local", 3, 5000, false, memory, &links, NULL));
 
     assert_true(links.is_leader);
     assert_int_equal(links.rank_count, 3);
@@ -198,14 +197,12 @@ static void every_two_ranks_are_measured_at_every_size(void **state)
     assert_int_equal(seen[0][1], 64 + 256 + 1024 + 4096);
     assert_int_equal(seen[0][2], seen[0][1]);
     assert_int_equal(seen[1][2], seen[0][1]);
-    arena_destroy(memory);
 }
 
 static void one_rank_has_no_links(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     exec_probe_links links = {.rank_count = -7};
-    arena *memory = arena_create(1 << 12);
     error_message err = {0};
 
     assert_int_equal(exec_probe_links_measure("local", 1, 5000, false, memory, &links, &err),
@@ -214,7 +211,6 @@ static void one_rank_has_no_links(void **state)
     assert_non_null(
         strstr(err.message, "links are between ranks: there are 1, 2 to 64 are needed"));
     assert_int_equal(links.rank_count, -7);
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -230,5 +226,5 @@ int main(void)
         cmocka_unit_test(every_two_ranks_are_measured_at_every_size),
         cmocka_unit_test(one_rank_has_no_links),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -8,6 +8,7 @@
 #include "tests/exec/thread_ranks.h"
 #include "tests/exec/world_group.h"
 #include "tests/sim/random_schedules.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 
@@ -95,9 +96,7 @@ static void assert_as_simulated(const played *shared, const char *what, arena *m
     sim_order order;
     bal_timeline expected;
     error_message err = {0};
-    if (sim_order_compile(shared->schedule, memory, &order, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(sim_order_compile(shared->schedule, memory, &order, &err), &err);
     sim_timeline_init(shared->schedule, memory, &expected);
     sim_order_play(&order, shared->costs, NULL, &expected);
     for (int op = 0; op < shared->schedule->first_op[shared->schedule->rank_count]; op++) {
@@ -181,18 +180,15 @@ static void play_family(const bal_schedule_family *family, int rank_count, uint6
                                .placement = family->placement};
     bal_stage_costs costs;
     error_message err = {0};
-    assert_int_equal(
-        bal_stage_costs_from_layers(&layers, &shared.plan, &machine, factor, memory, &costs, &err),
-        STATUS_OK);
+    assert_ok(
+        bal_stage_costs_from_layers(&layers, &shared.plan, &machine, factor, memory, &costs, &err));
     const bal_schedule_request request = {.name = family->name,
                                           .rank_count = rank_count,
                                           .microbatch_count = microbatches,
                                           .chunk_count = chunks,
                                           .costs = &costs};
     bal_schedule schedule;
-    if (bal_schedule_build(&request, memory, &schedule, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(bal_schedule_build(&request, memory, &schedule, &err), &err);
     shared.schedule = &schedule;
     shared.costs = &costs;
 
@@ -250,8 +246,7 @@ static played shared_of(const random_problem *problem, bal_layer_costs *layers, 
 
 static void random_orders_take_the_simulated_times(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 300; seed++) {
         const random_problem problem = random_problem_draw(seed, memory);
         char what[40];
@@ -265,7 +260,6 @@ static void random_orders_take_the_simulated_times(void **state)
         assert_as_simulated(&shared, what, memory);
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 /// Under a clock that sleeps no op begins before its message or the op before it has let it, and
@@ -297,8 +291,7 @@ static void assert_possible(const played *shared, const char *what)
 
 static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 18);
+    arena *memory = *state;
     for (uint64_t seed = 0; seed < 24; seed++) {
         random_problem problem = random_problem_draw(seed, memory);
         rng random = rng_init(seed, 9);
@@ -319,13 +312,11 @@ static void clocks_that_sleep_let_no_op_begin_too_early(void **state)
         }
         arena_reset(memory);
     }
-    arena_destroy(memory);
 }
 
 static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     random_problem problem = {.schedule = reference_build("zb-h1", 1, 4, 1, memory),
                               .costs = reference_uniform_costs(1, 200000, 300000, 100000, 0,
                                                                (int64_t[]){1, 0, -1}, memory)};
@@ -339,13 +330,11 @@ static void one_rank_on_the_queue_clock_keeps_its_deadlines(void **state)
     assert_int_equal(shared.times[0].message_count, 0);
     assert_true(shared.times[0].wake_ns >= 0);
     assert_true(shared.times[0].overhead_ns >= 0);
-    arena_destroy(memory);
 }
 
 static void messages_are_counted(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     random_problem problem = {
         .schedule = reference_build("1f1b", 2, 3, 1, memory),
         .costs = reference_uniform_costs(2, 100, 200, 30, 0, (int64_t[]){1, 0, -1}, memory)};
@@ -358,13 +347,11 @@ static void messages_are_counted(void **state)
     assert_int_equal(shared.times[0].message_count, 3);
     assert_int_equal(shared.times[1].message_count, 3);
     assert_true(shared.times[1].awaited_count <= 3);
-    arena_destroy(memory);
 }
 
 static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(1 << 16);
+    arena *memory = *state;
     random_problem problem = {
         .schedule = reference_build("1f1b", 1, 3, 1, memory),
         .costs = reference_uniform_costs(1, 100, 200, 30, 0, (int64_t[]){1, 0, -1}, memory)};
@@ -382,7 +369,6 @@ static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
                      STATUS_BACKEND);
 
     assert_string_equal(err.message, "interrupted");
-    arena_destroy(memory);
 }
 
 int main(void)
@@ -395,5 +381,5 @@ int main(void)
         cmocka_unit_test(messages_are_counted),
         cmocka_unit_test(a_rank_that_meets_no_other_hears_of_the_end),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

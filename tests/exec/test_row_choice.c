@@ -167,8 +167,8 @@ static void options_outside_their_limits_are_named(void **state)
     error_message err = {0};
     exec_mod_options mod = exec_mod_options_default();
     exec_early_exit_options exits = exec_early_exit_options_default(EXEC_EXIT_SATURATION);
-    assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_OK);
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_OK);
+    assert_ok(exec_mod_options_check(&mod, &err));
+    assert_ok(exec_early_exit_options_check(&exits, &err));
 
     mod.every = 0;
     assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_INVALID);
@@ -186,7 +186,7 @@ static void options_outside_their_limits_are_named(void **state)
     assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
     assert_string_equal(err.message, "threshold 1.5 is outside (-1, 1]");
     exits = exec_early_exit_options_default(EXEC_EXIT_CLASSIFIER);
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_OK);
+    assert_ok(exec_early_exit_options_check(&exits, &err));
     exits.target_cosine = -1;
     assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
     assert_string_equal(err.message, "target_cosine -1 is outside (-1, 1]");

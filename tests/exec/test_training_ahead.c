@@ -30,7 +30,7 @@ static exec_device *open_device(exec_training_device options)
     exec_kernels *kernels = NULL;
     exec_device *device = NULL;
     error_message err = {0};
-    if (exec_kernels_cpu_open(&kernels) != STATUS_OK) fail_msg("%s", err.message);
+    require(exec_kernels_cpu_open(&kernels), &err);
     marking_table = *kernels->table;
     marking_table.mark = mark;
     marking_table.mark_ns = mark_ns;
@@ -38,9 +38,7 @@ static exec_device *open_device(exec_training_device options)
     mark_count = 0;
     options.text = &learning_text;
     options.backend = EXEC_BACKEND_CUDA_FP32; // of the table that stands in for
-    if (exec_training_device_create_over(&options, 0, kernels, &device, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(exec_training_device_create_over(&options, 0, kernels, &device, &err), &err);
     return device;
 }
 
@@ -48,17 +46,17 @@ static void hold(exec_device *device, const bal_placed_partition *plan, int plac
 {
     exec_layer_report report;
     error_message err = {0};
-    if (device->table->hold(device, plan, place, 1, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(device->table->hold(device, plan, place, 1, &err), &err);
     device->table->report(device, &report);
     for (int row = 0; row < report.layer_count; row++) {
-        assert_int_equal(device->table->initialise(device, report.layer[row], &err), STATUS_OK);
+        assert_ok(device->table->initialise(device, report.layer[row], &err));
     }
 }
 
 static void begin(exec_device *device)
 {
     const exec_iteration at = {.rank_time_factor = 1, .is_profiled = true};
-    assert_int_equal(device->table->begin(device, &at, NULL), STATUS_OK);
+    assert_ok(device->table->begin(device, &at, NULL));
 }
 
 static exec_payload play(exec_device *device, const exec_step *step, const exec_payload *input)
@@ -66,9 +64,7 @@ static exec_payload play(exec_device *device, const exec_step *step, const exec_
     exec_payload output = {0};
     int64_t duration_ns = 0;
     error_message err = {0};
-    if (device->table->play(device, step, input, &output, &duration_ns, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(device->table->play(device, step, input, &output, &duration_ns, &err), &err);
     return output;
 }
 
@@ -94,7 +90,7 @@ static void times_of_ops_that_run_ahead_come_at_the_end(void **state)
         play(device, &steps[step], NULL);
     }
     assert_true(device->table->is_asynchronous);
-    assert_int_equal(device->table->finish(device, begin_ns, end_ns, NULL), STATUS_OK);
+    assert_ok(device->table->finish(device, begin_ns, end_ns, NULL));
     device->table->report(device, &report);
 
     // Mark 0 is the iteration's begin; every op has one at its begin and one after each layer.

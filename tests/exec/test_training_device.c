@@ -61,17 +61,16 @@ static void open_lone(lone_device *lone, arena *memory)
     exec_kernels *kernels = NULL;
     error_message err = {0};
     lone->model = small_model();
-    if (exec_kernels_cpu_open(&kernels) != STATUS_OK) fail_msg("%s", err.message);
+    require(exec_kernels_cpu_open(&kernels), &err);
     counted_table = kernels->table;
     table = *kernels->table;
     table.allocate = allocate_counted;
     table.release = release_counted;
     kernels->table = &table;
     exec_training_device options = {.model = &lone->model, .text = &learning_text};
-    assert_int_equal(exec_training_device_create_over(&options, 0, kernels, &lone->device, &err),
-                     STATUS_OK);
+    assert_ok(exec_training_device_create_over(&options, 0, kernels, &lone->device, &err));
     const bal_schedule_request request = {.name = "zb-h1", .rank_count = 1, .microbatch_count = 3};
-    assert_int_equal(bal_schedule_build(&request, memory, &lone->schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &lone->schedule, &err));
     exec_program_compile(&lone->schedule, 0, memory, &lone->program);
 }
 
@@ -84,9 +83,9 @@ static status hold_all(lone_device *lone, int place)
 
 static void hold_fresh(lone_device *lone)
 {
-    assert_int_equal(hold_all(lone, 0), STATUS_OK);
+    assert_ok(hold_all(lone, 0));
     for (int layer = 0; layer < 4; layer++) {
-        assert_int_equal(lone->device->table->initialise(lone->device, layer, NULL), STATUS_OK);
+        assert_ok(lone->device->table->initialise(lone->device, layer, NULL));
     }
 }
 
@@ -114,7 +113,7 @@ static double play_lone(lone_device *lone, int iteration)
         result = device->table->finish(device, lone->begin_ns, lone->end_ns, &err);
     }
     if (result == STATUS_OK) result = device->table->step(device, &alone, &norm, &err);
-    if (result != STATUS_OK) fail_msg("%s", err.message);
+    require(result, &err);
     return norm;
 }
 
@@ -134,16 +133,14 @@ static void packed_layers_go_on_with_the_same_bits(void **state)
     for (int layer = 0; layer < 4; layer++) {
         byte_count[layer] = first.device->table->packed_bytes(first.device, layer);
         bytes[layer] = arena_array(memory, (size_t)byte_count[layer], 1);
-        assert_int_equal(first.device->table->pack(first.device, layer, bytes[layer], NULL),
-                         STATUS_OK);
+        assert_ok(first.device->table->pack(first.device, layer, bytes[layer], NULL));
     }
 
     open_lone(&second, memory);
-    assert_int_equal(hold_all(&second, 0), STATUS_OK);
+    assert_ok(hold_all(&second, 0));
     for (int layer = 0; layer < 4; layer++) {
-        assert_int_equal(second.device->table->unpack(second.device, layer, bytes[layer],
-                                                      byte_count[layer], NULL),
-                         STATUS_OK);
+        assert_ok(second.device->table->unpack(second.device, layer, bytes[layer],
+                                               byte_count[layer], NULL));
     }
 
     for (int iteration = 3; iteration < 6; iteration++) {
@@ -170,7 +167,7 @@ static void bytes_of_another_layer_are_refused(void **state)
     exec_device *device = lone.device;
     const int64_t byte_count = device->table->packed_bytes(device, 1);
     unsigned char *bytes = arena_array(memory, (size_t)byte_count, 1);
-    assert_int_equal(device->table->pack(device, 1, bytes, NULL), STATUS_OK);
+    assert_ok(device->table->pack(device, 1, bytes, NULL));
     error_message err = {0};
 
     assert_int_equal(device->table->unpack(device, 2, bytes, byte_count, &err), STATUS_FORMAT);
@@ -187,7 +184,7 @@ static void a_layer_without_parameters_is_not_played(void **state)
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     open_lone(&lone, memory);
-    assert_int_equal(hold_all(&lone, 0), STATUS_OK);
+    assert_ok(hold_all(&lone, 0));
     const exec_iteration at = {.rank_time_factor = 1};
     error_message err = {0};
 
@@ -232,19 +229,19 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
     exec_stopwatch watch;
     error_message err = {0};
     int64_t cell = 0;
-    assert_int_equal(exec_kernels_cpu_open(&kernels), STATUS_OK);
+    assert_ok(exec_kernels_cpu_open(&kernels));
     exec_stopwatch_init(&watch, kernels, CLOCK_THREAD_CPUTIME_ID, 8, 2);
     watch.time_factor = 3;
-    assert_int_equal(exec_stopwatch_begin(&watch, &err), STATUS_OK);
-    assert_int_equal(exec_stopwatch_begin_op(&watch, &err), STATUS_OK);
+    assert_ok(exec_stopwatch_begin(&watch, &err));
+    assert_ok(exec_stopwatch_begin_op(&watch, &err));
     const int64_t begin_ns = thread_ns();
     while (thread_ns() - begin_ns < 100000) {
     }
     const int64_t computed_ns = thread_ns() - begin_ns;
 
-    assert_int_equal(exec_stopwatch_lap(&watch, &cell, &err), STATUS_OK);
-    assert_int_equal(exec_stopwatch_end_op(&watch, false, &err), STATUS_OK);
-    assert_int_equal(exec_stopwatch_settle(&watch, 0, &err), STATUS_OK);
+    assert_ok(exec_stopwatch_lap(&watch, &cell, &err));
+    assert_ok(exec_stopwatch_end_op(&watch, false, &err));
+    assert_ok(exec_stopwatch_settle(&watch, 0, &err));
 
     assert_true(cell >= 3 * computed_ns);
     assert_true(exec_stopwatch_op_end_ns(&watch, 0) - exec_stopwatch_op_begin_ns(&watch, 0) >=
@@ -296,7 +293,7 @@ static void a_released_rank_holds_no_memory_and_can_be_taken_back(void **state)
     play_lone(&lone, 0);
     assert_true(region_count > 0);
 
-    assert_int_equal(hold_all(&lone, -1), STATUS_OK);
+    assert_ok(hold_all(&lone, -1));
 
     assert_int_equal(region_count, 0);
     hold_fresh(&lone);

@@ -35,7 +35,7 @@ static void wait_for(table *of, int index, int rank)
 /// As if nothing had moved for so long when somebody looks.
 static status look_after(table *of, int64_t quiet_ns, error_message *err)
 {
-    assert_int_equal(exec_watch_look(&of->watch, err), STATUS_OK);
+    assert_ok(exec_watch_look(&of->watch, err));
     of->watch.quiet_ns = quiet_ns;
     return exec_watch_look(&of->watch, err);
 }
@@ -48,7 +48,7 @@ static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
     fill(&of);
     wait_for(&of, 0, 9);
 
-    assert_int_equal(look_after(&of, watchdog_ns / 2, &err), STATUS_OK);
+    assert_ok(look_after(&of, watchdog_ns / 2, &err));
     assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_BACKEND);
 
     assert_string_equal(err.message,
@@ -65,7 +65,7 @@ static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
     wait_for(&of, 0, 9);
     wait_for(&of, 1, 8);
 
-    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_OK);
+    assert_ok(look_after(&of, watchdog_ns, &err));
     assert_int_equal(look_after(&of, 2 * watchdog_ns, &err), STATUS_BACKEND);
 
     assert_string_equal(err.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 9; "
@@ -94,14 +94,14 @@ static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
     error_message err = {0};
     fill(&of);
 
-    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    assert_ok(exec_watch_look(&of.watch, &err));
     of.watch.quiet_ns = watchdog_ns;
     atomic_fetch_add(&of.ranks[0].move_count, 1);
-    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    assert_ok(exec_watch_look(&of.watch, &err));
     assert_int_equal(of.watch.quiet_ns, 0);
 
     atomic_store(&of.ranks[1].sleep_until_ns, INT64_MAX);
-    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_OK);
+    assert_ok(look_after(&of, watchdog_ns, &err));
     atomic_store(&of.ranks[1].sleep_until_ns, 1);
     assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_BACKEND);
 }
@@ -113,9 +113,9 @@ static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
     error_message err = {0};
     fill(&of);
 
-    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    assert_ok(exec_watch_look(&of.watch, &err));
     of.watch.looked_ns = 1; // long ago
-    assert_int_equal(exec_watch_look(&of.watch, &err), STATUS_OK);
+    assert_ok(exec_watch_look(&of.watch, &err));
 
     assert_true(of.watch.quiet_ns <= 1000000000);
 }

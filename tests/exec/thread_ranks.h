@@ -9,7 +9,5 @@ static inline void run_ranks(int rank_count, exec_rank_body *body, void *context
     error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = rank_count;
-    if (exec_transport_run("local", &options, body, context, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(exec_transport_run("local", &options, body, context, &err), &err);
 }

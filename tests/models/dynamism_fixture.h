@@ -122,9 +122,7 @@ static inline json_value fixture_object(dynamism_fixture *fixture, const char *t
         quoted[at] = text[at] == '\'' ? '"' : text[at];
     }
     json_document **document = &fixture->documents[fixture->document_count++];
-    if (json_open_bytes("study.json", quoted, length, document, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(json_open_bytes("study.json", quoted, length, document, &err), &err);
     return json_root(*document);
 }
 
@@ -132,10 +130,9 @@ static inline model_dynamism *fixture_open(dynamism_fixture *fixture, const char
 {
     model_dynamism *dynamism = NULL;
     error_message err = {0};
-    if (model_dynamism_open(fixture_object(fixture, text), &fixture->base, fixture->memory,
-                            &dynamism, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(model_dynamism_open(fixture_object(fixture, text), &fixture->base, fixture->memory,
+                                &dynamism, &err),
+            &err);
     return dynamism;
 }
 
@@ -171,9 +168,7 @@ static inline bal_layer_costs fixture_costs(model_dynamism *dynamism, int replic
     const bal_cost_source source = model_dynamism_source(dynamism, replica);
     bal_layer_costs costs;
     error_message err = {0};
-    if (source.costs_at(source.context, iteration, &costs, changed, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(source.costs_at(source.context, iteration, &costs, changed, &err), &err);
     return costs;
 }
 

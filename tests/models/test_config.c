@@ -4,6 +4,7 @@
 #include "models/cost/config.h"
 #include "models/cost/parameters.h"
 #include "tests/assert_close.h"
+#include "tests/test_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +78,7 @@ static const char deepseek[] =
 
 static void published_totals_are_met_exactly(void **state)
 {
-    (void)state;
+    arena *memory = *state;
     static const struct {
         const char *name;
         int layers;
@@ -98,30 +99,27 @@ static void published_totals_are_met_exactly(void **state)
         // Llama-2-7B and in each layer a gate of 2hE + E^2 = 131,328.
         {"llama-moe-3.5b", 32, 202514688, 6742618112, 3496226816},
     };
-    arena *memory = arena_create(4096);
     for (size_t row = 0; row < sizeof published / sizeof published[0]; row++) {
         model_config config;
-        assert_int_equal(model_config_open(published[row].name, memory, &config, NULL), STATUS_OK);
+        assert_ok(model_config_open(published[row].name, memory, &config, NULL));
         assert_int_equal(config.layer_count, published[row].layers);
         assert_int_equal(model_layer_parameters(&config, 0), published[row].layer);
         assert_int_equal(model_total_parameters(&config), published[row].total);
         assert_int_equal(model_active_parameters(&config), published[row].active);
     }
-    arena_destroy(memory);
 }
 
 static int64_t total_of(const char *text, arena *memory)
 {
     model_config config;
     error_message err = {0};
-    if (read_text(text, memory, &config, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(read_text(text, memory, &config, &err), &err);
     return model_total_parameters(&config);
 }
 
 static void totals_of_other_families_are_met_too(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
 
     // GPT-2 large, as its table lists it.
     assert_int_equal(total_of("{\"model_type\":\"gpt2\",\"n_layer\":36,\"n_embd\":1280,"
@@ -158,13 +156,11 @@ static void totals_of_other_families_are_met_too(void **state)
                  "\"num_nextn_predict_layers\":1,\"vocab_size\":129280}",
                  memory),
         671026419200);
-    arena_destroy(memory);
 }
 
 static void every_spelling_gives_the_same_model(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     const int64_t gpt2_total = total_of(gpt2, memory);
     const int64_t mixtral_total = total_of(mixtral, memory);
 
@@ -185,30 +181,26 @@ static void every_spelling_gives_the_same_model(void **state)
     snprintf(nested, sizeof nested,
              "{\"model_type\":\"llava\",\"hidden_size\":3,\"text_config\":%s}", mixtral);
     assert_int_equal(total_of(nested, memory), mixtral_total);
-    arena_destroy(memory);
 }
 
 static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
 {
-    (void)state;
-    arena *memory = arena_create(4096);
+    arena *memory = *state;
     model_config config;
 
-    assert_int_equal(read_text("{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":6,"
-                               "\"hidden_size\":64,\"intermediate_size\":96,"
-                               "\"moe_intermediate_size\":32,\"num_experts\":8,"
-                               "\"num_experts_per_tok\":2,\"num_attention_heads\":4,"
-                               "\"num_key_value_heads\":4,\"vocab_size\":100,"
-                               "\"decoder_sparse_step\":2,\"mlp_only_layers\":[3]}",
-                               memory, &config, NULL),
-                     STATUS_OK);
+    assert_ok(read_text("{\"model_type\":\"qwen3_moe\",\"num_hidden_layers\":6,"
+                        "\"hidden_size\":64,\"intermediate_size\":96,"
+                        "\"moe_intermediate_size\":32,\"num_experts\":8,"
+                        "\"num_experts_per_tok\":2,\"num_attention_heads\":4,"
+                        "\"num_key_value_heads\":4,\"vocab_size\":100,"
+                        "\"decoder_sparse_step\":2,\"mlp_only_layers\":[3]}",
+                        memory, &config, NULL));
 
     const bool expected[] = {false, true, false, false, false, true};
     for (int layer = 0; layer < 6; layer++) {
         assert_int_equal(config.is_moe[layer], expected[layer]);
     }
     assert_int_equal(config.ffn_size, 96);
-    arena_destroy(memory);
 }
 
 static void missing_fields_are_named(void **state)
@@ -340,5 +332,5 @@ int main(void)
         cmocka_unit_test(contradictions_name_both_sides),
         cmocka_unit_test(what_is_not_modelled_is_refused_by_name),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

@@ -47,7 +47,7 @@ static void the_published_load_model_scales_the_whole_layer(void **state)
     assert_int_equal(costs.backward_input_ns[2], 250);
     assert_int_equal(costs.backward_weight_ns[2], 100);
     assert_int_equal(costs.activation_bytes[2], 1600);
-    assert_int_equal(model_dynamism_published_load(physical, 0, 0, load_ns, NULL), STATUS_OK);
+    assert_ok(model_dynamism_published_load(physical, 0, 0, load_ns, NULL));
     assert_int_equal(load_ns[1], 3800);
     assert_int_equal(load_ns[2], 475);
     assert_int_equal(load_ns[5], 270);

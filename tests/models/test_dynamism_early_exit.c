@@ -131,9 +131,8 @@ static void grouped_keys_make_the_projection_smaller(void **state)
     model_costs costs;
     model_source source;
     model_layer_shares shares;
-    assert_int_equal(model_costs_from_files("llama-3-8b", "models/plain-h100.json", &training,
-                                            fixture->memory, &costs, NULL),
-                     STATUS_OK);
+    assert_ok(model_costs_from_files("llama-3-8b", "models/plain-h100.json", &training,
+                                     fixture->memory, &costs, NULL));
     model_layer_shares_of_costs(&costs, fixture->memory, &shares);
     fixture->base = (model_dynamism_base){.source = model_source_init(&source, &costs),
                                           .shares = &shares,

@@ -18,10 +18,9 @@ static void use_mixtral(dynamism_fixture *fixture, int data, int expert)
                                      .parallel = {.data = data, .expert = expert}};
     error_message err = {0};
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
-    if (model_costs_from_files("mixtral-8x7b", "models/plain-h100.json", &training, fixture->memory,
-                               costs, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(model_costs_from_files("mixtral-8x7b", "models/plain-h100.json", &training,
+                                   fixture->memory, costs, &err),
+            &err);
     model_layer_shares_of_costs(costs, fixture->memory, &fixture->shares);
     fixture->costs = costs->layers;
     fixture->base.source.layer_count = costs->layers.layer_count;
@@ -36,9 +35,7 @@ static model_expert_tokens tokens_of(model_dynamism *moe, int iteration, int rep
 {
     model_expert_tokens tokens;
     error_message err = {0};
-    if (model_dynamism_expert_tokens(moe, iteration, replica, &tokens, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(model_dynamism_expert_tokens(moe, iteration, replica, &tokens, &err), &err);
     return tokens;
 }
 
@@ -279,7 +276,7 @@ static void the_published_load_is_that_of_the_busiest_expert(void **state)
         fixture_open(fixture, "{'case':'moe','load_model':'published'," TRACE_EXPERTS "}");
 
     const bal_layer_costs costs = fixture_costs(moe, 0, 3, &changed);
-    assert_int_equal(model_dynamism_published_load(moe, 3, 0, load_ns, NULL), STATUS_OK);
+    assert_ok(model_dynamism_published_load(moe, 3, 0, load_ns, NULL));
 
     const model_expert_tokens tokens = tokens_of(moe, 3, 0);
     for (int layer = 1; layer < 5; layer++) {
@@ -326,7 +323,7 @@ static const char *write_file(dynamism_fixture *fixture, const char *text)
     const int file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    assert_int_equal(file_write(path, text, strlen(text), NULL), STATUS_OK);
+    assert_ok(file_write(path, text, strlen(text), NULL));
     return arena_string(fixture->memory, path);
 }
 

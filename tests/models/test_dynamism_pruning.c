@@ -111,7 +111,7 @@ static void the_published_load_is_the_density(void **state)
     assert_int_equal(costs.forward_ns[1], 100);
     assert_int_equal(costs.backward_input_ns[1], 200);
     assert_int_equal(costs.backward_weight_ns[1], 80);
-    assert_int_equal(model_dynamism_published_load(pruning, 14, 0, load_ns, NULL), STATUS_OK);
+    assert_ok(model_dynamism_published_load(pruning, 14, 0, load_ns, NULL));
     assert_int_equal(load_ns[1], 380);
     assert_int_equal(load_ns[5], 270);
 }

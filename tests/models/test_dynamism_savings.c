@@ -26,13 +26,11 @@ static model_costs *build(dynamism_fixture *fixture, const model_training *train
     model_hardware hardware;
     error_message err = {0};
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
-    assert_int_equal(model_config_open("gpt-dynmo", fixture->memory, &config, NULL), STATUS_OK);
-    assert_int_equal(model_hardware_open("h100-dynmo", fixture->memory, &hardware, NULL),
-                     STATUS_OK);
-    if (model_costs_build(&config, &hardware, training, "gpt-dynmo", "h100-dynmo", fixture->memory,
-                          costs, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    assert_ok(model_config_open("gpt-dynmo", fixture->memory, &config, NULL));
+    assert_ok(model_hardware_open("h100-dynmo", fixture->memory, &hardware, NULL));
+    require(model_costs_build(&config, &hardware, training, "gpt-dynmo", "h100-dynmo",
+                              fixture->memory, costs, &err),
+            &err);
     return costs;
 }
 

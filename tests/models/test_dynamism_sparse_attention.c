@@ -46,9 +46,8 @@ static model_costs put_over_gpt(dynamism_fixture *fixture, const char *attention
     model_costs *costs = arena_array(fixture->memory, 1, sizeof *costs);
     model_source *source = arena_array(fixture->memory, 1, sizeof *source);
     model_layer_shares *shares = arena_array(fixture->memory, 1, sizeof *shares);
-    assert_int_equal(model_costs_from_files("gpt-dynmo", "models/plain-h100.json", &training,
-                                            fixture->memory, costs, NULL),
-                     STATUS_OK);
+    assert_ok(model_costs_from_files("gpt-dynmo", "models/plain-h100.json", &training,
+                                     fixture->memory, costs, NULL));
     model_layer_shares_of_costs(costs, fixture->memory, shares);
     fixture->base = (model_dynamism_base){.source = model_source_init(source, costs),
                                           .shares = shares,
@@ -150,9 +149,7 @@ static void hashed_shares_differ_by_layer_and_iteration(void **state)
     for (int iteration = 0; iteration < 2; iteration++) {
         fixture_costs(sparse, 0, iteration, &changed);
         assert_true(changed);
-        assert_int_equal(
-            model_dynamism_published_load(sparse, iteration, 0, load_ns[iteration], NULL),
-            STATUS_OK);
+        assert_ok(model_dynamism_published_load(sparse, iteration, 0, load_ns[iteration], NULL));
     }
 
     int differing_layers = 0;

@@ -117,7 +117,7 @@ static void total_of(const char *name, int64_t total, int64_t active)
     arena *memory = arena_create(1 << 14);
     model_config config;
     error_message err = {0};
-    if (model_config_open(name, memory, &config, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(model_config_open(name, memory, &config, &err), &err);
     assert_int_equal(model_total_parameters(&config) / 10000000, total);
     assert_int_equal(model_active_parameters(&config) / 10000000, active);
     arena_destroy(memory);
@@ -145,7 +145,7 @@ static void layers_of_a_hybrid_have_what_its_pattern_says(void **state)
     (void)state;
     arena *memory = arena_create(1 << 14);
     model_config config;
-    assert_int_equal(model_config_open("nemotron-3-nano", memory, &config, NULL), STATUS_OK);
+    assert_ok(model_config_open("nemotron-3-nano", memory, &config, NULL));
     const model_config mamba = model_config_layer(&config, 0);
     const model_config experts = model_config_layer(&config, 1);
     const model_config attention = model_config_layer(&config, 5);

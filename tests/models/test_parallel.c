@@ -35,7 +35,7 @@ static void nothing_said_is_one_gpu_a_stage(void **state)
     const model_config config = mixtral();
     const model_parallel parallel = {0};
 
-    assert_int_equal(model_parallel_check(&parallel, &config, NULL), STATUS_OK);
+    assert_ok(model_parallel_check(&parallel, &config, NULL));
     assert_int_equal(model_parallel_gpu_count(&parallel, 24), 24);
     const model_groups groups = model_parallel_groups(&parallel, &hardware);
     assert_int_equal(groups.tensor.rank_count, 1);
@@ -132,12 +132,12 @@ static void sequences_that_do_not_divide_are_refused(void **state)
     const model_parallel both = {.context = 4, .tensor = 8, .sequence = true};
     const model_parallel tensor = {.tensor = 3};
 
-    assert_int_equal(model_parallel_check_sequence(&context, 4096, &err), STATUS_OK);
-    assert_int_equal(model_parallel_check_sequence(&tensor, 4096, &err), STATUS_OK);
+    assert_ok(model_parallel_check_sequence(&context, 4096, &err));
+    assert_ok(model_parallel_check_sequence(&tensor, 4096, &err));
     assert_int_equal(model_parallel_check_sequence(&context, 4100, &err), STATUS_INVALID);
     assert_string_equal(err.message,
                         "context 4: 2 x 4 parts do not divide the 4100 tokens of a sequence");
-    assert_int_equal(model_parallel_check_sequence(&both, 4096, &err), STATUS_OK);
+    assert_ok(model_parallel_check_sequence(&both, 4096, &err));
     assert_int_equal(model_parallel_check_sequence(&both, 4104, &err), STATUS_INVALID);
     assert_string_equal(err.message,
                         "tensor 8 does not divide the 1026 tokens of a sequence that a "
@@ -150,7 +150,7 @@ static void a_cluster_must_have_the_gpus(void **state)
     error_message err = {0};
     const model_parallel parallel = {.data = 8, .tensor = 4, .context = 2};
 
-    assert_int_equal(model_parallel_check_cluster(&parallel, 16, 128, 8, &err), STATUS_OK);
+    assert_ok(model_parallel_check_cluster(&parallel, 16, 128, 8, &err));
     assert_int_equal(model_parallel_check_cluster(&parallel, 16, 127, 8, &err), STATUS_INVALID);
     assert_string_equal(err.message, "data 8 x tensor 4 x context 2 x pipeline 16 need 1024 GPUs, "
                                      "127 nodes of 8 have 1016");
@@ -204,7 +204,7 @@ static void experts_fold_over_the_tensor_ranks(void **state)
     const model_config config = mixtral();
     model_parallel parallel = {
         .data = 8, .tensor = 2, .expert = 8, .expert_tensor = 1, .sequence = true};
-    assert_int_equal(model_parallel_check(&parallel, &config, NULL), STATUS_OK);
+    assert_ok(model_parallel_check(&parallel, &config, NULL));
 
     // Two tensor ranks of four replicas hold the eight experts of a layer, on one node.
     const model_groups groups = model_parallel_groups(&parallel, &hardware);
@@ -217,7 +217,7 @@ static void experts_fold_over_the_tensor_ranks(void **state)
     assert_int_equal(span.group_count, 1);
     // Eight tensor ranks of one replica make two groups of four.
     parallel = (model_parallel){.tensor = 8, .expert = 4, .expert_tensor = 1, .sequence = true};
-    assert_int_equal(model_parallel_check(&parallel, &config, NULL), STATUS_OK);
+    assert_ok(model_parallel_check(&parallel, &config, NULL));
     span = model_parallel_expert_span(&parallel);
     assert_int_equal(span.replica_count, 1);
     assert_int_equal(span.group_count, 2);

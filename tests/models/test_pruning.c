@@ -51,7 +51,7 @@ static void sparsity_never_falls(void **state)
                                            .as_released = round % 2 == 1};
         schedule.end_iteration =
             schedule.start_iteration + schedule.interval * (int)rng_between(&random, 1, 20);
-        assert_int_equal(model_pruning_schedule_check(&schedule, NULL), STATUS_OK);
+        assert_ok(model_pruning_schedule_check(&schedule, NULL));
         double before = 0;
         for (int iteration = 0; iteration < 300; iteration++) {
             const double sparsity = model_pruning_sparsity(&schedule, iteration);
@@ -125,7 +125,7 @@ static void the_published_curve_is_its_table(void **state)
     const model_kernel_speed *speed = &model_kernel_speed_sputnik_a100;
     const double density[] = {0.5, 0.25, 0.2, 0.15, 0.1, 0.05};
     const double ratio[] = {1.79, 1.08, 0.83, 0.70, 0.55, 0.35};
-    assert_int_equal(model_kernel_speed_check(speed, NULL), STATUS_OK);
+    assert_ok(model_kernel_speed_check(speed, NULL));
     for (int point = 0; point < 6; point++) {
         assert_close(model_kernel_speed_at(speed, density[point]), ratio[point], 0.012);
     }

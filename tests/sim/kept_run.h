@@ -55,9 +55,7 @@ static inline bal_training_result replay_in(const bal_training *training, arena 
 {
     bal_training_result result;
     error_message err = {0};
-    if (sim_training_replay(training, memory, &result, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(sim_training_replay(training, memory, &result, &err), &err);
     return result;
 }
 

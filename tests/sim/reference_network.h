@@ -413,8 +413,7 @@ static inline bool reference_play_network(const bal_schedule *schedule, sim_poli
     assert_true(claims != NULL && need != NULL && state.played_end_ns != NULL);
     assert_true(ranks <= 16);
     if (memory_limit != NULL) {
-        assert_int_equal(sim_claims_fill(schedule, policy, costs, memory_limit, claims, need, NULL),
-                         STATUS_OK);
+        assert_ok(sim_claims_fill(schedule, policy, costs, memory_limit, claims, need, NULL));
     }
     for (size_t index = 0; index < ops; index++) {
         state.ops[index].receiver = NONE;

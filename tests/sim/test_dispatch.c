@@ -34,9 +34,7 @@ static bal_timeline play_static(const bal_schedule *schedule, const bal_stage_co
     sim_order order;
     bal_timeline timeline;
     error_message err = {0};
-    if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK) {
-        fail_msg("%s", err.message);
-    }
+    require(sim_order_compile(schedule, memory, &order, &err), &err);
     sim_timeline_init(schedule, memory, &timeline);
     sim_order_play(&order, costs, start_ns, &timeline);
     return timeline;

@@ -15,7 +15,7 @@ static sim_compiled_order *find(sim_order_book *book, int rank_count, int microb
     const bal_schedule_request request = request_of(rank_count, microbatch_count);
     sim_compiled_order *order = NULL;
     error_message err = {0};
-    if (sim_order_book_find(book, &request, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(sim_order_book_find(book, &request, &order, &err), &err);
     assert_int_equal(order->schedule.rank_count, rank_count);
     assert_int_equal(order->schedule.microbatch_count, microbatch_count);
     return order;

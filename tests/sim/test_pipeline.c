@@ -14,7 +14,7 @@ static sim_order compile(const bal_schedule *schedule, arena *memory)
 {
     sim_order order = {0};
     error_message err = {0};
-    if (sim_order_compile(schedule, memory, &order, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(sim_order_compile(schedule, memory, &order, &err), &err);
     return order;
 }
 

@@ -10,7 +10,7 @@ static bal_training two_ranks(const table_source *table, int iterations, const c
     bal_training training = kept_training(&table->source, 1, 2, iterations, 2, all);
     error_message err = {0};
     training.balancer = bal_balancer_find("partition");
-    if (bal_policy_parse(policy, &training.policy, &err) != STATUS_OK) fail_msg("%s", err.message);
+    require(bal_policy_parse(policy, &training.policy, &err), &err);
     return training;
 }
 

@@ -6,39 +6,25 @@
 #include "base/rng.h"
 #include "sim/training_replay.h"
 #include "tests/assert_close.h"
-#include "tests/drawn_source.h"
+#include "tests/drawn_run.h"
 #include "tests/test_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    ITERATIONS = 14,
-    LAYERS_MAX = 14,
-    MICROBATCHES_MAX = 12,
-    RUNS = 400,
-};
+enum { ITERATIONS = 14, RUNS = 400 };
 
-/// A run as it is drawn, and what is known of it while it is played.
-typedef struct drawn_run {
+/// A run, and what is known of it while it is played.
+typedef struct checked_run {
     uint64_t seed;
-    drawn_source sources[DRAWN_REPLICAS_MAX];
-    bal_cost_source ports[DRAWN_REPLICAS_MAX];
-    bal_slow_rank slow;
-    bal_training training;
-
+    drawn_run drawn;
     int count; // iterations so far
-    int rank_of_layer[LAYERS_MAX];
-    bool has_moved; // after the last iteration
-    int moved_layer_count;
+    int rank_of_layer[DRAWN_LAYERS_MAX];
+    int moved_layer_count;    // after the last iteration
     bal_training_result sums; // of what the sink was told
     int64_t iteration_ns[ITERATIONS];
     int first_layers[ITERATIONS]; // a checksum of the plan
-} drawn_run;
-
-static const char *const balancers[] = {"even", "partition", "parameters", "diffusion", "makespan"};
-static const char *const policies[] = {"never",   "on-change",     "every:3",
-                                       "every:1", "threshold:0.1", "shadow"};
+} checked_run;
 
 static uint64_t last_seed; // of the run that is played
 
@@ -59,93 +45,24 @@ static bool wants_timeline(void *context, int iteration)
     return iteration % 2 == 0;
 }
 
-/// A row of the schedule table that training runs take and that has orders for these ranks.
-static const bal_schedule_family *draw_family(rng *generator, int ranks)
+static void draw(checked_run *run, uint64_t seed)
 {
-    int count = 0;
-    const bal_schedule_family *families = bal_schedule_families(&count);
-    for (;;) {
-        const bal_schedule_family *family = &families[pick(generator, count)];
-        if (family->placement == BAL_PLACEMENT_BIDIRECTIONAL) continue; // refused
-        if (bal_schedule_microbatch_count(family, ranks, ranks) > 0) return family;
-    }
-}
-
-/// Any balancer, or one of those for ranks of several chunks where the schedule has them.
-static const bal_balancer *draw_balancer(rng *generator, const bal_schedule_family *family)
-{
-    enum { ALL = sizeof balancers / sizeof balancers[0] };
-    const int index = pick(generator, ALL + 2);
-    if (index < ALL) return bal_balancer_find(balancers[index]);
-    if (bal_schedule_chunk_count(family, 0) == 1) return bal_balancer_find("partition");
-    return bal_balancer_find(family->placement == BAL_PLACEMENT_V ? "v-partition"
-                                                                  : "interleaved-partition");
-}
-
-static void draw_run(drawn_run *run, uint64_t seed)
-{
-    rng generator = rng_init(seed, 0);
-    last_seed = seed;
-    *run = (drawn_run){.seed = seed};
+    rng generator = rng_init(seed, 1);
     const int ranks = 1 + pick(&generator, 4);
-    const bal_schedule_family *family = draw_family(&generator, ranks);
-    const int chunks = bal_schedule_chunk_count(family, 0);
-    const bool has_chunks = chunks > 1;
-    const int wanted = ranks * (1 + pick(&generator, MICROBATCHES_MAX / ranks));
-    const int microbatches = bal_schedule_microbatch_count(family, ranks, wanted);
-    const int columns = 1 + pick(&generator, microbatches);
-    const int layers = 2 * ranks + pick(&generator, LAYERS_MAX - 2 * ranks + 1);
-    const bool announces_changes = pick(&generator, 2) == 0;
-    const drawn_shape shape = {.layer_count = layers,
-                               .column_count = pick(&generator, 2) == 0 ? 1 : columns,
-                               .period_max = 5,
-                               .iteration_count = ITERATIONS,
-                               .announces_changes = announces_changes};
-    draw_sources(&shape, &generator, run->sources, run->ports);
-    run->slow = (bal_slow_rank){.rank = pick(&generator, ranks),
-                                .time_factor = 1 + rng_unit(&generator),
-                                .first_iteration = pick(&generator, ITERATIONS),
-                                .end_iteration = pick(&generator, 2 * ITERATIONS)};
-    const int replicas = 1 + pick(&generator, DRAWN_REPLICAS_MAX);
-    run->training = (bal_training){
-        .sources = run->ports,
-        .source_count = pick(&generator, 2) == 0 ? 1 : replicas,
-        .data_parallel = replicas,
-        .gpus_per_rank = 1 + pick(&generator, 2),
-        .reduction_overlap = (bal_reduction_overlap)pick(&generator, 3),
-        .machine = {.rank_count = ranks,
-                    .ranks_per_node = 1 + pick(&generator, ranks),
-                    .intra_node = {.latency_ns = 3, .bytes_per_s = 2000000000},
-                    .inter_node = {.latency_ns = 9, .bytes_per_s = 1000000000}},
-        .iteration_count = ITERATIONS,
-        .microbatch_count = microbatches,
-        .chunk_count = has_chunks ? chunks : 0,
-        .schedule = family->name,
-        .post_validation = pick(&generator, 2) == 0,
-        .optimizer_step_ns = 13,
-        .decision_ns = 5,
-        .profile_ns = 7,
-        .change_ratio = 0.25,
-        .balancer = draw_balancer(&generator, family),
-        .information = (bal_information)pick(&generator, BAL_INFORMATION_COUNT),
-        .migration = bal_migration_options_default(),
-        .repack = bal_repack_options_default(),
-        .slow_ranks = &run->slow,
-        .slow_rank_count = pick(&generator, 2),
-        .sink = {.context = run, .wants_timeline = wants_timeline, .put = check_iteration},
-    };
-    run->training.migration.relabels = pick(&generator, 2) == 0;
-    run->training.migration.overlaps = pick(&generator, 2) == 0;
-    run->training.migration.slack_ratio = pick(&generator, 2) == 0 ? 0 : 0.1;
+    last_seed = seed;
+    *run = (checked_run){.seed = seed};
+    draw_run(&run->drawn, seed, ranks, 14 - 2 * ranks, 1 + pick(&generator, DRAWN_REPLICAS_MAX),
+             ITERATIONS);
+    bal_training *training = &run->drawn.training;
+    training->sink = (bal_record_sink){run, wants_timeline, check_iteration};
     // The historical kinds know one chunk per rank.
-    run->training.repack.kind =
-        (bal_repack_kind)pick(&generator, has_chunks ? BAL_REPACK_PUBLISHED : BAL_REPACK_COUNT);
-    run->training.repack.tolerance_ratio = rng_unit(&generator);
-    run->training.repack.target_rank_count = 1 + pick(&generator, ranks);
-    run->training.repack.use = (bal_released_use)pick(&generator, BAL_RELEASED_COUNT);
-    run->training.machine.rank_memory_bytes =
+    training->repack.kind = (bal_repack_kind)pick(
+        &generator, training->chunk_count > 1 ? BAL_REPACK_PUBLISHED : BAL_REPACK_COUNT);
+    training->repack.tolerance_ratio = rng_unit(&generator);
+    training->repack.target_rank_count = 1 + pick(&generator, ranks);
+    training->repack.use = (bal_released_use)pick(&generator, BAL_RELEASED_COUNT);
+    training->machine.rank_memory_bytes =
         pick(&generator, 2) == 0 ? 0 : rng_between(&generator, 5000, 60000);
-    assert_ok(bal_policy_parse(policies[pick(&generator, 6)], &run->training.policy, NULL));
 }
 
 static int stage_rank(const bal_training_iteration *iteration, const bal_schedule_family *family,
@@ -156,9 +73,9 @@ static int stage_rank(const bal_training_iteration *iteration, const bal_schedul
 }
 
 /// Every layer is on exactly one rank of the machine, in order, and only migrations move one.
-static void check_plan(drawn_run *run, const bal_training_iteration *iteration)
+static void check_plan(checked_run *run, const bal_training_iteration *iteration)
 {
-    const bal_training *training = &run->training;
+    const bal_training *training = &run->drawn.training;
     const bal_schedule_family *family = bal_schedule_family_find(training->schedule);
     const int chunks = bal_schedule_chunk_count(family, training->chunk_count);
     const int stages = iteration->rank_count * chunks;
@@ -185,9 +102,9 @@ static void check_plan(drawn_run *run, const bal_training_iteration *iteration)
     if (iteration->iteration > 0) assert_int_equal(moved, run->moved_layer_count);
 }
 
-static void check_gpus(const drawn_run *run, const bal_training_iteration *iteration)
+static void check_gpus(const checked_run *run, const bal_training_iteration *iteration)
 {
-    const bal_training *training = &run->training;
+    const bal_training *training = &run->drawn.training;
     const int64_t ranks = (int64_t)training->machine.rank_count * training->data_parallel;
     const int64_t idle = iteration->gpus.released_rank_count;
     assert_int_equal(iteration->gpus.gpu_count, ranks * training->gpus_per_rank);
@@ -226,11 +143,11 @@ static int64_t stage_end(const bal_timeline *timeline, int stage)
 }
 
 /// Of a layer, among the replicas that there are: (R - 1) / R of the bytes, rounded up.
-static int64_t reduction_ns(const drawn_run *run, const bal_training_iteration *iteration,
+static int64_t reduction_ns(const checked_run *run, const bal_training_iteration *iteration,
                             int layer)
 {
-    const int64_t ns = run->sources[0].reduction_ns[layer];
-    const int64_t before = run->training.data_parallel;
+    const int64_t ns = run->drawn.sources[0].reduction_ns[layer];
+    const int64_t before = run->drawn.training.data_parallel;
     const int64_t now = iteration->replica_count;
     if (before == 1 || now == before) return ns;
     const int64_t divisor = (before - 1) * now;
@@ -239,9 +156,9 @@ static int64_t reduction_ns(const drawn_run *run, const bal_training_iteration *
 
 /// What a reduction that begins with the end of each stage adds, where replicas are alike: chunks
 /// of a rank in the order in which they end.
-static void check_reduction(const drawn_run *run, const bal_training_iteration *iteration)
+static void check_reduction(const checked_run *run, const bal_training_iteration *iteration)
 {
-    const bal_training *training = &run->training;
+    const bal_training *training = &run->drawn.training;
     const bal_schedule *schedule = iteration->timeline->schedule;
     int64_t longest_ns = iteration->pipeline_ns;
     if (training->source_count > 1 || training->post_validation ||
@@ -271,9 +188,9 @@ static void check_reduction(const drawn_run *run, const bal_training_iteration *
     assert_int_equal(iteration->pipeline_ns + iteration->reduction_ns, longest_ns);
 }
 
-static void check_times(drawn_run *run, const bal_training_iteration *iteration)
+static void check_times(checked_run *run, const bal_training_iteration *iteration)
 {
-    const bal_training *training = &run->training;
+    const bal_training *training = &run->drawn.training;
     assert_int_equal(iteration->iteration_ns, iteration->pipeline_ns + iteration->reduction_ns +
                                                   iteration->profile_ns + iteration->decision_ns +
                                                   iteration->migration_ns +
@@ -294,7 +211,7 @@ static void check_times(drawn_run *run, const bal_training_iteration *iteration)
     check_reduction(run, iteration);
 }
 
-static void sum_up(drawn_run *run, const bal_training_iteration *iteration)
+static void sum_up(checked_run *run, const bal_training_iteration *iteration)
 {
     bal_training_result *sums = &run->sums;
     const int64_t ns = iteration->iteration_ns;
@@ -320,7 +237,7 @@ static status check_iteration(void *context, const bal_training_iteration *itera
                               error_message *err)
 {
     (void)err;
-    drawn_run *run = context;
+    checked_run *run = context;
     assert_int_equal(iteration->iteration, run->count);
     check_plan(run, iteration);
     check_gpus(run, iteration);
@@ -338,7 +255,7 @@ static status check_iteration(void *context, const bal_training_iteration *itera
     return STATUS_OK;
 }
 
-static void check_result(const drawn_run *run, const bal_training_result *result)
+static void check_result(const checked_run *run, const bal_training_result *result)
 {
     const bal_training_result *sums = &run->sums;
     assert_int_equal(run->count, ITERATIONS);
@@ -346,7 +263,7 @@ static void check_result(const drawn_run *run, const bal_training_result *result
     assert_int_equal(result->total_ns, result->pipeline_ns + result->reduction_ns +
                                            result->profile_ns + result->decision_ns +
                                            result->migration_ns +
-                                           ITERATIONS * run->training.optimizer_step_ns);
+                                           ITERATIONS * run->drawn.training.optimizer_step_ns);
     assert_int_equal(result->pipeline_ns, sums->pipeline_ns);
     assert_int_equal(result->reduction_ns, sums->reduction_ns);
     assert_int_equal(result->moved_bytes, sums->moved_bytes);
@@ -364,10 +281,10 @@ static void check_result(const drawn_run *run, const bal_training_result *result
 }
 
 /// @return false if the drawn run cannot be played: no plan, or a rule broken
-static bool play_run(drawn_run *run, bal_training_result *result, arena *memory)
+static bool play_run(checked_run *run, bal_training_result *result, arena *memory)
 {
     error_message err = {0};
-    const status played = sim_training_replay(&run->training, memory, result, &err);
+    const status played = sim_training_replay(&run->drawn.training, memory, result, &err);
     if (played == STATUS_OK) return true;
     if (played != STATUS_INFEASIBLE) fail_msg("seed %d: %s", (int)run->seed, err.message);
     return false;
@@ -376,7 +293,7 @@ static bool play_run(drawn_run *run, bal_training_result *result, arena *memory)
 static void random_runs_add_up(void **state)
 {
     arena *memory = *state;
-    drawn_run *run = memory_array(1, sizeof *run);
+    checked_run *run = memory_array(1, sizeof *run);
     assert_non_null(run);
     int repacked = 0;
     int moved = 0;
@@ -384,7 +301,7 @@ static void random_runs_add_up(void **state)
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         bal_training_result result;
         arena_reset(memory);
-        draw_run(run, seed);
+        draw(run, seed);
         if (!play_run(run, &result, memory)) continue;
         check_result(run, &result);
         repacked += result.repack_count;
@@ -402,20 +319,20 @@ static void random_runs_add_up(void **state)
 static void iterations_that_repeat_need_not_be_played(void **state)
 {
     arena *memory = *state;
-    static drawn_run lazy;
-    static drawn_run diligent;
+    static checked_run lazy;
+    static checked_run diligent;
     int saved = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         bal_training_result one;
         bal_training_result other;
         arena_reset(memory);
-        draw_run(&lazy, seed);
-        draw_run(&diligent, seed);
-        if (lazy.training.policy.kind == BAL_POLICY_ON_CHANGE) continue;
+        draw(&lazy, seed);
+        draw(&diligent, seed);
+        if (lazy.drawn.training.policy.kind == BAL_POLICY_ON_CHANGE) continue;
         for (int replica = 0; replica < DRAWN_REPLICAS_MAX; replica++) {
-            diligent.sources[replica].always_changes = true;
-            diligent.ports[replica].announces_changes = false;
-            lazy.ports[replica].announces_changes = false;
+            diligent.drawn.sources[replica].always_changes = true;
+            diligent.drawn.ports[replica].announces_changes = false;
+            lazy.drawn.ports[replica].announces_changes = false;
         }
         if (!play_run(&lazy, &one, memory)) continue;
         assert_true(play_run(&diligent, &other, memory));
