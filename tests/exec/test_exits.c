@@ -1,5 +1,5 @@
-/// Exits after a block: who leaves by softmax and by classifier, what these learn, against a
-/// second computation in double precision and finite differences of its loss.
+/// Exits after a block: who leaves by which measure, what these learn, against a second computation
+/// in double precision and finite differences of its loss.
 #include "tests/exec/block_fixture.h"
 
 enum { CLASSES = 11 };
@@ -80,7 +80,8 @@ static double score_of(const block_fixture *fixture, int row)
     return score;
 }
 
-static bool is_saturated(const block_fixture *fixture, int row)
+/// Of the states on both sides of the block.
+static double cosine_of(const block_fixture *fixture, int row)
 {
     double product = 0;
     double before = 0;
@@ -90,7 +91,12 @@ static bool is_saturated(const block_fixture *fixture, int row)
         before += (double)fixture->input[at] * (double)fixture->input[at];
         after += (double)fixture->output[at] * (double)fixture->output[at];
     }
-    return product > fixture->model.early_exit.target_cosine * sqrt(before * after);
+    return product / sqrt(before * after);
+}
+
+static bool is_saturated(const block_fixture *fixture, int row)
+{
+    return cosine_of(fixture, row) > fixture->model.early_exit.target_cosine;
 }
 
 static double loss_of_classifier(const block_fixture *fixture)
@@ -127,63 +133,43 @@ static void a_head_of_its_own_has_the_gradients_of_finite_differences(void **sta
     }
 }
 
-static void assert_rows_leave_by_the_head(exec_exit_measure measure)
+/// How sure a measure is of a row.
+static double confidence_of(const block_fixture *fixture, int row)
 {
-    block_fixture fixture;
-    const exec_model model = model_with(measure);
-    open_exit(&fixture, &model);
+    const int measure = fixture->model.early_exit.measure;
+    if (measure == EXEC_EXIT_SATURATION) return cosine_of(fixture, row);
+    if (measure == EXEC_EXIT_CLASSIFIER) return 1 / (1 + exp(-score_of(fixture, row)));
+    double probability[CLASSES];
+    double largest = 0;
+    double second = 0;
+    predict(fixture, row, probability);
+    for (int class = 0; class < CLASSES; class ++) {
+        second = fmax(second, fmin(largest, probability[class]));
+        largest = fmax(largest, probability[class]);
+    }
+    return measure == EXEC_EXIT_SOFTMAX ? largest - second : largest;
+}
 
-    run_forward(&fixture);
+static void rows_leave_where_the_measure_is_above_its_threshold(void **state)
+{
+    (void)state;
+    for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
+        block_fixture fixture;
+        const exec_model model = model_with((exec_exit_measure)measure);
+        open_exit(&fixture, &model);
 
-    int left = 0;
-    for (int row = 0; row < ROWS; row++) {
-        double probability[CLASSES];
-        double largest = 0;
-        double second = 0;
-        predict(&fixture, row, probability);
-        for (int class = 0; class < CLASSES; class ++) {
-            second = fmax(second, fmin(largest, probability[class]));
-            largest = fmax(largest, probability[class]);
+        run_forward(&fixture);
+
+        int left = 0;
+        for (int row = 0; row < ROWS; row++) {
+            const bool is_sure = confidence_of(&fixture, row) > thresholds[measure];
+            const bool stays = fixture.live[row] != 0 && !is_sure;
+            assert_int_equal(fixture.live_after[row], stays);
+            left += fixture.live[row] != 0 && !stays;
         }
-        const double confidence = measure == EXEC_EXIT_SOFTMAX ? largest - second : largest;
-        const bool stays = fixture.live[row] != 0 && !(confidence > thresholds[measure]);
-        assert_int_equal(fixture.live_after[row], stays);
-        left += fixture.live[row] != 0 && !stays;
+        assert_in_range(left, 2, ROWS * 2 / 3 - 2);
+        close_block(&fixture);
     }
-    assert_in_range(left, 2, ROWS * 2 / 3 - 2);
-    close_block(&fixture);
-}
-
-static void rows_leave_where_the_first_probability_leads_the_second(void **state)
-{
-    (void)state;
-    assert_rows_leave_by_the_head(EXEC_EXIT_SOFTMAX);
-}
-
-static void rows_leave_where_the_first_probability_is_large(void **state)
-{
-    (void)state;
-    assert_rows_leave_by_the_head(EXEC_EXIT_PROBABILITY);
-}
-
-static void rows_leave_where_the_classifier_is_sure(void **state)
-{
-    (void)state;
-    block_fixture fixture;
-    const exec_model model = model_with(EXEC_EXIT_CLASSIFIER);
-    open_exit(&fixture, &model);
-
-    run_forward(&fixture);
-
-    int left = 0;
-    for (int row = 0; row < ROWS; row++) {
-        const bool is_sure = 1 / (1 + exp(-score_of(&fixture, row))) > 0.5;
-        const bool stays = fixture.live[row] != 0 && !is_sure;
-        assert_int_equal(fixture.live_after[row], stays);
-        left += fixture.live[row] != 0 && !stays;
-    }
-    assert_in_range(left, 2, ROWS * 2 / 3 - 2);
-    close_block(&fixture);
 }
 
 /// Runs F, B and W.
@@ -261,7 +247,7 @@ static void blocks_with_an_exit_have_its_parameters(void **state)
 static void memory_follows_the_rows_that_reach_the_exit(void **state)
 {
     (void)state;
-    for (int measure = EXEC_EXIT_SOFTMAX; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
+    for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         int64_t activation_bytes[2];
         int64_t gradient_bytes[2];
         for (int half = 0; half < 2; half++) {
@@ -287,7 +273,7 @@ static void memory_follows_the_rows_that_reach_the_exit(void **state)
 static void an_exit_that_nobody_reaches_does_nothing(void **state)
 {
     (void)state;
-    for (int measure = EXEC_EXIT_SOFTMAX; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
+    for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         float gradient[VALUES];
         block_fixture fixture;
         const exec_model model = model_with((exec_exit_measure)measure);
@@ -307,9 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_head_of_its_own_has_the_gradients_of_finite_differences),
-        cmocka_unit_test(rows_leave_where_the_first_probability_leads_the_second),
-        cmocka_unit_test(rows_leave_where_the_first_probability_is_large),
-        cmocka_unit_test(rows_leave_where_the_classifier_is_sure),
+        cmocka_unit_test(rows_leave_where_the_measure_is_above_its_threshold),
         cmocka_unit_test(the_classifier_has_gradients_that_end_with_it),
         cmocka_unit_test(blocks_with_an_exit_have_its_parameters),
         cmocka_unit_test(memory_follows_the_rows_that_reach_the_exit),

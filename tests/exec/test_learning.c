@@ -169,21 +169,6 @@ static void compressed_rows_learn_what_dense_products_do(void **state)
     }
 }
 
-/// That they happen at all.
-static void mechanisms_change_what_is_learnt(void **state)
-{
-    (void)state;
-    for (int mechanism = EXEC_DENSE + 1; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
-        exec_model model = learning_model((exec_mechanism)mechanism);
-        const learning_run changed = learn(&model, &learning_one_rank);
-        model.mechanism = EXEC_DENSE;
-        const learning_run dense_run = learn(&model, &learning_one_rank);
-
-        if (changed.loss[ITERATIONS - 1] != dense_run.loss[ITERATIONS - 1]) continue;
-        fail_msg("%s learns what a dense model does", exec_mechanism_names[mechanism]);
-    }
-}
-
 static void assert_replicas_learn_the_same(exec_mechanism mechanism)
 {
     const exec_model model = learning_model(mechanism);
@@ -323,19 +308,21 @@ static void replicas_learn_from_texts_of_their_own(void **state)
     assert_close(two.norm[0], one.norm[0], 1e-4);
 }
 
+/// And mechanisms act within the iterations of other tests.
 static void the_loss_falls_with_every_mechanism(void **state)
 {
     (void)state;
-    double dense_loss = 0;
+    double dense_loss = 0; // after ITERATIONS
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         const exec_model model = learning_model((exec_mechanism)mechanism);
         learning_run run = {.model = &model, .way = &learning_one_rank, .iteration_count = 40};
 
         learning_execute(&run);
 
-        if (mechanism == EXEC_DENSE) dense_loss = run.loss[39];
-        const bool acts = mechanism == EXEC_DENSE || run.loss[39] != dense_loss;
-        if (run.loss[0] > 5.4 && run.loss[39] < 4.2 && acts) continue;
+        if (mechanism == EXEC_DENSE) dense_loss = run.loss[ITERATIONS - 1];
+        const bool acts = mechanism == EXEC_DENSE || run.loss[ITERATIONS - 1] != dense_loss;
+        const bool knows_nothing = run.loss[0] > 5.4 && run.loss[0] < 5.8; // log 256 = 5.545
+        if (knows_nothing && run.loss[39] < 4.2 && acts) continue;
         fail_msg("%s: loss %g, then %g", exec_mechanism_names[mechanism], run.loss[0],
                  run.loss[39]);
     }
@@ -482,7 +469,6 @@ int main(void)
         cmocka_unit_test(plans_and_migrations_learn_the_same_with_every_mechanism),
         cmocka_unit_test(every_measure_of_confidence_learns_the_same_under_every_plan),
         cmocka_unit_test(compressed_rows_learn_what_dense_products_do),
-        cmocka_unit_test(mechanisms_change_what_is_learnt),
         cmocka_unit_test(two_replicas),
         cmocka_unit_test(shared_experts),
         cmocka_unit_test(experts_are_shared_by_replicas_that_there_are),

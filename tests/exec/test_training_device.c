@@ -1,22 +1,10 @@
-/// The devices that learn: that the loss falls, that packed layers keep their bits, what is
+/// The devices that learn: that packed layers keep their bits, what is
 /// measured, what is refused, and that released ranks hold no memory.
 #include "exec/device/program.h"
 #include "exec/stopwatch.h"
 #include "tests/exec/learning_run.h"
 
 #include <time.h>
-
-static void the_loss_falls(void **state)
-{
-    (void)state;
-    const exec_model model = learning_model(EXEC_DENSE);
-    learning_run run = {.model = &model, .way = &learning_one_rank, .iteration_count = 60};
-
-    learning_execute(&run);
-
-    assert_close(run.loss[0], 5.545, 0.05); // log 256: it knows nothing yet
-    assert_true(run.loss[59] < 4);
-}
 
 /// Two blocks of width 16, sequences of 16 bytes, one a microbatch.
 static exec_model small_model(void)
@@ -395,7 +383,6 @@ static void what_cannot_be_trained_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_loss_falls),
         cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
         cmocka_unit_test(bytes_of_another_layer_are_refused),
         cmocka_unit_test(a_layer_without_parameters_is_not_played),
