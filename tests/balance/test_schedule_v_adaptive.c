@@ -210,22 +210,6 @@ static void the_same_request_has_the_same_order(void **state)
                         (size_t)first.schedule.first_op[5] * sizeof(bal_op));
 }
 
-static void without_costs_or_with_others_it_is_refused(void **state)
-{
-    arena *memory = *state;
-    const bal_stage_costs costs = equal_costs(4, memory);
-    bal_schedule_request request = {
-        .name = "v-adaptive", .rank_count = 3, .microbatch_count = 4, .costs = &costs};
-    bal_schedule schedule;
-    error_message err = {0};
-
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "costs of 8 stages for 3 ranks of 2 chunks");
-    request.costs = NULL;
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "schedule v-adaptive is searched and needs costs");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,7 +219,6 @@ int main(void)
         cmocka_unit_test(a_limit_below_every_block_is_named),
         cmocka_unit_test(a_rank_with_less_memory_narrows_the_blocks_for_all),
         cmocka_unit_test(the_same_request_has_the_same_order),
-        cmocka_unit_test(without_costs_or_with_others_it_is_refused),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
