@@ -46,11 +46,15 @@ typedef struct learning_plan {
 typedef struct learning_way {
     const char *name;
     const char *schedule;
-    int rank_count; // of the machine, of one replica
-    int chunk_count;
-    int replica_count;
-    learning_plan plans[LEARNING_PLANS_MAX];
+    int rank_count;                          // of the machine, of one replica
+    int replica_count;                       // 0: 1
+    learning_plan plans[LEARNING_PLANS_MAX]; // the first has the ranks of the machine
 } learning_way;
+
+static inline int learning_chunk_count(const learning_way *way)
+{
+    return bal_schedule_chunk_count(bal_schedule_family_find(way->schedule), 0);
+}
 
 /// A training, and what came of it. Zero-initialise, then fill by name.
 typedef struct learning_run {
@@ -104,7 +108,7 @@ static inline int learning_forced_plans(const learning_way *way, exec_forced_pla
         forced[count++] = (exec_forced_plan){.after_iteration = plan->after_iteration,
                                              .plan = {.first_layer = plan->first_layer,
                                                       .rank_count = plan->rank_count,
-                                                      .chunk_count = way->chunk_count,
+                                                      .chunk_count = learning_chunk_count(way),
                                                       .placement = family->placement,
                                                       .machine_rank = plan->machine_rank}};
     }
@@ -115,24 +119,26 @@ static inline int learning_forced_plans(const learning_way *way, exec_forced_pla
 static inline status learning_try(learning_run *run, error_message *err)
 {
     const learning_way *way = run->way;
-    const int microbatch_count = LEARNING_MICROBATCHES / way->replica_count;
+    const int replicas = way->replica_count > 0 ? way->replica_count : 1;
+    const int microbatch_count = LEARNING_MICROBATCHES / replicas;
     const exec_training_listener listener = {.context = run, .put = learning_note};
-    const bal_training training = {.data_parallel = way->replica_count,
-                                   .machine = {.rank_count = way->rank_count, .ranks_per_node = 8},
-                                   .iteration_count = run->iteration_count,
-                                   .microbatch_count = microbatch_count,
-                                   .chunk_count = way->chunk_count,
-                                   .schedule = way->schedule,
-                                   .change_ratio = 0.25,
-                                   .balancer = bal_balancer_find("even")};
+    const bal_training training = {
+        .data_parallel = replicas,
+        .machine = {.rank_count = way->plans[0].rank_count, .ranks_per_node = 8},
+        .iteration_count = run->iteration_count,
+        .microbatch_count = microbatch_count,
+        .chunk_count = learning_chunk_count(way),
+        .schedule = way->schedule,
+        .change_ratio = 0.25,
+        .balancer = bal_balancer_find("even")};
     const bal_plan start = {.first_layer = way->plans[0].first_layer,
                             .rank_count = way->plans[0].rank_count,
-                            .chunk_count = way->chunk_count,
+                            .chunk_count = learning_chunk_count(way),
                             .placement = bal_schedule_family_find(way->schedule)->placement,
                             .schedule = way->schedule,
                             .microbatch_count = microbatch_count,
                             .stage_ranks = way->plans[0].machine_rank,
-                            .data_parallel = way->replica_count,
+                            .data_parallel = replicas,
                             .embedding = true,
                             .head = true};
     exec_forced_plan forced[LEARNING_PLANS_MAX];
@@ -140,7 +146,7 @@ static inline status learning_try(learning_run *run, error_message *err)
                                    .text = &learning_text,
                                    .packing = run->packing,
                                    .backend = EXEC_BACKEND_CPU,
-                                   .replica_rank_count = way->rank_count,
+                                   .replica_rank_count = way->plans[0].rank_count,
                                    .counts_cpu_time = true};
     const exec_device_maker plain = {.context = &device, .create = exec_training_device_create};
     learning_context context = {
@@ -154,7 +160,7 @@ static inline status learning_try(learning_run *run, error_message *err)
                      .listener = &listener},
         .memory = arena_create(1 << 14)};
     exec_transport_options options = exec_transport_options_default();
-    options.rank_count = way->rank_count * way->replica_count;
+    options.rank_count = way->plans[0].rank_count * replicas;
     const status result = exec_transport_run("local", &options, learning_body, &context, err);
     arena_destroy(context.memory);
     return result;
@@ -222,8 +228,5 @@ static inline exec_model learning_model(exec_mechanism mechanism)
 static const learning_way learning_one_rank = {
     .name = "one rank",
     .schedule = "1f1b",
-    .rank_count = 1,
-    .chunk_count = 1,
-    .replica_count = 1,
     .plans = {{-1, 1, {0, 8}, {0}}},
 };

@@ -16,11 +16,14 @@ enum { LAYER_MAX = 16 };
 static const int packed_first_row[] = {0, 37, 38, 51, 83};
 enum { DOCUMENTS = 4, PACKED_ROWS = 83 };
 
-/// A model as a state of a test.
+/// A kind of model.
 typedef struct kind_of_model {
     bool is_llama;
     bool is_packed;
 } kind_of_model;
+
+static const kind_of_model kinds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 /// All layers of a model on one rank, with a slot each.
 typedef struct network {
@@ -208,10 +211,9 @@ static double difference(reference_transformer *reference, const network *of, do
     return (above - below) / (2 * step);
 }
 
-/// state: a kind_of_model
-static void loss_and_gradients_are_those_of_the_second_implementation(void **state)
+static void check_gradients(const kind_of_model *kind)
 {
-    const exec_model model = model_of(*state);
+    const exec_model model = model_of(kind);
     network net;
     network_create(&net, &model);
     reference_transformer *reference = reference_create(&model, net.layers);
@@ -225,14 +227,14 @@ static void loss_and_gradients_are_those_of_the_second_implementation(void **sta
     assert_close(loss, loss_of(reference, &net, 0, NULL), 1e-6);
     for (int index = 0; index < net.layer_count; index++) {
         const exec_layer *layer = net.layers[index];
-        for (int kind = 0; kind < layer->tensor_count; kind++) {
-            const exec_tensor *tensor = &layer->tensors[kind];
+        for (int at = 0; at < layer->tensor_count; at++) {
+            const exec_tensor *tensor = &layer->tensors[at];
             const uint64_t count = (uint64_t)tensor->rows * (uint64_t)tensor->columns;
             for (int sample = 0; sample < 3; sample++) {
-                const size_t at = tensor->offset + (size_t)rng_below(&generator, count);
+                const size_t place = tensor->offset + (size_t)rng_below(&generator, count);
                 const double expected =
-                    difference(reference, &net, &reference->layers[index].parameters[at]);
-                const double actual = (double)layer->gradient[at];
+                    difference(reference, &net, &reference->layers[index].parameters[place]);
+                const double actual = (double)layer->gradient[place];
                 if (fabs(actual - expected) <= 1e-6 + 1e-4 * fabs(expected)) continue;
                 fail_msg("layer %d, %s: gradient %.9g, difference %.9g", index, tensor->name,
                          actual, expected);
@@ -243,9 +245,17 @@ static void loss_and_gradients_are_those_of_the_second_implementation(void **sta
     network_destroy(&net);
 }
 
-static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
+static void loss_and_gradients_are_those_of_the_second_implementation(void **state)
 {
-    exec_model model = model_of(*state);
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        check_gradients(&kinds[kind]);
+    }
+}
+
+static void check_input_gradients(const kind_of_model *kind)
+{
+    exec_model model = model_of(kind);
     if (model.packed_rows == 0) model.sequence_length = 9;
     network net;
     network_create(&net, &model);
@@ -276,6 +286,14 @@ static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state
     free(hidden);
     reference_destroy(reference);
     network_destroy(&net);
+}
+
+static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        check_input_gradients(&kinds[kind]);
+    }
 }
 
 /// Without a gradient only weight decay changes parameters.
@@ -378,10 +396,9 @@ static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
     network_destroy(&net);
 }
 
-/// state: whether the model is Llama's.
-static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(void **state)
+static void check_recomputation(const kind_of_model *kind)
 {
-    exec_model model = model_of(*state);
+    exec_model model = model_of(kind);
     network kept, again;
     network_create(&kept, &model);
     model.recomputes = true;
@@ -403,6 +420,14 @@ static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(
     }
     network_destroy(&kept);
     network_destroy(&again);
+}
+
+static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < KINDS; kind++) {
+        check_recomputation(&kinds[kind]);
+    }
 }
 
 static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **state)
@@ -524,35 +549,13 @@ static void models_out_of_limits_are_refused(void **state)
 
 int main(void)
 {
-    static kind_of_model kinds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
-                                  &kinds[0]),
-        cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
-                                  &kinds[1]),
-        cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
-                                  &kinds[2]),
-        cmocka_unit_test_prestate(loss_and_gradients_are_those_of_the_second_implementation,
-                                  &kinds[3]),
-        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
-                                  &kinds[0]),
-        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
-                                  &kinds[1]),
-        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
-                                  &kinds[2]),
-        cmocka_unit_test_prestate(gradients_of_a_layers_input_are_differences_of_the_loss,
-                                  &kinds[3]),
+        cmocka_unit_test(loss_and_gradients_are_those_of_the_second_implementation),
+        cmocka_unit_test(gradients_of_a_layers_input_are_differences_of_the_loss),
         cmocka_unit_test(matrices_decay_and_vectors_do_not),
         cmocka_unit_test(backward_for_weights_may_wait),
         cmocka_unit_test(a_slot_holds_what_its_next_pass_needs_and_no_more),
-        cmocka_unit_test_prestate(
-            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[0]),
-        cmocka_unit_test_prestate(
-            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[1]),
-        cmocka_unit_test_prestate(
-            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[2]),
-        cmocka_unit_test_prestate(
-            blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits, &kinds[3]),
+        cmocka_unit_test(blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits),
         cmocka_unit_test(frozen_layers_pass_gradients_on_and_keep_nothing_for_weights),
         cmocka_unit_test(after_a_frozen_front_no_gradient_of_the_input_is_made),
         cmocka_unit_test(parameters_come_from_seed_and_layer_alone),

@@ -166,38 +166,25 @@ static void bytes_of_another_layer_are_refused(void **state)
     arena_destroy(memory);
 }
 
-static void a_layer_without_parameters_is_not_played(void **state)
+static void iterations_that_cannot_be_played_are_refused(void **state)
 {
     (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     open_lone(&lone, memory);
     assert_ok(hold_all(&lone, 0));
-    const exec_iteration at = {.rank_time_factor = 1};
+    const exec_iteration plain = {.rank_time_factor = 1};
+    const exec_iteration faster = {.rank_time_factor = 0.5};
     error_message err = {0};
 
-    assert_int_equal(lone.device->table->begin(lone.device, &at, &err), STATUS_INVALID);
-
+    assert_int_equal(lone.device->table->begin(lone.device, &plain, &err), STATUS_INVALID);
     assert_string_equal(err.message, "layer 0 has no parameters yet");
-    lone.device->table->destroy(lone.device);
-    arena_destroy(memory);
-}
-
-static void a_rank_that_should_be_faster_is_refused(void **state)
-{
-    (void)state;
-    arena *memory = arena_create(1 << 14);
-    lone_device lone = {0};
-    open_lone(&lone, memory);
     hold_fresh(&lone);
-    const exec_iteration at = {.rank_time_factor = 0.5};
-    error_message err = {0};
-
-    assert_int_equal(lone.device->table->begin(lone.device, &at, &err), STATUS_UNSUPPORTED);
-
+    assert_int_equal(lone.device->table->begin(lone.device, &faster, &err), STATUS_UNSUPPORTED);
     assert_string_equal(err.message,
                         "device cpu cannot have its ops take 0.5 times as long: cpu can where it "
                         "is more than 1, timed always");
+
     lone.device->table->destroy(lone.device);
     arena_destroy(memory);
 }
@@ -334,12 +321,8 @@ static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state
 {
     (void)state;
     exec_model model = learning_model(EXEC_DENSE);
-    const learning_way way = {.name = "two ranks",
-                              .schedule = "gpipe",
-                              .rank_count = 2,
-                              .chunk_count = 1,
-                              .replica_count = 1,
-                              .plans = {{-1, 2, {0, 4, 8}, {0, 1}}}};
+    const learning_way way = {
+        .name = "two ranks", .schedule = "gpipe", .plans = {{-1, 2, {0, 4, 8}, {0, 1}}}};
     learning_run run = {.model = &model,
                         .way = &way,
                         .iteration_count = 1,
@@ -385,8 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_layers_go_on_with_the_same_bits),
         cmocka_unit_test(bytes_of_another_layer_are_refused),
-        cmocka_unit_test(a_layer_without_parameters_is_not_played),
-        cmocka_unit_test(a_rank_that_should_be_faster_is_refused),
+        cmocka_unit_test(iterations_that_cannot_be_played_are_refused),
         cmocka_unit_test(parts_of_ops_last_as_many_times_as_long_on_a_slow_rank),
         cmocka_unit_test(every_layer_is_measured),
         cmocka_unit_test(a_released_rank_holds_no_memory_and_can_be_taken_back),
