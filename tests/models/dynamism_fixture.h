@@ -162,14 +162,29 @@ static inline void fixture_unknown(dynamism_fixture *fixture, const char *text, 
     assert_non_null(strstr(err.message, wanted));
 }
 
-static inline bal_layer_costs fixture_costs(model_dynamism *dynamism, int replica, int iteration,
-                                            bool *changed)
+/// And whether they have changed.
+static inline bal_layer_costs fixture_costs_change(model_dynamism *dynamism, int replica,
+                                                   int iteration, bool *changed)
 {
     const bal_cost_source source = model_dynamism_source(dynamism, replica);
     bal_layer_costs costs;
     error_message err = {0};
     require(source.costs_at(source.context, iteration, &costs, changed, &err), &err);
     return costs;
+}
+
+static inline bal_layer_costs fixture_costs(model_dynamism *dynamism, int replica, int iteration)
+{
+    bool changed = false;
+    return fixture_costs_change(dynamism, replica, iteration, &changed);
+}
+
+static inline void fixture_times(const bal_layer_costs *costs, int layer, int64_t forward_ns,
+                                 int64_t backward_input_ns, int64_t backward_weight_ns)
+{
+    assert_int_equal(costs->forward_ns[layer], forward_ns);
+    assert_int_equal(costs->backward_input_ns[layer], backward_input_ns);
+    assert_int_equal(costs->backward_weight_ns[layer], backward_weight_ns);
 }
 
 static inline uint64_t fixture_hash_costs(uint64_t hash, const bal_layer_costs *costs)
@@ -194,7 +209,7 @@ static inline uint64_t fixture_checksum(model_dynamism *dynamism, int replica, i
     uint64_t hash = FILE_HASH_START;
     for (int iteration = 0; iteration < count; iteration++) {
         bool changed = false;
-        const bal_layer_costs costs = fixture_costs(dynamism, replica, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs_change(dynamism, replica, iteration, &changed);
         hash = fixture_hash_costs(hash, &costs);
         hash = file_hash(hash, &changed, sizeof changed);
     }
@@ -210,15 +225,13 @@ static inline void fixture_any_order(dynamism_fixture *fixture, const char *text
     uint64_t expected[256];
     assert_true(count <= 256);
     for (int iteration = 0; iteration < count; iteration++) {
-        bool changed = false;
-        const bal_layer_costs costs = fixture_costs(forwards, replica, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs(forwards, replica, iteration);
         expected[iteration] = fixture_hash_costs(FILE_HASH_START, &costs);
     }
     for (int iteration = count - 1; iteration >= 0; iteration--) {
         for (int twice = 0; twice < 2; twice++) {
-            bool changed = false;
-            fixture_costs(backwards, 0, iteration / 2, &changed);
-            const bal_layer_costs costs = fixture_costs(backwards, replica, iteration, &changed);
+            fixture_costs(backwards, 0, iteration / 2);
+            const bal_layer_costs costs = fixture_costs(backwards, replica, iteration);
             assert_true(expected[iteration] == fixture_hash_costs(FILE_HASH_START, &costs));
         }
     }

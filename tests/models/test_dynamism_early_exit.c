@@ -7,29 +7,20 @@
 #define HALF                                                                                       \
     "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5,'classifier':'none'"
 
-static void check_times(const bal_layer_costs *costs, int layer, int64_t forward,
-                        int64_t backward_input, int64_t backward_weight)
-{
-    assert_int_equal(costs->forward_ns[layer], forward);
-    assert_int_equal(costs->backward_input_ns[layer], backward_input);
-    assert_int_equal(costs->backward_weight_ns[layer], backward_weight);
-}
-
 static void tokens_that_have_left_are_still_attended_to(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
 
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, HALF "}"), 0, 0, &changed);
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, HALF "}"), 0, 0);
 
     // Shares 1, 1/2, 1/2, 1/8. Keys and values are half of the projection: x 1/2 + 1/2 share, that
     // is 3/4 and 9/16. F: 0.3, 0.1, 0.5, 0.1; B: 0.3, 0.2, 0.4, 0.1; W: 0.375, 0, 0.625, 0.
-    check_times(&costs, 1, 1000, 2000, 800);
-    check_times(&costs, 2, 225 + 350, 450 + 700, 225 + 250);
-    check_times(&costs, 3, 575, 1150, 475);
+    fixture_times(&costs, 1, 1000, 2000, 800);
+    fixture_times(&costs, 2, 225 + 350, 450 + 700, 225 + 250);
+    fixture_times(&costs, 3, 575, 1150, 475);
     assert_int_equal(costs.forward_ns[4], 256);         // 168.75 + 87.5
     assert_int_equal(costs.backward_weight_ns[4], 231); // 168.75 + 62.5
-    check_times(&costs, 5, 70, 140, 60);
+    fixture_times(&costs, 5, 70, 140, 60);
     assert_int_equal(costs.activation_bytes[1], 1600);
     assert_int_equal(costs.activation_bytes[2], 800);
     assert_int_equal(costs.gradient_bytes[4], 200);
@@ -40,28 +31,26 @@ static void tokens_that_have_left_are_still_attended_to(void **state)
 static void survivors_attend_to_survivors(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
 
     const bal_layer_costs costs =
-        fixture_costs(fixture_open(fixture, HALF ",'attention_keys':'survivors'}"), 0, 0, &changed);
+        fixture_costs(fixture_open(fixture, HALF ",'attention_keys':'survivors'}"), 0, 0);
 
     // All but the core x 1/2, the core x 1/4.
-    check_times(&costs, 2, 450 + 25, 800 + 100, 400);
-    check_times(&costs, 5, 70, 140, 60);
+    fixture_times(&costs, 2, 450 + 25, 800 + 100, 400);
+    fixture_times(&costs, 5, 70, 140, 60);
 }
 
 static void an_exit_with_a_head_costs_what_the_head_does(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     const char *with_head = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
                             "'keep_final':0.5,'classifier':'head'}";
 
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, with_head), 0, 0, &changed);
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, with_head), 0, 0);
 
-    check_times(&costs, 1, 1000 + 70, 2000 + 140, 800 + 60);
-    check_times(&costs, 2, 575, 1150, 475);
-    check_times(&costs, 3, 575 + 35, 1150 + 70, 475 + 30);
+    fixture_times(&costs, 1, 1000 + 70, 2000 + 140, 800 + 60);
+    fixture_times(&costs, 2, 575, 1150, 475);
+    fixture_times(&costs, 3, 575 + 35, 1150 + 70, 475 + 30);
     assert_int_equal(costs.parameters[1], 3200);
     assert_int_equal(costs.state_bytes[3], 3200);
     assert_int_equal(costs.parameters[2], 1600);
@@ -72,37 +61,22 @@ static void an_exit_with_a_head_costs_what_the_head_does(void **state)
 static void measures_without_a_head_read_the_states(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     const model_hardware hardware = {.memory_bytes_per_s = 1000000000, .memory_efficiency = 0.5};
     fixture->base.hardware = &hardware;
     const char *linear = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,'keep_final':0.5}";
 
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, linear), 0, 0, &changed);
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, linear), 0, 0);
 
     // 1600 bytes at 0.5 bytes per ns, twice that in B; half of the tokens at the second exit.
-    check_times(&costs, 1, 1000 + 3200, 2000 + 6400, 800);
-    check_times(&costs, 3, 575 + 1600, 1150 + 3200, 475);
+    fixture_times(&costs, 1, 1000 + 3200, 2000 + 6400, 800);
+    fixture_times(&costs, 3, 575 + 1600, 1150 + 3200, 475);
 
     // The cosine reads the states on both sides of the layer, and nothing learns from it.
     const char *saturation = "{'case':'early-exit','exits':[0,2],'keep_initial':0.5,"
                              "'keep_final':0.5,'classifier':'saturation'}";
-    const bal_layer_costs cosine = fixture_costs(fixture_open(fixture, saturation), 0, 0, &changed);
-    check_times(&cosine, 1, 1000 + 6400, 2000, 800);
-    check_times(&cosine, 3, 575 + 3200, 1150, 475);
-}
-
-static void the_published_load_is_the_share_of_tokens(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-
-    const bal_layer_costs costs =
-        fixture_costs(fixture_open(fixture, HALF ",'load_model':'published'}"), 0, 0, &changed);
-
-    check_times(&costs, 1, 1000, 2000, 800);
-    check_times(&costs, 2, 500, 1000, 400);
-    check_times(&costs, 4, 125, 250, 100);
-    assert_int_equal(costs.activation_bytes[4], 1600);
+    const bal_layer_costs cosine = fixture_costs(fixture_open(fixture, saturation), 0, 0);
+    fixture_times(&cosine, 1, 1000 + 6400, 2000, 800);
+    fixture_times(&cosine, 3, 575 + 3200, 1150, 475);
 }
 
 static void confidence_grows_at_intervals(void **state)
@@ -113,7 +87,7 @@ static void confidence_grows_at_intervals(void **state)
     int64_t before = INT64_MAX;
     for (int iteration = 0; iteration < 1000; iteration++) {
         bool changed = false;
-        const bal_layer_costs costs = fixture_costs(exits, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs_change(exits, 0, iteration, &changed);
         assert_int_equal(changed, iteration % 100 == 0);
         assert_int_equal(costs.forward_ns[1], 1000);
         assert_int_equal(costs.forward_ns[2], 1000);
@@ -126,7 +100,6 @@ static void confidence_grows_at_intervals(void **state)
 static void grouped_keys_make_the_projection_smaller(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     const model_training training = {.sequence_length = 2048};
     model_costs costs;
     model_source source;
@@ -147,7 +120,7 @@ static void grouped_keys_make_the_projection_smaller(void **state)
         fixture_open(fixture, "{'case':'early-exit','exits':[0],'keep_initial':0,'keep_final':0,"
                               "'classifier':'none'}");
 
-    const bal_layer_costs left = fixture_costs(none, 0, 0, &changed);
+    const bal_layer_costs left = fixture_costs(none, 0, 0);
 
     // Nobody is left, but keys and values are computed: 2 x 1024 of 2 x 4096 + 2 x 1024 columns.
     const double projection = shares.share[MODEL_PASS_FORWARD][MODEL_PART_PROJECTION][5];
@@ -189,7 +162,6 @@ int main(void)
         FIXTURE_TEST(survivors_attend_to_survivors),
         FIXTURE_TEST(an_exit_with_a_head_costs_what_the_head_does),
         FIXTURE_TEST(measures_without_a_head_read_the_states),
-        FIXTURE_TEST(the_published_load_is_the_share_of_tokens),
         FIXTURE_TEST(confidence_grows_at_intervals),
         FIXTURE_TEST(grouped_keys_make_the_projection_smaller),
         FIXTURE_TEST(what_is_wrong_is_named),

@@ -64,15 +64,15 @@ static void the_mlp_waits_for_the_busiest_rank(void **state)
     model_dynamism *moe = fixture_open(fixture, "{'case':'moe'," TRACE_EXPERTS "}");
 
     for (int iteration = 0; iteration < 200; iteration++) {
-        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs_change(moe, 0, iteration, &changed);
         const model_expert_tokens tokens = tokens_of(moe, iteration, 0);
         assert_int_equal(tokens.expert_count, 4);
         for (int layer = 1; layer < 5; layer++) {
             const double straggler = straggler_of(tokens.tokens + 4 * layer, 4, 2);
             assert_true(straggler >= 1);
-            assert_int_equal(costs.forward_ns[layer], lround(1000 + 500 * (straggler - 1)));
-            assert_int_equal(costs.backward_input_ns[layer], lround(2000 + 800 * (straggler - 1)));
-            assert_int_equal(costs.backward_weight_ns[layer], lround(800 + 500 * (straggler - 1)));
+            fixture_times(&costs, layer, lround(1000 + 500 * (straggler - 1)),
+                          lround(2000 + 800 * (straggler - 1)),
+                          lround(800 + 500 * (straggler - 1)));
         }
         assert_int_equal(costs.forward_ns[0], 70);
         assert_int_equal(costs.forward_ns[5], 70);
@@ -93,7 +93,7 @@ static void depths_hand_the_tokens_that_take_part_to_experts(void **state)
         fixture_open(fixture, "{'case':'mod','capacity_ratio':0.25,'moe':{" TRACE_EXPERTS "}}");
 
     for (int iteration = 0; iteration < 100; iteration++) {
-        const bal_layer_costs costs = fixture_costs(both, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs_change(both, 0, iteration, &changed);
         const model_expert_tokens tokens = tokens_of(both, iteration, 0);
         for (int layer = 1; layer < 5; layer++) {
             const double share = layer % 2 == 0 ? 0.25 : 1;
@@ -172,7 +172,7 @@ static void without_expert_parallelism_layers_stay_alike(void **state)
 
     assert_int_equal(model_dynamism_source_count(moe), 1);
     for (int iteration = 0; iteration < 10; iteration++) {
-        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs_change(moe, 0, iteration, &changed);
         assert_int_equal(changed, iteration == 0);
         assert_int_equal(costs.microbatch_count, 1);
         assert_memory_equal(costs.forward_ns, fixture->forward_ns, sizeof fixture->forward_ns);
@@ -186,7 +186,6 @@ static void without_expert_parallelism_layers_stay_alike(void **state)
 static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     use_mixtral(fixture, 16, 8);
     fixture->base.microbatch_count = 1;
     const model_hardware *hardware = fixture->base.hardware;
@@ -196,8 +195,8 @@ static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
     fixture->base.hardware = NULL;
     model_dynamism *without = fixture_open(fixture, "{'case':'moe'}");
 
-    const bal_layer_costs slow = fixture_costs(with_links, 1, 9, &changed);
-    const bal_layer_costs fast = fixture_costs(without, 1, 9, &changed);
+    const bal_layer_costs slow = fixture_costs(with_links, 1, 9);
+    const bal_layer_costs fast = fixture_costs(without, 1, 9);
 
     const model_expert_tokens tokens = tokens_of(with_links, 9, 1);
     for (int layer = 1; layer < 33; layer++) {
@@ -215,7 +214,6 @@ static void the_busiest_rank_also_delays_the_all_to_alls(void **state)
 static void recomputed_layers_exchange_again_in_the_backward(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     use_mixtral(fixture, 8, 8);
     fixture->base.microbatch_count = 1;
     model_shape full = *fixture->base.shape;
@@ -225,11 +223,9 @@ static void recomputed_layers_exchange_again_in_the_backward(void **state)
         const model_hardware *hardware = fixture->base.hardware;
         if (recomputes == 1) fixture->base.shape = &full;
         if (recomputes == 1) fixture->base.parallel.recompute = MODEL_RECOMPUTE_FULL;
-        const bal_layer_costs slow =
-            fixture_costs(fixture_open(fixture, "{'case':'moe'}"), 0, 2, &changed);
+        const bal_layer_costs slow = fixture_costs(fixture_open(fixture, "{'case':'moe'}"), 0, 2);
         fixture->base.hardware = NULL;
-        const bal_layer_costs fast =
-            fixture_costs(fixture_open(fixture, "{'case':'moe'}"), 0, 2, &changed);
+        const bal_layer_costs fast = fixture_costs(fixture_open(fixture, "{'case':'moe'}"), 0, 2);
         fixture->base.hardware = hardware;
         excess[recomputes][0] = slow.forward_ns[7] - fast.forward_ns[7];
         excess[recomputes][1] = slow.backward_input_ns[7] - fast.backward_input_ns[7];
@@ -244,7 +240,6 @@ static void recomputed_layers_exchange_again_in_the_backward(void **state)
 static void replicas_of_a_group_share_their_loads(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     const struct {
         model_parallel parallel;
         int source_count;
@@ -261,29 +256,27 @@ static void replicas_of_a_group_share_their_loads(void **state)
     }
     fixture->base.parallel = (model_parallel){.data = 8, .expert = 2};
     model_dynamism *moe = fixture_open(fixture, "{'case':'moe'}");
-    const int64_t first = fixture_costs(moe, 0, 4, &changed).forward_ns[FIXTURE_MICROBATCHES];
-    assert_true(first != fixture_costs(moe, 3, 4, &changed).forward_ns[FIXTURE_MICROBATCHES]);
+    const int64_t first = fixture_costs(moe, 0, 4).forward_ns[FIXTURE_MICROBATCHES];
+    assert_true(first != fixture_costs(moe, 3, 4).forward_ns[FIXTURE_MICROBATCHES]);
 }
 
 static void the_published_load_is_that_of_the_busiest_expert(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     int64_t load_ns[FIXTURE_LAYERS];
     fixture->base.microbatch_count = 1;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     model_dynamism *moe =
         fixture_open(fixture, "{'case':'moe','load_model':'published'," TRACE_EXPERTS "}");
 
-    const bal_layer_costs costs = fixture_costs(moe, 0, 3, &changed);
+    const bal_layer_costs costs = fixture_costs(moe, 0, 3);
     assert_ok(model_dynamism_published_load(moe, 3, 0, load_ns, NULL));
 
     const model_expert_tokens tokens = tokens_of(moe, 3, 0);
     for (int layer = 1; layer < 5; layer++) {
         const double busiest = straggler_of(tokens.tokens + 4 * layer, 4, 4);
-        assert_int_equal(costs.forward_ns[layer], lround(1000 * busiest));
-        assert_int_equal(costs.backward_input_ns[layer], lround(2000 * busiest));
-        assert_int_equal(costs.backward_weight_ns[layer], lround(800 * busiest));
+        fixture_times(&costs, layer, lround(1000 * busiest), lround(2000 * busiest),
+                      lround(800 * busiest));
         assert_int_equal(load_ns[layer], lround(3800 * busiest));
     }
     assert_int_equal(load_ns[0], 270);
@@ -351,7 +344,7 @@ static void recorded_counts_hold_until_the_next_sample(void **state)
     const int64_t second[] = {70, 1000, 1200, 1480, 1100, 70};
     assert_int_equal(model_dynamism_source_count(moe), 1);
     for (int iteration = 0; iteration < 40; iteration++) {
-        const bal_layer_costs costs = fixture_costs(moe, 0, iteration, &changed);
+        const bal_layer_costs costs = fixture_costs_change(moe, 0, iteration, &changed);
         assert_int_equal(changed, iteration == 0 || iteration == 20);
         assert_int_equal(costs.microbatch_count, 1);
         assert_memory_equal(costs.forward_ns, iteration < 20 ? first : second, sizeof first);
@@ -367,7 +360,6 @@ static void recorded_counts_of_megatron_are_joined(void **state)
 {
     dynamism_fixture *fixture = *state;
     char text[1024];
-    bool changed = false;
     fixture->base.microbatch_count = 2;
     fixture->base.parallel = (model_parallel){.data = 2, .expert = 2};
     const char *const files[] = {
@@ -386,7 +378,7 @@ static void recorded_counts_of_megatron_are_joined(void **state)
              "{'case':'moe','counts':{'megatron':[{'first_layer':0,'files':['%s','%s']},"
              "{'first_layer':2,'files':['%s']}]}," TRACE_EXPERTS "}",
              files[0], files[1], files[2]);
-    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, text), 0, 0, &changed);
+    const bal_layer_costs costs = fixture_costs(fixture_open(fixture, text), 0, 0);
     for (int file = 0; file < 3; file++) {
         unlink(files[file]);
     }

@@ -15,17 +15,15 @@ static void matrices_take_what_the_curve_says(void **state)
     bool changed = false;
     model_dynamism *pruning = fixture_open(fixture, SCHEDULE "'kernels':'sparse'," CURVE "}");
 
-    bal_layer_costs costs = fixture_costs(pruning, 0, 11, &changed);
+    bal_layer_costs costs = fixture_costs_change(pruning, 0, 11, &changed);
     assert_int_equal(costs.forward_ns[1], 1000);
     assert_int_equal(costs.state_bytes[1], 1600);
-    costs = fixture_costs(pruning, 0, 14, &changed);
+    costs = fixture_costs_change(pruning, 0, 14, &changed);
 
     // Density 0.1, ratio 1/2: projection and MLP are 0.8 of F, 0.7 of B and all of W.
     assert_true(changed);
     for (int layer = 1; layer < 5; layer++) {
-        assert_int_equal(costs.forward_ns[layer], 600);
-        assert_int_equal(costs.backward_input_ns[layer], 1300);
-        assert_int_equal(costs.backward_weight_ns[layer], 400);
+        fixture_times(&costs, layer, 600, 1300, 400);
         assert_int_equal(costs.parameters[layer], 160);
         assert_int_equal(costs.state_bytes[layer], 160 + 640); // 1 byte of state, 4 of index
         assert_int_equal(costs.activation_bytes[layer], 1600);
@@ -41,11 +39,10 @@ static void matrices_take_what_the_curve_says(void **state)
 static void weight_gradients_have_a_curve_of_their_own(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     model_dynamism *pruning = fixture_open(
         fixture, SCHEDULE "'kernels':'sparse'," CURVE ",'weight_kernel_time_ratio':[0.25,4]}");
 
-    const bal_layer_costs costs = fixture_costs(pruning, 0, 14, &changed);
+    const bal_layer_costs costs = fixture_costs(pruning, 0, 14);
 
     assert_int_equal(costs.forward_ns[1], 600);
     assert_int_equal(costs.backward_weight_ns[1], 200);
@@ -54,15 +51,14 @@ static void weight_gradients_have_a_curve_of_their_own(void **state)
 static void gradients_that_are_left_are_reduced(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     fixture->costs.reduction_ns = fixture->bytes;
 
     model_dynamism *sparse = fixture_open(fixture, SCHEDULE "'kernels':'sparse'," CURVE "}");
-    assert_int_equal(fixture_costs(sparse, 0, 14, &changed).reduction_ns[2], 160);
+    assert_int_equal(fixture_costs(sparse, 0, 14).reduction_ns[2], 160);
     // A dense kernel has dense gradients.
     model_dynamism *dense =
         fixture_open(fixture, SCHEDULE "'kernel_density':[0.1],'kernel_time_ratio':[2]}");
-    assert_int_equal(fixture_costs(dense, 0, 14, &changed).reduction_ns[2], 1600);
+    assert_int_equal(fixture_costs(dense, 0, 14).reduction_ns[2], 1600);
 }
 
 static void the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay(void **state)
@@ -73,13 +69,13 @@ static void the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay(
     model_dynamism *pruning = fixture_open(
         fixture, SCHEDULE "'kernel_density':[0.1,0.2125],'kernel_time_ratio':[0.65,1.1]}");
 
-    bal_layer_costs costs = fixture_costs(pruning, 0, 12, &changed);
+    bal_layer_costs costs = fixture_costs_change(pruning, 0, 12, &changed);
     assert_true(changed);
     assert_int_equal(costs.forward_ns[1], 1000);
     assert_int_equal(costs.backward_input_ns[1], 2000);
     assert_int_equal(costs.parameters[1], 340);
     assert_int_equal(costs.state_bytes[1], 1600);
-    costs = fixture_costs(pruning, 0, 14, &changed);
+    costs = fixture_costs_change(pruning, 0, 14, &changed);
     assert_int_equal(costs.forward_ns[1], 720);
     assert_int_equal(costs.state_bytes[1], 800);
 }
@@ -87,33 +83,15 @@ static void the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay(
 static void transposing_costs_bandwidth(void **state)
 {
     dynamism_fixture *fixture = *state;
-    bool changed = false;
     const model_hardware hardware = {.memory_bytes_per_s = 1000000000, .memory_efficiency = 0.5};
     fixture->base.hardware = &hardware;
     model_dynamism *pruning = fixture_open(fixture, SCHEDULE "'kernels':'sparse'," CURVE "}");
 
-    const bal_layer_costs costs = fixture_costs(pruning, 0, 14, &changed);
+    const bal_layer_costs costs = fixture_costs(pruning, 0, 14);
 
     // 160 weights, value of 2 bytes and index of 4, read and written at 0.5 bytes per ns.
     assert_int_equal(costs.backward_input_ns[1], 1300 + 160 * 6 * 2 * 2);
     assert_int_equal(costs.forward_ns[1], 600);
-}
-
-static void the_published_load_is_the_density(void **state)
-{
-    dynamism_fixture *fixture = *state;
-    bool changed = false;
-    int64_t load_ns[FIXTURE_LAYERS];
-    model_dynamism *pruning = fixture_open(fixture, SCHEDULE "'load_model':'published'}");
-
-    const bal_layer_costs costs = fixture_costs(pruning, 0, 14, &changed);
-
-    assert_int_equal(costs.forward_ns[1], 100);
-    assert_int_equal(costs.backward_input_ns[1], 200);
-    assert_int_equal(costs.backward_weight_ns[1], 80);
-    assert_ok(model_dynamism_published_load(pruning, 14, 0, load_ns, NULL));
-    assert_int_equal(load_ns[1], 380);
-    assert_int_equal(load_ns[5], 270);
 }
 
 static void changes_are_announced_where_sparsity_changes(void **state)
@@ -122,7 +100,7 @@ static void changes_are_announced_where_sparsity_changes(void **state)
     model_dynamism *pruning = fixture_open(fixture, SCHEDULE "'kernels':'sparse'," CURVE "}");
     for (int iteration = 0; iteration < 30; iteration++) {
         bool changed = false;
-        fixture_costs(pruning, 0, iteration, &changed);
+        fixture_costs_change(pruning, 0, iteration, &changed);
         assert_int_equal(changed, iteration == 0 || iteration == 12 || iteration == 14);
     }
 }
@@ -133,7 +111,6 @@ static void published_defaults_are_listed(void **state)
     fixture->base.iteration_count = 10000;
     model_dynamism *pruning = fixture_open(fixture, "{'case':'pruning'}");
     model_dynamism *released = fixture_open(fixture, "{'case':'pruning','schedule':'released'}");
-    bool changed = false;
 
     const model_assumption *end = fixture_assumption(pruning, "dynamism.end_iteration");
     assert_string_equal(end->value, "7000");
@@ -143,7 +120,7 @@ static void published_defaults_are_listed(void **state)
     assert_int_equal(fixture_assumption(pruning, "dynamism.sigma_spread")->origin.kind,
                      MODEL_ORIGIN_ASSUMED);
     int64_t left = 0;
-    const bal_layer_costs costs = fixture_costs(released, 0, 9999, &changed);
+    const bal_layer_costs costs = fixture_costs(released, 0, 9999);
     for (int layer = 1; layer < 5; layer++) {
         left += costs.parameters[layer];
     }
@@ -193,7 +170,6 @@ int main(void)
         FIXTURE_TEST(gradients_that_are_left_are_reduced),
         FIXTURE_TEST(the_fastest_kernels_are_dense_ones_with_masks_until_sparse_ones_pay),
         FIXTURE_TEST(transposing_costs_bandwidth),
-        FIXTURE_TEST(the_published_load_is_the_density),
         FIXTURE_TEST(changes_are_announced_where_sparsity_changes),
         FIXTURE_TEST(published_defaults_are_listed),
         FIXTURE_TEST(what_is_wrong_is_named),

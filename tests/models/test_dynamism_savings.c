@@ -43,7 +43,6 @@ static saving saving_of(dynamism_fixture *fixture, model_dtype dtype, const char
     model_costs *costs = build(fixture, &training);
     model_source *source = arena_array(fixture->memory, 1, sizeof *source);
     model_layer_shares *shares = arena_array(fixture->memory, 1, sizeof *shares);
-    bool changed = false;
     model_layer_shares_of_costs(costs, fixture->memory, shares);
     fixture->base = (model_dynamism_base){.source = model_source_init(source, costs),
                                           .shares = shares,
@@ -54,7 +53,7 @@ static saving saving_of(dynamism_fixture *fixture, model_dtype dtype, const char
                                           .microbatch_count = 32,
                                           .transformer_first = 1,
                                           .transformer_end = BLOCKS + 1};
-    const bal_layer_costs dynamic = fixture_costs(fixture_open(fixture, text), 0, LAST, &changed);
+    const bal_layer_costs dynamic = fixture_costs(fixture_open(fixture, text), 0, LAST);
     return (saving){
         .body = time_of(&costs->layers, 1, BLOCKS + 1) / time_of(&dynamic, 1, BLOCKS + 1),
         .whole = time_of(&costs->layers, 0, BLOCKS + 2) / time_of(&dynamic, 0, BLOCKS + 2),
