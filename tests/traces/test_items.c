@@ -1,6 +1,6 @@
 /// items: a run of items is found by its identity, keeps what was committed when its writer is
 /// killed, goes on as another process's, and is read back in order.
-#include "tests/assert_close.h"
+#include "tests/traces/folder_store.h"
 #include "traces/store/items.h"
 
 #include <signal.h>
@@ -10,52 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64];
-static char path[96];
-static arena *memory;
 static error_message err;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
-    memory = arena_create(1 << 12);
-    if (mkdtemp(folder) == NULL || memory == NULL) return -1;
-    snprintf(path, sizeof path, "%s/s.db", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    static const char *const suffixes[] = {"", "-wal", "-shm"};
-    for (int suffix = 0; suffix < 3; suffix++) {
-        char name[128];
-        snprintf(name, sizeof name, "%s%s", path, suffixes[suffix]);
-        unlink(name);
-    }
-    arena_destroy(memory);
-    return rmdir(folder);
-}
-
-static void ok(status result)
-{
-    if (result != STATUS_OK) fail_msg("%s", err.message);
-}
-
-static trace_store *open_store(void)
-{
-    trace_store *store = NULL;
-    ok(trace_store_open(path, TRACE_WRITE, &store, &err));
-    return store;
-}
 
 static trace_run *begin(trace_store *store, const char *identity)
 {
     trace_run *items = NULL;
     const trace_run_info info = {
         .name = "study", .command_line = "dynmo study s.json", .config_json = "{}"};
-    ok(trace_items_begin(store, &info, identity, NULL, 0, &items, &err));
+    require(trace_items_begin(store, &info, identity, NULL, 0, &items, &err), &err);
     return items;
 }
 
@@ -63,7 +25,7 @@ static void put(trace_run *items, int pass, int64_t item)
 {
     char text[32];
     const int length = snprintf(text, sizeof text, "%lld", (long long)(item * item));
-    ok(trace_run_put_item(items, pass, item, text, (size_t)length, &err));
+    require(trace_run_put_item(items, pass, item, text, (size_t)length, &err), &err);
 }
 
 typedef struct taken {
@@ -88,7 +50,7 @@ static status take(void *context, int64_t item, const char *bytes, size_t length
 static void results_are_read_back_in_order_pass_by_pass(void **state)
 {
     (void)state;
-    trace_store *store = open_store();
+    trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
     taken all = {.last = -1};
     const int64_t order[] = {5, 2, 9, 0, 7};
@@ -97,7 +59,7 @@ static void results_are_read_back_in_order_pass_by_pass(void **state)
     }
     put(items, 0, 3);
 
-    ok(trace_items_read(store, trace_run_id(items), 1, &all, take, &err));
+    require(trace_items_read(store, trace_run_id(items), 1, &all, take, &err), &err);
 
     assert_int_equal(all.count, 5);
     assert_int_equal(all.last, 9);
@@ -105,7 +67,7 @@ static void results_are_read_back_in_order_pass_by_pass(void **state)
     assert_int_equal(trace_items_read(store, trace_run_id(items), 1, &all, take, &err),
                      STATUS_INVALID);
     assert_int_equal(all.count, 2);
-    ok(trace_run_finish(items, NULL, &err));
+    require(trace_run_finish(items, NULL, &err), &err);
     trace_store_close(store);
 }
 
@@ -123,38 +85,40 @@ static status take_bytes(void *context, int64_t item, const char *bytes, size_t 
 static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
 {
     (void)state;
-    trace_store *store = open_store();
+    trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
     bool is_taken = false;
-    ok(trace_run_put_item(items, 0, 1, NULL, 0, &err));
-    ok(trace_run_put_item(items, 0, 1, "\0\xff", 3, &err));
+    require(trace_run_put_item(items, 0, 1, NULL, 0, &err), &err);
+    require(trace_run_put_item(items, 0, 1, "\0\xff", 3, &err), &err);
 
-    ok(trace_items_read(store, trace_run_id(items), 0, &is_taken, take_bytes, &err));
+    require(trace_items_read(store, trace_run_id(items), 0, &is_taken, take_bytes, &err), &err);
 
     assert_true(is_taken);
-    ok(trace_run_finish(items, NULL, &err));
+    require(trace_run_finish(items, NULL, &err), &err);
     trace_store_close(store);
 }
 
 static void the_newest_run_of_an_identity_is_found(void **state)
 {
     (void)state;
-    trace_store *store = open_store();
+    trace_store *store = open_store(TRACE_WRITE);
     trace_run_info info;
     int64_t run_id = -1;
-    ok(trace_run_finish(begin(store, "a"), NULL, &err));
-    ok(trace_run_finish(begin(store, "a"), &(error_message){STATUS_BACKEND, "interrupted"}, &err));
-    ok(trace_run_finish(begin(store, "b"), NULL, &err));
+    require(trace_run_finish(begin(store, "a"), NULL, &err), &err);
+    require(
+        trace_run_finish(begin(store, "a"), &(error_message){STATUS_BACKEND, "interrupted"}, &err),
+        &err);
+    require(trace_run_finish(begin(store, "b"), NULL, &err), &err);
 
-    ok(trace_items_find(store, "a", memory, &run_id, &info, &err));
+    require(trace_items_find(store, "a", memory, &run_id, &info, &err), &err);
 
     assert_int_equal(run_id, 2);
     assert_int_equal(info.status, TRACE_FAILED);
     assert_string_equal(info.message, "interrupted");
-    ok(trace_items_find(store, "b", memory, &run_id, &info, &err));
+    require(trace_items_find(store, "b", memory, &run_id, &info, &err), &err);
     assert_int_equal(run_id, 3);
     assert_int_equal(info.status, TRACE_COMPLETE);
-    ok(trace_items_find(store, "c", memory, &run_id, &info, &err));
+    require(trace_items_find(store, "c", memory, &run_id, &info, &err), &err);
     assert_int_equal(run_id, 0);
     trace_store_close(store);
 }
@@ -162,18 +126,16 @@ static void the_newest_run_of_an_identity_is_found(void **state)
 static void a_run_that_is_being_written_is_not_taken(void **state)
 {
     (void)state;
-    trace_store *store = open_store();
+    trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
     trace_run *other = NULL;
 
     assert_int_equal(trace_run_resume(store, trace_run_id(items), &other, &err), STATUS_INVALID);
 
     assert_non_null(strstr(err.message, "run 1 is being written by another process"));
-    ok(trace_run_finish(items, NULL, &err));
+    require(trace_run_finish(items, NULL, &err), &err);
     trace_store_close(store);
 }
-
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 int main(void)
 {

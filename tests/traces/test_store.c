@@ -1,7 +1,7 @@
 /// store: what a file must be to be opened, and what is left of it when a lock, a full disk, a
 /// killed writer or a foreign file system gets in the way. SQLite is called here only to make such
 /// files and such trouble.
-#include "tests/assert_close.h"
+#include "tests/traces/folder_store.h"
 #include "traces/store/catalog.h"
 #include "traces/store/columns.h"
 #include "traces/store/items.h"
@@ -23,46 +23,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static char folder[64];
-static char path[96];
-static arena *memory;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
-    memory = arena_create(1 << 12);
-    if (mkdtemp(folder) == NULL || memory == NULL) return -1;
-    snprintf(path, sizeof path, "%s/s.db", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    for (int suffix = 0; suffix < 4; suffix++) {
-        char name[128];
-        snprintf(name, sizeof name, "%s%s", path, suffixes[suffix]);
-        unlink(name);
-    }
-    arena_destroy(memory);
-    return rmdir(folder); // fails if a test left anything else
-}
-
-static void ok(status result, const error_message *err)
-{
-    if (result != STATUS_OK) fail_msg("%s", err->message);
-}
-
-static trace_store *open_store(trace_mode mode)
-{
-    error_message err = {0};
-    trace_store *store = NULL;
-    ok(trace_store_open(path, mode, &store, &err), &err);
-    return store;
-}
 
 static void assert_not_opened(trace_mode mode, status code, const char *reason)
 {
@@ -99,7 +59,7 @@ static trace_writer *begin(trace_store *store, const char *name)
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
     info.name = name;
-    ok(trace_writer_begin(store, &info, &writer, &err), &err);
+    require(trace_writer_begin(store, &info, &writer, &err), &err);
     return writer;
 }
 
@@ -118,8 +78,16 @@ static void put_trace(trace_store *store, const char *name, int row_count)
 {
     error_message err = {0};
     trace_writer *writer = begin(store, name);
-    ok(put_rows(writer, row_count, &err), &err);
-    ok(trace_writer_finish(writer, &err), &err);
+    require(put_rows(writer, row_count, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
+}
+
+/// A store with one trace.
+static void make_store(int row_count)
+{
+    trace_store *store = open_store(TRACE_WRITE);
+    put_trace(store, "t", row_count);
+    trace_store_close(store);
 }
 
 static trace_info only_trace(trace_store *store)
@@ -127,7 +95,7 @@ static trace_info only_trace(trace_store *store)
     error_message err = {0};
     trace_info *traces = NULL;
     int count = 0;
-    ok(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &err), &err);
     assert_int_equal(count, 1);
     return traces[0];
 }
@@ -136,15 +104,15 @@ static void a_file_that_is_no_store_is_refused(void **state)
 {
     (void)state;
     assert_not_opened(TRACE_READ, STATUS_IO, "No such file or directory");
-    ok(file_write(path, "", 0, NULL), NULL);
+    assert_ok(file_write(path, "", 0, NULL));
     assert_not_opened(TRACE_READ, STATUS_FORMAT, "empty, not a store of dynmo");
     static const char words[] = "iteration,layer,phase,busy_ns\n0,0,F,1\n";
-    ok(file_write(path, words, strlen(words), NULL), NULL);
+    assert_ok(file_write(path, words, strlen(words), NULL));
     assert_not_opened(TRACE_READ, STATUS_FORMAT, "not a SQLite file");
     assert_not_opened(TRACE_WRITE, STATUS_FORMAT, "not a SQLite file");
     char *bytes = NULL;
     size_t length = 0;
-    ok(file_read(path, 1000, &bytes, &length, NULL), NULL);
+    assert_ok(file_read(path, 1000, &bytes, &length, NULL));
     assert_string_equal(bytes, words); // and left as it was
     free(bytes);
     unlink(path);
@@ -162,9 +130,7 @@ static void a_file_that_is_no_store_is_refused(void **state)
 static void a_store_of_another_version_is_refused(void **state)
 {
     (void)state;
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 1);
-    trace_store_close(store);
+    make_store(1);
     sql("PRAGMA user_version=11");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
                       "store version 11 was made by a newer dynmo; this one reads version 10");
@@ -239,14 +205,14 @@ static void what_is_kept_has_whole_iterations(void **state)
         trace_store *store = open_store(TRACE_WRITE);
         trace_writer *writer = begin(store, "t");
         const int whole = row_count / LAYERS;
-        ok(put_layers(writer, whole, LAYERS, &err), &err);
+        require(put_layers(writer, whole, LAYERS, &err), &err);
         for (int layer = 0; layer < row_count % LAYERS; layer++) {
             trace_load load = trace_load_init(whole, layer, TRACE_MEAN);
             load.forward_ns = 1;
-            ok(trace_writer_put_load(writer, &load, &err), &err);
+            require(trace_writer_put_load(writer, &load, &err), &err);
         }
         if (whole > 0) {
-            ok(trace_writer_keep(writer, &err), &err);
+            require(trace_writer_keep(writer, &err), &err);
             assert_int_equal(only_trace(store).iteration_count, whole);
             assert_int_equal(only_trace(store).status, TRACE_COMPLETE);
         } else {
@@ -323,7 +289,7 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
     assert_non_null(strstr(err.message, "trace 't' is not complete: its writer was interrupted"));
     assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
     trace_run_info run;
-    ok(trace_run_find(store, "r", memory, &run, &err), &err);
+    require(trace_run_find(store, "r", memory, &run, &err), &err);
     assert_int_equal(run.status, TRACE_INTERRUPTED);
     trace_store_close(store);
 
@@ -338,9 +304,8 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
 static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
 {
     (void)state;
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 1);
-    trace_store_close(store);
+    make_store(1);
+    trace_store *store = NULL;
     static const struct {
         const char *change;
         trace_status expected;
@@ -426,9 +391,7 @@ static void set_writable(bool writable)
 static void a_read_only_store_is_read_and_not_written(void **state)
 {
     (void)state;
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 1);
-    trace_store_close(store);
+    make_store(1);
     set_writable(false);
 
     assert_int_equal(open_as_nobody(TRACE_READ, ""), 0);
@@ -469,15 +432,14 @@ static void a_corrupt_store_is_named(void **state)
 {
     (void)state;
     error_message err = {0};
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 5000);
-    trace_store_close(store);
+    trace_store *store = NULL;
+    make_store(5000);
     char *bytes = NULL;
     size_t length = 0;
-    ok(file_read(path, 1 << 24, &bytes, &length, &err), &err);
+    require(file_read(path, 1 << 24, &bytes, &length, &err), &err);
     memset(bytes + 4096, 0xA5, length - 4096); // all but the schema's page
     unlink(path);
-    ok(file_write(path, bytes, length, &err), &err);
+    require(file_write(path, bytes, length, &err), &err);
     free(bytes);
     trace_info *traces = NULL;
     int count = 0;
@@ -537,9 +499,7 @@ static void set_block_bytes(int place, const char *hex)
 static void rows_that_no_writer_puts_are_refused(void **state)
 {
     (void)state;
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 1);
-    trace_store_close(store);
+    make_store(1);
 
     set_block_bytes(21, "0100000000002000"); // the smallest forward_ns: after two columns, a width
     assert_rows_refused("column forward_ns holds 9007199254740993, not a number in "
@@ -577,9 +537,7 @@ static void what_no_version_has_is_refused(void **state)
         "CREATE INDEX i ON loads(row_count) WHERE row_count > 1",
     };
     for (size_t at = 0; at < sizeof changes / sizeof changes[0]; at++) {
-        trace_store *store = open_store(TRACE_WRITE);
-        put_trace(store, "t", 1);
-        trace_store_close(store);
+        make_store(1);
         char reason[128];
         snprintf(reason, sizeof reason, "its schema is not that of store version %d",
                  SCHEMA_VERSION);
@@ -602,9 +560,8 @@ static void words_that_no_writer_puts_are_refused(void **state)
         {"name='t', tokens_per_microbatch=9223372036854775000",
          "column tokens_per_microbatch holds 9223372036854775000, not a number in"},
     };
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 1);
-    trace_store_close(store);
+    make_store(1);
+    trace_store *store = NULL;
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
         error_message err = {0};
         trace_info *traces = NULL;
@@ -630,7 +587,7 @@ static void a_name_is_a_path_and_no_uri(void **state)
     for (size_t name = 0; name < 2; name++) {
         trace_store *store = NULL;
         error_message err = {0};
-        ok(trace_store_open(names[name], TRACE_WRITE, &store, &err), &err);
+        require(trace_store_open(names[name], TRACE_WRITE, &store, &err), &err);
         put_trace(store, "t", 1);
         trace_store_close(store);
         assert_int_equal(access(names[name], R_OK), 0);
@@ -644,9 +601,7 @@ static void every_column_has_its_range(void **state)
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
     int count = 0;
-    trace_store *store = open_store(TRACE_WRITE);
-    put_trace(store, "t", 1);
-    trace_store_close(store);
+    make_store(1);
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     static const char names[] = "SELECT DISTINCT c.name FROM sqlite_schema AS s,"
                                 " pragma_table_info(s.name) AS c WHERE s.type='table'"
@@ -673,12 +628,12 @@ static void sums_that_do_not_fit_are_refused(void **state)
     for (int iteration = 0; iteration < 600; iteration++) {
         trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
         load.forward_ns = TRACE_VALUE_MAX;
-        ok(trace_writer_put_load(writer, &load, &err), &err);
+        require(trace_writer_put_load(writer, &load, &err), &err);
     }
-    ok(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
     const trace_info info = only_trace(store);
 
-    ok(trace_loads_mean(store, &info, 0, 510, memory, &loads, &err), &err);
+    require(trace_loads_mean(store, &info, 0, 510, memory, &loads, &err), &err);
     assert_true(loads.forward_ns[0] == TRACE_VALUE_MAX);
     assert_int_equal(trace_loads_mean(store, &info, 0, 599, memory, &loads, &err), STATUS_FORMAT);
     snprintf(message, sizeof message,
@@ -701,8 +656,8 @@ static void a_run_comes_back_as_it_was_put(void **state)
                                  .tool_version = "0.1.0"};
     trace_run *run = NULL;
     int64_t plan_id = 0;
-    ok(trace_run_begin(store, &info, &input, 1, &run, &err), &err);
-    ok(trace_run_put_plan(run, "even", 0, "{\"first_layer\":[0,2]}", &plan_id, &err), &err);
+    require(trace_run_begin(store, &info, &input, 1, &run, &err), &err);
+    require(trace_run_put_plan(run, "even", 0, "{\"first_layer\":[0,2]}", &plan_id, &err), &err);
     const trace_run_iteration first = {.iteration = 0,
                                        .plan_id = plan_id,
                                        .iteration_ns = 9,
@@ -717,11 +672,11 @@ static void a_run_comes_back_as_it_was_put(void **state)
                                        .moved_bytes = 3,
                                        .migration_ns = 4};
     const trace_run_iteration second = {.iteration = 1, .iteration_ns = 10};
-    ok(trace_run_put_iteration(run, "even", &first, &err), &err);
-    ok(trace_run_put_iteration(run, "tuned", &first, &err), &err);
-    ok(trace_run_put_iteration(run, "even", &second, &err), &err);
-    ok(trace_run_put_result(run, "comparison", "[1,2]", &err), &err);
-    ok(trace_run_finish(run, NULL, &err), &err);
+    require(trace_run_put_iteration(run, "even", &first, &err), &err);
+    require(trace_run_put_iteration(run, "tuned", &first, &err), &err);
+    require(trace_run_put_iteration(run, "even", &second, &err), &err);
+    require(trace_run_put_result(run, "comparison", "[1,2]", &err), &err);
+    require(trace_run_finish(run, NULL, &err), &err);
     trace_store_close(store);
 
     store = open_store(TRACE_READ);
@@ -732,27 +687,28 @@ static void a_run_comes_back_as_it_was_put(void **state)
     trace_run_plan *plans = NULL;
     trace_run_result *results = NULL;
     int count = 0;
-    ok(trace_run_find(store, NULL, memory, &found, &err), &err);
+    require(trace_run_find(store, NULL, memory, &found, &err), &err);
     assert_string_equal(found.config_json, info.config_json);
     assert_true(found.seed == UINT64_MAX);
     assert_int_equal(found.status, TRACE_COMPLETE);
-    ok(trace_run_inputs(store, found.run_id, memory, &files, &count, &err), &err);
+    require(trace_run_inputs(store, found.run_id, memory, &files, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_true(files[0].hash == input.hash);
-    ok(trace_run_series(store, found.run_id, memory, &series, &count, &err), &err);
+    require(trace_run_series(store, found.run_id, memory, &series, &count, &err), &err);
     assert_int_equal(count, 2);
     assert_string_equal(series[1], "tuned");
-    ok(trace_run_iterations(store, found.run_id, "even", memory, &iterations, &count, &err), &err);
+    require(trace_run_iterations(store, found.run_id, "even", memory, &iterations, &count, &err),
+            &err);
     assert_int_equal(count, 2);
     assert_memory_equal(&iterations[0].iteration_ns, &first.iteration_ns, 4 * sizeof(int64_t));
     assert_true(iterations[0].bubble_ratio == 0.1 && iterations[0].rebalanced);
     assert_true(iterations[0].changed && !iterations[1].changed);
     assert_int_equal(iterations[0].plan_id, plan_id);
     assert_int_equal(iterations[1].plan_id, 0);
-    ok(trace_run_plans(store, found.run_id, memory, &plans, &count, &err), &err);
+    require(trace_run_plans(store, found.run_id, memory, &plans, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_string_equal(plans[0].plan_json, "{\"first_layer\":[0,2]}");
-    ok(trace_run_results(store, found.run_id, memory, &results, &count, &err), &err);
+    require(trace_run_results(store, found.run_id, memory, &results, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_string_equal(results[0].label, "comparison");
     assert_int_equal(trace_run_find(store, "nothing", memory, &found, &err), STATUS_INVALID);
@@ -787,13 +743,13 @@ static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
          .travel_ns = 5},
     };
     trace_run *run = NULL;
-    ok(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
-    ok(trace_run_put_decision(run, "a", &moved, &err), &err);
-    ok(trace_run_put_decision(run, "a", &kept, &err), &err);
-    ok(trace_run_put_work(run, "a", &work, &err), &err);
-    ok(trace_run_put_op_time(run, "a", &op_times[0], &err), &err);
-    ok(trace_run_put_op_time(run, "a", &op_times[1], &err), &err);
-    ok(trace_run_finish(run, NULL, &err), &err);
+    require(trace_run_begin(store, &info, NULL, 0, &run, &err), &err);
+    require(trace_run_put_decision(run, "a", &moved, &err), &err);
+    require(trace_run_put_decision(run, "a", &kept, &err), &err);
+    require(trace_run_put_work(run, "a", &work, &err), &err);
+    require(trace_run_put_op_time(run, "a", &op_times[0], &err), &err);
+    require(trace_run_put_op_time(run, "a", &op_times[1], &err), &err);
+    require(trace_run_finish(run, NULL, &err), &err);
     trace_store_close(store);
 
     store = open_store(TRACE_READ);
@@ -802,29 +758,28 @@ static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
     trace_run_work *works = NULL;
     trace_run_op_time *times = NULL;
     int count = 0;
-    ok(trace_run_find(store, NULL, memory, &found, &err), &err);
-    ok(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &err), &err);
+    require(trace_run_find(store, NULL, memory, &found, &err), &err);
+    require(trace_run_decisions(store, found.run_id, "a", memory, &decisions, &count, &err), &err);
     assert_int_equal(count, 2);
     assert_int_equal(decisions[0].iteration, 1); // by iteration, however they were put
     assert_string_equal(decisions[1].action, "rebalance");
     assert_string_equal(decisions[1].reason, "change");
     assert_int_equal(decisions[1].moved_bytes, 3);
     assert_int_equal(decisions[1].migration_ns, 4);
-    ok(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &err), &err);
+    require(trace_run_work_of(store, found.run_id, "a", memory, &works, &count, &err), &err);
     assert_int_equal(count, 1);
     assert_int_equal(works[0].rank, 5);
     assert_int_equal(works[0].work_ns, 77);
-    ok(trace_run_op_times_of(store, found.run_id, "a", memory, &times, &count, &err), &err);
+    require(trace_run_op_times_of(store, found.run_id, "a", memory, &times, &count, &err), &err);
     assert_int_equal(count, 2);
     assert_memory_equal(times, op_times, sizeof op_times);
-    ok(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &err), &err);
+    require(trace_run_work_of(store, found.run_id, "b", memory, &works, &count, &err), &err);
     assert_int_equal(count, 0);
     trace_store_close(store);
 }
 
 int main(void)
 {
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_file_that_is_no_store_is_refused),
         IN_FOLDER(a_store_of_another_version_is_refused),
