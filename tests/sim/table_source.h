@@ -18,10 +18,11 @@ typedef struct table_source {
     int64_t input[TABLE_ITERATIONS][TABLE_LAYERS * TABLE_COLUMNS];
     int64_t weight[TABLE_ITERATIONS][TABLE_LAYERS * TABLE_COLUMNS];
     int64_t state_bytes[TABLE_LAYERS];
-    int64_t activation_bytes[TABLE_LAYERS];
+    int64_t activation_bytes[TABLE_ITERATIONS][TABLE_LAYERS];
     int64_t reduction_ns[TABLE_LAYERS];
     int asked[TABLE_ITERATIONS]; // how often each iteration was asked for
     int last;                    // iteration asked for last; -1: none
+    bool has_full_backwards;     // B and W in one
     bool is_quiet;               // announces no change, whatever the numbers
 } table_source;
 
@@ -44,12 +45,12 @@ static inline status table_costs_at(void *context, int iteration, bal_layer_cost
     table->asked[iteration]++;
     *costs = (bal_layer_costs){.layer_count = table->layer_count,
                                .microbatch_count = table->column_count,
-                               .has_split = true,
+                               .has_split = !table->has_full_backwards,
                                .forward_ns = table->forward[iteration],
                                .backward_input_ns = table->input[iteration],
                                .backward_weight_ns = table->weight[iteration],
                                .state_bytes = table->state_bytes,
-                               .activation_bytes = table->activation_bytes,
+                               .activation_bytes = table->activation_bytes[iteration],
                                .reduction_ns = table->reduction_ns};
     return STATUS_OK;
 }
