@@ -5,12 +5,11 @@
 #include "tests/assert_close.h"
 #include "tests/sim/table_source.h"
 
-#include <stdlib.h>
+enum { KEPT_RANKS = 4, KEPT_REPLICAS = 2 };
 
-enum { KEPT_RANKS = 4 };
-
-/// What the sink was told of iterations.
+/// The sources of a run, and what its sink was told of iterations.
 typedef struct kept {
+    bal_cost_source sources[KEPT_REPLICAS];
     int count;
     bal_training_iteration iterations[TABLE_ITERATIONS];
     int first_layer[TABLE_ITERATIONS][KEPT_RANKS + 1]; // of the stages
@@ -34,12 +33,17 @@ static inline status keep(void *context, const bal_training_iteration *iteration
 }
 
 /// A run under GPipe on ranks of one node whose links cost nothing; a test names what differs.
-static inline bal_training kept_training(const bal_cost_source *sources, int source_count,
-                                         int ranks, int iterations, int microbatches, kept *all)
+///
+/// @param table [replica_count] at most KEPT_REPLICAS
+static inline bal_training kept_training(const table_source *table, int replica_count, int ranks,
+                                         int iterations, int microbatches, kept *all)
 {
-    return (bal_training){.sources = sources,
-                          .source_count = source_count,
-                          .data_parallel = source_count,
+    for (int replica = 0; replica < replica_count; replica++) {
+        all->sources[replica] = table[replica].source;
+    }
+    return (bal_training){.sources = all->sources,
+                          .source_count = replica_count,
+                          .data_parallel = replica_count,
                           .machine = {.rank_count = ranks, .ranks_per_node = ranks},
                           .iteration_count = iterations,
                           .microbatch_count = microbatches,
@@ -70,11 +74,11 @@ static inline bal_training_result replay(const bal_training *training)
     return result;
 }
 
-/// Tables of one or several replicas, to be freed.
+/// Tables of one or several replicas, until a test asks for others.
 static inline table_source *tables(int count, int layer_count, int column_count)
 {
-    table_source *made = malloc((size_t)count * sizeof *made);
-    assert_non_null(made);
+    static table_source made[KEPT_REPLICAS];
+    assert_true(count <= KEPT_REPLICAS);
     for (int table = 0; table < count; table++) {
         table_source_init(&made[table], layer_count, column_count);
     }

@@ -7,7 +7,7 @@
 static bal_training two_ranks(const table_source *table, int iterations, const char *policy,
                               kept *all)
 {
-    bal_training training = kept_training(&table->source, 1, 2, iterations, 2, all);
+    bal_training training = kept_training(table, 1, 2, iterations, 2, all);
     error_message err = {0};
     training.balancer = bal_balancer_find("partition");
     require(bal_policy_parse(policy, &training.policy, &err), &err);
@@ -43,7 +43,6 @@ static void a_profile_comes_an_iteration_late(void **state)
     assert_int_equal(result.decision_count, 6);
     assert_int_equal(result.rebalance_count, 5);
     assert_int_equal(result.change_count, 5);
-    free(table);
 }
 
 static void foresight_has_the_right_plan_in_every_iteration(void **state)
@@ -64,15 +63,12 @@ static void foresight_has_the_right_plan_in_every_iteration(void **state)
     }
     assert_int_equal(result.rebalance_count, 5);
     assert_int_equal(result.simulated_count, 6);
-    free(table);
 }
 
 static void foresight_sees_how_slow_a_rank_will_be(void **state)
 {
     (void)state;
-    table_source *table = memory_array(1, sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, 6, 1);
+    table_source *table = tables(1, 6, 1);
     table_fill(table, 0, 4, 100, 0, 0);
     const bal_slow_rank slow = {
         .rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 4};
@@ -87,7 +83,6 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
     assert_int_equal(all.first_layer[1][1], 3);
     assert_int_equal(all.first_layer[2][1], 4); // 400 and 2 * 200, decided after iteration 1
     assert_int_equal(all.iterations[2].iteration_ns, 400 + 2 * 400);
-    free(table);
 }
 
 static void numbers_may_differ_where_no_change_is_announced(void **state)
@@ -109,7 +104,6 @@ static void numbers_may_differ_where_no_change_is_announced(void **state)
     }
     assert_int_equal(result.decision_count, 0);
     assert_int_equal(result.simulated_count, 4);
-    free(table);
 }
 
 static void profiling_is_charged_where_a_decision_looks(void **state)
@@ -149,7 +143,6 @@ static void profiling_is_charged_where_a_decision_looks(void **state)
         }
         assert_int_equal(result.profile_ns, sum);
     }
-    free(table);
 }
 
 static void the_parts_sum_to_the_iteration(void **state)
@@ -189,7 +182,6 @@ static void the_parts_sum_to_the_iteration(void **state)
     assert_int_equal(result.total_ns, total_ns);
     assert_int_equal(result.migration_ns, 2010);
     assert_int_equal(result.moved_layer_count, 2);
-    free(table);
 }
 
 int main(void)

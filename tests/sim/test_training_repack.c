@@ -9,7 +9,7 @@ enum { LAYERS = 8, RANKS = 4, MICROBATCHES = 4, ITERATIONS = 8 };
 static bal_training pipeline(const table_source *table, int ranks, kept *all)
 {
     const bal_link byte_per_ns = {.bytes_per_s = 1000000000};
-    bal_training training = kept_training(&table->source, 1, ranks, ITERATIONS, MICROBATCHES, all);
+    bal_training training = kept_training(table, 1, ranks, ITERATIONS, MICROBATCHES, all);
     training.machine = (bal_machine){.rank_count = ranks,
                                      .ranks_per_node = 2,
                                      .intra_node = byte_per_ns,
@@ -111,7 +111,6 @@ static void ranks_are_released_and_taken_back(void **state)
     assert_int_equal(result.final_rank_count, 4);
     assert_int_equal(result.final_machine_rank[3], 3);
     assert_int_equal(result.moved_bytes, 10000);
-    free(table);
 }
 
 static void a_run_that_ends_packed_says_so(void **state)
@@ -131,7 +130,6 @@ static void a_run_that_ends_packed_says_so(void **state)
     assert_int_equal(result.peak_memory_bytes[0], 2000);
     assert_int_equal(result.peak_memory_bytes[1], 7000);
     assert_int_equal(result.peak_memory_bytes[3], 2000);
-    free(table);
 }
 
 static void released_ranks_make_further_replicas(void **state)
@@ -163,7 +161,6 @@ static void released_ranks_make_further_replicas(void **state)
     assert_close(
         result.bubble_ratio, // 3200 busy in every iteration; two replicas on all four ranks
         1.0 - 8 * 3200 / (4.0 * (4 * 1400 + 2300 + 2 * 1200 + 1500)), 1e-12);
-    free(table);
 }
 
 /// Two replicas become four: each sends three quarters of the bytes twice, instead of half of them.
@@ -187,7 +184,6 @@ static void further_replicas_reduce_gradients_for_longer(void **state)
     assert_int_equal(all.iterations[3].replica_count, 4);
     assert_int_equal(all.iterations[3].pipeline_ns, 800 + 400);
     assert_int_equal(all.iterations[3].reduction_ns, 7 * 12);
-    free(table);
 }
 
 /// Layer 0 is W alone, on rank 0. From iteration 1 on layer 3 belongs on rank 1 instead of rank 2;
@@ -218,7 +214,6 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
     assert_int_equal(all.iterations[1].iteration_ns, 600 + result.migration_ns);
     assert_int_equal(all.iterations[1].moved_bytes, state_bytes);
     arena_destroy(memory);
-    free(table);
     return result.migration_ns;
 }
 

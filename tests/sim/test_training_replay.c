@@ -6,11 +6,9 @@
 enum { LAYERS = 8, ITERATIONS = 10, CHANGE_AT = 5 };
 
 /// Layers of 1000 ns and bytes; from the change on the first four cost nothing but 1 ns.
-static table_source *moving_load(arena *memory)
+static table_source *moving_load(void)
 {
-    table_source *table = arena_array(memory, 1, sizeof *table);
-    assert_non_null(table);
-    table_source_init(table, LAYERS, 1);
+    table_source *table = tables(1, LAYERS, 1);
     table_fill(table, 0, ITERATIONS, 1000, 0, 0);
     for (int layer = 0; layer < LAYERS; layer++) {
         table->state_bytes[layer] = 1000;
@@ -24,7 +22,7 @@ static table_source *moving_load(arena *memory)
 static bal_training training_with(const table_source *table, const char *balancer,
                                   bal_policy policy, kept *all)
 {
-    bal_training training = kept_training(&table->source, 1, 2, ITERATIONS, 4, all);
+    bal_training training = kept_training(table, 1, 2, ITERATIONS, 4, all);
     training.machine.intra_node = (bal_link){.latency_ns = 10, .bytes_per_s = 1000000000};
     training.balancer = bal_balancer_find(balancer);
     training.policy = policy;
@@ -40,7 +38,7 @@ static bool wants_seven(void *context, int iteration)
 static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **state)
 {
     arena *memory = *state;
-    table_source *table = moving_load(memory);
+    table_source *table = moving_load();
     kept all = {0};
     bal_training training =
         training_with(table, "partition", (bal_policy){.kind = BAL_POLICY_ON_CHANGE}, &all);
@@ -77,7 +75,7 @@ static void a_change_is_profiled_once_and_the_new_plan_starts_after_it(void **st
 static void without_policy_the_plan_of_the_start_stays(void **state)
 {
     arena *memory = *state;
-    table_source *table = moving_load(memory);
+    table_source *table = moving_load();
     kept all = {0};
     const bal_training training = training_with(table, "tuned", (bal_policy){0}, &all);
 
@@ -93,7 +91,7 @@ static void without_policy_the_plan_of_the_start_stays(void **state)
 static void peaks_follow_the_bytes_of_the_layers_and_the_plan(void **state)
 {
     arena *memory = *state;
-    table_source *table = moving_load(memory);
+    table_source *table = moving_load();
     kept all = {0};
     for (int layer = 0; layer < LAYERS; layer++) {
         for (int iteration = 0; iteration < ITERATIONS; iteration++) {
@@ -134,7 +132,7 @@ static void assert_refused(const bal_training *training, status code, const char
 static void what_cannot_be_played_is_refused(void **state)
 {
     arena *memory = *state;
-    table_source *table = moving_load(memory);
+    table_source *table = moving_load();
     kept all = {0};
     const bal_training good = training_with(table, "even", (bal_policy){0}, &all);
     bal_training bad = good;
@@ -164,7 +162,7 @@ static void what_cannot_be_played_is_refused(void **state)
 static void sums_that_do_not_fit_are_refused(void **state)
 {
     arena *memory = *state;
-    table_source *table = moving_load(memory);
+    table_source *table = moving_load();
     kept all = {0};
     const bal_training training = training_with(table, "even", (bal_policy){0}, &all);
 
@@ -181,7 +179,7 @@ static void sums_that_do_not_fit_are_refused(void **state)
 static void owners_without_stages_are_followed_in_loads_only(void **state)
 {
     arena *memory = *state;
-    table_source *table = moving_load(memory);
+    table_source *table = moving_load();
     kept all = {0};
     bal_training training = training_with(table, "diffusion-published",
                                           (bal_policy){.kind = BAL_POLICY_ON_CHANGE}, &all);

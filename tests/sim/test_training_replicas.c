@@ -3,10 +3,10 @@
 #include "tests/sim/kept_run.h"
 
 /// Two ranks under GPipe, or another schedule that the test names.
-static bal_training two_ranks(const bal_cost_source *sources, int source_count, int iterations,
+static bal_training two_ranks(const table_source *table, int replica_count, int iterations,
                               int microbatches, kept *all)
 {
-    return kept_training(sources, source_count, 2, iterations, microbatches, all);
+    return kept_training(table, replica_count, 2, iterations, microbatches, all);
 }
 
 static void the_slowest_replica_makes_the_iteration(void **state)
@@ -16,9 +16,8 @@ static void the_slowest_replica_makes_the_iteration(void **state)
     table_fill(&table[0], 0, 1, 100, 0, 0);
     table_fill(&table[1], 0, 1, 100, 0, 0);
     table[1].forward[0][1] = 300;
-    const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    const bal_training training = two_ranks(sources, 2, 1, 2, &all);
+    const bal_training training = two_ranks(table, 2, 1, 2, &all);
 
     const bal_training_result result = replay(&training);
 
@@ -31,24 +30,45 @@ static void the_slowest_replica_makes_the_iteration(void **state)
     // Busy: 400 and 800 of four ranks that are held for 700.
     assert_close(result.bubble_ratio, 1.0 - 1200.0 / (4 * 700), 1e-12);
     assert_close(result.first.bubble_ratio, 1.0 - 800.0 / (2 * 700), 1e-12);
-    free(table);
+}
+
+/// Stages of 100 ns of F, the second of which takes 300 in replica 1 and is reduced for 1000.
+static bal_training reducing_replicas(table_source *table, int microbatches, kept *all)
+{
+    for (int replica = 0; replica < 2; replica++) {
+        table_fill(&table[replica], 0, 1, 100, 0, 0);
+        table[replica].reduction_ns[1] = 1000;
+    }
+    table[1].forward[0][1] = 300;
+    bal_training training = two_ranks(table, 2, 1, microbatches, all);
+    training.reduction_overlap = BAL_REDUCTION_STAGE;
+    return training;
+}
+
+static void a_reduction_waits_for_the_last_replica(void **state)
+{
+    (void)state;
+    table_source *table = tables(2, 2, 1);
+    kept all = {0};
+    const bal_training training = reducing_replicas(table, 1, &all);
+    table[0].weight[0][0] = 1000;
+
+    const bal_training_result result = replay(&training);
+
+    // Replica 0 is the slowest: rank 1 ends at 200, rank 0 at 1200. In replica 1 rank 1 ends at
+    // 400.
+    assert_int_equal(result.pipeline_ns, 1200);
+    assert_int_equal(result.total_ns, 400 + 1000);
 }
 
 static void with_post_validation_the_first_begin_in_any_replica_counts(void **state)
 {
     (void)state;
     table_source *table = tables(2, 2, 1);
-    for (int replica = 0; replica < 2; replica++) {
-        table_fill(&table[replica], 0, 1, 100, 0, 0);
-        table[replica].reduction_ns[1] = 1000;
-    }
-    table[0].forward[0][0] = 50;
-    table[1].forward[0][1] = 300;
-    const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    bal_training training = two_ranks(sources, 2, 1, 2, &all);
+    bal_training training = reducing_replicas(table, 2, &all);
     training.post_validation = true;
-    training.reduction_overlap = BAL_REDUCTION_STAGE;
+    table[0].forward[0][0] = 50;
 
     const bal_training_result result = replay(&training);
 
@@ -56,7 +76,6 @@ static void with_post_validation_the_first_begin_in_any_replica_counts(void **st
     // ends at 700 in replica 1 and has reduced at 1700.
     assert_int_equal(result.pipeline_ns, 700);
     assert_int_equal(result.total_ns, 1700 - 50);
-    free(table);
 }
 
 static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state)
@@ -75,9 +94,8 @@ static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state
         table[1].forward[iteration][2] = 500;
         table[1].forward[iteration][3] = 500;
     }
-    const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    bal_training training = two_ranks(sources, 2, 4, 2, &all);
+    bal_training training = two_ranks(table, 2, 4, 2, &all);
     training.balancer = bal_balancer_find("partition");
     training.policy = (bal_policy){.kind = BAL_POLICY_ON_CHANGE};
 
@@ -89,104 +107,75 @@ static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state
     assert_int_equal(all.first_layer[2][1], 1); // 500 and 700, not 1000 and 200
     assert_int_equal(result.bottleneck_ns, 700);
     assert_int_equal(result.simulated_count, 3);
-    free(table);
 }
 
-/// Stages of 20 ns of F and 40 of BW each, under 1F1B with 2 microbatches:
-///   rank 0:  F0 0-20   F1 20-40  BW0 80-120   BW1 140-180
-///   rank 1:  F0 20-40  BW0 40-80  F1 80-100   BW1 100-140
-/// Layers 0 and 1 reduce for 5 and 7 ns, layers 2 and 3 for 100 and 30.
-static int64_t reduced(bal_reduction_overlap overlap, bool post_validation)
+/// Of layers of 10 ns of F and 20 of BW, in two stages or chunks, which reduce for 5, 7, late_ns
+/// and 30 ns between two replicas.
+static int64_t reduced(bal_training training, table_source *table, int64_t late_ns)
 {
-    table_source *table = tables(1, 4, 1);
     table_fill(table, 0, 1, 10, 10, 10);
-    const int64_t reduction_ns[] = {5, 7, 100, 30};
-    memcpy(table->reduction_ns, reduction_ns, sizeof reduction_ns);
-    kept all = {0};
-    bal_training training = two_ranks(&table->source, 1, 1, 2, &all);
-    training.schedule = "1f1b";
+    memcpy(table->reduction_ns, (const int64_t[]){5, 7, late_ns, 30}, 4 * sizeof(int64_t));
+    ((kept *)training.sink.context)->count = 0;
     training.data_parallel = 2;
-    training.reduction_overlap = overlap;
-    training.post_validation = post_validation;
 
     const bal_training_result result = replay(&training);
 
-    assert_int_equal(result.pipeline_ns, 180); // also the span: of rank 0
+    // Of the one-rank run, and of rank 0 of the other, whose span it is too.
+    assert_int_equal(result.pipeline_ns, training.chunk_count > 0 ? 120 : 180);
     assert_int_equal(result.pipeline_ns + result.reduction_ns, result.total_ns);
-    assert_int_equal(all.iterations[0].reduction_ns, result.reduction_ns);
-    free(table);
     return result.reduction_ns;
 }
 
+/// Under 1F1B with 2 microbatches:
+///   rank 0:  F0 0-20   F1 20-40  BW0 80-120   BW1 140-180
+///   rank 1:  F0 20-40  BW0 40-80  F1 80-100   BW1 100-140
 static void reductions_hide_behind_what_the_overlap_names(void **state)
 {
     (void)state;
-    // Behind everything, the 130 of rank 1.
-    assert_int_equal(reduced(BAL_REDUCTION_EXPOSED, false), 130);
-    assert_int_equal(reduced(BAL_REDUCTION_EXPOSED, true), 130);
-    // Rank 1 from 140 to 270, rank 0 from 180 to 192. Without barrier rank 1 began at 20.
-    assert_int_equal(reduced(BAL_REDUCTION_STAGE, false), 270 - 180);
-    assert_int_equal(reduced(BAL_REDUCTION_STAGE, true), 250 - 180);
-    // Rank 1: layer 3 is ready at 120 and reduced at 150, layer 2 then at 250.
-    assert_int_equal(reduced(BAL_REDUCTION_BACKWARD, false), 250 - 180);
-    assert_int_equal(reduced(BAL_REDUCTION_BACKWARD, true), 230 - 180);
+    static const struct {
+        bal_reduction_overlap overlap;
+        int64_t with_barrier_ns;
+        int64_t without_ns; // rank 1 then begins at 20
+    } cases[] = {
+        {BAL_REDUCTION_EXPOSED, 130, 130}, // behind everything, of rank 1
+        // Rank 1 from 140 to 270, rank 0 from 180 to 192.
+        {BAL_REDUCTION_STAGE, 270 - 180, 250 - 180},
+        // Rank 1: layer 3 is ready at 120 and reduced at 150, layer 2 then at 250.
+        {BAL_REDUCTION_BACKWARD, 250 - 180, 230 - 180},
+    };
+    for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
+        table_source *table = tables(1, 4, 1);
+        kept all = {0};
+        bal_training training = two_ranks(table, 1, 1, 2, &all);
+        training.schedule = "1f1b";
+        training.reduction_overlap = cases[each].overlap;
+        assert_int_equal(reduced(training, table, 100), cases[each].with_barrier_ns);
+        training.post_validation = true;
+        assert_int_equal(reduced(training, table, 100), cases[each].without_ns);
+    }
 }
 
-/// One rank, two chunks of 20 ns of F and 40 of BW each and one microbatch:
-///   F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
-static int64_t reduced_in_chunks(bal_reduction_overlap overlap)
-{
-    table_source *table = tables(1, 4, 1);
-    table_fill(table, 0, 1, 10, 10, 10);
-    const int64_t reduction_ns[] = {5, 7, 50, 30};
-    memcpy(table->reduction_ns, reduction_ns, sizeof reduction_ns);
-    kept all = {0};
-    bal_training training = two_ranks(&table->source, 1, 1, 1, &all);
-    training.machine.rank_count = 1;
-    training.schedule = "interleaved-1f1b";
-    training.chunk_count = 2;
-    training.data_parallel = 2;
-    training.reduction_overlap = overlap;
-
-    const bal_training_result result = replay(&training);
-
-    assert_int_equal(result.pipeline_ns, 120);
-    free(table);
-    return result.reduction_ns;
-}
-
+/// One rank and one microbatch: F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
 static void the_chunks_of_a_rank_share_its_link(void **state)
 {
     (void)state;
-    assert_int_equal(reduced_in_chunks(BAL_REDUCTION_EXPOSED), 92);
-    // Chunk 1 from 80 to 160, chunk 0 after it.
-    assert_int_equal(reduced_in_chunks(BAL_REDUCTION_STAGE), 160 + 12 - 120);
-    // Layer 3 from 60, layer 2 from 90 to 140, layer 1 until 147, layer 0 until 152.
-    assert_int_equal(reduced_in_chunks(BAL_REDUCTION_BACKWARD), 152 - 120);
-}
-
-static void a_reduction_waits_for_the_last_replica(void **state)
-{
-    (void)state;
-    table_source *table = tables(2, 2, 1);
-    for (int replica = 0; replica < 2; replica++) {
-        table_fill(&table[replica], 0, 1, 100, 0, 0);
-        table[replica].reduction_ns[1] = 1000;
+    static const int64_t expected_ns[] = {
+        [BAL_REDUCTION_EXPOSED] = 92,
+        // Chunk 1 from 80 to 160, chunk 0 after it.
+        [BAL_REDUCTION_STAGE] = 160 + 12 - 120,
+        // Layer 3 from 60, layer 2 from 90 to 140, layer 1 until 147, layer 0 until 152.
+        [BAL_REDUCTION_BACKWARD] = 152 - 120,
+    };
+    for (int overlap = 0; overlap < 3; overlap++) {
+        table_source *table = tables(1, 4, 1);
+        kept all = {0};
+        bal_training training = two_ranks(table, 1, 1, 1, &all);
+        training.machine.rank_count = 1;
+        training.schedule = "interleaved-1f1b";
+        training.chunk_count = 2;
+        training.reduction_overlap = (bal_reduction_overlap)overlap;
+        assert_int_equal(reduced(training, table, 50), expected_ns[overlap]);
     }
-    table[0].weight[0][0] = 1000;
-    table[1].forward[0][1] = 300;
-    const bal_cost_source sources[] = {table[0].source, table[1].source};
-    kept all = {0};
-    bal_training training = two_ranks(sources, 2, 1, 1, &all);
-    training.reduction_overlap = BAL_REDUCTION_STAGE;
-
-    const bal_training_result result = replay(&training);
-
-    // Replica 0 is the slowest: rank 1 ends at 200, rank 0 at 1200. In replica 1 rank 1 ends at
-    // 400.
-    assert_int_equal(result.pipeline_ns, 1200);
-    assert_int_equal(result.total_ns, 400 + 1000);
-    free(table);
 }
 
 static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
@@ -198,7 +187,7 @@ static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
         {.rank = 1, .time_factor = 2, .first_iteration = 2, .end_iteration = 5},
         {.rank = 1, .time_factor = 1.5, .first_iteration = 4, .end_iteration = 6}};
     kept all = {0};
-    bal_training training = two_ranks(&table->source, 1, 6, 2, &all);
+    bal_training training = two_ranks(table, 1, 6, 2, &all);
     training.slow_ranks = slow;
     training.slow_rank_count = 2;
 
@@ -210,7 +199,6 @@ static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
     }
     assert_int_equal(result.simulated_count, 4);
     assert_int_equal(result.change_count, 0); // the model has not changed, a rank has
-    free(table);
 }
 
 static void layers_are_measured_on_the_rank_that_holds_them(void **state)
@@ -221,7 +209,7 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
     const bal_slow_rank slow = {
         .rank = 1, .time_factor = 2, .first_iteration = 1, .end_iteration = 5};
     kept all = {0};
-    bal_training training = two_ranks(&table->source, 1, 5, 2, &all);
+    bal_training training = two_ranks(table, 1, 5, 2, &all);
     training.slow_ranks = &slow;
     training.slow_rank_count = 1;
     training.balancer = bal_balancer_find("partition");
@@ -237,7 +225,6 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
     assert_int_equal(all.iterations[2].iteration_ns, 3 * 400);
     assert_int_equal(all.first_layer[4][1], 4);
     assert_int_equal(result.rebalance_count, 1);
-    free(table);
 }
 
 static void microbatches_are_cycled_through(void **state)
@@ -247,7 +234,7 @@ static void microbatches_are_cycled_through(void **state)
     table_fill(table, 0, 2, 100, 0, 0);
     table->forward[0][1] = table->forward[1][1] = 200; // layer 0, microbatches 1, 3
     kept all = {0};
-    const bal_training training = two_ranks(&table->source, 1, 2, 4, &all);
+    const bal_training training = two_ranks(table, 1, 2, 4, &all);
 
     const bal_training_result result = replay(&training);
 
@@ -255,7 +242,6 @@ static void microbatches_are_cycled_through(void **state)
     assert_int_equal(all.iterations[0].iteration_ns, 600 + 100);
     assert_int_equal(all.iterations[1].iteration_ns, 600 + 100);
     assert_int_equal(result.simulated_count, 1);
-    free(table);
 }
 
 static void assert_refused(const bal_training *training, const char *message)
@@ -274,9 +260,9 @@ static void wrong_replicas_and_ranks_are_refused(void **state)
     (void)state;
     table_source *table = tables(2, 2, 1);
     table[1].layer_count = 1;
-    const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    const bal_training good = two_ranks(sources, 1, 1, 2, &all);
+    bal_training good = two_ranks(table, 2, 1, 2, &all);
+    good.source_count = good.data_parallel = 1;
     bal_training bad = good;
     bad.data_parallel = 0;
     assert_refused(&bad, "data_parallel 0 is below 1");
@@ -293,17 +279,15 @@ static void wrong_replicas_and_ranks_are_refused(void **state)
     assert_refused(&bad, "slow rank 2 is outside [0, 1]");
     slow = (bal_slow_rank){.rank = 1, .time_factor = 0, .end_iteration = 1};
     assert_refused(&bad, "time_factor 0 of slow rank 1 is outside (0, 1000000]");
-    free(table);
 }
 
 static void costs_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     table_source *table = tables(2, 2, 2);
-    const bal_cost_source sources[] = {table[0].source, table[1].source};
     kept all = {0};
-    const bal_training alone = two_ranks(sources, 1, 1, 2, &all);
-    const bal_training both = two_ranks(sources, 2, 1, 2, &all);
+    const bal_training alone = two_ranks(table, 1, 1, 2, &all);
+    const bal_training both = two_ranks(table, 2, 1, 2, &all);
 
     table[1].forward[0][2] = -1;
     assert_refused(&both, "iteration 0: the times of layer 1 are negative or do not fit 64 bits");
@@ -317,18 +301,17 @@ static void costs_that_do_not_fit_are_refused(void **state)
     table[0].reduction_ns[1] = 0;
     table[1].reduction_ns[1] = 1;
     assert_refused(&both, "the reduction of gradients takes too long");
-    free(table);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_slowest_replica_makes_the_iteration),
+        cmocka_unit_test(a_reduction_waits_for_the_last_replica),
         cmocka_unit_test(with_post_validation_the_first_begin_in_any_replica_counts),
         cmocka_unit_test(the_plan_is_made_for_the_largest_load_over_the_replicas),
         cmocka_unit_test(reductions_hide_behind_what_the_overlap_names),
         cmocka_unit_test(the_chunks_of_a_rank_share_its_link),
-        cmocka_unit_test(a_reduction_waits_for_the_last_replica),
         cmocka_unit_test(a_slow_rank_takes_longer_while_it_is_slow),
         cmocka_unit_test(layers_are_measured_on_the_rank_that_holds_them),
         cmocka_unit_test(microbatches_are_cycled_through),

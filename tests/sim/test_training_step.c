@@ -16,7 +16,7 @@ static table_source *new_table(int layers)
 static bal_training training_of(const table_source *table, const char *schedule, int ranks,
                                 int microbatches, int iterations, kept *all)
 {
-    bal_training training = kept_training(&table->source, 1, ranks, iterations, microbatches, all);
+    bal_training training = kept_training(table, 1, ranks, iterations, microbatches, all);
     training.schedule = schedule;
     training.change_ratio = 0;
     return training;
@@ -42,7 +42,6 @@ static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(vo
         assert_int_equal(result.total_ns, 3 * (cases[each].pipeline_ns + 50));
         assert_int_equal(result.simulated_count, 1); // the others repeat it
         assert_true(all.iterations[0].validates_behind);
-        free(table);
     }
 }
 
@@ -67,7 +66,6 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
     assert_int_equal(chained.reduction_ns, 2 * 5000);
     assert_int_equal(barrier.pipeline_ns, 2 * 19000);
     assert_int_equal(barrier.reduction_ns, 2 * 5000);
-    free(table);
 }
 
 /// Plays rounds one after the other, op by op.
@@ -129,7 +127,6 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
             assert_int_equal(result.reduction_ns, 2 * 12345);
             assert_int_equal(all.iterations[0].metrics.busy_ns, 4 * 8 * 3000 * rounds);
             assert_int_equal(all.iterations[0].round_count, rounds);
-            free(table);
         }
     }
     // Without a barrier between the rounds zb-h2 fills the bubble after each but the last.
@@ -163,7 +160,6 @@ static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void
     assert_true(drawn.total_ns != other.total_ns);
     assert_true(drawn.total_ns > still.total_ns); // waiting for whatever is late
     assert_true(eight.total_ns > other.total_ns); // and for the latest of eight
-    free(table);
 }
 
 static void a_slow_link_is_slow_in_its_iterations_only(void **state)
@@ -190,7 +186,6 @@ static void a_slow_link_is_slow_in_its_iterations_only(void **state)
                          (8 + 3) * 3000 + 600 + (is_slow ? 2 * 330 : 0));
     }
     assert_int_equal(result.simulated_count, 3);
-    free(table);
 }
 
 static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
@@ -205,7 +200,6 @@ static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
     const bal_training_result result = replay(&training);
 
     assert_int_equal(result.pipeline_ns, 4 * 3 * (8 + 3) * 1500);
-    free(table);
 }
 
 static void what_is_outside_its_limits_is_refused(void **state)
@@ -235,7 +229,6 @@ static void what_is_outside_its_limits_is_refused(void **state)
         assert_string_equal(err.message, cases[each].message);
         arena_destroy(memory);
     }
-    free(table);
 }
 
 static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
@@ -252,7 +245,6 @@ static void rounds_that_do_not_fit_64_bits_are_refused(void **state)
     assert_int_equal(sim_training_replay(&training, memory, &result, &err), STATUS_INVALID);
 
     assert_string_equal(err.message, "the ns of 1024 rounds do not fit 64 bits");
-    free(table);
 }
 
 int main(void)
