@@ -51,24 +51,6 @@ static void assert_same_times(const bal_timeline *actual, const bal_timeline *ex
     }
 }
 
-static void under_static_both_engines_agree_to_the_nanosecond(void **state)
-{
-    arena *memory = *state;
-    for (uint64_t seed = 0; seed < 4000; seed++) {
-        const random_problem problem = random_problem_draw(seed, memory);
-        const bal_timeline expected = play_static(&problem.schedule, &problem.costs, NULL, memory);
-
-        const bal_timeline actual =
-            play(&problem.schedule, &problem.costs, SIM_STATIC, NULL, memory);
-
-        assert_same_times(&actual, &expected, "static", seed);
-        assert_memory_equal(actual.schedule->ops, problem.schedule.ops,
-                            (size_t)problem.schedule.first_op[problem.schedule.rank_count] *
-                                sizeof(bal_op));
-        arena_reset(memory);
-    }
-}
-
 static void the_families_play_alike_in_both_engines(void **state)
 {
     arena *memory = *state;
@@ -319,7 +301,6 @@ static void policies_are_named_as_in_the_commands(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(under_static_both_engines_agree_to_the_nanosecond),
         cmocka_unit_test(the_families_play_alike_in_both_engines),
         cmocka_unit_test(one_less_than_the_least_limit_is_infeasible),
         cmocka_unit_test(eight_equal_stages_take_the_measured_spans),
