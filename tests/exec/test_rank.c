@@ -111,109 +111,6 @@ static void assert_as_simulated(const played *shared, const char *what, arena *m
     }
 }
 
-/// Random layers: more of them than stages, columns of their own or one.
-static bal_layer_costs draw_layers(rng *random, int layer_count, int columns, bool has_split,
-                                   arena *memory)
-{
-    const int cells = layer_count * columns;
-    int64_t *weight = random_row(random, cells, has_split ? 900000 : 0, memory);
-    return (bal_layer_costs){
-        .layer_count = layer_count,
-        .microbatch_count = columns,
-        .has_split = has_split,
-        .forward_ns = random_row(random, cells, 1000000, memory),
-        .backward_input_ns = random_row(random, cells, 1500000, memory),
-        .backward_weight_ns = weight,
-        .message_bytes = random_row(random, layer_count, 1 << 20, memory),
-    };
-}
-
-/// Cuts at random boundaries, stages may be empty.
-static int *draw_cuts(rng *random, int stage_count, int layer_count, arena *memory)
-{
-    int *first = arena_array(memory, (size_t)stage_count + 1, sizeof *first);
-    assert_non_null(first);
-    for (int stage = 1; stage < stage_count; stage++) {
-        const int left = layer_count - first[stage - 1];
-        const int share = 2 * left / (stage_count - stage + 1);
-        first[stage] = first[stage - 1] + (int)rng_below(random, (uint64_t)share + 1);
-    }
-    first[stage_count] = layer_count;
-    return first;
-}
-
-static bal_machine machine_with_links(int rank_count)
-{
-    return (bal_machine){.rank_count = rank_count,
-                         .ranks_per_node = 4,
-                         .intra_node = {.latency_ns = 2000, .bytes_per_s = INT64_C(300000000000)},
-                         .inter_node = {.latency_ns = 9000, .bytes_per_s = INT64_C(20000000000)}};
-}
-
-/// One family on P ranks, everything else drawn.
-static void play_family(const bal_schedule_family *family, int rank_count, uint64_t seed)
-{
-    arena *memory = arena_create(1 << 18);
-    rng random = rng_init(seed, (uint64_t)rank_count);
-    const int chunks =
-        bal_schedule_chunk_count(family, 0) + (family->chunk_count == 0 ? (int)seed % 2 : 0);
-    const int microbatches = bal_schedule_microbatch_count(
-        family, rank_count, rank_count * (1 + (int)rng_below(&random, 3)));
-    const int stages = rank_count * chunks;
-    const int layer_count = stages + (int)rng_below(&random, (uint64_t)stages + 3);
-    const int columns = rng_below(&random, 2) == 0 ? 1 : microbatches;
-    const bal_layer_costs layers =
-        draw_layers(&random, layer_count, columns, family->has_split || seed % 2 == 0, memory);
-    const bal_machine machine = machine_with_links(rank_count);
-    double factor[RANKS_MAX];
-    for (int rank = 0; rank < rank_count; rank++) {
-        factor[rank] = rng_below(&random, 4) == 0 ? 1.3 : 1.0;
-    }
-    played shared = {.layers = &layers,
-                     .rank_time_factor = factor,
-                     .clock = EXEC_CLOCK_NOMINAL,
-                     .iteration_count = 2};
-    shared.plan =
-        (bal_placed_partition){.first_layer = draw_cuts(&random, stages, layer_count, memory),
-                               .rank_count = rank_count,
-                               .chunk_count = chunks,
-                               .placement = family->placement};
-    bal_stage_costs costs;
-    error_message err = {0};
-    assert_ok(
-        bal_stage_costs_from_layers(&layers, &shared.plan, &machine, factor, memory, &costs, &err));
-    const bal_schedule_request request = {.name = family->name,
-                                          .rank_count = rank_count,
-                                          .microbatch_count = microbatches,
-                                          .chunk_count = chunks,
-                                          .costs = &costs};
-    bal_schedule schedule;
-    require(bal_schedule_build(&request, memory, &schedule, &err), &err);
-    shared.schedule = &schedule;
-    shared.costs = &costs;
-
-    execute(&shared, memory);
-
-    assert_as_simulated(&shared, family->name, memory);
-    arena_destroy(memory);
-}
-
-static void every_schedule_takes_the_simulated_times(void **state)
-{
-    (void)state;
-    static const int rank_counts[] = {1, 2, 3, 4, 7, 8, 16, 24};
-    int family_count;
-    const bal_schedule_family *families = bal_schedule_families(&family_count);
-    for (int family = 0; family < family_count; family++) {
-        if (families[family].placement == BAL_PLACEMENT_BIDIRECTIONAL) continue; // refused
-        for (int index = 0; index < 8; index++) {
-            for (uint64_t seed = 0; seed < (rank_counts[index] < 16 ? 4 : 2); seed++) {
-                play_family(&families[family], rank_counts[index], seed);
-            }
-        }
-    }
-}
-
 static const double no_factor[RANKS_MAX] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                             1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -374,7 +271,6 @@ static void a_rank_that_meets_no_other_hears_of_the_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule_takes_the_simulated_times),
         cmocka_unit_test(random_orders_take_the_simulated_times),
         cmocka_unit_test(clocks_that_sleep_let_no_op_begin_too_early),
         cmocka_unit_test(one_rank_on_the_queue_clock_keeps_its_deadlines),
