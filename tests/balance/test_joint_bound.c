@@ -149,30 +149,34 @@ static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
     }
 }
 
+/// The bound of layers of one time for F, B and W each, on two ranks.
+static int64_t bound_of(bal_problem *problem, const int64_t *layer_ns, arena *memory,
+                        bal_joint_layers *sums, int *first_layer)
+{
+    int64_t bound = 0;
+    problem->layers.microbatch_count = 1;
+    problem->layers.has_split = true;
+    problem->layers.forward_ns = problem->layers.backward_input_ns = layer_ns;
+    problem->layers.backward_weight_ns = layer_ns;
+    problem->stage_count = 2;
+    assert_ok(bal_joint_layers_of(problem, memory, sums, NULL));
+    assert_ok(bal_joint_bound(sums, joint_shapes[0], memory, first_layer, &bound, NULL));
+    return bound;
+}
+
 /// Two ranks, three layers of 2, 1, 3 ns per op, two microbatches, by hand: cut after the second
 /// layer, rank 1 begins after 3 ns and has 2 * 9 ns of work: 21; rank 0 has 2 * 9 = 18, and after
 /// the first F waits for 3 + 3 ns until the first B, and after that has at least 2 * (3 + 3) ns of
 /// B and W. Cut after the first: rank 1 begins after 2 ns and has 24 ns of work: 26.
 static void a_case_by_hand(void **state)
 {
-    arena *memory = *state;
-    static const int64_t layer_ns[] = {2, 1, 3};
-    const bal_problem problem = {.layers = {.layer_count = 3,
-                                            .microbatch_count = 1,
-                                            .has_split = true,
-                                            .forward_ns = layer_ns,
-                                            .backward_input_ns = layer_ns,
-                                            .backward_weight_ns = layer_ns},
-                                 .stage_count = 2,
-                                 .microbatch_count = 2};
+    bal_problem problem = {.layers = {.layer_count = 3}, .microbatch_count = 2};
     bal_joint_layers sums;
     int first_layer[3] = {0};
-    int64_t bound = 0;
-    assert_ok(bal_joint_layers_of(&problem, memory, &sums, NULL));
 
-    assert_ok(bal_joint_bound(&sums, joint_shapes[0], memory, first_layer, &bound, NULL));
+    assert_int_equal(bound_of(&problem, (const int64_t[]){2, 1, 3}, *state, &sums, first_layer),
+                     21);
 
-    assert_int_equal(bound, 21);
     assert_int_equal(first_layer[1], 2);
     const int other[] = {0, 1, 3};
     assert_int_equal(bal_joint_partition_bound(&sums, joint_shapes[0], other), 26);
@@ -181,25 +185,13 @@ static void a_case_by_hand(void **state)
 /// Memory for one microbatch at a time: every one runs alone through both ranks.
 static void memory_for_one_microbatch_forces_them_apart(void **state)
 {
-    arena *memory = *state;
-    static const int64_t layer_ns[] = {1, 1};
-    static const int64_t bytes[] = {1, 1};
-    static const int64_t caps[] = {1, 1};
-    const bal_problem problem = {.layers = {.layer_count = 2,
-                                            .microbatch_count = 1,
-                                            .has_split = true,
-                                            .forward_ns = layer_ns,
-                                            .backward_input_ns = layer_ns,
-                                            .backward_weight_ns = layer_ns,
-                                            .activation_bytes = bytes},
-                                 .stage_count = 2,
-                                 .microbatch_count = 5,
-                                 .stage_memory_bytes = caps};
+    static const int64_t ones[] = {1, 1};
+    bal_problem problem = {.layers = {.layer_count = 2, .activation_bytes = ones},
+                           .microbatch_count = 5,
+                           .stage_memory_bytes = ones};
     bal_joint_layers sums;
-    int64_t bound = 0;
-    assert_ok(bal_joint_layers_of(&problem, memory, &sums, NULL));
 
-    assert_ok(bal_joint_bound(&sums, joint_shapes[0], memory, NULL, &bound, NULL));
+    const int64_t bound = bound_of(&problem, ones, *state, &sums, NULL);
 
     assert_int_equal(bound, 5 * (1 + 1 + 1 + 1 + 1)); // F F B B W of each
 }

@@ -386,7 +386,7 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
         const int ranks = index < count ? 16 : 24;
         const int chunks = bal_schedule_chunk_count(family, 0);
         last_seed = (uint64_t)index;
-        draw_run(run, 1000 + (uint64_t)index, ranks, 30 - ranks, 1, 4);
+        draw_run(run, 1000 + (uint64_t)index, ranks, 30 - ranks, 1, 2);
         bal_training *training = &run->training;
         training->schedule = family->name;
         training->chunk_count = chunks > 1 ? chunks : 0;

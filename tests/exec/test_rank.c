@@ -1,5 +1,5 @@
-/// The engine over the timed device and threads. Under the nominal clock every schedule gives the
-/// simulator's timeline to the nanosecond, for uneven plans, slow ranks and random orders; under
+/// The engine over the timed device and threads. Under the nominal clock random orders give the
+/// simulator's timeline to the nanosecond (schedules and plans are in test_nominal_clock.c); under
 /// the clocks that sleep, what must hold at any speed of the machine.
 #include "base/rng.h"
 #include "exec/run/rank.h"
