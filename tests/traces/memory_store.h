@@ -7,19 +7,14 @@
 
 static trace_store *store;
 static arena *memory;
-
-/// Fails the test with the message unless result is STATUS_OK.
-static void ok(status result, const error_message *err)
-{
-    if (result != STATUS_OK) fail_msg("%s", err->message);
-}
+static error_message err;
 
 static int open_memory_store(void **state)
 {
     (void)state;
-    error_message err = {0};
+    err = (error_message){0};
     memory = arena_create(1 << 12);
-    ok(trace_store_open_memory(&store, &err), &err);
+    require(trace_store_open_memory(&store, &err), &err);
     return 0;
 }
 
@@ -30,3 +25,6 @@ static int close_memory_store(void **state)
     arena_destroy(memory);
     return 0;
 }
+
+#define WITH_STORE(test)                                                                           \
+    cmocka_unit_test_setup_teardown(test, open_memory_store, close_memory_store)

@@ -13,36 +13,33 @@
 
 static trace_csv *begin(void)
 {
-    error_message err = {0};
     trace_csv *csv = NULL;
     trace_info info = trace_info_default();
     info.name = "t";
-    ok(trace_csv_begin(store, &info, &csv, &err), &err);
+    require(trace_csv_begin(store, &info, &csv, &err), &err);
     return csv;
 }
 
 static status read_bytes(trace_csv *csv, const char *name, const void *bytes, size_t length,
-                         error_message *err)
+                         error_message *why)
 {
     trace_stream *stream = NULL;
-    ok(trace_stream_open_bytes(name, bytes, length, &stream), err);
-    const status result = trace_csv_read(csv, stream, err);
+    require(trace_stream_open_bytes(name, bytes, length, &stream), why);
+    const status result = trace_csv_read(csv, stream, why);
     trace_stream_close(stream);
     return result;
 }
 
 static void assert_store_is_empty(void)
 {
-    error_message err = {0};
     trace_info *traces = NULL;
     int count = -1;
-    ok(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &err), &err);
     assert_int_equal(count, 0);
 }
 
 static void assert_refused(const void *bytes, size_t length, const char *message)
 {
-    error_message err = {0};
     trace_csv *csv = begin();
 
     assert_int_equal(read_bytes(csv, "t.csv", bytes, length, &err), STATUS_FORMAT);
@@ -192,7 +189,6 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
         size_t length;
     } forms[] = {{small, strlen(small)}, {whole, whole_length}, {pieces, pieces_length}};
     for (int form = 0; form < 3; form++) {
-        error_message err = {0};
         trace_csv *csv = begin();
         int64_t trace_id = 0;
         trace_info info;
@@ -200,15 +196,15 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
         trace_load load;
         bool is_end = false;
 
-        ok(read_bytes(csv, "t.csv", forms[form].bytes, forms[form].length, &err), &err);
-        ok(trace_csv_finish(csv, &trace_id, &err), &err);
+        require(read_bytes(csv, "t.csv", forms[form].bytes, forms[form].length, &err), &err);
+        require(trace_csv_finish(csv, &trace_id, &err), &err);
 
-        ok(trace_by_id(store, trace_id, memory, &info, &err), &err);
+        require(trace_by_id(store, trace_id, memory, &info, &err), &err);
         assert_int_equal(info.layer_count, 2);
         assert_int_equal(info.microbatch_columns, 1);
         assert_false(info.has_split);
-        ok(trace_rows_open(store, trace_id, 0, 0, &rows, &err), &err);
-        ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+        require(trace_rows_open(store, trace_id, 0, 0, &rows, &err), &err);
+        require(trace_rows_next(rows, &load, &is_end, &err), &err);
         assert_int_equal(load.forward_ns, 100);
         assert_int_equal(load.backward_ns, 300);
         assert_int_equal(load.backward_input_ns, TRACE_NOT_RECORDED);
@@ -233,16 +229,15 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
                                  "iteration,layer,phase,busy_ns,microbatch,communication_ns\n"
                                  "1,1,R,7,1,\n1,1,B,20,1,5\n1,1,F,11,1,1\n";
     static const char other[] = "# dynmo-trace/1\n# device=cpu\n";
-    error_message err = {0};
     trace_csv *csv = begin();
     int64_t trace_id = 0;
 
-    ok(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &err), &err);
-    ok(read_bytes(csv, "r1.csv", rank_1, strlen(rank_1), &err), &err);
-    ok(trace_csv_finish(csv, &trace_id, &err), &err);
+    require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &err), &err);
+    require(read_bytes(csv, "r1.csv", rank_1, strlen(rank_1), &err), &err);
+    require(trace_csv_finish(csv, &trace_id, &err), &err);
 
     trace_info info;
-    ok(trace_find(store, "t", memory, &info, &err), &err);
+    require(trace_find(store, "t", memory, &info, &err), &err);
     assert_string_equal(info.device, "cuda");
     assert_string_equal(info.recorded_by, "a run");
     assert_int_equal(info.tokens_per_microbatch, 64);
@@ -251,22 +246,22 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     assert_int_equal(info.split, TRACE_MEASURED);
     assert_int_equal(info.parameters, TRACE_MEASURED);
     trace_layer *layers = NULL;
-    ok(trace_layers(store, &info, memory, &layers, &err), &err);
+    require(trace_layers(store, &info, memory, &layers, &err), &err);
     assert_int_equal(layers[0].parameters, 1000);
     assert_int_equal(layers[0].message_bytes, 128);
     assert_int_equal(layers[1].parameters, TRACE_NOT_RECORDED);
     trace_op *ops = NULL;
     int count = 0;
-    ok(trace_ops(store, trace_id, 1, memory, &ops, &count, &err), &err);
+    require(trace_ops(store, trace_id, 1, memory, &ops, &count, &err), &err);
     assert_int_equal(count, 2); // the ones with rank, start and span
     assert_int_equal(ops[0].kind, TRACE_OP_FORWARD);
     assert_true(ops[1].end_ns == INT64_C(1795000000000000033));
     trace_rows *rows = NULL;
     trace_load load;
     bool is_end = false;
-    ok(trace_rows_open(store, trace_id, 1, 1, &rows, &err), &err);
+    require(trace_rows_open(store, trace_id, 1, 1, &rows, &err), &err);
     for (int row = 0; row < 3; row++) {
-        ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+        require(trace_rows_next(rows, &load, &is_end, &err), &err);
     }
     assert_int_equal(load.layer, 1);
     assert_int_equal(load.recompute_ns, 7);
@@ -276,8 +271,8 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     csv = NULL;
     trace_info second = trace_info_default();
     second.name = "u";
-    ok(trace_csv_begin(store, &second, &csv, &err), &err);
-    ok(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &err), &err);
+    require(trace_csv_begin(store, &second, &csv, &err), &err);
+    require(read_bytes(csv, "r0.csv", rank_0, strlen(rank_0), &err), &err);
     assert_int_equal(read_bytes(csv, "r1.csv", other, strlen(other), &err), STATUS_FORMAT);
     assert_string_equal(err.message,
                         "r1.csv:2: device=cpu contradicts device=cuda of an earlier file");
@@ -290,10 +285,9 @@ static void a_file_without_rows_or_with_too_few_microbatches_is_refused(void **s
     static const char none[] = "# dynmo-trace/1\niteration,layer,phase,busy_ns\n";
     static const char few[] = "# dynmo-trace/1\n# microbatches=2\n"
                               "iteration,layer,phase,busy_ns,microbatch\n0,0,F,1,2\n";
-    error_message err = {0};
     trace_csv *csv = begin();
 
-    ok(read_bytes(csv, "t.csv", none, strlen(none), &err), &err);
+    require(read_bytes(csv, "t.csv", none, strlen(none), &err), &err);
     assert_int_equal(trace_csv_finish(csv, NULL, &err), STATUS_INVALID);
     assert_string_equal(err.message, "no load of any layer was recorded");
     assert_store_is_empty();
@@ -302,8 +296,6 @@ static void a_file_without_rows_or_with_too_few_microbatches_is_refused(void **s
 
 int main(void)
 {
-#define WITH_STORE(test)                                                                           \
-    cmocka_unit_test_setup_teardown(test, open_memory_store, close_memory_store)
     const struct CMUnitTest tests[] = {
         WITH_STORE(bad_heads_are_refused),
         WITH_STORE(bad_rows_are_refused),

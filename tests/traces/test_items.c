@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static error_message err;
-
 static trace_run *begin(trace_store *store, const char *identity)
 {
     trace_run *items = NULL;

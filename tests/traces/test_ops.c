@@ -10,18 +10,17 @@
 static const char head[] = "dp_rank,stage,step,optype,start_ts,duration,mc,mb_id,gmc\n";
 
 static status read_text(const char *text, const char *columns, trace_op_table *table,
-                        error_message *err)
+                        error_message *why)
 {
     trace_stream *stream = NULL;
-    ok(trace_stream_open_bytes("f", text, strlen(text), &stream), err);
-    const status result = trace_ops_read(stream, "f", columns, memory, table, err);
+    require(trace_stream_open_bytes("f", text, strlen(text), &stream), why);
+    const status result = trace_ops_read(stream, "f", columns, memory, table, why);
     trace_stream_close(stream);
     return result;
 }
 
 static void assert_refused(const char *rows, const char *message)
 {
-    error_message err = {0};
     char text[1000];
     trace_op_table table = {.op_count = -7};
     snprintf(text, sizeof text, "%s%s", head, rows);
@@ -33,7 +32,6 @@ static void assert_refused(const char *rows, const char *message)
 static void rows_become_ops_by_worker_and_begin(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
     char text[1000];
     snprintf(text, sizeof text,
@@ -42,7 +40,7 @@ static void rows_become_ops_by_worker_and_begin(void **state)
              "0,1,4,tp-sync,0,0.5,-1,-1,0\n",
              head);
 
-    ok(read_text(text, NULL, &table, &err), &err);
+    require(read_text(text, NULL, &table, &err), &err);
 
     assert_int_equal(table.op_count, 3);
     assert_int_equal(table.replica_count, 2);
@@ -67,12 +65,12 @@ static void rows_become_ops_by_worker_and_begin(void **state)
 static void columns_and_units_are_mapped(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
 
-    ok(read_text("it,op,t0,dt,stage\n0,forward,1.5,2,0\n0,forward,2001.5,2,0\n0,ends,9000,1,0\n",
-                 "step=it,kind=op,start_us=t0,duration_ms=dt", &table, &err),
-       &err);
+    require(
+        read_text("it,op,t0,dt,stage\n0,forward,1.5,2,0\n0,forward,2001.5,2,0\n0,ends,9000,1,0\n",
+                  "step=it,kind=op,start_us=t0,duration_ms=dt", &table, &err),
+        &err);
 
     assert_int_equal(table.ops[0].begin_ns, 1500);
     assert_int_equal(table.ops[0].end_ns, 2001500);
@@ -85,7 +83,6 @@ static void columns_and_units_are_mapped(void **state)
 static void events_of_a_chrome_trace_are_the_same_rows(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
     static const char json[] =
         "{\"traceEvents\":[\n"
@@ -94,7 +91,7 @@ static void events_of_a_chrome_trace_are_the_same_rows(void **state)
         " {\"ph\":\"X\",\"name\":\"forward-compute\",\"ts\":10.5,\"dur\":2,"
         "\"args\":{\"step\":3,\"stage\":1,\"dp_rank\":2,\"microbatch\":5}}\n]}";
 
-    ok(read_text(json, NULL, &table, &err), &err);
+    require(read_text(json, NULL, &table, &err), &err);
 
     assert_int_equal(table.op_count, 1);
     assert_int_equal(table.ops[0].iteration, 3);
@@ -111,7 +108,6 @@ static void read_rows(int stride, trace_op_table *table)
 {
     enum { STEPS = 40, WORKERS = 20, OPS = 3, ROWS = STEPS * WORKERS * OPS };
     static const char *const names[OPS] = {"forward", "local", "backward"};
-    error_message err = {0};
     text_buffer text = {0};
     text_append(&text, head);
     for (int place = 0; place < ROWS; place++) {
@@ -120,7 +116,7 @@ static void read_rows(int stride, trace_op_table *table)
         text_format(&text, "%d,%d,%d,%s,%d.5,1,0,0,%060d\n", row / OPS % WORKERS / 2, row / OPS % 2,
                     row / OPS / WORKERS, names[op], op, row);
     }
-    ok(read_text(text.bytes, NULL, table, &err), &err);
+    require(read_text(text.bytes, NULL, table, &err), &err);
     text_free(&text);
 }
 
@@ -150,7 +146,6 @@ static void rows_in_any_order_are_the_same_ops(void **state)
 static void ops_that_are_equal_stay_as_they_stand(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
     char text[1000];
     snprintf(text, sizeof text,
@@ -158,7 +153,7 @@ static void ops_that_are_equal_stay_as_they_stand(void **state)
              "0,0,4,b,2,1,0,0,0\n0,0,4,c,2,1,0,0,0\n0,0,4,a,2,1,0,0,0\n0,0,4,d,1,1,0,0,0\n",
              head);
 
-    ok(read_text(text, NULL, &table, &err), &err);
+    require(read_text(text, NULL, &table, &err), &err);
 
     static const char *const wanted[] = {"forward-compute", "d", "b", "c", "a", "forward-compute"};
     for (int op = 0; op < 6; op++) {
@@ -170,7 +165,6 @@ static void ops_that_are_equal_stay_as_they_stand(void **state)
 static void what_is_stored_is_read_back(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
     trace_op_table again;
     trace_writer *writer = NULL;
@@ -181,14 +175,14 @@ static void what_is_stored_is_read_back(void **state)
              "%s0,0,4,forward-compute,0,1,0,0,0\n1,0,4,forward-compute,0,3,0,0,0\n"
              "1,0,4,backward-compute,4,2,0,0,0\n",
              head);
-    ok(read_text(text, NULL, &table, &err), &err);
+    require(read_text(text, NULL, &table, &err), &err);
 
-    ok(trace_writer_begin(store, &info, &writer, &err), &err);
-    ok(trace_op_table_put(writer, &table, &err), &err);
-    ok(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_begin(store, &info, &writer, &err), &err);
+    require(trace_op_table_put(writer, &table, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
 
-    ok(trace_find(store, "t", memory, &info, &err), &err);
-    ok(trace_op_table_get(store, &info, memory, &again, &err), &err);
+    require(trace_find(store, "t", memory, &info, &err), &err);
+    require(trace_op_table_get(store, &info, memory, &again, &err), &err);
     assert_int_equal(again.op_count, table.op_count);
     assert_memory_equal(again.ops, table.ops, 3 * sizeof *table.ops);
     assert_int_equal(again.replica_count, 2);
@@ -196,11 +190,11 @@ static void what_is_stored_is_read_back(void **state)
     trace_rows *rows = NULL;
     trace_load load;
     bool is_end = false;
-    ok(trace_rows_open(store, info.trace_id, 0, 9, &rows, &err), &err);
-    ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+    require(trace_rows_open(store, info.trace_id, 0, 9, &rows, &err), &err);
+    require(trace_rows_next(rows, &load, &is_end, &err), &err);
     assert_int_equal(load.forward_ns, 2000000000); // the mean over the replicas
     assert_int_equal(load.backward_ns, 2000000000);
-    ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+    require(trace_rows_next(rows, &load, &is_end, &err), &err);
     assert_true(is_end);
     trace_rows_close(rows);
     free(table.ops);
@@ -209,17 +203,16 @@ static void what_is_stored_is_read_back(void **state)
 static void a_trace_of_layers_is_no_run_of_ops(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
     trace_load load = trace_load_init(0, 0, TRACE_MEAN);
     info.name = "layers";
     load.forward_ns = 1;
-    ok(trace_writer_begin(store, &info, &writer, &err), &err);
-    ok(trace_writer_put_load(writer, &load, &err), &err);
-    ok(trace_writer_finish(writer, &err), &err);
-    ok(trace_find(store, "layers", memory, &info, &err), &err);
+    require(trace_writer_begin(store, &info, &writer, &err), &err);
+    require(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
+    require(trace_find(store, "layers", memory, &info, &err), &err);
 
     assert_int_equal(trace_op_table_get(store, &info, memory, &table, &err), STATUS_INVALID);
 
@@ -257,7 +250,6 @@ static void bad_rows_are_refused_by_place(void **state)
 static void bad_headers_and_columns_are_refused(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_op_table table;
     assert_int_equal(read_text("", NULL, &table, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "f:1: is empty");
@@ -274,24 +266,15 @@ static void bad_headers_and_columns_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(rows_become_ops_by_worker_and_begin, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(columns_and_units_are_mapped, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(events_of_a_chrome_trace_are_the_same_rows,
-                                        open_memory_store, close_memory_store),
-        cmocka_unit_test_setup_teardown(rows_in_any_order_are_the_same_ops, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(ops_that_are_equal_stay_as_they_stand, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(what_is_stored_is_read_back, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(a_trace_of_layers_is_no_run_of_ops, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(bad_rows_are_refused_by_place, open_memory_store,
-                                        close_memory_store),
-        cmocka_unit_test_setup_teardown(bad_headers_and_columns_are_refused, open_memory_store,
-                                        close_memory_store),
+        WITH_STORE(rows_become_ops_by_worker_and_begin),
+        WITH_STORE(columns_and_units_are_mapped),
+        WITH_STORE(events_of_a_chrome_trace_are_the_same_rows),
+        WITH_STORE(rows_in_any_order_are_the_same_ops),
+        WITH_STORE(ops_that_are_equal_stay_as_they_stand),
+        WITH_STORE(what_is_stored_is_read_back),
+        WITH_STORE(a_trace_of_layers_is_no_run_of_ops),
+        WITH_STORE(bad_rows_are_refused_by_place),
+        WITH_STORE(bad_headers_and_columns_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,32 +10,29 @@
 
 static trace_writer *begin(const char *name, const trace_info *info)
 {
-    error_message err = {0};
     trace_writer *writer = NULL;
     trace_info given = info != NULL ? *info : trace_info_default();
     given.name = name;
-    ok(trace_writer_begin(store, &given, &writer, &err), &err);
+    require(trace_writer_begin(store, &given, &writer, &err), &err);
     return writer;
 }
 
 static void put(trace_writer *writer, int iteration, int layer, int microbatch, int64_t forward_ns,
                 int64_t input_ns, int64_t weight_ns)
 {
-    error_message err = {0};
     trace_load load = trace_load_init(iteration, layer, microbatch);
     load.forward_ns = forward_ns;
     load.backward_input_ns = input_ns;
     load.backward_weight_ns = weight_ns;
-    ok(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_put_load(writer, &load, &err), &err);
 }
 
 static trace_reader *finish_and_read(trace_writer *writer, trace_columns columns)
 {
-    error_message err = {0};
     trace_reader *reader = NULL;
     const int64_t trace_id = trace_writer_id(writer);
-    ok(trace_writer_finish(writer, &err), &err);
-    ok(trace_reader_open(store, trace_id, columns, &reader, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
+    require(trace_reader_open(store, trace_id, columns, &reader, &err), &err);
     return reader;
 }
 
@@ -51,7 +48,6 @@ static void a_sample_holds_until_the_next(void **state)
     const bal_cost_source source = trace_reader_source(reader);
     bal_layer_costs costs;
     bool changed = false;
-    error_message err = {0};
 
     assert_int_equal(source.layer_count, 2);
     assert_int_equal(source.iteration_count, 8);
@@ -63,7 +59,8 @@ static void a_sample_holds_until_the_next(void **state)
                     {6, 11, false},       {7, 12, true},  {8, 12, false},
                     {1000000, 12, false}, {5, 11, true},  {5, 11, false}};
     for (size_t at = 0; at < sizeof expected / sizeof expected[0]; at++) {
-        ok(source.costs_at(source.context, expected[at].iteration, &costs, &changed, &err), &err);
+        require(source.costs_at(source.context, expected[at].iteration, &costs, &changed, &err),
+                &err);
         assert_int_equal(costs.forward_ns[1], expected[at].forward_of_layer_1_ns);
         assert_int_equal(changed, expected[at].changed);
     }
@@ -71,17 +68,17 @@ static void a_sample_holds_until_the_next(void **state)
     assert_int_equal(costs.microbatch_count, 1);
     assert_null(costs.parameters);
     assert_null(costs.activation_bytes);
-    ok(source.costs_at(source.context, 7, &costs, &changed, &err), &err);
+    require(source.costs_at(source.context, 7, &costs, &changed, &err), &err);
     assert_int_equal(costs.backward_input_ns[1], 22);
     assert_int_equal(costs.backward_weight_ns[1], 0); // no W ran: the layer is frozen
     assert_int_equal(costs.backward_weight_ns[0], 33);
 
     int sample = -1;
-    ok(trace_reader_next_sample(reader, -1, &sample, &err), &err);
+    require(trace_reader_next_sample(reader, -1, &sample, &err), &err);
     assert_int_equal(sample, 4);
-    ok(trace_reader_next_sample(reader, 4, &sample, &err), &err);
+    require(trace_reader_next_sample(reader, 4, &sample, &err), &err);
     assert_int_equal(sample, 7);
-    ok(trace_reader_next_sample(reader, 7, &sample, &err), &err);
+    require(trace_reader_next_sample(reader, 7, &sample, &err), &err);
     assert_int_equal(sample, -1);
     trace_reader_close(reader);
 }
@@ -99,16 +96,15 @@ static void microbatches_are_columns_or_their_mean(void **state)
     trace_reader *reader = finish_and_read(writer, TRACE_COLUMNS_RECORDED);
     bal_layer_costs costs;
     bool changed = false;
-    error_message err = {0};
 
-    ok(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+    require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
     assert_int_equal(costs.microbatch_count, 3);
     const int64_t recorded_ns[] = {10, 13, 12, 5, 0, 3}; // means 11.5 and 2.5, halves up
     assert_memory_equal(costs.forward_ns, recorded_ns, sizeof recorded_ns);
     trace_reader_close(reader);
 
-    ok(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, &reader, &err), &err);
-    ok(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+    require(trace_reader_open(store, trace_id, TRACE_COLUMNS_MEAN, &reader, &err), &err);
+    require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
     assert_int_equal(costs.microbatch_count, 1);
     assert_int_equal(costs.forward_ns[0], 12);
     assert_int_equal(costs.forward_ns[1], 3);
@@ -123,20 +119,19 @@ static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
         info.embedding = true;
         if (assumed) info.backward_split = 0.25;
         trace_writer *writer = begin(assumed ? "split" : "full", &info);
-        error_message err = {0};
         for (int layer = 0; layer < 2; layer++) {
             trace_load load = trace_load_init(0, layer, TRACE_MEAN);
             load.forward_ns = 50;
             load.backward_ns = 102;
             load.recompute_ns = 40;
-            ok(trace_writer_put_load(writer, &load, &err), &err);
+            require(trace_writer_put_load(writer, &load, &err), &err);
         }
         put(writer, 0, 2, TRACE_MEAN, 1, 2, 3); // told apart for this layer only
         trace_reader *reader = finish_and_read(writer, TRACE_COLUMNS_RECORDED);
         bal_layer_costs costs;
         bool changed = false;
 
-        ok(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+        require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
 
         const int64_t input_ns[2][3] = {{142, 142, 5}, {40, 66, 2}}; // 0.25 * 102 = 25.5
         const int64_t weight_ns[2][3] = {{0, 0, 0}, {102, 76, 3}};
@@ -151,16 +146,15 @@ static void puts_for_one_row_complete_each_other(void **state)
 {
     (void)state;
     trace_writer *writer = begin("t", NULL);
-    error_message err = {0};
     trace_load load = trace_load_init(0, 0, 2);
     load.forward_ns = 5;
     load.communication_ns = 1;
     load.span_ns = 7;
-    ok(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_put_load(writer, &load, &err), &err);
     load = trace_load_init(0, 0, 2);
     load.backward_input_ns = 6;
     load.communication_ns = 2;
-    ok(trace_writer_put_load(writer, &load, &err), &err);
+    require(trace_writer_put_load(writer, &load, &err), &err);
 
     load = trace_load_init(0, 0, 2);
     load.forward_ns = 9;
@@ -189,11 +183,11 @@ static void puts_for_one_row_complete_each_other(void **state)
     assert_string_equal(err.message, "span_ns 9007199254740993 is outside [0, 9007199254740992]");
 
     const int64_t trace_id = trace_writer_id(writer);
-    ok(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
     trace_rows *rows = NULL;
     bool is_end = false;
-    ok(trace_rows_open(store, trace_id, 0, 9, &rows, &err), &err);
-    ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+    require(trace_rows_open(store, trace_id, 0, 9, &rows, &err), &err);
+    require(trace_rows_next(rows, &load, &is_end, &err), &err);
     assert_false(is_end);
     assert_int_equal(load.microbatch, 2);
     assert_int_equal(load.forward_ns, 5);
@@ -201,7 +195,7 @@ static void puts_for_one_row_complete_each_other(void **state)
     assert_int_equal(load.backward_weight_ns, TRACE_NOT_RECORDED);
     assert_int_equal(load.communication_ns, 3);
     assert_int_equal(load.span_ns, 7);
-    ok(trace_rows_next(rows, &load, &is_end, &err), &err);
+    require(trace_rows_next(rows, &load, &is_end, &err), &err);
     assert_true(is_end);
     trace_rows_close(rows);
 }
@@ -210,14 +204,13 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
 {
     (void)state;
     trace_writer *writer = begin("t", NULL);
-    error_message err = {0};
     for (int layer = 0; layer < 2; layer++) {
         const trace_layer properties = {layer, 100 + layer, layer == 0 ? 7 : TRACE_NOT_RECORDED, 8};
         trace_load load = trace_load_init(0, layer, 0);
         load.forward_ns = 1;
         load.activation_bytes = 30;
-        ok(trace_writer_put_layer(writer, &properties, &err), &err);
-        ok(trace_writer_put_load(writer, &load, &err), &err);
+        require(trace_writer_put_layer(writer, &properties, &err), &err);
+        require(trace_writer_put_load(writer, &load, &err), &err);
     }
     assert_int_equal(trace_writer_put_layer(writer, &(trace_layer){1, 1, 1, 1}, &err),
                      STATUS_INVALID);
@@ -227,12 +220,12 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
     bal_layer_costs costs;
     bool changed = false;
 
-    ok(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
+    require(trace_reader_costs_at(reader, 0, &costs, &changed, &err), &err);
     assert_int_equal(costs.parameters[1], 101);
     assert_int_equal(costs.message_bytes[0], 8);
     assert_null(costs.state_bytes);
     assert_int_equal(costs.activation_bytes[1], 30);
-    ok(trace_reader_costs_at(reader, 1, &costs, &changed, &err), &err);
+    require(trace_reader_costs_at(reader, 1, &costs, &changed, &err), &err);
     assert_null(costs.activation_bytes);
     trace_reader_close(reader);
 }
@@ -241,17 +234,16 @@ static void only_complete_traces_are_found_by_name(void **state)
 {
     (void)state;
     trace_info info;
-    error_message err = {0};
     assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
     assert_string_equal(err.message, ":memory:: holds no complete trace");
     trace_writer *first = begin("pruning-a", NULL);
     put(first, 3, 0, 0, 1, 1, 1);
     put(first, 5, 0, 0, 1, 1, 1);
-    ok(trace_writer_finish(first, &err), &err);
+    require(trace_writer_finish(first, &err), &err);
     trace_writer *second = begin("moe", NULL);
     put(second, 0, 0, 0, 1, 1, 1);
 
-    ok(trace_find(store, NULL, memory, &info, &err), &err);
+    require(trace_find(store, NULL, memory, &info, &err), &err);
     assert_string_equal(info.name, "pruning-a");
     assert_int_equal(info.first_iteration, 3);
     assert_int_equal(info.last_iteration, 5);
@@ -261,7 +253,7 @@ static void only_complete_traces_are_found_by_name(void **state)
                         ":memory:: trace 'moe' is not complete: it is still being written");
     assert_int_equal(trace_find(store, "pruning", memory, &info, &err), STATUS_INVALID);
     assert_string_equal(err.message, ":memory:: no trace 'pruning'; did you mean 'pruning-a'?");
-    ok(trace_find(store, "1", memory, &info, &err), &err);
+    require(trace_find(store, "1", memory, &info, &err), &err);
     assert_string_equal(info.name, "pruning-a");
     trace_writer *third = NULL;
     trace_info again = trace_info_default();
@@ -272,14 +264,13 @@ static void only_complete_traces_are_found_by_name(void **state)
     trace_writer_abort(second);
     trace_info *traces = NULL;
     int count = 0;
-    ok(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &err), &err);
     assert_int_equal(count, 1);
 }
 
 static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_info *traces = NULL;
     int count = -1;
     assert_int_equal(trace_writer_finish(begin("t", NULL), &err), STATUS_INVALID);
@@ -289,14 +280,13 @@ static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **s
     assert_int_equal(trace_writer_finish(writer, &err), STATUS_INVALID);
     assert_string_equal(err.message, "65536 layers x 1048576 microbatches exceed 67108864");
 
-    ok(trace_list(store, memory, &traces, &count, &err), &err);
+    require(trace_list(store, memory, &traces, &count, &err), &err);
     assert_int_equal(count, 0);
 }
 
 static void timelines_come_back_by_rank_and_begin(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_writer *writer = begin("t", NULL);
     put(writer, 0, 0, 0, 1, 1, 1);
     const trace_op ops[] = {
@@ -307,17 +297,17 @@ static void timelines_come_back_by_rank_and_begin(void **state)
         {0, 1, TRACE_OP_FORWARD, 0, 3, 2, 1, 2, 1, 0, 0, 0},
     };
     for (int op = 0; op < 4; op++) {
-        ok(trace_writer_put_op(writer, &ops[op], &err), &err);
+        require(trace_writer_put_op(writer, &ops[op], &err), &err);
     }
     const trace_op backwards = {0, 0, TRACE_OP_FORWARD, 0, 0, 0, 5, 4, -1, 0, 0, 0};
     assert_int_equal(trace_writer_put_op(writer, &backwards, &err), STATUS_INVALID);
     assert_string_equal(err.message, "rank 0 iteration 0 F: ends at 4 before it begins at 5");
     const int64_t trace_id = trace_writer_id(writer);
-    ok(trace_writer_finish(writer, &err), &err);
+    require(trace_writer_finish(writer, &err), &err);
 
     trace_op *read = NULL;
     int count = 0;
-    ok(trace_ops(store, trace_id, 0, memory, &read, &count, &err), &err);
+    require(trace_ops(store, trace_id, 0, memory, &read, &count, &err), &err);
     assert_int_equal(count, 3);
     assert_int_equal(read[0].kind, TRACE_OP_OPTIMIZER_STEP);
     assert_int_equal(read[0].microbatch, TRACE_NOT_RECORDED);
@@ -329,8 +319,6 @@ static void timelines_come_back_by_rank_and_begin(void **state)
 
 int main(void)
 {
-#define WITH_STORE(test)                                                                           \
-    cmocka_unit_test_setup_teardown(test, open_memory_store, close_memory_store)
     const struct CMUnitTest tests[] = {
         WITH_STORE(a_sample_holds_until_the_next),
         WITH_STORE(microbatches_are_columns_or_their_mean),

@@ -26,7 +26,6 @@
 
 static void assert_not_opened(trace_mode mode, status code, const char *reason)
 {
-    error_message err = {0};
     trace_store *store = NULL;
     char message[600];
     snprintf(message, sizeof message, "%s: %s", path, reason);
@@ -55,7 +54,6 @@ static bool exists(const char *suffix)
 
 static trace_writer *begin(trace_store *store, const char *name)
 {
-    error_message err = {0};
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
     info.name = name;
@@ -64,19 +62,18 @@ static trace_writer *begin(trace_store *store, const char *name)
 }
 
 /// Puts rows of ascending iterations until one fails or count are there.
-static status put_rows(trace_writer *writer, int count, error_message *err)
+static status put_rows(trace_writer *writer, int count, error_message *why)
 {
     for (int iteration = 0; iteration < count; iteration++) {
         trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
         load.forward_ns = 1000000 + iteration;
-        TRY(trace_writer_put_load(writer, &load, err));
+        TRY(trace_writer_put_load(writer, &load, why));
     }
     return STATUS_OK;
 }
 
 static void put_trace(trace_store *store, const char *name, int row_count)
 {
-    error_message err = {0};
     trace_writer *writer = begin(store, name);
     require(put_rows(writer, row_count, &err), &err);
     require(trace_writer_finish(writer, &err), &err);
@@ -92,7 +89,6 @@ static void make_store(int row_count)
 
 static trace_info only_trace(trace_store *store)
 {
-    error_message err = {0};
     trace_info *traces = NULL;
     int count = 0;
     require(trace_list(store, memory, &traces, &count, &err), &err);
@@ -144,7 +140,6 @@ static void a_store_of_another_version_is_refused(void **state)
 static void a_locked_store_says_so(void **state)
 {
     (void)state;
-    error_message err = {0};
     char message[160];
     trace_store *store = open_store(TRACE_WRITE);
     put_trace(store, "t", 1);
@@ -169,12 +164,12 @@ static void a_locked_store_says_so(void **state)
 
 /// Puts iterations of layer_count layers until a row fails.
 static status put_layers(trace_writer *writer, int iteration_count, int layer_count,
-                         error_message *err)
+                         error_message *why)
 {
     for (int row = 0; row < iteration_count * layer_count; row++) {
         trace_load load = trace_load_init(row / layer_count, row % layer_count, TRACE_MEAN);
         load.forward_ns = 1;
-        TRY(trace_writer_put_load(writer, &load, err));
+        TRY(trace_writer_put_load(writer, &load, why));
     }
     return STATUS_OK;
 }
@@ -201,7 +196,6 @@ static void what_is_kept_has_whole_iterations(void **state)
     (void)state;
     enum { LAYERS = 7 };
     for (int row_count = 1; row_count <= 4 * LAYERS; row_count++) {
-        error_message err = {0};
         trace_store *store = open_store(TRACE_WRITE);
         trace_writer *writer = begin(store, "t");
         const int whole = row_count / LAYERS;
@@ -232,7 +226,6 @@ static void the_systems_reason_for_a_failed_write_is_given(void **state)
     trace_store_close(whole);
     const pid_t child = fork();
     if (child == 0) {
-        error_message err = {0};
         char message[160];
         trace_store *store = NULL;
         const struct rlimit limit = {1 << 18, 1 << 18};
@@ -255,7 +248,6 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
     (void)state;
     int ready[2];
     char byte = 0;
-    error_message err = {0};
     trace_store_close(open_store(TRACE_WRITE));
     assert_int_equal(pipe(ready), 0);
     const pid_t child = fork();
@@ -363,7 +355,6 @@ static int open_as_nobody(trace_mode mode, const char *wanted)
     int ended = -1;
     const pid_t child = fork();
     if (child == 0) {
-        error_message err = {0};
         char message[400];
         trace_store *store = NULL;
         trace_writer *writer = NULL;
@@ -431,7 +422,6 @@ static void what_holds_nothing_is_removed_again(void **state)
 static void a_corrupt_store_is_named(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_store *store = NULL;
     make_store(5000);
     char *bytes = NULL;
@@ -459,7 +449,6 @@ static void a_corrupt_store_is_named(void **state)
 /// What reading the loads of trace 1 says, by the reader and by the means.
 static void assert_rows_refused(const char *reason)
 {
-    error_message err = {0};
     char message[600];
     trace_reader *reader = NULL;
     trace_info info;
@@ -563,7 +552,6 @@ static void words_that_no_writer_puts_are_refused(void **state)
     make_store(1);
     trace_store *store = NULL;
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
-        error_message err = {0};
         trace_info *traces = NULL;
         int count = 0;
         char text[256];
@@ -586,7 +574,6 @@ static void a_name_is_a_path_and_no_uri(void **state)
     static const char *const names[] = {":memory:", "file:x?mode=memory"};
     for (size_t name = 0; name < 2; name++) {
         trace_store *store = NULL;
-        error_message err = {0};
         require(trace_store_open(names[name], TRACE_WRITE, &store, &err), &err);
         put_trace(store, "t", 1);
         trace_store_close(store);
@@ -620,7 +607,6 @@ static void every_column_has_its_range(void **state)
 static void sums_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    error_message err = {0};
     char message[200];
     trace_loads loads;
     trace_store *store = open_store(TRACE_WRITE);
@@ -645,7 +631,6 @@ static void sums_that_do_not_fit_are_refused(void **state)
 static void a_run_comes_back_as_it_was_put(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_store *store = open_store(TRACE_WRITE);
     const trace_input_file input = {"study.json", 123, UINT64_C(0xfedcba9876543210)};
     const trace_run_info info = {.name = "study",
@@ -719,7 +704,6 @@ static void a_run_comes_back_as_it_was_put(void **state)
 static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
 {
     (void)state;
-    error_message err = {0};
     trace_store *store = open_store(TRACE_WRITE);
     const trace_run_info info = {
         .name = "study", .kind = TRACE_RUN_SIM, .command_line = "dynmo simulate study.json"};
