@@ -340,40 +340,30 @@ static exec_model sparse_model(double affinity)
     return model;
 }
 
+static exec_model sorted_model(void)
+{
+    exec_model model = model_of(EXEC_SPARSE_ATTENTION);
+    model.sparse_attention.bit_count = 3;
+    return model;
+}
+
 static void chosen_blocks_have_the_gradients_of_finite_differences(void **state)
 {
     (void)state;
-    block_fixture fixture;
-    // No pair of blocks is so near this that a difference's step changes the lists.
-    const exec_model model = sparse_model(1.85);
-    open_block(&fixture, &model, 0);
+    // No pair of blocks is so near the affinity, and no projection so near 0, that a difference's
+    // step changes lists or buckets.
+    const exec_model models[] = {sparse_model(1.85), sorted_model()};
+    for (int model = 0; model < 2; model++) {
+        block_fixture fixture;
+        open_block(&fixture, &models[model], 0);
 
-    check_gradients(&fixture);
+        check_gradients(&fixture);
 
-    run_forward(&fixture);
-    assert_in_range(load_of(&fixture, 0), 12,
-                    24); // between own blocks alone and all: 2 x 5, 2 x 15
-    close_block(&fixture);
-}
-
-static void all_blocks_chosen_are_the_dense_block(void **state)
-{
-    (void)state;
-    block_fixture dense;
-    block_fixture sparse;
-    const exec_model plain = model_of(EXEC_DENSE);
-    exec_model model = sparse_model(0);
-    model.sparse_attention.block_rows = 0;
-    open_block(&dense, &plain, 0);
-    open_block(&sparse, &model, 0);
-
-    run_forward(&dense);
-    run_forward(&sparse);
-
-    assert_memory_equal(dense.output, sparse.output, sizeof dense.output);
-    assert_int_equal(load_of(&sparse, 0), 2 * 6); // 3 blocks of 32 rows in each of two sequences
-    close_block(&sparse);
-    close_block(&dense);
+        run_forward(&fixture);
+        assert_in_range(load_of(&fixture, 0), 12, 29); // between own blocks alone and all: 10, 30
+        assert_int_equal(load_of(&fixture, 1), 30);
+        close_block(&fixture);
+    }
 }
 
 static void no_affinity_leaves_the_own_block(void **state)
@@ -393,29 +383,6 @@ static void no_affinity_leaves_the_own_block(void **state)
     assert_true(memcmp(before, fixture.output, 16 * WIDTH * sizeof(float)) != 0);
     assert_memory_equal(before + 16 * WIDTH, fixture.output + 16 * WIDTH,
                         sizeof before - 16 * WIDTH * sizeof(float));
-    close_block(&fixture);
-}
-
-static exec_model sorted_model(void)
-{
-    exec_model model = model_of(EXEC_SPARSE_ATTENTION);
-    model.sparse_attention.bit_count = 3;
-    return model;
-}
-
-static void sorted_rows_have_the_gradients_of_finite_differences(void **state)
-{
-    (void)state;
-    block_fixture fixture;
-    // No projection is so near 0 that a difference's step changes its bucket.
-    const exec_model model = sorted_model();
-    open_block(&fixture, &model, 0);
-
-    check_gradients(&fixture);
-
-    run_forward(&fixture);
-    assert_in_range(load_of(&fixture, 0), 12, 29); // between own blocks alone and all: 10, 30
-    assert_int_equal(load_of(&fixture, 1), 30);
     close_block(&fixture);
 }
 
@@ -475,31 +442,41 @@ static void sorted_rows_attend_to_their_bucket_up_to_themselves(void **state)
     close_block(&fixture);
 }
 
-static void one_bucket_is_the_dense_block(void **state)
+/// Compares with a dense block of the same parameters.
+///
+/// @param share of the queries and keys; 0: no projection is above 0, and one bucket has all tokens
+static void assert_dense(exec_model model, float share)
 {
-    (void)state;
-    block_fixture dense;
-    block_fixture sparse;
-    const exec_model plain = model_of(EXEC_DENSE);
-    exec_model model = sorted_model();
-    model.sparse_attention.block_rows = 0;
-    open_block(&dense, &plain, 0);
-    open_block(&sparse, &model, 0);
-    block_fixture *both[] = {&dense, &sparse};
-    for (int index = 0; index < 2; index++) { // queries and keys are 0: no projection is above 0
-        float *weight = tensor_of(both[index]->layer, "query-key-value");
-        float *bias = tensor_of(both[index]->layer, "query-key-value bias");
-        for (int row = 0; row < WIDTH; row++) {
-            memset(weight + (ptrdiff_t)row * 3 * WIDTH, 0, 2 * WIDTH * sizeof *weight);
+    block_fixture block[2];
+    const exec_model models[] = {model_of(EXEC_DENSE), model};
+    for (int index = 0; index < 2; index++) {
+        open_block(&block[index], &models[index], 0);
+        float *weight = tensor_of(block[index].layer, "query-key-value");
+        float *bias = tensor_of(block[index].layer, "query-key-value bias");
+        for (int column = 0; column < 2 * WIDTH; column++) {
+            for (int row = 0; row < WIDTH; row++) {
+                weight[row * 3 * WIDTH + column] *= share;
+            }
+            bias[column] *= share;
         }
-        memset(bias, 0, 2 * WIDTH * sizeof *bias);
-        run_forward(both[index]);
+        run_forward(&block[index]);
     }
 
-    assert_memory_equal(dense.output, sparse.output, sizeof dense.output);
-    assert_int_equal(load_of(&sparse, 0), 2 * 6); // 3 blocks of 32 rows in each of two sequences
-    close_block(&sparse);
-    close_block(&dense);
+    assert_memory_equal(block[0].output, block[1].output, sizeof block[0].output);
+    assert_int_equal(load_of(&block[1], 0), 2 * 6); // 3 blocks of 32 rows in each of two sequences
+    close_block(&block[0]);
+    close_block(&block[1]);
+}
+
+static void all_blocks_chosen_and_one_bucket_are_the_dense_block(void **state)
+{
+    (void)state;
+    exec_model all = sparse_model(0);
+    exec_model sorted = sorted_model();
+    all.sparse_attention.block_rows = sorted.sparse_attention.block_rows = 0;
+
+    assert_dense(all, 1);
+    assert_dense(sorted, 0);
 }
 
 int main(void)
@@ -512,12 +489,10 @@ int main(void)
         cmocka_unit_test(sorted_rows_stay_in_order_within_their_bucket),
         cmocka_unit_test(sorted_lists_are_those_of_the_definition),
         cmocka_unit_test(as_many_blocks_are_met_as_the_simulator_counts),
-        cmocka_unit_test(sorted_rows_have_the_gradients_of_finite_differences),
         cmocka_unit_test(sorted_rows_attend_to_their_bucket_up_to_themselves),
-        cmocka_unit_test(one_bucket_is_the_dense_block),
         cmocka_unit_test(options_outside_their_limits_are_refused),
         cmocka_unit_test(chosen_blocks_have_the_gradients_of_finite_differences),
-        cmocka_unit_test(all_blocks_chosen_are_the_dense_block),
+        cmocka_unit_test(all_blocks_chosen_and_one_bucket_are_the_dense_block),
         cmocka_unit_test(no_affinity_leaves_the_own_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
