@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "tests/assert_close.h"
 #include "tests/balance/reference_player.h"
+#include "tests/sim/random_schedules.h"
 #include "tests/test_memory.h"
 
 #include <stdio.h>
@@ -87,22 +88,6 @@ static void every_built_order_passes_the_check(void **state)
     }
 }
 
-/// Costs of every stage and microbatch at random.
-static bal_stage_costs random_costs(rng *generator, int stages, int microbatches, arena *memory)
-{
-    bal_stage_costs costs = reference_uniform_costs(stages, 0, 0, 0, rng_between(generator, 0, 20),
-                                                    (int64_t[]){1, 0, -1}, memory);
-    int64_t *times = arena_array(memory, (size_t)(3 * stages * microbatches), sizeof *times);
-    for (int cell = 0; cell < 3 * stages * microbatches; cell++) {
-        times[cell] = rng_between(generator, 0, 100);
-    }
-    costs.microbatch_count = microbatches;
-    costs.forward_ns = times;
-    costs.backward_input_ns = times + stages * microbatches;
-    costs.backward_weight_ns = times + 2 * stages * microbatches;
-    return costs;
-}
-
 static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
 {
     arena *memory = *state;
@@ -117,7 +102,7 @@ static void no_schedule_is_shorter_than_its_busiest_rank(void **state)
             family, ranks, ranks * (int)rng_between(&generator, 1, 3));
         if (microbatches < 0) continue; // none for so many ranks
         const bal_stage_costs costs =
-            random_costs(&generator, ranks * chunks, microbatches, memory);
+            random_costs(&generator, ranks * chunks, microbatches, 100, 20, memory);
         const bal_schedule_request request = {.name = family->name,
                                               .rank_count = ranks,
                                               .microbatch_count = microbatches,

@@ -135,64 +135,61 @@ static void play_fixed_case(const schedule_case *of, const bal_stage_costs *cost
     }
 }
 
-static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
+static void play_searched_case(const schedule_case *of, const bal_stage_costs *costs, arena *memory)
 {
-    arena *memory = *state;
+    const bal_schedule_request request = {
+        .name = of->schedule,
+        .rank_count = of->ranks,
+        .microbatch_count = of->microbatches,
+        .costs = costs,
+        .memory_limit = reference_row(&of->memory_limit, of->ranks, true, memory)};
+    bal_schedule schedule;
+    int64_t peak[8];
+
+    assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
+
+    assert_ok(bal_schedule_check(&schedule, NULL, NULL));
+    const bal_timeline timeline = play(&schedule, costs, memory);
+    const bal_metrics metrics = bal_metrics_of(&timeline);
+    if (metrics.span_ns > of->span_ns) {
+        fail_msg("%s %s P=%d M=%d limit %lld: span %lld is above %lld", of->schedule, of->costs,
+                 of->ranks, of->microbatches, (long long)of->memory_limit,
+                 (long long)metrics.span_ns, (long long)of->span_ns);
+    }
+    bal_memory_peak(&schedule, costs, peak);
+    for (int rank = 0; rank < of->ranks; rank++) {
+        assert_true(peak[rank] <= of->memory_limit);
+    }
+}
+
+/// Plays the cases of fixed or of searched schedules; how many there are.
+static int play_cases(void (*play_case)(const schedule_case *, const bal_stage_costs *, arena *),
+                      arena *memory)
+{
     json_document *file = open_file("balance/schedule_cases.json");
     const json_value sets = json_member(json_root(file), "costs");
     const json_value cases = json_member(json_root(file), "cases");
     int played = 0;
     for (int index = 0; index < json_count(cases); index++) {
         const schedule_case row = read_case(json_element(cases, index));
-        if (row.memory_limit > 0) continue;
+        if ((row.memory_limit > 0) != (play_case == play_searched_case)) continue;
         const bal_stage_costs costs = read_costs(sets, &row, memory);
-        play_fixed_case(&row, &costs, memory);
+        play_case(&row, &costs, memory);
         arena_reset(memory);
         played++;
     }
-    assert_int_equal(played, 616);
     json_close(file);
+    return played;
+}
+
+static void fixed_schedules_meet_every_case_to_the_nanosecond(void **state)
+{
+    assert_int_equal(play_cases(play_fixed_case, *state), 616);
 }
 
 static void searched_schedules_are_never_worse_within_the_same_memory(void **state)
 {
-    arena *memory = *state;
-    json_document *file = open_file("balance/schedule_cases.json");
-    const json_value sets = json_member(json_root(file), "costs");
-    const json_value cases = json_member(json_root(file), "cases");
-    int played = 0;
-    for (int index = 0; index < json_count(cases); index++) {
-        const schedule_case row = read_case(json_element(cases, index));
-        if (row.memory_limit == 0) continue;
-        const bal_stage_costs costs = read_costs(sets, &row, memory);
-        const bal_schedule_request request = {
-            .name = row.schedule,
-            .rank_count = row.ranks,
-            .microbatch_count = row.microbatches,
-            .costs = &costs,
-            .memory_limit = reference_row(&row.memory_limit, row.ranks, true, memory)};
-        bal_schedule schedule;
-        int64_t peak[8];
-
-        assert_ok(bal_schedule_build(&request, memory, &schedule, NULL));
-
-        assert_ok(bal_schedule_check(&schedule, NULL, NULL));
-        const bal_timeline timeline = play(&schedule, &costs, memory);
-        const bal_metrics metrics = bal_metrics_of(&timeline);
-        if (metrics.span_ns > row.span_ns) {
-            fail_msg("%s %s P=%d M=%d limit %lld: span %lld is above %lld", row.schedule, row.costs,
-                     row.ranks, row.microbatches, (long long)row.memory_limit,
-                     (long long)metrics.span_ns, (long long)row.span_ns);
-        }
-        bal_memory_peak(&schedule, &costs, peak);
-        for (int rank = 0; rank < row.ranks; rank++) {
-            assert_true(peak[rank] <= row.memory_limit);
-        }
-        arena_reset(memory);
-        played++;
-    }
-    assert_int_equal(played, 434);
-    json_close(file);
+    assert_int_equal(play_cases(play_searched_case, *state), 434);
 }
 
 static void recorded_timelines_are_met_op_by_op(void **state)

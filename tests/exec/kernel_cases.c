@@ -102,6 +102,15 @@ static void compare(const operand *of, double *worst)
     free(host);
 }
 
+/// Compares all of them, inputs too, which nothing may have changed.
+static void compare_and_drop(operand **all, size_t count, double *worst)
+{
+    for (size_t index = 0; index < count; index++) {
+        compare(all[index], worst);
+        drop(all[index]);
+    }
+}
+
 static double finish(exec_kernels *kernels, double worst)
 {
     return kernels->table->finish(kernels, NULL) == STATUS_OK ? worst : 1e30;
@@ -124,10 +133,7 @@ static void matmul_once(exec_kernels *kernels, const exec_matmul *shape, double 
         }
     }
     kernels->table->matmul(kernels, shape, a.device, b.device, c.device);
-    compare(&c, worst);
-    drop(&a);
-    drop(&b);
-    drop(&c);
+    compare_and_drop((operand *[]){&a, &b, &c}, 3, worst);
 }
 
 static double matmul_error(exec_kernels *kernels)
@@ -207,13 +213,8 @@ static double sums_error(exec_kernels *kernels)
     kernels->table->add_bias(kernels, to.device, bias.device, ROWS, COLUMNS);
     kernels->table->add_floats(kernels, to_float.device, from_float.device, COUNT);
     kernels->table->column_sums(kernels, from.device, ROWS, COLUMNS, sum.device);
-    compare(&to, &worst);
-    compare(&to_float, &worst);
-    compare(&sum, &worst);
     operand *all[] = {&to, &from, &to_float, &from_float, &bias, &sum};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, &worst);
     return finish(kernels, worst);
 }
 
@@ -263,10 +264,7 @@ static void layer_norm_once(exec_kernels *kernels, int rows, int width, bool is_
     table->layer_norm_weight(kernels, dy.device, x.device, means, rstd.device, rows, width,
                              dweight.device, is_rms ? NULL : dbias.device);
     operand *results[] = {&y, &mean, &rstd, &dx, &dweight, &dbias, &x, &weight, &bias, &dy};
-    for (size_t index = 0; index < sizeof results / sizeof *results; index++) {
-        compare(results[index], worst);
-        drop(results[index]);
-    }
+    compare_and_drop(results, sizeof results / sizeof *results, worst);
 }
 
 static double layer_norm_error(exec_kernels *kernels)
@@ -310,10 +308,7 @@ static double gelu_error(exec_kernels *kernels)
     compare(&gradient, &worst);
     kernels->table->gelu(kernels, x.device, x.device, COUNT); // in place
     memcpy(x.exact, y.exact, COUNT * sizeof *x.exact);
-    compare(&x, &worst);
-    drop(&x);
-    drop(&y);
-    drop(&gradient);
+    compare_and_drop((operand *[]){&x, &y, &gradient}, 3, &worst);
     return finish(kernels, worst);
 }
 
@@ -341,10 +336,7 @@ static double swiglu_error(exec_kernels *kernels)
     kernels->table->swiglu(kernels, input.device, ROWS, WIDTH, output.device);
     kernels->table->swiglu_input(kernels, input.device, given.device, ROWS, WIDTH, gradient.device);
     operand *all[] = {&output, &gradient, &input, &given};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        compare(all[index], &worst);
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, &worst);
     return finish(kernels, worst);
 }
 
@@ -385,10 +377,7 @@ static double spread_heads_error(exec_kernels *kernels)
     kernels->table->spread_heads(kernels, &heads, compact.device, ROWS, spread.device);
     kernels->table->spread_heads_input(kernels, &heads, given.device, ROWS, gradient.device);
     operand *all[] = {&spread, &gradient, &compact, &given, &rotation};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        compare(all[index], &worst);
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, &worst);
     kernels->table->release(kernels, row);
     return finish(kernels, worst);
 }
@@ -501,40 +490,27 @@ static void attention_once(exec_kernels *kernels, const exec_attention *shape, d
                                     of.qkv_gradient.device);
     kernels->table->release(kernels, first_key);
     operand *all[] = {&of.output, &of.log_sum, &of.qkv_gradient, &of.qkv, &of.output_gradient};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        compare(all[index], worst);
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, worst);
 }
 
 static double dense_attention_error(exec_kernels *kernels)
 {
     static const int first_row[] = {0, 1, 38, 38, 102, 171}; // 1, 37, 0, 64, 69 rows
+    static const struct {
+        int head_count, head_width, block_rows, block_count;
+    } shapes[] = {{3, 8, 16, 1 + 3 + 0 + 4 + 5},
+                  {2, 16, 32, 1 + 2 + 0 + 2 + 3},
+                  {1, 64, 64, 1 + 1 + 0 + 1 + 2}};
     double worst = 0;
-    attention_once(kernels,
-                   &(exec_attention){.head_count = 3,
-                                     .head_width = 8,
-                                     .sequence_count = 5,
-                                     .first_row = first_row,
-                                     .block_rows = 16,
-                                     .block_count = 1 + 3 + 0 + 4 + 5},
-                   &worst);
-    attention_once(kernels,
-                   &(exec_attention){.head_count = 2,
-                                     .head_width = 16,
-                                     .sequence_count = 5,
-                                     .first_row = first_row,
-                                     .block_rows = 32,
-                                     .block_count = 1 + 2 + 0 + 2 + 3},
-                   &worst);
-    attention_once(kernels,
-                   &(exec_attention){.head_count = 1,
-                                     .head_width = 64,
-                                     .sequence_count = 5,
-                                     .first_row = first_row,
-                                     .block_rows = 64,
-                                     .block_count = 1 + 1 + 0 + 1 + 2},
-                   &worst);
+    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
+        const exec_attention attention = {.head_count = shapes[shape].head_count,
+                                          .head_width = shapes[shape].head_width,
+                                          .sequence_count = 5,
+                                          .first_row = first_row,
+                                          .block_rows = shapes[shape].block_rows,
+                                          .block_count = shapes[shape].block_count};
+        attention_once(kernels, &attention, &worst);
+    }
     return finish(kernels, worst);
 }
 
@@ -618,10 +594,7 @@ static double embed_error(exec_kernels *kernels)
     kernels->table->embed_weight(kernels, given.device, device_token, device_position, ROWS, WIDTH,
                                  TOKENS, POSITIONS, dtoken.device, dposition.device);
     operand *all[] = {&out, &dtoken, &dposition, &tokens, &positions, &given};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        compare(all[index], &worst);
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, &worst);
     kernels->table->release(kernels, device_token);
     kernels->table->release(kernels, device_position);
     return finish(kernels, worst);
@@ -662,13 +635,8 @@ static double cross_entropy_error(exec_kernels *kernels)
     kernels->table->cross_entropy(kernels, logits.device, device_target, ROWS, CLASSES,
                                   (float)scale, loss.device, NULL, logits.device); // in place
     memcpy(logits.exact, gradient.exact, ROWS * CLASSES * sizeof *logits.exact);
-    compare(&logits, &worst);
-    compare(&loss, &worst);
     kernels->table->release(kernels, device_target);
-    drop(&logits);
-    drop(&loss);
-    drop(&sure);
-    drop(&gradient);
+    compare_and_drop((operand *[]){&logits, &loss, &sure, &gradient}, 4, &worst);
     return finish(kernels, worst);
 }
 
@@ -705,10 +673,7 @@ static double moved_rows_error(exec_kernels *kernels)
     table->row_dots(kernels, from.device, NULL, from.device, device_row, CHOSEN, ROW_WIDTH,
                     crossed.device);
     operand *all[] = {&from, &gathered, &scattered, &scale, &scaled, &dots, &crossed};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        compare(all[index], &worst);
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, &worst);
     table->release(kernels, device_row);
     return finish(kernels, worst);
 }
@@ -744,10 +709,7 @@ static double combined_rows_error(exec_kernels *kernels)
     table->combine_rows(kernels, from.device, NULL, NULL, weight.device, -1, CHOSEN, ROW_WIDTH,
                         less.device);
     operand *all[] = {&from, &weight, &weighted, &plain, &less};
-    for (size_t index = 0; index < sizeof all / sizeof *all; index++) {
-        compare(all[index], &worst);
-        drop(all[index]);
-    }
+    compare_and_drop(all, sizeof all / sizeof *all, &worst);
     table->release(kernels, device_first);
     table->release(kernels, device_source);
     return finish(kernels, worst);
@@ -816,14 +778,9 @@ static double adamw_error(exec_kernels *kernels)
         master.exact[index] = first.exact[index] = second.exact[index] = 0;
     }
     double worst = 0;
-    compare(&master, &worst);
-    compare(&first, &worst);
-    compare(&second, &worst);
     if (weights != master.device) table->release(kernels, weights);
     table->release(kernels, device_keep);
-    drop(&master);
-    drop(&first);
-    drop(&second);
+    compare_and_drop((operand *[]){&master, &first, &second}, 3, &worst);
     drop(&gradient);
     return finish(kernels, worst);
 }

@@ -5,7 +5,8 @@
 
 #include "sim/costs.h"
 #include "tests/assert_close.h"
-#include "tests/sim/random_schedules.h"
+#include "tests/balance/reference_player.h"
+#include "tests/test_memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,32 +22,16 @@ typedef struct case_of {
 
 static const int64_t *filled(arena *memory, int count, int64_t value)
 {
-    int64_t *row = arena_array(memory, (size_t)count, sizeof *row);
-    for (int index = 0; index < count; index++) {
-        row[index] = value;
-    }
-    return row;
+    return reference_row(&value, count, true, memory);
 }
 
-static case_of make_case(int microbatches)
+static case_of make_case(int microbatches, arena *memory)
 {
-    case_of made = {.memory = arena_create(1 << 20)};
-    error_message err = {0};
-    const bal_schedule_request request = {
-        .name = "zb-h1", .rank_count = RANKS, .microbatch_count = microbatches};
-    assert_non_null(made.memory);
-    assert_ok(bal_schedule_build(&request, made.memory, &made.schedule, &err));
-    const int64_t *none = filled(made.memory, RANKS, 0);
-    made.costs = (bal_stage_costs){.stage_count = RANKS,
-                                   .microbatch_count = 1,
-                                   .forward_ns = filled(made.memory, RANKS, 100000),
-                                   .backward_input_ns = filled(made.memory, RANKS, 110000),
-                                   .backward_weight_ns = filled(made.memory, RANKS, 90000),
-                                   .send_forward_ns = filled(made.memory, RANKS, 1000),
-                                   .send_backward_ns = filled(made.memory, RANKS, 2000),
-                                   .memory_forward = none,
-                                   .memory_backward_input = none,
-                                   .memory_backward_weight = none};
+    case_of made = {.memory = memory,
+                    .schedule = reference_build("zb-h1", RANKS, microbatches, 0, memory),
+                    .costs = reference_uniform_costs(RANKS, 100000, 110000, 90000, 1000,
+                                                     (int64_t[]){0, 0, 0}, memory)};
+    made.costs.send_backward_ns = filled(memory, RANKS, 2000);
     return made;
 }
 
@@ -62,21 +47,18 @@ static bal_stage_costs perturb(const case_of *of, const bal_disturbance *disturb
 
 static void a_disturbance_of_nothing_leaves_costs_as_they_are(void **state)
 {
-    (void)state;
-    case_of of = make_case(8);
+    case_of of = make_case(8, *state);
     const bal_disturbance none = {.seed = 9};
     const sim_perturbed_play play = {.iteration = 4};
 
     const bal_stage_costs out = perturb(&of, &none, &play);
 
     assert_memory_equal(&out, &of.costs, sizeof out);
-    arena_destroy(of.memory);
 }
 
 static void ops_have_the_mean_and_the_deviation_asked_for(void **state)
 {
-    (void)state;
-    case_of of = make_case(MICROBATCHES);
+    case_of of = make_case(MICROBATCHES, *state);
     const bal_disturbance disturbance = {.seed = 9, .op_sigma = 0.1};
     const sim_perturbed_play play = {.iteration = 4};
 
@@ -100,13 +82,11 @@ static void ops_have_the_mean_and_the_deviation_asked_for(void **state)
     }
     assert_true(rows[0][0] != rows[0][MICROBATCHES]); // stages are drawn apart
     assert_true(rows[0][0] - 100000 != rows[1][0] - 110000);
-    arena_destroy(of.memory);
 }
 
 static void plays_have_draws_of_their_own_in_any_order_of_asking(void **state)
 {
-    (void)state;
-    case_of of = make_case(8);
+    case_of of = make_case(8, *state);
     const bal_disturbance disturbance = {.seed = 9,
                                          .op_sigma = 0.1,
                                          .message_factor = 2,
@@ -134,13 +114,11 @@ static void plays_have_draws_of_their_own_in_any_order_of_asking(void **state)
         assert_true(memcmp(there[play].forward_ns, there[0].forward_ns, ops) != 0);
         assert_true(memcmp(there[play].message_delay_ns, there[0].message_delay_ns, ops) != 0);
     }
-    arena_destroy(of.memory);
 }
 
 static void large_deviations_end_at_no_time_at_all(void **state)
 {
-    (void)state;
-    case_of of = make_case(MICROBATCHES);
+    case_of of = make_case(MICROBATCHES, *state);
     const bal_disturbance disturbance = {.seed = 9, .op_sigma = 1};
     const sim_perturbed_play play = {0};
 
@@ -152,13 +130,11 @@ static void large_deviations_end_at_no_time_at_all(void **state)
         at_zero += out.forward_ns[cell] == 0;
     }
     assert_close((double)at_zero / (RANKS * MICROBATCHES), 0.1587, 0.1); // P(z <= -1)
-    arena_destroy(of.memory);
 }
 
 static void messages_without_deviation_take_their_factor(void **state)
 {
-    (void)state;
-    case_of of = make_case(8);
+    case_of of = make_case(8, *state);
     const bal_disturbance disturbance = {.message_factor = 3, .message_factor_max = 4};
     const bal_disturbance beyond = {.message_factor = 9, .message_factor_max = 4};
     const bal_disturbance below = {.message_factor = 0.5, .message_factor_max = 4};
@@ -181,13 +157,11 @@ static void messages_without_deviation_take_their_factor(void **state)
             assert_int_equal(thrice.forward_ns[forward], 100000); // the ops are as they were
         }
     }
-    arena_destroy(of.memory);
 }
 
 static void disturbed_links_are_slow_in_both_directions_while_it_lasts(void **state)
 {
-    (void)state;
-    case_of of = make_case(8);
+    case_of of = make_case(8, *state);
     const int machine_rank[] = {6, 5, 2, 1};
     const bal_disturbed_link links[] = {{.rank = 2,
                                          .other_rank = 5,
@@ -210,13 +184,11 @@ static void disturbed_links_are_slow_in_both_directions_while_it_lasts(void **st
         assert_int_equal(out.send_backward_ns[2], is_slow ? 8007 : 2000);
         assert_int_equal(out.send_backward_ns[3], 2000);
     }
-    arena_destroy(of.memory);
 }
 
 static void delays_that_are_there_already_stay(void **state)
 {
-    (void)state;
-    case_of of = make_case(8);
+    case_of of = make_case(8, *state);
     of.costs.message_delay_ns = filled(of.memory, 2 * RANKS, 11);
     const bal_disturbance messages = {.message_factor = 2, .message_factor_max = 4};
     const bal_disturbance ops = {.op_sigma = 0.1};
@@ -227,13 +199,11 @@ static void delays_that_are_there_already_stay(void **state)
 
     assert_int_equal(later.message_delay_ns[7], 1011);
     assert_int_equal(same.message_delay_ns[7], 11);
-    arena_destroy(of.memory);
 }
 
 static void times_that_would_not_fit_are_left_for_the_check_to_refuse(void **state)
 {
-    (void)state;
-    case_of of = make_case(8);
+    case_of of = make_case(8, *state);
     const bal_disturbed_link link = {
         .rank = 0, .other_rank = 1, .time_factor = 1000, .end_iteration = 1};
     const bal_disturbance disturbance = {.links = &link, .link_count = 1};
@@ -246,7 +216,6 @@ static void times_that_would_not_fit_are_left_for_the_check_to_refuse(void **sta
 
     assert_int_equal(out.send_forward_ns[0], INT64_MAX / 4);
     assert_int_equal(sim_costs_check(&of.schedule, &out, &err), STATUS_INVALID);
-    arena_destroy(of.memory);
 }
 
 int main(void)
@@ -261,5 +230,5 @@ int main(void)
         cmocka_unit_test(delays_that_are_there_already_stay),
         cmocka_unit_test(times_that_would_not_fit_are_left_for_the_check_to_refuse),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_memory, close_memory);
 }
