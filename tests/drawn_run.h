@@ -30,7 +30,6 @@ typedef struct drawn_source {
 static inline status drawn_costs_at(void *context, int iteration, bal_layer_costs *costs,
                                     bool *changed, error_message *err)
 {
-    (void)err;
     drawn_source *source = context;
     const int era = iteration / source->period;
     rng generator = rng_init(source->seed, (uint64_t)era);

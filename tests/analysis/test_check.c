@@ -14,7 +14,6 @@ static error_message err;
 
 static int begin(void **state)
 {
-    (void)state;
     memory = arena_create(1 << 20);
     err = (error_message){0};
     return memory == NULL;
@@ -22,7 +21,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     arena_destroy(memory);
     return 0;
 }
@@ -73,7 +71,6 @@ static void assert_cause(const ana_check *check, ana_check_cause_kind kind)
 
 static void a_run_as_predicted_agrees(void **state)
 {
-    (void)state;
     const fake_run measured = fake_run_default(TRACE_RUN_EXEC);
 
     const ana_check *check = check_fault(&measured);
@@ -191,7 +188,6 @@ static bool is_said(const ana_check *check, const char *words)
 
 static void every_fault_is_found_with_its_cause(void **state)
 {
-    (void)state;
     for (size_t each = 0; each < sizeof faults / sizeof faults[0]; each++) {
         const fault *given = &faults[each];
         const fake_run shape = fake_run_default(TRACE_RUN_EXEC);
@@ -220,7 +216,6 @@ static void every_fault_is_found_with_its_cause(void **state)
 
 static void a_faster_run_departs_unless_only_slower_ones_shall(void **state)
 {
-    (void)state;
     const fake_run plan = fake_run_default(TRACE_RUN_SIM);
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     ana_check_options options = ana_check_options_default();
@@ -237,7 +232,6 @@ static void a_faster_run_departs_unless_only_slower_ones_shall(void **state)
 
 static void too_few_iterations_are_undecided(void **state)
 {
-    (void)state;
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     measured.iteration_count = 11;
     measured.rank_factor[1] = 3;
@@ -252,7 +246,6 @@ static void too_few_iterations_are_undecided(void **state)
 
 static void missing_iterations_are_told_and_the_others_compared(void **state)
 {
-    (void)state;
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     measured.left_out = 5;
 
@@ -296,7 +289,6 @@ static status read_changed(const char *text, ana_observed *read)
 
 static void a_run_that_was_interrupted_is_checked_as_far_as_it_went(void **state)
 {
-    (void)state;
     const fake_run plan = fake_run_default(TRACE_RUN_SIM);
     const ana_check_options options = ana_check_options_default();
     ana_check *check = arena_array(memory, 1, sizeof *check);
@@ -316,7 +308,6 @@ static void a_run_that_was_interrupted_is_checked_as_far_as_it_went(void **state
 
 static void a_store_of_nonsense_is_refused_or_left_out(void **state)
 {
-    (void)state;
     ana_observed read;
     assert_int_equal(read_changed("UPDATE rank_work SET rank = 4000 + place", &read), STATUS_OK);
     assert_int_equal(read.work_ns[0], -1);
@@ -330,7 +321,6 @@ static void a_store_of_nonsense_is_refused_or_left_out(void **state)
 
 static void runs_without_common_iterations_are_compared_in_their_order(void **state)
 {
-    (void)state;
     fake_run plan = fake_run_default(TRACE_RUN_EXEC);
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     plan.noise = measured.noise = 0.02;
@@ -359,7 +349,6 @@ static void assert_refused(const fake_run *plan, const fake_run *measured,
 
 static void other_schedules_and_a_warm_up_of_all_are_refused(void **state)
 {
-    (void)state;
     const fake_run plan = fake_run_default(TRACE_RUN_SIM);
     fake_run measured = fake_run_default(TRACE_RUN_EXEC);
     ana_check_options options = ana_check_options_default();
@@ -372,7 +361,6 @@ static void other_schedules_and_a_warm_up_of_all_are_refused(void **state)
 
 static void runs_without_iterations_are_refused(void **state)
 {
-    (void)state;
     const fake_run empty = {
         .name = "empty", .kind = TRACE_RUN_EXEC, .schedule = "zb-h1", .is_unfinished = true};
     trace_store *store = NULL;
@@ -396,7 +384,6 @@ static void runs_without_iterations_are_refused(void **state)
 /// found, with the right cause, in at least 9 of 10.
 static void a_slow_rank_is_found_through_noise_and_noise_is_no_departure(void **state)
 {
-    (void)state;
     enum { TRIALS = 40 };
     for (int is_slow = 0; is_slow < 2; is_slow++) {
         int departing = 0;
@@ -432,7 +419,6 @@ static ana_shift pairs(const double *values, int count, double alpha)
 /// P(at most 2 of 12) = 79 / 4096 = 0.0193, P(at most 3) = 0.073.
 static void order_statistics_are_those_of_the_sign_test(void **state)
 {
-    (void)state;
     const double values[] = {5, 1, 9, 3, 12, 7, 2, 11, 4, 10, 6, 8};
 
     const ana_shift shift = pairs(values, 12, 0.05);
@@ -446,7 +432,6 @@ static void order_statistics_are_those_of_the_sign_test(void **state)
 /// 2 / 2^n <= 0.05 first at n = 6.
 static void fewer_values_than_the_confidence_needs_have_no_interval(void **state)
 {
-    (void)state;
     const double values[] = {1, 1, 1, 1, 1, 1};
     assert_false(pairs(values, 5, 0.05).is_bounded);
     assert_int_equal(pairs(values, 5, 0.05).needed_count, 6);
@@ -457,7 +442,6 @@ static void fewer_values_than_the_confidence_needs_have_no_interval(void **state
 /// Two plateaus: neighbours tell the same, so the interval covers both.
 static void values_that_resemble_their_neighbours_widen_the_interval(void **state)
 {
-    (void)state;
     double values[60];
     for (int index = 0; index < 60; index++) {
         values[index] = (index / 15) % 2 == 0 ? 1 + index * 1e-6 : 2 + index * 1e-6;
@@ -506,7 +490,6 @@ static int departing_of(double median, double alpha, uint64_t seed)
 /// 0.05 + 3 sqrt(0.05 x 0.95 / 4000) = 0.0603.
 static void what_is_at_the_tolerance_departs_as_rarely_as_promised(void **state)
 {
-    (void)state;
     const int departing = departing_of(0.05, 0.05, 13);
     print_message("at the tolerance %d of %d depart\n", departing, DRAWS);
     assert_in_range(departing, 0, (int)(0.0603 * DRAWS));
@@ -514,7 +497,6 @@ static void what_is_at_the_tolerance_departs_as_rarely_as_promised(void **state)
 
 static void warm_up_is_as_long_as_iterations_are_slower_than_the_rest(void **state)
 {
-    (void)state;
     double changes[40];
     for (int index = 0; index < 40; index++) {
         changes[index] = 0.001 * (index % 3) + (index < 8 ? 0.3 : 0);
@@ -533,7 +515,6 @@ static void warm_up_is_as_long_as_iterations_are_slower_than_the_rest(void **sta
 
 static void a_departure_begins_where_more_depart_than_not(void **state)
 {
-    (void)state;
     const double changes[] = {0, 0, 0.2, 0, 0, 0.2, 0.2, 0, 0.2, 0.2};
     assert_int_equal(ana_check_since(changes, 10, 0.05), 5);
     assert_int_equal(ana_check_since(changes, 2, 0.05), -1);

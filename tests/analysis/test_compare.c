@@ -62,7 +62,6 @@ static trace_store *record(fixture *given, ana_comparison *comparison)
 
 static void rows_are_relative_to_even_and_tuned(void **state)
 {
-    (void)state;
     fixture *given = open_fixture(STUDY(""));
     ana_comparison comparison;
 
@@ -84,7 +83,6 @@ static void rows_are_relative_to_even_and_tuned(void **state)
 
 static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
 {
-    (void)state;
     fixture *given = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1700000000},\"balancing\":"
                                         "[{\"balancer\":\"even\"},{\"balancer\":\"partition\"}]"));
     fixture *tiny = open_fixture(STUDY(",\"cluster\":{\"memory_bytes\":1000000}"));
@@ -109,7 +107,6 @@ static void a_row_that_fits_nowhere_is_an_outcome_until_all_are(void **state)
 
 static void the_record_holds_what_was_played(void **state)
 {
-    (void)state;
     fixture *given = open_fixture(STUDY(""));
     ana_comparison comparison;
     ana_recorded recorded;
@@ -180,7 +177,6 @@ static void count_step(void *context)
 
 static void what_a_row_is_compared_with_is_played_beside_it(void **state)
 {
-    (void)state;
     fixture *given = open_fixture(
         FREEZING "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"repack\":{"
                  "\"kind\":\"throughput\",\"tolerance\":1}}]}");
@@ -207,7 +203,6 @@ static void what_a_row_is_compared_with_is_played_beside_it(void **state)
 
 static void the_record_follows_a_pipeline_that_shrinks(void **state)
 {
-    (void)state;
     fixture *given = open_fixture(
         FREEZING
         "\"balancing\":[{\"balancer\":\"partition\",\"policy\":\"on-change\",\"label\":\"r\","

@@ -100,7 +100,6 @@ static void look_at_eigenvalues(const ana_graph *graph)
 
 static void graphs_are_their_definitions(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < ANA_GRAPH_COUNT; kind++) {
         for (int nodes = 2; nodes <= GRAPH_MAX; nodes++) {
             ana_graph graph = {0};
@@ -246,7 +245,6 @@ static void compare_games(const ana_graph *graph, ana_initial initial, uint64_t 
 
 static void max_neighbor_is_played_as_defined(void **state)
 {
-    (void)state;
     static const int sizes[] = {2, 3, 4, 5, 8, 9, 33, 64, 66, 128, 130};
     for (int kind = 0; kind < ANA_GRAPH_DYNAMIC; kind++) {
         for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
@@ -284,7 +282,6 @@ static void loads_on_the_dynamic_path_stay_in_order(void **state)
 
 static void the_potential_is_the_sum_over_all_pairs(void **state)
 {
-    (void)state;
     rng random = rng_init(1, 1);
     for (int nodes = 1; nodes <= 70; nodes++) {
         double load[70];

@@ -80,7 +80,6 @@ static void draw(uint64_t seed, int64_t *loads)
 
 static void gains_are_ordered(void **state)
 {
-    (void)state;
     static const char *const schedules[] = {"1f1b", "gpipe"};
     for (uint64_t seed = 1; seed <= 4; seed++) {
         static int64_t loads[ITERATIONS * LAYERS];
@@ -105,7 +104,6 @@ static void gains_are_ordered(void **state)
 /// Playing a row's own plan iteration by iteration gives the length that the replay gave the row.
 static void plans_take_what_rows_take(void **state)
 {
-    (void)state;
     static int64_t loads[ITERATIONS * LAYERS];
     int64_t taken[ITERATIONS];
     int64_t sum = 0;
@@ -127,7 +125,6 @@ static void plans_take_what_rows_take(void **state)
 /// A sample stands for two iterations, of which one pays for the moves.
 static void a_sampled_run_pays_for_moves_once_per_sample(void **state)
 {
-    (void)state;
     static int64_t loads[ITERATIONS * LAYERS];
     draw(3, loads);
 
@@ -150,7 +147,6 @@ static void a_sampled_run_pays_for_moves_once_per_sample(void **state)
 /// No split in three stages that is kept has a slowest stage that is faster, by trying them all.
 static void the_kept_split_is_the_best_of_all(void **state)
 {
-    (void)state;
     static int64_t loads[ITERATIONS * LAYERS];
     draw(7, loads);
     fixture *given = diagnose(loads, 1, 1000000, 3, "1f1b");
@@ -219,7 +215,6 @@ static void every_sample_is_an_iteration(void **state)
 
 static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
 {
-    (void)state;
     int64_t loads[SAMPLED * SAMPLED_LAYERS];
     loads_source source = {
         .layer_count = SAMPLED_LAYERS, .iteration_count = SAMPLED, .load_ns = loads};
@@ -248,8 +243,6 @@ static void samples_beyond_the_limit_are_thinned_out_evenly(void **state)
 static status two_columns(void *context, int iteration, bal_layer_costs *costs, bool *changed,
                           error_message *err)
 {
-    (void)context;
-    (void)err;
     static const int64_t forward[] = {10, 20, 30, 50};
     static const int64_t none[4] = {0};
     *changed = true;
@@ -292,7 +285,6 @@ static ana_gain_interval interval_of(const int64_t *baseline, const int64_t *oth
 /// says.
 static void the_interval_covers_the_truth(void **state)
 {
-    (void)state;
     enum { RUNS = 200 };
     int covered = 0;
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
@@ -313,7 +305,6 @@ static void the_interval_covers_the_truth(void **state)
 /// Slow waves make neighbours alike: drawing them one by one would make the interval too narrow.
 static void blocks_are_as_long_as_what_persists(void **state)
 {
-    (void)state;
     int64_t baseline[COUNT];
     int64_t other[COUNT];
     for (int index = 0; index < COUNT; index++) {
@@ -338,7 +329,6 @@ static void blocks_are_as_long_as_what_persists(void **state)
 
 static void few_iterations_have_no_interval(void **state)
 {
-    (void)state;
     const int64_t baseline[ANA_BOOTSTRAP_COUNT_MIN] = {3, 1, 1, 1};
     const int64_t other[ANA_BOOTSTRAP_COUNT_MIN] = {1, 1, 1, 1};
 
@@ -367,7 +357,6 @@ static void expect(ana_evidence evidence, ana_verdict verdict, ana_ground ground
 
 static void the_verdict_follows_the_rules_in_their_order(void **state)
 {
-    (void)state;
     ana_evidence good = evidence_of(0.02, 0.05, 0.2);
     expect(good, ANA_VERDICT_WORTHWHILE, ANA_GROUND_GAIN);
     good.best_over_kept.high = 0.009;
@@ -390,7 +379,6 @@ static void the_verdict_follows_the_rules_in_their_order(void **state)
 /// Half the width is 1.5 %, the distance to the threshold 0.5 %: nine times the iterations.
 static void the_iterations_that_would_decide_grow_with_the_square(void **state)
 {
-    (void)state;
     const ana_evidence near = evidence_of(0, 0.03, 0.2);
     ana_evidence on_it = evidence_of(0, 0.02, 0.2);
 

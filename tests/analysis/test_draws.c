@@ -64,7 +64,6 @@ static int find(const ana_draws *draws, const char *path, const char *scope)
 
 static void what_is_assumed_is_uncertain_for_each_kind_of_gpu(void **state)
 {
-    (void)state;
     fixture opened;
     int same = 0;
     open_fixture(&opened, "{\"draws\":64,\"model_error\":0}");
@@ -92,7 +91,6 @@ static void what_is_assumed_is_uncertain_for_each_kind_of_gpu(void **state)
 
 static void values_are_stratified_and_the_same_at_all_points(void **state)
 {
-    (void)state;
     fixture opened;
     open_fixture(&opened, "{\"draws\":64,\"ranges\":{\"hardware.efficiency.gemm\":[0.5,0.7]}}");
     assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
@@ -116,7 +114,6 @@ static void values_are_stratified_and_the_same_at_all_points(void **state)
 /// which are therefore told apart better than either is known.
 static void related_points_share_the_error_of_the_cost_model(void **state)
 {
-    (void)state;
     fixture opened;
     open_fixture(&opened, "{\"draws\":64,\"model_error\":0.05}");
     assert_ok(add_point(&opened, "h100-sxm", 1, NULL));
@@ -142,7 +139,6 @@ static void related_points_share_the_error_of_the_cost_model(void **state)
 /// A draw's study holds the drawn values; of a link the other half stays.
 static void changes_put_the_values_into_the_study(void **state)
 {
-    (void)state;
     fixture opened;
     text_buffer changes = {0};
     open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
@@ -165,7 +161,6 @@ static void changes_put_the_values_into_the_study(void **state)
 
 static void whole_numbers_are_found_out(void **state)
 {
-    (void)state;
     fixture opened;
     open_fixture(&opened, "{\"draws\":64,\"assumed\":false,\"ranges\":{"
                           "\"training.microbatches\":[4,9],"
@@ -186,7 +181,6 @@ static void whole_numbers_are_found_out(void **state)
 
 static void what_the_study_does_not_take_is_refused_before_drawing(void **state)
 {
-    (void)state;
     fixture opened;
     error_message err = {0};
     open_fixture(&opened, "{\"ranges\":{\"training.microbatches\":[-4,9]}}");
@@ -215,7 +209,6 @@ static status read_section(const char *text, ana_uncertainty *uncertainty, error
 
 static void quantiles_are_those_of_the_distribution(void **state)
 {
-    (void)state;
     const ana_range uniform = {ANA_UNIFORM, false, 2, 6, 0};
     const ana_range logarithmic = {ANA_LOG_UNIFORM, false, 1, 100, 0};
     const ana_range triangle = {ANA_TRIANGULAR, false, 0, 4, 1};
@@ -236,7 +229,6 @@ static void quantiles_are_those_of_the_distribution(void **state)
 
 static void a_section_is_read(void **state)
 {
-    (void)state;
     ana_uncertainty read = {0};
 
     assert_ok(read_section("{\"draws\":200,\"seed\":7,\"assumed\":false,\"model_error\":0,"
@@ -260,7 +252,6 @@ static void a_section_is_read(void **state)
 
 static void malformed_sections_are_refused_by_name(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         const char *message;
@@ -297,7 +288,6 @@ static void malformed_sections_are_refused_by_name(void **state)
 
 static void long_runs_are_drawn_less_unless_told(void **state)
 {
-    (void)state;
     ana_uncertainty free_choice = {.draw_count = 128, .point_count = 32};
     ana_uncertainty short_runs = free_choice;
     ana_uncertainty told = {.draw_count = 128, .point_count = 32, .draws_are_given = true};

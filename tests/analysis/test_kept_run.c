@@ -16,7 +16,6 @@ static error_message err;
 
 static int make_folder(void **state)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
     if (mkdtemp(folder) == NULL) return -1;
     snprintf(store, sizeof store, "%s/s.db", folder);
@@ -26,7 +25,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     unlink(store);
     unlink(model);
     return rmdir(folder);
@@ -61,7 +59,6 @@ static ana_kept_state state_of(const ana_kept_options *options)
 
 static void what_results_depend_on_makes_another_run(void **state)
 {
-    (void)state;
     const ana_kept_options options = options_default();
     assert_int_equal(state_of(&options), ANA_KEPT_NEW);
     assert_int_equal(state_of(&options), ANA_KEPT_COMPLETE);
@@ -90,7 +87,6 @@ static void what_results_depend_on_makes_another_run(void **state)
 
 static void a_configuration_of_no_json_or_of_the_store_itself_is_refused(void **state)
 {
-    (void)state;
     ana_kept_run *kept = NULL;
     ana_kept_options options = options_default();
     options.config_json = "{";

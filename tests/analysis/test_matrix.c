@@ -34,7 +34,6 @@ static void assert_refused(const char *text, status code, const char *message)
 
 static void points_are_those_of_nested_loops(void **state)
 {
-    (void)state;
     fixture opened;
     text_buffer point = {0};
     text_buffer looped = {0};
@@ -75,7 +74,6 @@ static void points_are_those_of_nested_loops(void **state)
 
 static void rows_of_balancing_are_the_last_axis(void **state)
 {
-    (void)state;
     fixture opened;
     assert_ok(open_text(&opened, STUDY(",\"balancing\":[{\"balancer\":\"even\"},{\"balancer\":"
                                        "\"partition\",\"policy\":\"every:2\"}],\"vary\":{"
@@ -90,7 +88,6 @@ static void rows_of_balancing_are_the_last_axis(void **state)
 
 static void what_is_no_matrix_is_refused(void **state)
 {
-    (void)state;
     assert_refused(STUDY(",\"vary\":{}"), STATUS_FORMAT, "s.json: vary: needs at least one axis");
     assert_refused(STUDY(",\"vary\":{\"pipeline.stages\":[]}"), STATUS_FORMAT,
                    "s.json: vary.pipeline.stages: has 0 values, needs 1 to 4096");
@@ -116,7 +113,6 @@ static void what_is_no_matrix_is_refused(void **state)
 /// Nine axes of ten values.
 static void a_thousand_million_points_are_too_many(void **state)
 {
-    (void)state;
     text_buffer text = {0};
     static const char *const axes[] = {"nodes",        "gpus",         "links.shared",
                                        "memory_bytes", "send",         "price_per_gpu_hour",

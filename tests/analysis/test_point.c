@@ -220,7 +220,6 @@ static ana_memo_entry *find(ana_memo *memo, int key)
 
 static void a_result_is_found_by_its_bytes_until_others_take_its_place(void **state)
 {
-    (void)state;
     ana_memo *memo = ana_memo_create();
     ana_memo_entry *first = find(memo, 0);
 
@@ -275,7 +274,6 @@ static double played_ns(ana_point_worker *worker, int variant)
 
 static void points_cost_the_same_whatever_was_played_before(void **state)
 {
-    (void)state;
     double alone[16];
     ana_point_worker *busy = ana_point_worker_create();
     for (int variant = 0; variant < 16; variant++) {
@@ -299,7 +297,6 @@ static void points_cost_the_same_whatever_was_played_before(void **state)
 /// one product for scores and one for values), over the GPUs that work.
 static void flop_of_the_model_are_those_of_its_weights_and_attention(void **state)
 {
-    (void)state;
     enum { LAYERS = 24, WIDTH = 1024, WORDS = 50257, TOKENS = 1024, GPUS = 4 };
     ana_point point;
     error_message err = {0};

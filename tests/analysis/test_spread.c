@@ -93,8 +93,6 @@ static status spread(work *all, int64_t count, int thread_count, error_message *
 static status dawdle(work *all, int64_t item, error_message *err)
 {
     rng random = rng_init((uint64_t)item, 0);
-    (void)all;
-    (void)err;
     for (int64_t pause = rng_between(&random, 0, 19); pause > 0; pause--) {
         sched_yield();
     }
@@ -103,7 +101,6 @@ static status dawdle(work *all, int64_t item, error_message *err)
 
 static void results_are_put_in_order_whoever_is_faster(void **state)
 {
-    (void)state;
     work all = {.body = dawdle};
 
     assert_ok(spread(&all, 20000, 8, NULL));
@@ -116,7 +113,6 @@ static void results_are_put_in_order_whoever_is_faster(void **state)
 
 static void a_shard_does_every_nth_item(void **state)
 {
-    (void)state;
     int64_t put_count = 0;
     for (int index = 0; index < 7; index++) {
         work all = {0};
@@ -143,7 +139,6 @@ enum { WINDOW = 65536 };
 static status keep_others_waiting(work *all, int64_t item, error_message *err)
 {
     const struct timespec moment = {.tv_nsec = 20000000};
-    (void)err;
     if (item != 0) return STATUS_OK;
     while (atomic_load(&all->done_count) < WINDOW - 1) {
         nanosleep(&moment, NULL);
@@ -154,7 +149,6 @@ static status keep_others_waiting(work *all, int64_t item, error_message *err)
 
 static void who_is_far_ahead_waits(void **state)
 {
-    (void)state;
     work all = {.body = keep_others_waiting};
 
     assert_ok(spread(&all, 3 * WINDOW, 4, NULL));
@@ -176,7 +170,6 @@ static status fail_at_7_and_3(work *all, int64_t item, error_message *err)
 
 static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void **state)
 {
-    (void)state;
     work all = {.body = fail_at_7_and_3};
     error_message err = {0};
 
@@ -192,20 +185,17 @@ static void the_failure_of_the_lowest_item_counts_and_those_before_are_put(void 
 
 static status refuse_10(work *all, int64_t item, error_message *err)
 {
-    (void)all;
     return item < 10 ? STATUS_OK : error_set(err, STATUS_IO, "disk full");
 }
 
 static status interrupt_at_500(work *all, int64_t item, error_message *err)
 {
-    (void)err;
     if (item == 500) atomic_store(&all->flag, true);
     return STATUS_OK;
 }
 
 static void an_interruption_leaves_no_gap(void **state)
 {
-    (void)state;
     work all = {.body = interrupt_at_500};
     error_message err = {0};
 
@@ -219,7 +209,6 @@ static void an_interruption_leaves_no_gap(void **state)
 
 static void what_cannot_be_put_ends_the_whole(void **state)
 {
-    (void)state;
     work all = {.before_put = refuse_10};
     error_message err = {0};
 

@@ -57,7 +57,6 @@ static bool is_beaten(const ana_point *points, int index)
 
 static void the_pareto_set_is_what_nothing_beats(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         rng generator = rng_init(seed, 0);
         arena *memory = arena_create(1 << 14);
@@ -89,7 +88,6 @@ static double objective_of(const ana_point *point, ana_objective objective)
 
 static void points_are_ordered_by_the_objective_other_trainings_behind(void **state)
 {
-    (void)state;
     for (int objective = 0; objective < ANA_OBJECTIVE_COUNT; objective++) {
         rng generator = rng_init(17, (uint64_t)objective);
         arena *memory = arena_create(1 << 14);
@@ -152,7 +150,6 @@ static void rank(const double *values, int point_count, int draw_count, ana_rank
 
 static void quantiles_lie_between_the_draws_beside_them(void **state)
 {
-    (void)state;
     const double values[] = {50, 10, 40, 20, 30};
     double scratch[5];
 
@@ -166,7 +163,6 @@ static void quantiles_lie_between_the_draws_beside_them(void **state)
 
 static void what_does_not_fit_in_enough_draws_has_no_upper_end(void **state)
 {
-    (void)state;
     const double values[] = {1, INFINITY, 2, INFINITY, 3};
     double scratch[5];
 
@@ -190,7 +186,6 @@ static void fill_shared(double *values, double ratio, double noise)
 
 static void paired_differences_tell_apart_what_intervals_do_not(void **state)
 {
-    (void)state;
     static double values[2 * DRAWS];
     ana_ranked standings[2];
     fill_shared(values, 1.05, 0.01);
@@ -205,7 +200,6 @@ static void paired_differences_tell_apart_what_intervals_do_not(void **state)
 
 static void a_difference_below_its_noise_is_indistinguishable(void **state)
 {
-    (void)state;
     static double values[2 * DRAWS];
     ana_ranked standings[2];
     fill_shared(values, 1.002, 0.1);
@@ -233,8 +227,6 @@ static int group_of_second(double shift, double spread)
 
 static void the_truth_table_of_indistinguishable_holds(void **state)
 {
-    (void)state;
-
     assert_int_equal(group_of_second(0, 0), 1);      // the same
     assert_int_equal(group_of_second(1e-6, 0), 2);   // little, and always
     assert_int_equal(group_of_second(0.01, 0.1), 1); // 0 within 90 %: -3.5 .. 5.5 %
@@ -243,7 +235,6 @@ static void the_truth_table_of_indistinguishable_holds(void **state)
 
 static void groups_begin_with_the_best_that_is_left(void **state)
 {
-    (void)state;
     const double values[] = {
         120, 121, 122, // third
         100, 101, 102, // best
@@ -265,7 +256,6 @@ static void groups_begin_with_the_best_that_is_left(void **state)
 
 static void draws_that_tie_are_shared(void **state)
 {
-    (void)state;
     const double values[] = {1, 2, 3, 4, 1, 2, 4, 3};
     ana_ranked standings[2];
 
@@ -277,7 +267,6 @@ static void draws_that_tie_are_shared(void **state)
 
 static void a_point_that_sometimes_does_not_fit_comes_last(void **state)
 {
-    (void)state;
     const double values[] = {1, 1, INFINITY, 1, 9, 9, 9, 9};
     ana_ranked standings[2];
 

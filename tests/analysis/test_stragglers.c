@@ -10,14 +10,12 @@ static arena *memory;
 
 static int open_memory(void **state)
 {
-    (void)state;
     memory = arena_create(1 << 20);
     return 0;
 }
 
 static int close_memory(void **state)
 {
-    (void)state;
     arena_destroy(memory);
     return 0;
 }
@@ -34,7 +32,6 @@ static ana_op_run *make_run(const planted *how)
 
 static void a_replay_with_its_delays_is_the_record(void **state)
 {
-    (void)state;
     planted how = planted_of((planted){0});
     int paused_count = 0;
     how.noise = 0.3;
@@ -73,7 +70,6 @@ static int64_t end_of(const ana_op_step *step, const int64_t *durations, int op,
 
 static void slowdowns_are_those_of_the_definition(void **state)
 {
-    (void)state;
     planted how = planted_of((planted){0});
     ana_slowdowns found;
     how.noise = 0.4;
@@ -113,7 +109,6 @@ static void slowdowns_are_those_of_the_definition(void **state)
 
 static void what_cannot_be_matched_is_refused(void **state)
 {
-    (void)state;
     planted how = planted_of((planted){0});
     error_message err = {0};
     ana_op_run run;
@@ -143,7 +138,6 @@ static void what_cannot_be_matched_is_refused(void **state)
 
 static void collectives_in_another_order_wait_in_a_circle(void **state)
 {
-    (void)state;
     static const char *names[] = {"a", "b"};
     static trace_op_kind kinds[] = {TRACE_OP_WORLD, TRACE_OP_WORLD};
     error_message err = {0};
@@ -188,7 +182,6 @@ static const char *named(const planted *how, ana_causes *causes)
 
 static void nothing_is_named_on_a_clean_run(void **state)
 {
-    (void)state;
     ana_causes causes;
     for (int stages = 1; stages <= PLANT_STAGES; stages *= 2) {
         for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -223,7 +216,6 @@ static const struct {
 
 static void what_is_planted_is_named(void **state)
 {
-    (void)state;
     for (size_t each = 0; each < sizeof plantings / sizeof plantings[0]; each++) {
         ana_causes causes;
         const planted how = planted_of(plantings[each].how);
@@ -257,7 +249,6 @@ static void drop_messages(trace_op_table *table)
 
 static void messages_that_were_not_recorded_are_no_pauses(void **state)
 {
-    (void)state;
     planted how = planted_of((planted){0});
     error_message err = {0};
     ana_op_run run;
@@ -279,7 +270,6 @@ static void messages_that_were_not_recorded_are_no_pauses(void **state)
 
 static void a_long_last_stage_is_named_with_the_split_that_mends_it(void **state)
 {
-    (void)state;
     static const int layers[PLANT_STAGES] = {6, 6, 6, 6};
     ana_causes causes;
     ana_slowdowns slowdowns;

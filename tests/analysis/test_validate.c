@@ -12,14 +12,12 @@ static arena *memory;
 
 static int begin(void **state)
 {
-    (void)state;
     memory = arena_create(4096);
     return 0;
 }
 
 static int end(void **state)
 {
-    (void)state;
     arena_destroy(memory);
     return 0;
 }
@@ -34,7 +32,6 @@ static status read_runs(const char *text, const char *renamed, const char *const
 
 static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void **state)
 {
-    (void)state;
     const char *text = "# GPUs,tensor parallelism,seen,notes,pp\n16,4,2.5,a,\n16,,1,b,2\n";
     ana_real_runs runs;
     int value = 0;
@@ -53,7 +50,6 @@ static void columns_are_found_by_other_names_and_constants_fill_empty_cells(void
 
 static void bad_columns_and_cells_are_named(void **state)
 {
-    (void)state;
     ana_real_runs runs;
     error_message err = {0};
     int value = 0;
@@ -85,7 +81,6 @@ static status study_of(const char *text, ana_real_measured *measured, text_buffe
 
 static void a_row_becomes_the_study_that_would_have_been_asked(void **state)
 {
-    (void)state;
     ana_real_measured measured = {0};
     text_buffer out = {0};
 
@@ -116,7 +111,6 @@ static void layers_that_do_not_divide_are_laid_out_by_hand(void **state)
                 {"deepseek-v3,61,1,", "partition"}, // a module of prediction beside the head
                 {"deepseek-v3,1,1,", "even"},
                 {"deepseek-v3,16,1,dualpipe-v", "v-partition"}};
-    (void)state;
     for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
         ana_real_measured measured = {0};
         text_buffer study = {0};
@@ -133,7 +127,6 @@ static void layers_that_do_not_divide_are_laid_out_by_hand(void **state)
 
 static void rows_that_do_not_add_up_are_named(void **state)
 {
-    (void)state;
     ana_real_measured measured = {0};
     error_message err = {0};
     const struct {
@@ -157,7 +150,6 @@ static void rows_that_do_not_add_up_are_named(void **state)
 /// Four rows in two groups, and one that is refused: errors 10, 20, 0 and 50 %.
 static void scores_are_those_worked_out_by_hand(void **state)
 {
-    (void)state;
     ana_real_runs runs;
     ana_validation validation = {.runs = &runs, .memory = memory};
     ana_validated_run rows[] = {

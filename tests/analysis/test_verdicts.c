@@ -25,7 +25,6 @@ static ana_verdict verdict_of(const char *name, const ana_verdict_options *optio
 
 static void the_search_shows_every_instance_once(void **state)
 {
-    (void)state;
     const ana_search_box box = {.stage_min = 2,
                                 .stage_max = 3,
                                 .layer_min = 1,
@@ -132,7 +131,6 @@ static void algorithm_3_keeps_its_guarantee_with_equality_on_the_tight_family(vo
 /// What every claim answers, and that what it calls a violation is one.
 static void every_claim_has_the_answer_that_theory_gives(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         ana_answer answer;

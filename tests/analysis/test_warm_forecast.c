@@ -102,7 +102,6 @@ static void add_profile(setting *of, ana_forecast *forecast)
 
 static void slower_ops_messages_and_gaps_are_told_apart(void **state)
 {
-    (void)state;
     // One microbatch through two ranks: F0 F0 B0 B0 W, with two messages between.
     setting *of = begin("zb-h1", 2, 1);
     ana_forecast forecast = {0};
@@ -134,7 +133,6 @@ static void slower_ops_messages_and_gaps_are_told_apart(void **state)
 
 static void the_warm_up_and_what_was_before_a_change_are_left_out(void **state)
 {
-    (void)state;
     setting *of = begin("1f1b", RANKS, MICROBATCHES);
     ana_forecast forecast = {.warmup_count = 2};
     for (int iteration = 0; iteration < 2; iteration++) {
@@ -160,7 +158,6 @@ static void the_warm_up_and_what_was_before_a_change_are_left_out(void **state)
 /// Whatever an iteration did, its parts sum up to the time from its first begin to its last end.
 static void parts_sum_up_on_random_timelines(void **state)
 {
-    (void)state;
     static const char *const schedules[] = {"gpipe",     "1f1b",      "zb-h2", "interleaved-1f1b",
                                             "zb-v-hand", "dualpipe-v"};
     rng generator = rng_init(7, 1);

@@ -80,7 +80,6 @@ static int64_t integer_of(json_value object, const char *key)
 
 static void diffusion_published_makes_the_recorded_transfers(void **state)
 {
-    (void)state;
     json_document *document = NULL;
     error_message err = {0};
     require(json_open("balance/assignment_cases.json", &document, &err), &err);
@@ -126,7 +125,6 @@ static void diffusion_published_makes_the_recorded_transfers(void **state)
 
 static void algorithm_3_stays_below_twice_the_bound_where_layers_weigh_something(void **state)
 {
-    (void)state;
     rng random = rng_init(3, 1);
     for (int round = 0; round < 2000; round++) {
         int64_t weight[24];
@@ -268,7 +266,6 @@ static void small_cases_are_answered_as_by_hand(void **state)
 /// second implementation of its partition_balanced, in Python.
 static void counted_layers_are_cut_as_deepspeed_cuts_a_type(void **state)
 {
-    (void)state;
     enum { ENTRIES = 32, STAGES_MAX = 8 };
     static const struct {
         int layers;
@@ -303,7 +300,6 @@ static void counted_layers_are_cut_as_deepspeed_cuts_a_type(void **state)
 
 static void parameters_legacy_says_where_the_original_never_ends(void **state)
 {
-    (void)state;
     const int64_t quadrillion = INT64_C(1000000000000000);
     int64_t weight[7];
     for (int layer = 0; layer < 7; layer++) {
@@ -350,8 +346,6 @@ static status distance_from_favourite(void *context, const bal_layer_costs *laye
                                       const bal_placed_partition *plan, int64_t *iteration_ns,
                                       error_message *err)
 {
-    (void)layers;
-    (void)err;
     taste *wish = context;
     wish->evaluation_count++;
     *iteration_ns = 1000;
@@ -386,9 +380,6 @@ static status likes_small_first_chunks(void *context, const bal_layer_costs *lay
                                        const bal_placed_partition *plan, int64_t *iteration_ns,
                                        error_message *err)
 {
-    (void)context;
-    (void)layers;
-    (void)err;
     *iteration_ns = plan->first_layer[plan->rank_count] == plan->rank_count ? 1000 : 2000;
     return STATUS_OK;
 }
@@ -419,16 +410,11 @@ static status refuse_all(void *context, const bal_layer_costs *layers,
                          const bal_placed_partition *plan, int64_t *iteration_ns,
                          error_message *err)
 {
-    (void)context;
-    (void)layers;
-    (void)plan;
-    (void)iteration_ns;
     return error_set(err, STATUS_BACKEND, "no player");
 }
 
 static void makespan_without_a_working_evaluator_is_refused(void **state)
 {
-    (void)state;
     const int64_t weight[] = {1, 1};
     const bal_evaluator evaluator = {.iteration_ns = refuse_all};
     bal_problem problem = problem_of(weight, 2, 2);

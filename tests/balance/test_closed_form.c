@@ -226,7 +226,6 @@ static void a_form_of_a_v_block_is_exact_up_to_32_ranks(void **state)
 
 static void a_form_of_a_v_block_names_what_it_needs(void **state)
 {
-    (void)state;
     const struct {
         const char *schedule;
         bal_equal_stages stages;
@@ -283,7 +282,6 @@ static void chimera_has_its_length_and_memory_for_up_to_24_ranks(void **state)
 static void
 equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(void **state)
 {
-    (void)state;
     arena *memory = arena_create(1 << 20);
     for (int ranks = 2; ranks <= 24; ranks += 2) {
         for (int forward = 1; forward <= 4; forward++) {
@@ -308,7 +306,6 @@ equation_1_is_the_bubble_ratio_of_chimera_with_as_many_microbatches_as_ranks(voi
 
 static void what_has_no_formula_says_so(void **state)
 {
-    (void)state;
     const bal_equal_stages stages = {4, 8, 1, 5, 6, 4, 0};
     assert_string_equal(bal_closed_form_of("zb-auto", &stages).span.because, "no formula is known");
     assert_string_equal(bal_closed_form_of("zb-h2", &stages).makespan.because,
@@ -320,7 +317,6 @@ static void what_has_no_formula_says_so(void **state)
 
 static void equation_1_has_the_values_of_the_paper(void **state)
 {
-    (void)state;
     const double expected[][2] = {{2, 0}, {4, .2500}, {8, .3333}, {16, .3684}, {24, .3793}};
     for (int index = 0; index < 5; index++) {
         const double ratio = bal_published_eq1_ratio((int)expected[index][0], 100, 200, 0);

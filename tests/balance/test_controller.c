@@ -62,7 +62,6 @@ static bal_decision observe(bal_controller *controller, int iteration, const int
 
 static void policies_ask_and_move_as_they_say(void **state)
 {
-    (void)state;
     static const int64_t level[LAYERS] = {100, 100, 0, 200}; // 2 | 2 and 3 | 1 are both 200
     enum { CHANGED = 1, ASKED = 2, BOTH = 3 };
     enum {
@@ -140,7 +139,6 @@ static void policies_ask_and_move_as_they_say(void **state)
 
 static void foresight_decides_from_the_next_iteration(void **state)
 {
-    (void)state;
     bal_controller_options options = options_with("partition", "every-iteration");
     options.information = BAL_INFORMATION_FORESIGHT;
     bal_controller *controller = started(&options, even_ns);
@@ -160,7 +158,6 @@ static void foresight_decides_from_the_next_iteration(void **state)
 
 static void owners_are_followed_without_time(void **state)
 {
-    (void)state;
     const bal_controller_options options = options_with("diffusion-published", "on-change");
     bal_controller *controller = started(&options, even_ns);
     static const int64_t light_head_ns[LAYERS] = {10, 10, 100, 100};
@@ -179,7 +176,6 @@ static void owners_are_followed_without_time(void **state)
 
 static void memory_caps_count_what_the_schedule_holds(void **state)
 {
-    (void)state;
     // 1f1b holds 2 microbatches on rank 0, 1 on rank 1: three layers of 10 + 2 * 5 need 60 there.
     static const int64_t activation[LAYERS] = {5, 5, 5, 5};
     bal_controller_options options = options_with("partition", "on-change");
@@ -199,7 +195,6 @@ static void memory_caps_count_what_the_schedule_holds(void **state)
 
 static void a_failed_decision_names_the_iteration_and_keeps_the_plan(void **state)
 {
-    (void)state;
     bal_controller_options options = options_with("partition", "every-iteration");
     options.machine.rank_memory_bytes = 100;
     bal_controller *controller = started(&options, even_ns);
@@ -223,8 +218,6 @@ static status play_slowest(void *context, const bal_layer_costs *layers,
                            const bal_placed_partition *plan, int64_t *iteration_ns,
                            error_message *err)
 {
-    (void)context;
-    (void)err;
     *iteration_ns = 0;
     for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
         int64_t load = 0;
@@ -238,7 +231,6 @@ static status play_slowest(void *context, const bal_layer_costs *layers,
 
 static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(void **state)
 {
-    (void)state;
     static const char *const policies[] = {"every-iteration", "shadow"};
     static const int64_t light_ns[LAYERS] = {100, 30, 30, 30};
     for (int index = 0; index < 2; index++) {
@@ -271,7 +263,6 @@ static void ranks_are_released_where_few_do_and_taken_back_when_load_returns(voi
 
 static void shadows_that_may_repack_still_weigh_moves_on_the_same_ranks(void **state)
 {
-    (void)state;
     const bal_evaluator evaluator = {.iteration_ns = play_slowest};
     bal_controller_options options = options_with("partition", "shadow");
     options.evaluator = &evaluator;
@@ -289,7 +280,6 @@ static void shadows_that_may_repack_still_weigh_moves_on_the_same_ranks(void **s
 
 static void relabelled_places_keep_layers_where_they_are(void **state)
 {
-    (void)state;
     // From 3 | 1 to 1 | 3: layers 1 and 2 move, or with the places swapped the smaller 0 and 3.
     static const int64_t heavy_head_ns[LAYERS] = {300, 100, 100, 100};
     static const int64_t bytes[LAYERS] = {10, 30, 30, 10};
@@ -317,7 +307,6 @@ static void relabelled_places_keep_layers_where_they_are(void **state)
 
 static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
 {
-    (void)state;
     // Layer 2 goes from rank 1 to rank 0: 10 ns from when both have ended their last op.
     static const struct {
         bool overlaps;
@@ -350,7 +339,6 @@ static void migration_hides_behind_the_backward_sweep_where_it_may(void **state)
 
 static void a_plan_without_room_to_move_to_is_not_taken(void **state)
 {
-    (void)state;
     // Two chunks on each of two ranks, from 2 | 2 | 2 | 2 to 3 | 2 | 1 | 2: layers 2 and 4 change
     // places. Both ranks hold four layers of 10 bytes, and one must take a fifth for a while.
     static const int64_t even[] = {6, 6, 6, 6, 6, 6, 6, 6};
@@ -388,7 +376,6 @@ static void a_plan_without_room_to_move_to_is_not_taken(void **state)
 
 static void wrong_options_are_refused(void **state)
 {
-    (void)state;
     const bal_repack_options packs = {.kind = BAL_REPACK_THROUGHPUT};
     const bal_repack_options threes = {.kind = BAL_REPACK_THROUGHPUT, .rank_unit = 3};
     const bal_controller_options good = options_with("partition", "never");

@@ -11,7 +11,6 @@ enum { RANKS = 6, DRAWS = 200000 };
 
 static void normal_numbers_have_mean_0_and_variance_1_and_end_at_6(void **state)
 {
-    (void)state;
     rng generator = bal_disturbance_stream(7, BAL_DRAW_OP, 3, 11);
     double sum = 0;
     double squares = 0;
@@ -34,7 +33,6 @@ static void normal_numbers_have_mean_0_and_variance_1_and_end_at_6(void **state)
 
 static void numbers_are_the_same_on_every_machine(void **state)
 {
-    (void)state;
     rng generator = bal_disturbance_stream(42, BAL_DRAW_MESSAGE, 9, 5);
     int64_t found[3];
 
@@ -48,7 +46,6 @@ static void numbers_are_the_same_on_every_machine(void **state)
 
 static void a_disturbance_of_nothing_slows_nobody(void **state)
 {
-    (void)state;
     const bal_disturbance none = {.seed = 5};
     double factor[RANKS] = {1, 2, 3, 4, 5, 6};
     const double before[RANKS] = {1, 2, 3, 4, 5, 6};
@@ -73,7 +70,6 @@ static void factors(const bal_disturbance *disturbance, int iteration, double *f
 
 static void factors_of_ranks_last_and_those_of_iterations_do_not(void **state)
 {
-    (void)state;
     const bal_disturbance lasting = {.seed = 1, .rank_sigma = 0.1};
     const bal_disturbance passing = {.seed = 1, .iteration_sigma = 0.1};
     const bal_disturbance other_seed = {.seed = 2, .rank_sigma = 0.1};
@@ -97,7 +93,6 @@ static void factors_of_ranks_last_and_those_of_iterations_do_not(void **state)
 
 static void stragglers_begin_as_often_as_said_and_stay_as_long_as_said(void **state)
 {
-    (void)state;
     enum { ITERATIONS = 4000, STAY = 5 };
     const bal_disturbance disturbance = {.seed = 3,
                                          .straggler_probability = 0.01,
@@ -128,7 +123,6 @@ static void stragglers_begin_as_often_as_said_and_stay_as_long_as_said(void **st
 
 static void links_change_where_an_interval_begins_or_ends(void **state)
 {
-    (void)state;
     const bal_disturbed_link link = {
         .rank = 0, .other_rank = 1, .time_factor = 4, .first_iteration = 3, .end_iteration = 8};
     const bal_disturbance disturbance = {.links = &link, .link_count = 1};
@@ -141,7 +135,6 @@ static void links_change_where_an_interval_begins_or_ends(void **state)
 
 static void limits_are_refused_by_name(void **state)
 {
-    (void)state;
     const bal_disturbed_link beyond = {.rank = 0, .other_rank = RANKS, .time_factor = 1};
     const bal_disturbed_link itself = {.rank = 2, .other_rank = 2, .time_factor = 1};
     const bal_disturbed_link faster = {.rank = 0, .other_rank = 1, .time_factor = 0.5};

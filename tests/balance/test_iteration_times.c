@@ -77,7 +77,6 @@ static bal_iteration_times times_of(played_case *at)
 
 static void the_last_backward_of_every_stage_is_found(void **state)
 {
-    (void)state;
     played_case at;
 
     prepare(&at, NULL, 1);
@@ -89,7 +88,6 @@ static void the_last_backward_of_every_stage_is_found(void **state)
 
 static void the_slowest_replica_makes_the_pipeline(void **state)
 {
-    (void)state;
     played_case at;
     prepare(&at, NULL, 2);
 
@@ -109,7 +107,6 @@ static void the_slowest_replica_makes_the_pipeline(void **state)
 
 static void without_barrier_a_place_lasts_from_its_first_begin(void **state)
 {
-    (void)state;
     played_case at;
     prepare(&at, NULL, 2);
     at.played.post_validation = true;
@@ -123,7 +120,6 @@ static void without_barrier_a_place_lasts_from_its_first_begin(void **state)
 
 static void a_reduction_begins_when_both_replicas_are_ready(void **state)
 {
-    (void)state;
     const int64_t reduction_ns[] = {400, 1000};
     played_case at;
     prepare(&at, reduction_ns, 2);
@@ -144,7 +140,6 @@ static void a_reduction_begins_when_both_replicas_are_ready(void **state)
 
 static void the_largest_reduction_over_the_replicas_counts(void **state)
 {
-    (void)state;
     const int64_t few[] = {100, 900};
     const int64_t many[] = {300, 200};
     const int64_t *merged = NULL;
@@ -169,7 +164,6 @@ static void the_largest_reduction_over_the_replicas_counts(void **state)
 
 static void op_times_that_do_not_add_up_are_refused(void **state)
 {
-    (void)state;
     played_case at;
     prepare(&at, NULL, 2);
     const int64_t begin[] = {0, 0};

@@ -82,7 +82,6 @@ static int check_partition(bal_joint_ground *ground, const int *first_layer, int
 
 static void no_order_of_any_partition_is_below_the_bounds(void **state)
 {
-    (void)state;
     int played = 0;
     for (int index = 0; index < CASE_COUNT; index++) {
         rng random = rng_init(6, (uint64_t)index);
@@ -117,7 +116,6 @@ static void no_order_of_any_partition_is_below_the_bounds(void **state)
 
 static void the_bound_of_one_chunk_is_the_least_of_all_partitions(void **state)
 {
-    (void)state;
     for (int index = 0; index < CASE_COUNT; index++) {
         rng random = rng_init(7, (uint64_t)index);
         const int ranks = 1 + (int)rng_below(&random, 4);

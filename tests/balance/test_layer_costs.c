@@ -89,7 +89,6 @@ static bal_layer_costs costs_of(const numbers *from)
 
 static void every_number_is_compared(void **state)
 {
-    (void)state;
     numbers original = {0};
     bal_costs_copy copy = {0};
     const bal_layer_costs layers = costs_of(&original);
@@ -110,7 +109,6 @@ static void every_number_is_compared(void **state)
 
 static void arrays_that_come_or_go_are_seen(void **state)
 {
-    (void)state;
     const numbers original = {0};
     bal_costs_copy copy = {0};
     bal_layer_costs layers = costs_of(&original);

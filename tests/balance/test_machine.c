@@ -15,7 +15,6 @@ static bal_group group_of(int ranks, int on_node)
 
 static void rings_take_a_step_of_an_nth_per_other_rank(void **state)
 {
-    (void)state;
     const bal_group node = group_of(4, 4);
     // 3 steps of 250 bytes and 10 ns of latency.
     assert_int_equal(bal_group_all_gather_ns(&node, 1000), 780);
@@ -30,7 +29,6 @@ static void rings_take_a_step_of_an_nth_per_other_rank(void **state)
 
 static void one_rank_has_nobody_to_talk_to(void **state)
 {
-    (void)state;
     const bal_group alone = group_of(1, 1);
 
     assert_int_equal(bal_group_all_reduce_ns(&alone, 1000), 0);
@@ -40,7 +38,6 @@ static void one_rank_has_nobody_to_talk_to(void **state)
 
 static void a_group_on_one_node_uses_its_links_only(void **state)
 {
-    (void)state;
     const bal_group node = group_of(4, 4);
 
     assert_int_equal(bal_group_all_gather_ns(&node, 1000), 780);
@@ -50,7 +47,6 @@ static void a_group_on_one_node_uses_its_links_only(void **state)
 
 static void a_group_with_a_rank_per_node_is_a_ring_between_nodes(void **state)
 {
-    (void)state;
     const bal_group apart = group_of(4, 1);
 
     assert_int_equal(bal_group_all_reduce_ns(&apart, 1000), 2 * 3 * (100 + 2500));
@@ -60,7 +56,6 @@ static void a_group_with_a_rank_per_node_is_a_ring_between_nodes(void **state)
 
 static void a_group_over_nodes_works_level_by_level(void **state)
 {
-    (void)state;
     const bal_group both = group_of(8, 4); // two nodes
 
     // Between nodes 1 step of half of 2000 / 4 bytes: 100 + 2500. On the node 3 steps of 500: 1530.
@@ -74,7 +69,6 @@ static void a_group_over_nodes_works_level_by_level(void **state)
 
 static void a_last_node_with_fewer_ranks_counts_as_a_node(void **state)
 {
-    (void)state;
     const bal_group uneven = group_of(6, 4);
 
     assert_int_equal(bal_group_all_gather_ns(&uneven, 2000), 2600 + 1530);
@@ -82,7 +76,6 @@ static void a_last_node_with_fewer_ranks_counts_as_a_node(void **state)
 
 static void what_does_not_fit_saturates(void **state)
 {
-    (void)state;
     const bal_link snail = {.latency_ns = INT64_MAX / 4, .bytes_per_s = 1};
     const bal_group wide = {1 << 20, 1 << 10, snail, snail};
 
@@ -94,7 +87,6 @@ static void what_does_not_fit_saturates(void **state)
 
 static void gradients_are_reduced_layer_by_layer(void **state)
 {
-    (void)state;
     const int64_t parameters[] = {0, 1000, INT64_MAX / 2};
     const bal_group replicas = group_of(4, 1);
     int64_t reduction_ns[3];
@@ -108,7 +100,6 @@ static void gradients_are_reduced_layer_by_layer(void **state)
 
 static void more_bytes_and_slower_links_never_take_less_time(void **state)
 {
-    (void)state;
     rng random = rng_init(5, 0);
     for (int round = 0; round < 1000; round++) {
         const int ranks = (int)rng_between(&random, 1, 600);

@@ -7,7 +7,6 @@
 
 static void the_ratios_of_two_ranks_by_hand(void **state)
 {
-    (void)state;
     // Rank 0 works 10 + 20 of [0, 50); rank 1 works 5 + 5 of [10, 30).
     bal_op ops[] = {
         {.kind = OP_FORWARD}, {.kind = OP_BACKWARD}, {.kind = OP_FORWARD}, {.kind = OP_BACKWARD}};
@@ -33,7 +32,6 @@ static void the_ratios_of_two_ranks_by_hand(void **state)
 
 static void a_timeline_of_no_length_has_no_bubble(void **state)
 {
-    (void)state;
     bal_op ops[] = {{.kind = OP_FORWARD}, {.kind = OP_BACKWARD}};
     const int first_op[] = {0, 2};
     const bal_schedule schedule = {
@@ -50,7 +48,6 @@ static void a_timeline_of_no_length_has_no_bubble(void **state)
 
 static void loads_alone_have_the_same_ratios(void **state)
 {
-    (void)state;
     const int64_t loads[] = {3, 1, 2};
     assert_close(bal_imbalance_ratio(loads, 3), 1.5, 1e-15);
     assert_close(bal_load_spread_ratio(loads, 3), 1.0, 1e-15);

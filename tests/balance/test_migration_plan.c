@@ -306,7 +306,6 @@ static status wants_short_first(void *context, const bal_layer_costs *layers,
                                 const bal_placed_partition *plan, int64_t *iteration_ns,
                                 error_message *err)
 {
-    (void)layers;
     if (context != NULL) return error_set(err, STATUS_BACKEND, "the player is out");
     *iteration_ns = 100 + 100 * (int64_t)plan->first_layer[1];
     return STATUS_OK;
@@ -408,7 +407,6 @@ static void what_an_evaluator_refuses_is_passed_on(void **state)
 
 static void options_outside_their_limits_are_named(void **state)
 {
-    (void)state;
     const bal_migration_options slack = {.slack_ratio = -0.1};
     const bal_migration_options neighbours = {.neighbour_iterations = -1};
     error_message err = {0};

@@ -282,7 +282,6 @@ static bool place_start(run *at)
 
 static void every_layer_exists_once_at_every_moment_and_memory_holds(void **state)
 {
-    (void)state;
     tally seen = {0};
     run *at = &(run){.memory = arena_create(1 << 16)};
     for (uint64_t seed = 1; seed <= RUNS; seed++) {

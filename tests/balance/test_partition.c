@@ -484,7 +484,6 @@ static void every_balancer_is_above_its_bound_and_optimal_where_it_says_so(void 
 
 static void more_than_two_chunks_are_searched_close_to_the_optimum(void **state)
 {
-    (void)state;
     rng random = rng_init(3, 0);
     int64_t sum = 0;
     int64_t best_sum = 0;
@@ -604,7 +603,6 @@ static bal_problem long_problem(rng *random, int layers, int ranks, bal_placemen
 
 static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void **state)
 {
-    (void)state;
     rng random = rng_init(96, 0);
     static int64_t forward[96];
     for (int number = 0; number < 6; number++) {
@@ -630,7 +628,6 @@ static void two_chunks_of_long_chains_lie_between_the_bound_and_two_stages(void 
 
 static void wrong_chunks_are_invalid_and_named(void **state)
 {
-    (void)state;
     int64_t forward[] = {1, 1, 1, 1, 1, 1};
     const bal_problem loop = {
         .layers = {.layer_count = 6, .microbatch_count = 1, .forward_ns = forward},

@@ -5,7 +5,6 @@
 
 static void policies_read_back_as_written(void **state)
 {
-    (void)state;
     static const char *const names[] = {"never",   "on-change",      "every:7",
                                         "every:1", "threshold:0.05", "shadow"};
     char written[32];
@@ -23,7 +22,6 @@ static void policies_read_back_as_written(void **state)
 
 static void unknown_policies_and_periods_below_one_are_refused(void **state)
 {
-    (void)state;
     error_message err = {0};
     bal_policy policy = {.kind = BAL_POLICY_EVERY, .period = 42};
 
@@ -43,7 +41,6 @@ static void unknown_policies_and_periods_below_one_are_refused(void **state)
 
 static void every_n_asks_after_each_nth_iteration(void **state)
 {
-    (void)state;
     const bal_policy every = {.kind = BAL_POLICY_EVERY, .period = 3};
     static const bool expected[] = {false, false, true, false, false, true};
 

@@ -99,7 +99,6 @@ static void check_order(const char *name, int ranks, int chunks, int microbatche
 
 static void whatever_activations_weigh_a_rank_is_fullest_at_a_peak(void **state)
 {
-    (void)state;
     int count = 0;
     int checked = 0;
     rng random = rng_init(1, 0);
@@ -135,7 +134,6 @@ static void assert_same_peaks(const bal_rank_peaks *one, const bal_rank_peaks *o
 
 static void a_searched_schedule_counts_as_the_order_of_its_row(void **state)
 {
-    (void)state;
     static const char *const pairs[][2] = {
         {"zb-auto", "1f1b"}, {"zb-v", "zb-v-hand"}, {"v-adaptive", "v-min"}};
     for (size_t index = 0; index < sizeof pairs / sizeof pairs[0]; index++) {

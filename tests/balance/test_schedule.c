@@ -229,7 +229,6 @@ static void assert_refused(const char *row0, const char *row1, bool has_split, c
 
 static void a_wrong_order_is_refused_by_name(void **state)
 {
-    (void)state;
     const char *good = "F0 F1 BW0 BW1";
     assert_refused("F0 F1 BW0", good, false, "rank 0: BW1 is missing");
     assert_refused(good, "F0 BW0 BW1", false, "rank 1: BW1 is too early: F1 is not before it");
@@ -246,7 +245,6 @@ static void a_wrong_order_is_refused_by_name(void **state)
 
 static void a_cycle_is_printed_op_by_op(void **state)
 {
-    (void)state;
     // Rank 0 wants B0 before it sends F1; rank 1 wants F1 before it sends B0.
     assert_refused("F0 BW0 F1 BW1", "F0 F1 BW0 BW1", false,
                    "cycle: rank 0 BW0 waits for rank 1 BW0 waits for rank 1 F1 waits for rank 0 F1 "
@@ -261,7 +259,6 @@ static void a_cycle_is_printed_op_by_op(void **state)
 
 static void the_pipelines_of_a_bidirectional_order_do_not_wait_for_each_other(void **state)
 {
-    (void)state;
     // Under V, 1:F0 of rank 1 would wait for F0 of rank 1.
     const char *const rows[] = {"F0 BW0 1:F0 1:BW0", "1:F0 F0 BW0 1:BW0"};
     error_message err = {0};
@@ -303,7 +300,6 @@ static void chimera_counts_the_microbatches_of_each_direction(void **state)
 
 static void ranks_take_turns_in_the_topological_order(void **state)
 {
-    (void)state;
     const char *const rows[] = {"F0 F1 BW0 BW1", "F0 BW0 F1 BW1"};
     int topological[8];
 
@@ -316,14 +312,12 @@ static void ranks_take_turns_in_the_topological_order(void **state)
 
 static void a_mixed_order_may_fuse_some_backwards(void **state)
 {
-    (void)state;
     const char *const rows[] = {"F0 F1 B0 BW1 W0", "F0 BW0 F1 B1 W1"};
     assert_ok(check_rows(rows, 2, 1, 2, true, BAL_PLACEMENT_LOOP, NULL, NULL));
 }
 
 static void names_of_ops_read_back(void **state)
 {
-    (void)state;
     const char *const names[] = {"F0", "B12", "W7", "BW1048575", "1:F0", "63:BW9"};
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         bal_op op;

@@ -17,7 +17,6 @@ static study_outcome play(study_family family, int iterations, double layer_move
 
 static void constant_loads_with_noise_cause_no_move(void **state)
 {
-    (void)state;
     for (int price = 0; price < 3; price++) {
         for (uint64_t seed = 1; seed <= 10; seed++) {
             assert_int_equal(play(STUDY_CONSTANT, 800, layer_moves[price], seed).move_count, 0);
@@ -30,7 +29,6 @@ static void constant_loads_with_noise_cause_no_move(void **state)
 /// costs no more than a latency.
 static void noise_between_equally_good_plans_causes_no_move(void **state)
 {
-    (void)state;
     enum { LAYERS = 35 };
     const bal_machine machine = {.rank_count = STUDY_RANKS,
                                  .ranks_per_node = STUDY_RANKS,
@@ -73,7 +71,6 @@ static void noise_between_equally_good_plans_causes_no_move(void **state)
 
 static void pruning_and_experts_take_few_moves(void **state)
 {
-    (void)state;
     for (int price = 0; price < 3; price++) {
         for (uint64_t seed = 1; seed <= 4; seed++) {
             assert_in_range(play(STUDY_PRUNING, 800, layer_moves[price], seed).move_count, 1, 5);
@@ -118,7 +115,6 @@ static ratio_sum add_families(study_family first, study_family end)
 
 static void realistic_runs_are_near_the_offline_optimum(void **state)
 {
-    (void)state;
     const ratio_sum sum = add_families(STUDY_CONSTANT, STUDY_REALISTIC_COUNT);
     assert_true(exp(sum.log_sum / sum.count) <= 1.012);
     assert_true(sum.worst <= 1.057);
@@ -126,7 +122,6 @@ static void realistic_runs_are_near_the_offline_optimum(void **state)
 
 static void ping_pong_stays_near_the_offline_optimum(void **state)
 {
-    (void)state;
     const ratio_sum sum = add_families(STUDY_PING_PONG, STUDY_OBLIVIOUS_COUNT);
     assert_true(exp(sum.log_sum / sum.count) <= 1.17);
     assert_true(sum.worst <= 1.38);
@@ -137,7 +132,6 @@ static void ping_pong_stays_near_the_offline_optimum(void **state)
 /// not pay for themselves raise the price to eightfold, they come to cost a fraction of it.
 static void an_adversary_cannot_make_moves_cost_more_than_staying(void **state)
 {
-    (void)state;
     static const study_family families[] = {STUDY_ADVERSARY, STUDY_ADVERSARY_MILD};
     for (size_t index = 0; index < sizeof families / sizeof families[0]; index++) {
         for (int price = 0; price < 3; price++) {
@@ -200,7 +194,6 @@ static int moves_after_spike(const char *balancer, const char *schedule, int lay
 
 static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
 {
-    (void)state;
     int cuts[3] = {0};
     // Under gpipe with 8 microbatches, 3 | 1 takes 2 * 300 + 7 * 300 and 2 | 2 takes 600 + 7 * 400:
     // a move of 5000 ns pays after 8 iterations.
@@ -211,7 +204,6 @@ static void a_lasting_change_is_followed_once_and_a_spike_is_not(void **state)
 
 static void folded_chunks_follow_a_lasting_change_by_the_loads_of_ranks(void **state)
 {
-    (void)state;
     int cuts[5] = {0};
 
     assert_int_equal(moves_after_spike("v-partition", "1f1b-v", 8, 2, 500, 2, cuts), 0);

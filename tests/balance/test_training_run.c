@@ -33,7 +33,6 @@ static void assert_refused(const bal_training *training, const char *message)
 
 static void wrong_runs_are_refused(void **state)
 {
-    (void)state;
     const bal_slow_rank outside = {.rank = 2, .time_factor = 2, .end_iteration = 1};
     const bal_slow_rank stopped = {.rank = 1, .time_factor = 0, .end_iteration = 1};
     bal_training run = two_ranks();
@@ -68,7 +67,6 @@ static void wrong_runs_are_refused(void **state)
 
 static void factors_of_a_rank_multiply_while_they_hold(void **state)
 {
-    (void)state;
     const bal_slow_rank slow[] = {
         {.rank = 1, .time_factor = 2, .first_iteration = 3, .end_iteration = 6},
         {.rank = 1, .time_factor = 1.5, .first_iteration = 5, .end_iteration = 10},
@@ -90,7 +88,6 @@ static void factors_of_a_rank_multiply_while_they_hold(void **state)
 
 static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
 {
-    (void)state;
     bal_training run = two_ranks();
 
     assert_false(bal_training_is_profiled(&run, 1, false));
@@ -103,7 +100,6 @@ static void an_iteration_is_profiled_where_a_decision_may_look(void **state)
 
 static void gpus_are_counted_as_one_per_rank_unless_told(void **state)
 {
-    (void)state;
     bal_training run = two_ranks();
 
     assert_int_equal(bal_training_gpu_layout(&run).gpus_per_rank, 1);

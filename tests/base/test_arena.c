@@ -11,7 +11,6 @@
 
 static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
 {
-    (void)state;
     arena *memory = arena_create(256);
 
     for (int round = 0; round < 2; round++) {
@@ -39,7 +38,6 @@ static void arrays_are_zero_aligned_and_do_not_overlap(void **state)
 
 static void an_arena_within_another_ends_with_it(void **state)
 {
-    (void)state;
     arena *owner = arena_create(64);
     arena *within = arena_within(owner, 64);
     arena *deeper = arena_within(within, 64); // a leak or a double free is the sanitizers' to find
@@ -92,7 +90,6 @@ static void expect_end(void (*act)(void), char said[200])
 
 static void more_memory_than_there_is_ends_the_process_with_its_size(void **state)
 {
-    (void)state;
     char said[200];
 
     expect_end(take_from_arena, said);

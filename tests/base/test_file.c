@@ -32,7 +32,6 @@ static int entries_in(const char *folder)
 
 static void what_is_written_reads_back(void **state)
 {
-    (void)state;
     char folder[64];
     char path[80];
     make_folder(folder);
@@ -55,7 +54,6 @@ static void what_is_written_reads_back(void **state)
 
 static void a_file_above_the_limit_is_invalid(void **state)
 {
-    (void)state;
     char *read = NULL;
     size_t length = 7;
     error_message err = {0};
@@ -69,7 +67,6 @@ static void a_file_above_the_limit_is_invalid(void **state)
 
 static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
 {
-    (void)state;
     char *read = NULL;
     size_t length = 0;
     int64_t bytes = 7;
@@ -89,7 +86,6 @@ static void a_path_that_cannot_be_read_is_named_with_the_reason(void **state)
 
 static void a_full_disk_is_an_error(void **state)
 {
-    (void)state;
     error_message err = {0};
 
     assert_int_equal(file_write("/dev/full", "x", 1, &err), STATUS_IO);
@@ -99,7 +95,6 @@ static void a_full_disk_is_an_error(void **state)
 
 static void a_failed_write_leaves_nothing_behind(void **state)
 {
-    (void)state;
     char folder[64];
     char path[80];
     char *const absent = memory_array(5001, 1);
@@ -120,7 +115,6 @@ static void a_failed_write_leaves_nothing_behind(void **state)
 
 static void no_input_is_written_under_any_name(void **state)
 {
-    (void)state;
     char folder[64];
     char path[80];
     char symbolic[80];
@@ -153,7 +147,6 @@ static void no_input_is_written_under_any_name(void **state)
 
 static void an_output_keeps_its_mode_and_links_and_takes_up_what_was_left(void **state)
 {
-    (void)state;
     char folder[64];
     char path[80];
     char other[80];
@@ -181,7 +174,6 @@ static void an_output_keeps_its_mode_and_links_and_takes_up_what_was_left(void *
 
 static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
 {
-    (void)state;
     char path[64];
     make_folder(path);
     char file[80];
@@ -200,7 +192,6 @@ static void the_hash_is_fnv_1a_however_the_bytes_arrive(void **state)
 
 static void a_file_in_a_folder_that_is_not_there_cannot_be_written(void **state)
 {
-    (void)state;
     error_message err = {0};
 
     assert_ok(file_check_writable("file", &err));

@@ -18,7 +18,6 @@ static void assert_refused(const char *document_text, const char *message)
 
 static void malformed_documents_are_refused_with_their_line(void **state)
 {
-    (void)state;
     assert_refused("{\"a\":\n1,}", "f.json:2: not valid JSON");
     assert_refused("{} {}", "f.json:1: text after the end of the document");
     assert_refused("{\"a\":1,\"b\":{\"c\":1,\"c\":2}}",
@@ -43,7 +42,6 @@ static void malformed_documents_are_refused_with_their_line(void **state)
 
 static void getters_name_the_path_of_what_they_refuse(void **state)
 {
-    (void)state;
     static const char bytes[] = "{\"a\":{\"b\":[1,2.5,-3]},\"s\":\"x\"}";
     static const char *const allowed[] = {"a", "stages"};
     json_document *document = NULL;
@@ -74,7 +72,6 @@ static void getters_name_the_path_of_what_they_refuse(void **state)
 
 static void what_is_written_reads_back_the_same(void **state)
 {
-    (void)state;
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
 
@@ -111,7 +108,6 @@ static void assert_written(const char *value, const char *expected)
 /// File names hold any bytes; a reader of the document refuses all of it for one of them.
 static void bytes_that_are_not_utf8_are_replaced(void **state)
 {
-    (void)state;
     assert_written("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
                    "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
     assert_written("a\xff"
@@ -125,7 +121,6 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
 
 static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
 {
-    (void)state;
     text_buffer out = {0};
     json_writer writer = json_writer_init(&out);
     json_document *document = NULL;
@@ -143,7 +138,6 @@ static void a_double_above_2_53_is_written_as_one_and_read_back(void **state)
 
 static void as_deep_as_is_read_can_be_written(void **state)
 {
-    (void)state;
     char deepest[2 * JSON_DEPTH_MAX + 1];
     memset(deepest, '[', JSON_DEPTH_MAX);
     memset(deepest + JSON_DEPTH_MAX, ']', JSON_DEPTH_MAX);
@@ -177,7 +171,6 @@ static void assert_changed(const char *document, const char *changes, const char
 
 static void changes_replace_add_and_remove_at_their_paths(void **state)
 {
-    (void)state;
     assert_changed("{\"a\":{\"b\":1,\"c\":9007199254740991}}", "{\"a.b\":[2,3]}",
                    "{\"a\":{\"c\":9007199254740991,\"b\":[2,3]}}");
     assert_changed("{\"a\":{\"b\":1}}", "{\"a.b\":null,\"d.e.f\":\"x\"}",
@@ -198,7 +191,6 @@ static void assert_change_refused(const char *document, const char *changes, con
 
 static void changes_that_cannot_be_made_are_refused(void **state)
 {
-    (void)state;
     assert_change_refused("{\"a\":1}", "{\"a.b\":2}", "f.json: 'a' is no object to change 'b' in");
     assert_change_refused("[1]", "{\"a\":2}",
                           "f.json: only an object can be changed, by an object");
@@ -208,7 +200,6 @@ static void changes_that_cannot_be_made_are_refused(void **state)
 
 static void a_value_is_written_as_it_stands_and_its_leaves_by_their_paths(void **state)
 {
-    (void)state;
     const char *text = "{\"a\":{\"b\":[1,{\"c\":2.5}],\"d\":{\"e\":null,\"f\":{}}},\"g\":\"h\"}";
     json_document *document = NULL;
     text_buffer out = {0};

@@ -12,7 +12,6 @@
 
 static void a_module_beside_the_program_is_opened_and_stays_the_same(void **state)
 {
-    (void)state;
     const loadable *module = NULL;
     const loadable *again = NULL;
 
@@ -25,7 +24,6 @@ static void a_module_beside_the_program_is_opened_and_stays_the_same(void **stat
 
 static void a_module_is_found_one_folder_up_and_where_it_is_installed(void **state)
 {
-    (void)state;
     const loadable *module = NULL;
     mkdir(MODULES "/good/tests", 0777);
     mkdir(MODULES "/installed/bin", 0777);
@@ -49,7 +47,6 @@ static void assert_refused(const char *program, const char *name, const char *me
 
 static void a_missing_module_is_named_with_what_it_brings(void **state)
 {
-    (void)state;
     assert_refused("/nowhere/bin/dynmo", "mpi",
                    "this build has no MPI: dynmo_mpi.so is not beside the program in "
                    "'/nowhere/bin'");
@@ -58,7 +55,6 @@ static void a_missing_module_is_named_with_what_it_brings(void **state)
 
 static void a_module_of_another_interface_is_refused(void **state)
 {
-    (void)state;
     char message[100];
     snprintf(message, sizeof message,
              "dynmo_cuda.so' has interface 0, this program needs %d: build both together",
@@ -69,19 +65,16 @@ static void a_module_of_another_interface_is_refused(void **state)
 
 static void a_module_under_another_name_is_refused(void **state)
 {
-    (void)state;
     assert_refused(MODULES "/renamed/program", "cuda", "dynmo_cuda.so' is the module for NCCL");
 }
 
 static void a_library_that_is_no_module_is_refused(void **state)
 {
-    (void)state;
     assert_refused(MODULES "/foreign/program", "nccl", "dynmo_nccl.so' is no module of dynmo");
 }
 
 static void a_file_that_is_no_library_is_refused_with_the_loaders_words(void **state)
 {
-    (void)state;
     char folder[] = P_tmpdir "/dynmo-test-XXXXXX";
     char path[64];
     assert_non_null(mkdtemp(folder));

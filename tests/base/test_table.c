@@ -47,7 +47,6 @@ static void assert_refused(const char *text, const char *message)
 
 static void what_is_no_table_is_refused(void **state)
 {
-    (void)state;
     assert_refused("", "t.csv: no line with the names of columns");
     assert_refused("a,b\n", "t.csv: no row after the names of columns");
     assert_refused("a,b\n1,2\n3\n", "t.csv:3: 1 cells, but 2 columns are named");
@@ -60,7 +59,6 @@ static void what_is_no_table_is_refused(void **state)
 
 static void a_cell_that_is_no_number_is_named(void **state)
 {
-    (void)state;
     static const struct {
         const char *cell;
         const char *message;

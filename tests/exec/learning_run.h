@@ -20,7 +20,6 @@ static exec_training_text learning_text; // the project's own README
 
 static inline int learning_read_text(void **state)
 {
-    (void)state;
     const exec_model model = exec_model_default();
     return exec_training_text_read("../README.md", &model, 1, &learning_text, NULL) == STATUS_OK
                ? 0
@@ -29,7 +28,6 @@ static inline int learning_read_text(void **state)
 
 static inline int learning_free_text(void **state)
 {
-    (void)state;
     exec_training_text_free(&learning_text);
     return 0;
 }
@@ -72,7 +70,6 @@ typedef struct learning_run {
 
 static inline status learning_note(void *context, const exec_measured *measured, error_message *err)
 {
-    (void)err;
     learning_run *run = context;
     const int iteration = measured->record->iteration;
     run->loss[iteration] = measured->loss;

@@ -6,7 +6,6 @@
 
 static void experts_have_the_gradients_of_finite_differences(void **state)
 {
-    (void)state;
     for (int top_k = 1; top_k <= 3; top_k++) {
         block_fixture fixture;
         exec_model model = model_of(EXEC_MOE);
@@ -26,7 +25,6 @@ static void experts_have_the_gradients_of_finite_differences(void **state)
 
 static void chosen_rows_have_the_gradients_of_finite_differences(void **state)
 {
-    (void)state;
     block_fixture fixture;
     exec_model model = model_of(EXEC_MOD);
     model.mod = (exec_mod_options){.capacity_ratio = 0.4, .every = 1};
@@ -48,7 +46,6 @@ static void chosen_rows_have_the_gradients_of_finite_differences(void **state)
 /// positions do not count. Where they do, it is not.
 static void chosen_rows_keep_their_positions(void **state)
 {
-    (void)state;
     float output[2][VALUES];
     for (int is_rotary = 0; is_rotary < 2; is_rotary++) {
         block_fixture fixture;
@@ -77,7 +74,6 @@ static void chosen_rows_keep_their_positions(void **state)
 
 static void live_rows_have_the_gradients_of_finite_differences(void **state)
 {
-    (void)state;
     block_fixture fixture;
     exec_model model = model_of(EXEC_EARLY_EXIT);
     model.early_exit = (exec_early_exit_options){.threshold = 0.5};
@@ -94,7 +90,6 @@ static void live_rows_have_the_gradients_of_finite_differences(void **state)
 
 static void experts_that_are_all_alike_are_the_dense_block(void **state)
 {
-    (void)state;
     block_fixture dense;
     block_fixture experts;
     const exec_model plain = model_of(EXEC_DENSE);
@@ -133,7 +128,6 @@ static void experts_that_are_all_alike_are_the_dense_block(void **state)
 
 static void all_rows_chosen_are_the_dense_block_times_the_gate(void **state)
 {
-    (void)state;
     block_fixture dense;
     block_fixture chosen;
     const exec_model plain = model_of(EXEC_DENSE);
@@ -165,7 +159,6 @@ static void all_rows_chosen_are_the_dense_block_times_the_gate(void **state)
 /// Of every second block; those between compute all rows.
 static void rows_that_are_not_chosen_pass_by_unchanged(void **state)
 {
-    (void)state;
     exec_model model = model_of(EXEC_MOD);
     model.mod = (exec_mod_options){.capacity_ratio = 0.25, .every = 2};
     for (int block = 1; block <= 2; block++) {
@@ -187,7 +180,6 @@ static void rows_that_are_not_chosen_pass_by_unchanged(void **state)
 
 static void live_rows_are_computed_as_a_dense_block_computes_them_alone(void **state)
 {
-    (void)state;
     block_fixture live;
     block_fixture dense;
     exec_model model = model_of(EXEC_EARLY_EXIT);
@@ -220,7 +212,6 @@ static void live_rows_are_computed_as_a_dense_block_computes_them_alone(void **s
 
 static void nobody_leaves_after_the_last_block_or_in_front_of_the_first_exit(void **state)
 {
-    (void)state;
     exec_model model = model_of(EXEC_EARLY_EXIT);
     model.early_exit = (exec_early_exit_options){.threshold = -0.99, .first_exit = 1};
     for (int block = 0; block < 3; block++) {

@@ -18,7 +18,6 @@ static int64_t shifted_now_ns(const exec_endpoint *endpoint)
 
 static status compare(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     int ranks[RANKS], sequence;
     exec_transport shifted = *endpoint->transport;
     shifted.name = "shifted";
@@ -44,7 +43,6 @@ static status compare(exec_endpoint *endpoint, void *context, error_message *err
 
 static void offsets_are_found_to_within_what_is_said(void **state)
 {
-    (void)state;
     run_ranks(RANKS, compare, NULL);
 }
 

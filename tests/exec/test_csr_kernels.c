@@ -146,7 +146,6 @@ static exec_kernels *open_width(int width)
 
 static void sparse_products_have_the_bits_of_dense_ones(void **state)
 {
-    (void)state;
     static const double densities[] = {0, 0.02, 0.1, 0.5, 1};
     for (int width = 0; width < 3; width++) {
         rng random = rng_init(41, (uint64_t)width);
@@ -164,7 +163,6 @@ static void sparse_products_have_the_bits_of_dense_ones(void **state)
 /// Of a -0.0 that is added to, and of products that are -0.0 where they are computed.
 static void a_sum_is_never_minus_zero(void **state)
 {
-    (void)state;
     exec_kernels *kernels = open_width(2);
     static const int64_t first[] = {0, 1, 1};
     static const int column[] = {1};
@@ -188,7 +186,6 @@ static void a_sum_is_never_minus_zero(void **state)
 /// A vector, a matrix in compressed rows, and a vector: at places whose partial sums differ.
 static void squares_have_the_bits_of_the_dense_sum(void **state)
 {
-    (void)state;
     rng random = rng_init(43, 0);
     exec_kernels *kernels = open_width(2);
     for (int draw = 0; draw < 100; draw++) {

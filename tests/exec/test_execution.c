@@ -41,7 +41,6 @@ static status put(void *context, const bal_training_iteration *iteration, error_
 
 static status listen(void *context, const exec_measured *measured, error_message *err)
 {
-    (void)err;
     small_run *run = context;
     run->message_count += measured->message_count;
     run->op_count += measured->op_count;
@@ -50,7 +49,6 @@ static status listen(void *context, const exec_measured *measured, error_message
 
 static status make_timed(void *context, int world_rank, exec_device **device, error_message *err)
 {
-    (void)world_rank;
     const small_run *run = context;
     return exec_device_timed_create(run->drawn.ports[0].layer_count, device, err);
 }
@@ -109,7 +107,6 @@ static status execute_on(small_run *run, int rank_count)
 
 static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
 {
-    (void)state;
     small_run *run = small_run_create();
     const int layers = run->drawn.ports[0].layer_count;
     const int first_layer[] = {0, layers - 1, layers};
@@ -139,7 +136,6 @@ static void a_plan_that_is_given_stays_where_nobody_asks(void **state)
 
 static void after_a_plan_that_is_given_the_policy_asks(void **state)
 {
-    (void)state;
     small_run *run = small_run_create();
     const int layers = run->drawn.ports[0].layer_count;
     const int first_layer[] = {0, 1, 2, layers};
@@ -172,7 +168,6 @@ static void assert_refused(small_run *run, status code, const char *text)
 
 static void a_world_of_another_size_is_refused(void **state)
 {
-    (void)state;
     small_run *run = small_run_create();
     run->drawn.training.data_parallel = 2;
     assert_refused(run, STATUS_INVALID, "2 replicas of 3 ranks need 6 ranks, and the world has 3");
@@ -180,7 +175,6 @@ static void a_world_of_another_size_is_refused(void **state)
 
 static void a_plan_of_something_else_is_refused(void **state)
 {
-    (void)state;
     const int first_layer[] = {0, 1, 2, 3};
     bal_plan plan = {.first_layer = first_layer,
                      .rank_count = RANKS,
@@ -207,7 +201,6 @@ static void a_plan_of_something_else_is_refused(void **state)
 
 static void a_plan_that_is_placed_otherwise_is_refused(void **state)
 {
-    (void)state;
     small_run *run = small_run_create();
     const int first_layer[] = {0, 1, 2, 3, 4, 5, run->drawn.ports[0].layer_count};
     bal_plan plan = {.first_layer = first_layer,
@@ -229,7 +222,6 @@ static void a_plan_that_is_placed_otherwise_is_refused(void **state)
 
 static void an_order_that_waits_for_itself_is_found_before_the_start(void **state)
 {
-    (void)state;
     // Rank 0 wants B0 before it has done F1, and rank 1 wants F1 before it does B0.
     static const bal_op ops[] = {{OP_FORWARD, 0, 0, 0},  {OP_BACKWARD, 0, 0, 0},
                                  {OP_FORWARD, 0, 0, 1},  {OP_BACKWARD, 0, 0, 1},
@@ -257,7 +249,6 @@ static void an_order_that_waits_for_itself_is_found_before_the_start(void **stat
 
 static void a_record_that_cannot_be_written_ends_all_ranks(void **state)
 {
-    (void)state;
     small_run *run = small_run_create();
     run->fails_at = 3;
 
@@ -270,7 +261,6 @@ static void a_record_that_cannot_be_written_ends_all_ranks(void **state)
 
 static void time_that_passes_is_at_least_that_of_the_ops(void **state)
 {
-    (void)state;
     for (int clock = EXEC_CLOCK_QUEUE; clock < EXEC_CLOCK_COUNT; clock++) {
         small_run *run = small_run_create();
         run->training.clock = (exec_clock)clock;

@@ -112,7 +112,6 @@ static double loss_of_classifier(const block_fixture *fixture)
 
 static void a_head_of_its_own_has_the_gradients_of_finite_differences(void **state)
 {
-    (void)state;
     for (int is_llama = 0; is_llama < 2; is_llama++) {
         block_fixture fixture;
         exec_model model = model_with(EXEC_EXIT_SOFTMAX);
@@ -152,7 +151,6 @@ static double confidence_of(const block_fixture *fixture, int row)
 
 static void rows_leave_where_the_measure_is_above_its_threshold(void **state)
 {
-    (void)state;
     for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         block_fixture fixture;
         const exec_model model = model_with((exec_exit_measure)measure);
@@ -184,7 +182,6 @@ static void run_all(block_fixture *fixture, float input_gradient[VALUES])
 
 static void the_classifier_has_gradients_that_end_with_it(void **state)
 {
-    (void)state;
     static float input_gradient[2][VALUES];
     block_fixture classifier;
     block_fixture plain;
@@ -229,7 +226,6 @@ static size_t parameters_of(const exec_model *model, int block)
 
 static void blocks_with_an_exit_have_its_parameters(void **state)
 {
-    (void)state;
     const size_t added[EXEC_EXIT_MEASURE_COUNT] = {0, 2 * WIDTH + WIDTH * CLASSES,
                                                    2 * WIDTH + WIDTH * CLASSES, WIDTH + 1};
     exec_model plain = model_with(EXEC_EXIT_SATURATION);
@@ -246,7 +242,6 @@ static void blocks_with_an_exit_have_its_parameters(void **state)
 
 static void memory_follows_the_rows_that_reach_the_exit(void **state)
 {
-    (void)state;
     for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         int64_t activation_bytes[2];
         int64_t gradient_bytes[2];
@@ -272,7 +267,6 @@ static void memory_follows_the_rows_that_reach_the_exit(void **state)
 
 static void an_exit_that_nobody_reaches_does_nothing(void **state)
 {
-    (void)state;
     for (int measure = 0; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         float gradient[VALUES];
         block_fixture fixture;

@@ -100,7 +100,6 @@ static status play(exec_endpoint *endpoint, void *context, error_message *err)
 
 static void who_is_waited_for_is_in_the_op_of_its_group(void **state)
 {
-    (void)state;
     static const clockid_t clocks[] = {CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC};
     for (int clock = 0; clock < 2; clock++) {
         outcome shared = {.clock = clocks[clock]};

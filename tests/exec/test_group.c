@@ -40,7 +40,6 @@ static status meet(exec_endpoint *endpoint, void *context, error_message *err)
 
 static void nobody_passes_a_barrier_before_all_have_come(void **state)
 {
-    (void)state;
     for (int index = 0; index < RANK_COUNTS; index++) {
         meeting shared = {0};
         run_ranks(rank_counts[index], meet, &shared);
@@ -88,7 +87,6 @@ static status sum_and_compare(const exec_group *group, int count, double *double
 
 static status sum(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     int ranks[RANKS_MAX];
     int sequence;
     const exec_group group = world_group(endpoint, ranks, &sequence);
@@ -105,7 +103,6 @@ static status sum(exec_endpoint *endpoint, void *context, error_message *err)
 
 static void sums_are_added_in_the_order_of_ranks(void **state)
 {
-    (void)state;
     run_ranks(1, sum, NULL);
     run_ranks(2, sum, NULL);
     run_ranks(3, sum, NULL);
@@ -115,7 +112,6 @@ static void sums_are_added_in_the_order_of_ranks(void **state)
 /// Ranks 1, 3 and 4 of five form a group beside the one of all.
 static status sum_in_part(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     static const int members[] = {1, 3, 4};
     static const int index_of[] = {-1, 0, -1, 1, 2};
     int sequence = 5;
@@ -133,13 +129,11 @@ static status sum_in_part(exec_endpoint *endpoint, void *context, error_message 
 
 static void a_group_may_be_some_of_the_ranks(void **state)
 {
-    (void)state;
     run_ranks(5, sum_in_part, NULL);
 }
 
 static status come_with_other_counts(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     int ranks[RANKS_MAX];
     int sequence;
     const exec_group group = world_group(endpoint, ranks, &sequence);
@@ -149,7 +143,6 @@ static status come_with_other_counts(exec_endpoint *endpoint, void *context, err
 
 static void other_counts_are_a_failure_that_names_both(void **state)
 {
-    (void)state;
     error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = 2;

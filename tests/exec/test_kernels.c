@@ -22,7 +22,6 @@ static void check_all(exec_kernels *kernels, double tolerance)
 
 static void plain_c_computes_what_operations_are_defined_as(void **state)
 {
-    (void)state;
     exec_kernels *kernels = NULL;
     assert_ok(exec_kernels_cpu_open(&kernels));
 
@@ -80,7 +79,6 @@ static uint32_t bits_of_width(int width, float *values)
 
 static void wide_and_narrow_vectors_give_the_same_bits(void **state)
 {
-    (void)state;
     float *values = memory_array(20000, sizeof *values);
 
     uint32_t bits[3];
@@ -96,7 +94,6 @@ static void wide_and_narrow_vectors_give_the_same_bits(void **state)
 
 static void regions_are_taken_again_and_counted(void **state)
 {
-    (void)state;
     exec_kernels *kernels = NULL;
     exec_buffers *buffers = NULL;
     void *first, *second, *third, *small;
@@ -129,7 +126,6 @@ static void regions_are_taken_again_and_counted(void **state)
 
 static void regions_that_a_failed_op_left_are_released_at_the_end(void **state)
 {
-    (void)state;
     exec_kernels *kernels = NULL;
     exec_buffers *buffers = NULL;
     void *taken;

@@ -11,7 +11,6 @@ enum { ROWS_MAX = 200 };
 
 static void buckets_are_the_signs_of_projections(void **state)
 {
-    (void)state;
     const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -1e-9F}; // two rows of two bits
     uint8_t query[2];
     uint8_t key[2];
@@ -26,7 +25,6 @@ static void buckets_are_the_signs_of_projections(void **state)
 
 static void a_token_has_the_bucket_of_its_query_and_key_in_sum(void **state)
 {
-    (void)state;
     const float projection[] = {1, -1, 0, 0.5F, -2, 3, 4, -3}; // two rows of two bits
     uint8_t bucket[2];
 
@@ -58,7 +56,6 @@ static int lists_of(const uint8_t *query, const uint8_t *key, double affinity, i
 
 static void blocks_meet_where_buckets_are_shared(void **state)
 {
-    (void)state;
     const uint8_t query[] = {0, 1, 2};
     const uint8_t key[] = {2, 3, 0};
     int first_entry[4];
@@ -92,7 +89,6 @@ static bool is_met(const exec_block_choice *choice, const uint8_t *query_bucket,
 
 static void lists_are_those_of_the_definition(void **state)
 {
-    (void)state;
     enum { ALL_ROWS = ROWS_MAX, BLOCKS_MAX = 20 };
     static int scratch[2 * BLOCKS_MAX * 8];
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -162,7 +158,6 @@ static const sorted_lists *sort_and_choose(exec_attention *shape, const uint8_t 
 
 static void sorted_rows_stay_in_order_within_their_bucket(void **state)
 {
-    (void)state;
     const uint8_t bucket[] = {2, 0, 1, 2, 0, 0, 1, 0};
     const int first_row[] = {0, 5, 5, 8};
     exec_attention shape = {.sequence_count = 3, .first_row = first_row, .block_rows = 2};
@@ -208,7 +203,6 @@ static void find_met(const sorted_lists *lists, const uint8_t *bucket, int begin
 
 static void sorted_lists_are_those_of_the_definition(void **state)
 {
-    (void)state;
     int dense_count = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         rng random = rng_init(seed, 0);
@@ -276,7 +270,6 @@ static void spread_evenly(const int *tokens, int bucket_count, int length, uint8
 
 static void as_many_blocks_are_met_as_the_simulator_counts(void **state)
 {
-    (void)state;
     rng random = rng_init(23, 0);
     double popularity[MODEL_HASH_POPULARITIES];
     int dense_count = 0;
@@ -313,7 +306,6 @@ static void refused(exec_sparse_attention_options options, const char *message)
 
 static void options_outside_their_limits_are_refused(void **state)
 {
-    (void)state;
     const exec_sparse_attention_options options = exec_sparse_attention_options_default();
     assert_ok(exec_sparse_attention_options_check(&options, NULL));
 
@@ -349,7 +341,6 @@ static exec_model sorted_model(void)
 
 static void chosen_blocks_have_the_gradients_of_finite_differences(void **state)
 {
-    (void)state;
     // No pair of blocks is so near the affinity, and no projection so near 0, that a difference's
     // step changes lists or buckets.
     const exec_model models[] = {sparse_model(1.85), sorted_model()};
@@ -368,7 +359,6 @@ static void chosen_blocks_have_the_gradients_of_finite_differences(void **state)
 
 static void no_affinity_leaves_the_own_block(void **state)
 {
-    (void)state;
     block_fixture fixture;
     const exec_model model = sparse_model(1e6);
     open_block(&fixture, &model, 0);
@@ -412,7 +402,6 @@ static void attend_plainly(const float *qkv, const int *bucket, int row, int hea
 
 static void sorted_rows_attend_to_their_bucket_up_to_themselves(void **state)
 {
-    (void)state;
     enum { HEADS = 2, HEAD_WIDTH = WIDTH / HEADS };
     block_fixture fixture;
     const exec_model model = sorted_model();
@@ -470,7 +459,6 @@ static void assert_dense(exec_model model, float share)
 
 static void all_blocks_chosen_and_one_bucket_are_the_dense_block(void **state)
 {
-    (void)state;
     exec_model all = sparse_model(0);
     exec_model sorted = sorted_model();
     all.sparse_attention.block_rows = sorted.sparse_attention.block_rows = 0;

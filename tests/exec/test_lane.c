@@ -23,7 +23,6 @@ static int lane_now(int from, int to, int active_count)
 /// One lane up and one down, shared by what a rank sends and receives.
 static int lane_shared(int from, int to, int active_count)
 {
-    (void)active_count;
     return to > from ? 0 : 1;
 }
 

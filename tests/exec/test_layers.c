@@ -247,7 +247,6 @@ static void check_gradients(const kind_of_model *kind)
 
 static void loss_and_gradients_are_those_of_the_second_implementation(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         check_gradients(&kinds[kind]);
     }
@@ -290,7 +289,6 @@ static void check_input_gradients(const kind_of_model *kind)
 
 static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         check_input_gradients(&kinds[kind]);
     }
@@ -299,7 +297,6 @@ static void gradients_of_a_layers_input_are_differences_of_the_loss(void **state
 /// Without a gradient only weight decay changes parameters.
 static void matrices_decay_and_vectors_do_not(void **state)
 {
-    (void)state;
     const exec_model model = odd_model();
     network net;
     network_create(&net, &model);
@@ -323,7 +320,6 @@ static void matrices_decay_and_vectors_do_not(void **state)
 /// W of all microbatches after all their B gives the bits that W after each B gives.
 static void backward_for_weights_may_wait(void **state)
 {
-    (void)state;
     enum { MICROBATCHES = 3 };
     const exec_model model = odd_model();
     network at_once, later;
@@ -371,7 +367,6 @@ static void backward_for_weights_may_wait(void **state)
 
 static void a_slot_holds_what_its_next_pass_needs_and_no_more(void **state)
 {
-    (void)state;
     const exec_model model = odd_model();
     network net;
     network_create(&net, &model);
@@ -424,7 +419,6 @@ static void check_recomputation(const kind_of_model *kind)
 
 static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         check_recomputation(&kinds[kind]);
     }
@@ -432,7 +426,6 @@ static void blocks_that_compute_f_again_keep_their_input_and_give_the_same_bits(
 
 static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **state)
 {
-    (void)state;
     const exec_model model = odd_model();
     network live, frozen;
     network_create(&live, &model);
@@ -460,7 +453,6 @@ static void frozen_layers_pass_gradients_on_and_keep_nothing_for_weights(void **
 
 static void after_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
 {
-    (void)state;
     const exec_model model = odd_model();
     network live, frozen;
     network_create(&live, &model);
@@ -492,7 +484,6 @@ static void after_a_frozen_front_no_gradient_of_the_input_is_made(void **state)
 
 static void parameters_come_from_seed_and_layer_alone(void **state)
 {
-    (void)state;
     exec_model model = odd_model();
     network first, second;
     network_create(&first, &model);
@@ -526,7 +517,6 @@ static void check_message(exec_model model, const char *message)
 
 static void models_out_of_limits_are_refused(void **state)
 {
-    (void)state;
     exec_model model = exec_model_default();
     assert_ok(exec_model_check(&model, NULL));
     assert_int_equal(exec_model_hidden_width(&model), 256);

@@ -66,7 +66,6 @@ static void assert_ways_learn_the_same(const exec_model *model, int way_count)
 
 static void plans_and_migrations_learn_the_same_with_every_mechanism(void **state)
 {
-    (void)state;
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         const exec_model model = learning_model((exec_mechanism)mechanism);
         assert_ways_learn_the_same(&model, WAY_COUNT);
@@ -89,7 +88,6 @@ static exec_model exit_model(exec_exit_measure measure)
 
 static void every_measure_of_confidence_learns_the_same_under_every_plan(void **state)
 {
-    (void)state;
     for (int measure = EXEC_EXIT_SOFTMAX; measure < EXEC_EXIT_MEASURE_COUNT; measure++) {
         exec_model model = exit_model((exec_exit_measure)measure);
         learning_way twice = ways[WAY_COUNT - 1];
@@ -113,7 +111,6 @@ static void every_measure_of_confidence_learns_the_same_under_every_plan(void **
 /// and while plans change and replicas are summed: the bits are those of masks.
 static void compressed_rows_learn_what_dense_products_do(void **state)
 {
-    (void)state;
     static const double csr_from[] = {0.5, 0.01};
     const exec_model masked = learning_model(EXEC_PRUNING);
     exec_model compressed = masked;
@@ -156,7 +153,6 @@ static void assert_replicas_learn_the_same(exec_mechanism mechanism)
 /// number of replicas are compared.
 static void two_replicas(void **state)
 {
-    (void)state;
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         assert_replicas_learn_the_same((exec_mechanism)mechanism);
     }
@@ -186,7 +182,6 @@ static void assert_shared_experts_learn_the_same(exec_model model, int replicas,
 
 static void shared_experts(void **state)
 {
-    (void)state;
     exec_model model = learning_model(EXEC_MOE);
     assert_shared_experts_learn_the_same(model, 2, 2);
     assert_shared_experts_learn_the_same(model, 4, 2); // two ranks have the same experts
@@ -200,7 +195,6 @@ static void shared_experts(void **state)
 
 static void experts_are_shared_by_replicas_that_there_are(void **state)
 {
-    (void)state;
     exec_model model = learning_model(EXEC_MOE);
     learning_way way = learning_one_rank;
     learning_run run = {.model = &model, .way = &way, .iteration_count = 1};
@@ -244,7 +238,6 @@ static status create_failing(void *context, int world_rank, exec_device **device
 /// Rank 0 waits for it inside an op.
 static void a_rank_that_fails_ends_those_who_wait_for_its_experts(void **state)
 {
-    (void)state;
     exec_model model = learning_model(EXEC_MOE);
     learning_way way = learning_one_rank;
     way.replica_count = model.moe.expert_parallel = 2;
@@ -263,7 +256,6 @@ static void a_rank_that_fails_ends_those_who_wait_for_its_experts(void **state)
 
 static void replicas_learn_from_texts_of_their_own(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_DENSE);
     learning_way way = learning_one_rank;
     way.replica_count = 2;
@@ -279,7 +271,6 @@ static void replicas_learn_from_texts_of_their_own(void **state)
 /// And mechanisms act within the iterations of other tests.
 static void the_loss_falls_with_every_mechanism(void **state)
 {
-    (void)state;
     double dense_loss = 0; // after ITERATIONS
     for (int mechanism = 0; mechanism < EXEC_MECHANISM_COUNT; mechanism++) {
         const exec_model model = learning_model((exec_mechanism)mechanism);
@@ -299,7 +290,6 @@ static void the_loss_falls_with_every_mechanism(void **state)
 /// That the comparison sees a difference at all.
 static void another_seed_learns_something_else(void **state)
 {
-    (void)state;
     exec_model model = learning_model(EXEC_DENSE);
     const learning_run one = learn(&model, &learning_one_rank);
     model.seed++;
@@ -366,7 +356,6 @@ static const int by_turns[DOCUMENTS] = {0, 1, 2, 3, 0, 2, 1};
 
 static void packed_documents_learn_the_same_under_every_plan(void **state)
 {
-    (void)state;
     packed_run packed;
     for (int replicas = 1; replicas <= 2; replicas++) {
         pack(&packed, replicas, by_turns);
@@ -386,7 +375,6 @@ static void packed_documents_learn_the_same_under_every_plan(void **state)
 /// One microbatch is empty, one overfull, and the order is another.
 static void another_packing_changes_the_order_of_sums_alone(void **state)
 {
-    (void)state;
     static const int otherwise[DOCUMENTS] = {3, 0, 0, 0, 1, 1, 3};
     packed_run packed;
     pack(&packed, 1, by_turns);
@@ -405,7 +393,6 @@ static void another_packing_changes_the_order_of_sums_alone(void **state)
 
 static void documents_that_are_not_packed_are_refused(void **state)
 {
-    (void)state;
     packed_run packed;
     pack(&packed, 1, by_turns);
     packed.packing.iteration_count = 1;

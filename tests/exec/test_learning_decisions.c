@@ -127,7 +127,6 @@ static decided_run run_with(const exec_model *model, const char *balancer, bal_p
 
 static void what_was_measured_is_decided_on_from_iteration_0(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_DENSE);
     const learning_run alone = learn_alone(&model, 1);
     decided_run run =
@@ -150,7 +149,6 @@ static void what_was_measured_is_decided_on_from_iteration_0(void **state)
 
 static void parameters_are_weighed_when_they_are_known(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_DENSE);
     decided_run run =
         run_with(&model, "parameters", (bal_policy){.kind = BAL_POLICY_EVERY, .period = 2});
@@ -164,7 +162,6 @@ static void parameters_are_weighed_when_they_are_known(void **state)
 
 static void a_policy_that_never_asks_keeps_what_iteration_0_told(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_DENSE);
     decided_run run = run_with(&model, "partition", (bal_policy){.kind = BAL_POLICY_NEVER});
 
@@ -176,7 +173,6 @@ static void a_policy_that_never_asks_keeps_what_iteration_0_told(void **state)
 
 static void a_mechanism_announces_what_it_changes(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_FREEZING);
     const learning_run alone = learn_alone(&model, 1);
     decided_run run = run_with(&model, "partition", (bal_policy){.kind = BAL_POLICY_ON_CHANGE});
@@ -191,7 +187,6 @@ static void a_mechanism_announces_what_it_changes(void **state)
 
 static void released_ranks_leave_the_learning_as_it_is(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_DENSE);
     const learning_run alone = learn_alone(&model, 2);
     decided_run run =

@@ -110,7 +110,6 @@ static void place_layers(model *of, rng *random, int rank_count)
 
 static void the_largest_stay_on_any_ranks(void **state)
 {
-    (void)state;
     static const int rank_counts[] = {1, 2, 4, 9};
     for (uint64_t seed = 1; seed <= 30; seed++) {
         model shared;
@@ -127,7 +126,6 @@ static void the_largest_stay_on_any_ranks(void **state)
 
 static void what_is_no_number_counts_as_largest(void **state)
 {
-    (void)state;
     model shared = {.count = {4},
                     .weight = {{1.0F, -NAN, 1e30F, -1e-40F}},
                     .before = {{1, 1, 1, 1}},

@@ -36,7 +36,6 @@ typedef struct seen_run {
 static status keep_record(void *context, const bal_training_iteration *iteration,
                           error_message *err)
 {
-    (void)err;
     seen_run *seen = context;
     seen_iteration *kept = &seen->iterations[seen->count++];
     const size_t ranks = (size_t)iteration->rank_count;
@@ -94,7 +93,6 @@ static status check_ops(void *context, const exec_measured *measured, error_mess
 
 static status make_timed(void *context, int world_rank, exec_device **device, error_message *err)
 {
-    (void)world_rank;
     const bal_training *training = context;
     return exec_device_timed_create(training->sources[0].layer_count, device, err);
 }
@@ -315,14 +313,12 @@ static uint64_t last_seed; // of the run that is played
 /// Says which run it was that a test ended with.
 static int print_seed(void **state)
 {
-    (void)state;
     print_message("last seed %d\n", (int)last_seed);
     return 0;
 }
 
 static void random_runs_are_executed_as_they_are_simulated(void **state)
 {
-    (void)state;
     static const int rank_counts[] = {1, 2, 3, 4, 7, 8};
     drawn_run *run = memory_array(1, sizeof *run);
     for (uint64_t seed = 0; seed < 60; seed++) {
@@ -336,7 +332,6 @@ static void random_runs_are_executed_as_they_are_simulated(void **state)
 
 static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void **state)
 {
-    (void)state;
     static const int rank_counts[] = {2, 3, 4, 7, 8, 16};
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
@@ -355,7 +350,6 @@ static void ranks_that_decide_among_themselves_decide_as_the_simulator_does(void
 
 static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
 {
-    (void)state;
     const exec_training distributed = {.distributes_decisions = true};
     drawn_run *run = memory_array(1, sizeof *run);
     draw_run(run, 1, 2, 28, 1, 2);
@@ -376,7 +370,6 @@ static void what_ranks_cannot_decide_among_themselves_is_refused(void **state)
 
 static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state)
 {
-    (void)state;
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
     drawn_run *run = memory_array(1, sizeof *run);
@@ -404,7 +397,6 @@ static void sixteen_and_twentyfour_ranks_agree_under_every_schedule(void **state
 /// Re-packing of all kinds, on runs whose loads fall, so that ranks are released, and rise again.
 static void released_ranks_come_and_go_as_simulated(void **state)
 {
-    (void)state;
     drawn_run *run = memory_array(1, sizeof *run);
     int shrunk = 0;
     int grown = 0;

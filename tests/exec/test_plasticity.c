@@ -7,7 +7,6 @@
 
 static void movement_is_relative_to_the_size(void **state)
 {
-    (void)state;
     const float before[] = {3, 0, 0};
     const float now[] = {0, 4, 0};
 
@@ -18,7 +17,6 @@ static void movement_is_relative_to_the_size(void **state)
 
 static void a_layer_is_calm_far_below_its_largest_movement(void **state)
 {
-    (void)state;
     const exec_freezing_options options = exec_freezing_options_default(); // half
     exec_plasticity plasticity = {0};
 
@@ -37,7 +35,6 @@ static void a_layer_is_calm_far_below_its_largest_movement(void **state)
 
 static void a_layer_after_the_first_waits(void **state)
 {
-    (void)state;
     const exec_freezing_options options = exec_freezing_options_default();
     exec_plasticity plasticity = {0};
 
@@ -51,7 +48,6 @@ static void a_layer_after_the_first_waits(void **state)
 
 static void layers_freeze_front_to_back(void **state)
 {
-    (void)state;
     const exec_freezing_options options = exec_freezing_options_default(); // 6 of 8
     const int64_t none[8] = {0};
     const int64_t two[8] = {1, 1};
@@ -67,7 +63,6 @@ static void layers_freeze_front_to_back(void **state)
 
 static void decisions_are_at_the_end_of_intervals(void **state)
 {
-    (void)state;
     const exec_freezing_options options = exec_freezing_options_default(); // 10
 
     assert_false(exec_freezing_decides(&options, 0));
@@ -85,7 +80,6 @@ static void refused(exec_freezing_options options, const char *message)
 
 static void options_outside_their_limits_are_refused(void **state)
 {
-    (void)state;
     const exec_freezing_options options = exec_freezing_options_default();
     assert_ok(exec_freezing_options_check(&options, NULL));
 
@@ -117,7 +111,6 @@ static void run_backward(block_fixture *fixture, float *gradient)
 
 static void a_frozen_block_passes_the_gradient_on(void **state)
 {
-    (void)state;
     block_fixture fixture;
     error_message err = {0};
     float live[VALUES];
@@ -144,7 +137,6 @@ static void a_frozen_block_passes_the_gradient_on(void **state)
 
 static void a_frozen_prefix_keeps_nothing_of_a_microbatch(void **state)
 {
-    (void)state;
     block_fixture fixture;
     error_message err = {0};
     const exec_model model = model_of(EXEC_FREEZING);
@@ -161,7 +153,6 @@ static void a_frozen_prefix_keeps_nothing_of_a_microbatch(void **state)
 
 static void the_state_of_a_frozen_layer_freezes_another(void **state)
 {
-    (void)state;
     block_fixture from;
     block_fixture to;
     error_message err = {0};

@@ -19,7 +19,6 @@ static exec_measurement message_of(int64_t bytes, int64_t ns)
 
 static void the_median_and_the_least_of_samples_are_told(void **state)
 {
-    (void)state;
     int64_t odd[] = {9, 1, 5};
     int64_t even[] = {4, 1, 3, 2};
     exec_measurement of_odd = {0};
@@ -37,7 +36,6 @@ static void the_median_and_the_least_of_samples_are_told(void **state)
 /// 3 us and 2 bytes per ns.
 static void a_line_that_is_there_is_found(void **state)
 {
-    (void)state;
     exec_measurement messages[8];
     exec_probe_line line;
     for (int index = 0; index < 8; index++) {
@@ -57,7 +55,6 @@ static void a_line_that_is_there_is_found(void **state)
 /// measured twice as 10 % too short and 10 % too long: weights 1 / t^2 lean to the shorter times.
 static void errors_are_relative(void **state)
 {
-    (void)state;
     const exec_measurement messages[] = {message_of(0, 900), message_of(0, 1100),
                                          message_of(1000000, 900000), message_of(1000000, 1100000)};
     exec_probe_line line;
@@ -72,7 +69,6 @@ static void errors_are_relative(void **state)
 
 static void a_latency_below_nothing_is_nothing(void **state)
 {
-    (void)state;
     const exec_measurement messages[] = {message_of(100, 10), message_of(1000, 200),
                                          message_of(10000, 2200)};
     exec_probe_line line;
@@ -85,7 +81,6 @@ static void a_latency_below_nothing_is_nothing(void **state)
 
 static void messages_that_make_no_line_are_invalid(void **state)
 {
-    (void)state;
     const exec_measurement alike[] = {message_of(64, 100), message_of(64, 120)};
     const exec_measurement flat[] = {message_of(64, 100), message_of(4096, 100)};
     exec_probe_line line = {.latency_ns = -7};
@@ -109,8 +104,6 @@ typedef struct limited_backend {
 
 static status limited_finish(exec_kernels *kernels, error_message *err)
 {
-    (void)kernels;
-    (void)err;
     return STATUS_OK;
 }
 
@@ -131,7 +124,6 @@ static void limited_release(exec_kernels *kernels, void *memory)
 
 static void the_capacity_is_found_to_the_step(void **state)
 {
-    (void)state;
     const int64_t step = INT64_C(64) << 20;
     limited_backend backend = {.table = {.finish = limited_finish,
                                          .allocate = limited_allocate,
@@ -148,7 +140,6 @@ static void the_capacity_is_found_to_the_step(void **state)
 
 static void a_real_backend_is_measured(void **state)
 {
-    (void)state;
     exec_kernels *kernels = NULL;
     exec_measurement rows[] = {
         {.kind = EXEC_PROBE_PRODUCT, .shape = {.rows = 5, .columns = 7, .inner = 3}},

@@ -57,7 +57,6 @@ static void open_pruned(block_fixture *fixture, double csr_from)
 
 static void zeros_have_the_gradients_of_finite_differences(void **state)
 {
-    (void)state;
     block_fixture fixture;
     open_pruned(&fixture, never);
 
@@ -68,7 +67,6 @@ static void zeros_have_the_gradients_of_finite_differences(void **state)
 
 static void pruned_weights_stay_zero_after_updates(void **state)
 {
-    (void)state;
     block_fixture fixture;
     error_message err = {0};
     float gradient[VALUES];
@@ -112,7 +110,6 @@ static void learn(block_fixture *fixture, float *gradient, double *square_norm)
 
 static void compressed_rows_compute_the_bits_of_zeros_in_place(void **state)
 {
-    (void)state;
     static const double csr_from[] = {never, always};
     block_fixture block[2];
     float gradient[2][VALUES];
@@ -139,7 +136,6 @@ static void compressed_rows_compute_the_bits_of_zeros_in_place(void **state)
 /// From a mask to compressed rows, and from these to fewer: what stays keeps its numbers.
 static void a_layer_is_compressed_step_by_step(void **state)
 {
-    (void)state;
     block_fixture fixture;
     error_message err = {0};
     const exec_model model = pruned_model(always);
@@ -184,7 +180,6 @@ static void a_layer_is_compressed_step_by_step(void **state)
 /// matrices and one more: no mask.
 static void a_compressed_layer_holds_what_is_left(void **state)
 {
-    (void)state;
     block_fixture fixture;
     open_pruned(&fixture, always);
     const exec_layer *layer = fixture.layer;
@@ -234,7 +229,6 @@ static void check_travel(double csr_from)
 
 static void what_is_left_of_a_layer_travels(void **state)
 {
-    (void)state;
     check_travel(never);
     check_travel(always);
 }
@@ -270,7 +264,6 @@ static void check_lengths(double csr_from)
 
 static void bytes_of_another_length_are_refused(void **state)
 {
-    (void)state;
     check_lengths(never);
     check_lengths(always);
 }

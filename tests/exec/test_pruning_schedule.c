@@ -15,7 +15,6 @@ static exec_pruning_options published(void)
 
 static void sparsity_is_that_of_zhu_and_gupta(void **state)
 {
-    (void)state;
     const exec_pruning_options options = published();
 
     // 0.9 (1 - (3/4)^3), 0.9 (1 - (1/2)^3), 0.9 (1 - (1/4)^3)
@@ -29,7 +28,6 @@ static void sparsity_is_that_of_zhu_and_gupta(void **state)
 
 static void steps_are_at_intervals_from_start_to_end(void **state)
 {
-    (void)state;
     exec_pruning_options options = published();
 
     assert_false(exec_pruning_is_step(&options, 2000));
@@ -45,8 +43,6 @@ static void steps_are_at_intervals_from_start_to_end(void **state)
 
 static void the_rest_of_the_weights_stays(void **state)
 {
-    (void)state;
-
     assert_int_equal(exec_pruning_kept_count(0, 1000), 1000);
     assert_int_equal(exec_pruning_kept_count(0.9, 1000), 100);
     assert_int_equal(exec_pruning_kept_count(0.5203125, 1000), 480); // 520.3 go
@@ -63,7 +59,6 @@ static void refused(exec_pruning_options options, const char *message)
 
 static void options_outside_their_limits_are_refused(void **state)
 {
-    (void)state;
     const exec_pruning_options options = exec_pruning_options_default();
     assert_ok(exec_pruning_options_check(&options, NULL));
 

@@ -34,7 +34,6 @@ static void choose(choice_fixture *fixture, const float *score, int count)
 
 static void rows_are_the_largest_of_each_sequence_in_ascending_order(void **state)
 {
-    (void)state;
     rng random = rng_init(3, 0);
     for (int round = 0; round < 200; round++) {
         choice_fixture fixture;
@@ -65,7 +64,6 @@ static void rows_are_the_largest_of_each_sequence_in_ascending_order(void **stat
 
 static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
 {
-    (void)state;
     choice_fixture fixture;
     float score[SEQUENCES * LENGTH] = {0};
     score[0] = -0.0f;
@@ -83,7 +81,6 @@ static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
 
 static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
 {
-    (void)state;
     const exec_mod_options eighth = exec_mod_options_default();
     const exec_mod_options all = {.capacity_ratio = 1, .every = 1};
 
@@ -99,7 +96,6 @@ static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
 
 static void the_gate_has_the_gradient_of_finite_differences(void **state)
 {
-    (void)state;
     for (float score = -4; score <= 4; score += 0.5f) {
         const float step = 1.0f / 64, gate = exec_gate(score);
         const double difference =
@@ -115,7 +111,6 @@ static void the_gate_has_the_gradient_of_finite_differences(void **state)
 
 static void live_rows_keep_their_order_and_sequences_may_be_empty(void **state)
 {
-    (void)state;
     choice_fixture fixture;
     exec_row_choice *choice = prepare(&fixture);
     uint8_t is_live[SEQUENCES * LENGTH] = {0};
@@ -132,7 +127,6 @@ static void live_rows_keep_their_order_and_sequences_may_be_empty(void **state)
 
 static void the_threshold_comes_down_from_one_and_settles(void **state)
 {
-    (void)state;
     const exec_early_exit_options options = {.threshold = 0.9, .settle_iterations = 10};
     const exec_early_exit_options at_once = {.threshold = 0.9};
 
@@ -152,7 +146,6 @@ static void the_threshold_comes_down_from_one_and_settles(void **state)
 
 static void a_state_that_hardly_turned_is_saturated(void **state)
 {
-    (void)state;
     // (1, 0) to (1, 0.1): cosine 0.99504
     assert_true(exec_is_saturated(1, 1, 1.01f, 0.995));
     assert_false(exec_is_saturated(1, 1, 1.01f, 0.996));
@@ -163,7 +156,6 @@ static void a_state_that_hardly_turned_is_saturated(void **state)
 
 static void options_outside_their_limits_are_named(void **state)
 {
-    (void)state;
     error_message err = {0};
     exec_mod_options mod = exec_mod_options_default();
     exec_early_exit_options exits = exec_early_exit_options_default(EXEC_EXIT_SATURATION);

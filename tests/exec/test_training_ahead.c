@@ -12,7 +12,6 @@ static int mark_count; // highest mark, and one
 /// The place that is noted under a number is number * MARK_NS after mark 0.
 static status mark(exec_kernels *kernels, int number)
 {
-    (void)kernels;
     assert_in_range(number, 0, MARKS_MAX - 1);
     if (number >= mark_count) mark_count = number + 1;
     return STATUS_OK;
@@ -20,7 +19,6 @@ static status mark(exec_kernels *kernels, int number)
 
 static int64_t mark_ns(exec_kernels *kernels, int number)
 {
-    (void)kernels;
     assert_true(number < mark_count);
     return (int64_t)number * MARK_NS;
 }
@@ -70,7 +68,6 @@ static exec_payload play(exec_device *device, const exec_step *step, const exec_
 
 static void times_of_ops_that_run_ahead_come_at_the_end(void **state)
 {
-    (void)state;
     const exec_model model = learning_model(EXEC_DENSE);
     exec_device *device = open_device((exec_training_device){.model = &model, .runs_ahead = true});
     const bal_placed_partition plan = {

@@ -107,7 +107,6 @@ static double play_lone(lone_device *lone, int iteration)
 
 static void packed_layers_go_on_with_the_same_bits(void **state)
 {
-    (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device first = {0};
     lone_device second = {0};
@@ -147,7 +146,6 @@ static void packed_layers_go_on_with_the_same_bits(void **state)
 
 static void bytes_of_another_layer_are_refused(void **state)
 {
-    (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     open_lone(&lone, memory);
@@ -168,7 +166,6 @@ static void bytes_of_another_layer_are_refused(void **state)
 
 static void iterations_that_cannot_be_played_are_refused(void **state)
 {
-    (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     open_lone(&lone, memory);
@@ -199,7 +196,6 @@ static int64_t thread_ns(void)
 /// What is computed between the two laps takes at least as long as is seen here.
 static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
 {
-    (void)state;
     exec_kernels *kernels = NULL;
     exec_stopwatch watch;
     error_message err = {0};
@@ -227,7 +223,6 @@ static void parts_of_ops_last_as_many_times_as_long_on_a_slow_rank(void **state)
 
 static void every_layer_is_measured(void **state)
 {
-    (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     open_lone(&lone, memory);
@@ -259,7 +254,6 @@ static void every_layer_is_measured(void **state)
 
 static void a_released_rank_holds_no_memory_and_can_be_taken_back(void **state)
 {
-    (void)state;
     arena *memory = arena_create(1 << 14);
     lone_device lone = {0};
     region_count = 0;
@@ -319,7 +313,6 @@ static status make_poor(void *context, int world_rank, exec_device **out, error_
 
 static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state)
 {
-    (void)state;
     exec_model model = learning_model(EXEC_DENSE);
     const learning_way way = {
         .name = "two ranks", .schedule = "gpipe", .plans = {{-1, 2, {0, 4, 8}, {0, 1}}}};
@@ -339,7 +332,6 @@ static void memory_that_runs_out_ends_the_run_and_names_rank_and_op(void **state
 
 static void what_cannot_be_trained_is_refused(void **state)
 {
-    (void)state;
     exec_model model = small_model();
     exec_device *device = NULL;
     error_message err = {0};

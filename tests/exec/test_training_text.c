@@ -30,7 +30,6 @@ static void write_text(char path[64], size_t byte_count)
 
 static void a_missing_file_is_named(void **state)
 {
-    (void)state;
     exec_training_text text = {0};
     error_message err = {0};
 
@@ -56,7 +55,6 @@ static void read_refused(size_t byte_count, int token_bytes, int vocabulary, con
 
 static void texts_that_are_short_cut_or_unknown_are_refused(void **state)
 {
-    (void)state;
     read_refused(0, 1, 256, "text has 0 bytes; a sequence of 8 tokens needs 9");
     read_refused(8, 1, 256, "text has 8 bytes; a sequence of 8 tokens needs 9");
     read_refused(17, 2, 65536, "text has 17 bytes; a sequence of 8 tokens needs 18");
@@ -82,7 +80,6 @@ static void draw_shortest(int token_bytes, int vocabulary, int *token, int *targ
 
 static void the_shortest_text_has_one_sequence_and_words_begin_with_the_little_end(void **state)
 {
-    (void)state;
     int token[LENGTH];
     int target[LENGTH];
     draw_shortest(1, 256, token, target);
@@ -99,7 +96,6 @@ static void the_shortest_text_has_one_sequence_and_words_begin_with_the_little_e
 
 static void targets_are_the_bytes_after_the_tokens(void **state)
 {
-    (void)state;
     unsigned char bytes[200];
     for (int index = 0; index < 200; index++) {
         bytes[index] = (unsigned char)index;
@@ -141,7 +137,6 @@ static void draw(uint64_t seed, int iteration, int microbatch, int *token)
 
 static void a_key_has_its_own_sequences_and_always_the_same(void **state)
 {
-    (void)state;
     int first[ROWS];
     int again[ROWS];
     int other[3][ROWS];

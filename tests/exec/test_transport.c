@@ -60,7 +60,6 @@ static status receive_number(exec_endpoint *endpoint, int from, int microbatch, 
 
 static void keys_hold_all_their_parts(void **state)
 {
-    (void)state;
     const uint64_t base = exec_message_key(EXEC_MESSAGE_MIGRATE, 5, 9, 77);
 
     assert_true(base != exec_message_key(EXEC_MESSAGE_REPORT, 5, 9, 77));
@@ -72,7 +71,6 @@ static void keys_hold_all_their_parts(void **state)
 
 static status expect_less(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     char small[4];
     TRY(send_number(endpoint, 0, 1, 10, err));
     return endpoint->transport->receive(endpoint, 0, key(1), NULL, small, sizeof small, err);
@@ -80,7 +78,6 @@ static status expect_less(exec_endpoint *endpoint, void *context, error_message 
 
 static void a_message_that_is_too_long_names_both_lengths(void **state)
 {
-    (void)state;
     error_message err = {0};
     assert_int_equal(run(1, expect_less, NULL, &err), STATUS_BACKEND);
     assert_string_equal(err.message,
@@ -116,7 +113,6 @@ static status one_fails(exec_endpoint *endpoint, void *context, error_message *e
 
 static void the_failure_of_one_rank_is_that_of_all(void **state)
 {
-    (void)state;
     error_message err = {0};
     atomic_int ended_with_it = 0;
 
@@ -136,7 +132,6 @@ static status fail_in_phase(exec_endpoint *endpoint, void *context, error_messag
 
 static void a_failure_that_names_a_rank_is_not_named_twice(void **state)
 {
-    (void)state;
     error_message err = {0};
     char named[] = "rank 7 F0 waits for rank 6 F0";
     char unnamed[] = "disk full";
@@ -150,7 +145,6 @@ static void a_failure_that_names_a_rank_is_not_named_twice(void **state)
 /// 0 waits for 1, 1 for 2, 2 for 1; 3 has ended.
 static status wait_in_a_circle(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     static const int waits_for[] = {1, 2, 1};
     int64_t number;
     const bal_op op = {.kind = OP_BACKWARD_INPUT, .microbatch = endpoint->rank};
@@ -161,7 +155,6 @@ static status wait_in_a_circle(exec_endpoint *endpoint, void *context, error_mes
 
 static void ranks_that_wait_for_each_other_are_named_at_once(void **state)
 {
-    (void)state;
     error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
     options.rank_count = 4;
@@ -179,14 +172,12 @@ static void ranks_that_wait_for_each_other_are_named_at_once(void **state)
 
 static status wait_for_who_has_left(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     int64_t number;
     return endpoint->rank == 0 ? STATUS_OK : receive_number(endpoint, 0, 0, &number, err);
 }
 
 static void a_wait_for_a_rank_that_has_ended_is_named(void **state)
 {
-    (void)state;
     error_message err = {0};
     assert_int_equal(run(2, wait_for_who_has_left, NULL, &err), STATUS_BACKEND);
     assert_string_equal(err.message, "rank 1 waits for rank 0, which has ended");
@@ -224,7 +215,6 @@ static status hang(exec_endpoint *endpoint, void *context, error_message *err)
 
 static void a_rank_that_hangs_is_named_and_left_behind(void **state)
 {
-    (void)state;
     error_message err = {0};
     hanging shared = {0};
     int abandoned_count = -1;
@@ -259,7 +249,6 @@ static status wait_for_the_interrupt(exec_endpoint *endpoint, void *context, err
 
 static void an_interrupt_ends_all_waits(void **state)
 {
-    (void)state;
     error_message err = {0};
     atomic_bool interrupt = false;
     int abandoned_count = -1;
@@ -279,7 +268,6 @@ static void an_interrupt_ends_all_waits(void **state)
 
 static status pass_on(exec_endpoint *endpoint, void *context, error_message *err)
 {
-    (void)context;
     int64_t number = 0;
     const int next = (endpoint->rank + 1) % endpoint->rank_count;
     const int before = (endpoint->rank + endpoint->rank_count - 1) % endpoint->rank_count;
@@ -292,13 +280,11 @@ static status pass_on(exec_endpoint *endpoint, void *context, error_message *err
 
 static void there_can_be_512_ranks(void **state)
 {
-    (void)state;
     run_well(512, pass_on, NULL);
 }
 
 static void unknown_and_missing_transports_are_refused(void **state)
 {
-    (void)state;
     error_message err = {0};
     exec_transport_options options = exec_transport_options_default();
 

@@ -42,7 +42,6 @@ static status look_after(table *of, int64_t quiet_ns, error_message *err)
 
 static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
 {
-    (void)state;
     table of;
     error_message err = {0};
     fill(&of);
@@ -58,7 +57,6 @@ static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
 
 static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
 {
-    (void)state;
     table of;
     error_message err = {0};
     fill(&of);
@@ -75,7 +73,6 @@ static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
 
 static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
 {
-    (void)state;
     table of;
     error_message err = {0};
     fill(&of);
@@ -89,7 +86,6 @@ static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
 
 static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
 {
-    (void)state;
     table of;
     error_message err = {0};
     fill(&of);
@@ -108,7 +104,6 @@ static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
 
 static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
 {
-    (void)state;
     table of;
     error_message err = {0};
     fill(&of);

@@ -59,7 +59,6 @@ static void check_family(const bal_schedule_family *family, int rank_count, int 
 
 static void all_families_add_in_ascending_microbatches(void **state)
 {
-    (void)state;
     int count = 0;
     const bal_schedule_family *families = bal_schedule_families(&count);
     for (int family = 0; family < count; family++) {
@@ -74,7 +73,6 @@ static void all_families_add_in_ascending_microbatches(void **state)
 
 static void weights_out_of_order_are_named(void **state)
 {
-    (void)state;
     const int first_op[] = {0, 6};
     const char *const names[] = {"F0", "F1", "B0", "B1", "W1", "W0"};
     bal_op ops[6];

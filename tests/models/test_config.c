@@ -205,7 +205,6 @@ static void qwen_layers_are_moe_at_every_step_but_where_listed(void **state)
 
 static void missing_fields_are_named(void **state)
 {
-    (void)state;
     assert_refused_text(without(llama, "model_type"), STATUS_FORMAT,
                         "c.json: model_type: is not a string");
     assert_refused_text(without(llama, "num_hidden_layers"), STATUS_FORMAT,
@@ -230,7 +229,6 @@ static void missing_fields_are_named(void **state)
 
 static void values_outside_their_limits_are_named(void **state)
 {
-    (void)state;
     assert_refused_text(with(gpt2, "n_head", "0"), STATUS_FORMAT,
                         "c.json: n_head: 0 is outside [1, 2097152]");
     assert_refused_text(with(gpt2, "n_layer", "-3"), STATUS_FORMAT,
@@ -259,7 +257,6 @@ static void values_outside_their_limits_are_named(void **state)
 
 static void contradictions_name_both_sides(void **state)
 {
-    (void)state;
     assert_refused_text(with(gpt2, "num_hidden_layers", "3"), STATUS_FORMAT,
                         "c.json: n_layer: 2 contradicts num_hidden_layers 3");
     assert_refused_text(with(gpt2, "n_head", "3"), STATUS_FORMAT,
@@ -295,7 +292,6 @@ static void contradictions_name_both_sides(void **state)
 
 static void what_is_not_modelled_is_refused_by_name(void **state)
 {
-    (void)state;
     assert_refused_text(with(llama, "model_type", "\"mamba2\""), STATUS_UNSUPPORTED,
                         "c.json: model_type: 'mamba2' is no family that is modelled (gpt2, llama, "
                         "mistral, mixtral, llama_moe, qwen2[_moe], qwen3[_moe], deepseek_v2, "

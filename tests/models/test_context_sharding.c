@@ -31,7 +31,6 @@ static void expect(model_context context, model_context_kind kind, const int32_t
 
 static void a_row_gives_the_end_of_a_long_sequence_to_one_rank(void **state)
 {
-    (void)state;
     static const int32_t tokens[] = {6, 2};
     // Queries of the row two by two: 4, 12, 20 pairs of the first sequence, 4 of the second.
     const model_context_share row = {8, 2 * (12 + 20), 8};
@@ -47,7 +46,6 @@ static void a_row_gives_the_end_of_a_long_sequence_to_one_rank(void **state)
 
 static void pieces_shorter_than_a_tile_take_a_whole_one(void **state)
 {
-    (void)state;
     static const int32_t tokens[] = {4, 4};
     const model_context_share row = {8, 2 * (4 + 12), 8};
     const model_context_share each = {8, 2 * (1 + 7 + 3 + 5) * 2, 8}; // of one query each
@@ -61,7 +59,6 @@ static void pieces_shorter_than_a_tile_take_a_whole_one(void **state)
 
 static void short_sequences_stay_whole_where_they_find_room(void **state)
 {
-    (void)state;
     static const int32_t tokens[] = {2, 8, 2};
     // 4 + 28 and 12 + 20 pairs of the longest; the others 4 each.
     const model_context_share one_is_cut = {12, 2 * (32 + 4), 8};
@@ -83,7 +80,6 @@ static void short_sequences_stay_whole_where_they_find_room(void **state)
 
 static void a_window_bounds_the_pairs_of_a_piece(void **state)
 {
-    (void)state;
     static const int32_t tokens[] = {8};
     model_context windowed = pairs_alone;
     windowed.sliding_window = 2; // queries meet 1, 3, 4, 4, ... doubled pairs
@@ -163,7 +159,6 @@ static double least(const model_context *context, const int32_t *tokens, int cou
 
 static void every_kind_is_what_asking_every_token_finds(void **state)
 {
-    (void)state;
     rng random = rng_init(11, 3);
     for (int round = 0; round < 2000; round++) {
         int32_t tokens[COUNT_MAX];

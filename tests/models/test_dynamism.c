@@ -286,7 +286,6 @@ static void shares_are_taken_from_the_model(void **state)
 
 static void normal_draws_have_the_moments_of_a_normal_distribution(void **state)
 {
-    (void)state;
     enum { DRAWS = 200000 };
     rng random = rng_init(5, 0);
     double moments[5] = {0};
@@ -307,7 +306,6 @@ static void normal_draws_have_the_moments_of_a_normal_distribution(void **state)
 
 static void the_portable_exponential_is_as_good_as_that_of_libm(void **state)
 {
-    (void)state;
     rng random = rng_init(6, 0);
     for (int draw = 0; draw < 10000; draw++) {
         const double x = 1400 * rng_unit(&random) - 700;

@@ -7,7 +7,6 @@
 
 static void every_token_meets_k_experts_whatever_the_skew(void **state)
 {
-    (void)state;
     const uint64_t seed = 11;
     rng random = rng_init(seed, 0);
     for (int round = 0; round < 2000; round++) {
@@ -55,7 +54,6 @@ static double spread_of(const double *share, int experts)
 
 static void layers_spread_up_to_what_is_asked(void **state)
 {
-    (void)state;
     enum { LAYERS = 4000, EXPERTS = 8 };
     const model_routing routing = {.seed = 3,
                                    .expert_count = EXPERTS,
@@ -76,7 +74,6 @@ static void layers_spread_up_to_what_is_asked(void **state)
 
 static void what_persists_stays_and_the_rest_drifts(void **state)
 {
-    (void)state;
     enum { EXPERTS = 1000 };
     model_routing routing = {.seed = 4,
                              .expert_count = EXPERTS,

@@ -44,7 +44,6 @@ static void assert_refused(const char *old, const char *new, status code, const 
 
 static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **state)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t tflop_per_s;
@@ -94,7 +93,6 @@ static void presets_hold_dense_rates_and_say_where_each_number_is_from(void **st
 
 static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
 {
-    (void)state;
     assert_refused(":100", ":1979000000000000", STATUS_INVALID,
                    "h.json: flop_per_s.bfloat16: 1979000000000000 is what H100, H200 does with "
                    "sparse matrices; dense ones, which training multiplies, reach 989 TFLOP/s");
@@ -114,7 +112,6 @@ static void sparse_rates_are_refused_and_the_dense_one_named(void **state)
 
 static void faults_of_a_file_are_named(void **state)
 {
-    (void)state;
     assert_refused("hardware/1", "hardware/2", STATUS_FORMAT,
                    "h.json: schema: 'dynmo-hardware/2' is not 'dynmo-hardware/1'");
     assert_refused("memory_bytes\"", "memory_byte\"", STATUS_FORMAT,

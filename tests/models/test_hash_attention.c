@@ -44,7 +44,6 @@ static int64_t count_as_the_kernel(const int *hash, const double *place, int len
 
 static void counts_agree_with_the_kernels_loops(void **state)
 {
-    (void)state;
     enum { LENGTH_MAX = 300 };
     const uint64_t seed = 17;
     rng random = rng_init(seed, 0);
@@ -76,7 +75,6 @@ static void counts_agree_with_the_kernels_loops(void **state)
 
 static void draws_share_out_all_tokens_and_skew_makes_them_uneven(void **state)
 {
-    (void)state;
     int even[16];
     double popularity[MODEL_HASH_POPULARITIES];
     rng random = rng_init(2, 0);

@@ -50,7 +50,6 @@ static model_collectives of_layer(const model_config *config, model_parallel par
 
 static void tensor_ranks_sum_twice_in_f_and_twice_in_b(void **state)
 {
-    (void)state;
     const model_config config = small(dense);
     const model_parallel parallel = {.tensor = 4};
 
@@ -63,7 +62,6 @@ static void tensor_ranks_sum_twice_in_f_and_twice_in_b(void **state)
 
 static void routed_rows_are_gathered_k_times_under_sequence_parallelism(void **state)
 {
-    (void)state;
     model_config config = small(moe);
     model_parallel parallel = {.tensor = 4, .data = 2, .expert = 2};
 
@@ -79,7 +77,6 @@ static void routed_rows_are_gathered_k_times_under_sequence_parallelism(void **s
 
 static void latent_attention_gathers_what_it_has_compressed(void **state)
 {
-    (void)state;
     model_config config = small(dense);
     config.kv_rank = 6;
     config.rope_dim = 2;
@@ -100,7 +97,6 @@ static void latent_attention_gathers_what_it_has_compressed(void **state)
 
 static void tokens_go_to_their_experts_and_back(void **state)
 {
-    (void)state;
     const model_config config = small(moe);
     model_parallel parallel = {.data = 4, .expert = 4, .expert_deduplication = 1};
 
@@ -128,7 +124,6 @@ static void tokens_go_to_their_experts_and_back(void **state)
 
 static void keys_and_values_travel_beside_the_attention(void **state)
 {
-    (void)state;
     const model_config config = small(dense);
     const model_parallel parallel = {.context = 4};
 
@@ -144,7 +139,6 @@ static void keys_and_values_travel_beside_the_attention(void **state)
 
 static void embedding_and_head_are_summed_over_the_vocabulary(void **state)
 {
-    (void)state;
     const model_config config = small(dense);
     model_shape shape = shape_with((model_parallel){.tensor = 4});
     const model_groups groups = model_parallel_groups(&shape.parallel, &hardware);

@@ -31,7 +31,6 @@ static const model_hardware hardware = {
 
 static void nothing_said_is_one_gpu_a_stage(void **state)
 {
-    (void)state;
     const model_config config = mixtral();
     const model_parallel parallel = {0};
 
@@ -60,7 +59,6 @@ static void assert_refused(model_parallel parallel, const model_config *config, 
 
 static void degrees_that_do_not_divide_the_model_are_refused(void **state)
 {
-    (void)state;
     const model_config config = mixtral();
     model_config dense = mixtral();
     dense.expert_count = 0;
@@ -126,7 +124,6 @@ static void degrees_that_do_not_divide_the_model_are_refused(void **state)
 
 static void sequences_that_do_not_divide_are_refused(void **state)
 {
-    (void)state;
     error_message err = {0};
     const model_parallel context = {.context = 4};
     const model_parallel both = {.context = 4, .tensor = 8, .sequence = true};
@@ -146,7 +143,6 @@ static void sequences_that_do_not_divide_are_refused(void **state)
 
 static void a_cluster_must_have_the_gpus(void **state)
 {
-    (void)state;
     error_message err = {0};
     const model_parallel parallel = {.data = 8, .tensor = 4, .context = 2};
 
@@ -166,7 +162,6 @@ static void assert_group(bal_group group, int rank_count, int node_rank_count)
 
 static void replicas_fill_nodes_unless_the_pipeline_comes_first(void **state)
 {
-    (void)state;
     model_parallel parallel = {.data = 16, .tensor = 2, .order = MODEL_RANK_ORDER_PIPELINE_FIRST};
 
     model_groups groups = model_parallel_groups(&parallel, &hardware);
@@ -182,7 +177,6 @@ static void replicas_fill_nodes_unless_the_pipeline_comes_first(void **state)
 
 static void experts_stand_inside_the_pipeline(void **state)
 {
-    (void)state;
     model_parallel parallel = {.data = 8, .tensor = 2, .context = 2, .expert = 4};
 
     // 2 tensor x 4 expert fill a node; 16 replicas of dense parameters, 4 of experts.
@@ -200,7 +194,6 @@ static void experts_stand_inside_the_pipeline(void **state)
 
 static void experts_fold_over_the_tensor_ranks(void **state)
 {
-    (void)state;
     const model_config config = mixtral();
     model_parallel parallel = {
         .data = 8, .tensor = 2, .expert = 8, .expert_tensor = 1, .sequence = true};

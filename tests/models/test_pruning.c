@@ -9,7 +9,6 @@ static const model_pruning_schedule released = {2999, 7000, 1000, 0, 0.9, true};
 
 static void the_published_schedule_reaches_its_levels(void **state)
 {
-    (void)state;
     // 0.9 (1 - (3/4)^3), 0.9 (1 - (2/4)^3), 0.9 (1 - (1/4)^3), 0.9
     assert_true(model_pruning_sparsity(&published, 0) == 0);
     assert_true(model_pruning_sparsity(&published, 3000) == 0);
@@ -26,7 +25,6 @@ static void the_published_schedule_reaches_its_levels(void **state)
 
 static void the_released_code_prunes_three_times(void **state)
 {
-    (void)state;
     // t0 = 2999, n = 4001 / 1000 = 4: at 3000 0.07 %, passed over; 7000 is not before the end.
     assert_close(model_pruning_target(&released, 3000), 0.9 * (1 - pow(3999.0 / 4000, 3)), 1e-9);
     assert_true(model_pruning_sparsity(&released, 3999) == 0);
@@ -41,7 +39,6 @@ static void the_released_code_prunes_three_times(void **state)
 
 static void sparsity_never_falls(void **state)
 {
-    (void)state;
     rng random = rng_init(3, 0);
     for (int round = 0; round < 200; round++) {
         model_pruning_schedule schedule = {.start_iteration = (int)rng_between(&random, 0, 50),
@@ -73,7 +70,6 @@ static void check_refused(model_pruning_schedule schedule, const char *message)
 
 static void schedules_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     check_refused((model_pruning_schedule){10, 10, 1, 0, 0.9, false},
                   "the schedule ends before it starts: end_iteration 10 is not after "
                   "start_iteration 10");
@@ -87,7 +83,6 @@ static void schedules_that_make_no_sense_are_refused(void **state)
 
 static void densities_keep_the_total_and_follow_sigma(void **state)
 {
-    (void)state;
     const uint64_t seed = 29;
     rng random = rng_init(seed, 0);
     for (int round = 0; round < 100; round++) {
@@ -121,7 +116,6 @@ static void densities_keep_the_total_and_follow_sigma(void **state)
 
 static void the_published_curve_is_its_table(void **state)
 {
-    (void)state;
     const model_kernel_speed *speed = &model_kernel_speed_sputnik_a100;
     const double density[] = {0.5, 0.25, 0.2, 0.15, 0.1, 0.05};
     const double ratio[] = {1.79, 1.08, 0.83, 0.70, 0.55, 0.35};
@@ -149,7 +143,6 @@ static void check_curve_refused(const double *density, const double *ratio, int 
 
 static void curves_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     const double rising[] = {0.25, 0.5};
     check_curve_refused((const double[]){0, 0.5}, rising, 2,
                         "point 0 of the curve: density 0 is outside (0, 1]");

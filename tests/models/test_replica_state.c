@@ -10,7 +10,6 @@ static const bal_link link = {.latency_ns = 0, .bytes_per_s = 1000000000};
 /// Rajbhandari et al., arXiv 1910.02054, figure 1: 7.5 billion parameters, 64 GPUs.
 static void sharded_state_is_that_of_the_zero_paper(void **state)
 {
-    (void)state;
     const int64_t parameters = 7500000000;
     const double published[MODEL_SHARDING_COUNT] = {120, 31.4, 16.6, 1.9};
     for (int sharding = 0; sharding < MODEL_SHARDING_COUNT; sharding++) {
@@ -21,7 +20,6 @@ static void sharded_state_is_that_of_the_zero_paper(void **state)
 
 static void shares_are_rounded_up_and_saturate(void **state)
 {
-    (void)state;
     assert_int_equal(model_state_bytes(1, zero, MODEL_SHARDING_PARAMETERS, 64), 3);
     assert_int_equal(model_state_bytes(10, zero, MODEL_SHARDING_OPTIMIZER, 1), 160);
     assert_true(model_state_bytes(INT64_MAX / 2, zero, MODEL_SHARDING_NONE, 64) == INT64_MAX);
@@ -30,7 +28,6 @@ static void shares_are_rounded_up_and_saturate(void **state)
 
 static void replicas_exchange_when_they_need_to(void **state)
 {
-    (void)state;
     const model_parameter_bytes bytes = {.weight = 2, .gradient = 4, .optimizer = 12};
     const bal_group four = {4, 4, link, link};
     // 1000 parameters: gathering weights takes 3 x 500 ns, scattering gradients 3 x 1000 ns.
@@ -48,7 +45,6 @@ static void replicas_exchange_when_they_need_to(void **state)
 
 static void nothing_to_exchange_takes_no_latency(void **state)
 {
-    (void)state;
     const bal_link far = {.latency_ns = 5, .bytes_per_s = 1};
     const bal_group four = {4, 1, far, far};
 

@@ -20,7 +20,6 @@ typedef struct kept {
 static inline status keep(void *context, const bal_training_iteration *iteration,
                           error_message *err)
 {
-    (void)err;
     kept *all = context;
     assert_true(all->count < TABLE_ITERATIONS);
     for (int place = 0; place < iteration->rank_count && place < KEPT_RANKS; place++) {

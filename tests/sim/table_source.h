@@ -36,7 +36,6 @@ static inline bool table_differs(const table_source *table, int one, int other)
 static inline status table_costs_at(void *context, int iteration, bal_layer_costs *costs,
                                     bool *changed, error_message *err)
 {
-    (void)err;
     table_source *table = context;
     assert(iteration >= 0 && iteration < TABLE_ITERATIONS);
     *changed =

@@ -286,7 +286,6 @@ static void timelines_are_the_same_bytes_everywhere(void **state)
 
 static void policies_are_named_as_in_the_commands(void **state)
 {
-    (void)state;
     sim_policy policy = SIM_POLICY_COUNT;
     error_message err = {0};
     for (int index = 0; index < SIM_POLICY_COUNT; index++) {

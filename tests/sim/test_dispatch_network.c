@@ -406,7 +406,6 @@ static void a_dispatch_that_is_given_another_network_plays_as_a_new_one(void **s
 
 static void sends_are_named_as_in_the_commands(void **state)
 {
-    (void)state;
     error_message err = {0};
     bal_send send = BAL_SEND_COUNT;
 

@@ -95,7 +95,6 @@ static status note_end(void *context, const bal_training_iteration *iteration, e
 {
     int64_t *last_ns = context;
     const bal_timeline *timeline = iteration->timeline;
-    (void)err;
     for (int op = 0; op < timeline->schedule->first_op[timeline->schedule->rank_count]; op++) {
         if (timeline->end_ns[op] > *last_ns) *last_ns = timeline->end_ns[op];
     }
@@ -104,8 +103,6 @@ static status note_end(void *context, const bal_training_iteration *iteration, e
 
 static bool always(void *context, int iteration)
 {
-    (void)context;
-    (void)iteration;
     return true;
 }
 
@@ -151,7 +148,6 @@ static int64_t pipeline_ns(const bal_machine *machine, const char *schedule, int
 /// 5300-7300; rank 0 BW0 5300-7300, BW1 7400-9400.
 static void blocking_sends_cost_their_ranks_the_way(void **state)
 {
-    (void)state;
     bal_machine machine = {.rank_count = 2, .ranks_per_node = 2, .intra_node = {.latency_ns = 100}};
 
     assert_int_equal(pipeline_ns(&machine, "gpipe", 2, 1), 9200);
@@ -163,7 +159,6 @@ static void blocking_sends_cost_their_ranks_the_way(void **state)
 /// Links without bytes are held for no time: the event engine then plays what the static one does.
 static void a_shared_link_that_nothing_holds_changes_nothing(void **state)
 {
-    (void)state;
     static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
     for (size_t each = 0; each < sizeof schedules / sizeof schedules[0]; each++) {
         bal_machine machine = {

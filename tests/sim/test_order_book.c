@@ -23,7 +23,6 @@ static sim_compiled_order *find(sim_order_book *book, int rank_count, int microb
 
 static void an_order_is_compiled_once(void **state)
 {
-    (void)state;
     sim_order_book book = {0};
 
     const sim_step *steps = find(&book, 4, 8)->order.steps;
@@ -38,7 +37,6 @@ static void an_order_is_compiled_once(void **state)
 
 static void schedules_and_chunks_have_orders_of_their_own(void **state)
 {
-    (void)state;
     sim_order_book book = {0};
     static const bal_schedule_request requests[] = {
         {.name = "1f1b", .rank_count = 2, .microbatch_count = 4},
@@ -66,7 +64,6 @@ static void schedules_and_chunks_have_orders_of_their_own(void **state)
 
 static void a_full_book_begins_anew(void **state)
 {
-    (void)state;
     sim_order_book book = {0};
     const sim_step *steps = find(&book, 2, 1)->order.steps;
     for (int microbatches = 2; microbatches <= SIM_ORDERS_KEPT; microbatches++) {
@@ -83,7 +80,6 @@ static void a_full_book_begins_anew(void **state)
 
 static void an_order_that_cannot_be_built_leaves_the_book_as_it_is(void **state)
 {
-    (void)state;
     sim_order_book book = {0};
     const bal_schedule_request request = request_of(2, 0);
     sim_compiled_order *order = NULL;

@@ -25,8 +25,6 @@ typedef struct watched_run {
 
 static bool always(void *context, int iteration)
 {
-    (void)context;
-    (void)iteration;
     return true;
 }
 
@@ -154,7 +152,6 @@ static int run_and_compare(const char *schedule, bal_reduction_overlap overlap,
 
 static void a_replayed_plan_is_the_iteration_that_was_recorded(void **state)
 {
-    (void)state;
     rng generator = rng_init(7, 0);
     table_source *tables = memory_array(REPLICAS, sizeof *tables);
     int families = 0;

@@ -83,7 +83,6 @@ static void a_prediction_is_the_pipeline_and_the_exposed_reduction(void **state)
 
 static void a_run_that_is_wrong_has_no_predictor(void **state)
 {
-    (void)state;
     predicted_run *run = run_of("2f2b");
     sim_predictor *predictor = NULL;
     error_message err = {0};

@@ -20,7 +20,6 @@ static sim_gpu_use use_of(bal_released_use use, const int *machine_rank, int ran
 
 static void released_ranks_are_idle(void **state)
 {
-    (void)state;
     const int neighbours[] = {2, 3};
     const int apart[] = {0, 3};
 
@@ -38,7 +37,6 @@ static void released_ranks_are_idle(void **state)
 
 static void replicas_share_the_global_batch(void **state)
 {
-    (void)state;
     const int ranks[] = {0, 1, 2};
 
     const sim_gpu_use two = use_of(BAL_RELEASED_REPLICATE, ranks, 2, 7); // 8 ranks, 14 microbatches
@@ -62,7 +60,6 @@ static void replicas_share_the_global_batch(void **state)
 
 static void a_replica_is_made_place_by_place(void **state)
 {
-    (void)state;
     const int first_layer[] = {0, 1, 4};
     const int64_t state_bytes[] = {100, 50, 60, 70};
     const bal_machine machine = {.rank_count = 2,
@@ -83,7 +80,6 @@ static void a_replica_is_made_place_by_place(void **state)
 
 static void a_replica_that_is_too_large_saturates(void **state)
 {
-    (void)state;
     const int first_layer[] = {0, 2};
     const int64_t state_bytes[] = {INT64_MAX / 8, INT64_MAX / 8};
     const bal_machine machine = {

@@ -27,7 +27,6 @@ static table_source *swinging_load(int iterations)
 
 static void a_profile_comes_an_iteration_late(void **state)
 {
-    (void)state;
     table_source *table = swinging_load(6);
     kept all = {0};
     const bal_training training = two_ranks(table, 6, "every-iteration", &all);
@@ -47,7 +46,6 @@ static void a_profile_comes_an_iteration_late(void **state)
 
 static void foresight_has_the_right_plan_in_every_iteration(void **state)
 {
-    (void)state;
     table_source *table = swinging_load(6);
     kept all = {0};
     bal_training training = two_ranks(table, 6, "every-iteration", &all);
@@ -67,7 +65,6 @@ static void foresight_has_the_right_plan_in_every_iteration(void **state)
 
 static void foresight_sees_how_slow_a_rank_will_be(void **state)
 {
-    (void)state;
     table_source *table = tables(1, 6, 1);
     table_fill(table, 0, 4, 100, 0, 0);
     const bal_slow_rank slow = {
@@ -87,7 +84,6 @@ static void foresight_sees_how_slow_a_rank_will_be(void **state)
 
 static void numbers_may_differ_where_no_change_is_announced(void **state)
 {
-    (void)state;
     table_source *table = swinging_load(6);
     memcpy(table->forward[4], table->forward[5], sizeof table->forward[4]);
     table->is_quiet = true;
@@ -108,7 +104,6 @@ static void numbers_may_differ_where_no_change_is_announced(void **state)
 
 static void profiling_is_charged_where_a_decision_looks(void **state)
 {
-    (void)state;
     table_source *table = tables(1, 4, 1);
     table_fill(table, 0, 3, 100, 0, 0);
     table_fill(table, 3, 6, 300, 0, 0);
@@ -147,7 +142,6 @@ static void profiling_is_charged_where_a_decision_looks(void **state)
 
 static void the_parts_sum_to_the_iteration(void **state)
 {
-    (void)state;
     table_source *table = swinging_load(6);
     for (int layer = 0; layer < 4; layer++) {
         table->state_bytes[layer] = 1000;

@@ -31,7 +31,6 @@ static uint64_t last_seed; // of the run that is played
 /// Says which run it was that a test ended with.
 static int print_seed(void **state)
 {
-    (void)state;
     print_message("last seed %d\n", (int)last_seed);
     return 0;
 }
@@ -41,7 +40,6 @@ static status check_iteration(void *context, const bal_training_iteration *itera
 
 static bool wants_timeline(void *context, int iteration)
 {
-    (void)context;
     return iteration % 2 == 0;
 }
 
@@ -236,7 +234,6 @@ static void sum_up(checked_run *run, const bal_training_iteration *iteration)
 static status check_iteration(void *context, const bal_training_iteration *iteration,
                               error_message *err)
 {
-    (void)err;
     checked_run *run = context;
     assert_int_equal(iteration->iteration, run->count);
     check_plan(run, iteration);

@@ -219,7 +219,6 @@ static int64_t migration_ns(int64_t state_bytes, bool overlaps)
 
 static void migration_hides_behind_ranks_that_go_on(void **state)
 {
-    (void)state;
     assert_int_equal(migration_ns(150, false), 150);
     assert_int_equal(migration_ns(150, true), 0);
     assert_int_equal(migration_ns(250, false), 250);

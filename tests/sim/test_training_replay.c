@@ -31,7 +31,6 @@ static bal_training training_with(const table_source *table, const char *balance
 
 static bool wants_seven(void *context, int iteration)
 {
-    (void)context;
     return iteration == 7;
 }
 

@@ -11,7 +11,6 @@ static bal_training two_ranks(const table_source *table, int replica_count, int 
 
 static void the_slowest_replica_makes_the_iteration(void **state)
 {
-    (void)state;
     table_source *table = tables(2, 2, 1);
     table_fill(&table[0], 0, 1, 100, 0, 0);
     table_fill(&table[1], 0, 1, 100, 0, 0);
@@ -47,7 +46,6 @@ static bal_training reducing_replicas(table_source *table, int microbatches, kep
 
 static void a_reduction_waits_for_the_last_replica(void **state)
 {
-    (void)state;
     table_source *table = tables(2, 2, 1);
     kept all = {0};
     const bal_training training = reducing_replicas(table, 1, &all);
@@ -63,7 +61,6 @@ static void a_reduction_waits_for_the_last_replica(void **state)
 
 static void with_post_validation_the_first_begin_in_any_replica_counts(void **state)
 {
-    (void)state;
     table_source *table = tables(2, 2, 1);
     kept all = {0};
     bal_training training = reducing_replicas(table, 2, &all);
@@ -80,7 +77,6 @@ static void with_post_validation_the_first_begin_in_any_replica_counts(void **st
 
 static void the_plan_is_made_for_the_largest_load_over_the_replicas(void **state)
 {
-    (void)state;
     table_source *table = tables(2, 4, 2);
     for (int replica = 0; replica < 2; replica++) {
         table_fill(&table[replica], 0, 1, 100, 0, 0);
@@ -131,7 +127,6 @@ static int64_t reduced(bal_training training, table_source *table, int64_t late_
 ///   rank 1:  F0 20-40  BW0 40-80  F1 80-100   BW1 100-140
 static void reductions_hide_behind_what_the_overlap_names(void **state)
 {
-    (void)state;
     static const struct {
         bal_reduction_overlap overlap;
         int64_t with_barrier_ns;
@@ -158,7 +153,6 @@ static void reductions_hide_behind_what_the_overlap_names(void **state)
 /// One rank and one microbatch: F0 0-20  F1 20-40  BW1 40-80  BW0 80-120
 static void the_chunks_of_a_rank_share_its_link(void **state)
 {
-    (void)state;
     static const int64_t expected_ns[] = {
         [BAL_REDUCTION_EXPOSED] = 92,
         // Chunk 1 from 80 to 160, chunk 0 after it.
@@ -180,7 +174,6 @@ static void the_chunks_of_a_rank_share_its_link(void **state)
 
 static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
 {
-    (void)state;
     table_source *table = tables(1, 2, 1);
     table_fill(table, 0, 6, 100, 0, 0);
     const bal_slow_rank slow[] = {
@@ -203,7 +196,6 @@ static void a_slow_rank_takes_longer_while_it_is_slow(void **state)
 
 static void layers_are_measured_on_the_rank_that_holds_them(void **state)
 {
-    (void)state;
     table_source *table = tables(1, 6, 1);
     table_fill(table, 0, 5, 100, 0, 0);
     const bal_slow_rank slow = {
@@ -229,7 +221,6 @@ static void layers_are_measured_on_the_rank_that_holds_them(void **state)
 
 static void microbatches_are_cycled_through(void **state)
 {
-    (void)state;
     table_source *table = tables(1, 2, 2);
     table_fill(table, 0, 2, 100, 0, 0);
     table->forward[0][1] = table->forward[1][1] = 200; // layer 0, microbatches 1, 3
@@ -257,7 +248,6 @@ static void assert_refused(const bal_training *training, const char *message)
 
 static void wrong_replicas_and_ranks_are_refused(void **state)
 {
-    (void)state;
     table_source *table = tables(2, 2, 1);
     table[1].layer_count = 1;
     kept all = {0};
@@ -283,7 +273,6 @@ static void wrong_replicas_and_ranks_are_refused(void **state)
 
 static void costs_that_do_not_fit_are_refused(void **state)
 {
-    (void)state;
     table_source *table = tables(2, 2, 2);
     kept all = {0};
     const bal_training alone = two_ranks(table, 1, 1, 2, &all);

@@ -24,7 +24,6 @@ static bal_training training_of(const table_source *table, const char *schedule,
 
 static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(void **state)
 {
-    (void)state;
     static const struct {
         const char *schedule;
         int64_t pipeline_ns;
@@ -48,7 +47,6 @@ static void post_validation_leaves_zb_h2_its_span_and_gives_1f1b_the_makespan(vo
 /// Rank 0 of 2 ends first; the time of a place from its first begin, and its own reduction, counts.
 static void reductions_wait_per_stage_without_a_barrier(void **state)
 {
-    (void)state;
     table_source *table = new_table(2);
     table->reduction_ns[0] = 5000;
     table->reduction_ns[1] = 100;
@@ -111,7 +109,6 @@ static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches,
 
 static void rounds_follow_each_other_and_reduce_once(void **state)
 {
-    (void)state;
     static const char *const names[] = {"gpipe", "1f1b", "zb-h1", "zb-h2"};
     for (size_t each = 0; each < sizeof names / sizeof names[0]; each++) {
         for (int rounds = 1; rounds <= 5; rounds += 2) {
@@ -135,7 +132,6 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
 
 static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void **state)
 {
-    (void)state;
     table_source *table = new_table(4);
     kept all = {0};
     bal_training training = training_of(table, "zb-h1", 4, 8, 16, &all);
@@ -164,7 +160,6 @@ static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void
 
 static void a_slow_link_is_slow_in_its_iterations_only(void **state)
 {
-    (void)state;
     table_source *table = new_table(4);
     kept all = {0};
     const bal_disturbed_link link = {.rank = 1,
@@ -190,7 +185,6 @@ static void a_slow_link_is_slow_in_its_iterations_only(void **state)
 
 static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
 {
-    (void)state;
     table_source *table = new_table(4);
     kept all = {0};
     bal_training training = training_of(table, "gpipe", 4, 8, 4, &all);
@@ -204,7 +198,6 @@ static void stragglers_are_seen_by_whoever_looks_at_speeds(void **state)
 
 static void what_is_outside_its_limits_is_refused(void **state)
 {
-    (void)state;
     table_source *table = new_table(4);
     kept all = {0};
     bal_training rounds = training_of(table, "gpipe", 4, 8, 4, &all);

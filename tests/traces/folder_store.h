@@ -17,7 +17,6 @@ static error_message err;
 
 static int make_folder(void **state)
 {
-    (void)state;
     snprintf(folder, sizeof folder, "%s/dynmo-test-XXXXXX", P_tmpdir);
     memory = arena_create(1 << 12);
     err = (error_message){0};
@@ -28,7 +27,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
     for (int suffix = 0; suffix < 4; suffix++) {
         char name[128];

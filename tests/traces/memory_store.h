@@ -11,7 +11,6 @@ static error_message err;
 
 static int open_memory_store(void **state)
 {
-    (void)state;
     err = (error_message){0};
     memory = arena_create(1 << 12);
     require(trace_store_open_memory(&store, &err), &err);
@@ -20,7 +19,6 @@ static int open_memory_store(void **state)
 
 static int close_memory_store(void **state)
 {
-    (void)state;
     trace_store_close(store);
     arena_destroy(memory);
     return 0;

@@ -47,7 +47,6 @@ static status take(void *context, int64_t item, const char *bytes, size_t length
 
 static void results_are_read_back_in_order_pass_by_pass(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
     taken all = {.last = -1};
@@ -72,8 +71,6 @@ static void results_are_read_back_in_order_pass_by_pass(void **state)
 static status take_bytes(void *context, int64_t item, const char *bytes, size_t length,
                          error_message *why)
 {
-    (void)item;
-    (void)why;
     assert_int_equal(length, 3);
     assert_memory_equal(bytes, "\0\xff", 3);
     *(bool *)context = true;
@@ -82,7 +79,6 @@ static status take_bytes(void *context, int64_t item, const char *bytes, size_t 
 
 static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
     bool is_taken = false;
@@ -98,7 +94,6 @@ static void a_result_may_be_any_bytes_and_is_replaced_by_a_second(void **state)
 
 static void the_newest_run_of_an_identity_is_found(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     trace_run_info info;
     int64_t run_id = -1;
@@ -123,7 +118,6 @@ static void the_newest_run_of_an_identity_is_found(void **state)
 
 static void a_run_that_is_being_written_is_not_taken(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     trace_run *items = begin(store, "a");
     trace_run *other = NULL;

@@ -65,7 +65,6 @@ static void expect_events(const char *text, int event_count, int malformed_count
 
 static void members_and_events_come_in_file_order(void **state)
 {
-    (void)state;
     opened trace;
     const char text[] = "{\"a\":1, \"traceEvents\" : [ {\"ph\":\"X\",\"ts\":1.5,\"x\":[{}],"
                         "\"args\":{\"correlation\":7}} ], \"b\":{\"c\":[1]} }\n";
@@ -93,14 +92,12 @@ static void members_and_events_come_in_file_order(void **state)
 
 static void the_outermost_value_may_be_the_array_of_events(void **state)
 {
-    (void)state;
     expect_events("[]", 0, 0);
     expect_events("[{}, {\"ph\":\"X\"}]", 2, 0);
 }
 
 static void escapes_become_text_and_control_characters_question_marks(void **state)
 {
-    (void)state;
     const char text[] = "\"a\\\"b\\\\\\u00e9\\ud83d\\ude00\\u0001\\ud800\"";
     char out[32];
 
@@ -112,7 +109,6 @@ static void escapes_become_text_and_control_characters_question_marks(void **sta
 
 static void integers_are_exact_to_64_bits(void **state)
 {
-    (void)state;
     const struct {
         const char *text;
         bool is_integer;
@@ -136,7 +132,6 @@ static void integers_are_exact_to_64_bits(void **state)
 
 static void a_quote_inside_a_name_costs_one_event(void **state)
 {
-    (void)state;
     expect_events("{\"traceEvents\": [\n  {\n    \"name\": \"a\"\n  },\n"
                   "  {\n    \"name\": \"f(\"x\")\", \"args\": {\n    }\n  },\n"
                   "  {\n    \"name\": \"b\"\n  }\n  ]}\n",
@@ -149,7 +144,6 @@ static void a_quote_inside_a_name_costs_one_event(void **state)
 
 static void an_event_above_the_limit_costs_one_event(void **state)
 {
-    (void)state;
     text_buffer text = {0};
     opened trace;
     int events = 0;
@@ -172,7 +166,6 @@ static void an_event_above_the_limit_costs_one_event(void **state)
 
 static void a_large_member_is_passed_over(void **state)
 {
-    (void)state;
     text_buffer text = {0};
     opened trace;
     int events = 0;
@@ -193,7 +186,6 @@ static void a_large_member_is_passed_over(void **state)
 /// Many bytes are looked at together: what stands where among them, and the end, change nothing.
 static void events_are_the_same_wherever_they_stand(void **state)
 {
-    (void)state;
     static const struct {
         const char *event;
         int event_count; // 0: it is malformed
@@ -225,7 +217,6 @@ static void events_are_the_same_wherever_they_stand(void **state)
 
 static void what_is_no_trace_is_refused(void **state)
 {
-    (void)state;
     expect_refused("", "t.json: the file is empty");
     expect_refused("  \n", "t.json: the file is empty");
     expect_refused("SQLite format 3",
@@ -242,7 +233,6 @@ static void what_is_no_trace_is_refused(void **state)
 
 static void a_truncated_trace_is_refused(void **state)
 {
-    (void)state;
     const char text[] = "{\"traceEvents\": [\n  {\"name\": \"a\"},\n  {\"name\": \"b\"}\n  ]}";
     opened trace;
     for (size_t length = 1; length < sizeof text - 1; length++) {
@@ -259,7 +249,6 @@ static void a_truncated_trace_is_refused(void **state)
 
 static void a_malformed_event_on_a_shared_line_ends_the_reading(void **state)
 {
-    (void)state;
     expect_refused("{\"traceEvents\":[{\"name\":\"a\"b\"},{}]}",
                    "t.json: byte 16: event 0 is malformed, and events are not one below the other, "
                    "so that reading cannot go on after it");

@@ -127,7 +127,6 @@ static void assert_refused(sqlite3 *db, status code, const char *message)
 
 static void ranges_cost_what_was_launched_for_them_by_any_thread(void **state)
 {
-    (void)state;
     trace_nsys_file file;
     error_message err = {0};
 
@@ -161,7 +160,6 @@ static void ranges_cost_what_was_launched_for_them_by_any_thread(void **state)
 
 static void ranges_that_nsys_wrote_are_read(void **state)
 {
-    (void)state;
     char *sql = NULL;
     size_t length = 0;
     trace_nsys_file file;
@@ -201,7 +199,6 @@ static void ranges_that_nsys_wrote_are_read(void **state)
 
 static void losses_that_the_profiler_tells_are_kept(void **state)
 {
-    (void)state;
     trace_nsys_file file;
     sqlite3 *db = make_two();
     run_sql(db, "CREATE TABLE DIAGNOSTIC_EVENT(timestamp, severity, text);"
@@ -217,7 +214,6 @@ static void losses_that_the_profiler_tells_are_kept(void **state)
 
 static void a_table_or_column_that_is_missing_is_named(void **state)
 {
-    (void)state;
     sqlite3 *db = make_two();
     run_sql(db, "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN globalPid");
     assert_refused(db, STATUS_FORMAT,
@@ -243,7 +239,6 @@ static void a_table_or_column_that_is_missing_is_named(void **state)
 
 static void rows_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     sqlite3 *db = make_two();
     put_kernel(db, 100, 1, 500, 400, 1);
     assert_refused(db, STATUS_FORMAT,
@@ -264,7 +259,6 @@ static void rows_that_cannot_be_are_refused(void **state)
 
 static void ranges_that_nobody_knows_are_shown(void **state)
 {
-    (void)state;
     sqlite3 *db = make_two();
     run_sql(db, "UPDATE NVTX_EVENTS SET text='block 1', textId=NULL");
 
@@ -275,7 +269,6 @@ static void ranges_that_nobody_knows_are_shown(void **state)
 
 static void what_is_no_database_is_refused(void **state)
 {
-    (void)state;
     error_message err = {0};
     trace_nsys_file file;
     const trace_nsys_source text = {.path = "text",
@@ -293,7 +286,6 @@ static void what_is_no_database_is_refused(void **state)
 
 static void a_file_is_left_as_it_is_whatever_its_name(void **state)
 {
-    (void)state;
     char folder[] = "nsys_test_XXXXXX";
     char path[64];
     trace_nsys_file file;
@@ -327,7 +319,6 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
 
 static void ranks_are_brought_together_across_files(void **state)
 {
-    (void)state;
     sqlite3 *db = make_two();
     sqlite3_int64 length = 0;
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);

@@ -31,7 +31,6 @@ static void assert_refused(const char *rows, const char *message)
 
 static void rows_become_ops_by_worker_and_begin(void **state)
 {
-    (void)state;
     trace_op_table table;
     char text[1000];
     snprintf(text, sizeof text,
@@ -64,7 +63,6 @@ static void rows_become_ops_by_worker_and_begin(void **state)
 
 static void columns_and_units_are_mapped(void **state)
 {
-    (void)state;
     trace_op_table table;
 
     require(
@@ -82,7 +80,6 @@ static void columns_and_units_are_mapped(void **state)
 
 static void events_of_a_chrome_trace_are_the_same_rows(void **state)
 {
-    (void)state;
     trace_op_table table;
     static const char json[] =
         "{\"traceEvents\":[\n"
@@ -122,7 +119,6 @@ static void read_rows(int stride, trace_op_table *table)
 
 static void rows_in_any_order_are_the_same_ops(void **state)
 {
-    (void)state;
     static const int strides[] = {2399, 7, 49, 1201}; // prime to the number of rows
     trace_op_table sorted;
     read_rows(1, &sorted);
@@ -145,7 +141,6 @@ static void rows_in_any_order_are_the_same_ops(void **state)
 
 static void ops_that_are_equal_stay_as_they_stand(void **state)
 {
-    (void)state;
     trace_op_table table;
     char text[1000];
     snprintf(text, sizeof text,
@@ -164,7 +159,6 @@ static void ops_that_are_equal_stay_as_they_stand(void **state)
 
 static void what_is_stored_is_read_back(void **state)
 {
-    (void)state;
     trace_op_table table;
     trace_op_table again;
     trace_writer *writer = NULL;
@@ -202,7 +196,6 @@ static void what_is_stored_is_read_back(void **state)
 
 static void a_trace_of_layers_is_no_run_of_ops(void **state)
 {
-    (void)state;
     trace_op_table table;
     trace_writer *writer = NULL;
     trace_info info = trace_info_default();
@@ -223,7 +216,6 @@ static void a_trace_of_layers_is_no_run_of_ops(void **state)
 
 static void bad_rows_are_refused_by_place(void **state)
 {
-    (void)state;
     assert_refused("", "f: holds no op");
     assert_refused("0,0,4,f,0,1,0,0\n", "f:2: has 8 cells, the header names 9 columns");
     assert_refused("0,0,4,,0,1,0,0,0\n", "f:2: optype is empty");
@@ -249,7 +241,6 @@ static void bad_rows_are_refused_by_place(void **state)
 
 static void bad_headers_and_columns_are_refused(void **state)
 {
-    (void)state;
     trace_op_table table;
     assert_int_equal(read_text("", NULL, &table, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "f:1: is empty");

@@ -32,7 +32,6 @@ static void expect_refused(const char *text, const char *message)
 
 static void the_first_rule_that_matches_decides(void **state)
 {
-    (void)state;
     trace_annotation found;
     bool is_known = false;
     trace_phase_map *map = open_map(
@@ -63,7 +62,6 @@ static void the_first_rule_that_matches_decides(void **state)
 
 static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
 {
-    (void)state;
     const struct {
         const char *name;
         trace_op_kind kind;
@@ -97,7 +95,6 @@ static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
 
 static void a_group_without_a_number_is_refused(void **state)
 {
-    (void)state;
     trace_annotation found;
     bool is_known = false;
     error_message err = {0};
@@ -115,7 +112,6 @@ static void a_group_without_a_number_is_refused(void **state)
 
 static void mistakes_in_the_file_are_named(void **state)
 {
-    (void)state;
     expect_refused("{}", "m.json: schema: missing; needs a string");
     expect_refused("{\"schema\":\"dynmo-phase-map/2\"}",
                    "m.json: schema: 'dynmo-phase-map/2' is not dynmo-phase-map/1");
@@ -155,7 +151,6 @@ static void mistakes_in_the_file_are_named(void **state)
 
 static void names_of_torch_and_dynmo_need_no_map(void **state)
 {
-    (void)state;
     const struct {
         const char *name;
         trace_op_kind kind;
@@ -189,7 +184,6 @@ static void names_of_torch_and_dynmo_need_no_map(void **state)
 
 static void other_names_are_not_known(void **state)
 {
-    (void)state;
     static const char *const names[] = {"",
                                         "PP:",
                                         "PP:2F",

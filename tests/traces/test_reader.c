@@ -38,7 +38,6 @@ static trace_reader *finish_and_read(trace_writer *writer, trace_columns columns
 
 static void a_sample_holds_until_the_next(void **state)
 {
-    (void)state;
     trace_writer *writer = begin("t", NULL);
     put(writer, 4, 0, TRACE_MEAN, 10, 20, 30);
     put(writer, 4, 1, TRACE_MEAN, 11, 21, 31);
@@ -85,7 +84,6 @@ static void a_sample_holds_until_the_next(void **state)
 
 static void microbatches_are_columns_or_their_mean(void **state)
 {
-    (void)state;
     trace_info info = trace_info_default();
     info.microbatch_count = 3;
     trace_writer *writer = begin("t", &info);
@@ -113,7 +111,6 @@ static void microbatches_are_columns_or_their_mean(void **state)
 
 static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
 {
-    (void)state;
     for (int assumed = 0; assumed < 2; assumed++) {
         trace_info info = trace_info_default();
         info.embedding = true;
@@ -144,7 +141,6 @@ static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
 
 static void puts_for_one_row_complete_each_other(void **state)
 {
-    (void)state;
     trace_writer *writer = begin("t", NULL);
     trace_load load = trace_load_init(0, 0, 2);
     load.forward_ns = 5;
@@ -202,7 +198,6 @@ static void puts_for_one_row_complete_each_other(void **state)
 
 static void properties_are_known_only_if_every_layer_has_them(void **state)
 {
-    (void)state;
     trace_writer *writer = begin("t", NULL);
     for (int layer = 0; layer < 2; layer++) {
         const trace_layer properties = {layer, 100 + layer, layer == 0 ? 7 : TRACE_NOT_RECORDED, 8};
@@ -232,7 +227,6 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
 
 static void only_complete_traces_are_found_by_name(void **state)
 {
-    (void)state;
     trace_info info;
     assert_int_equal(trace_find(store, NULL, memory, &info, &err), STATUS_INVALID);
     assert_string_equal(err.message, ":memory:: holds no complete trace");
@@ -270,7 +264,6 @@ static void only_complete_traces_are_found_by_name(void **state)
 
 static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **state)
 {
-    (void)state;
     trace_info *traces = NULL;
     int count = -1;
     assert_int_equal(trace_writer_finish(begin("t", NULL), &err), STATUS_INVALID);
@@ -286,7 +279,6 @@ static void a_trace_without_loads_or_outside_its_counts_is_not_finished(void **s
 
 static void timelines_come_back_by_rank_and_begin(void **state)
 {
-    (void)state;
     trace_writer *writer = begin("t", NULL);
     put(writer, 0, 0, 0, 1, 1, 1);
     const trace_op ops[] = {

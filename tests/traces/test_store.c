@@ -98,7 +98,6 @@ static trace_info only_trace(trace_store *store)
 
 static void a_file_that_is_no_store_is_refused(void **state)
 {
-    (void)state;
     assert_not_opened(TRACE_READ, STATUS_IO, "No such file or directory");
     assert_ok(file_write(path, "", 0, NULL));
     assert_not_opened(TRACE_READ, STATUS_FORMAT, "empty, not a store of dynmo");
@@ -125,7 +124,6 @@ static void a_file_that_is_no_store_is_refused(void **state)
 
 static void a_store_of_another_version_is_refused(void **state)
 {
-    (void)state;
     make_store(1);
     sql("PRAGMA user_version=11");
     assert_not_opened(TRACE_READ, STATUS_UNSUPPORTED,
@@ -139,7 +137,6 @@ static void a_store_of_another_version_is_refused(void **state)
 
 static void a_locked_store_says_so(void **state)
 {
-    (void)state;
     char message[160];
     trace_store *store = open_store(TRACE_WRITE);
     put_trace(store, "t", 1);
@@ -193,7 +190,6 @@ static int count_rows(const char *condition)
 
 static void what_is_kept_has_whole_iterations(void **state)
 {
-    (void)state;
     enum { LAYERS = 7 };
     for (int row_count = 1; row_count <= 4 * LAYERS; row_count++) {
         trace_store *store = open_store(TRACE_WRITE);
@@ -220,7 +216,6 @@ static void what_is_kept_has_whole_iterations(void **state)
 
 static void the_systems_reason_for_a_failed_write_is_given(void **state)
 {
-    (void)state;
     trace_store *whole = open_store(TRACE_WRITE);
     put_trace(whole, "t", 1);
     trace_store_close(whole);
@@ -245,7 +240,6 @@ static void the_systems_reason_for_a_failed_write_is_given(void **state)
 
 static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **state)
 {
-    (void)state;
     int ready[2];
     char byte = 0;
     trace_store_close(open_store(TRACE_WRITE));
@@ -295,7 +289,6 @@ static void a_killed_writer_loses_nothing_committed_and_leaves_its_sign(void **s
 
 static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
 {
-    (void)state;
     make_store(1);
     trace_store *store = NULL;
     static const struct {
@@ -327,7 +320,6 @@ static void writers_that_cannot_be_seen_from_here_stay_running(void **state)
 
 static void without_shared_memory_the_journal_is_a_rollback_journal(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     assert_true(exists("-wal"));
     put_trace(store, "t", 1);
@@ -381,7 +373,6 @@ static void set_writable(bool writable)
 
 static void a_read_only_store_is_read_and_not_written(void **state)
 {
-    (void)state;
     make_store(1);
     set_writable(false);
 
@@ -403,7 +394,6 @@ static void a_read_only_store_is_read_and_not_written(void **state)
 
 static void what_holds_nothing_is_removed_again(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     assert_true(exists(""));
     trace_writer_abort(begin(store, "t"));
@@ -421,7 +411,6 @@ static void what_holds_nothing_is_removed_again(void **state)
 
 static void a_corrupt_store_is_named(void **state)
 {
-    (void)state;
     trace_store *store = NULL;
     make_store(5000);
     char *bytes = NULL;
@@ -487,7 +476,6 @@ static void set_block_bytes(int place, const char *hex)
 
 static void rows_that_no_writer_puts_are_refused(void **state)
 {
-    (void)state;
     make_store(1);
 
     set_block_bytes(21, "0100000000002000"); // the smallest forward_ns: after two columns, a width
@@ -516,7 +504,6 @@ static void rows_that_no_writer_puts_are_refused(void **state)
 
 static void what_no_version_has_is_refused(void **state)
 {
-    (void)state;
     static const char *const changes[] = {
         "CREATE VIEW v AS SELECT 1 AS x",
         "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM trace; END",
@@ -539,7 +526,6 @@ static void what_no_version_has_is_refused(void **state)
 
 static void words_that_no_writer_puts_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *change;
         const char *reason;
@@ -570,7 +556,6 @@ static void words_that_no_writer_puts_are_refused(void **state)
 
 static void a_name_is_a_path_and_no_uri(void **state)
 {
-    (void)state;
     static const char *const names[] = {":memory:", "file:x?mode=memory"};
     for (size_t name = 0; name < 2; name++) {
         trace_store *store = NULL;
@@ -584,7 +569,6 @@ static void a_name_is_a_path_and_no_uri(void **state)
 
 static void every_column_has_its_range(void **state)
 {
-    (void)state;
     sqlite3 *db = NULL;
     sqlite3_stmt *statement = NULL;
     int count = 0;
@@ -606,7 +590,6 @@ static void every_column_has_its_range(void **state)
 
 static void sums_that_do_not_fit_are_refused(void **state)
 {
-    (void)state;
     char message[200];
     trace_loads loads;
     trace_store *store = open_store(TRACE_WRITE);
@@ -630,7 +613,6 @@ static void sums_that_do_not_fit_are_refused(void **state)
 
 static void a_run_comes_back_as_it_was_put(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     const trace_input_file input = {"study.json", 123, UINT64_C(0xfedcba9876543210)};
     const trace_run_info info = {.name = "study",
@@ -703,7 +685,6 @@ static void a_run_comes_back_as_it_was_put(void **state)
 
 static void decisions_work_and_op_times_come_back_as_they_were_put(void **state)
 {
-    (void)state;
     trace_store *store = open_store(TRACE_WRITE);
     const trace_run_info info = {
         .name = "study", .kind = TRACE_RUN_SIM, .command_line = "dynmo simulate study.json"};
