@@ -219,8 +219,6 @@ refuse 2 '--iterations are of a --trace' --loads loads.json --iterations 1 --sta
 refuse 2 'dynmo plan: --stages is needed' --loads loads.json --balancer partition
 refuse 2 'dynmo plan: --balancer is needed' --loads loads.json --stages 2
 refuse 2 "--balancer: unknown 'partitio'; did you mean 'partition'?" --loads loads.json --stages 2 --balancer partitio
-refuse 2 'v-partition is for two chunks per rank in V placement, not for 1 alone' --loads loads.json --stages 2 --balancer v-partition --chunks 1
-refuse 2 'the placement v has 2 chunks per rank, not 3' --loads loads.json --stages 2 --balancer v-partition --chunks 3
 refuse 2 'v-partition is for two chunks per rank in V placement, not for 2 in interleaved placement' --loads loads.json --stages 2 --balancer v-partition --schedule interleaved-1f1b
 refuse 2 'the objective 1f1b-bound is of one chunk per rank, not 2' --loads loads.json --stages 2 --balancer partition --chunks 2 --objective 1f1b-bound --microbatches 4
 refuse 2 "--by: unknown 'tim'; known: time, parameters, time+transfer, layers" --loads loads.json --stages 2 --balancer partition --by tim
@@ -240,7 +238,6 @@ refuse 2 "--stages: 0 is outside [1, 4096]" --loads loads.json --stages 0 --bala
 # What a balancer needs and the file does not say.
 echo '{"forward_ns":[1,1],"load_cap_ns":9}' >bare.json
 refuse 2 'weighing by parameters needs parameters' --loads bare.json --stages 2 --balancer parameters
-refuse 2 'weighing by time+transfer needs transfer_ns' --loads bare.json --stages 2 --balancer partition --by time+transfer
 refuse 2 'the objective moved-bytes needs current_first_layer' --loads bare.json --stages 2 --balancer partition --objective moved-bytes
 echo '{"forward_ns":[1,1],"load_cap_ns":9,"current_first_layer":[0,2,2]}' >bare.json
 refuse 2 'the objective moved-bytes needs state_bytes' --loads bare.json --stages 2 --balancer partition --objective moved-bytes

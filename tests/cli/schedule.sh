@@ -103,12 +103,6 @@ cat >halves.json <<'EOF'
 EOF
 expect 0 '{"makespan_ns":81,"span_ns":81,"bubble_ratio":0.2716049382716049,"zb_bubble_rate":0.04938271604938271,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0.233766234,"peak_memory":[2,2],"order":[["F0","1:F0","1:BW0","BW0","F1","1:F1","1:BW1","BW1"],["1:F0","F0","BW0","1:BW0","1:F1","F1","BW1","1:BW1"]],"placement":"bidirectional"}' '' \
     --schedule chimera --stages 2 --microbatches 4 --costs halves.json --json
-refuse 2 'rank_count 3: schedule chimera needs an even number of ranks' \
-    --schedule chimera --stages 3 --microbatches 4
-refuse 2 'microbatch_count 3: schedule chimera needs an even number, half for each direction' \
-    --schedule chimera --stages 4 --microbatches 3
-refuse 2 'chunk_count 3: schedule v-half has 2 per rank' \
-    --schedule v-half --stages 2 --microbatches 2 --chunks 3
 
 # Costs that vary: mean for the search, the actual ones for the play; a limit that is kept.
 cat >vary.json <<'EOF'
@@ -127,8 +121,6 @@ cat >halves.json <<'EOF'
 EOF
 refuse 3 'rank 0 needs memory 1 for one microbatch; its limit is 0' \
     --schedule zb-auto --stages 2 --microbatches 2 --costs tight.json
-refuse 3 'rank 0 needs memory 2 for one microbatch; its limit is 0' \
-    --schedule zb-v --stages 2 --microbatches 2 --costs halves.json
 expect 0 '{"makespan_ns":25,"span_ns":24,"bubble_ratio":0.04,"zb_bubble_rate":0,"published_eq1_ratio":0,"published_eq1_unequal_ratio":0,"peak_memory":[4,4],"order":[["F0","F1","F2","1:F0","1:B0","1:W0","1:F1","1:B1","1:W1","F3","B0","W0","1:F2","1:B2","1:W2","B1","W1","1:F3","1:B3","1:W3","B2","W2","B3","W3"],["F0","1:F0","F1","1:F1","1:B0","1:W0","F2","B0","W0","1:F2","1:B1","1:W1","F3","B1","W1","1:F3","1:B2","1:W2","B2","1:B3","B3","W2","1:W3","W3"]],"placement":"v"}' '' \
     --schedule zb-v --stages 2 --microbatches 4 --json
 refuse 3 'rank 0 needs memory of 2 under policy floating-w; its limit is 0' \
@@ -188,8 +180,6 @@ refuse 2 'dynmo schedule: --microbatches is needed' --schedule 1f1b --stages 2
 refuse 2 'dynmo schedule: --schedule is needed' --stages 2 --microbatches 2
 refuse 2 'chunk_count 2: schedule gpipe has 1 per rank' \
     --schedule gpipe --stages 2 --microbatches 2 --chunks 2
-refuse 2 'microbatch_count 3: schedule interleaved-1f1b needs a multiple of rank_count 2' \
-    --schedule interleaved-1f1b --stages 2 --microbatches 3
 refuse 2 "policy 'gredy' is none of static, floating-w and greedy" \
     --schedule 1f1b --stages 2 --microbatches 2 --policy gredy
 refuse 2 "dynmo schedule: unknown option '--cost'; did you mean '--costs'?" --cost x

@@ -1,16 +1,13 @@
 /// The text of a training run: what is refused, and that a microbatch's sequences depend on its key
 /// alone.
 #include "exec/training/training_text.h"
+#include "tests/assert_close.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { LENGTH = 8, SEQUENCES = 3, ROWS = LENGTH * SEQUENCES };
 
@@ -71,7 +68,7 @@ static void draw_shortest(int token_bytes, int vocabulary, int *token, int *targ
     const exec_model of = {.sequence_length = LENGTH, .vocabulary = vocabulary};
     const exec_text_batch batch = {.seed = 1, .sequence_count = 1, .sequence_length = LENGTH};
     write_text(path, (size_t)token_bytes * (LENGTH + 1));
-    assert_int_equal(exec_training_text_read(path, &of, token_bytes, &text, NULL), STATUS_OK);
+    assert_ok(exec_training_text_read(path, &of, token_bytes, &text, NULL));
     exec_training_text_draw(&text, &batch, token, target);
     exec_training_text_free(&text);
     assert_null(text.bytes);

@@ -1,13 +1,10 @@
 /// The order in which schedules add up gradients: all families do it in ascending microbatches; an
 /// order that does not is refused by name.
 #include "exec/mechanism/weight_order.h"
+#include "tests/assert_close.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { STAGES_MAX = 32 };
 
@@ -46,7 +43,7 @@ static void check_family(const bal_schedule_family *family, int rank_count, int 
                                           .costs = &costs};
     bal_schedule schedule;
     error_message err = {0};
-    assert_int_equal(bal_schedule_build(&request, memory, &schedule, &err), STATUS_OK);
+    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
 
     const status result = exec_weight_order_check(&schedule, &err);
 
@@ -77,7 +74,7 @@ static void weights_out_of_order_are_named(void **state)
     const char *const names[] = {"F0", "F1", "B0", "B1", "W1", "W0"};
     bal_op ops[6];
     for (int op = 0; op < 6; op++) {
-        assert_int_equal(bal_op_parse(names[op], &ops[op], NULL), STATUS_OK);
+        assert_ok(bal_op_parse(names[op], &ops[op], NULL));
     }
     const bal_schedule schedule = {.rank_count = 1,
                                    .chunk_count = 1,

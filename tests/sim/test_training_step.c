@@ -3,6 +3,7 @@
 /// worked out by hand or played op by op by the engine itself.
 #include "sim/pipeline.h"
 #include "tests/assert_close.h"
+#include "tests/balance/reference_player.h"
 #include "tests/sim/kept_run.h"
 #include "tests/test_memory.h"
 
@@ -67,34 +68,17 @@ static void reductions_wait_per_stage_without_a_barrier(void **state)
 }
 
 /// Plays rounds one after the other, op by op.
-static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds)
+static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches, int rounds,
+                                  arena *memory)
 {
-    error_message err = {0};
-    arena *memory = arena_create(1 << 18);
-    bal_schedule schedule;
+    const bal_schedule schedule = reference_build(name, ranks, microbatches, 0, memory);
+    const bal_stage_costs costs =
+        reference_uniform_costs(ranks, 1000, 1000, 1000, 0, (int64_t[]){0, 0, 0}, memory);
     sim_order order;
     bal_timeline timeline;
-    int64_t times[16];
-    int64_t none[16] = {0};
     int64_t start[16] = {0};
     int64_t last = 0;
-    for (int stage = 0; stage < 16; stage++) {
-        times[stage] = 1000;
-    }
-    const bal_stage_costs costs = {.stage_count = ranks,
-                                   .microbatch_count = 1,
-                                   .forward_ns = times,
-                                   .backward_input_ns = times,
-                                   .backward_weight_ns = times,
-                                   .send_forward_ns = none,
-                                   .send_backward_ns = none,
-                                   .memory_forward = none,
-                                   .memory_backward_input = none,
-                                   .memory_backward_weight = none};
-    const bal_schedule_request request = {
-        .name = name, .rank_count = ranks, .microbatch_count = microbatches, .costs = &costs};
-    assert_ok(bal_schedule_build(&request, memory, &schedule, &err));
-    assert_ok(sim_order_compile(&schedule, memory, &order, &err));
+    assert_ok(sim_order_compile(&schedule, memory, &order, NULL));
     sim_timeline_init(&schedule, memory, &timeline);
     for (int round = 0; round < rounds; round++) {
         sim_order_play(&order, &costs, start, &timeline);
@@ -103,7 +87,6 @@ static int64_t makespan_of_rounds(const char *name, int ranks, int microbatches,
             if (start[rank] > last) last = start[rank];
         }
     }
-    arena_destroy(memory);
     return last;
 }
 
@@ -120,14 +103,15 @@ static void rounds_follow_each_other_and_reduce_once(void **state)
 
             const bal_training_result result = replay(&training);
 
-            assert_int_equal(result.pipeline_ns, 2 * makespan_of_rounds(names[each], 4, 8, rounds));
+            assert_int_equal(result.pipeline_ns,
+                             2 * makespan_of_rounds(names[each], 4, 8, rounds, *state));
             assert_int_equal(result.reduction_ns, 2 * 12345);
             assert_int_equal(all.iterations[0].metrics.busy_ns, 4 * 8 * 3000 * rounds);
             assert_int_equal(all.iterations[0].round_count, rounds);
         }
     }
     // Without a barrier between the rounds zb-h2 fills the bubble after each but the last.
-    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5), 5 * 8 * 3000 + 3 * 1000);
+    assert_int_equal(makespan_of_rounds("zb-h2", 4, 8, 5, *state), 5 * 8 * 3000 + 3 * 1000);
 }
 
 static void drawn_times_are_those_of_the_seed_and_every_replica_has_its_own(void **state)

@@ -1,14 +1,11 @@
 /// The reader of profiler traces: what it slices, what it passes over, what it refuses.
 #include "base/text.h"
+#include "tests/assert_close.h"
 #include "traces/import/json_stream.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /// A trace in memory and its reader.
 typedef struct opened {
@@ -21,8 +18,8 @@ typedef struct opened {
 static void open_bytes(opened *trace, const char *text, size_t length)
 {
     *trace = (opened){0};
-    assert_int_equal(trace_stream_open_bytes("t.json", text, length, &trace->input), STATUS_OK);
-    assert_int_equal(trace_json_open(trace->input, "t.json", &trace->json), STATUS_OK);
+    assert_ok(trace_stream_open_bytes("t.json", text, length, &trace->input));
+    assert_ok(trace_json_open(trace->input, "t.json", &trace->json));
 }
 
 static void close_trace(opened *trace)
@@ -57,7 +54,7 @@ static void expect_events(const char *text, int event_count, int malformed_count
     opened trace;
     int events = 0;
     open_bytes(&trace, text, strlen(text));
-    assert_int_equal(read_all(&trace, &events), STATUS_OK);
+    assert_ok(read_all(&trace, &events));
     assert_int_equal(events, event_count);
     assert_int_equal(trace_json_malformed_count(trace.json), malformed_count);
     close_trace(&trace);
@@ -70,10 +67,10 @@ static void members_and_events_come_in_file_order(void **state)
                         "\"args\":{\"correlation\":7}} ], \"b\":{\"c\":[1]} }\n";
     open_bytes(&trace, text, sizeof text - 1);
 
-    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
     assert_int_equal(trace.item.kind, TRACE_JSON_MEMBER);
     assert_true(trace_json_equals(trace.item.key, "a"));
-    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
     assert_int_equal(trace.item.kind, TRACE_JSON_EVENT);
     assert_true(trace_json_equals(trace.item.event.phase, "X"));
     assert_int_equal(trace.item.event.ts.length, 3);
@@ -83,9 +80,9 @@ static void members_and_events_come_in_file_order(void **state)
     assert_int_equal(correlation, 7);
     assert_null(trace_json_find(trace.item.event.args, "none").bytes);
     assert_null(trace.item.event.name.bytes);
-    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
     assert_true(trace_json_equals(trace.item.key, "b"));
-    assert_int_equal(trace_json_next(trace.json, &trace.item, NULL), STATUS_OK);
+    assert_ok(trace_json_next(trace.json, &trace.item, NULL));
     assert_int_equal(trace.item.kind, TRACE_JSON_END);
     close_trace(&trace);
 }
@@ -156,7 +153,7 @@ static void an_event_above_the_limit_costs_one_event(void **state)
     text_append(&text, "\"},\n  {\"name\": \"b\"}\n  ]}");
     open_bytes(&trace, text.bytes, text.length);
 
-    assert_int_equal(read_all(&trace, &events), STATUS_OK);
+    assert_ok(read_all(&trace, &events));
 
     assert_int_equal(events, 1);
     assert_int_equal(trace_json_malformed_count(trace.json), 1);
@@ -176,7 +173,7 @@ static void a_large_member_is_passed_over(void **state)
     text_append(&text, "], \"traceEvents\": [{}]}");
     open_bytes(&trace, text.bytes, text.length);
 
-    assert_int_equal(read_all(&trace, &events), STATUS_OK);
+    assert_ok(read_all(&trace, &events));
 
     assert_int_equal(events, 1);
     close_trace(&trace);

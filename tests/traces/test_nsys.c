@@ -2,18 +2,15 @@
 /// apart, and files that lack something. The databases are made here, with numbers worked out by
 /// hand; the ranges of one are those that nsys itself wrote.
 #include "base/file.h"
+#include "tests/assert_close.h"
 #include "traces/import/import_kineto.h"
 #include "traces/import/nsys.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
-#include <sqlite3.h>
 
 static const char schema[] =
     "CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT);"
@@ -165,7 +162,7 @@ static void ranges_that_nsys_wrote_are_read(void **state)
     trace_nsys_file file;
     error_message err = {0};
     sqlite3 *db = open_empty();
-    assert_int_equal(file_read("traces/nsys/ranges.sql", 1 << 20, &sql, &length, NULL), STATUS_OK);
+    assert_ok(file_read("traces/nsys/ranges.sql", 1 << 20, &sql, &length, NULL));
     run_sql(db, sql);
     free(sql);
     // Of the thread 281871858556008: F0 is [61618768, 63959691), B0 [63960782, 66043568).
@@ -205,7 +202,7 @@ static void losses_that_the_profiler_tells_are_kept(void **state)
                 "INSERT INTO DIAGNOSTIC_EVENT VALUES(1,1,'all is well'),"
                 "(2,2,'Number of CUDA events dropped: 17');");
 
-    assert_int_equal(read_database(db, &file, NULL), STATUS_OK);
+    assert_ok(read_database(db, &file, NULL));
 
     assert_int_equal(file.recordings[0].loss_count, 1);
     assert_string_equal(file.recordings[0].loss, "Number of CUDA events dropped: 17");
@@ -299,13 +296,13 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     snprintf(path, sizeof path, "%s/a?b#c%%20.sqlite", folder);
     sqlite3 *db = make_two();
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
-    assert_int_equal(file_write(path, (const char *)bytes, (size_t)length, NULL), STATUS_OK);
-    assert_int_equal(file_hash_path(path, &bytes_before, &before, NULL), STATUS_OK);
+    assert_ok(file_write(path, (const char *)bytes, (size_t)length, NULL));
+    assert_ok(file_hash_path(path, &bytes_before, &before, NULL));
     const trace_nsys_source source = {.path = path};
 
     const status result = trace_nsys_read(&source, &file, &err);
 
-    assert_int_equal(file_hash_path(path, &bytes_after, &after, NULL), STATUS_OK);
+    assert_ok(file_hash_path(path, &bytes_after, &after, NULL));
     unlink(path);
     assert_int_equal(rmdir(folder), 0); // nothing was left beside it
     if (result != STATUS_OK) fail_msg("%s", err.message);

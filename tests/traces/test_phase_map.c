@@ -1,12 +1,9 @@
 /// Phase maps: what rules say about a name, and what is refused in the file.
+#include "tests/assert_close.h"
 #include "traces/import/phase_map.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static trace_phase_map *open_map(const char *text)
 {
@@ -42,18 +39,18 @@ static void the_first_rule_that_matches_decides(void **state)
              "{\"match\":\"^L\",\"layer\":5,\"phase\":\"BW\",\"component\":\"communication\"},"
              "{\"match\":\"^n$\",\"layer\":{\"count\":\"down\"},\"phase\":\"F\"}]}");
 
-    assert_int_equal(trace_phase_map_apply(map, "L12.W mb3", &found, &is_known, NULL), STATUS_OK);
+    assert_ok(trace_phase_map_apply(map, "L12.W mb3", &found, &is_known, NULL));
     assert_true(is_known);
     assert_int_equal(found.layer, 12);
     assert_int_equal(found.kind, TRACE_OP_BACKWARD_WEIGHT);
     assert_int_equal(found.microbatch, 3);
-    assert_int_equal(trace_phase_map_apply(map, "Lx", &found, &is_known, NULL), STATUS_OK);
+    assert_ok(trace_phase_map_apply(map, "Lx", &found, &is_known, NULL));
     assert_int_equal(found.layer, 5);
     assert_int_equal(found.kind, TRACE_OP_BACKWARD);
     assert_true(found.is_communication);
-    assert_int_equal(trace_phase_map_apply(map, "n", &found, &is_known, NULL), STATUS_OK);
+    assert_ok(trace_phase_map_apply(map, "n", &found, &is_known, NULL));
     assert_int_equal(found.count, TRACE_COUNT_DOWN);
-    assert_int_equal(trace_phase_map_apply(map, "warm L1", &found, &is_known, NULL), STATUS_OK);
+    assert_ok(trace_phase_map_apply(map, "warm L1", &found, &is_known, NULL));
     assert_false(is_known);
     assert_true(trace_phase_map_is_scope(map, "chunk 3"));
     assert_int_equal(trace_phase_map_layers(map), 3);
@@ -82,8 +79,7 @@ static void the_shipped_map_knows_the_names_of_deepseek_v3(void **state)
     for (size_t each = 0; each < sizeof cases / sizeof cases[0]; each++) {
         trace_annotation found;
         bool is_known = false;
-        assert_int_equal(trace_phase_map_apply(map, cases[each].name, &found, &is_known, NULL),
-                         STATUS_OK);
+        assert_ok(trace_phase_map_apply(map, cases[each].name, &found, &is_known, NULL));
         assert_true(is_known);
         assert_int_equal(found.kind, cases[each].kind);
         assert_int_equal(found.count, cases[each].count);
