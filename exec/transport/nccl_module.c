@@ -6,12 +6,12 @@
 static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
                   error_message *err)
 {
-    return exec_nccl_run_over(exec_transport_beneath_nccl(), options, body, context, err);
+    return exec_nccl_run_over(NULL, options, body, context, err);
 }
 
 const loadable *dynmo_module(void)
 {
-    static const exec_transport_module transport = {.run = run};
+    static const exec_transport_module transport = {.run = run, .is_leader = exec_nccl_is_leader};
     static const loadable module = {
         .interface = LOADABLE_INTERFACE, .name = "nccl", .table = &transport};
     return &module;

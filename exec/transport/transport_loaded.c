@@ -37,7 +37,10 @@ const char *exec_transport_beneath_nccl(void)
 
 bool exec_transport_nccl_is_leader(void)
 {
-    return exec_transport_is_leader(exec_transport_beneath_nccl());
+    const loadable *module = NULL;
+    if (loadable_open("nccl", &module, NULL) != STATUS_OK) return launcher_rank() == 0;
+    const exec_transport_module *transport = module->table;
+    return transport->is_leader(launcher_rank());
 }
 
 bool exec_transport_mpi_is_leader(void)

@@ -7,6 +7,7 @@
 #include "exec/cuda/cuda_handover.h"
 #include "exec/monotonic_clock.h"
 #include "exec/transport/lane.h"
+#include "exec/transport/transports.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
@@ -645,6 +646,13 @@ static status nccl_body(exec_endpoint *endpoint, void *context, error_message *e
 status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err)
 {
+    if (inner == NULL) inner = exec_transport_beneath_nccl();
     nccl_world asked = {.body = body, .context = context, .watchdog_ns = options->watchdog_ns};
     return exec_transport_run(inner, options, nccl_body, &asked, err);
+}
+
+bool exec_nccl_is_leader(int launched_rank)
+{
+    (void)launched_rank;
+    return exec_transport_is_leader(exec_transport_beneath_nccl());
 }
