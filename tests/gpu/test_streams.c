@@ -359,7 +359,7 @@ static int begin_waits_for_what_it_queued(void)
 }
 
 /// Plays an op of the only stage.
-static status play_op(exec_device *device, bal_op_kind kind, int microbatch)
+static status play_op(exec_device *device, uint8_t kind, int microbatch)
 {
     const exec_step step = {.op = {.kind = kind, .microbatch = microbatch},
                             .wait_place = -1,
