@@ -204,7 +204,9 @@ static void take_in(tcp_world *all, peer *from)
                 recv(from->socket, next + from->come_bytes, total - from->come_bytes, 0);
             if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
             if (got <= 0) {
-                lose(all, from, got < 0 ? strerror(errno) : "its connection was closed");
+                // A rank that dies with messages unread resets it.
+                const bool is_closed = got == 0 || errno == ECONNRESET;
+                lose(all, from, is_closed ? "its connection was closed" : strerror(errno));
                 return;
             }
             from->come_bytes += (size_t)got;
