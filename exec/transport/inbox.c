@@ -16,9 +16,40 @@ void exec_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attributes);
 }
 
-void exec_inbox_init(exec_inbox *inbox, exec_watched *watched, const atomic_bool *has_failed)
+void exec_failure_init(exec_failure *failure)
 {
-    *inbox = (exec_inbox){.watched = watched, .has_failed = has_failed};
+    pthread_mutex_init(&failure->lock, NULL);
+}
+
+void exec_failure_reset(exec_failure *failure)
+{
+    pthread_mutex_destroy(&failure->lock);
+}
+
+bool exec_failure_note(exec_failure *failure, const error_message *why)
+{
+    pthread_mutex_lock(&failure->lock);
+    const bool is_first = !atomic_load(&failure->has_failed);
+    if (is_first) {
+        failure->message = *why;
+        atomic_store(&failure->has_failed, true);
+    }
+    pthread_mutex_unlock(&failure->lock);
+    return is_first;
+}
+
+status exec_failure_tell(exec_failure *failure, error_message *err)
+{
+    if (!atomic_load(&failure->has_failed)) return STATUS_OK;
+    pthread_mutex_lock(&failure->lock);
+    const status code = error_set(err, STATUS_BACKEND, "%s", failure->message.message);
+    pthread_mutex_unlock(&failure->lock);
+    return code;
+}
+
+void exec_inbox_init(exec_inbox *inbox, exec_watched *watched, exec_failure *failure)
+{
+    *inbox = (exec_inbox){.watched = watched, .failure = failure};
     pthread_mutex_init(&inbox->lock, NULL);
     exec_cond_init(&inbox->wake);
 }
@@ -90,7 +121,7 @@ static exec_queued_message *take(exec_inbox *inbox, int from, uint64_t key)
 {
     pthread_mutex_lock(&inbox->lock);
     exec_queued_message **at = find(inbox, from, key);
-    while (*at == NULL && !atomic_load(inbox->has_failed)) {
+    while (*at == NULL && !atomic_load(&inbox->failure->has_failed)) {
         inbox->wait_key = key;
         atomic_store(&inbox->watched->waits_for, from + 1);
         pthread_cond_wait(&inbox->wake, &inbox->lock);
@@ -112,7 +143,7 @@ status exec_inbox_receive(exec_inbox *inbox, int from, uint64_t key, exec_messag
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
     exec_queued_message *taken = take(inbox, from, key);
-    if (taken == NULL) return error_set(err, STATUS_BACKEND, "the run has failed");
+    if (taken == NULL) return exec_failure_tell(inbox->failure, err);
     exec_inbox_note_move(inbox);
     const int64_t bytes = taken->head.payload_bytes;
     if (head != NULL) *head = taken->head;
@@ -130,17 +161,19 @@ bool exec_inbox_has(exec_inbox *inbox, int from, uint64_t key, exec_message *hea
     return found != NULL;
 }
 
-void exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns)
+status exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns, error_message *err)
 {
     const struct timespec until = exec_timespec_of(until_ns);
     exec_watched *watched = inbox->watched;
     atomic_store_explicit(&watched->sleep_until_ns, until_ns, memory_order_relaxed);
     pthread_mutex_lock(&inbox->lock);
     int woken = 0;
-    while (woken == 0 && exec_monotonic_ns() < until_ns && !atomic_load(inbox->has_failed)) {
+    while (woken == 0 && exec_monotonic_ns() < until_ns &&
+           !atomic_load(&inbox->failure->has_failed)) {
         woken = pthread_cond_timedwait(&inbox->wake, &inbox->lock, &until);
     }
     pthread_mutex_unlock(&inbox->lock);
     exec_inbox_note_move(inbox);
     atomic_store_explicit(&watched->sleep_until_ns, 0, memory_order_relaxed);
+    return exec_failure_tell(inbox->failure, err);
 }

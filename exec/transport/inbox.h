@@ -1,5 +1,5 @@
-/// The messages that have come to a rank and that it has not asked for yet. One thread takes them,
-/// any other may put them in.
+/// The messages that have come to a rank and that it has not asked for yet, and the failure of the
+/// run, which ends its waits. One thread takes them, any other may put them in.
 #pragma once
 
 #include "exec/transport/transport.h"
@@ -19,18 +19,35 @@ typedef struct exec_queued_message {
     char payload[]; // [head.payload_bytes]
 } exec_queued_message;
 
+/// The first failure that a process has heard of. Zero-initialise; must stay where it is.
+typedef struct exec_failure {
+    pthread_mutex_t lock; // of the message
+    atomic_bool has_failed;
+    error_message message; // then
+} exec_failure;
+
+void exec_failure_init(exec_failure *failure);
+void exec_failure_reset(exec_failure *failure);
+
+/// @return whether it is the first
+bool exec_failure_note(exec_failure *failure, const error_message *why);
+
+/// What others than the failed rank return: STATUS_BACKEND with its message; STATUS_OK as long as
+/// there is none.
+status exec_failure_tell(exec_failure *failure, error_message *err);
+
 /// Must stay where it is. What stands below lock is read and written under it.
 typedef struct exec_inbox {
-    exec_watched *watched;         // the rank, for who watches it
-    const atomic_bool *has_failed; // of the run: then every wait ends
+    exec_watched *watched; // the rank, for who watches it
+    exec_failure *failure; // of the run: then every wait ends
     pthread_cond_t wake;
     pthread_mutex_t lock;
     exec_queued_message *buckets[EXEC_INBOX_BUCKETS];
     uint64_t wait_key; // with watched->waits_for: the message that the rank waits for
 } exec_inbox;
 
-/// @param watched, has_failed borrowed until the reset
-void exec_inbox_init(exec_inbox *inbox, exec_watched *watched, const atomic_bool *has_failed);
+/// @param watched, failure borrowed until the reset
+void exec_inbox_init(exec_inbox *inbox, exec_watched *watched, exec_failure *failure);
 void exec_inbox_reset(exec_inbox *inbox);
 
 /// A message with room for its payload, to be freed by who takes it.
@@ -45,16 +62,14 @@ void exec_inbox_put(exec_inbox *inbox, exec_queued_message *message);
 void exec_inbox_wake(exec_inbox *inbox);
 
 /// As exec_transport.receive.
-///
-/// @return as well STATUS_BACKEND once the run has failed; why, the transport knows
 status exec_inbox_receive(exec_inbox *inbox, int from, uint64_t key, exec_message *head,
                           void *payload, int64_t capacity_bytes, error_message *err);
 
 /// As exec_transport.is_there.
 bool exec_inbox_has(exec_inbox *inbox, int from, uint64_t key, exec_message *head);
 
-/// Sleeps until a moment of the machine's monotonic clock, or until the run has failed.
-void exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns);
+/// As exec_transport.sleep_until, by the machine's monotonic clock.
+status exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns, error_message *err);
 
 /// Counts that the rank has got on.
 void exec_inbox_note_move(exec_inbox *inbox);

@@ -34,37 +34,20 @@ struct world {
     int started_count;
     local_rank *ranks;     // [rank_count]
     exec_watched *watched; // [rank_count]
-    atomic_bool has_failed;
+    exec_failure failure;
     pthread_mutex_t lock; // of what is below
     pthread_cond_t ended;
     int running_count;
     int user_count; // threads that may still look at the world; the last one frees it
-    error_message failure;
 };
 
 /// The first failure is that of the run; the waits of all ranks end.
 static void fail(world *all, const error_message *why)
 {
-    pthread_mutex_lock(&all->lock);
-    const bool is_first = !atomic_load(&all->has_failed);
-    if (is_first) {
-        all->failure = *why;
-        atomic_store(&all->has_failed, true);
-    }
-    pthread_mutex_unlock(&all->lock);
-    if (!is_first) return;
+    if (!exec_failure_note(&all->failure, why)) return;
     for (int rank = 0; rank < all->options.rank_count; rank++) {
         exec_inbox_wake(&all->ranks[rank].inbox);
     }
-}
-
-/// What others than the failed rank return.
-static status failure_of(world *all, error_message *err)
-{
-    pthread_mutex_lock(&all->lock);
-    const status code = error_set(err, STATUS_BACKEND, "%s", all->failure.message);
-    pthread_mutex_unlock(&all->lock);
-    return code;
 }
 
 static status local_send(exec_endpoint *endpoint, int to, const exec_message *head,
@@ -72,9 +55,7 @@ static status local_send(exec_endpoint *endpoint, int to, const exec_message *he
 {
     local_rank *own = endpoint->state;
     assert(to >= 0 && to < endpoint->rank_count && head->payload_bytes >= 0);
-    if (atomic_load_explicit(&own->of->has_failed, memory_order_relaxed)) {
-        return failure_of(own->of, err);
-    }
+    TRY(exec_failure_tell(&own->of->failure, err));
     exec_queued_message *sent = exec_queued_message_make(endpoint->rank, head);
     sent->head.sent_ns = exec_monotonic_ns();
     if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
@@ -88,10 +69,7 @@ static status local_receive(exec_endpoint *endpoint, int from, uint64_t key, exe
 {
     local_rank *own = endpoint->state;
     assert(from >= 0 && from < endpoint->rank_count);
-    const status code =
-        exec_inbox_receive(&own->inbox, from, key, head, payload, capacity_bytes, err);
-    const bool ended = code != STATUS_OK && atomic_load(&own->of->has_failed);
-    return ended ? failure_of(own->of, err) : code;
+    return exec_inbox_receive(&own->inbox, from, key, head, payload, capacity_bytes, err);
 }
 
 static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
@@ -103,8 +81,7 @@ static bool local_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec
 static status local_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
 {
     local_rank *own = endpoint->state;
-    exec_inbox_sleep_until(&own->inbox, until_ns);
-    return atomic_load(&own->of->has_failed) ? failure_of(own->of, err) : STATUS_OK;
+    return exec_inbox_sleep_until(&own->inbox, until_ns, err);
 }
 
 static int64_t local_now_ns(const exec_endpoint *endpoint)
@@ -116,7 +93,7 @@ static int64_t local_now_ns(const exec_endpoint *endpoint)
 static bool local_has_failed(const exec_endpoint *endpoint)
 {
     const local_rank *own = endpoint->state;
-    return atomic_load(&own->of->has_failed);
+    return atomic_load(&own->of->failure.has_failed);
 }
 
 /// There is nothing to split. Ranks meet as they do where there is, so that one which does not come
@@ -154,6 +131,7 @@ static void leave(world *all)
     }
     pthread_cond_destroy(&all->ended);
     pthread_mutex_destroy(&all->lock);
+    exec_failure_reset(&all->failure);
     free(all->watched);
     free(all->ranks);
     free(all);
@@ -191,6 +169,7 @@ static world *create_world(const exec_transport_options *options, exec_rank_body
     all->watched = memory_array((size_t)options->rank_count, sizeof *all->watched);
     all->user_count = 1;
     pthread_mutex_init(&all->lock, NULL);
+    exec_failure_init(&all->failure);
     exec_cond_init(&all->ended);
     for (int rank = 0; rank < options->rank_count; rank++) {
         local_rank *own = &all->ranks[rank];
@@ -200,7 +179,7 @@ static world *create_world(const exec_transport_options *options, exec_rank_body
                                                  .rank = rank,
                                                  .rank_count = options->rank_count,
                                                  .state = own};
-        exec_inbox_init(&own->inbox, own->watched, &all->has_failed);
+        exec_inbox_init(&own->inbox, own->watched, &all->failure);
     }
     return all;
 }
@@ -258,8 +237,8 @@ static void watch_over(world *all)
         if (pthread_cond_timedwait(&all->ended, &all->lock, &until) == 0) continue;
         pthread_mutex_unlock(&all->lock);
         error_message why;
-        if (!atomic_load(&all->has_failed) && look(all, &watch, &why)) fail(all, &why);
-        if (atomic_load(&all->has_failed) && patience_end_ns == INT64_MAX) {
+        if (!atomic_load(&all->failure.has_failed) && look(all, &watch, &why)) fail(all, &why);
+        if (atomic_load(&all->failure.has_failed) && patience_end_ns == INT64_MAX) {
             patience_end_ns = exec_monotonic_ns() + all->options.grace_ns;
         }
         pthread_mutex_lock(&all->lock);
@@ -275,7 +254,7 @@ status exec_transport_local_run(const exec_transport_options *options, exec_rank
     watch_over(all);
     pthread_mutex_lock(&all->lock);
     const int abandoned_count = all->running_count;
-    const error_message failure = all->failure;
+    const error_message failure = all->failure.message;
     pthread_mutex_unlock(&all->lock);
     leave(all);
     if (options->abandoned_rank_count != NULL) *options->abandoned_rank_count = abandoned_count;

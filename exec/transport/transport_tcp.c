@@ -61,10 +61,10 @@ typedef struct tcp_world {
     struct pollfd *polled; // [rank_count + 1]; the last is the bell
     int bell;              // rung when something shall leave, or the body has ended
     pthread_t thread;      // of the body
-    atomic_bool has_failed;
+    exec_failure failure;
+    _Atomic int lost_rank; // by the failure, as in its note
     atomic_bool has_ended; // the body
-    pthread_mutex_t lock;
-    failure_note failed; // then
+    pthread_mutex_t lock;  // of what leaves
 } tcp_world;
 
 /// What the process knows of its rank.
@@ -142,24 +142,10 @@ static void post_all(tcp_world *all, const exec_message *head, const void *paylo
 static void fail(tcp_world *all, const failure_note *failed)
 {
     const exec_message head = {.key = note_key(NOTE_FAILURE), .payload_bytes = sizeof *failed};
-    pthread_mutex_lock(&all->lock);
-    const bool is_first = !atomic_load(&all->has_failed);
-    if (is_first) {
-        all->failed = *failed;
-        atomic_store(&all->has_failed, true);
-    }
-    pthread_mutex_unlock(&all->lock);
-    if (!is_first) return;
+    if (!exec_failure_note(&all->failure, &failed->failure)) return;
+    atomic_store(&all->lost_rank, failed->lost_rank);
     post_all(all, &head, failed);
     exec_inbox_wake(&all->inbox);
-}
-
-static status failure_of(tcp_world *all, error_message *err)
-{
-    pthread_mutex_lock(&all->lock);
-    const status code = error_set(err, STATUS_BACKEND, "%s", all->failed.failure.message);
-    pthread_mutex_unlock(&all->lock);
-    return code;
 }
 
 // What comes
@@ -230,7 +216,7 @@ static status tcp_send(exec_endpoint *endpoint, int to, const exec_message *head
 {
     tcp_world *all = endpoint->state;
     assert(to >= 0 && to < endpoint->rank_count && head->payload_bytes >= 0);
-    if (atomic_load(&all->has_failed)) return failure_of(all, err);
+    TRY(exec_failure_tell(&all->failure, err));
     post(all, to, head, payload);
     exec_inbox_note_move(&all->inbox);
     return STATUS_OK;
@@ -241,9 +227,7 @@ static status tcp_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_
 {
     tcp_world *all = endpoint->state;
     assert(from >= 0 && from < endpoint->rank_count);
-    const status code =
-        exec_inbox_receive(&all->inbox, from, key, head, payload, capacity_bytes, err);
-    return code != STATUS_OK && atomic_load(&all->has_failed) ? failure_of(all, err) : code;
+    return exec_inbox_receive(&all->inbox, from, key, head, payload, capacity_bytes, err);
 }
 
 static bool tcp_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
@@ -255,8 +239,7 @@ static bool tcp_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_m
 static status tcp_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
 {
     tcp_world *all = endpoint->state;
-    exec_inbox_sleep_until(&all->inbox, until_ns);
-    return atomic_load(&all->has_failed) ? failure_of(all, err) : STATUS_OK;
+    return exec_inbox_sleep_until(&all->inbox, until_ns, err);
 }
 
 static int64_t tcp_now_ns(const exec_endpoint *endpoint)
@@ -268,7 +251,7 @@ static int64_t tcp_now_ns(const exec_endpoint *endpoint)
 static bool tcp_has_failed(const exec_endpoint *endpoint)
 {
     const tcp_world *all = endpoint->state;
-    return atomic_load(&all->has_failed);
+    return atomic_load(&all->failure.has_failed);
 }
 
 /// There is nothing to split.
@@ -347,7 +330,7 @@ static void move(tcp_world *all)
 static void look_after(tcp_world *all)
 {
     failure_note failed = {.lost_rank = -1};
-    if (atomic_load(&all->has_failed) || atomic_load(&all->has_ended)) return;
+    if (atomic_load(&all->failure.has_failed) || atomic_load(&all->has_ended)) return;
     if (exec_watch_look(&all->watch, &failed.failure) != STATUS_OK) {
         failed.lost_rank = all->watch.hung_rank;
         fail(all, &failed);
@@ -361,7 +344,7 @@ static void look_after(tcp_world *all)
 static bool is_over(tcp_world *all)
 {
     bool is_quiet = true;
-    const bool has_failed = atomic_load(&all->has_failed);
+    const bool has_failed = atomic_load(&all->failure.has_failed);
     if (!atomic_load(&all->has_ended)) return false;
     pthread_mutex_lock(&all->lock);
     for (int rank = 0; rank < all->options->rank_count; rank++) {
@@ -383,7 +366,7 @@ static bool watch_over(tcp_world *all)
         const int64_t now_ns = exec_monotonic_ns();
         const bool has_ended = atomic_load(&all->has_ended);
         if (now_ns > (has_ended ? leave_end_ns : body_end_ns)) break;
-        if (atomic_load(&all->has_failed) && body_end_ns == INT64_MAX) {
+        if (atomic_load(&all->failure.has_failed) && body_end_ns == INT64_MAX) {
             body_end_ns = now_ns + all->options->grace_ns;
             leave_end_ns = now_ns + failure_leaves_ns;
         }
@@ -410,7 +393,9 @@ static void init_world(tcp_world *all)
     all->polled = memory_array((size_t)ranks + 1, sizeof *all->polled);
     all->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&all->lock, NULL);
-    exec_inbox_init(&all->inbox, &all->own, &all->has_failed);
+    atomic_store(&all->lost_rank, -1);
+    exec_failure_init(&all->failure);
+    exec_inbox_init(&all->inbox, &all->own, &all->failure);
 }
 
 static status connect_all(tcp_world *all, error_message *err)
@@ -446,6 +431,7 @@ static void free_world(tcp_world *all)
     }
     if (all->bell >= 0) close(all->bell);
     exec_inbox_reset(&all->inbox);
+    exec_failure_reset(&all->failure);
     pthread_mutex_destroy(&all->lock);
     free(all->polled);
     free(all->peers);
@@ -466,10 +452,11 @@ static status play(tcp_world *all, bool *is_back, error_message *err)
     } else {
         pthread_detach(all->thread);
     }
-    if (!atomic_load(&all->has_failed)) return STATUS_OK;
-    const failure_note *failed = &all->failed;
-    process.speaker = failed->lost_rank == 0 && all->options->rank_count > 1 ? 1 : 0;
-    return error_set(err, failed->failure.code, "%s", failed->failure.message);
+    if (!atomic_load(&all->failure.has_failed)) return STATUS_OK;
+    const error_message *why = &all->failure.message;
+    const bool is_rank_0_lost = atomic_load(&all->lost_rank) == 0 && all->options->rank_count > 1;
+    process.speaker = is_rank_0_lost ? 1 : 0;
+    return error_set(err, why->code, "%s", why->message);
 }
 
 status exec_transport_tcp_run(const exec_transport_options *options, exec_rank_body *body,
