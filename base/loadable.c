@@ -10,8 +10,7 @@
 /// What people call the library that a module brings.
 static const char *library_of(const char *name)
 {
-    static const char *const names[][2] = {
-        {"mpi", "MPI"}, {"cuda", "CUDA"}, {"nccl", "NCCL"}, {"spread", "MPI"}};
+    static const char *const names[][2] = {{"mpi", "MPI"}, {"cuda", "CUDA"}, {"nccl", "NCCL"}};
     for (size_t index = 0; index < sizeof names / sizeof names[0]; index++) {
         if (strcmp(names[index][0], name) == 0) return names[index][1];
     }

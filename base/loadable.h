@@ -15,9 +15,9 @@ enum { LOADABLE_INTERFACE = 2 };
 /// What a module hands over. Static storage of the module.
 typedef struct loadable {
     int interface;     // LOADABLE_INTERFACE when the module was compiled. Stays the first member
-    const char *name;  // "mpi", "cuda", "nccl", "spread"
+    const char *name;  // "mpi", "cuda", "nccl"
     const void *table; // its functions: exec_transport_module of mpi and nccl, exec_blas_module,
-                       // exec_cuda_module, ana_carrier_module of spread
+                       // exec_cuda_module
 } loadable;
 
 /// The only symbol that a module exports.

@@ -18,8 +18,7 @@ struct trace_lines {
     size_t end;  // < capacity
     bool at_end; // the stream has no more
     bool is_cut;
-    int64_t number;       // of the last line, from 1
-    const char *line_end; // of it
+    int64_t number; // of the last line, from 1
     char place[PLACE_BYTES];
 };
 
@@ -53,11 +52,6 @@ const char *trace_lines_place(trace_lines *lines)
     snprintf(lines->place, sizeof lines->place, "%.280s:%" PRId64,
              trace_stream_input(lines->stream).path, lines->number);
     return lines->place;
-}
-
-const char *trace_lines_end(const trace_lines *lines)
-{
-    return lines->line_end;
 }
 
 bool trace_lines_is_cut(const trace_lines *lines)
@@ -108,7 +102,6 @@ status trace_lines_next(trace_lines *lines, char **line, error_message *err)
     }
     if (stop > begin && stop[-1] == '\r') stop--;
     *stop = '\0';
-    lines->line_end = stop;
     *line = begin;
     return STATUS_OK;
 }

@@ -27,9 +27,6 @@ status trace_lines_open_path(const char *path, trace_lines **lines, error_messag
 ///         TRACE_LINE_BYTES_MAX
 status trace_lines_next(trace_lines *lines, char **line, error_message *err);
 
-/// The end of the last line, where its zero stands.
-const char *trace_lines_end(const trace_lines *lines);
-
 /// Where the last line stands: "name:number". Borrowed until the next call of this.
 const char *trace_lines_place(trace_lines *lines);
 
