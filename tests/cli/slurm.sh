@@ -13,10 +13,21 @@ host=$(hostname -s)
 port=$((20000 + $$ % 20000))
 pids=
 
+# wait_for_idle: for 20 s at most, until both nodes are.
+wait_for_idle() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && return
+        sleep 1
+    done
+    return 1
+}
+
 # shellcheck disable=SC2317,SC2329 # by trap
 end() {
+    # Once the controller is gone, a step that has not told it of its end tries for good, and slurmd waits for it.
+    wait_for_idle
     # shellcheck disable=SC2086 # a list
-    [ -z "$pids" ] || kill $pids 2>/dev/null
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null
     wait
     rm -rf "$work"
 }
@@ -59,11 +70,7 @@ for node in a1 a2; do
     slurmd -D -N $node >log/slurmd.$node.out 2>&1 &
     pids="$pids $!"
 done
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] && break
-    sleep 1
-done
-[ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] || { echo "skipped: this machine's Slurm does not come up: $(sinfo 2>&1)"; exit 77; }
+wait_for_idle || { echo "skipped: this machine's Slurm does not come up: $(sinfo 2>&1)"; exit 77; }
 
 # Eight layers on four ranks, two to a node; from iteration 3 on the later layers cost next to nothing.
 python3 - >loads.csv <<'END'

@@ -84,7 +84,8 @@ int main(int argc, char **argv)
     const char *transport = argv[1];
     fault met = {.name = argv[3], .rank = atoi(argv[4])};
     options.rank_count = atoi(argv[2]);
-    options.watchdog_ns = INT64_C(3000000000);
+    options.watchdog_ns = INT64_C(2000000000);
+    options.grace_ns = INT64_C(1000000000);
     options.interrupt = &interrupt;
     signal(SIGINT, heed);
     signal(SIGTERM, heed);

@@ -36,8 +36,8 @@ expect() {
 op='iteration 12, F5 of stage'
 expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
 expect 4 fails 0 "rank 0, $op 1: out of memory for 99 bytes"
-expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 3 s"
-expect 4 hangs 0 "rank 0, $op 1: hangs: no rank has moved for 3 s"
+expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 2 s"
+expect 4 hangs 0 "rank 0, $op 1: hangs: no rank has moved for 2 s"
 expect 4 interrupts 1 interrupted
 expect 4 terminates 1 interrupted
 if [ "$transport" = tcp ]; then
@@ -51,12 +51,12 @@ fi
 expect 4 dies 2 'named by mpirun'
 expect 4 dies 0 'named by mpirun'
 expect 4 leaves 1 'named by mpirun'
-expect 4 stops 1 "rank 1, $op 2: hangs: no rank has moved for 3 s"
+expect 4 stops 1 "rank 1, $op 2: hangs: no rank has moved for 2 s"
 expect 2 waits 0 "rank 0, $op 1 waits for rank 1; rank 1, $op 2 waits for rank 0"
 
 # As if every two ranks had a machine of their own.
 export DYNMO_NODE_RANKS=2
 expect 4 fails 2 "rank 2, $op 3: out of memory for 99 bytes"
 expect 4 dies 3 'named by mpirun'
-expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 3 s"
+expect 4 hangs 3 "rank 3, $op 4: hangs: no rank has moved for 2 s"
 expect 4 interrupts 1 interrupted
