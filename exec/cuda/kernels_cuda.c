@@ -223,13 +223,13 @@ bool exec_cuda_find_lists(exec_kernels *kernels, const exec_attention *shape,
 
 static double cuda_sum_of_squares(exec_kernels *kernels, const float *values, size_t count)
 {
-    double partial[EXEC_CUDA_SQUARE_PARTS] = {0};
+    double partial[EXEC_CUDA_SQUARE_PARTS_MAX] = {0};
     double *device_partial = exec_cuda_scratch(kernels, sizeof partial);
     if (device_partial == NULL) return NAN;
-    exec_cuda_square_parts(kernels, values, count, device_partial);
-    cuda_to_host(kernels, partial, device_partial, sizeof partial);
+    const int parts = exec_cuda_square_parts(kernels, values, count, device_partial);
+    cuda_to_host(kernels, partial, device_partial, (size_t)parts * sizeof *partial);
     double sum = 0.0;
-    for (int part = 0; part < EXEC_CUDA_SQUARE_PARTS; part++) {
+    for (int part = 0; part < parts; part++) {
         sum += partial[part];
     }
     return sum;

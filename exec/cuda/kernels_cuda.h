@@ -42,12 +42,12 @@ void exec_cuda_fill_rows(exec_kernel_table *table);
 void exec_cuda_fill_columns(exec_kernel_table *table);
 void exec_cuda_fill_attention(exec_kernel_table *table);
 
-/// Sums of squares of EXEC_CUDA_SQUARE_PARTS interleaved parts; their sum in ascending order is the
-/// result.
-/// @param partial [EXEC_CUDA_SQUARE_PARTS] out
-enum { EXEC_CUDA_SQUARE_PARTS = 256 };
-void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
-                            double *partial);
+/// Sums of squares of interleaved parts; their sum in ascending order is the result.
+/// @param partial [EXEC_CUDA_SQUARE_PARTS_MAX] out
+/// @return how many parts; it depends on count alone
+enum { EXEC_CUDA_SQUARE_PARTS_MAX = 256 };
+int exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
+                           double *partial);
 
 // Attention: kernels_cuda_attention.cu (any shape in the limits), kernels_cuda_attention_mma.cu
 // (bf16 on the matrix units: blocks of 64 rows, heads of 32, 64 or 128)

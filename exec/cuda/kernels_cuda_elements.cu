@@ -194,7 +194,6 @@ static void enqueue_adamw(exec_kernels *kernels, const exec_adamw *options, floa
                   moment2, gradient, keep, (float *)weights, count);
 }
 
-/// Always the same grid, so that the order of the sum depends on count alone.
 __global__ void square_parts(const float *values, size_t count, double *partial)
 {
     double sum = 0.0;
@@ -205,11 +204,13 @@ __global__ void square_parts(const float *values, size_t count, double *partial)
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
-                            double *partial)
+int exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
+                           double *partial)
 {
-    return launch(square_parts, EXEC_CUDA_SQUARE_PARTS, BLOCK_LANES, 0, kernels, values, count,
-                  partial);
+    const int wanted = (int)grid_for(count);
+    const int parts = wanted < EXEC_CUDA_SQUARE_PARTS_MAX ? wanted : EXEC_CUDA_SQUARE_PARTS_MAX;
+    launch(square_parts, (unsigned)parts, BLOCK_LANES, 0, kernels, values, count, partial);
+    return parts;
 }
 
 __global__ void mask(float *values, const uint8_t *keep, size_t count)

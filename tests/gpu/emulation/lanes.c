@@ -7,7 +7,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-enum { LANES_MAX = 1024, WARP = 32, STACK_BYTES = 64 << 10 };
+// Stacks lie no power of two apart: their tops would share a few lines of the caches.
+enum { LANES_MAX = 1024, WARP = 32, STACK_BYTES = (64 << 10) + 5 * 64 };
 
 /// Where a warp has come to with the operation in progress.
 typedef struct warp_meeting {
@@ -19,7 +20,7 @@ typedef struct warp_meeting {
 } warp_meeting;
 
 static struct {
-    jmp_buf scheduler;       // where it goes on when a lane yields
+    jmp_buf end;             // of the block, where its last lane goes
     jmp_buf lane[LANES_MAX]; // where a lane that has yielded goes on
     bool is_made[LANES_MAX]; // has a stack, on which it ends block after block
     unsigned char *stacks;   // [LANES_MAX][STACK_BYTES]
@@ -32,6 +33,8 @@ static struct {
     unsigned char *shared;
     size_t shared_capacity;
     unsigned order[LANES_MAX]; // in which lanes take turns
+    unsigned turn;             // whose it is
+    uint64_t events_before;    // the turn of the first
     uint64_t random;
     void (*body)(const void *argument);
     const void *argument;
@@ -48,12 +51,6 @@ static void fail(const char *what)
     abort();
 }
 
-/// Jumps, which unlike switches of contexts do not ask the operating system.
-static void yield(void)
-{
-    if (_setjmp(machine.lane[threadIdx.x]) == 0) _longjmp(machine.scheduler, 1);
-}
-
 /// Ends a barrier when all running lanes have come.
 static void settle_barrier(void)
 {
@@ -62,6 +59,40 @@ static void settle_barrier(void)
     machine.barrier_value = false;
     machine.barrier_count = 0;
     machine.barrier_round++;
+}
+
+static void lane_main(void);
+
+/// Goes on with the lane whose turn it is, on its stack. Does not return.
+static void go_on(void)
+{
+    const unsigned lane = machine.order[machine.turn];
+    threadIdx.x = lane;
+    if (machine.is_made[lane]) _longjmp(machine.lane[lane], 1);
+    ucontext_t context;
+    if (getcontext(&context) != 0) fail("getcontext failed");
+    context.uc_stack.ss_sp = machine.stacks + (size_t)lane * STACK_BYTES;
+    context.uc_stack.ss_size = STACK_BYTES;
+    context.uc_link = NULL;
+    makecontext(&context, lane_main, 0);
+    machine.is_made[lane] = true;
+    setcontext(&context);
+}
+
+/// Lets the next lane go on. Jumps, which unlike switches of contexts do not ask the operating
+/// system.
+static void yield(void)
+{
+    const unsigned own = threadIdx.x;
+    if (_setjmp(machine.lane[own]) != 0) return;
+    if (machine.running_count == 0) _longjmp(machine.end, 1);
+    do {
+        if (++machine.turn < blockDim.x) continue;
+        if (machine.event_count == machine.events_before) fail("lanes wait for ever");
+        machine.events_before = machine.event_count;
+        machine.turn = 0;
+    } while (machine.has_ended[machine.order[machine.turn]]);
+    go_on();
 }
 
 /// A lane's life: one block after another.
@@ -75,27 +106,6 @@ static void lane_main(void)
         settle_barrier();
         yield();
     }
-}
-
-static void make_lane(void)
-{
-    ucontext_t context;
-    if (getcontext(&context) != 0) fail("getcontext failed");
-    context.uc_stack.ss_sp = machine.stacks + (size_t)threadIdx.x * STACK_BYTES;
-    context.uc_stack.ss_size = STACK_BYTES;
-    context.uc_link = NULL;
-    makecontext(&context, lane_main, 0);
-    machine.is_made[threadIdx.x] = true;
-    setcontext(&context);
-}
-
-/// Runs the lane until it yields.
-static void resume(unsigned lane)
-{
-    threadIdx.x = lane;
-    if (_setjmp(machine.scheduler) != 0) return;
-    if (machine.is_made[lane]) _longjmp(machine.lane[lane], 1);
-    make_lane();
 }
 
 bool lanes_barrier(bool value)
@@ -155,6 +165,8 @@ static void begin_block(void)
     memset(machine.has_ended, 0, sizeof machine.has_ended);
     memset(machine.warp, 0, sizeof machine.warp);
     machine.running_count = blockDim.x;
+    machine.turn = 0;
+    machine.events_before = machine.event_count;
     machine.barrier_count = 0;
     machine.barrier_value = false;
     if (machine.shared != NULL) {
@@ -165,13 +177,7 @@ static void begin_block(void)
 static void run_block(void)
 {
     begin_block();
-    while (machine.running_count > 0) {
-        const uint64_t before = machine.event_count;
-        for (unsigned turn = 0; turn < blockDim.x; turn++) {
-            if (!machine.has_ended[machine.order[turn]]) resume(machine.order[turn]);
-        }
-        if (machine.event_count == before) fail("lanes wait for ever");
-    }
+    if (_setjmp(machine.end) == 0) go_on();
 }
 
 void lanes_run(lanes_index block_count, unsigned lane_count, size_t shared_bytes,

@@ -47,13 +47,11 @@ static void enqueue_adamw(exec_kernels *kernels, const exec_adamw *options, floa
     });
 }
 
-void exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
-                            double *partial)
+int exec_cuda_square_parts(exec_kernels *kernels, const float *values, size_t count,
+                           double *partial)
 {
-    later(kernels, [=] {
-        memset(partial, 0, EXEC_CUDA_SQUARE_PARTS * sizeof *partial);
-        partial[0] = cpu()->table->sum_of_squares(cpu(), values, count);
-    });
+    later(kernels, [=] { *partial = cpu()->table->sum_of_squares(cpu(), values, count); });
+    return 1;
 }
 
 /// A shape of attention, whose first rows the caller may change after the call.
