@@ -303,13 +303,14 @@ const cli_command cli_command_model = {
         "published figure) or assumed. What is assumed stands in for a measurement; a recorded "
         "trace is better than all of it.\n\n"
         "With --json, \"loads\" is what dynmo plan --loads reads.\n\n"
-        "Models by name: deepseek-v2, deepseek-v3, gpt-dynmo (of the DynMo paper), gpt-dynmo-body "
-        "(the same without a head to speak of), gpt-megatron, gpt-oss-20b, gpt-oss-120b, gpt2, "
-        "gpt2-medium, gpt2-xl, kimi-k2, llama-2-7b, llama-3-8b, llama-3-70b, llama-3.1-405b, "
-        "llama-moe-3.5b, mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, "
-        "qwen3-235b-a22b. Hardware by name: a100-sxm-80gb, b200, b300, gb200-nvl72, gb300-nvl72, "
-        "gh200, h100-dynmo (of the DynMo paper, without overheads of kernels), h100-sxm, h200-sxm, "
-        "h800-sxm.",
+        "Models by name: deepseek-v2, deepseek-v3, gpt-bytes (a small one), gpt-dynmo (of the "
+        "DynMo paper), gpt-dynmo-body (the same without a head to speak of), gpt-megatron, "
+        "gpt-oss-20b, gpt-oss-120b, gpt2, gpt2-medium, gpt2-xl, kimi-k2, llama-2-7b, llama-2-13b, "
+        "llama-2-70b, llama-3-8b, llama-3-70b, llama-3.1-8b, llama-3.1-405b, llama-moe-3.5b, "
+        "mixtral-8x22b, mixtral-8x7b, nemotron-3-nano, qwen3-30b-a3b, qwen3-235b-a22b. Hardware "
+        "by name: a100-sxm-80gb, b200, b300, cpu-core, gb200-nvl72, gb300-nvl72, gh200, "
+        "h100-dynmo (of the DynMo paper, without overheads of kernels), h100-sxm, h100-sxm-500w "
+        "(one at 500 W), h200-sxm, h800-sxm.",
     .options =
         {
             {.name = "--model",

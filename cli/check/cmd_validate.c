@@ -97,8 +97,8 @@ const cli_command cli_command_validate = {
         "a row leaves open takes the default that the answer states.",
     .details =
         "A GPU's name may be its first letters (GB200). Tables that are part of the program are "
-        "opened by their names: llm-foundry, megatron-2021, megatron-2022, "
-        "megatron-bridge, simumax-b200, torchtitan. A run that was "
+        "opened by their names: automodel, llm-foundry, megatron-2021, megatron-2022, "
+        "megatron-bridge, nemo-2024, simumax-b200, torchtitan. A run that was "
         "measured did fit, so that memory refuses none; a run that cannot be modelled is refused "
         "with its reason and counted.",
     .options =

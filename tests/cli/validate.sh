@@ -1,6 +1,7 @@
 # dynmo validate: shipped tables and a table of one's own; what it prints, what it refuses.
 # usage: validate.sh DYNMO
-real=$(cd ../.. && pwd)/shared/data/real
+root=$(cd .. && pwd)
+real=$root/../shared/data/real
 . cli/expect.sh
 subject=validate
 
@@ -70,9 +71,15 @@ sed 's/hardware,sequence,/nothing,else,/' plain_case.csv >unsaid.csv
 "$dynmo" validate unsaid.csv --draws 0 | head -n 1 |
     grep -q '^nothing says the hardware and the sequence' || fail 'defaults are not said first'
 
-# Tables that are part of the program, read as anybody reads them.
-for table in llm-foundry megatron-2021 megatron-2022 megatron-bridge simumax-b200 torchtitan; do
-    "$dynmo" validate $table --draws 0 --json >shipped || fail "$table"
+# Tables that are part of the program, read as anybody reads them. The help names each, and each model and machine.
+"$dynmo" validate --help >help
+"$dynmo" model --help >>help
+for file in "$root"/models/configs/*.json "$root"/models/hardware/*.json "$root"/models/measured/*.csv; do
+    name=$(basename "${file%.*}")
+    grep -qE "(^| )$name([ ,.]|\$)" help || fail "the help does not name $name"
+    case $file in *.json) continue ;; esac
+    table=$name
+    "$dynmo" validate "$table" --draws 0 --json >shipped || fail "$table"
     grep -q '"source":"' shipped || fail "$table has no source"
 done
 
