@@ -254,8 +254,9 @@ static const char *sharding_of(const ana_real_runs *runs, int row, const real_si
 {
     const char *said = ana_real_text(runs, row, ANA_REAL_SHARDING);
     if (said[0] != '\0') return said;
-    if (sizes->fsdp > 1) return "parameters";
-    return is_fused(runs, row) ? "optimizer" : "none";
+    // With a pipeline PyTorch gathers parameters once an iteration, and sums gradients first.
+    if (sizes->fsdp > 1 && sizes->pp == 1) return "parameters";
+    return sizes->fsdp > 1 || is_fused(runs, row) ? "optimizer" : "none";
 }
 
 /// A key of the training between 0 and 1; without a cell the fallback, or below 0 the study's own.
@@ -304,6 +305,8 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", model_dtype_name(dtype));
     json_put_string(writer, "attention", fused ? "flash" : "unfused");
+    json_put_bool(writer, "eager_loss",
+                  strcasecmp(ana_real_text(runs, row, ANA_REAL_LOSS), "eager") == 0);
     json_end_object(writer);
     return STATUS_OK;
 }
@@ -466,7 +469,8 @@ void ana_real_defaults(text_buffer *out)
         "dense), mlp, full (unfused: "
         "selective, full) that fits; sequence: 2048; microbatch: 1; degrees: 1; gpus, dp: by the "
         "other degrees; sharding: "
-        "parameters with fsdp above 1, optimizer where attention is fused, else none; "
+        "parameters with fsdp above 1 and one stage, optimizer with several or where attention is "
+        "fused, else none; loss: fused; "
         "sequence_parallel and gradients reduced under the backward: where attention is "
         "fused; tensor_overlap: 0.7 where attention is fused, else 0; expert_overlap: 0; "
         "expert_deduplication: 0.5 (all-to-all 0, DeepEP 1); etp: 1 where attention is "

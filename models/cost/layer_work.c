@@ -10,6 +10,8 @@
 enum {
     GRADIENT_BYTES = 4,     // weight gradients are added up in 32 bits
     LOGIT_BYTES = 4,        // the loss is computed in 32 bits
+    LOSS_COPIES = 1,        // of the logits where it is fused: their softmax in their place
+    EAGER_LOSS_COPIES = 3,  // else: log-softmax, gradients of it and of the logits
     TOKEN_BYTES = 8,        // token numbers are int64
     MASK_BYTES = 1,         // of a dropped-or-kept flag
     HEAD_KERNELS = 8,       // of norm and loss
@@ -731,17 +733,20 @@ model_layer_work model_head_work(const model_config *config, const model_shape *
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
     const gemm head = plain_gemm(hidden, vocabulary, ROWS_GATHERED);
-    // Without fusion the loss is made operator by operator: largest, difference, exponential, sum,
-    // quotient, each read and written.
+    // How often the loss reads or writes logits in 32 bits. Without fusion it is made operator by
+    // operator: largest, difference, exponential, sum, quotient; PyTorch has one for log-softmax.
     const bool is_fused = shape->attention != MODEL_ATTENTION_UNFUSED;
+    const bool is_eager = shape->parallel.eager_loss;
+    const int forward_passes = !is_fused ? 9 : is_eager ? 4 : 2;
+    const int backward_passes = !is_fused ? 3 : is_eager ? 5 : 1;
     int64_t norm = 0;
     int64_t loss = 0;
     if (pass == MODEL_PASS_FORWARD) { // norm; logits widened, then read by the loss
         norm = 2 * hidden * share.wide_bytes;
-        loss = vocabulary * (share.wide_bytes + (is_fused ? 2 : 9) * LOGIT_BYTES);
+        loss = vocabulary * (share.wide_bytes + forward_passes * LOGIT_BYTES);
     } else if (pass == MODEL_PASS_BACKWARD_INPUT) { // gradient of the logits narrowed; norm
         norm = 3 * hidden * share.wide_bytes;
-        loss = vocabulary * (share.wide_bytes + (is_fused ? 1 : 3) * LOGIT_BYTES);
+        loss = vocabulary * (share.wide_bytes + backward_passes * LOGIT_BYTES);
     }
     model_layer_work work = {
         .projection_count = 1,
@@ -909,10 +914,11 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
     const int64_t inputs = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
+    const int copies = shape->parallel.eager_loss ? EAGER_LOSS_COPIES : LOSS_COPIES;
     return (model_memory){
         .activation_bytes =
             saturating_add(saturating_multiply(inputs, 2),
-                           saturating_multiply(share.tokens, vocabulary * LOGIT_BYTES)),
+                           saturating_multiply(share.tokens, vocabulary * copies * LOGIT_BYTES)),
         .gradient_bytes = saturating_add(
             inputs, saturating_multiply(share.tokens, vocabulary * share.wide_bytes)),
     };

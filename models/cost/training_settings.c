@@ -185,6 +185,9 @@ static void assume_parallel(const model_parallel *parallel, model_assumption_lis
                   model_recompute_names[parallel->recompute]);
     assume_choice(list, "sharding", parallel->sharding != MODEL_SHARDING_NONE, "default",
                   model_sharding_names[parallel->sharding]);
+    if (parallel->eager_loss) {
+        model_assume(list, "loss", MODEL_ORIGIN_GIVEN, "", "operator by operator");
+    }
     if (is_alone) return;
     assume_choice(list, "rank_order", parallel->order != MODEL_RANK_ORDER_DATA_FIRST, "default",
                   model_rank_order_names[parallel->order]);

@@ -316,6 +316,12 @@ static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
     const model_memory memory = model_head_memory(&config, &shape);
     assert_int_equal(memory.activation_bytes, 4 * (2 * 8 * 2 + 100 * 4));
     assert_int_equal(memory.gradient_bytes, 4 * (8 + 100) * 2);
+    model_shape eager = shape; // logits widened, log-softmax and the gradients of both
+    eager.parallel.eager_loss = true;
+    assert_int_equal(model_head_memory(&config, &eager).activation_bytes,
+                     4 * (2 * 8 * 2 + 100 * 12));
+    assert_int_equal(model_head_work(&config, &eager, MODEL_PASS_FORWARD).elementwise.bytes,
+                     4 * (2 * 8 * 2 + 100 * 18));
     const model_memory embedding = model_embedding_memory(&config, &shape);
     assert_int_equal(embedding.activation_bytes, 4 * (8 + 8));
     assert_int_equal(embedding.gradient_bytes, 4 * (8 + 8 + 16));
