@@ -28,7 +28,6 @@ typedef struct making {
     int *last;   // [count] of a unit's first member: its last
     edge *edges; // [edge_count]
     int edge_count;
-    int edge_capacity;
     arena *scratch; // of everything but edges
 } making;
 
@@ -45,10 +44,7 @@ static bool is_message(trace_op_kind kind)
 
 static void add_edge(making *step, edge one)
 {
-    if (step->edge_count == step->edge_capacity) {
-        step->edge_capacity = step->edge_capacity == 0 ? 1024 : 2 * step->edge_capacity;
-        step->edges = memory_resize(step->edges, (size_t)step->edge_capacity, sizeof *step->edges);
-    }
+    step->edges = memory_grow(step->edges, (size_t)step->edge_count, sizeof *step->edges);
     step->edges[step->edge_count++] = one;
 }
 
