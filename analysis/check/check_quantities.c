@@ -93,22 +93,22 @@ static bool has_trace(const ana_check *check)
 
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
 {
-    const ana_check_pairs *pairs = &check->pairs;
-    const size_t most = (size_t)pairs->count;
+    const ana_check_pair *pairs = check->pairs;
+    const size_t most = (size_t)check->pair_count;
     const bool is_of_any_plan =
         quantity->group == ANA_CHECK_ITERATION || quantity->group == ANA_CHECK_OUTSIDE;
     gathered out = {.change = arena_array(memory, most, sizeof(double)),
                     .iteration = arena_array(memory, most, sizeof(int)),
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
-    for (int pair = check->warmup; pair < pairs->count; pair++) {
-        const moment one = {check->plan, pairs->plan_row[pair], pairs->plan_sample[pair],
+    for (int pair = check->warmup; pair < check->pair_count; pair++) {
+        const moment one = {check->plan, pairs[pair].plan_row, pairs[pair].plan_sample,
                             has_trace(check)};
-        const moment other = {check->measured, pairs->measured_row[pair],
-                              pairs->measured_sample[pair], has_trace(check)};
+        const moment other = {check->measured, pairs[pair].measured_row,
+                              pairs[pair].measured_sample, has_trace(check)};
         double planned = 0;
         double measured = 0;
-        if (!is_of_any_plan && !pairs->same_plan[pair]) continue;
+        if (!is_of_any_plan && !pairs[pair].same_plan) continue;
         if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       ana_check_share_count(check->plan));
@@ -349,9 +349,9 @@ static status find_warmup(ana_check *check, arena *scratch, error_message *err)
         const gathered values = gather(check, &length, scratch);
         check->warmup = ana_check_warmup_of(values.change, values.count, scratch);
     }
-    if (check->warmup < check->pairs.count) return STATUS_OK;
+    if (check->warmup < check->pair_count) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "--warmup %d leaves none of the %d iterations compared",
-                     check->warmup, check->pairs.count);
+                     check->warmup, check->pair_count);
 }
 
 status ana_check_add_numbers(ana_check *check, error_message *err)

@@ -55,7 +55,7 @@ static status choose_row(const reading *at, const char *wanted)
     if (count == 0) {
         return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
                          trace_store_path(at->store), observed->info.run_id,
-                         trace_status_name(observed->info.status));
+                         trace_status_names[observed->info.status]);
     }
     return error_set(at->err, STATUS_INVALID,
                      "%s: run %" PRId64 " has %d rows; --row says which: %s",
@@ -110,7 +110,7 @@ static status take_shape(const reading *at)
     if (observed->iteration_count == 0 || observed->plan_count == 0) {
         return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
                          trace_store_path(at->store), observed->info.run_id,
-                         trace_status_name(observed->info.status));
+                         trace_status_names[observed->info.status]);
     }
     const bal_plan *start = &observed->plans[0];
     observed->chunk_count = start->chunk_count;

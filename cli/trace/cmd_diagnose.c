@@ -210,16 +210,11 @@ enum { LENGTH_STEPS_MIN = 8 };
 static status find_lengths(const char *path, const char *name, arena *memory,
                            ana_known_lengths *lengths, error_message *err)
 {
-    trace_store *store = NULL;
-    trace_info info;
     trace_op_table table;
     ana_op_run run;
     ana_slowdowns slowdowns;
     ana_causes causes;
-    TRY(trace_store_open(path, TRACE_READ, &store, err));
-    status result = trace_find(store, name, memory, &info, err);
-    if (result == STATUS_OK) result = trace_op_table_get(store, &info, memory, &table, err);
-    trace_store_close(store);
+    const status result = trace_op_table_read(path, name, memory, &table, err);
     if (result == STATUS_INVALID) return STATUS_OK; // it has no ops
     TRY(result);
     if (ana_op_run_make(&table, memory, &run, NULL) != STATUS_OK) return STATUS_OK;

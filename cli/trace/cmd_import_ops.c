@@ -105,7 +105,7 @@ static void write_json(const imported *all, text_buffer *out)
         trace_ops_kind(all->table.names[name], &is_known);
         json_begin_object(writer);
         json_put_string(writer, "name", all->table.names[name]);
-        json_put_string(writer, "kind", trace_op_kind_name(all->table.kinds[name]));
+        json_put_string(writer, "kind", trace_op_kind_names[all->table.kinds[name]]);
         json_put_bool(writer, "assumed", !is_known);
         json_end_object(writer);
     }

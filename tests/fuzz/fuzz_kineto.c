@@ -30,7 +30,7 @@ static void read_one(const uint8_t *bytes, size_t count, const trace_phase_map *
 {
     const uint8_t *cut = count > 0 ? memchr(bytes, 0, count) : NULL;
     const size_t first = cut != NULL ? (size_t)(cut - bytes) : count;
-    const trace_kineto_source sources[] = {
+    const trace_profile_source sources[] = {
         {.path = "first", .bytes = bytes, .length = first, .map = map, .rank = 0},
         {.path = "second",
          .bytes = bytes + first + (cut != NULL),
@@ -40,7 +40,8 @@ static void read_one(const uint8_t *bytes, size_t count, const trace_phase_map *
     };
     error_message err = {0};
     trace_import import;
-    if (trace_import_read(sources, cut != NULL ? 2 : 1, &import, &err) != STATUS_OK) {
+    if (trace_import_read(sources, cut != NULL ? 2 : 1, TRACE_PROFILER_KINETO, &import, &err) !=
+        STATUS_OK) {
         assert(err.message[0] != '\0');
         return;
     }

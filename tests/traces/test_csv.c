@@ -205,9 +205,9 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
         assert_false(info.has_split);
         require(trace_rows_open(store, trace_id, 0, 0, &rows, &err), &err);
         require(trace_rows_next(rows, &load, &is_end, &err), &err);
-        assert_int_equal(load.forward_ns, 100);
-        assert_int_equal(load.backward_ns, 300);
-        assert_int_equal(load.backward_input_ns, TRACE_NOT_RECORDED);
+        assert_int_equal(load.time_ns[TRACE_OP_FORWARD], 100);
+        assert_int_equal(load.time_ns[TRACE_OP_BACKWARD], 300);
+        assert_int_equal(load.time_ns[TRACE_OP_BACKWARD_INPUT], TRACE_NOT_RECORDED);
         trace_rows_close(rows);
         close_memory_store(NULL);
         open_memory_store(NULL);
@@ -264,7 +264,7 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
         require(trace_rows_next(rows, &load, &is_end, &err), &err);
     }
     assert_int_equal(load.layer, 1);
-    assert_int_equal(load.recompute_ns, 7);
+    assert_int_equal(load.time_ns[TRACE_OP_RECOMPUTE], 7);
     assert_int_equal(load.communication_ns, 6);
     trace_rows_close(rows);
 

@@ -13,14 +13,15 @@
 
 #include <cmocka.h>
 
-static const trace_kineto_source two_ranks[] = {{.path = "traces/kineto/rank0.json", .rank = 0},
-                                                {.path = "traces/kineto/rank1.json", .rank = 1}};
+static const trace_profile_source two_ranks[] = {{.path = "traces/kineto/rank0.json", .rank = 0},
+                                                 {.path = "traces/kineto/rank1.json", .rank = 1}};
 
 static trace_import read_two(void)
 {
     trace_import import;
     error_message err = {0};
-    if (trace_import_read(two_ranks, 2, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_import_read(two_ranks, 2, TRACE_PROFILER_KINETO, &import, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
     return import;
 }
 
@@ -92,16 +93,17 @@ static void messages_that_contradict_each_other_are_refused_or_said(void **state
 
 static void expect_set_refused(const char *const texts[2], const char *message)
 {
-    trace_kineto_source sources[2];
+    trace_profile_source sources[2];
     trace_import import;
     error_message err = {0};
     for (int file = 0; file < 2; file++) {
-        sources[file] = (trace_kineto_source){.path = file == 0 ? "a.json" : "b.json",
-                                              .bytes = texts[file],
-                                              .length = strlen(texts[file]),
-                                              .rank = file};
+        sources[file] = (trace_profile_source){.path = file == 0 ? "a.json" : "b.json",
+                                               .bytes = texts[file],
+                                               .length = strlen(texts[file]),
+                                               .rank = file};
     }
-    assert_int_equal(trace_import_read(sources, 2, &import, &err), STATUS_INVALID);
+    assert_int_equal(trace_import_read(sources, 2, TRACE_PROFILER_KINETO, &import, &err),
+                     STATUS_INVALID);
     assert_string_equal(err.message, message);
 }
 
@@ -152,14 +154,15 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
         {35228842, 42553372, 27819864}, {45842700, 67700532, 32863797},
         {64477849, 82797382, 28449644}, {5847052, 5870960, 4388707},
     };
-    const trace_kineto_source sources[] = {
+    const trace_profile_source sources[] = {
         {.path = "../traces/recorded/gpt-pipeline-rank1.pt.trace.json.gz", .rank = 0},
         {.path = "../traces/recorded/gpt-pipeline-rank0.pt.trace.json.gz", .rank = 1}};
     int64_t sums_ns[6][3] = {{0}};
     trace_import import;
     error_message err = {0};
 
-    if (trace_import_read(sources, 2, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_import_read(sources, 2, TRACE_PROFILER_KINETO, &import, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
 
     assert_int_equal(import.recordings[0].rank, 0); // whatever the order of the files
     assert_int_equal(import.layer_count, 6);

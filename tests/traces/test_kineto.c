@@ -14,14 +14,14 @@
 static status read_text(const char *text, const trace_phase_map *map, trace_recording *recording,
                         error_message *err)
 {
-    const trace_kineto_source source = {
+    const trace_profile_source source = {
         .path = "t.json", .bytes = text, .length = strlen(text), .map = map};
     return trace_kineto_read(&source, recording, err);
 }
 
 static trace_recording read_file(const char *path)
 {
-    const trace_kineto_source source = {.path = path};
+    const trace_profile_source source = {.path = path};
     trace_recording recording;
     error_message err = {0};
     if (trace_kineto_read(&source, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);

@@ -26,11 +26,11 @@ static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
     error_message err = {0};
     int64_t sums_us[4][4] = {{0}};
     snprintf(path, sizeof path, "%s/deepseek-v3-train-h800.pt.trace.json.gz", folder);
-    const trace_kineto_source source = {.path = path};
+    const trace_profile_source source = {.path = path};
     if (trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
-    trace_kineto_source mapped = source;
+    trace_profile_source mapped = source;
     mapped.map = map;
 
     assert_int_equal(trace_kineto_read(&source, &recording, &err), STATUS_INVALID);

@@ -106,7 +106,7 @@ static status read_database(sqlite3 *db, trace_nsys_file *file, error_message *e
 {
     sqlite3_int64 length = 0;
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
-    const trace_nsys_source source = {.path = "run", .bytes = bytes, .length = (size_t)length};
+    const trace_profile_source source = {.path = "run", .bytes = bytes, .length = (size_t)length};
     const status result = trace_nsys_read(&source, file, err);
     sqlite3_free(bytes);
     sqlite3_close(db);
@@ -268,12 +268,12 @@ static void what_is_no_database_is_refused(void **state)
 {
     error_message err = {0};
     trace_nsys_file file;
-    const trace_nsys_source text = {.path = "text",
-                                    .bytes = "no database, but long enough to look "
-                                             "like a header of one, or nearly so; "
-                                             "and some more of it after that",
-                                    .length = 100};
-    const trace_nsys_source absent = {.path = "absent.sqlite"};
+    const trace_profile_source text = {.path = "text",
+                                       .bytes = "no database, but long enough to look "
+                                                "like a header of one, or nearly so; "
+                                                "and some more of it after that",
+                                       .length = 100};
+    const trace_profile_source absent = {.path = "absent.sqlite"};
 
     assert_int_equal(trace_nsys_read(&text, &file, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "text: file is not a database");
@@ -298,7 +298,7 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
     assert_ok(file_write(path, (const char *)bytes, (size_t)length, NULL));
     assert_ok(file_hash_path(path, &bytes_before, &before, NULL));
-    const trace_nsys_source source = {.path = path};
+    const trace_profile_source source = {.path = path};
 
     const status result = trace_nsys_read(&source, &file, &err);
 
@@ -319,18 +319,20 @@ static void ranks_are_brought_together_across_files(void **state)
     sqlite3 *db = make_two();
     sqlite3_int64 length = 0;
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
-    const trace_nsys_source one = {.path = "run", .bytes = bytes, .length = (size_t)length};
-    const trace_nsys_source twice[] = {one, one};
+    const trace_profile_source one = {.path = "run", .bytes = bytes, .length = (size_t)length};
+    const trace_profile_source twice[] = {one, one};
     trace_import import;
     error_message err = {0};
 
-    if (trace_import_read_nsys(&one, 1, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_import_read(&one, 1, TRACE_PROFILER_NSYS, &import, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
     assert_int_equal(import.rank_count, 2);
     assert_int_equal(import.layer_count, 2);
     assert_int_equal(import.op_count, 4);
     assert_string_equal(import.recorded_by, "NVIDIA Nsight Systems");
     trace_import_free(&import);
-    assert_int_equal(trace_import_read_nsys(twice, 2, &import, &err), STATUS_INVALID);
+    assert_int_equal(trace_import_read(twice, 2, TRACE_PROFILER_NSYS, &import, &err),
+                     STATUS_INVALID);
     assert_non_null(strstr(err.message, "both ran F of layer 0, microbatch 0 in iteration 3"));
     sqlite3_free(bytes);
     sqlite3_close(db);

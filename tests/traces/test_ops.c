@@ -186,8 +186,8 @@ static void what_is_stored_is_read_back(void **state)
     bool is_end = false;
     require(trace_rows_open(store, info.trace_id, 0, 9, &rows, &err), &err);
     require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_int_equal(load.forward_ns, 2000000000); // the mean over the replicas
-    assert_int_equal(load.backward_ns, 2000000000);
+    assert_int_equal(load.time_ns[TRACE_OP_FORWARD], 2000000000); // the mean over the replicas
+    assert_int_equal(load.time_ns[TRACE_OP_BACKWARD], 2000000000);
     require(trace_rows_next(rows, &load, &is_end, &err), &err);
     assert_true(is_end);
     trace_rows_close(rows);
@@ -201,7 +201,7 @@ static void a_trace_of_layers_is_no_run_of_ops(void **state)
     trace_info info = trace_info_default();
     trace_load load = trace_load_init(0, 0, TRACE_MEAN);
     info.name = "layers";
-    load.forward_ns = 1;
+    load.time_ns[TRACE_OP_FORWARD] = 1;
     require(trace_writer_begin(store, &info, &writer, &err), &err);
     require(trace_writer_put_load(writer, &load, &err), &err);
     require(trace_writer_finish(writer, &err), &err);

@@ -29,7 +29,7 @@ typedef enum reading_pass {
 } reading_pass;
 
 typedef struct reader {
-    const trace_kineto_source *source;
+    const trace_profile_source *source;
     trace_recording *recording;
     kineto_collector collector;
     reading_pass pass;
@@ -40,34 +40,35 @@ typedef struct reader {
 } reader;
 
 /// Categories of events; those with a capital are of versions before torch 1.12.
+static const struct {
+    const char *category;
+    size_t length; // with its quotes
+    event_kind kind;
+} kinds[] = {
+    {"cpu_op", 8, EVENT_CPU_OPERATOR},
+    {"python_function", 17, EVENT_PYTHON},
+    {"cuda_runtime", 14, EVENT_LAUNCH},
+    {"kernel", 8, EVENT_DEVICE},
+    {"user_annotation", 17, EVENT_ANNOTATION},
+    {"cuda_driver", 13, EVENT_LAUNCH},
+    {"gpu_memcpy", 12, EVENT_DEVICE},
+    {"gpu_memset", 12, EVENT_DEVICE},
+    {"Kernel", 8, EVENT_DEVICE},
+    {"Memcpy", 8, EVENT_DEVICE},
+    {"Memset", 8, EVENT_DEVICE},
+    {"Runtime", 9, EVENT_LAUNCH},
+    {"Operator", 10, EVENT_CPU_OPERATOR},
+};
+
 static event_kind kind_of(trace_json_slice category)
 {
-    switch (category.length) {
-    case 8:
-        if (trace_json_equals(category, "kernel")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "Kernel")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "Memcpy")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "Memset")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "cpu_op")) return EVENT_CPU_OPERATOR;
-        return EVENT_OTHER;
-    case 9:
-        return trace_json_equals(category, "Runtime") ? EVENT_LAUNCH : EVENT_OTHER;
-    case 10:
-        return trace_json_equals(category, "Operator") ? EVENT_CPU_OPERATOR : EVENT_OTHER;
-    case 12:
-        if (trace_json_equals(category, "gpu_memcpy")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "gpu_memset")) return EVENT_DEVICE;
-        return EVENT_OTHER;
-    case 13:
-        return trace_json_equals(category, "cuda_driver") ? EVENT_LAUNCH : EVENT_OTHER;
-    case 14:
-        return trace_json_equals(category, "cuda_runtime") ? EVENT_LAUNCH : EVENT_OTHER;
-    case 17:
-        if (trace_json_equals(category, "python_function")) return EVENT_PYTHON;
-        return trace_json_equals(category, "user_annotation") ? EVENT_ANNOTATION : EVENT_OTHER;
-    default:
-        return EVENT_OTHER;
+    for (size_t each = 0; each < sizeof kinds / sizeof kinds[0]; each++) {
+        if (category.length == kinds[each].length &&
+            trace_json_equals(category, kinds[each].category)) {
+            return kinds[each].kind;
+        }
     }
+    return EVENT_OTHER;
 }
 
 static status event_error(const reader *reading, const trace_json_event *event, const char *key,
@@ -130,20 +131,21 @@ static status read_annotation(reader *reading, const trace_json_event *event, er
                                      begin_ns, end_ns, err);
 }
 
-static uint32_t correlation_of(const trace_json_event *event)
+/// @return false, number untouched: there is no such number
+static bool read_number(trace_json_slice value, uint32_t *number)
 {
-    int64_t correlation = -1;
-    const trace_json_slice value = trace_json_find(event->args, "correlation");
-    if (value.bytes == NULL || !trace_json_int64(value, &correlation)) return KINETO_NO_CORRELATION;
-    if (correlation < 0 || correlation >= KINETO_NO_CORRELATION) return KINETO_NO_CORRELATION;
-    return (uint32_t)correlation;
+    int64_t read = -1;
+    if (value.bytes == NULL || !trace_json_int64(value, &read)) return false;
+    if (read < 0 || read >= KINETO_NO_CORRELATION) return false;
+    *number = (uint32_t)read;
+    return true;
 }
 
 static status read_launch(reader *reading, const trace_json_event *event, error_message *err)
 {
     int64_t begin_ns = 0;
-    const uint32_t correlation = correlation_of(event);
-    if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
+    uint32_t correlation = 0;
+    if (!read_number(trace_json_find(event->args, "correlation"), &correlation)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
     return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
 }
@@ -157,7 +159,8 @@ static bool begins_with(trace_json_slice name, const char *prefix)
 
 static status read_device_op(reader *reading, const trace_json_event *event, error_message *err)
 {
-    kineto_work work = {.key = correlation_of(event)};
+    kineto_work work = {.key = KINETO_NO_CORRELATION};
+    read_number(trace_json_find(event->args, "correlation"), &work.key);
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     const trace_json_slice name = event->name;
     if (trace_json_is_string(name) && kineto_is_communication(name.bytes + 1, name.length - 2)) {
@@ -202,29 +205,24 @@ static status read_backward(reader *reading, const trace_json_event *event, erro
 static status read_flow(reader *reading, const trace_json_event *event, error_message *err)
 {
     const bool is_target = trace_json_equals(event->phase, "f");
-    int64_t number = -1;
+    uint32_t number = 0;
     int64_t begin_ns = 0;
     if (!is_target && !trace_json_equals(event->phase, "s")) return STATUS_OK;
     if (!trace_json_equals(event->category, "fwdbwd")) return STATUS_OK;
-    if (!trace_json_int64(event->id, &number) || number < 0 || number > UINT32_MAX) {
-        return STATUS_OK;
-    }
+    if (!read_number(event->id, &number)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_link(&reading->collector, is_target, (uint32_t)number, thread_of(event),
-                        begin_ns);
+    kineto_collect_link(&reading->collector, is_target, number, thread_of(event), begin_ns);
     return STATUS_OK;
 }
 
 /// Operators of one sequence number are a forward and its backward.
 static status read_sequence(reader *reading, const trace_json_event *event, error_message *err)
 {
-    int64_t number = -1;
+    uint32_t number = 0;
     int64_t begin_ns = 0;
-    const trace_json_slice value = trace_json_find(event->args, "Sequence number");
-    if (value.bytes == NULL || !trace_json_int64(value, &number)) return STATUS_OK;
-    if (number < 0 || number > UINT32_MAX) return STATUS_OK;
+    if (!read_number(trace_json_find(event->args, "Sequence number"), &number)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_link(&reading->collector, is_autograd(event), (uint32_t)number, thread_of(event),
+    kineto_collect_link(&reading->collector, is_autograd(event), number, thread_of(event),
                         begin_ns);
     return STATUS_OK;
 }
@@ -341,7 +339,7 @@ static status read_items(reader *reading, trace_json_stream *json, error_message
 /// Reads the whole file once.
 static status read_file(reader *reading, error_message *err)
 {
-    const trace_kineto_source *source = reading->source;
+    const trace_profile_source *source = reading->source;
     trace_recording *recording = reading->recording;
     trace_stream *stream = NULL;
     trace_json_stream *json = NULL;
@@ -371,7 +369,7 @@ static bool is_standard_input(const reader *reading)
 static status read_cpu(reader *reading, error_message *err)
 {
     kineto_events *events = &reading->collector.events;
-    const size_t thread_count = events->thread_list.count;
+    const size_t thread_count = events->thread_count;
     if (is_standard_input(reading)) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "standard input: a trace without device activity is read twice; give its "
@@ -382,10 +380,10 @@ static status read_cpu(reader *reading, error_message *err)
     for (size_t thread = 0; thread < thread_count; thread++) {
         reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
     }
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         reading->is_annotated[events->marks[mark].thread] = true;
     }
-    for (size_t target = 0; target < events->target_list.count; target++) {
+    for (size_t target = 0; target < events->target_count; target++) {
         reading->is_annotated[events->targets[target].thread] = true;
     }
     reading->thread_count = (uint32_t)thread_count;
@@ -398,8 +396,8 @@ static status read_cpu(reader *reading, error_message *err)
 static status read_sequences(reader *reading, error_message *err)
 {
     const kineto_events *events = &reading->collector.events;
-    if (trace_kineto_has_backward(events) || events->target_list.count > 0) return STATUS_OK;
-    if (is_standard_input(reading) || events->backward_list.count == 0) return STATUS_OK;
+    if (trace_kineto_has_backward(events) || events->target_count > 0) return STATUS_OK;
+    if (is_standard_input(reading) || events->backward_count == 0) return STATUS_OK;
     reading->pass = PASS_SEQUENCE;
     return read_file(reading, err);
 }
@@ -409,7 +407,7 @@ static status find_structure(reader *reading, error_message *err)
 {
     if (reading->source->map != NULL) return STATUS_OK;
     if (!trace_kineto_has_groups(&reading->collector) && !is_standard_input(reading)) {
-        if (reading->collector.events.target_list.count == 0) {
+        if (reading->collector.events.target_count == 0) {
             reading->pass = PASS_SEQUENCE;
             TRY(read_file(reading, err));
         }
@@ -451,7 +449,7 @@ static void reader_free(reader *reading)
     free(reading);
 }
 
-status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
+status trace_kineto_read(const trace_profile_source *source, trace_recording *recording,
                          error_message *err)
 {
     reader *reading = memory_array(1, sizeof *reading);

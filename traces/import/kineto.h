@@ -101,13 +101,14 @@ typedef struct trace_recording {
 /// O(log iterations).
 int trace_recording_place(const trace_recording *recording, int iteration);
 
-typedef struct trace_kineto_source {
+/// A file of a profiler.
+typedef struct trace_profile_source {
     const char *path;  // or the name of bytes
     const void *bytes; // [length] NULL: read path
     size_t length;
     const trace_phase_map *map; // NULL: none
-    int rank;                   // where the file does not say it
-} trace_kineto_source;
+    int rank;                   // of a trace of Kineto that does not say it
+} trace_profile_source;
 
 /// Reads a trace, plain or gzip. One that has no device activity is read twice: the operators of
 /// the CPU are told apart from the annotations only then. So is one whose backwards or layers are
@@ -125,7 +126,7 @@ typedef struct trace_kineto_source {
 ///         say; a time that is missing, no number, negative or beyond int64, naming the event;
 ///         STATUS_INVALID: no annotation that is known (some that are there are named),
 ///         annotations that contradict each other, what the phase map says
-status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
+status trace_kineto_read(const trace_profile_source *source, trace_recording *recording,
                          error_message *err);
 
 void trace_recording_free(trace_recording *recording); ///< zero-initialised is allowed

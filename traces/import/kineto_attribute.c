@@ -27,9 +27,9 @@ static void open_marks_free(open_marks *open)
 
 static void open_marks_init(const kineto_events *events, open_marks *open)
 {
-    const size_t threads = events->thread_list.count + 1;
+    const size_t threads = events->thread_count + 1;
     const size_t processes = (size_t)events->process_count + 1;
-    const size_t marks = events->mark_list.count + 1;
+    const size_t marks = events->mark_count + 1;
     *open = (open_marks){.marks = events->marks};
     open->top_of_thread = memory_array(threads, sizeof *open->top_of_thread);
     open->top_of_process = memory_array(processes, sizeof *open->top_of_process);
@@ -89,7 +89,7 @@ static uint32_t mark_of_launch(const kineto_events *events, const kineto_launch 
                                open_marks *open, uint32_t *next_mark)
 {
     const int64_t moment_ns = launch->ts_ns;
-    for (; *next_mark < events->mark_list.count; ++*next_mark) {
+    for (; *next_mark < events->mark_count; ++*next_mark) {
         const kineto_mark *next = &events->marks[*next_mark];
         if (next->window.begin_ns > moment_ns) break;
         open_marks_push(open, *next_mark, next->thread, events->runners[next->thread].process);
@@ -125,6 +125,18 @@ static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
     return mark->is_communication ? KINETO_COMMUNICATION : flags;
 }
 
+/// Counts an operation or operator by the mark that it is attributed to.
+static void count_op(const kineto_events *events, uint32_t mark, trace_attribution *ops)
+{
+    if (mark == NO_MARK) {
+        ops->outside++;
+    } else if (events->marks[mark].window.is_load) {
+        ops->loads++;
+    } else {
+        ops->others++;
+    }
+}
+
 static status count_work(const kineto_events *events, const kineto_run *run, bool is_launched,
                          trace_attribution *ops, error_message *err)
 {
@@ -132,14 +144,10 @@ static status count_work(const kineto_events *events, const kineto_run *run, boo
         return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
                          events->path);
     }
-    if (!is_launched) {
-        ops->without_launch++;
-    } else if (run->mark == NO_MARK) {
-        ops->outside++;
-    } else if (events->marks[run->mark].window.is_load) {
-        ops->loads++;
+    if (is_launched) {
+        count_op(events, run->mark, ops);
     } else {
-        ops->others++;
+        ops->without_launch++;
     }
     return STATUS_OK;
 }
@@ -214,7 +222,7 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
                        error_message *err)
 {
     // Annotations of one cell may overlap on the device.
-    union_end *windows = unions_create(events->mark_list.count);
+    union_end *windows = unions_create(events->mark_count);
     union_end *cells = unions_create((size_t)recording->cell_count);
     kineto_gaps *gaps = NULL;
     const void *record = NULL;
@@ -239,7 +247,7 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
 
 static void sum_spans(const kineto_events *events, trace_recording *recording)
 {
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (window->cell < 0 || window->work_begin_ns > window->work_end_ns) continue;
         recording->cells[window->cell].span_ns += window->work_end_ns - window->work_begin_ns;
@@ -323,20 +331,6 @@ static status share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, 
     return STATUS_OK;
 }
 
-static void count_operator(trace_recording *recording, const kineto_events *events, uint32_t mark,
-                           int64_t length_ns)
-{
-    trace_attribution *ops = &recording->ops;
-    ops->total_ns += length_ns;
-    if (mark == NO_MARK) {
-        ops->outside++;
-    } else if (events->marks[mark].window.is_load) {
-        ops->loads++;
-    } else {
-        ops->others++;
-    }
-}
-
 /// Operators of all threads, sorted by thread and begin. Nested ones add nothing and are not
 /// counted; the rest of one that overlaps its neighbour is.
 static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
@@ -363,7 +357,8 @@ static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
         recording->ops.op_count++;
         uint32_t mark = NO_MARK;
         TRY(share_operator(sweep, thread, work->flags, begin_ns, work->end_ns, &mark, err));
-        count_operator(recording, events, mark, work->end_ns - begin_ns);
+        count_op(events, mark, &recording->ops);
+        recording->ops.total_ns += work->end_ns - begin_ns;
         covered_ns = work->end_ns;
     }
 }
@@ -373,21 +368,21 @@ static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
 /// @param first_mark [thread_count + 1] out
 static void group_marks(const kineto_events *events, size_t *first_mark, uint32_t *marks)
 {
-    const size_t threads = events->thread_list.count;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    const size_t threads = events->thread_count;
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         first_mark[events->marks[mark].thread + 1]++;
     }
     for (size_t thread = 0; thread < threads; thread++) {
         first_mark[thread + 1] += first_mark[thread];
     }
-    for (size_t mark = events->mark_list.count; mark-- > 0;) {
+    for (size_t mark = events->mark_count; mark-- > 0;) {
         marks[--first_mark[events->marks[mark].thread + 1]] = (uint32_t)mark;
     }
     // Each place now holds the begin of its thread, one entry late.
     for (size_t thread = 0; thread < threads; thread++) {
         first_mark[thread] = first_mark[thread + 1];
     }
-    first_mark[threads] = events->mark_list.count;
+    first_mark[threads] = events->mark_count;
 }
 
 /// Divides the time of the process among what ran, of all threads.
@@ -408,7 +403,7 @@ static status divide_cpu_time(cpu_sweep *sweep, trace_recording *recording, erro
 
 static void sum_cpu_cells(const kineto_events *events, trace_recording *recording)
 {
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (window->cell < 0) continue;
         recording->cells[window->cell].busy_ns += window->busy_ns;
@@ -420,8 +415,8 @@ static void sum_cpu_cells(const kineto_events *events, trace_recording *recordin
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err)
 {
-    size_t *first_mark = memory_array(events->thread_list.count + 2, sizeof *first_mark);
-    uint32_t *marks = memory_array(events->mark_list.count + 1, sizeof *marks);
+    size_t *first_mark = memory_array(events->thread_count + 2, sizeof *first_mark);
+    uint32_t *marks = memory_array(events->mark_count + 1, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
     sweep.pieces = sorter_create(sizeof(kineto_run), compare_runs);
     open_marks_init(events, &sweep.open);

@@ -1,4 +1,6 @@
-/// What traces/import/kineto.c takes from the events, and hands to the files that make sense of it.
+/// What is taken from a profiler's file, Kineto's trace or an export of Nsight Systems, and what
+/// makes sense of it: annotations that say which layer or stage computes, launches, and what ran on
+/// the device.
 #pragma once
 
 #include "base/sorter.h"
@@ -88,11 +90,12 @@ typedef struct kineto_runner {
     int64_t launch_count;
 } kineto_runner;
 
-/// A growing array.
-typedef struct kineto_list {
-    size_t count;
-    size_t capacity;
-} kineto_list;
+/// As qsort; items may be NULL where there are none.
+void kineto_sort(void *items, size_t count, size_t item_bytes,
+                 int (*compare)(const void *, const void *));
+
+/// Stretches by begin, end, number.
+int kineto_compare_stretches(const void *a, const void *b);
 
 /// How many of items[count] have, at offset, a 64-bit number at or below key; they are sorted by
 /// it.
@@ -114,8 +117,8 @@ typedef struct kineto_events {
     kineto_work *backwards; // operators of the backward; key is the thread
     sorter *works;          // kineto_work by key, then time; NULL: none
     kineto_runner *runners; // [thread_count]
-    kineto_list span_list, operator_list, step_list, scope_list, pause_list, mark_list, source_list,
-        target_list, backward_list, thread_list;
+    size_t span_count, operator_count, step_count, scope_count, pause_count, mark_count,
+        source_count, target_count, backward_count, thread_count;
     uint32_t process_count;
     int64_t first_launch_ns; // where there are launches
     int64_t last_launch_ns;
@@ -168,18 +171,15 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err);
 
-/// Collects what a profiler recorded, whichever file it is read from: annotations that say which
-/// layer or stage computes, launches, and what ran on the device. The readers of Kineto's traces
-/// and of Nsight Systems' exports fill it, and share what is made of it.
-
 enum { KINETO_NAME_BYTES = 512, KINETO_UNKNOWN_MAX = 5 };
 
 /// Numbers for 64-bit keys, in the order of their first appearance; open addressing.
 typedef struct kineto_numbering {
-    uint64_t *keys; // [capacity]
-    uint32_t *numbers;
-    bool *is_used;
-    size_t capacity; // power of two
+    struct kineto_slot {
+        uint64_t key;
+        uint32_t place; // its number + 1; 0: the slot is free
+    } * slots;          // [capacity]
+    size_t capacity;    // power of two
     uint32_t count;
 } kineto_numbering;
 
@@ -252,7 +252,6 @@ status trace_kineto_find_structure(kineto_collector *collector, error_message *e
 void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t number,
                          kineto_thread thread, int64_t begin_ns);
 
-/// An operator of the backward.
 void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
                              int64_t end_ns);
 

@@ -15,8 +15,8 @@ typedef struct cover {
 
 /// Covers of one kind that are not over, the next to end first.
 typedef struct cover_queue {
-    cover *covers;
-    kineto_list list;
+    cover *covers; // [count], of which those before first are over
+    size_t count;
     size_t first;
 } cover_queue;
 
@@ -36,38 +36,25 @@ struct kineto_gaps {
 
 static void queue_push(cover_queue *queue, cover added)
 {
-    kineto_list *list = &queue->list;
-    if (queue->first < list->count && queue->covers[list->count - 1].until_ns >= added.until_ns) {
+    if (queue->first < queue->count && queue->covers[queue->count - 1].until_ns >= added.until_ns) {
         return; // what began before it hides it
     }
-    if (queue->first == list->count) queue->first = list->count = 0;
-    if (list->count == list->capacity && queue->first > list->count / 2) {
-        list->count -= queue->first;
-        memmove(queue->covers, queue->covers + queue->first, list->count * sizeof *queue->covers);
+    if (queue->first > queue->count / 2) {
+        queue->count -= queue->first;
+        memmove(queue->covers, queue->covers + queue->first, queue->count * sizeof *queue->covers);
         queue->first = 0;
     }
-    if (list->count == list->capacity) {
-        list->capacity += list->capacity / 2 + 64;
-        queue->covers = memory_resize(queue->covers, list->capacity, sizeof *queue->covers);
-    }
-    queue->covers[list->count++] = added;
+    queue->covers = memory_grow(queue->covers, queue->count, sizeof *queue->covers);
+    queue->covers[queue->count++] = added;
 }
 
 /// What covers now_ns; NULL: nothing.
 static const cover *queue_top(cover_queue *queue, int64_t now_ns)
 {
-    while (queue->first < queue->list.count && queue->covers[queue->first].until_ns <= now_ns) {
+    while (queue->first < queue->count && queue->covers[queue->first].until_ns <= now_ns) {
         queue->first++;
     }
-    return queue->first < queue->list.count ? &queue->covers[queue->first] : NULL;
-}
-
-static int compare_stretches(const void *a, const void *b)
-{
-    const kineto_stretch *left = a;
-    const kineto_stretch *right = b;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    return (left->number > right->number) - (left->number < right->number);
+    return queue->first < queue->count ? &queue->covers[queue->first] : NULL;
 }
 
 /// The iterations that cells are of, which are sorted by them.
@@ -113,14 +100,14 @@ static void find_stretches(kineto_gaps *gaps)
 {
     const kineto_events *events = gaps->events;
     trace_recording *recording = gaps->recording;
-    const bool by_steps = events->step_list.count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
-    for (size_t step = 0; by_steps && step < events->step_list.count; step++) {
+    const bool by_steps = events->step_count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
+    for (size_t step = 0; by_steps && step < events->step_count; step++) {
         const int place = trace_recording_place(recording, events->steps[step].number);
         if (place < 0) continue;
         widen(&recording->iterations[place], events->steps[step].begin_ns,
               events->steps[step].end_ns);
     }
-    for (size_t mark = 0; !by_steps && mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; !by_steps && mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         const int place = trace_recording_place(recording, window->iteration);
         if (place < 0) continue;
@@ -132,7 +119,7 @@ static void find_stretches(kineto_gaps *gaps)
         const trace_iteration_time *each = &recording->iterations[place];
         gaps->stretches[place] = (kineto_stretch){each->begin_ns, each->end_ns, (int)place};
     }
-    qsort(gaps->stretches, count, sizeof *gaps->stretches, compare_stretches);
+    qsort(gaps->stretches, count, sizeof *gaps->stretches, kineto_compare_stretches);
 }
 
 void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps)
@@ -254,7 +241,7 @@ static void divide_gap(kineto_gaps *gaps, uint32_t owner, uint32_t next, int pla
 static void divide_host(kineto_gaps *gaps, uint32_t owner, uint32_t next, int place, int64_t end_ns)
 {
     const kineto_events *events = gaps->events;
-    while (gaps->next_pause < events->pause_list.count) {
+    while (gaps->next_pause < events->pause_count) {
         const kineto_stretch *pause = &events->pauses[gaps->next_pause];
         if (pause->begin_ns >= end_ns) break;
         if (pause->begin_ns > gaps->now_ns) {
@@ -384,7 +371,7 @@ void kineto_gaps_end(kineto_gaps *gaps)
     if (recording->iteration_count > 0) advance(gaps, KINETO_NO_MARK, -1, end_ns, end_ns);
     enter(gaps, -1);
     end_iterations(gaps);
-    for (size_t mark = 0; mark < gaps->events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < gaps->events->mark_count; mark++) {
         const trace_window *window = &gaps->events->marks[mark].window;
         if (window->cell >= 0) recording->cells[window->cell].charge_ns += window->charge_ns;
     }

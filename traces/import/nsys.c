@@ -25,7 +25,7 @@ static const struct {
 enum { WORKS_TABLES = sizeof works_tables / sizeof works_tables[0] };
 
 typedef struct reader {
-    const trace_nsys_source *source;
+    const trace_profile_source *source;
     sqlite3 *db;
     bool has_works[WORKS_TABLES];
     bool has_strings;
@@ -429,15 +429,6 @@ static void write_process_query(const reader *reading, char sql[SQL_BYTES])
     snprintf(sql + used, SQL_BYTES - used, ") GROUP BY process ORDER BY 2, 1");
 }
 
-static void append_recording(trace_nsys_file *file, trace_recording *recording)
-{
-    trace_recording *larger = memory_resize(file->recordings, ((size_t)file->recording_count + 1),
-                                            sizeof *file->recordings);
-    recording->rank = file->recording_count;
-    file->recordings = larger;
-    file->recordings[file->recording_count++] = *recording;
-}
-
 /// Reads every process that used a device. One without annotations that are known is passed over,
 /// unless none has any.
 static status read_processes(reader *reading, const trace_recording *common, trace_nsys_file *file,
@@ -458,7 +449,10 @@ static status read_processes(reader *reading, const trace_recording *common, tra
         const status read =
             read_process(reading, common, sqlite3_column_int64(statement, 0), &recording, &reason);
         if (read == STATUS_OK) {
-            append_recording(file, &recording);
+            recording.rank = file->recording_count;
+            file->recordings = memory_grow(file->recordings, (size_t)file->recording_count,
+                                           sizeof *file->recordings);
+            file->recordings[file->recording_count++] = recording;
         } else if (reading->is_unknown) {
             unknown = reason;
         } else {
@@ -480,7 +474,8 @@ void trace_nsys_file_free(trace_nsys_file *file)
     *file = (trace_nsys_file){0};
 }
 
-status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, error_message *err)
+status trace_nsys_read(const trace_profile_source *source, trace_nsys_file *file,
+                       error_message *err)
 {
     trace_recording common = {.world_size = TRACE_NOT_RECORDED};
     trace_nsys_file made = {0};

@@ -17,16 +17,6 @@
 
 #include "base/status.h"
 #include "traces/import/kineto.h"
-#include "traces/import/phase_map.h"
-
-#include <stddef.h>
-
-typedef struct trace_nsys_source {
-    const char *path;  // or the name of bytes
-    const void *bytes; // [length] NULL: read path
-    size_t length;
-    const trace_phase_map *map; // NULL: none
-} trace_nsys_source;
 
 /// Recordings of the processes of a file that have annotations which are known, in the order of
 /// their devices, then of their process numbers.
@@ -46,6 +36,7 @@ typedef struct trace_nsys_file {
 ///         trace_kineto_resolve and the phase map say
 ///
 /// Time O(processes x rows), memory as trace_kineto_read.
-status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, error_message *err);
+status trace_nsys_read(const trace_profile_source *source, trace_nsys_file *file,
+                       error_message *err);
 
 void trace_nsys_file_free(trace_nsys_file *file); ///< zero-initialised is allowed

@@ -17,10 +17,8 @@ struct trace_reader {
     bool has_split;  // of what the reader answers
     int columns;     // of what it answers: M or 1
     int row_columns; // of what is stored: M or 1
-    sqlite3_stmt *select_sample;
-    sqlite3_stmt *select_next;
-    int sample; // the iteration in the arrays; -1: none yet
-    int next;   // the next sampled iteration; INT_MAX: none
+    int sample;      // the iteration in the arrays; -1: none yet
+    int next;        // the next sampled iteration; INT_MAX: none
     bool has_activations;
     bool *seen;                  // [row_columns] microbatches with a row in the sample
     int64_t *row_forward_ns;     // [layer_count][row_columns]
@@ -69,17 +67,6 @@ static void allocate(trace_reader *reader)
     }
 }
 
-static status prepare_reader(trace_reader *reader, error_message *err)
-{
-    trace_store *store = reader->store;
-    TRY(sql_prepare(
-        store, "SELECT max(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration<=?",
-        &reader->select_sample, err));
-    return sql_prepare(
-        store, "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
-        &reader->select_next, err);
-}
-
 static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns columns,
                           error_message *err)
 {
@@ -108,7 +95,7 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     reader->state_bytes = property(reader, layers, offsetof(trace_layer, state_bytes));
     reader->message_bytes = property(reader, layers, offsetof(trace_layer, message_bytes));
     allocate(reader);
-    return prepare_reader(reader, err);
+    return STATUS_OK;
 }
 
 status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
@@ -129,63 +116,45 @@ status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns col
 void trace_reader_close(trace_reader *reader)
 {
     if (reader == NULL) return;
-    sqlite3_finalize(reader->select_sample);
-    sqlite3_finalize(reader->select_next);
     arena_destroy(reader->memory);
     free(reader);
-}
-
-/// The iteration that select_sample or select_next names, fallback if it names none.
-static status seek(trace_reader *reader, sqlite3_stmt *statement, int iteration, int fallback,
-                   int *found, error_message *err)
-{
-    bool has_row = false;
-    TRY(sql_bind(reader->store, statement, err, "ii", reader->info.trace_id, (int64_t)iteration));
-    TRY(sql_step(reader->store, statement, &has_row, err));
-    const int64_t answer = has_row ? sql_int64(statement, 0) : -1;
-    *found = answer < 0 ? fallback : (int)answer;
-    sqlite3_reset(statement);
-    return STATUS_OK;
 }
 
 status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
                                 error_message *err)
 {
-    return seek(reader, reader->select_next, iteration, -1, sample, err);
+    int64_t found = -1;
+    TRY(sql_get(reader->store, &found, err,
+                "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
+                "ii", reader->info.trace_id, (int64_t)iteration));
+    *sample = (int)found;
+    return STATUS_OK;
 }
 
 /// The row as it is replayed: each phase for what it is charged.
 static trace_load charged(trace_load load)
 {
-    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
-        const int64_t charge_ns = *trace_load_charge(&load, phase);
-        if (charge_ns >= 0) *trace_load_time(&load, phase) = charge_ns;
+    for (int phase = 0; phase < TRACE_PHASE_COUNT; phase++) {
+        if (load.charge_ns[phase] >= 0) load.time_ns[phase] = load.charge_ns[phase];
     }
     return load;
 }
 
 static status put_row(trace_reader *reader, const trace_load *load, error_message *err)
 {
-    const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
-    if (load->layer < 0 || load->layer >= reader->info.layer_count || column < 0 ||
-        column >= reader->row_columns ||
-        (load->microbatch == TRACE_MEAN && reader->row_columns > 1)) {
-        return error_set(err, STATUS_FORMAT,
-                         "%s: table load: iteration %d layer %d microbatch %d: not possible in"
-                         " a trace of %d layers and %d microbatches",
-                         reader->store->path, load->iteration, load->layer, load->microbatch,
-                         reader->info.layer_count, reader->row_columns);
-    }
+    const int64_t forward_ns = load->time_ns[TRACE_OP_FORWARD];
+    int column = 0;
+    TRY(trace_load_column(reader->store, &reader->info, load, &column, err));
     const size_t cell = (size_t)load->layer * (size_t)reader->row_columns + (size_t)column;
     reader->seen[column] = true;
-    reader->row_forward_ns[cell] = load->forward_ns > 0 ? load->forward_ns : 0;
+    reader->row_forward_ns[cell] = forward_ns > 0 ? forward_ns : 0;
     trace_backward_of(&reader->info, load, &reader->row_input_ns[cell],
                       &reader->row_weight_ns[cell]);
     if (!reader->has_split) {
         reader->row_input_ns[cell] += reader->row_weight_ns[cell];
         reader->row_weight_ns[cell] = 0;
     }
-    if (load->forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
+    if (forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
     if (load->activation_bytes >= 0) {
         // A larger sum than fits is no size of any memory: it saturates.
         if (reader->activation_bytes[load->layer] <= INT64_MAX - TRACE_VALUE_MAX) {
@@ -269,7 +238,8 @@ static status read_sample(trace_reader *reader, int sample, error_message *err)
                                               (reader->activation_bytes[layer] % count > 0);
         }
     }
-    TRY(seek(reader, reader->select_next, sample, INT_MAX, &reader->next, err));
+    TRY(trace_reader_next_sample(reader, sample, &reader->next, err));
+    if (reader->next < 0) reader->next = INT_MAX;
     reader->sample = sample;
     return STATUS_OK;
 }
@@ -283,9 +253,12 @@ status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_cost
     const bool held =
         reader->sample >= 0 && iteration >= reader->sample && iteration < reader->next;
     if (!held) {
-        int sample = first;
-        TRY(seek(reader, reader->select_sample, iteration, first, &sample, err));
-        TRY(read_sample(reader, sample, err));
+        int64_t sample = first;
+        TRY(sql_get(reader->store, &sample, err,
+                    "SELECT max(iteration) AS iteration FROM loads"
+                    " WHERE trace_id=? AND iteration<=?",
+                    "ii", reader->info.trace_id, (int64_t)iteration));
+        TRY(read_sample(reader, (int)sample, err));
     }
     *changed = !held;
     *costs = (bal_layer_costs){
