@@ -54,8 +54,9 @@ void *memory_resize(void *array, size_t count, size_t element_bytes)
 void *memory_grow(void *array, size_t count, size_t element_bytes)
 {
     enum { COUNT_MIN = 4 };
-    if (count != 0 && (count < COUNT_MIN || (count & (count - 1)) != 0)) return array;
-    return memory_resize(array, count == 0 ? COUNT_MIN : 2 * count, element_bytes);
+    if (array == NULL) return memory_resize(NULL, COUNT_MIN, element_bytes);
+    if (count < COUNT_MIN || (count & (count - 1)) != 0) return array;
+    return memory_resize(array, 2 * count, element_bytes);
 }
 
 double memory_half_of_machine(void)

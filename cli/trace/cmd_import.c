@@ -323,17 +323,16 @@ static void write_words(const trace_import *import, const trace_info *info, cons
 }
 
 static status read_files(const cli_arguments *arguments, const trace_phase_map *map,
-                         trace_profiler profiler, trace_import *import, error_message *err)
+                         trace_profiler profiler, arena *memory, trace_import *import,
+                         error_message *err)
 {
     const int count = cli_operand_count(arguments);
-    trace_profile_source *sources = memory_array((size_t)count, sizeof *sources);
+    trace_profile_source *sources = arena_array(memory, (size_t)count, sizeof *sources);
     for (int file = 0; file < count; file++) {
         sources[file] =
             (trace_profile_source){.path = cli_operand(arguments, file), .map = map, .rank = file};
     }
-    const status result = trace_import_read(sources, count, profiler, import, err);
-    free(sources);
-    return result;
+    return trace_import_read(sources, count, profiler, memory, import, err);
 }
 
 /// What fails later leaves nothing in the store.
@@ -349,7 +348,7 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
     char name[CLI_TRACE_NAME_BYTES];
     trace_info info;
     trace_phase_map *map = NULL;
-    trace_import import = {0};
+    trace_import import;
     trace_store *store = NULL;
     int64_t trace_id = 0;
     TRY(read_options(arguments, endings, name, &info, err));
@@ -357,7 +356,7 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
     if (cli_has(arguments, "--phase-map")) {
         TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
     }
-    status result = read_files(arguments, map, profiler, &import, err);
+    status result = read_files(arguments, map, profiler, memory, &import, err);
     if (result == STATUS_OK) result = open_output(arguments, &store, err);
     if (result == STATUS_OK) result = trace_import_write(&import, &info, store, &trace_id, err);
     if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &info, err);
@@ -367,7 +366,6 @@ static status run_profile(const cli_arguments *arguments, const char *const *end
         write_words(&import, &info, trace_store_path(store), keeps_gaps, out);
     }
     trace_store_close(store);
-    trace_import_free(&import);
     trace_phase_map_close(map);
     return result;
 }

@@ -32,7 +32,8 @@ static int compare_bounds(const void *a, const void *b)
 /// other are mostly between the same ranks, so that the bound is looked for from the last on.
 ///
 /// @param last place of the bound that was noted last
-static void note_message(trace_alignment *alignment, trace_message_bound message, int *last)
+static void note_message(trace_alignment *alignment, trace_message_bound message, int *last,
+                         arena *memory)
 {
     const int count = alignment->bound_count;
     for (int looked = 0; looked < count; looked++) {
@@ -43,7 +44,7 @@ static void note_message(trace_alignment *alignment, trace_message_bound message
         return;
     }
     alignment->bounds =
-        memory_resize(alignment->bounds, (size_t)count + 1, sizeof *alignment->bounds);
+        arena_grow(memory, alignment->bounds, (size_t)count, sizeof *alignment->bounds);
     alignment->bounds[count] = message;
     *last = alignment->bound_count++;
 }
@@ -63,7 +64,7 @@ static status check_bounds(const trace_alignment *alignment, error_message *err)
     return STATUS_OK;
 }
 
-static status collect_bounds(const trace_op_index *index, trace_alignment *alignment,
+static status collect_bounds(const trace_op_index *index, arena *memory, trace_alignment *alignment,
                              error_message *err)
 {
     int last = 0;
@@ -73,7 +74,7 @@ static status collect_bounds(const trace_op_index *index, trace_alignment *align
         if (producer == NULL || producer->rank == op->rank) continue;
         const trace_message_bound message = {producer->rank, op->rank,
                                              op->begin_ns - departure_ns(index, producer)};
-        note_message(alignment, message, &last);
+        note_message(alignment, message, &last, memory);
     }
     if (alignment->bound_count == 0) return STATUS_OK;
     qsort(alignment->bounds, (size_t)alignment->bound_count, sizeof *alignment->bounds,
@@ -166,40 +167,26 @@ static status choose_offsets(trace_alignment *alignment, int64_t *upper_ns, int6
     return STATUS_OK;
 }
 
-static status align(const trace_op_index *index, trace_alignment *alignment, error_message *err)
+static status align(const trace_op_index *index, arena *memory, trace_alignment *alignment,
+                    error_message *err)
 {
     const size_t ranks = (size_t)alignment->rank_count;
-    alignment->offset_ns = memory_array(ranks, sizeof *alignment->offset_ns);
-    alignment->residual_ns = memory_array(ranks, sizeof *alignment->residual_ns);
-    int64_t *upper_ns = memory_array(ranks, sizeof *upper_ns);
-    int64_t *lower_ns = memory_array(ranks, sizeof *lower_ns);
-    status result = collect_bounds(index, alignment, err);
-    if (result == STATUS_OK) result = choose_offsets(alignment, upper_ns, lower_ns, err);
-    free(upper_ns);
-    free(lower_ns);
-    return result;
+    int64_t *upper_ns = arena_array(memory, ranks, sizeof *upper_ns);
+    int64_t *lower_ns = arena_array(memory, ranks, sizeof *lower_ns);
+    alignment->offset_ns = arena_array(memory, ranks, sizeof *alignment->offset_ns);
+    alignment->residual_ns = arena_array(memory, ranks, sizeof *alignment->residual_ns);
+    TRY(collect_bounds(index, memory, alignment, err));
+    return choose_offsets(alignment, upper_ns, lower_ns, err);
 }
 
-status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count,
+status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count, arena *memory,
                             trace_alignment *alignment, error_message *err)
 {
     trace_op_index index;
     trace_alignment made = {.rank_count = rank_count};
     trace_op_index_create(ops, op_count, &index);
-    const status result = align(&index, &made, err);
+    const status result = align(&index, memory, &made, err);
     trace_op_index_free(&index);
-    if (result != STATUS_OK) {
-        trace_alignment_free(&made);
-        return result;
-    }
-    *alignment = made;
-    return STATUS_OK;
-}
-
-void trace_alignment_free(trace_alignment *alignment)
-{
-    free(alignment->bounds);
-    free(alignment->offset_ns);
-    free(alignment->residual_ns);
-    *alignment = (trace_alignment){0};
+    if (result == STATUS_OK) *alignment = made;
+    return result;
 }

@@ -192,7 +192,7 @@ typedef struct window_op {
 } window_op;
 
 /// The ops of all ranks, each on its own clock but with one zero. rank is the place in the list.
-static void collect_ops(trace_import *import, trace_window ***windows)
+static void collect_ops(trace_import *import, arena *memory, trace_window ***windows)
 {
     size_t count = 0;
     bool has_base = true;
@@ -203,7 +203,7 @@ static void collect_ops(trace_import *import, trace_window ***windows)
         has_base = has_base && recording->has_base;
         if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
     }
-    import->ops = memory_array(count + 1, sizeof *import->ops);
+    import->ops = arena_array(memory, count, sizeof *import->ops);
     *windows = memory_array(count + 1, sizeof **windows);
     for (int rank = 0; rank < import->rank_count; rank++) {
         trace_recording *recording = &import->recordings[rank];
@@ -265,16 +265,16 @@ static void drop_parts(trace_import *import)
 }
 
 /// Brings recordings together that are read already.
-static status gather(trace_import *import, error_message *err)
+static status gather(trace_import *import, arena *memory, error_message *err)
 {
     qsort(import->recordings, (size_t)import->rank_count, sizeof *import->recordings,
           compare_recordings);
     TRY(check_set(import, err));
     TRY(survey_loads(import, err));
     trace_window **windows = NULL;
-    collect_ops(import, &windows);
+    collect_ops(import, memory, &windows);
     const status aligned = trace_alignment_find(import->ops, import->op_count, import->rank_count,
-                                                &import->alignment, err);
+                                                memory, &import->alignment, err);
     if (aligned == STATUS_OK) {
         apply_alignment(import, windows);
         trace_import_replay(import, windows);
@@ -284,62 +284,42 @@ static status gather(trace_import *import, error_message *err)
     return aligned;
 }
 
-/// Appends recordings, which are the import's from then on.
-static void take(trace_import *import, const trace_recording *recordings, int count)
+static void take(trace_import *import, const trace_recording *recording, arena *memory)
 {
-    const size_t held = (size_t)import->rank_count;
-    import->recordings =
-        memory_resize(import->recordings, held + (size_t)count + 1, sizeof *import->recordings);
-    memcpy(import->recordings + held, recordings, (size_t)count * sizeof *recordings);
-    import->rank_count += count;
+    import->recordings = arena_grow(memory, import->recordings, (size_t)import->rank_count,
+                                    sizeof *import->recordings);
+    import->recordings[import->rank_count++] = *recording;
 }
 
 static status read_source(const trace_profile_source *source, trace_profiler profiler,
-                          trace_import *import, error_message *err)
+                          arena *memory, trace_import *import, error_message *err)
 {
     trace_recording recording;
     trace_nsys_file file;
     if (profiler == TRACE_PROFILER_KINETO) {
-        TRY(trace_kineto_read(source, &recording, err));
-        take(import, &recording, 1);
+        TRY(trace_kineto_read(source, memory, &recording, err));
+        take(import, &recording, memory);
         return STATUS_OK;
     }
-    TRY(trace_nsys_read(source, &file, err));
+    TRY(trace_nsys_read(source, memory, &file, err));
     for (int each = 0; each < file.recording_count; each++) {
-        file.recordings[each].rank = import->rank_count + each;
+        file.recordings[each].rank = import->rank_count;
+        take(import, &file.recordings[each], memory);
     }
-    take(import, file.recordings, file.recording_count);
-    free(file.recordings);
     return STATUS_OK;
 }
 
 status trace_import_read(const trace_profile_source *sources, int count, trace_profiler profiler,
-                         trace_import *import, error_message *err)
+                         arena *memory, trace_import *import, error_message *err)
 {
     static const char *const names[] = {"PyTorch profiler (Kineto)", "NVIDIA Nsight Systems"};
     trace_import made = {.recorded_by = names[profiler]};
-    status result = STATUS_OK;
-    for (int source = 0; source < count && result == STATUS_OK; source++) {
-        result = read_source(&sources[source], profiler, &made, err);
+    for (int source = 0; source < count; source++) {
+        TRY(read_source(&sources[source], profiler, memory, &made, err));
     }
-    if (result == STATUS_OK) result = gather(&made, err);
-    if (result != STATUS_OK) {
-        trace_import_free(&made);
-        return result;
-    }
+    TRY(gather(&made, memory, err));
     *import = made;
     return STATUS_OK;
-}
-
-void trace_import_free(trace_import *import)
-{
-    for (int rank = 0; rank < import->rank_count; rank++) {
-        trace_recording_free(&import->recordings[rank]);
-    }
-    free(import->recordings);
-    free(import->ops);
-    trace_alignment_free(&import->alignment);
-    *import = (trace_import){0};
 }
 
 static status write_loads(const trace_recording *recording, bool keeps_gaps, trace_writer *writer,

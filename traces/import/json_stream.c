@@ -1,6 +1,5 @@
 #include "traces/import/json_stream.h"
 #include "base/arena.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -776,9 +775,19 @@ bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
 
 bool trace_json_int64(trace_json_slice value, int64_t *out)
 {
-    char text[24]; // none that fits is longer
-    if (value.length == 0 || value.length >= sizeof text) return false;
-    memcpy(text, value.bytes, value.length);
-    text[value.length] = '\0';
-    return text_parse_int64(text, "", INT64_MIN, INT64_MAX, out, NULL) == STATUS_OK;
+    const char *at = value.bytes;
+    const char *end = at + value.length;
+    const bool is_negative = value.length > 0 && *at == '-';
+    int64_t number = 0; // not above 0, as there are more negative numbers
+    at += is_negative;
+    if (at == end) return false;
+    for (; at < end; at++) {
+        if (*at < '0' || *at > '9' || __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_sub_overflow(number, *at - '0', &number)) {
+            return false;
+        }
+    }
+    if (!is_negative && number == INT64_MIN) return false;
+    *out = is_negative ? number : -number;
+    return true;
 }

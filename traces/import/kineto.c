@@ -42,29 +42,31 @@ typedef struct reader {
 /// Categories of events; those with a capital are of versions before torch 1.12.
 static const struct {
     const char *category;
-    size_t length; // with its quotes
+    size_t length;
     event_kind kind;
 } kinds[] = {
-    {"cpu_op", 8, EVENT_CPU_OPERATOR},
-    {"python_function", 17, EVENT_PYTHON},
-    {"cuda_runtime", 14, EVENT_LAUNCH},
-    {"kernel", 8, EVENT_DEVICE},
-    {"user_annotation", 17, EVENT_ANNOTATION},
-    {"cuda_driver", 13, EVENT_LAUNCH},
-    {"gpu_memcpy", 12, EVENT_DEVICE},
-    {"gpu_memset", 12, EVENT_DEVICE},
-    {"Kernel", 8, EVENT_DEVICE},
-    {"Memcpy", 8, EVENT_DEVICE},
-    {"Memset", 8, EVENT_DEVICE},
-    {"Runtime", 9, EVENT_LAUNCH},
-    {"Operator", 10, EVENT_CPU_OPERATOR},
+    {"cpu_op", 6, EVENT_CPU_OPERATOR},
+    {"python_function", 15, EVENT_PYTHON},
+    {"cuda_runtime", 12, EVENT_LAUNCH},
+    {"kernel", 6, EVENT_DEVICE},
+    {"user_annotation", 15, EVENT_ANNOTATION},
+    {"cuda_driver", 11, EVENT_LAUNCH},
+    {"gpu_memcpy", 10, EVENT_DEVICE},
+    {"gpu_memset", 10, EVENT_DEVICE},
+    {"Kernel", 6, EVENT_DEVICE},
+    {"Memcpy", 6, EVENT_DEVICE},
+    {"Memset", 6, EVENT_DEVICE},
+    {"Runtime", 7, EVENT_LAUNCH},
+    {"Operator", 8, EVENT_CPU_OPERATOR},
 };
 
 static event_kind kind_of(trace_json_slice category)
 {
+    if (!trace_json_is_string(category)) return EVENT_OTHER;
     for (size_t each = 0; each < sizeof kinds / sizeof kinds[0]; each++) {
-        if (category.length == kinds[each].length &&
-            trace_json_equals(category, kinds[each].category)) {
+        const size_t length = kinds[each].length;
+        if (category.length == length + 2 &&
+            memcmp(category.bytes + 1, kinds[each].category, length) == 0) {
             return kinds[each].kind;
         }
     }
@@ -449,34 +451,20 @@ static void reader_free(reader *reading)
     free(reading);
 }
 
-status trace_kineto_read(const trace_profile_source *source, trace_recording *recording,
-                         error_message *err)
+status trace_kineto_read(const trace_profile_source *source, arena *memory,
+                         trace_recording *recording, error_message *err)
 {
     reader *reading = memory_array(1, sizeof *reading);
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
     reading->source = source;
     reading->recording = &made;
-    reading->collector.path = source->path;
     reading->collector.map = source->map;
     reading->collector.recording = &made;
+    reading->collector.events.memory = memory;
     reading->collector.events.path = source->path;
-    status result = read_and_sum(reading, err);
-    made.input.path = NULL;
+    const status result = read_and_sum(reading, err);
     if (result == STATUS_OK) kineto_collect_windows(&reading->collector);
     reader_free(reading);
-    if (result != STATUS_OK) {
-        trace_recording_free(&made);
-        return result;
-    }
-    *recording = made;
-    return STATUS_OK;
-}
-
-void trace_recording_free(trace_recording *recording)
-{
-    free((char *)recording->input.path);
-    free(recording->windows);
-    free(recording->cells);
-    free(recording->iterations);
-    *recording = (trace_recording){0};
+    if (result == STATUS_OK) *recording = made;
+    return result;
 }

@@ -180,7 +180,7 @@ status kineto_collect_mark(kineto_collector *collector, const trace_annotation *
     const bool is_load = annotation->kind <= TRACE_OP_RECOMPUTE;
     if (events->mark_count >= INT32_MAX - 1) {
         return error_set(err, STATUS_UNSUPPORTED, "%s: more than 2^31 annotations",
-                         collector->path);
+                         collector->events.path);
     }
     const kineto_mark mark = {
         .window = {.kind = annotation->kind,
@@ -309,12 +309,12 @@ static status nothing_known(const kineto_collector *collector, error_message *er
         return error_set(err, STATUS_INVALID,
                          "%s: no annotation says which layer or stage computes: record with a "
                          "schedule of torch.distributed.pipelining, or with dynmo's recorder",
-                         collector->path);
+                         collector->events.path);
     }
     return error_set(err, STATUS_INVALID,
                      "%s: no annotation that dynmo knows; there are %s%s: name them with "
                      "--phase-map FILE.json",
-                     collector->path, names,
+                     collector->events.path, names,
                      collector->unknown_count == KINETO_UNKNOWN_MAX ? ", ..." : "");
 }
 
@@ -336,9 +336,9 @@ void kineto_collect_windows(const kineto_collector *collector)
 {
     const kineto_events *events = &collector->events;
     trace_recording *recording = collector->recording;
-    char *path = strdup(collector->path);
-    recording->windows = memory_array(events->mark_count + 1, sizeof *recording->windows);
-    recording->input.path = path;
+    recording->windows =
+        arena_array(events->memory, events->mark_count, sizeof *recording->windows);
+    recording->input.path = arena_string(events->memory, events->path);
     for (size_t mark = 0; mark < events->mark_count; mark++) {
         recording->windows[mark] = events->marks[mark].window;
     }

@@ -103,7 +103,8 @@ size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, si
                           int64_t key);
 
 typedef struct kineto_events {
-    const char *path;
+    const char *path; // for messages
+    arena *memory;    // of what a recording keeps
     kineto_stretch *steps;
     kineto_stretch *scopes;
     kineto_stretch *pauses; // of the host; number is a trace_gap
@@ -183,9 +184,8 @@ typedef struct kineto_numbering {
     uint32_t count;
 } kineto_numbering;
 
-/// Zero-initialise, then fill the first three.
+/// Zero-initialise, then fill the first two, and path and memory of the events.
 typedef struct kineto_collector {
-    const char *path;           // for messages
     const trace_phase_map *map; // or NULL
     trace_recording *recording; // its counts of annotations are kept
     kineto_events events;
@@ -269,5 +269,5 @@ bool kineto_collect_has_load(const kineto_collector *collector);
 /// @return STATUS_INVALID naming some annotations that are there
 status kineto_collect_check(const kineto_collector *collector, error_message *err);
 
-/// Copies the windows and the path into the recording, which owns them.
+/// Copies the windows and the path into the recording.
 void kineto_collect_windows(const kineto_collector *collector);

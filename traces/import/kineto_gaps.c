@@ -58,18 +58,19 @@ static const cover *queue_top(cover_queue *queue, int64_t now_ns)
 }
 
 /// The iterations that cells are of, which are sorted by them.
-static void list_iterations(trace_recording *recording)
+static void list_iterations(trace_recording *recording, arena *memory)
 {
+    const trace_cell *cells = recording->cells;
     int count = 0;
-    recording->iterations =
-        memory_array((size_t)recording->cell_count + 1, sizeof *recording->iterations);
     for (int cell = 0; cell < recording->cell_count; cell++) {
-        const int iteration = recording->cells[cell].iteration;
-        if (count > 0 && recording->iterations[count - 1].iteration == iteration) continue;
-        recording->iterations[count++] = (trace_iteration_time){
-            .iteration = iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
+        count += cell == 0 || cells[cell].iteration != cells[cell - 1].iteration;
     }
-    recording->iteration_count = count;
+    recording->iterations = arena_array(memory, (size_t)count, sizeof *recording->iterations);
+    for (int cell = 0; cell < recording->cell_count; cell++) {
+        if (cell > 0 && cells[cell].iteration == cells[cell - 1].iteration) continue;
+        recording->iterations[recording->iteration_count++] = (trace_iteration_time){
+            .iteration = cells[cell].iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
+    }
 }
 
 int trace_recording_place(const trace_recording *recording, int iteration)
@@ -131,7 +132,7 @@ void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, 
         recording->naming >= TRACE_NAMED_BY_PIPELINE && recording->naming <= TRACE_NAMED_BY_GPIPE;
     begun->last = KINETO_NO_MARK;
     begun->current = -1;
-    list_iterations(recording);
+    list_iterations(recording, events->memory);
     find_stretches(begun);
     begun->now_ns = recording->iteration_count > 0 ? begun->stretches[0].begin_ns : INT64_MAX;
     *gaps = begun;

@@ -295,7 +295,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
             (uint32_t)mark};
     }
     qsort(keys, count, sizeof *keys, compare_keys);
-    recording->cells = memory_array(count + 1, sizeof *recording->cells);
+    recording->cells = arena_array(events->memory, count, sizeof *recording->cells);
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
         const trace_window *window = &events->marks[keys[first].order].window;

@@ -26,6 +26,7 @@ enum { WORKS_TABLES = sizeof works_tables / sizeof works_tables[0] };
 
 typedef struct reader {
     const trace_profile_source *source;
+    arena *memory; // of the recordings
     sqlite3 *db;
     bool has_works[WORKS_TABLES];
     bool has_strings;
@@ -366,22 +367,18 @@ static status collect_process(reader *reading, error_message *err)
 static status read_process(reader *reading, const trace_recording *file, int64_t process,
                            trace_recording *recording, error_message *err)
 {
+    const char *path = reading->source->path;
     trace_recording made = *file;
     reading->process = process;
     reading->is_unknown = false;
     reading->recording = &made;
-    reading->collector = (kineto_collector){.path = reading->source->path,
-                                            .map = reading->source->map,
+    reading->collector = (kineto_collector){.map = reading->source->map,
                                             .recording = &made,
-                                            .events = {.path = reading->source->path}};
+                                            .events = {.path = path, .memory = reading->memory}};
     const status result = collect_process(reading, err);
     kineto_collector_free(&reading->collector);
-    if (result != STATUS_OK) {
-        trace_recording_free(&made);
-        return result;
-    }
-    *recording = made;
-    return STATUS_OK;
+    if (result == STATUS_OK) *recording = made;
+    return result;
 }
 
 /// The beginning of the recording's clock, if the file says it.
@@ -450,8 +447,8 @@ static status read_processes(reader *reading, const trace_recording *common, tra
             read_process(reading, common, sqlite3_column_int64(statement, 0), &recording, &reason);
         if (read == STATUS_OK) {
             recording.rank = file->recording_count;
-            file->recordings = memory_grow(file->recordings, (size_t)file->recording_count,
-                                           sizeof *file->recordings);
+            file->recordings = arena_grow(reading->memory, file->recordings,
+                                          (size_t)file->recording_count, sizeof *file->recordings);
             file->recordings[file->recording_count++] = recording;
         } else if (reading->is_unknown) {
             unknown = reason;
@@ -465,21 +462,12 @@ static status read_processes(reader *reading, const trace_recording *common, tra
     return error_set(err, STATUS_INVALID, "%s: no process used a device", reading->source->path);
 }
 
-void trace_nsys_file_free(trace_nsys_file *file)
-{
-    for (int recording = 0; recording < file->recording_count; recording++) {
-        trace_recording_free(&file->recordings[recording]);
-    }
-    free(file->recordings);
-    *file = (trace_nsys_file){0};
-}
-
-status trace_nsys_read(const trace_profile_source *source, trace_nsys_file *file,
+status trace_nsys_read(const trace_profile_source *source, arena *memory, trace_nsys_file *file,
                        error_message *err)
 {
     trace_recording common = {.world_size = TRACE_NOT_RECORDED};
     trace_nsys_file made = {0};
-    reader reading = {.source = source, .recording = &common};
+    reader reading = {.source = source, .memory = memory, .recording = &common};
     status result = open_database(&reading, err);
     if (result == STATUS_OK) result = probe(&reading, err);
     if (result == STATUS_OK) {
@@ -488,10 +476,6 @@ status trace_nsys_read(const trace_profile_source *source, trace_nsys_file *file
         result = read_processes(&reading, &common, &made, err);
     }
     sqlite3_close(reading.db);
-    if (result != STATUS_OK) {
-        trace_nsys_file_free(&made);
-        return result;
-    }
-    *file = made;
-    return STATUS_OK;
+    if (result == STATUS_OK) *file = made;
+    return result;
 }
