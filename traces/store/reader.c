@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FORWARD, INPUT, WEIGHT, PASSES };
+
 struct trace_reader {
     trace_store *store;
     arena *memory;
@@ -20,18 +22,14 @@ struct trace_reader {
     int sample;      // the iteration in the arrays; -1: none yet
     int next;        // the next sampled iteration; INT_MAX: none
     bool has_activations;
-    bool *seen;                  // [row_columns] microbatches with a row in the sample
-    int64_t *row_forward_ns;     // [layer_count][row_columns]
-    int64_t *row_input_ns;       // [layer_count][row_columns]
-    int64_t *row_weight_ns;      // [layer_count][row_columns]
-    int64_t *forward_ns;         // [layer_count][columns]; row_forward_ns where they are the same
-    int64_t *backward_input_ns;  // [layer_count][columns]
-    int64_t *backward_weight_ns; // [layer_count][columns]
-    int64_t *activation_bytes;   // [layer_count]
-    int64_t *activation_count;   // [layer_count] rows that were added up in activation_bytes
-    int64_t *parameters;         // [layer_count] or NULL
-    int64_t *state_bytes;        // [layer_count] or NULL
-    int64_t *message_bytes;      // [layer_count] or NULL
+    bool *seen;                // [row_columns] microbatches with a row in the sample
+    int64_t *row_ns[PASSES];   // [layer_count][row_columns]
+    int64_t *ns[PASSES];       // [layer_count][columns]; row_ns where they are the same
+    int64_t *activation_bytes; // [layer_count]
+    int64_t *activation_count; // [layer_count] rows that were added up in activation_bytes
+    int64_t *parameters;       // [layer_count] or NULL
+    int64_t *state_bytes;      // [layer_count] or NULL
+    int64_t *message_bytes;    // [layer_count] or NULL
 };
 
 /// One property of all layers, or NULL if a layer lacks it.
@@ -52,18 +50,13 @@ static void allocate(trace_reader *reader)
     const size_t row_cells = layers * (size_t)reader->row_columns;
     arena *memory = reader->memory;
     reader->seen = arena_array(memory, (size_t)reader->row_columns, sizeof(bool));
-    reader->row_forward_ns = arena_array(memory, row_cells, sizeof(int64_t));
-    reader->row_input_ns = arena_array(memory, row_cells, sizeof(int64_t));
-    reader->row_weight_ns = arena_array(memory, row_cells, sizeof(int64_t));
     reader->activation_bytes = arena_array(memory, layers, sizeof(int64_t));
     reader->activation_count = arena_array(memory, layers, sizeof(int64_t));
-    reader->forward_ns = reader->row_forward_ns;
-    reader->backward_input_ns = reader->row_input_ns;
-    reader->backward_weight_ns = reader->row_weight_ns;
-    if (reader->columns != reader->row_columns) {
-        reader->forward_ns = arena_array(memory, layers, sizeof(int64_t));
-        reader->backward_input_ns = arena_array(memory, layers, sizeof(int64_t));
-        reader->backward_weight_ns = arena_array(memory, layers, sizeof(int64_t));
+    for (int pass = 0; pass < PASSES; pass++) {
+        reader->row_ns[pass] = arena_array(memory, row_cells, sizeof(int64_t));
+        reader->ns[pass] = reader->columns == reader->row_columns
+                               ? reader->row_ns[pass]
+                               : arena_array(memory, layers, sizeof(int64_t));
     }
 }
 
@@ -147,12 +140,12 @@ static status put_row(trace_reader *reader, const trace_load *load, error_messag
     TRY(trace_load_column(reader->store, &reader->info, load, &column, err));
     const size_t cell = (size_t)load->layer * (size_t)reader->row_columns + (size_t)column;
     reader->seen[column] = true;
-    reader->row_forward_ns[cell] = forward_ns > 0 ? forward_ns : 0;
-    trace_backward_of(&reader->info, load, &reader->row_input_ns[cell],
-                      &reader->row_weight_ns[cell]);
+    reader->row_ns[FORWARD][cell] = forward_ns > 0 ? forward_ns : 0;
+    trace_backward_of(&reader->info, load, &reader->row_ns[INPUT][cell],
+                      &reader->row_ns[WEIGHT][cell]);
     if (!reader->has_split) {
-        reader->row_input_ns[cell] += reader->row_weight_ns[cell];
-        reader->row_weight_ns[cell] = 0;
+        reader->row_ns[INPUT][cell] += reader->row_ns[WEIGHT][cell];
+        reader->row_ns[WEIGHT][cell] = 0;
     }
     if (forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
     if (load->activation_bytes >= 0) {
@@ -222,15 +215,15 @@ static status read_sample(trace_reader *reader, int sample, error_message *err)
     reader->sample = -1;
     reader->has_activations = true;
     memset(reader->seen, 0, (size_t)reader->row_columns * sizeof *reader->seen);
-    memset(reader->row_forward_ns, 0, cells * sizeof(int64_t));
-    memset(reader->row_input_ns, 0, cells * sizeof(int64_t));
-    memset(reader->row_weight_ns, 0, cells * sizeof(int64_t));
+    for (int pass = 0; pass < PASSES; pass++) {
+        memset(reader->row_ns[pass], 0, cells * sizeof(int64_t));
+    }
     memset(reader->activation_bytes, 0, layers * sizeof(int64_t));
     memset(reader->activation_count, 0, layers * sizeof(int64_t));
     TRY(read_rows(reader, sample, err));
-    complete_times(reader, reader->row_forward_ns, reader->forward_ns);
-    complete_times(reader, reader->row_input_ns, reader->backward_input_ns);
-    complete_times(reader, reader->row_weight_ns, reader->backward_weight_ns);
+    for (int pass = 0; pass < PASSES; pass++) {
+        complete_times(reader, reader->row_ns[pass], reader->ns[pass]);
+    }
     for (size_t layer = 0; layer < layers; layer++) {
         const int64_t count = reader->activation_count[layer];
         if (count > 1) {
@@ -267,9 +260,9 @@ status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_cost
         .has_split = reader->has_split,
         .embedding = reader->info.embedding,
         .head = reader->info.head,
-        .forward_ns = reader->forward_ns,
-        .backward_input_ns = reader->backward_input_ns,
-        .backward_weight_ns = reader->backward_weight_ns,
+        .forward_ns = reader->ns[FORWARD],
+        .backward_input_ns = reader->ns[INPUT],
+        .backward_weight_ns = reader->ns[WEIGHT],
         .parameters = reader->parameters,
         .state_bytes = reader->state_bytes,
         .activation_bytes = reader->has_activations ? reader->activation_bytes : NULL,

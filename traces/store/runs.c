@@ -120,10 +120,10 @@ struct trace_run {
     sqlite3_stmt *insert_item;
 };
 
-static status insert_run(trace_run *run, const trace_run_info *info, const trace_input_file *files,
-                         int file_count, error_message *err)
+static status insert_run(trace_store *store, const trace_run_info *info,
+                         const trace_input_file *files, int file_count, int64_t *run_id,
+                         error_message *err)
 {
-    trace_store *store = run->store;
     int64_t process_id = 0;
     char now[32];
     sql_now(now);
@@ -135,9 +135,9 @@ static status insert_run(trace_run *run, const trace_run_info *info, const trace
                        "ttttitti", info->name, trace_run_kind_names[info->kind], info->command_line,
                        info->config_json, (int64_t)info->seed, info->tool_version, now,
                        process_id));
-    run->run_id = sqlite3_last_insert_rowid(store->db);
+    *run_id = sqlite3_last_insert_rowid(store->db);
     for (int file = 0; file < file_count; file++) {
-        TRY(sql_put_input(store, "INSERT INTO run_input VALUES(?,?,?,?,?)", run->run_id, file,
+        TRY(sql_put_input(store, "INSERT INTO run_input VALUES(?,?,?,?,?)", *run_id, file,
                           &files[file], err));
     }
     return sql_batch_commit(store, err);
@@ -164,9 +164,8 @@ static status prepare_inserts(trace_run *run, error_message *err)
 }
 
 /// Hands a run that nobody writes to this process.
-static status take_over(trace_run *run, error_message *err)
+static status take_over(trace_store *store, int64_t run_id, error_message *err)
 {
-    trace_store *store = run->store;
     int64_t process_id = 0;
     TRY(sql_process_id(store, &process_id, err));
     TRY(sql_write_once(store, err,
@@ -174,27 +173,32 @@ static status take_over(trace_run *run, error_message *err)
                        " message=NULL WHERE run_id=? AND (status<>'running' OR process_id IN"
                        "(SELECT process_id FROM process WHERE"
                        " process_is_dead(host, boot, pid_namespace, pid, start_ticks)))",
-                       "ii", process_id, run->run_id));
+                       "ii", process_id, run_id));
     const bool is_taken = sqlite3_changes(store->db) == 1;
     TRY(sql_batch_commit(store, err));
     if (is_taken) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is being written by another process",
-                     store->path, run->run_id);
+                     store->path, run_id);
+}
+
+static status open_run(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
+{
+    trace_run *opened = memory_array(1, sizeof *opened);
+    opened->store = store;
+    opened->run_id = run_id;
+    const status result = prepare_inserts(opened, err);
+    if (result != STATUS_OK) {
+        release(opened);
+        return result;
+    }
+    *run = opened;
+    return STATUS_OK;
 }
 
 status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
 {
-    trace_run *resumed = memory_array(1, sizeof *resumed);
-    resumed->store = store;
-    resumed->run_id = run_id;
-    status result = take_over(resumed, err);
-    if (result == STATUS_OK) result = prepare_inserts(resumed, err);
-    if (result != STATUS_OK) {
-        release(resumed);
-        return result;
-    }
-    *run = resumed;
-    return STATUS_OK;
+    TRY(take_over(store, run_id, err));
+    return open_run(store, run_id, run, err);
 }
 
 int64_t trace_run_id(const trace_run *run)
@@ -206,17 +210,10 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
                        const trace_input_file *files, int file_count, trace_run **run,
                        error_message *err)
 {
+    int64_t run_id = 0;
     assert(info->name != NULL && info->command_line != NULL);
-    trace_run *begun = memory_array(1, sizeof *begun);
-    begun->store = store;
-    status result = insert_run(begun, info, files, file_count, err);
-    if (result == STATUS_OK) result = prepare_inserts(begun, err);
-    if (result != STATUS_OK) {
-        release(begun);
-        return result;
-    }
-    *run = begun;
-    return STATUS_OK;
+    TRY(insert_run(store, info, files, file_count, &run_id, err));
+    return open_run(store, run_id, run, err);
 }
 
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,

@@ -195,6 +195,12 @@ static status check_number(const char *what, int64_t value, int64_t min, int64_t
                      what, value, min, max);
 }
 
+static status check_layer(const trace_writer *writer, int layer, error_message *err)
+{
+    const int count = writer->info.layer_count > 0 ? writer->info.layer_count : TRACE_LAYERS_MAX;
+    return check_number("layer", layer, 0, count - 1, err);
+}
+
 /// Numbers that may be missing.
 static status check_value(const char *what, int64_t value, error_message *err)
 {
@@ -216,13 +222,11 @@ static bool is_split(const trace_load *load)
 
 static status check_load(const trace_writer *writer, const trace_load *load, error_message *err)
 {
-    const int layer_max =
-        (writer->info.layer_count > 0 ? writer->info.layer_count : TRACE_LAYERS_MAX) - 1;
     const int microbatch_max = (writer->info.microbatch_count > 0 ? writer->info.microbatch_count
                                                                   : TRACE_MICROBATCHES_MAX) -
                                1;
     TRY(check_number("iteration", load->iteration, 0, TRACE_ITERATIONS_MAX, err));
-    TRY(check_number("layer", load->layer, 0, layer_max, err));
+    TRY(check_layer(writer, load->layer, err));
     if (load->microbatch != TRACE_MEAN) {
         TRY(check_number("microbatch", load->microbatch, 0, microbatch_max, err));
     }
@@ -469,9 +473,7 @@ status trace_writer_put_load(trace_writer *writer, const trace_load *load, error
 
 status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, error_message *err)
 {
-    const int layer_max =
-        (writer->info.layer_count > 0 ? writer->info.layer_count : TRACE_LAYERS_MAX) - 1;
-    TRY(check_number("layer", layer->layer, 0, layer_max, err));
+    TRY(check_layer(writer, layer->layer, err));
     TRY(check_value("parameters", layer->parameters, err));
     TRY(check_value("state_bytes", layer->state_bytes, err));
     TRY(check_value("message_bytes", layer->message_bytes, err));
