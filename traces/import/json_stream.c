@@ -332,16 +332,12 @@ static scan_result scan_event(scan text, trace_json_event *event, const char **a
     return SCAN_OK;
 }
 
-status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json)
+trace_json_stream *trace_json_open(trace_stream *input, const char *name)
 {
-    trace_json_stream *made = memory_array(1, sizeof *made);
-    char *buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
-    made->input = input;
-    made->name = name;
-    made->buffer = buffer;
-    made->is_first = true;
-    *json = made;
-    return STATUS_OK;
+    trace_json_stream *opened = memory_array(1, sizeof *opened);
+    *opened = (trace_json_stream){.input = input, .name = name, .is_first = true};
+    opened->buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
+    return opened;
 }
 
 void trace_json_close(trace_json_stream *json)

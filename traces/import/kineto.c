@@ -128,9 +128,8 @@ static status read_annotation(reader *reading, const trace_json_event *event, er
     int64_t end_ns = 0;
     trace_json_text(event->name, name, sizeof name);
     TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
-    return kineto_collect_annotation(&reading->collector, name,
-                                     hash_of(FILE_HASH_START, event->name), thread_of(event),
-                                     begin_ns, end_ns, err);
+    return kineto_collect_annotation(&reading->collector, name, thread_of(event), begin_ns, end_ns,
+                                     err);
 }
 
 /// @return false, number untouched: there is no such number
@@ -179,8 +178,7 @@ static bool is_autograd(const trace_json_event *event)
 /// An operator that lies within the last outermost one of its thread adds nothing.
 static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
 {
-    kineto_work work = {0};
-    kineto_collect_thread(&reading->collector, thread_of(event), &work.key);
+    kineto_work work = {.key = kineto_collect_thread(&reading->collector, thread_of(event))};
     if (work.key >= reading->thread_count || !reading->is_annotated[work.key]) return STATUS_OK;
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     kineto_work *last = &reading->last_work[work.key];
@@ -344,13 +342,12 @@ static status read_file(reader *reading, error_message *err)
     const trace_profile_source *source = reading->source;
     trace_recording *recording = reading->recording;
     trace_stream *stream = NULL;
-    trace_json_stream *json = NULL;
     TRY(source->bytes != NULL
             ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream)
             : trace_stream_open(source->path, &stream, err));
     recording->event_count = 0;
-    status result = trace_json_open(stream, source->path, &json);
-    if (result == STATUS_OK) result = read_items(reading, json, err);
+    trace_json_stream *json = trace_json_open(stream, source->path);
+    const status result = read_items(reading, json, err);
     if (result == STATUS_OK) {
         recording->malformed_count = trace_json_malformed_count(json);
         recording->event_count += recording->malformed_count;

@@ -62,6 +62,11 @@ static void numbering_grow(kineto_numbering *table)
     *table = grown;
 }
 
+static uint64_t key_of(const char *name)
+{
+    return file_hash(FILE_HASH_START, name, strlen(name));
+}
+
 /// @return whether it is new
 static bool numbering_find(kineto_numbering *table, uint64_t key, uint32_t *number)
 {
@@ -73,14 +78,13 @@ static bool numbering_find(kineto_numbering *table, uint64_t key, uint32_t *numb
     return is_new;
 }
 
-void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number)
+uint32_t kineto_collect_thread(kineto_collector *collector, kineto_thread thread)
 {
     kineto_events *events = &collector->events;
     if (thread.thread == collector->last_thread_key && events->thread_count > 0) {
-        *number = collector->last_thread;
-        return;
+        return collector->last_thread;
     }
-    if (numbering_find(&collector->threads, thread.thread, number)) {
+    if (numbering_find(&collector->threads, thread.thread, &collector->last_thread)) {
         kineto_runner runner = {0};
         numbering_find(&collector->processes, thread.process, &runner.process);
         events->runners =
@@ -89,7 +93,7 @@ void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, ui
         events->process_count = collector->processes.count;
     }
     collector->last_thread_key = thread.thread;
-    collector->last_thread = *number;
+    return collector->last_thread;
 }
 
 /// Names that PyTorch itself writes, which never are a layer's.
@@ -133,7 +137,7 @@ static void append_stretch(kineto_stretch **stretches, size_t *count, int64_t be
     (*stretches)[(*count)++] = (kineto_stretch){begin_ns, end_ns, number};
 }
 
-status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
+status kineto_collect_annotation(kineto_collector *collector, const char *name,
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
                                  error_message *err)
 {
@@ -165,12 +169,11 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
         }
         return STATUS_OK;
     }
-    uint32_t number = 0;
-    kineto_collect_thread(collector, thread, &number);
     if (annotation.count != TRACE_COUNT_NONE) {
-        numbering_find(&collector->names, name_key, &annotation.name);
+        numbering_find(&collector->names, key_of(name), &annotation.name);
     }
-    return kineto_collect_mark(collector, &annotation, number, begin_ns, end_ns, err);
+    return kineto_collect_mark(collector, &annotation, kineto_collect_thread(collector, thread),
+                               begin_ns, end_ns, err);
 }
 
 status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
@@ -214,9 +217,8 @@ void kineto_collect_span(kineto_collector *collector, const char *name, bool is_
     kineto_span span = {.begin_ns = begin_ns, .end_ns = end_ns};
     span.role = is_operator ? KINETO_SPAN_OTHER : kineto_span_role_of(name);
     span.number = kineto_span_number(name, group);
-    const char *key = is_operator ? name : group;
-    numbering_find(&collector->groups, file_hash(FILE_HASH_START, key, strlen(key)), &span.group);
-    kineto_collect_thread(collector, thread, &span.thread);
+    numbering_find(&collector->groups, key_of(is_operator ? name : group), &span.group);
+    span.thread = kineto_collect_thread(collector, thread);
     kineto_span **spans = is_operator ? &events->operators : &events->spans;
     size_t *count = is_operator ? &events->operator_count : &events->span_count;
     *spans = memory_grow(*spans, *count, sizeof **spans);
@@ -239,7 +241,7 @@ status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
     if (is_first) events->launches = sorter_create(sizeof launch, kineto_compare_times);
     if (is_first || begin_ns < events->first_launch_ns) events->first_launch_ns = begin_ns;
     if (is_first || begin_ns > events->last_launch_ns) events->last_launch_ns = begin_ns;
-    kineto_collect_thread(collector, thread, &launch.thread);
+    launch.thread = kineto_collect_thread(collector, thread);
     events->runners[launch.thread].launch_count++;
     return sorter_put(events->launches, &launch, err);
 }
@@ -251,7 +253,7 @@ void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t n
     kineto_launch **links = is_target ? &events->targets : &events->sources;
     size_t *count = is_target ? &events->target_count : &events->source_count;
     kineto_launch link = {.ts_ns = begin_ns, .correlation = number};
-    kineto_collect_thread(collector, thread, &link.thread);
+    link.thread = kineto_collect_thread(collector, thread);
     *links = memory_grow(*links, *count, sizeof **links);
     (*links)[(*count)++] = link;
 }
@@ -261,7 +263,7 @@ void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, 
 {
     kineto_events *events = &collector->events;
     kineto_work backward = {.begin_ns = begin_ns, .end_ns = end_ns};
-    kineto_collect_thread(collector, thread, &backward.key);
+    backward.key = kineto_collect_thread(collector, thread);
     events->backwards =
         memory_grow(events->backwards, events->backward_count, sizeof *events->backwards);
     events->backwards[events->backward_count++] = backward;

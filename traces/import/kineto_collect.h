@@ -209,15 +209,14 @@ typedef struct kineto_thread {
 void kineto_collector_free(kineto_collector *collector);
 
 /// The number of a thread, and with it its process.
-void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number);
+uint32_t kineto_collect_thread(kineto_collector *collector, kineto_thread thread);
 
 /// An annotation, a step or a scope. A name that nobody knows is counted and left out.
 ///
-/// @param name      at most KINETO_NAME_BYTES - 1 characters
-/// @param name_key  equal for equal names
+/// @param name at most KINETO_NAME_BYTES - 1 characters
 /// @return what the phase map says; STATUS_UNSUPPORTED beyond 2^31
 ///         annotations
-status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
+status kineto_collect_annotation(kineto_collector *collector, const char *name,
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
                                  error_message *err);
 

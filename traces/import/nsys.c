@@ -250,9 +250,8 @@ static status read_range(reader *reading, sqlite3_stmt *statement, error_message
     TRY(read_interval(reading, "NVTX_EVENTS", statement, &begin_ns, &end_ns, err));
     clean_name(text, name);
     read_link(reading, text, thread_of(statement, 3), begin_ns, end_ns);
-    return kineto_collect_annotation(&reading->collector, name,
-                                     file_hash(FILE_HASH_START, name, strlen(name)),
-                                     thread_of(statement, 3), begin_ns, end_ns, err);
+    return kineto_collect_annotation(&reading->collector, name, thread_of(statement, 3), begin_ns,
+                                     end_ns, err);
 }
 
 static status read_launch(reader *reading, sqlite3_stmt *statement, error_message *err)

@@ -362,12 +362,11 @@ static status read_events(reading *to, trace_json_stream *json, error_message *e
 /// @param bytes [count] what was read of it already
 static status read_json(reading *to, const char *bytes, size_t count, error_message *err)
 {
-    trace_json_stream *json = NULL;
     to->is_json = true;
     // ts and dur are in us; a column that was mapped keeps the unit of its word.
     if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
     if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
-    TRY(trace_json_open(to->stream, to->path, &json));
+    trace_json_stream *json = trace_json_open(to->stream, to->path);
     trace_json_give(json, bytes, count);
     const status result = read_events(to, json, err);
     trace_json_close(json);
