@@ -2,8 +2,10 @@
 /// whether it departs.
 #include "analysis/check/check_parts.h"
 
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, SHARE_MAX = 3 };
 
@@ -306,32 +308,23 @@ static void add_memory(ana_check *check)
     }
 }
 
-/// Median of values, and of their distances from it.
-static void measure_spread(const double *values, int count, arena *scratch, double *median,
-                           double *spread)
+/// The median of values, which stay as they are. @param work [count]
+static double median_of(const double *values, int count, double *work)
 {
-    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
-    for (int index = 0; index < count; index++) {
-        sorted[index] = values[index];
-    }
-    *median = ana_shift_median(sorted, count);
-    for (int index = 0; index < count; index++) {
-        sorted[index] = fabs(values[index] - *median);
-    }
-    *spread = ana_shift_median(sorted, count);
+    memcpy(work, values, (size_t)count * sizeof *work);
+    return ana_shift_median(work, count);
 }
 
 int ana_check_warmup_of(const double *values, int count, arena *scratch)
 {
+    double *work = arena_array(scratch, (size_t)count, sizeof *work);
     int dropped = 0;
     while (count - dropped >= WARMUP_STEP + LEFT_AT_LEAST && dropped < count / SHARE_MAX) {
-        double next = 0;
-        double rest = 0;
-        double spread = 0;
-        double ignored = 0;
-        const int after = dropped + WARMUP_STEP;
-        measure_spread(values + dropped, WARMUP_STEP, scratch, &next, &ignored);
-        measure_spread(values + after, count - after, scratch, &rest, &spread);
+        const double *after = values + dropped + WARMUP_STEP;
+        const int left = count - dropped - WARMUP_STEP;
+        const double next = median_of(values + dropped, WARMUP_STEP, work);
+        const double rest = median_of(after, left, work);
+        const double spread = gsl_stats_mad0(after, 1, (size_t)left, work);
         const double hundredth = 0.01 * (1 + fabs(rest));
         if (next - rest <= 3 * spread || next - rest <= hundredth) break;
         dropped++;

@@ -225,22 +225,16 @@ static void write_loads_table(text_buffer *out, const trace_info *info, const tr
 }
 
 /// The loads of the trace and the iterations that the options name.
-static status read_loads(const shown *show, const cli_arguments *arguments, trace_info *info,
-                         trace_loads *loads, error_message *err)
-{
-    int first = 0;
-    int last = TRACE_ITERATIONS_MAX;
-    const char *range = cli_value(arguments, "--iterations");
-    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
-    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, info, err));
-    return trace_loads_mean(show->store, info, first, last, show->memory, loads, err);
-}
-
 static status show_loads(shown *show, const cli_arguments *arguments, error_message *err)
 {
     trace_info info;
     trace_loads loads;
-    TRY(read_loads(show, arguments, &info, &loads, err));
+    int first = 0;
+    int last = TRACE_ITERATIONS_MAX;
+    const char *range = cli_value(arguments, "--iterations");
+    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
+    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, &info, err));
+    TRY(trace_loads_mean(show->store, &info, first, last, show->memory, &loads, err));
     if (show->json) {
         write_loads_json(show->out, &loads);
     } else {

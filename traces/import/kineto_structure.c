@@ -171,11 +171,11 @@ typedef struct group_passes {
     int layer_count;
 } group_passes;
 
-static group_passes spans_of_group(const kineto_events *events, int64_t group)
+static group_passes spans_of_group(const kineto_events *events, int64_t group, arena *scratch)
 {
     group_passes passes = {0};
-    int *layer_of = memory_array(TRACE_LAYERS_MAX, sizeof *layer_of);
-    passes.spans = memory_array(events->span_count + 1, sizeof *passes.spans);
+    int *layer_of = arena_array(scratch, TRACE_LAYERS_MAX, sizeof *layer_of);
+    passes.spans = arena_array(scratch, events->span_count, sizeof *passes.spans);
     for (size_t each = 0; each < events->span_count; each++) {
         const kineto_span *span = &events->spans[each];
         const kineto_span *last = passes.count > 0 ? &passes.spans[passes.count - 1] : NULL;
@@ -190,7 +190,6 @@ static group_passes spans_of_group(const kineto_events *events, int64_t group)
     for (size_t each = 0; each < passes.count; each++) {
         passes.spans[each].number = layer_of[passes.spans[each].number];
     }
-    free(layer_of);
     return passes;
 }
 
@@ -230,22 +229,20 @@ static status mark_pass(kineto_collector *collector, const group_passes *passes,
 }
 
 /// Every span of the group is a layer, in the order of their numbers.
-static status mark_group(kineto_collector *collector, int64_t group, error_message *err)
+static status mark_group(kineto_collector *collector, int64_t group, arena *scratch,
+                         error_message *err)
 {
-    group_passes passes = spans_of_group(&collector->events, group);
+    const group_passes passes = spans_of_group(&collector->events, group, scratch);
     bool has_ends = true;
     for (size_t first = 0; first < passes.count && has_ends; first = pass_end(&passes, first)) {
         const kineto_span *last = &passes.spans[pass_end(&passes, first) - 1];
         has_ends = module_around(&collector->events, &passes.spans[first], last) != NULL;
     }
-    status result = STATUS_OK;
-    for (size_t first = 0; first < passes.count && result == STATUS_OK;) {
-        const size_t end = pass_end(&passes, first);
-        result = mark_pass(collector, &passes, first, end, has_ends, err);
-        first = end;
+    for (size_t first = 0, end = 0; first < passes.count; first = end) {
+        end = pass_end(&passes, first);
+        TRY(mark_pass(collector, &passes, first, end, has_ends, err));
     }
-    free(passes.spans);
-    return result;
+    return STATUS_OK;
 }
 
 /// A stretch of operators of one thread in which one forward runs.
@@ -262,21 +259,14 @@ typedef struct region {
 typedef struct region_list {
     region *regions; // [count]
     size_t count;
+    arena *scratch; // of them
 } region_list;
 
 static void add_region(region_list *all, uint32_t thread, int64_t begin_ns, int64_t end_ns)
 {
-    all->regions = memory_grow(all->regions, all->count, sizeof *all->regions);
+    all->regions = arena_grow(all->scratch, all->regions, all->count, sizeof *all->regions);
     all->regions[all->count++] =
         (region){.thread = thread, .begin_ns = begin_ns, .end_ns = end_ns, .layer_count = 1};
-}
-
-static void free_regions(region_list *all)
-{
-    for (size_t each = 0; each < all->count; each++) {
-        free(all->regions[each].first_operator);
-    }
-    free(all->regions);
 }
 
 /// Operators that repeat: first, first + period, ...
@@ -318,12 +308,12 @@ static int compare_places(const void *a, const void *b)
 
 /// Divides a region where its operators repeat, then what is left of it on either side by
 /// repetitions of about that length; one layer if less than half of it repeats.
-static void divide(region *of)
+static void divide(region *of, arena *scratch)
 {
     size_t parts[PARTS_MAX][2] = {{0, of->count}};
     size_t covered = 0;
     size_t period_min = PERIOD_MIN;
-    of->first_operator = memory_array(LAYERS_MAX, sizeof *of->first_operator);
+    of->first_operator = arena_array(scratch, LAYERS_MAX, sizeof *of->first_operator);
     for (int part = 0, count = 1; part < count; part++) {
         const size_t end = parts[part][1];
         const repetition found = find_repetition(of, parts[part][0], end, period_min);
@@ -516,14 +506,15 @@ static int count_linked_layers(const kineto_events *events, const region *of)
 
 /// Divides the forwards into layers where all of them repeat operators alike and the backwards of
 /// most can be found.
-static bool divide_regions(kineto_collector *collector, region *regions, size_t count)
+static bool divide_regions(kineto_events *events, const region_list *all)
 {
-    kineto_events *events = &collector->events;
+    region *regions = all->regions;
+    const size_t count = all->count;
     kineto_sort_sources(events);
     bool divides = count > 0 && events->target_count > 0;
     for (size_t each = 0; each < count && divides; each++) {
         find_operators(events, &regions[each]);
-        if (regions[each].count <= OPERATORS_MAX) divide(&regions[each]);
+        if (regions[each].count <= OPERATORS_MAX) divide(&regions[each], all->scratch);
         divides =
             regions[each].layer_count > 1 && regions[each].layer_count == regions[0].layer_count;
     }
@@ -567,7 +558,7 @@ static status mark_forwards(kineto_collector *collector, region_list *forwards,
     const bool has_words = forwards->count > 0;
     if (!has_words && is_annotated(events)) return STATUS_OK;
     if (!has_words) TRY(divide_steps(collector, forwards, err));
-    const bool divides = divide_regions(collector, forwards->regions, forwards->count);
+    const bool divides = divide_regions(&collector->events, forwards);
     for (size_t each = 0; each < forwards->count; each++) {
         TRY(mark_region(collector, &forwards->regions[each], err));
     }
@@ -602,7 +593,7 @@ static int compare_backward_times(const void *a, const void *b)
     return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
 }
 
-status trace_kineto_find_structure(kineto_collector *collector, error_message *err)
+static status find_structure(kineto_collector *collector, arena *scratch, error_message *err)
 {
     kineto_events *events = &collector->events;
     kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
@@ -612,13 +603,18 @@ status trace_kineto_find_structure(kineto_collector *collector, error_message *e
     if (trace_kineto_has_groups(collector)) {
         snprintf(collector->recording->structure, sizeof collector->recording->structure,
                  "modules or annotations that differ in a number only");
-        return mark_group(collector, collector->group, err);
+        return mark_group(collector, collector->group, scratch, err);
     }
-    region_list forwards = {0};
-    region_list backwards = {0};
+    region_list forwards = {.scratch = scratch};
+    region_list backwards = {.scratch = scratch};
     keep_outermost(events);
-    const status result = mark_forwards(collector, &forwards, &backwards, err);
-    free_regions(&forwards);
-    free_regions(&backwards);
+    return mark_forwards(collector, &forwards, &backwards, err);
+}
+
+status trace_kineto_find_structure(kineto_collector *collector, error_message *err)
+{
+    arena *scratch = arena_create(1 << 16);
+    const status result = find_structure(collector, scratch, err);
+    arena_destroy(scratch);
     return result;
 }
