@@ -2,9 +2,6 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #define NO_MARK KINETO_NO_MARK
 
 /// Open marks of every thread and every process, the last begun on top. A mark that has ended is
@@ -17,24 +14,16 @@ typedef struct open_marks {
     uint32_t *below_in_process; // [mark_count]
 } open_marks;
 
-static void open_marks_free(open_marks *open)
+static void open_marks_init(const kineto_events *events, arena *memory, open_marks *open)
 {
-    free(open->top_of_thread);
-    free(open->top_of_process);
-    free(open->below_in_thread);
-    free(open->below_in_process);
-}
-
-static void open_marks_init(const kineto_events *events, open_marks *open)
-{
-    const size_t threads = events->thread_count + 1;
-    const size_t processes = (size_t)events->process_count + 1;
-    const size_t marks = events->mark_count + 1;
+    const size_t threads = events->thread_count;
+    const size_t processes = (size_t)events->process_count;
+    const size_t marks = events->mark_count;
     *open = (open_marks){.marks = events->marks};
-    open->top_of_thread = memory_array(threads, sizeof *open->top_of_thread);
-    open->top_of_process = memory_array(processes, sizeof *open->top_of_process);
-    open->below_in_thread = memory_array(marks, sizeof *open->below_in_thread);
-    open->below_in_process = memory_array(marks, sizeof *open->below_in_process);
+    open->top_of_thread = arena_array(memory, threads, sizeof *open->top_of_thread);
+    open->top_of_process = arena_array(memory, processes, sizeof *open->top_of_process);
+    open->below_in_thread = arena_array(memory, marks, sizeof *open->below_in_thread);
+    open->below_in_process = arena_array(memory, marks, sizeof *open->below_in_process);
     for (size_t thread = 0; thread < threads; thread++) {
         open->top_of_thread[thread] = NO_MARK;
     }
@@ -108,7 +97,8 @@ static status place_launches(kineto_events *events, sorter *placed, error_messag
     open_marks open;
     uint32_t next_mark = 0;
     TRY(sorter_sort(events->launches, err));
-    open_marks_init(events, &open);
+    arena *scratch = arena_create(1 << 16);
+    open_marks_init(events, scratch, &open);
     status result = sorter_next(events->launches, &record, err);
     while (result == STATUS_OK && record != NULL) {
         kineto_launch launch = *(const kineto_launch *)record;
@@ -116,7 +106,7 @@ static status place_launches(kineto_events *events, sorter *placed, error_messag
         result = sorter_put(placed, &launch, err);
         if (result == STATUS_OK) result = sorter_next(events->launches, &record, err);
     }
-    open_marks_free(&open);
+    arena_destroy(scratch);
     return result == STATUS_OK ? sorter_sort(placed, err) : result;
 }
 
@@ -206,9 +196,9 @@ static void add_to_union(union_end *end, const kineto_run *run, int64_t *busy_ns
 }
 
 /// [count] unions that hold nothing.
-static union_end *unions_create(size_t count)
+static union_end *unions_create(size_t count, arena *memory)
 {
-    union_end *ends = memory_array(count + 1, sizeof *ends);
+    union_end *ends = arena_array(memory, count, sizeof *ends);
     for (size_t each = 0; each < count; each++) {
         ends[each] = (union_end){{INT64_MIN, INT64_MIN}};
     }
@@ -222,8 +212,9 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
                        error_message *err)
 {
     // Annotations of one cell may overlap on the device.
-    union_end *windows = unions_create(events->mark_count);
-    union_end *cells = unions_create((size_t)recording->cell_count);
+    arena *scratch = arena_create(1 << 16);
+    union_end *windows = unions_create(events->mark_count, scratch);
+    union_end *cells = unions_create((size_t)recording->cell_count, scratch);
     kineto_gaps *gaps = NULL;
     const void *record = NULL;
     kineto_gaps_begin(events, recording, &gaps);
@@ -240,8 +231,7 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
         add_to_union(&cells[window->cell], run, &cell->busy_ns, &cell->communication_ns);
     }
     kineto_gaps_end(gaps);
-    free(windows);
-    free(cells);
+    arena_destroy(scratch);
     return result;
 }
 
@@ -415,18 +405,17 @@ static void sum_cpu_cells(const kineto_events *events, trace_recording *recordin
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err)
 {
-    size_t *first_mark = memory_array(events->thread_count + 2, sizeof *first_mark);
-    uint32_t *marks = memory_array(events->mark_count + 1, sizeof *marks);
+    arena *scratch = arena_create(1 << 16);
+    size_t *first_mark = arena_array(scratch, events->thread_count + 1, sizeof *first_mark);
+    uint32_t *marks = arena_array(scratch, events->mark_count, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
     sweep.pieces = sorter_create(sizeof(kineto_run), compare_runs);
-    open_marks_init(events, &sweep.open);
+    open_marks_init(events, scratch, &sweep.open);
     group_marks(events, first_mark, marks);
     status result = sweep_operators(&sweep, first_mark, recording, err);
     sum_cpu_cells(events, recording);
     if (result == STATUS_OK) result = divide_cpu_time(&sweep, recording, err);
     sorter_destroy(sweep.pieces);
-    open_marks_free(&sweep.open);
-    free(first_mark);
-    free(marks);
+    arena_destroy(scratch);
     return result;
 }

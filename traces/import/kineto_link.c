@@ -72,10 +72,10 @@ const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_
 }
 
 /// The mark around each mark on its own thread.
-static uint32_t *find_outer_marks(const kineto_events *events)
+static uint32_t *find_outer_marks(const kineto_events *events, arena *memory)
 {
-    uint32_t *outer = memory_array(events->mark_count + 1, sizeof *outer);
-    uint32_t *top = memory_array(events->thread_count + 1, sizeof *top);
+    uint32_t *outer = arena_array(memory, events->mark_count, sizeof *outer);
+    uint32_t *top = arena_array(memory, events->thread_count, sizeof *top);
     for (size_t thread = 0; thread < events->thread_count; thread++) {
         top[thread] = KINETO_NO_MARK;
     }
@@ -89,7 +89,6 @@ static uint32_t *find_outer_marks(const kineto_events *events)
         outer[mark] = around;
         top[each->thread] = (uint32_t)mark;
     }
-    free(top);
     return outer;
 }
 
@@ -171,8 +170,9 @@ int trace_kineto_link_backward(kineto_events *events)
     kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
                 compare_backwards);
     int linked = 0;
-    uint32_t *outer = find_outer_marks(events);
-    backward_run *runs = memory_array(events->target_count, sizeof *runs);
+    arena *scratch = arena_create(1 << 16);
+    uint32_t *outer = find_outer_marks(events, scratch);
+    backward_run *runs = arena_array(scratch, events->target_count, sizeof *runs);
     const size_t count = find_runs(events, outer, runs);
     events->marks =
         memory_resize(events->marks, events->mark_count + count + 1, sizeof *events->marks);
@@ -183,7 +183,6 @@ int trace_kineto_link_backward(kineto_events *events)
         events->marks[events->mark_count++] = mark;
         linked++;
     }
-    free(runs);
-    free(outer);
+    arena_destroy(scratch);
     return linked;
 }
