@@ -19,7 +19,8 @@ typedef struct reading {
 static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                        error_message *err)
 {
-    if (name != NULL) return trace_run_find(store, name, memory, info, err);
+    const status found = trace_run_find(store, name, memory, info, err);
+    if (found != STATUS_INVALID || name != NULL) return found;
     trace_run_info *runs = NULL;
     int count = 0;
     TRY(trace_run_list(store, memory, &runs, &count, err));
@@ -30,9 +31,6 @@ static status find_run(trace_store *store, const char *name, arena *memory, trac
                          trace_store_path(store));
     }
     *info = runs[count - 1];
-    for (int run = 0; run < count; run++) {
-        if (runs[run].status == TRACE_COMPLETE) *info = runs[run];
-    }
     return STATUS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "traces/store/reader.h"
 #include "traces/store/writer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static trace_writer *begin(const char *name, const trace_info *info)
@@ -180,20 +181,17 @@ static void puts_for_one_row_complete_each_other(void **state)
 
     const int64_t trace_id = trace_writer_id(writer);
     require(trace_writer_finish(writer, &err), &err);
-    trace_rows *rows = NULL;
-    bool is_end = false;
-    require(trace_rows_open(store, trace_id, 0, 9, &rows, &err), &err);
-    require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_false(is_end);
-    assert_int_equal(load.microbatch, 2);
-    assert_int_equal(load.time_ns[TRACE_OP_FORWARD], 5);
-    assert_int_equal(load.time_ns[TRACE_OP_BACKWARD_INPUT], 6);
-    assert_int_equal(load.time_ns[TRACE_OP_BACKWARD_WEIGHT], TRACE_NOT_RECORDED);
-    assert_int_equal(load.communication_ns, 3);
-    assert_int_equal(load.span_ns, 7);
-    require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_true(is_end);
-    trace_rows_close(rows);
+    trace_load *loads = NULL;
+    int count = 0;
+    require(trace_loads_at(store, trace_id, 0, &loads, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(loads[0].microbatch, 2);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 5);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD_INPUT], 6);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD_WEIGHT], TRACE_NOT_RECORDED);
+    assert_int_equal(loads[0].communication_ns, 3);
+    assert_int_equal(loads[0].span_ns, 7);
+    free(loads);
 }
 
 static void properties_are_known_only_if_every_layer_has_them(void **state)

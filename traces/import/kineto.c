@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum event_kind {
@@ -374,8 +373,9 @@ static status read_cpu(reader *reading, error_message *err)
                          "standard input: a trace without device activity is read twice; give its "
                          "file");
     }
-    reading->is_annotated = memory_array(thread_count + 1, sizeof *reading->is_annotated);
-    reading->last_work = memory_array(thread_count + 1, sizeof *reading->last_work);
+    reading->is_annotated =
+        arena_array(events->memory, thread_count, sizeof *reading->is_annotated);
+    reading->last_work = arena_array(events->memory, thread_count, sizeof *reading->last_work);
     for (size_t thread = 0; thread < thread_count; thread++) {
         reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
     }
@@ -419,8 +419,6 @@ static status find_structure(reader *reading, error_message *err)
 static status read_and_sum(reader *reading, error_message *err)
 {
     trace_recording *recording = reading->recording;
-    kineto_events *events = &reading->collector.events;
-    const trace_phase_map *map = reading->source->map;
     TRY(read_file(reading, err));
     if (reading->last_end_ns > INT64_MAX - recording->base_ns) {
         return error_set(err, STATUS_FORMAT,
@@ -430,38 +428,23 @@ static status read_and_sum(reader *reading, error_message *err)
     }
     if (!kineto_collect_has_load(&reading->collector)) TRY(find_structure(reading, err));
     TRY(kineto_collect_check(&reading->collector, err));
-    recording->on_device = sorter_count(events->works) > 0;
+    recording->on_device = sorter_count(reading->collector.events.works) > 0;
     TRY(read_sequences(reading, err));
     if (!recording->on_device) TRY(read_cpu(reading, err));
-    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
-    TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
-                             err));
-    if (recording->on_device) return trace_kineto_attribute_device(events, recording, err);
-    return trace_kineto_attribute_cpu(events, recording, err);
-}
-
-static void reader_free(reader *reading)
-{
-    kineto_collector_free(&reading->collector);
-    free(reading->is_annotated);
-    free(reading->last_work);
-    free(reading);
+    return kineto_collect_sum(&reading->collector, err);
 }
 
 status trace_kineto_read(const trace_profile_source *source, arena *memory,
                          trace_recording *recording, error_message *err)
 {
-    reader *reading = memory_array(1, sizeof *reading);
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
-    reading->source = source;
-    reading->recording = &made;
-    reading->collector.map = source->map;
-    reading->collector.recording = &made;
-    reading->collector.events.memory = memory;
-    reading->collector.events.path = source->path;
-    const status result = read_and_sum(reading, err);
-    if (result == STATUS_OK) kineto_collect_windows(&reading->collector);
-    reader_free(reading);
+    reader reading = {.source = source,
+                      .recording = &made,
+                      .collector = {.map = source->map,
+                                    .recording = &made,
+                                    .events = {.path = source->path, .memory = memory}}};
+    const status result = read_and_sum(&reading, err);
+    kineto_collector_free(&reading.collector);
     if (result == STATUS_OK) *recording = made;
     return result;
 }

@@ -215,9 +215,8 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
     arena *scratch = arena_create(1 << 16);
     union_end *windows = unions_create(events->mark_count, scratch);
     union_end *cells = unions_create((size_t)recording->cell_count, scratch);
-    kineto_gaps *gaps = NULL;
+    kineto_gaps *gaps = kineto_gaps_begin(events, recording);
     const void *record = NULL;
-    kineto_gaps_begin(events, recording, &gaps);
     status result = sorter_next(runs, &record, err);
     for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
         const kineto_run *run = record;
@@ -378,10 +377,9 @@ static void group_marks(const kineto_events *events, size_t *first_mark, uint32_
 /// Divides the time of the process among what ran, of all threads.
 static status divide_cpu_time(cpu_sweep *sweep, trace_recording *recording, error_message *err)
 {
-    kineto_gaps *gaps = NULL;
     const void *record = NULL;
     TRY(sorter_sort(sweep->pieces, err));
-    kineto_gaps_begin(sweep->events, recording, &gaps);
+    kineto_gaps *gaps = kineto_gaps_begin(sweep->events, recording);
     status result = sorter_next(sweep->pieces, &record, err);
     while (result == STATUS_OK && record != NULL) {
         kineto_gaps_put(gaps, record);

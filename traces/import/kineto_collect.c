@@ -96,14 +96,21 @@ uint32_t kineto_collect_thread(kineto_collector *collector, kineto_thread thread
     return collector->last_thread;
 }
 
+/// Whether a name begins as one of prefixes, of which NULL is the last.
+static bool has_prefix(const char *name, size_t length, const char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++) {
+        const size_t needed = strlen(*prefixes);
+        if (length >= needed && memcmp(name, *prefixes, needed) == 0) return true;
+    }
+    return false;
+}
+
 /// Names that PyTorch itself writes, which never are a layer's.
 static bool is_of_framework(const char *name)
 {
-    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer."};
-    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
-        if (strncmp(name, prefixes[prefix], strlen(prefixes[prefix])) == 0) return true;
-    }
-    return false;
+    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer.", NULL};
+    return has_prefix(name, strlen(name), prefixes);
 }
 
 /// Names under which a thread of PyTorch does other things than launch.
@@ -272,12 +279,8 @@ void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, 
 bool kineto_is_communication(const char *name, size_t length)
 {
     static const char *const prefixes[] = {"ncclDevKernel", "ncclKernel",
-                                           "deep_ep::", "void deep_ep::"};
-    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
-        const size_t needed = strlen(prefixes[prefix]);
-        if (length >= needed && memcmp(name, prefixes[prefix], needed) == 0) return true;
-    }
-    return false;
+                                           "deep_ep::", "void deep_ep::", NULL};
+    return has_prefix(name, length, prefixes);
 }
 
 /// By key, then begin, outer before inner.
@@ -334,10 +337,15 @@ status kineto_collect_check(const kineto_collector *collector, error_message *er
     return kineto_collect_has_load(collector) ? STATUS_OK : nothing_known(collector, err);
 }
 
-void kineto_collect_windows(const kineto_collector *collector)
+status kineto_collect_sum(kineto_collector *collector, error_message *err)
 {
-    const kineto_events *events = &collector->events;
+    kineto_events *events = &collector->events;
     trace_recording *recording = collector->recording;
+    const int layers = collector->map != NULL ? trace_phase_map_layers(collector->map) : 0;
+    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
+    TRY(trace_kineto_resolve(events, layers, recording, err));
+    TRY(recording->on_device ? trace_kineto_attribute_device(events, recording, err)
+                             : trace_kineto_attribute_cpu(events, recording, err));
     recording->windows =
         arena_array(events->memory, events->mark_count, sizeof *recording->windows);
     recording->input.path = arena_string(events->memory, events->path);
@@ -345,6 +353,7 @@ void kineto_collect_windows(const kineto_collector *collector)
         recording->windows[mark] = events->marks[mark].window;
     }
     recording->window_count = (int)events->mark_count;
+    return STATUS_OK;
 }
 
 void kineto_collector_free(kineto_collector *collector)

@@ -154,8 +154,8 @@ bool trace_kineto_has_backward(const kineto_events *events);
 typedef struct kineto_gaps kineto_gaps;
 
 /// @param events resolved: marks by begin
-/// @param gaps   release with kineto_gaps_end
-void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps);
+/// @return release with kineto_gaps_end
+kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *recording);
 
 /// What ran, in the order of begin.
 void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run);
@@ -268,5 +268,7 @@ bool kineto_collect_has_load(const kineto_collector *collector);
 /// @return STATUS_INVALID naming some annotations that are there
 status kineto_collect_check(const kineto_collector *collector, error_message *err);
 
-/// Copies the windows and the path into the recording.
-void kineto_collect_windows(const kineto_collector *collector);
+/// Makes the recording of what was collected: of the device, or of the CPU where it says so.
+///
+/// @return as trace_kineto_resolve and trace_kineto_attribute_device
+status kineto_collect_sum(kineto_collector *collector, error_message *err);

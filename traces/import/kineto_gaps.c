@@ -123,7 +123,7 @@ static void find_stretches(kineto_gaps *gaps)
     qsort(gaps->stretches, count, sizeof *gaps->stretches, kineto_compare_stretches);
 }
 
-void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps)
+kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *recording)
 {
     kineto_gaps *begun = memory_array(1, sizeof *begun);
     begun->events = events;
@@ -135,7 +135,7 @@ void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, 
     list_iterations(recording, events->memory);
     find_stretches(begun);
     begun->now_ns = recording->iteration_count > 0 ? begun->stretches[0].begin_ns : INT64_MAX;
-    *gaps = begun;
+    return begun;
 }
 
 /// The last stretch that begins at or before a moment; -1: none does. One that is over counts too:

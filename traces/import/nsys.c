@@ -338,11 +338,8 @@ static status read_works(reader *reading, error_message *err)
 /// What there is of the process, collected and summed.
 static status collect_process(reader *reading, error_message *err)
 {
-    trace_recording *recording = reading->recording;
-    kineto_events *events = &reading->collector.events;
-    const trace_phase_map *map = reading->source->map;
     TRY(read_ranges(reading, err));
-    if (map == NULL && !kineto_collect_has_load(&reading->collector) &&
+    if (reading->source->map == NULL && !kineto_collect_has_load(&reading->collector) &&
         trace_kineto_has_groups(&reading->collector)) {
         TRY(trace_kineto_find_structure(&reading->collector, err));
     }
@@ -354,13 +351,8 @@ static status collect_process(reader *reading, error_message *err)
                   "WHERE (globalTid >> 24) = ?1",
                   err));
     TRY(read_works(reading, err));
-    recording->on_device = true;
-    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
-    TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
-                             err));
-    TRY(trace_kineto_attribute_device(events, recording, err));
-    kineto_collect_windows(&reading->collector);
-    return STATUS_OK;
+    reading->recording->on_device = true;
+    return kineto_collect_sum(&reading->collector, err);
 }
 
 static status read_process(reader *reading, const trace_recording *file, int64_t process,

@@ -64,15 +64,12 @@ static const sql_record of_layer = SQL_RECORD(trace_layer, layer_fields);
 /// Whether the rows of a trace are means, as the first of them says.
 static status read_columns(trace_store *store, trace_info *info, error_message *err)
 {
-    trace_rows *rows = NULL;
-    trace_load load = {0};
-    bool is_end = false;
-    const int first = (int)info->first_iteration;
-    TRY(trace_rows_open(store, info->trace_id, first, first, &rows, err));
-    const status result = trace_rows_next(rows, &load, &is_end, err);
-    trace_rows_close(rows);
-    if (load.microbatch == TRACE_MEAN) info->microbatch_columns = 1;
-    return result;
+    trace_load *loads = NULL;
+    int count = 0;
+    TRY(trace_loads_at(store, info->trace_id, (int)info->first_iteration, &loads, &count, err));
+    if (count > 0 && loads[0].microbatch == TRACE_MEAN) info->microbatch_columns = 1;
+    free(loads);
+    return STATUS_OK;
 }
 
 /// The traces that a query with the parameter finds, each with what its samples tell.
@@ -237,48 +234,18 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     return result;
 }
 
-struct trace_rows {
-    trace_store *store;
-    sqlite3_stmt *statement;
-    trace_load *loads; // [count] of the iteration that is being read
-    int count;
-    int next;
-};
-
-status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
-                       error_message *err)
+status trace_loads_at(trace_store *store, int64_t trace_id, int iteration, trace_load **loads,
+                      int *count, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_query(store, &statement, err,
-                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=?"
-                  " AND iteration BETWEEN ? AND ? ORDER BY iteration",
-                  "iii", trace_id, (int64_t)first, (int64_t)last));
-    *rows = memory_array(1, sizeof **rows);
-    **rows = (trace_rows){.store = store, .statement = statement};
-    return STATUS_OK;
-}
-
-status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err)
-{
-    if (rows->next == rows->count) {
-        bool has_row = false;
-        free(rows->loads);
-        rows->loads = NULL;
-        rows->next = rows->count = 0;
-        TRY(sql_step(rows->store, rows->statement, &has_row, err));
-        *is_end = !has_row;
-        if (!has_row) return STATUS_OK;
-        TRY(block_read_loads(rows->store, rows->statement, &rows->loads, &rows->count, err));
-    }
-    *is_end = false;
-    *load = rows->loads[rows->next++];
-    return STATUS_OK;
-}
-
-void trace_rows_close(trace_rows *rows)
-{
-    if (rows == NULL) return;
-    free(rows->loads);
-    sqlite3_finalize(rows->statement);
-    free(rows);
+    sqlite3_stmt *row = NULL;
+    bool has_row = false;
+    *loads = NULL;
+    *count = 0;
+    TRY(sql_query(store, &row, err,
+                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=? AND iteration=?",
+                  "ii", trace_id, (int64_t)iteration));
+    status result = sql_step(store, row, &has_row, err);
+    if (has_row) result = block_read_loads(store, row, loads, count, err);
+    sqlite3_finalize(row);
+    return result;
 }

@@ -1,8 +1,10 @@
 #include "traces/store/loads.h"
 
+#include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t recorded(int64_t value)
@@ -114,20 +116,20 @@ static status add_row(load_sums *sums, const trace_load *load, trace_loads *load
         sums->store->path, info->name, load->iteration, layer);
 }
 
-static status read_rows(load_sums *sums, trace_rows *rows, arena *memory, trace_loads *loads,
-                        error_message *err)
+/// Adds the loads of an iteration, a row of its statement.
+static status read_iteration(load_sums *sums, sqlite3_stmt *row, arena *memory, trace_loads *loads,
+                             error_message *err)
 {
-    for (;;) {
-        trace_load load;
-        bool is_end = false;
-        TRY(trace_rows_next(rows, &load, &is_end, err));
-        if (is_end) return STATUS_OK;
-        if (loads->iteration_count == 0 ||
-            load.iteration != loads->iterations[loads->iteration_count - 1]) {
-            begin_sample(sums, load.iteration, memory, loads);
-        }
-        TRY(add_row(sums, &load, loads, err));
+    trace_load *found = NULL;
+    int count = 0;
+    TRY(block_read_loads(sums->store, row, &found, &count, err));
+    begin_sample(sums, found[0].iteration, memory, loads);
+    status result = STATUS_OK;
+    for (int load = 0; load < count && result == STATUS_OK; load++) {
+        result = add_row(sums, &found[load], loads, err);
     }
+    free(found);
+    return result;
 }
 
 static int64_t rounded(int64_t sum, int64_t count)
@@ -154,11 +156,19 @@ status trace_loads_mean(trace_store *store, const trace_info *info, int first, i
 {
     load_sums sums = {.store = store, .info = info};
     trace_loads found = {.layer_count = info->layer_count};
-    trace_rows *rows = NULL;
+    sqlite3_stmt *rows = NULL;
+    bool has_row = false;
     allocate(&sums, memory, &found);
-    TRY(trace_rows_open(store, info->trace_id, first, last, &rows, err));
-    const status result = read_rows(&sums, rows, memory, &found, err);
-    trace_rows_close(rows);
+    TRY(sql_query(store, &rows, err,
+                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=?"
+                  " AND iteration BETWEEN ? AND ? ORDER BY iteration",
+                  "iii", info->trace_id, (int64_t)first, (int64_t)last));
+    status result = sql_step(store, rows, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        result = read_iteration(&sums, rows, memory, &found, err);
+        if (result == STATUS_OK) result = sql_step(store, rows, &has_row, err);
+    }
+    sqlite3_finalize(rows);
     TRY(result);
     if (found.iteration_count == 0) {
         return error_set(err, STATUS_INVALID,

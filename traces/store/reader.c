@@ -194,17 +194,15 @@ static void complete_times(const trace_reader *reader, int64_t *rows_ns, int64_t
 
 static status read_rows(trace_reader *reader, int sample, error_message *err)
 {
-    trace_rows *rows = NULL;
-    trace_load load;
-    bool is_end = false;
-    TRY(trace_rows_open(reader->store, reader->info.trace_id, sample, sample, &rows, err));
-    status result = trace_rows_next(rows, &load, &is_end, err);
-    while (result == STATUS_OK && !is_end) {
-        load = charged(load);
-        result = put_row(reader, &load, err);
-        if (result == STATUS_OK) result = trace_rows_next(rows, &load, &is_end, err);
+    trace_load *loads = NULL;
+    int count = 0;
+    status result =
+        trace_loads_at(reader->store, reader->info.trace_id, sample, &loads, &count, err);
+    for (int load = 0; load < count && result == STATUS_OK; load++) {
+        const trace_load row = charged(loads[load]);
+        result = put_row(reader, &row, err);
     }
-    trace_rows_close(rows);
+    free(loads);
     return result;
 }
 

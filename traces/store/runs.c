@@ -170,9 +170,8 @@ static status take_over(trace_store *store, int64_t run_id, error_message *err)
     TRY(sql_process_id(store, &process_id, err));
     TRY(sql_write_once(store, err,
                        "UPDATE run SET status='running', process_id=?, finished_at=NULL,"
-                       " message=NULL WHERE run_id=? AND (status<>'running' OR process_id IN"
-                       "(SELECT process_id FROM process WHERE"
-                       " process_is_dead(host, boot, pid_namespace, pid, start_ticks)))",
+                       " message=NULL WHERE run_id=? AND (status<>'running' OR " SQL_WRITER_IS_DEAD
+                       ")",
                        "ii", process_id, run_id));
     const bool is_taken = sqlite3_changes(store->db) == 1;
     TRY(sql_batch_commit(store, err));

@@ -106,6 +106,11 @@ status schema_is_empty(trace_store *store, bool *is_empty, error_message *err);
     "CASE WHEN status='running' AND process_is_dead(host, boot, pid_namespace, pid, start_ticks)"  \
     " THEN 'interrupted' ELSE status END AS status"
 
+/// A row of a table with status and process_id that nobody will complete any more.
+#define SQL_WRITER_IS_DEAD                                                                         \
+    "status='running' AND process_id IN(SELECT process_id FROM process WHERE "                     \
+    "process_is_dead(host, boot, pid_namespace, pid, start_ticks))"
+
 /// How a struct holds what stands in a column.
 typedef enum sql_type {
     SQL_INT,      ///< int

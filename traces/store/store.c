@@ -87,22 +87,18 @@ static status choose_journal(trace_store *store, error_message *err)
     return sql_run(store, is_wal ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
 }
 
-#define WRITER_IS_DEAD                                                                             \
-    "status='running' AND process_id IN(SELECT process_id FROM process WHERE "                     \
-    "process_is_dead(host, boot, pid_namespace, pid, start_ticks))"
-
 static status mark_interrupted(trace_store *store, error_message *err)
 {
     int64_t is_needed = 0;
     // Looking first keeps an open without need from waiting for another writer.
     TRY(sql_get(store, &is_needed, err,
-                "SELECT 1 FROM trace WHERE " WRITER_IS_DEAD
-                " UNION ALL SELECT 1 FROM run WHERE " WRITER_IS_DEAD,
+                "SELECT 1 FROM trace WHERE " SQL_WRITER_IS_DEAD
+                " UNION ALL SELECT 1 FROM run WHERE " SQL_WRITER_IS_DEAD,
                 ""));
     if (is_needed == 0) return STATUS_OK;
     return sql_run(store,
-                   "UPDATE trace SET status='interrupted' WHERE " WRITER_IS_DEAD
-                   ";UPDATE run SET status='interrupted' WHERE " WRITER_IS_DEAD,
+                   "UPDATE trace SET status='interrupted' WHERE " SQL_WRITER_IS_DEAD
+                   ";UPDATE run SET status='interrupted' WHERE " SQL_WRITER_IS_DEAD,
                    err);
 }
 

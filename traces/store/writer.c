@@ -1,6 +1,7 @@
 #include "traces/store/writer.h"
 
 #include "base/arena.h"
+#include "traces/store/catalog.h"
 #include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
@@ -338,16 +339,9 @@ static status put_row(held_loads *held, const trace_load *load, error_message *e
 /// What the store has of an iteration already.
 static status read_held(trace_writer *writer, held_loads *held, error_message *err)
 {
-    sqlite3_stmt *row = NULL;
-    bool has_row = false;
     size_t room = 4; // as memory_grow leaves it
-    TRY(sql_query(writer->store, &row, err,
-                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=? AND iteration=?",
-                  "ii", writer->trace_id, (int64_t)held->iteration));
-    status result = sql_step(writer->store, row, &has_row, err);
-    if (has_row) result = block_read_loads(writer->store, row, &held->loads, &held->count, err);
-    sqlite3_finalize(row);
-    TRY(result);
+    TRY(trace_loads_at(writer->store, writer->trace_id, held->iteration, &held->loads, &held->count,
+                       err));
     while (room < (size_t)held->count) {
         room *= 2;
     }
