@@ -25,13 +25,13 @@ void ana_events_end(ana_events *events)
     text_append(events->out, "\n]}\n");
 }
 
-void ana_event_begin(ana_events *events)
+static void begin_event(ana_events *events)
 {
     text_append(events->out, events->has_events ? ",\n" : "\n");
     events->has_events = true;
 }
 
-void ana_event_us(ana_events *events, int64_t ns)
+static void append_us(ana_events *events, int64_t ns)
 {
     text_format(events->out, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
 }
@@ -39,7 +39,7 @@ void ana_event_us(ana_events *events, int64_t ns)
 void ana_event_name(ana_events *events, const char *what, int process, int thread, const char *name)
 {
     json_writer quoted = json_writer_init(events->out);
-    ana_event_begin(events);
+    begin_event(events);
     text_format(events->out,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,
                 process, thread);
@@ -51,13 +51,13 @@ void ana_event_slice(ana_events *events, const char *name, int process, int thre
                      int64_t begin_ns, int64_t length_ns)
 {
     json_writer quoted = json_writer_init(events->out);
-    ana_event_begin(events);
+    begin_event(events);
     text_append(events->out, "{\"ph\":\"X\",\"name\":");
     json_write_string(&quoted, name);
     text_format(events->out, ",\"pid\":%d,\"tid\":%d,\"ts\":", process, thread);
-    ana_event_us(events, begin_ns);
+    append_us(events, begin_ns);
     text_append(events->out, ",\"dur\":");
-    ana_event_us(events, length_ns);
+    append_us(events, length_ns);
 }
 
 static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
@@ -83,13 +83,13 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
 static void write_flow_end(perfetto_writer *writer, const char *phase, const char *name, int rank,
                            int64_t ns)
 {
-    ana_event_begin(&writer->events);
+    begin_event(&writer->events);
     text_format(writer->events.out,
                 "{\"ph\":\"%s\",%s\"cat\":\"message\",\"name\":\"%s\",\"id\":%" PRId64
                 ",\"pid\":%d,\"tid\":%d,\"ts\":",
                 phase, phase[0] == 'f' ? "\"bp\":\"e\"," : "", name, writer->next_flow,
                 writer->process, rank);
-    ana_event_us(&writer->events, ns);
+    append_us(&writer->events, ns);
     text_append(writer->events.out, "}");
 }
 
@@ -131,11 +131,11 @@ static void write_counter(perfetto_writer *writer, const char *unit, int rank, i
                           int64_t held)
 {
     const char *name = unit == NULL ? "activation bytes" : unit;
-    ana_event_begin(&writer->events);
+    begin_event(&writer->events);
     text_format(writer->events.out,
                 "{\"ph\":\"C\",\"name\":\"%s, rank %d\",\"pid\":%d,\"ts\":", name, rank,
                 writer->process);
-    ana_event_us(&writer->events, ns);
+    append_us(&writer->events, ns);
     text_format(writer->events.out, ",\"args\":{\"%s\":%" PRId64 "}}",
                 unit == NULL ? "bytes" : unit, held);
 }

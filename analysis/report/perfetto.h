@@ -14,10 +14,6 @@ typedef struct ana_events {
 ana_events ana_events_begin(text_buffer *out);
 void ana_events_end(ana_events *events);
 
-/// Begins an event; its object is the caller's to write.
-void ana_event_begin(ana_events *events);
-void ana_event_us(ana_events *events, int64_t ns);
-
 /// What a process or thread is called. @param what "process_name" or "thread_name"
 void ana_event_name(ana_events *events, const char *what, int process, int thread,
                     const char *name);

@@ -2,13 +2,6 @@
 
 #include <stdlib.h>
 
-int ana_slow_part_count(const ana_op_run *run, ana_slow_part part)
-{
-    const int counts[ANA_SLOW_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
-                                        run->worker_count};
-    return counts[part];
-}
-
 static int part_of(const ana_op_run *run, ana_slow_part part, const trace_op *op)
 {
     switch (part) {
@@ -52,7 +45,9 @@ static double ratio(double of, double to)
 static void replay_parts(const ana_op_run *run, ana_slow_part part, double ideal_ns, arena *memory,
                          ana_slowdowns *found)
 {
-    const int count = ana_slow_part_count(run, part);
+    const int counts[ANA_SLOW_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
+                                        run->worker_count};
+    const int count = counts[part];
     double *sums = arena_array(memory, (size_t)count, sizeof *sums);
     double *steps = arena_array(memory, (size_t)run->step_count * (size_t)count, sizeof *steps);
     for (int step = 0; step < run->step_count; step++) {
@@ -96,7 +91,7 @@ static double share_of(const ana_op_run *run, const bool *keeps, double replayed
     return replayed_ns > ideal_ns ? (replayed_ns - without_ns) / (replayed_ns - ideal_ns) : 0;
 }
 
-ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
+static ana_straggler_step *play_steps(const ana_op_run *run, arena *memory)
 {
     const ana_replay delayed = {.with_delays = true};
     const ana_replay replayed = {0};
@@ -116,7 +111,7 @@ ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
 void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns)
 {
     const size_t workers = (size_t)run->worker_count;
-    ana_slowdowns found = {.steps = ana_straggler_steps(run, memory),
+    ana_slowdowns found = {.steps = play_steps(run, memory),
                            .is_slow = arena_array(memory, workers, sizeof(bool))};
     bool *is_fast = arena_array(memory, workers, sizeof *is_fast);
     bool *is_before_last = arena_array(memory, workers, sizeof *is_before_last);

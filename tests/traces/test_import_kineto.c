@@ -242,5 +242,5 @@ int main(void)
         cmocka_unit_test(replays_cost_what_is_charged_unless_gaps_are_left),
         cmocka_unit_test(a_recorded_pipeline_has_its_loads_and_agreeing_clocks),
     };
-    return cmocka_run_group_tests(tests, make_memory, drop_memory);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

@@ -548,5 +548,5 @@ int main(void)
         cmocka_unit_test(what_memory_does_not_hold_is_matched_in_any_order),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
-    return cmocka_run_group_tests(tests, make_memory, drop_memory);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

@@ -65,5 +65,5 @@ int main(void)
              "deepseek-v3-train-h800.pt.trace.json.gz");
         return 77;
     }
-    return cmocka_run_group_tests(tests, make_memory, drop_memory);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

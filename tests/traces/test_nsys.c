@@ -347,5 +347,5 @@ int main(void)
         cmocka_unit_test(a_file_is_left_as_it_is_whatever_its_name),
         cmocka_unit_test(ranks_are_brought_together_across_files),
     };
-    return cmocka_run_group_tests(tests, make_memory, drop_memory);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

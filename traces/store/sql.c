@@ -260,8 +260,9 @@ static const char *read_text(sqlite3_stmt *statement, int column, arena *memory)
     return copy;
 }
 
-static int word_index(const sql_field *field, const char *word)
+static int read_word(sqlite3_stmt *row, int column, const sql_field *field)
 {
+    const char *word = (const char *)sqlite3_column_text(row, column);
     for (int index = 0; index < field->word_count && word != NULL; index++) {
         if (strcmp(word, field->words[index]) == 0) return index;
     }
@@ -274,7 +275,7 @@ static void read_field(sqlite3_stmt *row, int column, const sql_field *field, ar
     void *at = (char *)item + field->offset;
     const bool is_null = sqlite3_column_type(row, column) == SQLITE_NULL;
     const int64_t number = sqlite3_column_int64(row, column); // 0 where it is NULL
-    const char *text = (const char *)sqlite3_column_text(row, column);
+    const char *text = NULL;
     switch (field->type) {
     case SQL_INT:
         *(int *)at = (int)number;
@@ -296,10 +297,11 @@ static void read_field(sqlite3_stmt *row, int column, const sql_field *field, ar
         *(const char **)at = read_text(row, column, memory);
         break;
     case SQL_HASH:
+        text = (const char *)sqlite3_column_text(row, column);
         *(uint64_t *)at = text != NULL ? strtoull(text, NULL, 16) : 0;
         break;
     case SQL_WORD:
-        *(int *)at = word_index(field, text);
+        *(int *)at = read_word(row, column, field);
         break;
     }
 }
