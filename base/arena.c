@@ -51,6 +51,14 @@ void *memory_resize(void *array, size_t count, size_t element_bytes)
     return resized;
 }
 
+void *memory_grow(void *array, size_t count, size_t element_bytes)
+{
+    enum { COUNT_MIN = 4 };
+    if (array == NULL) return memory_resize(NULL, COUNT_MIN, element_bytes);
+    if (count < COUNT_MIN || (count & (count - 1)) != 0) return array;
+    return memory_resize(array, 2 * count, element_bytes);
+}
+
 double memory_half_of_machine(void)
 {
     return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / 2;
@@ -122,6 +130,14 @@ void *arena_array(arena *memory, size_t count, size_t element_bytes)
     void *array = memory->current->bytes + memory->used_bytes;
     memory->used_bytes += bytes;
     return memset(array, 0, bytes);
+}
+
+void *arena_grow(arena *memory, void *array, size_t count, size_t element_bytes)
+{
+    if (count > 0 && (count & (count - 1)) != 0) return array;
+    void *larger = arena_array(memory, count == 0 ? 1 : 2 * count, element_bytes);
+    if (count > 0) memcpy(larger, array, count * element_bytes);
+    return larger;
 }
 
 char *arena_string(arena *memory, const char *text)

@@ -27,6 +27,13 @@ void arena_destroy(arena *memory);
 void *arena_array(arena *memory, size_t count, size_t element_bytes)
     __attribute__((returns_nonnull));
 
+/// The same array with room for one element more, as it grows by doubling: where count is a power
+/// of two it moves.
+///
+/// @param array [count] of the arena; NULL where count is 0
+void *arena_grow(arena *memory, void *array, size_t count, size_t element_bytes)
+    __attribute__((returns_nonnull));
+
 /// Copies a string into the arena.
 char *arena_string(arena *memory, const char *text) __attribute__((returns_nonnull));
 
@@ -42,6 +49,11 @@ void *memory_array(size_t count, size_t element_bytes) __attribute__((returns_no
 /// @param array NULL, or from memory_array or memory_resize
 void *memory_resize(void *array, size_t count, size_t element_bytes)
     __attribute__((returns_nonnull));
+
+/// The same array with room for one element more, as it grows by doubling.
+///
+/// @param array [count] and grown by this from NULL, for which count is 0; it may have shrunk since
+void *memory_grow(void *array, size_t count, size_t element_bytes) __attribute__((returns_nonnull));
 
 /// Half of the machine's memory in bytes: what would take more is refused before it is begun.
 double memory_half_of_machine(void);

@@ -725,6 +725,16 @@ void json_put_int64(json_writer *writer, const char *key, int64_t value)
     json_write_int64(writer, value);
 }
 
+void json_put_optional(json_writer *writer, const char *key, int64_t value)
+{
+    json_write_key(writer, key);
+    if (value < 0) {
+        json_write_null(writer);
+    } else {
+        json_write_int64(writer, value);
+    }
+}
+
 void json_put_double(json_writer *writer, const char *key, double value)
 {
     json_write_key(writer, key);

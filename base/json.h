@@ -99,6 +99,7 @@ void json_write_value(json_writer *writer, json_value value); ///< as it stands;
 void json_put_object(json_writer *writer, const char *key); ///< begun; json_end_object ends it
 void json_put_array(json_writer *writer, const char *key);
 void json_put_int64(json_writer *writer, const char *key, int64_t value);
+void json_put_optional(json_writer *writer, const char *key, int64_t value); ///< below 0: null
 void json_put_double(json_writer *writer, const char *key, double value);
 void json_put_rounded(json_writer *writer, const char *key, double value,
                       int digits); ///< text_rounded

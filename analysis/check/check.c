@@ -116,6 +116,11 @@ static int *samples_by_row(const ana_observed *observed, arena *memory)
     return sample;
 }
 
+static const bal_plan *plan_of_row(const ana_observed *observed, int row)
+{
+    return &observed->plans[observed->plan_of[row]];
+}
+
 /// Finds the iterations that both have; where there are none, the first of one side goes with the
 /// first of the other, and so on.
 static void find_pairs(ana_check *check, arena *memory)
@@ -127,41 +132,36 @@ static void find_pairs(ana_check *check, arena *memory)
                            : measured->iteration_count;
     const int *plan_samples = samples_by_row(plan, memory);
     const int *measured_samples = samples_by_row(measured, memory);
-    int *rows = arena_array(memory, (size_t)fewest * 4, sizeof *rows);
-    bool *same_plan = arena_array(memory, (size_t)fewest, sizeof *same_plan);
+    ana_check_pair *pairs = arena_array(memory, (size_t)fewest, sizeof *pairs);
     int count = 0;
     for (int one = 0, other = 0;
          one < plan->iteration_count && other < measured->iteration_count;) {
         const int planned = plan->iterations[one].iteration;
         const int found = measured->iterations[other].iteration;
-        if (planned == found) {
-            rows[count] = one;
-            rows[fewest + count++] = other;
-        }
+        if (planned == found) pairs[count++] = (ana_check_pair){one, other, 0, 0, false};
         one += planned <= found;
         other += found <= planned;
     }
     check->is_paired = count > 0;
     for (; !check->is_paired && count < fewest; count++) {
-        rows[count] = rows[fewest + count] = count;
+        pairs[count] = (ana_check_pair){count, count, 0, 0, false};
     }
     for (int pair = 0; pair < count; pair++) {
-        const int one = rows[pair];
-        const int other = rows[fewest + pair];
-        rows[2 * fewest + pair] = plan_samples[one];
-        rows[3 * fewest + pair] = measured_samples[other];
-        same_plan[pair] = ana_observed_is_same_plan(&plan->plans[plan->plan_of[one]],
-                                                    &measured->plans[measured->plan_of[other]]);
+        ana_check_pair *each = &pairs[pair];
+        each->plan_sample = plan_samples[each->plan_row];
+        each->measured_sample = measured_samples[each->measured_row];
+        each->same_plan = ana_observed_is_same_plan(plan_of_row(plan, each->plan_row),
+                                                    plan_of_row(measured, each->measured_row));
     }
-    check->pairs = (ana_check_pairs){
-        count, rows, rows + fewest, rows + 2 * fewest, rows + 3 * fewest, same_plan};
+    check->pairs = pairs;
+    check->pair_count = count;
 }
 
 static void note_status(ana_check *check, const ana_observed *observed)
 {
     if (observed->info.status == TRACE_COMPLETE) return;
     ana_check_note(check, "%s is %s: only its %d iterations are compared", observed->source,
-                   trace_status_name(observed->info.status), observed->iteration_count);
+                   trace_status_names[observed->info.status], observed->iteration_count);
 }
 
 /// Says what one side has and the other does not.
@@ -174,9 +174,9 @@ static void note_iterations(ana_check *check, const ana_observed *one, const cha
         ana_check_note(check, "%s lacks %d iterations between %d and %d", one->source, missing,
                        rows[0].iteration, rows[count - 1].iteration);
     }
-    if (check->is_paired && count > check->pairs.count && !one->is_predicted) {
+    if (check->is_paired && count > check->pair_count && !one->is_predicted) {
         ana_check_note(check, "%d iterations are only in %s, not in the %s",
-                       count - check->pairs.count, one->source, other);
+                       count - check->pair_count, one->source, other);
     }
 }
 
@@ -226,24 +226,19 @@ static void write_cuts(const bal_plan *plan, char out[CUTS_BYTES])
     }
 }
 
-static const bal_plan *plan_of_pair(const ana_observed *observed, int row)
-{
-    return &observed->plans[observed->plan_of[row]];
-}
-
 static void describe_plans(const ana_check *check, int pair, ana_check_quantity *quantity)
 {
     char planned[CUTS_BYTES];
     char measured[CUTS_BYTES];
-    write_cuts(plan_of_pair(check->plan, check->pairs.plan_row[pair]), planned);
-    write_cuts(plan_of_pair(check->measured, check->pairs.measured_row[pair]), measured);
+    write_cuts(plan_of_row(check->plan, check->pairs[pair].plan_row), planned);
+    write_cuts(plan_of_row(check->measured, check->pairs[pair].measured_row), measured);
     snprintf(quantity->detail, sizeof quantity->detail, "layers %s instead of %s", measured,
              planned);
 }
 
 static int iteration_of(const ana_check *check, int pair)
 {
-    return check->plan->iterations[check->pairs.plan_row[pair]].iteration;
+    return check->plan->iterations[check->pairs[pair].plan_row].iteration;
 }
 
 static void compare_start(ana_check *check)
@@ -251,7 +246,7 @@ static void compare_start(ana_check *check)
     ana_check_quantity *quantity =
         add_difference(check, ANA_CHECK_PLAN, "plan of the first iteration");
     quantity->count = 1;
-    if (check->pairs.same_plan[0]) return;
+    if (check->pairs[0].same_plan) return;
     depart(quantity, iteration_of(check, 0));
     describe_plans(check, 0, quantity);
 }
@@ -334,14 +329,14 @@ static void compare_decisions(ana_check *check)
 {
     ana_check_quantity *quantity =
         add_difference(check, ANA_CHECK_DECISIONS, "rebalancing decisions");
-    const ana_check_pairs *pairs = &check->pairs;
+    const ana_check_pair *pairs = check->pairs;
     char planned[DECISION_BYTES];
     char measured[DECISION_BYTES];
-    quantity->count = pairs->count;
-    for (int pair = 1; pair < pairs->count && pairs->same_plan[0]; pair++) {
-        if (pairs->same_plan[pair]) continue;
+    quantity->count = check->pair_count;
+    for (int pair = 1; pair < check->pair_count && pairs[0].same_plan; pair++) {
+        if (pairs[pair].same_plan) continue;
         const int iteration = iteration_of(check, pair);
-        const int before = check->plan->iterations[pairs->plan_row[pair - 1]].iteration;
+        const int before = check->plan->iterations[pairs[pair - 1].plan_row].iteration;
         depart(quantity, iteration);
         describe_plans(check, pair, quantity);
         write_decision(check->plan, before, planned);
@@ -394,7 +389,7 @@ static bool is_before(const ana_check_quantity *one, const ana_check_quantity *o
 /// Finds what departed first: within the grace after the earliest, causes before effects.
 static void decide_all(ana_check *check)
 {
-    const int grace = check->pairs.count / 20 + 1;
+    const int grace = check->pair_count / 20 + 1;
     check->first = -1;
     for (int index = 0; index < check->quantity_count; index++) {
         ana_check_quantity *quantity = &check->quantities[index];

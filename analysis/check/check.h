@@ -109,24 +109,24 @@ typedef struct ana_check_cause {
     int evidence_count;
 } ana_check_cause;
 
-/// Iterations that both sides have, in ascending order; or, where they share none, both in order.
-typedef struct ana_check_pairs {
-    int count;
-    const int *plan_row;        // [count] index into iterations
-    const int *measured_row;    // [count]
-    const int *plan_sample;     // [count] index of the sample, or -1
-    const int *measured_sample; // [count]
-    const bool *same_plan;      // [count] the same layers on the same ranks
-} ana_check_pairs;
+/// An iteration of both sides.
+typedef struct ana_check_pair {
+    int plan_row; // index into iterations
+    int measured_row;
+    int plan_sample; // index of the sample, or -1
+    int measured_sample;
+    bool same_plan; // the same layers on the same ranks
+} ana_check_pair;
 
 typedef struct ana_check {
     const ana_observed *plan;
     const ana_observed *measured;
     ana_check_options options;
-    ana_check_pairs pairs;
-    int warmup;                     // iterations dropped at the start of what is compared
-    bool is_paired;                 // false: they share no iteration
-    bool is_exact;                  // both are predictions
+    const ana_check_pair *pairs; // [pair_count] iterations that both have, in ascending order; or,
+    int pair_count;              // where they share none, both in order
+    int warmup;                  // iterations dropped at the start of what is compared
+    bool is_paired;              // false: they share no iteration
+    bool is_exact;               // both are predictions
     ana_check_quantity *quantities; // [quantity_count] in the order of the groups
     int quantity_count;
     int length;                // the quantity that is the iterations' length
@@ -143,8 +143,7 @@ typedef struct ana_check {
 /// @param memory         of the arrays of the check
 /// @param options        within their limits (asserted)
 /// @return STATUS_INVALID for runs of different layers, microbatches, stages, replicas or
-/// schedules,
-///         naming both; for a warm-up that leaves no iteration
+///         schedules, naming both; for a warm-up that leaves no iteration
 status ana_check_compare(const ana_observed *plan, const ana_observed *measured,
                          const ana_check_options *options, arena *memory, ana_check *check,
                          error_message *err);

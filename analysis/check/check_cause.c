@@ -133,9 +133,9 @@ static int add_changes(const ana_check *check, int pair, int rank, double *chang
 {
     const ana_observed *one = check->plan;
     const ana_observed *other = check->measured;
-    const bal_plan *placed = &one->plans[one->plan_of[check->pairs.plan_row[pair]]];
-    const int64_t planned_row = (int64_t)check->pairs.plan_sample[pair] * one->stage_count;
-    const int64_t measured_row = (int64_t)check->pairs.measured_sample[pair] * other->stage_count;
+    const bal_plan *placed = &one->plans[one->plan_of[check->pairs[pair].plan_row]];
+    const int64_t planned_row = (int64_t)check->pairs[pair].plan_sample * one->stage_count;
+    const int64_t measured_row = (int64_t)check->pairs[pair].measured_sample * other->stage_count;
     for (int stage = 0; stage < placed->rank_count * placed->chunk_count; stage++) {
         if (ana_observed_rank_of(placed, stage) != rank) continue;
         for (int kind = 0; kind < OP_KIND_COUNT; kind++) {
@@ -151,15 +151,15 @@ static int add_changes(const ana_check *check, int pair, int rank, double *chang
 /// Whether a rank's ops depart in the iterations that are under a plan of the plan's side.
 static bool departs_under(const ana_check *check, int plan, int rank)
 {
-    const ana_check_pairs *pairs = &check->pairs;
+    const ana_check_pair *pairs = check->pairs;
     const size_t most =
-        (size_t)pairs->count * (size_t)check->plan->plans[plan].chunk_count * OP_KIND_COUNT;
+        (size_t)check->pair_count * (size_t)check->plan->plans[plan].chunk_count * OP_KIND_COUNT;
     double *changes = memory_array(most, sizeof *changes);
     int count = 0;
-    for (int pair = check->warmup; pair < pairs->count; pair++) {
-        const bool is_sampled = pairs->plan_sample[pair] >= 0 && pairs->measured_sample[pair] >= 0;
-        if (!pairs->same_plan[pair] || !is_sampled) continue;
-        if (check->plan->plan_of[pairs->plan_row[pair]] != plan) continue;
+    for (int pair = check->warmup; pair < check->pair_count; pair++) {
+        const bool is_sampled = pairs[pair].plan_sample >= 0 && pairs[pair].measured_sample >= 0;
+        if (!pairs[pair].same_plan || !is_sampled) continue;
+        if (check->plan->plan_of[pairs[pair].plan_row] != plan) continue;
         count = add_changes(check, pair, rank, changes, count);
     }
     const double change = ana_shift_median(changes, count);

@@ -162,7 +162,7 @@ void ana_check_print(const ana_check *check, text_buffer *out)
     const ana_check_options *options = &check->options;
     text_format(out, "plan      %s\nmeasured  %s\n", check->plan->source, check->measured->source);
     text_format(out, "%d iterations compared %s, %d dropped as warm-up (%s)\n",
-                check->pairs.count - check->warmup,
+                check->pair_count - check->warmup,
                 check->is_paired ? "pair by pair" : "in their order", check->warmup,
                 options->warmup >= 0 ? "as told" : "found");
     text_format(out, "tolerance %g %%; intervals hold together with %g %% confidence%s\n",
@@ -186,8 +186,8 @@ static void write_source(const ana_observed *observed, const char *key, json_wri
     json_put_string(writer, "source", observed->source);
     json_put_string(writer, "name", observed->info.name);
     json_put_int64(writer, "run", observed->info.run_id);
-    json_put_string(writer, "kind", trace_run_kind_name(observed->info.kind));
-    json_put_string(writer, "status", trace_status_name(observed->info.status));
+    json_put_string(writer, "kind", trace_run_kind_names[observed->info.kind]);
+    json_put_string(writer, "status", trace_status_names[observed->info.status]);
     json_put_string(writer, "row", observed->label);
     json_put_int64(writer, "iterations", observed->iteration_count);
     json_end_object(writer);
@@ -264,7 +264,7 @@ void ana_check_write(const ana_check *check, text_buffer *out)
     write_source(check->plan, "plan", &writer);
     write_source(check->measured, "measured", &writer);
     json_put_bool(&writer, "paired", check->is_paired);
-    json_put_int64(&writer, "iterations", check->pairs.count - check->warmup);
+    json_put_int64(&writer, "iterations", check->pair_count - check->warmup);
     json_put_int64(&writer, "warmup", check->warmup);
     json_write_key(&writer, "first");
     if (check->first >= 0) {

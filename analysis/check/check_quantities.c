@@ -2,8 +2,10 @@
 /// whether it departs.
 #include "analysis/check/check_parts.h"
 
+#include <gsl/gsl_statistics_double.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { WARMUP_STEP = 5, LEFT_AT_LEAST = 10, SHARE_MAX = 3 };
 
@@ -93,22 +95,22 @@ static bool has_trace(const ana_check *check)
 
 static gathered gather(const ana_check *check, const ana_check_quantity *quantity, arena *memory)
 {
-    const ana_check_pairs *pairs = &check->pairs;
-    const size_t most = (size_t)pairs->count;
+    const ana_check_pair *pairs = check->pairs;
+    const size_t most = (size_t)check->pair_count;
     const bool is_of_any_plan =
         quantity->group == ANA_CHECK_ITERATION || quantity->group == ANA_CHECK_OUTSIDE;
     gathered out = {.change = arena_array(memory, most, sizeof(double)),
                     .iteration = arena_array(memory, most, sizeof(int)),
                     .planned = arena_array(memory, most, sizeof(double)),
                     .measured = arena_array(memory, most, sizeof(double))};
-    for (int pair = check->warmup; pair < pairs->count; pair++) {
-        const moment one = {check->plan, pairs->plan_row[pair], pairs->plan_sample[pair],
+    for (int pair = check->warmup; pair < check->pair_count; pair++) {
+        const moment one = {check->plan, pairs[pair].plan_row, pairs[pair].plan_sample,
                             has_trace(check)};
-        const moment other = {check->measured, pairs->measured_row[pair],
-                              pairs->measured_sample[pair], has_trace(check)};
+        const moment other = {check->measured, pairs[pair].measured_row,
+                              pairs[pair].measured_sample, has_trace(check)};
         double planned = 0;
         double measured = 0;
-        if (!is_of_any_plan && !pairs->same_plan[pair]) continue;
+        if (!is_of_any_plan && !pairs[pair].same_plan) continue;
         if (!value_at(quantity, &one, &planned) || !value_at(quantity, &other, &measured)) continue;
         const double scale = scale_of(quantity, planned, (double)iteration_ns(&one),
                                       ana_check_share_count(check->plan));
@@ -306,32 +308,23 @@ static void add_memory(ana_check *check)
     }
 }
 
-/// Median of values, and of their distances from it.
-static void measure_spread(const double *values, int count, arena *scratch, double *median,
-                           double *spread)
+/// The median of values, which stay as they are. @param work [count]
+static double median_of(const double *values, int count, double *work)
 {
-    double *sorted = arena_array(scratch, (size_t)count, sizeof *sorted);
-    for (int index = 0; index < count; index++) {
-        sorted[index] = values[index];
-    }
-    *median = ana_shift_median(sorted, count);
-    for (int index = 0; index < count; index++) {
-        sorted[index] = fabs(values[index] - *median);
-    }
-    *spread = ana_shift_median(sorted, count);
+    memcpy(work, values, (size_t)count * sizeof *work);
+    return ana_shift_median(work, count);
 }
 
 int ana_check_warmup_of(const double *values, int count, arena *scratch)
 {
+    double *work = arena_array(scratch, (size_t)count, sizeof *work);
     int dropped = 0;
     while (count - dropped >= WARMUP_STEP + LEFT_AT_LEAST && dropped < count / SHARE_MAX) {
-        double next = 0;
-        double rest = 0;
-        double spread = 0;
-        double ignored = 0;
-        const int after = dropped + WARMUP_STEP;
-        measure_spread(values + dropped, WARMUP_STEP, scratch, &next, &ignored);
-        measure_spread(values + after, count - after, scratch, &rest, &spread);
+        const double *after = values + dropped + WARMUP_STEP;
+        const int left = count - dropped - WARMUP_STEP;
+        const double next = median_of(values + dropped, WARMUP_STEP, work);
+        const double rest = median_of(after, left, work);
+        const double spread = gsl_stats_mad0(after, 1, (size_t)left, work);
         const double hundredth = 0.01 * (1 + fabs(rest));
         if (next - rest <= 3 * spread || next - rest <= hundredth) break;
         dropped++;
@@ -349,9 +342,9 @@ static status find_warmup(ana_check *check, arena *scratch, error_message *err)
         const gathered values = gather(check, &length, scratch);
         check->warmup = ana_check_warmup_of(values.change, values.count, scratch);
     }
-    if (check->warmup < check->pairs.count) return STATUS_OK;
+    if (check->warmup < check->pair_count) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "--warmup %d leaves none of the %d iterations compared",
-                     check->warmup, check->pairs.count);
+                     check->warmup, check->pair_count);
 }
 
 status ana_check_add_numbers(ana_check *check, error_message *err)

@@ -19,7 +19,8 @@ typedef struct reading {
 static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                        error_message *err)
 {
-    if (name != NULL) return trace_run_find(store, name, memory, info, err);
+    const status found = trace_run_find(store, name, memory, info, err);
+    if (found != STATUS_INVALID || name != NULL) return found;
     trace_run_info *runs = NULL;
     int count = 0;
     TRY(trace_run_list(store, memory, &runs, &count, err));
@@ -30,9 +31,6 @@ static status find_run(trace_store *store, const char *name, arena *memory, trac
                          trace_store_path(store));
     }
     *info = runs[count - 1];
-    for (int run = 0; run < count; run++) {
-        if (runs[run].status == TRACE_COMPLETE) *info = runs[run];
-    }
     return STATUS_OK;
 }
 
@@ -55,7 +53,7 @@ static status choose_row(const reading *at, const char *wanted)
     if (count == 0) {
         return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
                          trace_store_path(at->store), observed->info.run_id,
-                         trace_status_name(observed->info.status));
+                         trace_status_names[observed->info.status]);
     }
     return error_set(at->err, STATUS_INVALID,
                      "%s: run %" PRId64 " has %d rows; --row says which: %s",
@@ -110,7 +108,7 @@ static status take_shape(const reading *at)
     if (observed->iteration_count == 0 || observed->plan_count == 0) {
         return error_set(at->err, STATUS_INVALID, "%s: run %" PRId64 " (%s) has no iterations",
                          trace_store_path(at->store), observed->info.run_id,
-                         trace_status_name(observed->info.status));
+                         trace_status_names[observed->info.status]);
     }
     const bal_plan *start = &observed->plans[0];
     observed->chunk_count = start->chunk_count;

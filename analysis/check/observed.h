@@ -27,20 +27,20 @@ typedef struct ana_observed {
     const char *schedule;
 
     int iteration_count;
-    const trace_run_iteration *iterations; // [iteration_count] ascending
-    const bal_plan *plans;                 // [plan_count] as they came into force
+    trace_run_iteration *iterations; // [iteration_count] ascending
+    const bal_plan *plans;           // [plan_count] as they came into force
     int plan_count;
-    const int *plan_of;                  // [iteration_count] index into plans
+    int *plan_of;                        // [iteration_count] index into plans
     const trace_run_decision *decisions; // [decision_count] ascending
     int decision_count;
 
     int stage_count; // largest over the plans
     int sample_count;
-    const int *sample_row;     // [sample_count] index into iterations, ascending
-    const int64_t *work_ns;    // [sample_count][rank_count] -1: the rank played nothing
+    int *sample_row;           // [sample_count] index into iterations, ascending
+    int64_t *work_ns;          // [sample_count][rank_count] -1: the rank played nothing
     bool has_op_times;         // false: an older version recorded the run
-    const int64_t *op_ns;      // [sample_count][stage_count][OP_KIND_COUNT] median; -1: no such op
-    const int64_t *travel_ns;  // likewise, of awaited messages; -1: none was awaited
+    int64_t *op_ns;            // [sample_count][stage_count][OP_KIND_COUNT] median; -1: no such op
+    int64_t *travel_ns;        // likewise, of awaited messages; -1: none was awaited
     const int64_t *peak_bytes; // [rank_count], or NULL: not known
     const ana_timeline *first; // timelines of the first and the last iteration; NULL: not recorded
     const ana_timeline *last;

@@ -15,10 +15,6 @@ typedef struct reading {
     trace_info info;
     arena *memory;
     ana_observed *observed;
-    trace_run_iteration *iterations;
-    int *sample_row;
-    int64_t *op_ns;
-    int64_t *work_ns;
     error_message *err;
 } reading;
 
@@ -61,25 +57,21 @@ static void take_plan(const reading *at, const bal_plan *plan)
 }
 
 /// Room for all samples.
-static void carve(reading *at)
+static void carve(const reading *at)
 {
     ana_observed *observed = at->observed;
+    arena *memory = at->memory;
     const size_t samples = (size_t)at->info.iteration_count;
     const size_t cells = samples * (size_t)observed->stage_count * OP_KIND_COUNT;
-    int64_t *travel_ns = arena_array(at->memory, cells, sizeof *travel_ns);
-    at->iterations = arena_array(at->memory, samples, sizeof *at->iterations);
-    at->op_ns = arena_array(at->memory, cells, sizeof *at->op_ns);
-    at->work_ns =
-        arena_array(at->memory, samples * (size_t)observed->rank_count, sizeof *at->work_ns);
-    memset(at->op_ns, -1, cells * sizeof *at->op_ns);
-    memset(travel_ns, -1, cells * sizeof *travel_ns);
-    at->sample_row = arena_array(at->memory, samples, sizeof *at->sample_row);
-    observed->sample_row = at->sample_row;
-    observed->plan_of = arena_array(at->memory, samples, sizeof *observed->plan_of); // all of one
-    observed->iterations = at->iterations;
-    observed->op_ns = at->op_ns;
-    observed->travel_ns = travel_ns;
-    observed->work_ns = at->work_ns;
+    observed->iterations = arena_array(memory, samples, sizeof *observed->iterations);
+    observed->sample_row = arena_array(memory, samples, sizeof *observed->sample_row);
+    observed->plan_of = arena_array(memory, samples, sizeof *observed->plan_of); // all of one
+    observed->work_ns =
+        arena_array(memory, samples * (size_t)observed->rank_count, sizeof *observed->work_ns);
+    observed->op_ns = arena_array(memory, cells, sizeof *observed->op_ns);
+    observed->travel_ns = arena_array(memory, cells, sizeof *observed->travel_ns);
+    memset(observed->op_ns, -1, cells * sizeof *observed->op_ns);
+    memset(observed->travel_ns, -1, cells * sizeof *observed->travel_ns);
     observed->has_op_times = true;
 }
 
@@ -108,13 +100,13 @@ static int64_t add_layers(const reading *at, const bal_layer_costs *costs, int s
         const int64_t row = (int64_t)sample * observed->stage_count + stage;
         int64_t sum = 0;
         for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
-            sum += add_layer(costs, layer, at->op_ns + row * OP_KIND_COUNT);
+            sum += add_layer(costs, layer, observed->op_ns + row * OP_KIND_COUNT);
         }
         sum *= plan->microbatch_count;
         all_ns += sum;
         if (observed->is_by_layer) continue;
-        at->work_ns[(int64_t)sample * observed->rank_count + ana_observed_rank_of(plan, stage)] +=
-            sum;
+        const int rank = ana_observed_rank_of(plan, stage);
+        observed->work_ns[(int64_t)sample * observed->rank_count + rank] += sum;
     }
     return all_ns;
 }
@@ -140,13 +132,13 @@ static status read_sample(const reading *at, int iteration, int sample, arena *s
         return error_set(at->err, STATUS_INVALID, "%s: iteration %d takes no time",
                          at->observed->source, iteration);
     }
-    at->sample_row[sample] = sample;
-    at->iterations[sample] = (trace_run_iteration){
+    at->observed->sample_row[sample] = sample;
+    at->observed->iterations[sample] = (trace_run_iteration){
         .iteration = iteration, .iteration_ns = length_ns, .makespan_ns = length_ns};
     return STATUS_OK;
 }
 
-static status read_samples(reading *at)
+static status read_samples(const reading *at)
 {
     ana_observed *observed = at->observed;
     int iteration = -1;

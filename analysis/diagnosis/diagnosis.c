@@ -254,10 +254,10 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     ana_setup *own = arena_array(memory, 1, sizeof *own);
     TRY(ana_series_read(&setup->source, setup->iteration_count, ANA_SERIES_COUNT_MAX, memory,
                         series, err));
-    made->knows_state = has_bytes(series->costs[0].state_bytes, series->layer_count);
-    if (!made->knows_state && made->options.layer_state_bytes > 0) {
+    made->evidence.knows_state = has_bytes(series->costs[0].state_bytes, series->layer_count);
+    if (!made->evidence.knows_state && made->options.layer_state_bytes > 0) {
         fill_state(series, made->options.layer_state_bytes, memory);
-        made->knows_state = true;
+        made->evidence.knows_state = true;
     }
     *source = ana_series_source(series);
     *own = *setup;
@@ -270,7 +270,9 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->series = series;
     made->spacing = ana_series_spacing(series);
     made->has_columns = series->costs[0].microbatch_count > 1;
-    made->is_uniform = setup->store != NULL && is_uniform(series);
+    made->evidence.is_uniform = setup->store != NULL && is_uniform(series);
+    made->evidence.is_of_stages = setup->store != NULL && setup->stage_count > 1 &&
+                                  series->costs[0].layer_count <= setup->stage_count;
     return STATUS_OK;
 }
 
@@ -278,19 +280,14 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
                     void (*step)(void *context), void *step_context, arena *memory,
                     ana_diagnosis *diagnosis, error_message *err)
 {
-    ana_diagnosis made = {.options = *options};
+    ana_diagnosis made = {.options = *options,
+                          .evidence.threshold_ratio = options->threshold_ratio};
     const ana_listener steps = {.step = step, .step_context = step_context};
     TRY(check_setup(setup, err));
     TRY(read_series(setup, memory, &made, err));
     played of = {.row_count = setup->study->balancing_count,
                  .count = made.series->count,
                  .spacing = made.spacing};
-    made.evidence =
-        (ana_evidence){.threshold_ratio = options->threshold_ratio,
-                       .is_uniform = made.is_uniform,
-                       .is_of_stages = setup->store != NULL && setup->stage_count > 1 &&
-                                       made.series->costs[0].layer_count <= setup->stage_count,
-                       .knows_state = made.knows_state};
     TRY(play_rows(made.setup, &steps, &of, memory, &made.comparison, err));
     TRY(find_baseline(&of, &made.comparison, &made.baseline, err));
     weigh_rows(&of, memory, &made);

@@ -50,8 +50,6 @@ typedef struct ana_diagnosis {
     ana_diagnosis_options options;
     const ana_series *series;
     double spacing;   // iterations of the run that one of the series stands for
-    bool is_uniform;  // measured, and in no iteration do transformer layers differ
-    bool knows_state; // bytes that a migration moves
     bool has_columns; // microbatches apart
     ana_comparison comparison;
     const ana_row_gain *rows; // [study->balancing_count] in the order of the study

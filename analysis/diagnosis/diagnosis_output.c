@@ -223,7 +223,7 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     json_put_int64(writer, "last_iteration", series->last + setup->first_iteration);
     put_ratio(writer, "spacing", of->spacing);
     json_put_bool(writer, "microbatches_known", of->has_columns);
-    json_put_bool(writer, "state_known", of->knows_state);
+    json_put_bool(writer, "state_known", of->evidence.knows_state);
 }
 
 static void write_row(json_writer *writer, const ana_row_gain *gain, ana_iteration_names names)

@@ -1,7 +1,8 @@
 #include "analysis/diagnosis/expert_imbalance.h"
 
+#include <gsl/gsl_statistics_double.h>
+#include <gsl/gsl_statistics_int.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SHOWN_LAYERS = 6, DIGITS = 9 };
 
@@ -39,24 +40,12 @@ static void add_layer(const int64_t *tokens, int layer, sums *of)
     of->count[layer]++;
 }
 
-static int index_of_most(const int *counts, int count)
-{
-    int most = 0;
-    for (int index = 1; index < count; index++) {
-        if (counts[index] > counts[most]) most = index;
-    }
-    return most;
-}
-
 /// The experts of a layer with most tokens, each above the mean.
 static void find_hot(const sums *of, int layer, ana_expert_layer *made)
 {
     double *share = of->share + (size_t)layer * (size_t)of->expert_count;
     for (; made->hot_count < ANA_HOT_EXPERTS; made->hot_count++) {
-        int hottest = 0;
-        for (int expert = 1; expert < of->expert_count; expert++) {
-            if (share[expert] > share[hottest]) hottest = expert;
-        }
+        const int hottest = (int)gsl_stats_max_index(share, 1, (size_t)of->expert_count);
         const double times = share[hottest] / of->count[layer] * of->expert_count;
         if (times <= 1) return;
         made->hot[made->hot_count] = hottest;
@@ -81,8 +70,8 @@ static void finish(const sums *of, arena *memory, ana_expert_imbalance *made)
         ana_expert_layer *each = &layers[made->layer_count++];
         each->layer = layer;
         each->max_over_mean = of->over_mean[layer] / of->count[layer];
-        each->busiest_rank = index_of_most(
-            of->busiest_counts + (size_t)layer * (size_t)of->rank_count, of->rank_count);
+        each->busiest_rank = (int)gsl_stats_int_max_index(
+            of->busiest_counts + (size_t)layer * (size_t)of->rank_count, 1, (size_t)of->rank_count);
         find_hot(of, layer, each);
         made->max_over_mean += each->max_over_mean;
     }

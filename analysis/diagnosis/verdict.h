@@ -60,10 +60,10 @@ typedef enum ana_ground {
 /// is said.
 typedef struct ana_evidence {
     double threshold_ratio; // the gain from which it is worth the trouble
-    bool is_uniform;
-    bool is_of_stages; // not more layers than stages, of a trace: there is one split only
-    bool knows_state;
-    ana_gain_interval best;           // of the rows that were played
+    bool is_uniform;        // measured, and in no iteration do transformer layers differ
+    bool is_of_stages;      // not more layers than stages, of a trace: there is one split only
+    bool knows_state;       // bytes that a migration moves
+    ana_gain_interval best; // of the rows that were played
     ana_gain_interval best_over_kept; // of the same row over the best split that is kept
     ana_gain_interval bound;          // proven: any contiguous plan, any schedule that splits alike
 } ana_evidence;

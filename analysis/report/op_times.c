@@ -3,7 +3,7 @@
 
 #include "analysis/compare/senders.h"
 
-#include <stdlib.h>
+#include <gsl/gsl_sort_long.h>
 
 /// A timeline in the midst of being summed up. Cells are [stage][kind].
 typedef struct summing {
@@ -58,18 +58,11 @@ static void add_rank(const summing *at, int rank)
     }
 }
 
-static int ascending(const void *one, const void *other)
-{
-    const int64_t first = *(const int64_t *)one;
-    const int64_t second = *(const int64_t *)other;
-    return (first > second) - (first < second);
-}
-
 /// The lower of the two in the middle where there are two, so that it is a time that was measured.
 static int64_t median(int64_t *values, int count)
 {
     if (count == 0) return -1;
-    qsort(values, (size_t)count, sizeof *values, ascending);
+    gsl_sort_long(values, 1, (size_t)count);
     return values[(count - 1) / 2];
 }
 

@@ -8,34 +8,56 @@
 
 /// Where the objects of one timeline go: its process id and the next free flow id.
 typedef struct perfetto_writer {
-    text_buffer *out;
-    bool has_events;
+    ana_events events;
     int process;
     int64_t next_flow;
     const int *sender; // [op] whose output it waits for
 } perfetto_writer;
 
-static void begin_event(perfetto_writer *writer)
+ana_events ana_events_begin(text_buffer *out)
 {
-    text_append(writer->out, writer->has_events ? ",\n" : "\n");
-    writer->has_events = true;
+    text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    return (ana_events){.out = out};
 }
 
-/// Microseconds with three decimals: integer arithmetic, so that no ns is lost.
-static void append_us(text_buffer *out, int64_t ns)
+void ana_events_end(ana_events *events)
 {
-    text_format(out, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+    text_append(events->out, "\n]}\n");
 }
 
-static void write_name(perfetto_writer *writer, const char *what, int thread, const char *name)
+static void begin_event(ana_events *events)
 {
-    json_writer quoted = json_writer_init(writer->out);
-    begin_event(writer);
-    text_format(writer->out,
+    text_append(events->out, events->has_events ? ",\n" : "\n");
+    events->has_events = true;
+}
+
+static void append_us(ana_events *events, int64_t ns)
+{
+    text_format(events->out, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
+}
+
+void ana_event_name(ana_events *events, const char *what, int process, int thread, const char *name)
+{
+    json_writer quoted = json_writer_init(events->out);
+    begin_event(events);
+    text_format(events->out,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,
-                writer->process, thread);
+                process, thread);
     json_write_string(&quoted, name);
-    text_append(writer->out, "}}");
+    text_append(events->out, "}}");
+}
+
+void ana_event_slice(ana_events *events, const char *name, int process, int thread,
+                     int64_t begin_ns, int64_t length_ns)
+{
+    json_writer quoted = json_writer_init(events->out);
+    begin_event(events);
+    text_append(events->out, "{\"ph\":\"X\",\"name\":");
+    json_write_string(&quoted, name);
+    text_format(events->out, ",\"pid\":%d,\"tid\":%d,\"ts\":", process, thread);
+    append_us(events, begin_ns);
+    text_append(events->out, ",\"dur\":");
+    append_us(events, length_ns);
 }
 
 static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
@@ -44,7 +66,7 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
     char name[256];
     snprintf(name, sizeof name, "%s, iteration %d, %s", timeline->label, timeline->iteration,
              schedule->name);
-    write_name(writer, "process_name", 0, name);
+    ana_event_name(&writer->events, "process_name", writer->process, 0, name);
     for (int rank = 0; rank < schedule->rank_count; rank++) {
         text_buffer layers = {0};
         text_format(&layers, "rank %d: layers", rank);
@@ -53,7 +75,7 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
             text_format(&layers, " %d-%d", timeline->first_layer[stage],
                         timeline->first_layer[stage + 1] - 1);
         }
-        write_name(writer, "thread_name", rank, layers.bytes);
+        ana_event_name(&writer->events, "thread_name", writer->process, rank, layers.bytes);
         text_free(&layers);
     }
 }
@@ -61,14 +83,14 @@ static void write_names(perfetto_writer *writer, const ana_timeline *timeline)
 static void write_flow_end(perfetto_writer *writer, const char *phase, const char *name, int rank,
                            int64_t ns)
 {
-    begin_event(writer);
-    text_format(writer->out,
+    begin_event(&writer->events);
+    text_format(writer->events.out,
                 "{\"ph\":\"%s\",%s\"cat\":\"message\",\"name\":\"%s\",\"id\":%" PRId64
                 ",\"pid\":%d,\"tid\":%d,\"ts\":",
                 phase, phase[0] == 'f' ? "\"bp\":\"e\"," : "", name, writer->next_flow,
                 writer->process, rank);
-    append_us(writer->out, ns);
-    text_append(writer->out, "}");
+    append_us(&writer->events, ns);
+    text_append(writer->events.out, "}");
 }
 
 /// An arrow from the op that sends to the op that waits, if they are on different ranks.
@@ -97,14 +119,9 @@ static void write_slices(perfetto_writer *writer, const ana_timeline *timeline)
             char name[32];
             bal_op_name(schedule->ops[op], name);
             const int64_t begin = timeline->timeline.begin_ns[op];
-            begin_event(writer);
-            text_format(writer->out,
-                        "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":", name,
-                        writer->process, rank);
-            append_us(writer->out, begin);
-            text_append(writer->out, ",\"dur\":");
-            append_us(writer->out, timeline->timeline.end_ns[op] - begin);
-            text_append(writer->out, "}");
+            ana_event_slice(&writer->events, name, writer->process, rank, begin,
+                            timeline->timeline.end_ns[op] - begin);
+            text_append(writer->events.out, "}");
             write_message(writer, timeline, rank, op);
         }
     }
@@ -114,12 +131,13 @@ static void write_counter(perfetto_writer *writer, const char *unit, int rank, i
                           int64_t held)
 {
     const char *name = unit == NULL ? "activation bytes" : unit;
-    begin_event(writer);
-    text_format(writer->out, "{\"ph\":\"C\",\"name\":\"%s, rank %d\",\"pid\":%d,\"ts\":", name,
-                rank, writer->process);
-    append_us(writer->out, ns);
-    text_format(writer->out, ",\"args\":{\"%s\":%" PRId64 "}}", unit == NULL ? "bytes" : unit,
-                held);
+    begin_event(&writer->events);
+    text_format(writer->events.out,
+                "{\"ph\":\"C\",\"name\":\"%s, rank %d\",\"pid\":%d,\"ts\":", name, rank,
+                writer->process);
+    append_us(&writer->events, ns);
+    text_format(writer->events.out, ",\"args\":{\"%s\":%" PRId64 "}}",
+                unit == NULL ? "bytes" : unit, held);
 }
 
 /// Activation memory of a rank over time.
@@ -146,8 +164,7 @@ static void write_memory(perfetto_writer *writer, const ana_timeline *timeline, 
 void ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count, arena *memory,
                         text_buffer *out)
 {
-    perfetto_writer writer = {.out = out, .next_flow = 1};
-    text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    perfetto_writer writer = {.events = ana_events_begin(out), .next_flow = 1};
     for (int index = 0; index < timeline_count; index++) {
         writer.process = index + 1;
         writer.sender = ana_senders(&timelines[index]->schedule, memory);
@@ -157,5 +174,5 @@ void ana_perfetto_write(const ana_timeline *const *timelines, int timeline_count
             write_memory(&writer, timelines[index], rank);
         }
     }
-    text_append(out, "\n]}\n");
+    ana_events_end(&writer.events);
 }

@@ -40,7 +40,7 @@ static status read_results(trace_store *store, ana_recorded *recorded, arena *me
     if (recorded->answer != NULL || recorded->comparison != NULL) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " (%s) holds no comparison",
                      trace_store_path(store), recorded->info.run_id,
-                     trace_status_name(recorded->info.status));
+                     trace_status_names[recorded->info.status]);
 }
 
 static status read_series(trace_store *store, ana_recorded *recorded, arena *memory,
@@ -55,18 +55,10 @@ static status read_series(trace_store *store, ana_recorded *recorded, arena *mem
         int row_count = 0;
         TRY(trace_run_iterations(store, recorded->info.run_id, labels[index], memory, &rows,
                                  &row_count, err));
-        int *iteration = arena_array(memory, (size_t)row_count, sizeof *iteration);
-        double *bubble = arena_array(memory, (size_t)row_count, sizeof *bubble);
-        bool has_times = false;
+        series[index] = (ana_report_series){labels[index], row_count, rows, false};
         for (int row = 0; row < row_count; row++) {
-            iteration[row] = rows[row].iteration;
-            bubble[row] = rows[row].bubble_ratio;
-            has_times = has_times || rows[row].makespan_ns > 0;
+            series[index].has_times = series[index].has_times || rows[row].makespan_ns > 0;
         }
-        series[index] = (ana_report_series){.label = labels[index],
-                                            .count = row_count,
-                                            .iteration = iteration,
-                                            .bubble_ratio = has_times ? bubble : NULL};
     }
     recorded->series = series;
     recorded->series_count = count;
@@ -104,42 +96,14 @@ static status read_provenance(trace_store *store, ana_recorded *recorded, arena 
     return STATUS_OK;
 }
 
-/// Runs that were played, whoever played them.
-static bool is_played(const trace_run_info *info)
-{
-    return info->kind == TRACE_RUN_SIM || info->kind == TRACE_RUN_EXEC;
-}
-
-/// The newest complete one; trace_run_find's own choice may be of another kind.
-static status find_newest(trace_store *store, arena *memory, trace_run_info *info,
-                          error_message *err)
-{
-    trace_run_info *runs = NULL;
-    int count = 0;
-    TRY(trace_run_list(store, memory, &runs, &count, err));
-    for (int run = count - 1; run >= 0; run--) {
-        if (is_played(&runs[run]) && runs[run].status == TRACE_COMPLETE) {
-            *info = runs[run];
-            return STATUS_OK;
-        }
-    }
-    return error_set(err, STATUS_INVALID,
-                     "%s: holds no complete run; record one with `dynmo simulate --store`",
-                     trace_store_path(store));
-}
-
-/// Finds the run that is asked for.
 static status find_run(trace_store *store, const char *name, arena *memory, trace_run_info *info,
                        error_message *err)
 {
-    if (name == NULL) {
-        TRY(find_newest(store, memory, info, err));
-    } else {
-        TRY(trace_run_find(store, name, memory, info, err));
-    }
-    if (is_played(info)) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is of kind %s, not sim or exec",
-                     trace_store_path(store), info->run_id, trace_run_kind_name(info->kind));
+    const status found = trace_run_find(store, name, memory, info, err);
+    if (found != STATUS_INVALID || name != NULL) return found;
+    return error_set(err, STATUS_INVALID,
+                     "%s: holds no complete run; record one with `dynmo simulate --store`",
+                     trace_store_path(store));
 }
 
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,

@@ -14,8 +14,8 @@
 typedef struct ana_report_series {
     const char *label;
     int count;
-    const int *iteration;       // [count] ascending
-    const double *bubble_ratio; // [count]; NULL: loads only
+    const trace_run_iteration *iterations; // [count] ascending
+    bool has_times;                        // false: loads only
 } ana_report_series;
 
 typedef struct ana_report_fact {
@@ -37,8 +37,8 @@ typedef struct ana_recorded {
 
 /// Reads a run. Release with ana_recorded_close.
 ///
-/// @param name number or name; NULL: the newest complete run of kind "sim" or "exec"
-/// @return STATUS_INVALID if there is none, it is of another kind, or it did not complete
+/// @param name number or name; NULL: the newest complete run
+/// @return STATUS_INVALID if there is none, or it did not complete
 status ana_recorded_open(trace_store *store, const char *name, arena *memory,
                          ana_recorded *recorded, error_message *err);
 

@@ -93,12 +93,12 @@ static status draw_bubbles(const ana_recorded *recorded, text_buffer *svg, error
     for (int index = 0; index < recorded->series_count; index++) {
         const ana_report_series *series = &recorded->series[index];
         const int step = (series->count + SERIES_POINTS_MAX - 1) / SERIES_POINTS_MAX;
-        if (series->count == 0 || series->bubble_ratio == NULL) continue;
-        const int last = series->iteration[series->count - 1];
+        if (!series->has_times) continue;
+        const int last = series->iterations[series->count - 1].iteration;
         text_format(&settings, "$series_%d << EOD\n", shown);
         for (int point = 0; point < series->count; point += step) {
-            text_format(&settings, "%d %.6f\n", series->iteration[point],
-                        series->bubble_ratio[point]);
+            text_format(&settings, "%d %.6f\n", series->iterations[point].iteration,
+                        series->iterations[point].bubble_ratio);
         }
         text_append(&settings, "EOD\n");
         text_format(&titles, "numbers[%d] = %d\ntitles[%d] = ", shown + 1, index, shown + 1);

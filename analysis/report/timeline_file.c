@@ -2,6 +2,10 @@
 
 #include <string.h>
 
+enum { PASSES = 3 };
+static const char *const memory_keys[PASSES] = {"memory_forward", "memory_backward_input",
+                                                "memory_backward_weight"};
+
 static void write_ops(const ana_timeline *timeline, json_writer *writer)
 {
     const bal_schedule *schedule = &timeline->schedule;
@@ -38,24 +42,15 @@ void ana_timeline_write(const ana_timeline *timeline, text_buffer *out)
     json_put_int64(&writer, "microbatches", schedule->microbatch_count);
     json_write_key(&writer, "first_layer");
     json_write_int_array(&writer, timeline->first_layer, stages + 1);
-    json_write_key(&writer, "memory_forward");
-    json_write_int64_array(&writer, timeline->memory_forward, stages);
-    json_write_key(&writer, "memory_backward_input");
-    json_write_int64_array(&writer, timeline->memory_backward_input, stages);
-    json_write_key(&writer, "memory_backward_weight");
-    json_write_int64_array(&writer, timeline->memory_backward_weight, stages);
+    const int64_t *const changes[] = {timeline->memory_forward, timeline->memory_backward_input,
+                                      timeline->memory_backward_weight};
+    for (int pass = 0; pass < PASSES; pass++) {
+        json_write_key(&writer, memory_keys[pass]);
+        json_write_int64_array(&writer, changes[pass], stages);
+    }
     json_write_key(&writer, "ops");
     write_ops(timeline, &writer);
     json_end_object(&writer);
-}
-
-static status read_memory(json_value root, const char *key, int stages, arena *memory,
-                          const int64_t **out, error_message *err)
-{
-    int64_t *values = arena_array(memory, (size_t)stages, sizeof *values);
-    *out = values;
-    return json_int64_array(json_member(root, key), stages, -JSON_INTEGER_MAX, JSON_INTEGER_MAX,
-                            values, err);
 }
 
 static status read_op(json_value entry, bal_op *op, int64_t *begin_ns, int64_t *end_ns,
@@ -141,11 +136,14 @@ status ana_timeline_read(const json_document *document, arena *memory, ana_timel
         first_layer[stage] = (int)wide[stage];
     }
     timeline->first_layer = first_layer;
-    TRY(read_memory(root, "memory_forward", stages, memory, &timeline->memory_forward, err));
-    TRY(read_memory(root, "memory_backward_input", stages, memory, &timeline->memory_backward_input,
-                    err));
-    TRY(read_memory(root, "memory_backward_weight", stages, memory,
-                    &timeline->memory_backward_weight, err));
+    const int64_t **const changes[] = {&timeline->memory_forward, &timeline->memory_backward_input,
+                                       &timeline->memory_backward_weight};
+    for (int pass = 0; pass < PASSES; pass++) {
+        int64_t *values = arena_array(memory, (size_t)stages, sizeof *values);
+        *changes[pass] = values;
+        TRY(json_int64_array(json_member(root, memory_keys[pass]), stages, -JSON_INTEGER_MAX,
+                             JSON_INTEGER_MAX, values, err));
+    }
     TRY(read_ops(json_member(root, "ops"), memory, timeline, err));
     return bal_schedule_check(schedule, NULL, err);
 }

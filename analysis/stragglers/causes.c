@@ -82,7 +82,7 @@ static double mended(const finding *of, ana_cause_kind cause, int step, int op)
 static int64_t replay_mended(const finding *of, int step, const bool *is_mended, double *factors)
 {
     const ana_op_step *each = &of->run->steps[step];
-    int64_t *duration_ns = memory_array((size_t)each->op_count * 3, sizeof *duration_ns);
+    int64_t *duration_ns = memory_array((size_t)each->op_count, sizeof *duration_ns);
     for (int op = 0; op < each->op_count; op++) {
         factors[op] = 1;
         for (int cause = 0; cause < ANA_CAUSE_COUNT; cause++) {
@@ -91,8 +91,7 @@ static int64_t replay_mended(const finding *of, int step, const bool *is_mended,
         duration_ns[op] = (int64_t)(factors[op] * (double)each->own_ns[op] + 0.5);
     }
     const ana_replay replay = {.duration_ns = duration_ns};
-    const int64_t length_ns = ana_op_step_replay(each, &replay, duration_ns + each->op_count,
-                                                 duration_ns + 2 * (size_t)each->op_count);
+    const int64_t length_ns = ana_op_step_length(each, &replay);
     free(duration_ns);
     return length_ns;
 }

@@ -1,5 +1,6 @@
 #include "analysis/stragglers/op_graph.h"
 
+#include <gsl/gsl_sort_long.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -28,7 +29,6 @@ typedef struct making {
     int *last;   // [count] of a unit's first member: its last
     edge *edges; // [edge_count]
     int edge_count;
-    int edge_capacity;
     arena *scratch; // of everything but edges
 } making;
 
@@ -45,10 +45,7 @@ static bool is_message(trace_op_kind kind)
 
 static void add_edge(making *step, edge one)
 {
-    if (step->edge_count == step->edge_capacity) {
-        step->edge_capacity = step->edge_capacity == 0 ? 1024 : 2 * step->edge_capacity;
-        step->edges = memory_resize(step->edges, (size_t)step->edge_capacity, sizeof *step->edges);
-    }
+    step->edges = memory_grow(step->edges, (size_t)step->edge_count, sizeof *step->edges);
     step->edges[step->edge_count++] = one;
 }
 
@@ -537,20 +534,13 @@ static void name_kinds(ana_op_run *run, arena *memory)
     }
 }
 
-static int compare_int64(const void *a, const void *b)
-{
-    const int64_t left = *(const int64_t *)a;
-    const int64_t right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /// The ideal time of a kind from those of all its ops. @param values [count], reordered
 static int64_t ideal_of(bool is_shared, int64_t *values, int64_t count)
 {
     double sum = 0;
     if (count == 0) return 0;
     if (is_shared) {
-        qsort(values, (size_t)count, sizeof *values, compare_int64);
+        gsl_sort_long(values, 1, (size_t)count);
         return values[(count - 1) / 2] + (values[count / 2] - values[(count - 1) / 2]) / 2;
     }
     for (int64_t value = 0; value < count; value++) {
@@ -631,5 +621,13 @@ int64_t ana_op_step_replay(const ana_op_step *step, const ana_replay *replay, in
             if (end_ns[op] > length_ns) length_ns = end_ns[op];
         }
     }
+    return length_ns;
+}
+
+int64_t ana_op_step_length(const ana_op_step *step, const ana_replay *replay)
+{
+    int64_t *begin_ns = memory_array((size_t)step->op_count * 2, sizeof *begin_ns);
+    const int64_t length_ns = ana_op_step_replay(step, replay, begin_ns, begin_ns + step->op_count);
+    free(begin_ns);
     return length_ns;
 }

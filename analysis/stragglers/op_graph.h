@@ -86,3 +86,6 @@ typedef struct ana_replay {
 /// @return its length, ns
 int64_t ana_op_step_replay(const ana_op_step *step, const ana_replay *replay, int64_t *begin_ns,
                            int64_t *end_ns);
+
+/// The length alone.
+int64_t ana_op_step_length(const ana_op_step *step, const ana_replay *replay);

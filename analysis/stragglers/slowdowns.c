@@ -2,13 +2,6 @@
 
 #include <stdlib.h>
 
-int ana_slow_part_count(const ana_op_run *run, ana_slow_part part)
-{
-    const int counts[ANA_SLOW_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
-                                        run->worker_count};
-    return counts[part];
-}
-
 static int part_of(const ana_op_run *run, ana_slow_part part, const trace_op *op)
 {
     switch (part) {
@@ -25,21 +18,22 @@ static int part_of(const ana_op_run *run, ana_slow_part part, const trace_op *op
 
 /// Replays a step where only the ops of one part keep their own time.
 ///
-/// @param which   -1: none do
-/// @param keeps   [worker_count] the workers whose ops do, instead of that part, or NULL
-/// @param scratch [3 * op_count]
+/// @param which -1: none do
+/// @param keeps [worker_count] the workers whose ops do, instead of that part, or NULL
 static int64_t replay_supposed(const ana_op_run *run, int step, ana_slow_part part, int which,
-                               const bool *keeps, int64_t *scratch)
+                               const bool *keeps)
 {
     const ana_op_step *of = &run->steps[step];
-    const ana_replay replay = {.duration_ns = scratch};
+    int64_t *duration_ns = memory_array((size_t)of->op_count, sizeof *duration_ns);
+    const ana_replay replay = {.duration_ns = duration_ns};
     for (int op = 0; op < of->op_count; op++) {
         const trace_op *each = &of->ops[op];
         const bool is_own = keeps != NULL ? keeps[each->rank] : part_of(run, part, each) == which;
-        scratch[op] = is_own ? of->own_ns[op] : run->ideal_ns[each->name - 1];
+        duration_ns[op] = is_own ? of->own_ns[op] : run->ideal_ns[each->name - 1];
     }
-    return ana_op_step_replay(of, &replay, scratch + of->op_count,
-                              scratch + 2 * (size_t)of->op_count);
+    const int64_t length_ns = ana_op_step_length(of, &replay);
+    free(duration_ns);
+    return length_ns;
 }
 
 static double ratio(double of, double to)
@@ -51,18 +45,18 @@ static double ratio(double of, double to)
 static void replay_parts(const ana_op_run *run, ana_slow_part part, double ideal_ns, arena *memory,
                          ana_slowdowns *found)
 {
-    const int count = ana_slow_part_count(run, part);
+    const int counts[ANA_SLOW_COUNT] = {run->kind_count, run->stage_count, run->replica_count,
+                                        run->worker_count};
+    const int count = counts[part];
     double *sums = arena_array(memory, (size_t)count, sizeof *sums);
     double *steps = arena_array(memory, (size_t)run->step_count * (size_t)count, sizeof *steps);
     for (int step = 0; step < run->step_count; step++) {
         const double ideal = (double)found->steps[step].ideal_ns;
-        int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
         for (int which = 0; which < count; which++) {
-            const double length_ns = (double)replay_supposed(run, step, part, which, NULL, scratch);
+            const double length_ns = (double)replay_supposed(run, step, part, which, NULL);
             sums[which] += length_ns;
             steps[(size_t)step * (size_t)count + (size_t)which] = ratio(length_ns, ideal);
         }
-        free(scratch);
     }
     for (int which = 0; which < count; which++) {
         sums[which] = ratio(sums[which], ideal_ns);
@@ -92,29 +86,24 @@ static double share_of(const ana_op_run *run, const bool *keeps, double replayed
 {
     double without_ns = 0;
     for (int step = 0; step < run->step_count; step++) {
-        int64_t *scratch = memory_array((size_t)run->steps[step].op_count * 3, sizeof *scratch);
-        without_ns += (double)replay_supposed(run, step, ANA_SLOW_COUNT, -1, keeps, scratch);
-        free(scratch);
+        without_ns += (double)replay_supposed(run, step, ANA_SLOW_COUNT, -1, keeps);
     }
     return replayed_ns > ideal_ns ? (replayed_ns - without_ns) / (replayed_ns - ideal_ns) : 0;
 }
 
-ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
+static ana_straggler_step *play_steps(const ana_op_run *run, arena *memory)
 {
     const ana_replay delayed = {.with_delays = true};
     const ana_replay replayed = {0};
     ana_straggler_step *steps = arena_array(memory, (size_t)run->step_count, sizeof *steps);
     for (int step = 0; step < run->step_count; step++) {
         const ana_op_step *of = &run->steps[step];
-        int64_t *scratch = memory_array((size_t)of->op_count * 3, sizeof *scratch);
-        int64_t *end_ns = scratch + of->op_count;
-        steps[step] = (ana_straggler_step){
-            .step = of->step,
-            .recorded_ns = of->recorded_ns,
-            .delayed_ns = ana_op_step_replay(of, &delayed, scratch, end_ns),
-            .replayed_ns = ana_op_step_replay(of, &replayed, scratch, end_ns),
-            .ideal_ns = replay_supposed(run, step, ANA_SLOW_KIND, -1, NULL, scratch)};
-        free(scratch);
+        steps[step] =
+            (ana_straggler_step){.step = of->step,
+                                 .recorded_ns = of->recorded_ns,
+                                 .delayed_ns = ana_op_step_length(of, &delayed),
+                                 .replayed_ns = ana_op_step_length(of, &replayed),
+                                 .ideal_ns = replay_supposed(run, step, ANA_SLOW_KIND, -1, NULL)};
     }
     return steps;
 }
@@ -122,7 +111,7 @@ ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory)
 void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns)
 {
     const size_t workers = (size_t)run->worker_count;
-    ana_slowdowns found = {.steps = ana_straggler_steps(run, memory),
+    ana_slowdowns found = {.steps = play_steps(run, memory),
                            .is_slow = arena_array(memory, workers, sizeof(bool))};
     bool *is_fast = arena_array(memory, workers, sizeof *is_fast);
     bool *is_before_last = arena_array(memory, workers, sizeof *is_before_last);

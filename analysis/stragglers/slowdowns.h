@@ -26,23 +26,17 @@ typedef enum ana_slow_part {
     ANA_SLOW_COUNT
 } ana_slow_part;
 
-/// How many there are.
-int ana_slow_part_count(const ana_op_run *run, ana_slow_part part);
-
 typedef struct ana_slowdowns {
     ana_straggler_step *steps;       // [step_count]
     double slowdown;                 // sum of replayed over sum of ideal
     double launch_slowdown;          // sum of recorded over sum of replayed
-    double *by[ANA_SLOW_COUNT];      // [ana_slow_part_count]; workers each replayed alone
-    double *step_by[ANA_SLOW_COUNT]; // [step_count][ana_slow_part_count] the same of every step
+    double *by[ANA_SLOW_COUNT];      // [parts of the kind]; workers each replayed alone
+    double *step_by[ANA_SLOW_COUNT]; // [step_count][parts of the kind] the same of every step
     int slow_worker_count;           // 3 % of the workers, rounded up: those slowed most
     bool *is_slow;                   // [worker_count]
     double worker_share; // M_W: of the time lost, what is won with only those at ideal times
     double stage_share;  // M_S: the same of the last stage; 0 with one stage
 } ana_slowdowns;
-
-/// The steps alone. @return [step_count] carved from memory. Time O(ops)
-ana_straggler_step *ana_straggler_steps(const ana_op_run *run, arena *memory);
 
 /// Everything is carved from memory. Time O(ops x (kinds + stages + replicas + workers)).
 void ana_slowdowns_of(const ana_op_run *run, arena *memory, ana_slowdowns *slowdowns);

@@ -1,5 +1,6 @@
 #include "analysis/stragglers/stragglers.h"
 
+#include "analysis/report/perfetto.h"
 #include "base/json.h"
 
 #include <inttypes.h>
@@ -211,41 +212,22 @@ static int row_of(trace_op_kind kind)
     return is_message ? 2 + (int)kind - (int)TRACE_OP_SEND_FORWARD : 0;
 }
 
-static void separate(text_buffer *out, bool *has_events)
-{
-    text_append(out, *has_events ? ",\n" : "\n");
-    *has_events = true;
-}
-
-static void write_label(text_buffer *out, bool *has_events, const char *what, int process,
-                        int thread, const char *name)
-{
-    json_writer quoted = json_writer_init(out);
-    separate(out, has_events);
-    text_format(out,
-                "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,
-                process, thread);
-    json_write_string(&quoted, name);
-    text_append(out, "}}");
-}
-
-static void write_rows(const ana_op_run *run, text_buffer *out, bool *has_events, int process,
-                       const char *title)
+static void write_rows(const ana_op_run *run, ana_events *events, int process, const char *title)
 {
     char name[80];
-    write_label(out, has_events, "process_name", process, 0, title);
+    ana_event_name(events, "process_name", process, 0, title);
     for (int worker = 0; worker < run->worker_count; worker++) {
         for (int row = 0; row < ROWS; row++) {
             snprintf(name, sizeof name, "replica %d stage %d %s", worker / run->stage_count,
                      worker % run->stage_count, row_names[row]);
-            write_label(out, has_events, "thread_name", process, worker * ROWS + row, name);
+            ana_event_name(events, "thread_name", process, worker * ROWS + row, name);
         }
     }
 }
 
 /// @param begin_ns, end_ns [op_count] from the begin of the step
 static void write_ops(const ana_op_run *run, const ana_op_step *step, const int64_t *begin_ns,
-                      const int64_t *end_ns, text_buffer *out, bool *has_events, int process)
+                      const int64_t *end_ns, ana_events *events, int process)
 {
     // Recorded events are a few us apart; slices on a row must not overlap.
     int64_t *free_ns = memory_array((size_t)run->worker_count * ROWS, sizeof *free_ns);
@@ -255,18 +237,12 @@ static void write_ops(const ana_op_run *run, const ana_op_step *step, const int6
         const int64_t from_ns = begin_ns[op] > free_ns[row] ? begin_ns[op] : free_ns[row];
         const int64_t long_ns = end_ns[op] > from_ns ? end_ns[op] - from_ns : 0;
         free_ns[row] = from_ns + long_ns;
-        json_writer quoted = json_writer_init(out);
-        separate(out, has_events);
-        text_append(out, "{\"ph\":\"X\",\"name\":");
-        json_write_string(&quoted, run->table->names[each->name - 1]);
-        text_format(out, ",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64 ".%03d",
-                    process, row, from_ns / 1000, (int)(from_ns % 1000), long_ns / 1000,
-                    (int)(long_ns % 1000));
+        ana_event_slice(events, run->table->names[each->name - 1], process, row, from_ns, long_ns);
         if (each->microbatch >= 0) {
-            text_format(out, ",\"args\":{\"chunk\":%d,\"microbatch\":%d}", each->chunk,
+            text_format(events->out, ",\"args\":{\"chunk\":%d,\"microbatch\":%d}", each->chunk,
                         each->microbatch);
         }
-        text_append(out, "}");
+        text_append(events->out, "}");
     }
     free(free_ns);
 }
@@ -280,8 +256,7 @@ void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, in
     int64_t *begin_ns = memory_array((size_t)of->op_count * 3, sizeof *begin_ns);
     int64_t *end_ns = begin_ns + of->op_count;
     int64_t *duration_ns = end_ns + of->op_count;
-    bool has_events = false;
-    text_append(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    ana_events events = ana_events_begin(out);
     for (int timeline = 0; timeline < timeline_count; timeline++) {
         char title[64];
         snprintf(title, sizeof title, "step %d, %s", of->step, titles[timeline]);
@@ -294,10 +269,10 @@ void ana_straggler_timelines(const ana_op_run *run, const ana_causes *causes, in
         }
         const ana_replay replay = {.duration_ns = duration_ns};
         if (timeline > 0) ana_op_step_replay(of, &replay, begin_ns, end_ns);
-        write_rows(run, out, &has_events, timeline + 1, title);
-        write_ops(run, of, begin_ns, end_ns, out, &has_events, timeline + 1);
+        write_rows(run, &events, timeline + 1, title);
+        write_ops(run, of, begin_ns, end_ns, &events, timeline + 1);
     }
-    text_append(out, "\n]}\n");
+    ana_events_end(&events);
     free(begin_ns);
 }
 

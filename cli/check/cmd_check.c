@@ -19,15 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Which run of which file. Strings are borrowed; NULL or 0: not given.
+/// Which run of which file.
 typedef struct check_side {
-    const char *option; // "--plan" or "--measured", for messages
-    const char *path;   // STORE.db, STORE.db:NAME, PLAN.json or STUDY.json
-    const char *row;
-    const char *trace; // of a plan or study: where its costs come from
-    const char *model;
-    const char *hardware;
-    int iteration_count; // of a plan or study; 0: its own
+    const char *option;      // "--plan" or "--measured", for messages
+    cli_run_request request; // path: STORE.db, STORE.db:NAME, PLAN.json or STUDY.json
 } check_side;
 
 /// What a side names: the file, and the run in it.
@@ -35,25 +30,8 @@ typedef struct place {
     const char *path;
     const char *run; // NULL: the newest
     bool is_store;
+    bool is_trace; // of the store: one that is recorded
 } place;
-
-/// A file of the whole name, else of what stands before its last colon.
-static status find_place(const check_side *side, arena *memory, place *found, error_message *err)
-{
-    *found = (place){.path = side->path};
-    if (cli_is_store(side->path, &found->is_store, NULL) == STATUS_OK) return STATUS_OK;
-    char *path = arena_string(memory, side->path);
-    char *colon = strrchr(path, ':');
-    if (colon != NULL) {
-        *colon = '\0';
-        if (cli_is_store(path, &found->is_store, NULL) == STATUS_OK && found->is_store) {
-            found->path = path;
-            found->run = colon + 1;
-            return STATUS_OK;
-        }
-    }
-    return error_set(err, STATUS_IO, "%s %s: No such file", side->option, side->path);
-}
 
 /// A store without runs, or without one of the name that is given, is read for its trace.
 static status holds_trace(trace_store *store, const char *name, arena *memory, bool *is_trace,
@@ -75,34 +53,45 @@ static status holds_trace(trace_store *store, const char *name, arena *memory, b
     return STATUS_OK;
 }
 
-static status read_store(const check_side *side, const place *at, const bal_plan *plan,
-                         arena *memory, ana_observed *observed, error_message *err)
+/// A file of the whole name, else of what stands before its last colon.
+static status find_file(const check_side *side, arena *memory, place *found, error_message *err)
+{
+    *found = (place){.path = side->request.path};
+    if (cli_is_store(side->request.path, &found->is_store, NULL) == STATUS_OK) return STATUS_OK;
+    char *path = arena_string(memory, side->request.path);
+    char *colon = strrchr(path, ':');
+    if (colon != NULL) {
+        *colon = '\0';
+        if (cli_is_store(path, &found->is_store, NULL) == STATUS_OK && found->is_store) {
+            found->path = path;
+            found->run = colon + 1;
+            return STATUS_OK;
+        }
+    }
+    return error_set(err, STATUS_IO, "%s %s: No such file", side->option, side->request.path);
+}
+
+static status find_place(const check_side *side, arena *memory, place *found, error_message *err)
 {
     trace_store *store = NULL;
-    bool is_trace = false;
-    TRY(trace_store_open(at->path, TRACE_READ, &store, err));
-    status result = holds_trace(store, at->run, memory, &is_trace, err);
-    if (result == STATUS_OK) {
-        result = is_trace ? ana_observed_read_trace(store, at->run, plan, memory, observed, err)
-                          : ana_observed_read(store, at->run, side->row, memory, observed, err);
-    }
+    TRY(find_file(side, memory, found, err));
+    if (!found->is_store) return STATUS_OK;
+    TRY(trace_store_open(found->path, TRACE_READ, &store, err));
+    const status result = holds_trace(store, found->run, memory, &found->is_trace, err);
     trace_store_close(store);
     return result;
 }
 
-/// As `dynmo run` would open it on the device that is told how long ops take.
-static cli_run_request request_of(const check_side *side)
+static status read_store(const check_side *side, const place *at, const bal_plan *plan,
+                         arena *memory, ana_observed *observed, error_message *err)
 {
-    return (cli_run_request){
-        .path = side->path,
-        .device = "timed",
-        .transport = "local",
-        .row = side->row,
-        .trace = side->trace,
-        .model = side->model,
-        .hardware = side->hardware,
-        .iteration_count = side->iteration_count,
-    };
+    trace_store *store = NULL;
+    TRY(trace_store_open(at->path, TRACE_READ, &store, err));
+    const status result =
+        at->is_trace ? ana_observed_read_trace(store, at->run, plan, memory, observed, err)
+                     : ana_observed_read(store, at->run, side->request.row, memory, observed, err);
+    trace_store_close(store);
+    return result;
 }
 
 /// Simulates the study with its decisions. @param peak_bytes [machine.rank_count] out
@@ -150,7 +139,8 @@ static status predict_opened(const check_side *side, const cli_run_study *opened
     trace_store_close(store);
     TRY(result);
     observed->peak_bytes = peak_bytes;
-    snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->path, observed->label);
+    snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->request.path,
+             observed->label);
     observed->source = arena_string(memory, source);
     return STATUS_OK;
 }
@@ -160,39 +150,19 @@ static status predict_opened(const check_side *side, const cli_run_study *opened
 static status predict_side(const check_side *side, arena *memory, ana_observed *observed,
                            error_message *err)
 {
-    const cli_run_request request = request_of(side);
     cli_run_study *opened = arena_array(memory, 1, sizeof *opened);
-    status result = cli_run_study_open(&request, memory, opened, err);
+    status result = cli_run_study_open(&side->request, memory, opened, err);
     if (result == STATUS_OK) result = predict_opened(side, opened, memory, observed, err);
     cli_run_study_close(opened);
     return result;
 }
 
-/// Whether it is a recorded trace.
-static status is_trace_side(const check_side *side, arena *memory, bool *is_trace,
-                            error_message *err)
-{
-    place at;
-    trace_store *store = NULL;
-    *is_trace = false;
-    TRY(find_place(side, memory, &at, err));
-    if (!at.is_store) return STATUS_OK;
-    TRY(trace_store_open(at.path, TRACE_READ, &store, err));
-    const status result = holds_trace(store, at.run, memory, is_trace, err);
-    trace_store_close(store);
-    return result;
-}
-
-/// Reads it.
-///
 /// @param plan of the other side, for a trace: see ana_observed_read_trace
-static status read_side(const check_side *side, const bal_plan *plan, arena *memory,
-                        ana_observed *observed, error_message *err)
+static status read_side(const check_side *side, const place *at, const bal_plan *plan,
+                        arena *memory, ana_observed *observed, error_message *err)
 {
-    place at;
-    TRY(find_place(side, memory, &at, err));
-    return at.is_store ? read_store(side, &at, plan, memory, observed, err)
-                       : predict_side(side, memory, observed, err);
+    return at->is_store ? read_store(side, at, plan, memory, observed, err)
+                        : predict_side(side, memory, observed, err);
 }
 
 static status read_ignored(const cli_arguments *arguments, ana_check_options *options,
@@ -232,21 +202,23 @@ static status read_options(const cli_arguments *arguments, ana_check_options *op
 static status read_sides(const cli_arguments *arguments, check_side *plan, check_side *measured,
                          error_message *err)
 {
-    const char *row = cli_value(arguments, "--row");
     int iterations = 0;
     TRY(cli_require(arguments, "--plan", err));
     TRY(cli_require(arguments, "--measured", err));
     TRY(cli_int(arguments, "--iterations", 1, 100000000, 0, &iterations, err));
+    // As `dynmo run` would open it on the device that is told how long ops take.
     *plan = (check_side){.option = "--plan",
-                         .path = cli_value(arguments, "--plan"),
-                         .row = row,
-                         .trace = cli_value(arguments, "--trace"),
-                         .model = cli_value(arguments, "--model"),
-                         .hardware = cli_value(arguments, "--hardware"),
-                         .iteration_count = iterations};
+                         .request = {.path = cli_value(arguments, "--plan"),
+                                     .device = "timed",
+                                     .transport = "local",
+                                     .row = cli_value(arguments, "--row"),
+                                     .trace = cli_value(arguments, "--trace"),
+                                     .model = cli_value(arguments, "--model"),
+                                     .hardware = cli_value(arguments, "--hardware"),
+                                     .iteration_count = iterations}};
     *measured = *plan;
     measured->option = "--measured";
-    measured->path = cli_value(arguments, "--measured");
+    measured->request.path = cli_value(arguments, "--measured");
     return STATUS_OK;
 }
 
@@ -254,29 +226,29 @@ static status read_sides(const cli_arguments *arguments, check_side *plan, check
 static status check_row(const check_side *side, const ana_observed *planned,
                         const ana_observed *found, error_message *err)
 {
-    if (side->row == NULL || strcmp(side->row, planned->label) == 0 ||
-        strcmp(side->row, found->label) == 0) {
+    if (side->request.row == NULL || strcmp(side->request.row, planned->label) == 0 ||
+        strcmp(side->request.row, found->label) == 0) {
         return STATUS_OK;
     }
     return error_set(err, STATUS_INVALID,
-                     "--row: no row '%.60s'; --plan has '%.60s', --measured has '%.60s'", side->row,
-                     planned->label, found->label);
+                     "--row: no row '%.60s'; --plan has '%.60s', --measured has '%.60s'",
+                     side->request.row, planned->label, found->label);
 }
 
 /// The layers of a trace are summed up to the stages of the other side, which is read first.
 static status read_both(const check_side *plan, const check_side *measured, arena *memory,
                         ana_observed *planned, ana_observed *found, error_message *err)
 {
-    bool is_plan_trace = false;
-    bool is_trace = false;
-    TRY(is_trace_side(plan, memory, &is_plan_trace, err));
-    TRY(is_trace_side(measured, memory, &is_trace, err));
-    if (is_plan_trace && !is_trace) {
-        TRY(read_side(measured, NULL, memory, found, err));
-        TRY(read_side(plan, found->plans, memory, planned, err));
+    place at_plan;
+    place at;
+    TRY(find_place(plan, memory, &at_plan, err));
+    TRY(find_place(measured, memory, &at, err));
+    if (at_plan.is_trace && !at.is_trace) {
+        TRY(read_side(measured, &at, NULL, memory, found, err));
+        TRY(read_side(plan, &at_plan, found->plans, memory, planned, err));
     } else {
-        TRY(read_side(plan, NULL, memory, planned, err));
-        TRY(read_side(measured, is_plan_trace ? NULL : planned->plans, memory, found, err));
+        TRY(read_side(plan, &at_plan, NULL, memory, planned, err));
+        TRY(read_side(measured, &at, at_plan.is_trace ? NULL : planned->plans, memory, found, err));
     }
     return check_row(plan, planned, found, err);
 }

@@ -180,12 +180,12 @@ static status put_loads(cli_run_files *files, int iteration, const bal_layer_cos
         for (int column = 0; column < columns; column++) {
             const int64_t cell = (int64_t)layer * columns + column;
             trace_load load = trace_load_init(iteration, layer, columns > 1 ? column : TRACE_MEAN);
-            load.forward_ns = layers->forward_ns[cell];
+            load.time_ns[TRACE_OP_FORWARD] = layers->forward_ns[cell];
             if (layers->has_split) {
-                load.backward_input_ns = layers->backward_input_ns[cell];
-                load.backward_weight_ns = layers->backward_weight_ns[cell];
+                load.time_ns[TRACE_OP_BACKWARD_INPUT] = layers->backward_input_ns[cell];
+                load.time_ns[TRACE_OP_BACKWARD_WEIGHT] = layers->backward_weight_ns[cell];
             } else {
-                load.backward_ns = layers->backward_input_ns[cell];
+                load.time_ns[TRACE_OP_BACKWARD] = layers->backward_input_ns[cell];
             }
             load.activation_bytes = value_or_none(layers->activation_bytes, layer);
             TRY(trace_writer_put_load(files->writer, &load, err));

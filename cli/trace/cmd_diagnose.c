@@ -16,31 +16,18 @@
 
 enum { ITERATION_MAX = 2000000000, STAGES_MAX = BAL_RANKS_MAX };
 
-/// Where the run is and what it is split into.
-typedef struct diagnose_request {
-    const char *name;       // of the run
-    const char *store_path; // of a trace, or NULL: counts over a model
-    const char *trace_name; // in the store; NULL: the only or the newest
-    int first_iteration;    // -1: the trace's first
-
-    const ana_counted_run *counts; // NULL: a trace
-    const char *model;             // with counts
-
-    const char *hardware; // NULL: none is named
-    const char *schedule;
-    int stage_count;
-    int microbatch_count; // 0: the trace's own
-} diagnose_request;
-
-static void write_trace(json_writer *writer, const diagnose_request *request)
+static status write_trace(json_writer *writer, const cli_arguments *arguments, error_message *err)
 {
+    int first = 0;
+    TRY(cli_int(arguments, "--first", 0, ITERATION_MAX, -1, &first, err));
     json_put_object(writer, "trace");
-    json_put_string(writer, "store", request->store_path);
-    if (request->trace_name != NULL) json_put_string(writer, "name", request->trace_name);
-    if (request->first_iteration >= 0) {
-        json_put_int64(writer, "first_iteration", request->first_iteration);
+    json_put_string(writer, "store", cli_operand(arguments, 0));
+    if (cli_has(arguments, "--trace")) {
+        json_put_string(writer, "name", cli_value(arguments, "--trace"));
     }
+    if (first >= 0) json_put_int64(writer, "first_iteration", first);
     json_end_object(writer);
+    return STATUS_OK;
 }
 
 static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
@@ -64,44 +51,21 @@ static void write_dynamism(json_writer *writer, const ana_counted_run *counts)
     json_end_object(writer);
 }
 
-static void write_training(json_writer *writer, const diagnose_request *request)
+static status write_training(json_writer *writer, const cli_arguments *arguments,
+                             const ana_counted_run *counts, error_message *err)
 {
-    const ana_counted_run *counts = request->counts;
+    int microbatches = counts != NULL ? counts->microbatch_count : 0;
+    TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, microbatches, &microbatches,
+                err));
     json_put_object(writer, "training");
     if (counts != NULL) {
         json_put_int64(writer, "iterations", (int64_t)counts->last_iteration + 1);
         json_put_int64(writer, "data_parallel", counts->expert_parallel);
         json_put_int64(writer, "expert_parallel", counts->expert_parallel);
     }
-    const int microbatches = request->microbatch_count > 0 ? request->microbatch_count
-                             : counts != NULL              ? counts->microbatch_count
-                                                           : 0;
     if (microbatches > 0) json_put_int64(writer, "microbatches", microbatches);
     json_end_object(writer);
-}
-
-/// The study that the diagnosis is made of, on one line. The rows are JSON already; they take the
-/// place of the closing brace.
-static void write_study(const diagnose_request *request, text_buffer *out)
-{
-    json_writer of_study = json_writer_init(out);
-    json_writer *writer = &of_study;
-    json_begin_object(writer);
-    json_put_string(writer, "schema", "dynmo-study/1");
-    json_put_string(writer, "name", request->name);
-    if (request->counts != NULL) {
-        json_put_string(writer, "model", request->model);
-        write_dynamism(writer, request->counts);
-    } else {
-        write_trace(writer, request);
-    }
-    if (request->hardware != NULL) json_put_string(writer, "hardware", request->hardware);
-    write_training(writer, request);
-    json_put_object(writer, "pipeline");
-    json_put_int64(writer, "stages", request->stage_count);
-    json_put_string(writer, "schedule", request->schedule);
-    json_end_object(writer);
-    text_format(out, ",\"balancing\":%s}", ana_diagnosis_rows);
+    return STATUS_OK;
 }
 
 static void show_step(void *context)
@@ -126,16 +90,14 @@ static status recorded_ranks(trace_store *store, const char *name, arena *memory
 }
 
 /// --stages, or as many as the trace was recorded on.
-///
-/// @param store_path NULL: counts
-static status find_stages(const cli_arguments *arguments, const char *store_path, arena *memory,
+static status find_stages(const cli_arguments *arguments, bool is_counts, arena *memory,
                           int *stages, error_message *err)
 {
     trace_store *store = NULL;
     TRY(cli_int(arguments, "--stages", 1, STAGES_MAX, 0, stages, err));
     if (*stages > 0) return STATUS_OK;
-    if (store_path == NULL) return cli_require(arguments, "--stages", err);
-    TRY(trace_store_open(store_path, TRACE_READ, &store, err));
+    if (is_counts) return cli_require(arguments, "--stages", err);
+    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err));
     const status result =
         recorded_ranks(store, cli_value(arguments, "--trace"), memory, stages, err);
     trace_store_close(store);
@@ -174,20 +136,40 @@ static status find_counts(const cli_arguments *arguments, arena *memory, ana_cou
     return ana_counted_run_find(cli_operand(arguments, 0), &layout, memory, counts, err);
 }
 
-static status read_request(const cli_arguments *arguments, arena *memory, diagnose_request *request,
-                           error_message *err)
+/// The study that the diagnosis is made of, on one line. The rows are JSON already; they take the
+/// place of the closing brace.
+///
+/// @param counts NULL: a trace
+static status write_study(const cli_arguments *arguments, const ana_counted_run *counts,
+                          arena *memory, text_buffer *out, error_message *err)
 {
-    request->trace_name = cli_value(arguments, "--trace");
-    request->hardware = cli_value(arguments, "--hardware");
-    request->model = cli_value(arguments, "--model");
-    request->schedule =
-        cli_has(arguments, "--schedule") ? cli_value(arguments, "--schedule") : "1f1b";
-    TRY(cli_int(arguments, "--first", 0, ITERATION_MAX, -1, &request->first_iteration, err));
-    TRY(cli_int(arguments, "--microbatches", 1, BAL_MICROBATCHES_MAX, 0, &request->microbatch_count,
-                err));
-    if (request->counts != NULL && request->hardware == NULL) request->hardware = "h100-sxm";
-    if (request->counts == NULL) request->store_path = cli_operand(arguments, 0);
-    return find_stages(arguments, request->store_path, memory, &request->stage_count, err);
+    static const char *const endings[] = {".gz", ".db", ".jsonl"};
+    char name[CLI_TRACE_NAME_BYTES];
+    int stages = 0;
+    json_writer of_study = json_writer_init(out);
+    json_writer *writer = &of_study;
+    const char *hardware = cli_value(arguments, "--hardware");
+    const char *schedule = cli_value(arguments, "--schedule");
+    if (counts != NULL && hardware == NULL) hardware = "h100-sxm";
+    cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
+    json_begin_object(writer);
+    json_put_string(writer, "schema", "dynmo-study/1");
+    json_put_string(writer, "name", name);
+    if (counts != NULL) {
+        json_put_string(writer, "model", cli_value(arguments, "--model"));
+        write_dynamism(writer, counts);
+    } else {
+        TRY(write_trace(writer, arguments, err));
+    }
+    if (hardware != NULL) json_put_string(writer, "hardware", hardware);
+    TRY(write_training(writer, arguments, counts, err));
+    TRY(find_stages(arguments, counts != NULL, memory, &stages, err));
+    json_put_object(writer, "pipeline");
+    json_put_int64(writer, "stages", stages);
+    json_put_string(writer, "schedule", schedule != NULL ? schedule : "1f1b");
+    json_end_object(writer);
+    text_format(out, ",\"balancing\":%s}", ana_diagnosis_rows);
+    return STATUS_OK;
 }
 
 static status read_options(const cli_arguments *arguments, ana_diagnosis_options *options,
@@ -210,16 +192,11 @@ enum { LENGTH_STEPS_MIN = 8 };
 static status find_lengths(const char *path, const char *name, arena *memory,
                            ana_known_lengths *lengths, error_message *err)
 {
-    trace_store *store = NULL;
-    trace_info info;
     trace_op_table table;
     ana_op_run run;
     ana_slowdowns slowdowns;
     ana_causes causes;
-    TRY(trace_store_open(path, TRACE_READ, &store, err));
-    status result = trace_find(store, name, memory, &info, err);
-    if (result == STATUS_OK) result = trace_op_table_get(store, &info, memory, &table, err);
-    trace_store_close(store);
+    const status result = trace_op_table_read(path, name, memory, &table, err);
     if (result == STATUS_INVALID) return STATUS_OK; // it has no ops
     TRY(result);
     if (ana_op_run_make(&table, memory, &run, NULL) != STATUS_OK) return STATUS_OK;
@@ -239,14 +216,16 @@ static status find_lengths(const char *path, const char *name, arena *memory,
     return STATUS_OK;
 }
 
-static status diagnose_setup(const cli_arguments *arguments, const diagnose_request *request,
-                             ana_setup *setup, arena *memory, text_buffer *out, error_message *err)
+static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana_setup *setup,
+                             arena *memory, text_buffer *out, error_message *err)
 {
+    const char *store_path = is_counts ? NULL : cli_operand(arguments, 0);
     ana_diagnosis_options options;
     ana_diagnosis diagnosis;
     TRY(read_options(arguments, &options, err));
-    if (request->store_path != NULL) {
-        TRY(find_lengths(request->store_path, request->trace_name, memory, &options.lengths, err));
+    if (!is_counts) {
+        TRY(find_lengths(store_path, cli_value(arguments, "--trace"), memory, &options.lengths,
+                         err));
     }
     cli_progress progress = cli_progress_begin(
         "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
@@ -257,20 +236,20 @@ static status diagnose_setup(const cli_arguments *arguments, const diagnose_requ
     if (cli_has(arguments, "--json")) {
         ana_diagnosis_write(&diagnosis, out);
     } else {
-        ana_diagnosis_print(&diagnosis, request->store_path, out);
+        ana_diagnosis_print(&diagnosis, store_path, out);
     }
     return STATUS_OK;
 }
 
-static status diagnose_study(const cli_arguments *arguments, const diagnose_request *request,
-                             const char *text, arena *memory, text_buffer *out, error_message *err)
+static status diagnose_study(const cli_arguments *arguments, bool is_counts, const char *text,
+                             arena *memory, text_buffer *out, error_message *err)
 {
     ana_study study;
     ana_setup setup;
     TRY(ana_study_open_text("diagnose", text, memory, &study, err));
     status result = ana_setup_open(&study, memory, &setup, err);
     if (result == STATUS_OK) {
-        result = diagnose_setup(arguments, request, &setup, memory, out, err);
+        result = diagnose_setup(arguments, is_counts, &setup, memory, out, err);
         ana_setup_close(&setup);
     }
     ana_study_close(&study);
@@ -280,21 +259,15 @@ static status diagnose_study(const cli_arguments *arguments, const diagnose_requ
 static status print_diagnosis(const cli_arguments *arguments, arena *memory, text_buffer *out,
                               error_message *err)
 {
-    static const char *const endings[] = {".gz", ".db", ".jsonl"};
-    char name[CLI_TRACE_NAME_BYTES];
-    ana_counted_run counts;
-    diagnose_request request = {.name = name};
-    text_buffer study = {0};
     const bool is_counts = cli_has(arguments, "--model");
-    cli_trace_name(cli_operand(arguments, 0), endings, 3, name);
+    ana_counted_run counts;
+    text_buffer study = {0};
     TRY(check_options(arguments, is_counts, err));
-    if (is_counts) {
-        TRY(find_counts(arguments, memory, &counts, err));
-        request.counts = &counts;
+    if (is_counts) TRY(find_counts(arguments, memory, &counts, err));
+    status result = write_study(arguments, is_counts ? &counts : NULL, memory, &study, err);
+    if (result == STATUS_OK) {
+        result = diagnose_study(arguments, is_counts, study.bytes, memory, out, err);
     }
-    TRY(read_request(arguments, memory, &request, err));
-    write_study(&request, &study);
-    const status result = diagnose_study(arguments, &request, study.bytes, memory, out, err);
     text_free(&study);
     return result;
 }

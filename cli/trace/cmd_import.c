@@ -39,14 +39,14 @@ static const char *main_cause(const trace_replay *replay, bool keeps_gaps)
         most = gap;
         most_ns = ns;
     }
-    return trace_gap_name((trace_gap)most);
+    return trace_gap_names[most];
 }
 
 /// Words as a key of JSON.
 static void put_gap(json_writer *writer, trace_gap gap, int64_t ns)
 {
     char key[48];
-    snprintf(key, sizeof key, "%s", trace_gap_name(gap));
+    snprintf(key, sizeof key, "%s", trace_gap_names[gap]);
     for (char *at = key; *at != '\0'; at++) {
         if (*at == ' ') *at = '_';
     }
@@ -80,8 +80,7 @@ static void write_gaps(const trace_replay *replay, const int64_t *gaps, const ch
         char text[32];
         if (gaps[gap] == 0) continue;
         text_duration(gaps[gap], text);
-        text_format(out, "%s %s %s (%.1f %%)", is_first ? where : ",",
-                    trace_gap_name((trace_gap)gap), text,
+        text_format(out, "%s %s %s (%.1f %%)", is_first ? where : ",", trace_gap_names[gap], text,
                     100.0 * (double)gaps[gap] / (double)replay->rank_ns);
         is_first = false;
     }
@@ -141,30 +140,15 @@ static status read_options(const cli_arguments *arguments, const char *const *en
     return read_gaps(arguments, &info->gaps, err);
 }
 
-/// Adds what was read to the store that --output names, as a trace.
-typedef status (*trace_adder)(const cli_arguments *arguments, trace_store *store, const void *read,
-                              const trace_info *info, int64_t *trace_id, error_message *err);
+static const char unsplit[] =
+    "B and W were not told apart; schedules that split the backward need --backward-split\n";
 
-/// Prints what the trace is, with --json as one line of JSON.
-typedef status (*trace_reporter)(const cli_arguments *arguments, trace_store *store,
-                                 const void *read, const trace_info *stored, text_buffer *out,
-                                 error_message *err);
-
-/// A failure leaves nothing in the store.
-static status add_and_report(const cli_arguments *arguments, const void *read,
-                             const trace_info *info, trace_adder add, trace_reporter report,
-                             arena *memory, text_buffer *out, error_message *err)
+/// How B and W are known, as a word of JSON.
+static const char *split_word(const trace_info *info)
 {
-    trace_store *store = NULL;
-    trace_info stored;
-    int64_t trace_id = 0;
-    TRY(trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, &store, err));
-    status result = add(arguments, store, read, info, &trace_id, err);
-    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &stored, err);
-    stored.gaps = info->gaps;
-    if (result == STATUS_OK) result = report(arguments, store, read, &stored, out, err);
-    trace_store_close(store);
-    return result;
+    return info->split == TRACE_MEASURED  ? "measured"
+           : info->split == TRACE_ASSUMED ? "assumed"
+                                          : "none";
 }
 
 static const char *naming_words(trace_naming naming)
@@ -196,12 +180,7 @@ static void write_rank_json(json_writer *writer, const trace_import *import, int
     json_put_bool(writer, "has_backward", recording->has_backward);
     if (recording->loss_count > 0) json_put_string(writer, "lost_events", recording->loss);
     json_put_int64(writer, "clock_offset_ns", import->alignment.offset_ns[rank]);
-    json_write_key(writer, "clock_residual_ns");
-    if (import->alignment.residual_ns[rank] < 0) {
-        json_write_null(writer);
-    } else {
-        json_write_int64(writer, import->alignment.residual_ns[rank]);
-    }
+    json_put_optional(writer, "clock_residual_ns", import->alignment.residual_ns[rank]);
     json_end_object(writer);
 }
 
@@ -217,10 +196,7 @@ static void write_json(const trace_import *import, const trace_info *info, bool 
     json_put_int64(&writer, "iterations", import->iteration_count);
     json_put_int64(&writer, "first_iteration", import->first_iteration);
     json_put_int64(&writer, "last_iteration", import->last_iteration);
-    json_put_string(&writer, "backward_split",
-                    info->split == TRACE_MEASURED  ? "measured"
-                    : info->split == TRACE_ASSUMED ? "assumed"
-                                                   : "none");
+    json_put_string(&writer, "backward_split", split_word(info));
     json_put_int64(&writer, "clock_contradiction_ns", import->alignment.contradiction_ns);
     json_put_array(&writer, "ranks");
     for (int rank = 0; rank < import->rank_count; rank++) {
@@ -294,8 +270,7 @@ static void write_assumptions(const trace_import *import, const trace_info *info
         text_format(out, "assumed: a full backward is %.12g B and %.12g W\n", info->backward_split,
                     1 - info->backward_split);
     } else if (info->split == TRACE_UNKNOWN) {
-        text_append(out, "B and W were not told apart; schedules that split the backward need "
-                         "--backward-split\n");
+        text_append(out, unsplit);
     }
     if (import->layer_count <= import->layer_last) {
         text_format(out, "only %d of layers 0 to %d: the other ranks' files have the rest\n",
@@ -347,61 +322,50 @@ static void write_words(const trace_import *import, const trace_info *info, cons
     write_replay(&import->replay, keeps_gaps, out);
 }
 
-static status add_profile(const cli_arguments *arguments, trace_store *store, const void *read,
-                          const trace_info *info, int64_t *trace_id, error_message *err)
-{
-    (void)arguments;
-    return trace_import_write(read, info, store, trace_id, err);
-}
-
-static status report_profile(const cli_arguments *arguments, trace_store *store, const void *read,
-                             const trace_info *stored, text_buffer *out, error_message *err)
-{
-    const bool keeps_gaps = stored->gaps != TRACE_GAPS_LEAVE;
-    (void)err;
-    if (cli_has(arguments, "--json")) {
-        write_json(read, stored, keeps_gaps, out);
-    } else {
-        write_words(read, stored, trace_store_path(store), keeps_gaps, out);
-    }
-    return STATUS_OK;
-}
-
-static status read_files(const cli_arguments *arguments, const trace_phase_map *map, bool is_nsys,
-                         trace_import *import, error_message *err)
+static status read_files(const cli_arguments *arguments, const trace_phase_map *map,
+                         trace_profiler profiler, arena *memory, trace_import *import,
+                         error_message *err)
 {
     const int count = cli_operand_count(arguments);
-    trace_kineto_source *kineto = memory_array((size_t)count, sizeof *kineto);
-    trace_nsys_source *nsys = memory_array((size_t)count, sizeof *nsys);
+    trace_profile_source *sources = arena_array(memory, (size_t)count, sizeof *sources);
     for (int file = 0; file < count; file++) {
-        const char *path = cli_operand(arguments, file);
-        kineto[file] = (trace_kineto_source){.path = path, .map = map, .rank = file};
-        nsys[file] = (trace_nsys_source){.path = path, .map = map};
+        sources[file] =
+            (trace_profile_source){.path = cli_operand(arguments, file), .map = map, .rank = file};
     }
-    const status result = is_nsys ? trace_import_read_nsys(nsys, count, import, err)
-                                  : trace_import_read(kineto, count, import, err);
-    free(kineto);
-    free(nsys);
-    return result;
+    return trace_import_read(sources, count, profiler, memory, import, err);
 }
 
-static status run_profile(const cli_arguments *arguments, const char *const *endings, bool is_nsys,
-                          arena *memory, text_buffer *out, error_message *err)
+/// What fails later leaves nothing in the store.
+static status open_output(const cli_arguments *arguments, trace_store **store, error_message *err)
+{
+    return trace_store_open(cli_value(arguments, "--output"), TRACE_WRITE, store, err);
+}
+
+static status run_profile(const cli_arguments *arguments, const char *const *endings,
+                          trace_profiler profiler, arena *memory, text_buffer *out,
+                          error_message *err)
 {
     char name[CLI_TRACE_NAME_BYTES];
     trace_info info;
     trace_phase_map *map = NULL;
-    trace_import import = {0};
+    trace_import import;
+    trace_store *store = NULL;
+    int64_t trace_id = 0;
     TRY(read_options(arguments, endings, name, &info, err));
+    const bool keeps_gaps = info.gaps != TRACE_GAPS_LEAVE;
     if (cli_has(arguments, "--phase-map")) {
         TRY(trace_phase_map_open(cli_value(arguments, "--phase-map"), &map, err));
     }
-    status result = read_files(arguments, map, is_nsys, &import, err);
-    if (result == STATUS_OK) {
-        result = add_and_report(arguments, &import, &info, add_profile, report_profile, memory, out,
-                                err);
+    status result = read_files(arguments, map, profiler, memory, &import, err);
+    if (result == STATUS_OK) result = open_output(arguments, &store, err);
+    if (result == STATUS_OK) result = trace_import_write(&import, &info, store, &trace_id, err);
+    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &info, err);
+    if (result == STATUS_OK && cli_has(arguments, "--json")) {
+        write_json(&import, &info, keeps_gaps, out);
+    } else if (result == STATUS_OK) {
+        write_words(&import, &info, trace_store_path(store), keeps_gaps, out);
     }
-    trace_import_free(&import);
+    trace_store_close(store);
     trace_phase_map_close(map);
     return result;
 }
@@ -410,14 +374,14 @@ static status run_kineto(const cli_arguments *arguments, arena *memory, text_buf
                          error_message *err)
 {
     static const char *const endings[] = {".gz", ".json", ".trace", ".pt", NULL};
-    return run_profile(arguments, endings, false, memory, out, err);
+    return run_profile(arguments, endings, TRACE_PROFILER_KINETO, memory, out, err);
 }
 
 static status run_nsys(const cli_arguments *arguments, arena *memory, text_buffer *out,
                        error_message *err)
 {
     static const char *const endings[] = {".sqlite", ".db", ".sqlite3", ".nsys-rep", NULL};
-    return run_profile(arguments, endings, true, memory, out, err);
+    return run_profile(arguments, endings, TRACE_PROFILER_NSYS, memory, out, err);
 }
 
 static status read_file(trace_csv *csv, const char *path, error_message *err)
@@ -429,10 +393,9 @@ static status read_file(trace_csv *csv, const char *path, error_message *err)
     return result;
 }
 
-static status add_csv(const cli_arguments *arguments, trace_store *store, const void *read,
-                      const trace_info *info, int64_t *trace_id, error_message *err)
+static status add_csv(const cli_arguments *arguments, trace_store *store, const trace_info *info,
+                      int64_t *trace_id, error_message *err)
 {
-    (void)read;
     trace_csv *csv = NULL;
     TRY(trace_csv_begin(store, info, &csv, err));
     for (int file = 0; file < cli_operand_count(arguments); file++) {
@@ -457,10 +420,7 @@ static void write_csv_json(const trace_info *info, const trace_replay *replay, b
     json_put_int64(&writer, "sampled_iterations", info->iteration_count);
     json_put_int64(&writer, "first_iteration", info->first_iteration);
     json_put_int64(&writer, "last_iteration", info->last_iteration);
-    json_put_string(&writer, "backward_split",
-                    info->has_split             ? "measured"
-                    : info->backward_split >= 0 ? "assumed"
-                                                : "none");
+    json_put_string(&writer, "backward_split", split_word(info));
     if (replay->recorded_ns > 0) {
         json_write_key(&writer, "replay");
         write_replay_json(&writer, replay, charges);
@@ -477,18 +437,14 @@ static void write_csv_words(const trace_info *info, const char *path, text_buffe
     }
     text_format(out, ", %" PRId64 " sampled iterations from %" PRId64 " to %" PRId64 "\n",
                 info->iteration_count, info->first_iteration, info->last_iteration);
-    if (!info->has_split && info->backward_split < 0) {
-        text_append(out, "B and W were not told apart; schedules that split the backward need "
-                         "--backward-split\n");
-    }
+    if (info->split == TRACE_UNKNOWN) text_append(out, unsplit);
 }
 
-static status report_csv(const cli_arguments *arguments, trace_store *store, const void *read,
-                         const trace_info *stored, text_buffer *out, error_message *err)
+static status report_csv(const cli_arguments *arguments, trace_store *store,
+                         const trace_info *stored, bool charges, text_buffer *out,
+                         error_message *err)
 {
-    const bool charges = stored->gaps == TRACE_GAPS_CHARGE;
     trace_replay replay = {0};
-    (void)read;
     TRY(trace_replay_of_store(store, stored, &replay, err));
     if (cli_has(arguments, "--json")) {
         write_csv_json(stored, &replay, charges, out);
@@ -505,8 +461,16 @@ static status run_csv(const cli_arguments *arguments, arena *memory, text_buffer
     static const char *const endings[] = {".gz", ".csv", NULL};
     char name[CLI_TRACE_NAME_BYTES];
     trace_info info;
+    trace_store *store = NULL;
+    int64_t trace_id = 0;
     TRY(read_options(arguments, endings, name, &info, err));
-    return add_and_report(arguments, NULL, &info, add_csv, report_csv, memory, out, err);
+    const bool charges = info.gaps == TRACE_GAPS_CHARGE;
+    TRY(open_output(arguments, &store, err));
+    status result = add_csv(arguments, store, &info, &trace_id, err);
+    if (result == STATUS_OK) result = trace_by_id(store, trace_id, memory, &info, err);
+    if (result == STATUS_OK) result = report_csv(arguments, store, &info, charges, out, err);
+    trace_store_close(store);
+    return result;
 }
 
 /// Options of all three commands. @param if_default of --gaps, as a help line names it

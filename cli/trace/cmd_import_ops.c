@@ -37,15 +37,13 @@ static int compare_double(const void *a, const void *b)
 }
 
 /// Replays a step beside its record. @param error out: how far the replay is off, of the record
-static void replay_step(imported *all, const ana_op_step *step, arena *scratch, double *error)
+static void replay_step(imported *all, const ana_op_step *step, double *error)
 {
     const ana_replay with_delays = {.with_delays = true};
     const ana_replay without = {0};
     const int count = all->run.step_count;
-    int64_t *begin_ns = arena_array(scratch, (size_t)step->op_count, sizeof *begin_ns);
-    int64_t *end_ns = arena_array(scratch, (size_t)step->op_count, sizeof *end_ns);
-    const int64_t delayed_ns = ana_op_step_replay(step, &with_delays, begin_ns, end_ns);
-    const int64_t replayed_ns = ana_op_step_replay(step, &without, begin_ns, end_ns);
+    const int64_t delayed_ns = ana_op_step_length(step, &with_delays);
+    const int64_t replayed_ns = ana_op_step_length(step, &without);
     const double off_ns = (double)(delayed_ns - step->recorded_ns);
     *error = step->recorded_ns > 0 ? off_ns / (double)step->recorded_ns : 0;
     if (*error < 0) *error = -*error;
@@ -67,7 +65,7 @@ static status replay(imported *all, arena *memory, error_message *err)
     for (int step = 0; step < count; step++) {
         ana_op_step made;
         TRY(ana_op_step_make(&all->run, &begin, scratch, &made, err));
-        replay_step(all, &made, scratch, &errors[step]);
+        replay_step(all, &made, &errors[step]);
         arena_reset(scratch);
     }
     qsort(errors, (size_t)count, sizeof *errors, compare_double);
@@ -105,7 +103,7 @@ static void write_json(const imported *all, text_buffer *out)
         trace_ops_kind(all->table.names[name], &is_known);
         json_begin_object(writer);
         json_put_string(writer, "name", all->table.names[name]);
-        json_put_string(writer, "kind", trace_op_kind_name(all->table.kinds[name]));
+        json_put_string(writer, "kind", trace_op_kind_names[all->table.kinds[name]]);
         json_put_bool(writer, "assumed", !is_known);
         json_end_object(writer);
     }

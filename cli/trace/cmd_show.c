@@ -26,8 +26,8 @@ typedef struct shown {
 static void write_trace_line(text_buffer *out, const trace_info *trace, int name_width)
 {
     text_format(out, "  %4" PRId64 "  %-*s  %-11s  %-6s  %6d layers", trace->trace_id, name_width,
-                trace->name, trace_status_name(trace->status),
-                trace_source_kind_name(trace->source), trace->layer_count);
+                trace->name, trace_status_names[trace->status], trace_source_names[trace->source],
+                trace->layer_count);
     char microbatches[16] = "-"; // not known where all rows are means
     if (trace->microbatch_count > 0) {
         snprintf(microbatches, sizeof microbatches, "%d", trace->microbatch_count);
@@ -70,20 +70,10 @@ static void write_runs(text_buffer *out, const trace_run_info *runs, int count)
         text_format(out,
                     "  %4" PRId64 "  %-*s  %-11s  %-6s  %3" PRId64 " series  %8" PRId64
                     " iterations  %5" PRId64 " plans  %4" PRId64 " results\n",
-                    each->run_id, width, each->name, trace_status_name(each->status),
-                    trace_run_kind_name(each->kind), each->series_count, each->iteration_count,
+                    each->run_id, width, each->name, trace_status_names[each->status],
+                    trace_run_kind_names[each->kind], each->series_count, each->iteration_count,
                     each->plan_count, each->result_count);
         if (each->message != NULL) text_format(out, "        %s\n", each->message);
-    }
-}
-
-static void write_optional(json_writer *writer, const char *key, int64_t value)
-{
-    json_write_key(writer, key);
-    if (value < 0) {
-        json_write_null(writer);
-    } else {
-        json_write_int64(writer, value);
     }
 }
 
@@ -92,17 +82,17 @@ static void write_trace_json(json_writer *writer, const trace_info *trace)
     json_begin_object(writer);
     json_put_int64(writer, "trace_id", trace->trace_id);
     json_put_string(writer, "name", trace->name);
-    json_put_string(writer, "status", trace_status_name(trace->status));
-    json_put_string(writer, "source", trace_source_kind_name(trace->source));
+    json_put_string(writer, "status", trace_status_names[trace->status]);
+    json_put_string(writer, "source", trace_source_names[trace->source]);
     json_put_string(writer, "device", trace->device);
     json_put_int64(writer, "layers", trace->layer_count);
     json_put_int64(writer, "microbatches", trace->microbatch_count);
-    write_optional(writer, "tokens_per_microbatch", trace->tokens_per_microbatch);
+    json_put_optional(writer, "tokens_per_microbatch", trace->tokens_per_microbatch);
     json_put_bool(writer, "embedding", trace->embedding);
     json_put_bool(writer, "head", trace->head);
     json_put_int64(writer, "sampled_iterations", trace->iteration_count);
-    write_optional(writer, "first_iteration", trace->first_iteration);
-    write_optional(writer, "last_iteration", trace->last_iteration);
+    json_put_optional(writer, "first_iteration", trace->first_iteration);
+    json_put_optional(writer, "last_iteration", trace->last_iteration);
     json_put_object(writer, "known");
     const struct {
         const char *key;
@@ -117,7 +107,7 @@ static void write_trace_json(json_writer *writer, const trace_info *trace)
     };
     for (size_t quantity = 0; quantity < sizeof quantities / sizeof quantities[0]; quantity++) {
         json_put_string(writer, quantities[quantity].key,
-                        trace_known_name(quantities[quantity].known));
+                        trace_known_names[quantities[quantity].known]);
     }
     json_end_object(writer);
     json_end_object(writer);
@@ -128,8 +118,8 @@ static void write_run_json(json_writer *writer, const trace_run_info *run)
     json_begin_object(writer);
     json_put_int64(writer, "run_id", run->run_id);
     json_put_string(writer, "name", run->name);
-    json_put_string(writer, "status", trace_status_name(run->status));
-    json_put_string(writer, "kind", trace_run_kind_name(run->kind));
+    json_put_string(writer, "status", trace_status_names[run->status]);
+    json_put_string(writer, "kind", trace_run_kind_names[run->kind]);
     json_put_string(writer, "message", run->message);
     json_put_int64(writer, "series", run->series_count);
     json_put_int64(writer, "iterations", run->iteration_count);
@@ -180,10 +170,10 @@ static void write_loads_json(text_buffer *out, const trace_loads *loads)
         json_begin_object(&writer);
         json_put_int64(&writer, "layer", layer);
         json_put_int64(&writer, "forward_ns", loads->forward_ns[layer]);
-        write_optional(&writer, "backward_input_ns",
-                       is_full ? -1 : loads->backward_input_ns[layer]);
-        write_optional(&writer, "backward_weight_ns",
-                       is_full ? -1 : loads->backward_weight_ns[layer]);
+        json_put_optional(&writer, "backward_input_ns",
+                          is_full ? -1 : loads->backward_input_ns[layer]);
+        json_put_optional(&writer, "backward_weight_ns",
+                          is_full ? -1 : loads->backward_weight_ns[layer]);
         if (is_full) {
             json_put_int64(&writer, "backward_ns", loads->backward_input_ns[layer]);
         }
@@ -235,22 +225,16 @@ static void write_loads_table(text_buffer *out, const trace_info *info, const tr
 }
 
 /// The loads of the trace and the iterations that the options name.
-static status read_loads(const shown *show, const cli_arguments *arguments, trace_info *info,
-                         trace_loads *loads, error_message *err)
-{
-    int first = 0;
-    int last = TRACE_ITERATIONS_MAX;
-    const char *range = cli_value(arguments, "--iterations");
-    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
-    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, info, err));
-    return trace_loads_mean(show->store, info, first, last, show->memory, loads, err);
-}
-
 static status show_loads(shown *show, const cli_arguments *arguments, error_message *err)
 {
     trace_info info;
     trace_loads loads;
-    TRY(read_loads(show, arguments, &info, &loads, err));
+    int first = 0;
+    int last = TRACE_ITERATIONS_MAX;
+    const char *range = cli_value(arguments, "--iterations");
+    if (range != NULL) TRY(cli_iteration_range(range, &first, &last, err));
+    TRY(trace_find(show->store, cli_value(arguments, "--trace"), show->memory, &info, err));
+    TRY(trace_loads_mean(show->store, &info, first, last, show->memory, &loads, err));
     if (show->json) {
         write_loads_json(show->out, &loads);
     } else {

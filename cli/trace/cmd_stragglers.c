@@ -6,19 +6,6 @@
 #include "cli/option_values.h"
 #include "traces/store/op_table.h"
 
-static status read_run(const cli_arguments *arguments, arena *memory, trace_op_table *table,
-                       ana_op_run *run, error_message *err)
-{
-    trace_store *store = NULL;
-    trace_info info;
-    TRY(trace_store_open(cli_operand(arguments, 0), TRACE_READ, &store, err));
-    status result = trace_find(store, cli_value(arguments, "--trace"), memory, &info, err);
-    if (result == STATUS_OK) result = trace_op_table_get(store, &info, memory, table, err);
-    trace_store_close(store);
-    TRY(result);
-    return ana_op_run_make(table, memory, run, err);
-}
-
 /// --layers: how many each stage has, one number per stage.
 static status read_layers(const cli_arguments *arguments, const ana_op_run *run, arena *memory,
                           int **layers, error_message *err)
@@ -84,7 +71,9 @@ static status print(const cli_arguments *arguments, arena *memory, text_buffer *
     ana_slowdowns slowdowns;
     ana_causes causes;
     int *layers = NULL;
-    TRY(read_run(arguments, memory, &table, &run, err));
+    TRY(trace_op_table_read(cli_operand(arguments, 0), cli_value(arguments, "--trace"), memory,
+                            &table, err));
+    TRY(ana_op_run_make(&table, memory, &run, err));
     TRY(read_layers(arguments, &run, memory, &layers, err));
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, layers, memory, &causes);

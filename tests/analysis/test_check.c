@@ -252,7 +252,7 @@ static void missing_iterations_are_told_and_the_others_compared(void **state)
     const ana_check *check = check_fault(&measured);
 
     assert_int_equal(check->verdict, ANA_CHECK_AGREES);
-    assert_int_equal(check->pairs.count, 32);
+    assert_int_equal(check->pair_count, 32);
     assert_non_null(strstr(check->notes[0], "lacks 7 iterations between 0 and 38"));
 }
 

@@ -116,8 +116,8 @@ static void the_record_holds_what_was_played(void **state)
     assert_ok(ana_recorded_open(store, NULL, given->memory, &recorded, &err));
     assert_int_equal(recorded.series_count, 5);
     assert_int_equal(recorded.series[0].count, 3);
-    assert_close(recorded.series[0].bubble_ratio[2], comparison.rows[0].result.last.bubble_ratio,
-                 1e-12);
+    assert_close(recorded.series[0].iterations[2].bubble_ratio,
+                 comparison.rows[0].result.last.bubble_ratio, 1e-12);
     const char *before = NULL;
     const char *after = NULL;
     ana_recorded_before_after(&recorded, &before, &after);

@@ -148,10 +148,9 @@ static void files_that_are_no_timelines_are_refused(void **state)
 static void nothing_that_a_run_says_is_markup(void **state)
 {
     (void)state;
-    static const int iterations[] = {0, 1};
-    static const double bubble[] = {0.25, 0.5};
-    const ana_report_series series = {
-        .label = "a<b>", .count = 2, .iteration = iterations, .bubble_ratio = bubble};
+    static const trace_run_iteration iterations[] = {{.iteration = 0, .bubble_ratio = 0.25},
+                                                     {.iteration = 1, .bubble_ratio = 0.5}};
+    const ana_report_series series = {"a<b>", 2, iterations, true};
     const ana_report_fact fact = {"command", "dynmo <x>"};
     const ana_recorded recorded = {.info = {.name = "T & <T>"},
                                    .words = "a<b>&\"c\n",

@@ -33,6 +33,7 @@ static ana_op_run *make_run(const planted *how)
 static void a_replay_with_its_delays_is_the_record(void **state)
 {
     planted how = planted_of((planted){0});
+    ana_slowdowns slowdowns;
     int paused_count = 0;
     how.noise = 0.3;
     how.pause_every = 10;
@@ -40,7 +41,8 @@ static void a_replay_with_its_delays_is_the_record(void **state)
 
     const ana_op_run *run = make_run(&how);
 
-    const ana_straggler_step *steps = ana_straggler_steps(run, memory);
+    ana_slowdowns_of(run, memory, &slowdowns);
+    const ana_straggler_step *steps = slowdowns.steps;
     for (int step = 0; step < run->step_count; step++) {
         assert_int_equal(steps[step].delayed_ns, steps[step].recorded_ns);
         assert_true(steps[step].replayed_ns <= steps[step].recorded_ns);

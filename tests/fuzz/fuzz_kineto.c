@@ -30,7 +30,7 @@ static void read_one(const uint8_t *bytes, size_t count, const trace_phase_map *
 {
     const uint8_t *cut = count > 0 ? memchr(bytes, 0, count) : NULL;
     const size_t first = cut != NULL ? (size_t)(cut - bytes) : count;
-    const trace_kineto_source sources[] = {
+    const trace_profile_source sources[] = {
         {.path = "first", .bytes = bytes, .length = first, .map = map, .rank = 0},
         {.path = "second",
          .bytes = bytes + first + (cut != NULL),
@@ -39,15 +39,15 @@ static void read_one(const uint8_t *bytes, size_t count, const trace_phase_map *
          .rank = 1},
     };
     error_message err = {0};
-    trace_import import;
-    if (trace_import_read(sources, cut != NULL ? 2 : 1, &import, &err) != STATUS_OK) {
-        assert(err.message[0] != '\0');
-        return;
-    }
+    trace_import import = {0};
+    arena *memory = arena_create(1 << 12);
+    const status result = trace_import_read(sources, cut != NULL ? 2 : 1, TRACE_PROFILER_KINETO,
+                                            memory, &import, &err);
+    assert(result == STATUS_OK || err.message[0] != '\0');
     for (int rank = 0; rank < import.rank_count; rank++) {
         check_recording(&import.recordings[rank]);
     }
-    trace_import_free(&import);
+    arena_destroy(memory);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)

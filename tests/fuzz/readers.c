@@ -176,13 +176,12 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
         "{\"match\":\"^u([0-9]+)$\",\"phase\":\"F\",\"layer\":{\"group\":1}}]}";
     trace_phase_map *map = NULL;
     status result = STATUS_OK;
-    (void)memory;
     assert(trace_phase_map_open_bytes("map", text, sizeof text - 1, &map, err) == STATUS_OK);
     for (int with_map = 0; with_map < 2; with_map++) {
-        const trace_nsys_source source = {
+        const trace_profile_source source = {
             .path = "run", .bytes = bytes, .length = count, .map = with_map ? map : NULL};
         trace_import import;
-        result = trace_import_read_nsys(&source, 1, &import, err);
+        result = trace_import_read(&source, 1, TRACE_PROFILER_NSYS, memory, &import, err);
         assert(result == STATUS_OK || err->message[0] != '\0');
         if (result != STATUS_OK) continue;
         for (int rank = 0; rank < import.rank_count; rank++) {
@@ -190,7 +189,6 @@ static status nsys(const char *bytes, size_t count, arena *memory, error_message
             assert(done->loads + done->others + done->outside + done->without_launch ==
                    done->op_count);
         }
-        trace_import_free(&import);
     }
     trace_phase_map_close(map);
     return result;

@@ -192,9 +192,8 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
         trace_csv *csv = begin();
         int64_t trace_id = 0;
         trace_info info;
-        trace_rows *rows = NULL;
-        trace_load load;
-        bool is_end = false;
+        trace_load *loads = NULL;
+        int count = 0;
 
         require(read_bytes(csv, "t.csv", forms[form].bytes, forms[form].length, &err), &err);
         require(trace_csv_finish(csv, &trace_id, &err), &err);
@@ -203,12 +202,11 @@ static void plain_and_gzip_and_gzip_in_pieces_are_the_same(void **state)
         assert_int_equal(info.layer_count, 2);
         assert_int_equal(info.microbatch_columns, 1);
         assert_false(info.has_split);
-        require(trace_rows_open(store, trace_id, 0, 0, &rows, &err), &err);
-        require(trace_rows_next(rows, &load, &is_end, &err), &err);
-        assert_int_equal(load.forward_ns, 100);
-        assert_int_equal(load.backward_ns, 300);
-        assert_int_equal(load.backward_input_ns, TRACE_NOT_RECORDED);
-        trace_rows_close(rows);
+        require(trace_loads_at(store, trace_id, 0, &loads, &count, &err), &err);
+        assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 100);
+        assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD], 300);
+        assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD_INPUT], TRACE_NOT_RECORDED);
+        free(loads);
         close_memory_store(NULL);
         open_memory_store(NULL);
     }
@@ -256,17 +254,12 @@ static void the_files_of_two_ranks_make_one_trace(void **state)
     assert_int_equal(count, 2); // the ones with rank, start and span
     assert_int_equal(ops[0].kind, TRACE_OP_FORWARD);
     assert_true(ops[1].end_ns == INT64_C(1795000000000000033));
-    trace_rows *rows = NULL;
-    trace_load load;
-    bool is_end = false;
-    require(trace_rows_open(store, trace_id, 1, 1, &rows, &err), &err);
-    for (int row = 0; row < 3; row++) {
-        require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    }
-    assert_int_equal(load.layer, 1);
-    assert_int_equal(load.recompute_ns, 7);
-    assert_int_equal(load.communication_ns, 6);
-    trace_rows_close(rows);
+    trace_load *loads = NULL;
+    require(trace_loads_at(store, trace_id, 1, &loads, &count, &err), &err);
+    assert_int_equal(loads[2].layer, 1);
+    assert_int_equal(loads[2].time_ns[TRACE_OP_RECOMPUTE], 7);
+    assert_int_equal(loads[2].communication_ns, 6);
+    free(loads);
 
     csv = NULL;
     trace_info second = trace_info_default();

@@ -1,6 +1,6 @@
 /// Several ranks' traces together: clocks recovered from messages, sets that do not belong
 /// together, idle time by its causes, and what stands in the store. Numbers are worked out by hand.
-#include "base/arena.h"
+#include "tests/traces/with_arena.h"
 #include "traces/import/import_kineto.h"
 #include "traces/store/catalog.h"
 #include "traces/store/reader.h"
@@ -13,14 +13,15 @@
 
 #include <cmocka.h>
 
-static const trace_kineto_source two_ranks[] = {{.path = "traces/kineto/rank0.json", .rank = 0},
-                                                {.path = "traces/kineto/rank1.json", .rank = 1}};
+static const trace_profile_source two_ranks[] = {{.path = "traces/kineto/rank0.json", .rank = 0},
+                                                 {.path = "traces/kineto/rank1.json", .rank = 1}};
 
 static trace_import read_two(void)
 {
     trace_import import;
     error_message err = {0};
-    if (trace_import_read(two_ranks, 2, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_import_read(two_ranks, 2, TRACE_PROFILER_KINETO, memory, &import, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
     return import;
 }
 
@@ -46,13 +47,12 @@ static void a_chain_of_messages_bounds_clocks_of_ranks_that_do_not_talk(void **s
     };
     trace_alignment alignment;
 
-    assert_int_equal(trace_alignment_find(ops, 6, 3, &alignment, NULL), STATUS_OK);
+    assert_int_equal(trace_alignment_find(ops, 6, 3, memory, &alignment, NULL), STATUS_OK);
 
     assert_int_equal(alignment.offset_ns[1], -300);
     assert_int_equal(alignment.offset_ns[2], 200);
     assert_int_equal(alignment.residual_ns[1], 10);
     assert_int_equal(alignment.residual_ns[2], 20);
-    trace_alignment_free(&alignment);
 }
 
 static void messages_one_way_bound_one_side(void **state)
@@ -62,11 +62,10 @@ static void messages_one_way_bound_one_side(void **state)
                             op(1, TRACE_OP_FORWARD, 1, 500, 600)};
     trace_alignment alignment;
 
-    assert_int_equal(trace_alignment_find(ops, 2, 2, &alignment, NULL), STATUS_OK);
+    assert_int_equal(trace_alignment_find(ops, 2, 2, memory, &alignment, NULL), STATUS_OK);
 
     assert_int_equal(alignment.offset_ns[1], 1500);
     assert_int_equal(alignment.residual_ns[1], -1);
-    trace_alignment_free(&alignment);
 }
 
 static void messages_that_contradict_each_other_are_refused_or_said(void **state)
@@ -78,13 +77,12 @@ static void messages_that_contradict_each_other_are_refused_or_said(void **state
     trace_alignment alignment;
     error_message err = {0};
 
-    assert_int_equal(trace_alignment_find(ops, 4, 2, &alignment, NULL), STATUS_OK);
+    assert_int_equal(trace_alignment_find(ops, 4, 2, memory, &alignment, NULL), STATUS_OK);
     assert_int_equal(alignment.contradiction_ns, 20);
     assert_int_equal(alignment.offset_ns[1], 80);
-    trace_alignment_free(&alignment);
 
     ops[0].end_ns = 200000000;
-    assert_int_equal(trace_alignment_find(ops, 4, 2, &alignment, &err), STATUS_INVALID);
+    assert_int_equal(trace_alignment_find(ops, 4, 2, memory, &alignment, &err), STATUS_INVALID);
     assert_string_equal(err.message,
                         "messages between the ranks contradict each other by more than 10 ms, "
                         "whatever their clocks: these are not traces of one run");
@@ -92,16 +90,17 @@ static void messages_that_contradict_each_other_are_refused_or_said(void **state
 
 static void expect_set_refused(const char *const texts[2], const char *message)
 {
-    trace_kineto_source sources[2];
+    trace_profile_source sources[2];
     trace_import import;
     error_message err = {0};
     for (int file = 0; file < 2; file++) {
-        sources[file] = (trace_kineto_source){.path = file == 0 ? "a.json" : "b.json",
-                                              .bytes = texts[file],
-                                              .length = strlen(texts[file]),
-                                              .rank = file};
+        sources[file] = (trace_profile_source){.path = file == 0 ? "a.json" : "b.json",
+                                               .bytes = texts[file],
+                                               .length = strlen(texts[file]),
+                                               .rank = file};
     }
-    assert_int_equal(trace_import_read(sources, 2, &import, &err), STATUS_INVALID);
+    assert_int_equal(trace_import_read(sources, 2, TRACE_PROFILER_KINETO, memory, &import, &err),
+                     STATUS_INVALID);
     assert_string_equal(err.message, message);
 }
 
@@ -152,14 +151,15 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
         {35228842, 42553372, 27819864}, {45842700, 67700532, 32863797},
         {64477849, 82797382, 28449644}, {5847052, 5870960, 4388707},
     };
-    const trace_kineto_source sources[] = {
+    const trace_profile_source sources[] = {
         {.path = "../traces/recorded/gpt-pipeline-rank1.pt.trace.json.gz", .rank = 0},
         {.path = "../traces/recorded/gpt-pipeline-rank0.pt.trace.json.gz", .rank = 1}};
     int64_t sums_ns[6][3] = {{0}};
     trace_import import;
     error_message err = {0};
 
-    if (trace_import_read(sources, 2, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_import_read(sources, 2, TRACE_PROFILER_KINETO, memory, &import, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
 
     assert_int_equal(import.recordings[0].rank, 0); // whatever the order of the files
     assert_int_equal(import.layer_count, 6);
@@ -184,7 +184,6 @@ static void a_recorded_pipeline_has_its_loads_and_agreeing_clocks(void **state)
     // Ops hide what clocks that are off by less than the residual make of them.
     assert_true(llabs(import.replay.replayed_ns - import.replay.recorded_ns) <
                 import.replay.recorded_ns / 100);
-    trace_import_free(&import);
 }
 
 static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
@@ -199,7 +198,6 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
         bool changed = false;
         int64_t trace_id = 0;
         int64_t sum_ns = 0;
-        arena *memory = arena_create(1 << 12);
         info.name = "run";
         info.gaps = leaves == 1 ? TRACE_GAPS_LEAVE : TRACE_GAPS_DEFAULT;
         assert_int_equal(trace_store_open_memory(&store, NULL), STATUS_OK);
@@ -231,8 +229,6 @@ static void replays_cost_what_is_charged_unless_gaps_are_left(void **state)
         assert_int_equal(info.outside_ns, leaves == 1 ? 0 : 834000);
         trace_reader_close(reader);
         trace_store_close(store);
-        arena_destroy(memory);
-        trace_import_free(&import);
     }
 }
 
@@ -246,5 +242,5 @@ int main(void)
         cmocka_unit_test(replays_cost_what_is_charged_unless_gaps_are_left),
         cmocka_unit_test(a_recorded_pipeline_has_its_loads_and_agreeing_clocks),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

@@ -19,7 +19,7 @@ static void open_bytes(opened *trace, const char *text, size_t length)
 {
     *trace = (opened){0};
     assert_ok(trace_stream_open_bytes("t.json", text, length, &trace->input));
-    assert_ok(trace_json_open(trace->input, "t.json", &trace->json));
+    trace->json = trace_json_open(trace->input, "t.json");
 }
 
 static void close_trace(opened *trace)

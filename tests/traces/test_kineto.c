@@ -1,6 +1,7 @@
 /// Small traces in the shapes that the PyTorch profiler writes, with sums worked out by hand; and
 /// what is refused.
 #include "base/text.h"
+#include "tests/traces/with_arena.h"
 #include "traces/import/kineto.h"
 
 #include <setjmp.h>
@@ -14,17 +15,18 @@
 static status read_text(const char *text, const trace_phase_map *map, trace_recording *recording,
                         error_message *err)
 {
-    const trace_kineto_source source = {
+    const trace_profile_source source = {
         .path = "t.json", .bytes = text, .length = strlen(text), .map = map};
-    return trace_kineto_read(&source, recording, err);
+    return trace_kineto_read(&source, memory, recording, err);
 }
 
 static trace_recording read_file(const char *path)
 {
-    const trace_kineto_source source = {.path = path};
+    const trace_profile_source source = {.path = path};
     trace_recording recording;
     error_message err = {0};
-    if (trace_kineto_read(&source, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_kineto_read(&source, memory, &recording, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
     return recording;
 }
 
@@ -78,7 +80,6 @@ static void kernels_count_for_the_window_of_their_launch_on_any_thread(void **st
     assert_int_equal(recording.ops.others, 1); // of RECV_F
     assert_int_equal(recording.ops.outside, 1);
     assert_int_equal(recording.ops.without_launch, 1);
-    trace_recording_free(&recording);
 }
 
 static void the_innermost_window_counts(void **state)
@@ -93,7 +94,6 @@ static void the_innermost_window_counts(void **state)
     // 306-310 and 410-470; the recompute between them, 330-350, is not the backward's.
     expect_cell(&recording, 1, TRACE_OP_BACKWARD, 3, 64000, 0, 164000);
     expect_cell(&recording, 2, TRACE_OP_RECOMPUTE, 3, 20000, 0, 20000);
-    trace_recording_free(&recording);
 }
 
 static void without_a_device_cpu_operators_count(void **state)
@@ -108,7 +108,6 @@ static void without_a_device_cpu_operators_count(void **state)
     assert_int_equal(recording.ops.op_count, 5);
     assert_int_equal(recording.ops.loads, 4);
     assert_int_equal(recording.ops.outside, 1);
-    trace_recording_free(&recording);
 }
 
 static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state)
@@ -127,7 +126,6 @@ static void a_cpu_operator_is_shared_by_the_windows_that_it_crosses(void **state
 
     expect_cell(&recording, 0, TRACE_OP_BACKWARD, 0, 30000 + 50000 + 10000, 0, 180000);
     expect_cell(&recording, 1, TRACE_OP_RECOMPUTE, 0, 50000, 0, 50000);
-    trace_recording_free(&recording);
 }
 
 static void gpipe_names_have_the_rank_as_stage(void **state)
@@ -142,7 +140,6 @@ static void gpipe_names_have_the_rank_as_stage(void **state)
 
     expect_cell(&recording, 0, TRACE_OP_FORWARD, 3, 1250, 0, 1250);
     assert_int_equal(recording.cells[0].microbatch, 2);
-    trace_recording_free(&recording);
 }
 
 static void without_steps_repetition_numbers_iterations(void **state)
@@ -159,7 +156,6 @@ static void without_steps_repetition_numbers_iterations(void **state)
     assert_int_equal(recording.cells[1].iteration, 1);
     expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 3000, 0, 3000);
     expect_cell(&recording, 1, TRACE_OP_FORWARD, 0, 4000, 0, 4000);
-    trace_recording_free(&recording);
 }
 
 static void counted_layers_start_over_in_each_scope(void **state)
@@ -208,7 +204,6 @@ static void counted_layers_start_over_in_each_scope(void **state)
     expect_cell(&recording, 4, TRACE_OP_BACKWARD_INPUT, 1, 2000, 0, 2000);
     assert_int_equal(recording.stray_window_count, 1);
     assert_int_equal(recording.ops.outside, 1);
-    trace_recording_free(&recording);
     trace_phase_map_close(map);
 }
 
@@ -332,7 +327,6 @@ static void every_moment_of_a_step_is_charged_once_or_left_outside(void **state)
     assert_int_equal(time->outside_ns[TRACE_GAP_LAUNCH], 10000);
     assert_int_equal(time->outside_ns[TRACE_GAP_OPTIMIZER], 80000);
     assert_int_equal(time->tail_ns, 300000);
-    trace_recording_free(&recording);
     trace_phase_map_close(map);
 }
 
@@ -392,7 +386,6 @@ static void modules_are_layers_and_arrows_lead_to_their_backwards(void **state)
     assert_int_equal(recording.naming, TRACE_NAMED_BY_STRUCTURE);
     expect_two_layers(&recording, 1);
     assert_int_equal(recording.cells[0].iteration, 3);
-    trace_recording_free(&recording);
 }
 
 static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
@@ -407,7 +400,6 @@ static void sequence_numbers_lead_to_backwards_where_no_arrows_do(void **state)
     assert_int_equal(read_text(text, NULL, &recording, NULL), STATUS_OK);
 
     expect_two_layers(&recording, 0);
-    trace_recording_free(&recording);
 }
 
 /// Annotations that say forward, the outer of two; a hook that says backward is none.
@@ -426,7 +418,6 @@ static void words_are_forwards_and_hooks_no_backwards(void **state)
     assert_int_equal(recording.cell_count, 2);
     expect_cell(&recording, 0, TRACE_OP_FORWARD, 0, 70000, 0, 140000);
     expect_cell(&recording, 1, TRACE_OP_BACKWARD, 0, 40000, 0, 90000);
-    trace_recording_free(&recording);
 }
 
 static void annotations_that_fill_the_steps_ask_for_a_phase_map(void **state)
@@ -451,7 +442,6 @@ static void forwards_without_links_are_said_to_be_alone(void **state)
     assert_false(recording.has_backward);
     assert_int_equal(recording.cell_count, 1);
     assert_int_equal(recording.ops.outside, 4);
-    trace_recording_free(&recording);
 }
 
 /// Operators x, a b c, a b c, y: four layers, in two microbatches.
@@ -491,7 +481,6 @@ static void repeated_operators_are_layers(void **state)
         assert_int_equal(each->busy_ns, busy_ns);
     }
     assert_int_equal(recording.cells[13].layer, 3);
-    trace_recording_free(&recording);
 }
 
 static void append_event(text_buffer *text, const char *category, int correlation, int ts, int dur)
@@ -533,7 +522,6 @@ static void what_memory_does_not_hold_is_matched_in_any_order(void **state)
         expect_cell(&recording, cell, cell == 0 ? TRACE_OP_FORWARD : TRACE_OP_BACKWARD, 0,
                     (COUNT / 2 * 3 + COUNT / 20 * 4) * 1000, 0, (COUNT / 2 * 10 - 7) * 1000);
     }
-    trace_recording_free(&recording);
     text_free(&text);
 }
 
@@ -560,5 +548,5 @@ int main(void)
         cmocka_unit_test(what_memory_does_not_hold_is_matched_in_any_order),
         cmocka_unit_test(every_moment_of_a_step_is_charged_once_or_left_outside),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

@@ -1,4 +1,5 @@
 /// A trace recorded elsewhere, for which DYNMO_REFERENCE_DATA names the folder.
+#include "tests/traces/with_arena.h"
 #include "traces/import/kineto.h"
 
 #include <setjmp.h>
@@ -26,15 +27,16 @@ static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
     error_message err = {0};
     int64_t sums_us[4][4] = {{0}};
     snprintf(path, sizeof path, "%s/deepseek-v3-train-h800.pt.trace.json.gz", folder);
-    const trace_kineto_source source = {.path = path};
+    const trace_profile_source source = {.path = path};
     if (trace_phase_map_open("../traces/phase-maps/deepseek-v3.json", &map, &err) != STATUS_OK) {
         fail_msg("%s", err.message);
     }
-    trace_kineto_source mapped = source;
+    trace_profile_source mapped = source;
     mapped.map = map;
 
-    assert_int_equal(trace_kineto_read(&source, &recording, &err), STATUS_INVALID);
-    if (trace_kineto_read(&mapped, &recording, &err) != STATUS_OK) fail_msg("%s", err.message);
+    assert_int_equal(trace_kineto_read(&source, memory, &recording, &err), STATUS_INVALID);
+    if (trace_kineto_read(&mapped, memory, &recording, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
 
     assert_int_equal(recording.ops.op_count, 983);
     assert_int_equal(recording.ops.loads, 983);
@@ -50,7 +52,6 @@ static void deepseek_v3_comes_as_four_layers_and_loses_nothing(void **state)
             assert_int_equal(sums_us[layer][column], expected_us[layer][column]);
         }
     }
-    trace_recording_free(&recording);
     trace_phase_map_close(map);
 }
 
@@ -64,5 +65,5 @@ int main(void)
              "deepseek-v3-train-h800.pt.trace.json.gz");
         return 77;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

@@ -3,6 +3,7 @@
 /// hand; the ranges of one are those that nsys itself wrote.
 #include "base/file.h"
 #include "tests/assert_close.h"
+#include "tests/traces/with_arena.h"
 #include "traces/import/import_kineto.h"
 #include "traces/import/nsys.h"
 
@@ -106,8 +107,8 @@ static status read_database(sqlite3 *db, trace_nsys_file *file, error_message *e
 {
     sqlite3_int64 length = 0;
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
-    const trace_nsys_source source = {.path = "run", .bytes = bytes, .length = (size_t)length};
-    const status result = trace_nsys_read(&source, file, err);
+    const trace_profile_source source = {.path = "run", .bytes = bytes, .length = (size_t)length};
+    const status result = trace_nsys_read(&source, memory, file, err);
     sqlite3_free(bytes);
     sqlite3_close(db);
     return result;
@@ -152,7 +153,6 @@ static void ranges_cost_what_was_launched_for_them_by_any_thread(void **state)
     assert_int_equal(first->cells[0].layer, 1);
     assert_int_equal(first->cells[0].busy_ns, 300);
     assert_int_equal(first->cells[1].busy_ns, 100);
-    trace_nsys_file_free(&file);
 }
 
 static void ranges_that_nsys_wrote_are_read(void **state)
@@ -191,7 +191,6 @@ static void ranges_that_nsys_wrote_are_read(void **state)
     assert_int_equal(only->cells[1].kind, TRACE_OP_BACKWARD);
     assert_int_equal(only->cells[1].busy_ns, 70);
     assert_true(only->has_base);
-    trace_nsys_file_free(&file);
 }
 
 static void losses_that_the_profiler_tells_are_kept(void **state)
@@ -206,7 +205,6 @@ static void losses_that_the_profiler_tells_are_kept(void **state)
 
     assert_int_equal(file.recordings[0].loss_count, 1);
     assert_string_equal(file.recordings[0].loss, "Number of CUDA events dropped: 17");
-    trace_nsys_file_free(&file);
 }
 
 static void a_table_or_column_that_is_missing_is_named(void **state)
@@ -268,16 +266,16 @@ static void what_is_no_database_is_refused(void **state)
 {
     error_message err = {0};
     trace_nsys_file file;
-    const trace_nsys_source text = {.path = "text",
-                                    .bytes = "no database, but long enough to look "
-                                             "like a header of one, or nearly so; "
-                                             "and some more of it after that",
-                                    .length = 100};
-    const trace_nsys_source absent = {.path = "absent.sqlite"};
+    const trace_profile_source text = {.path = "text",
+                                       .bytes = "no database, but long enough to look "
+                                                "like a header of one, or nearly so; "
+                                                "and some more of it after that",
+                                       .length = 100};
+    const trace_profile_source absent = {.path = "absent.sqlite"};
 
-    assert_int_equal(trace_nsys_read(&text, &file, &err), STATUS_FORMAT);
+    assert_int_equal(trace_nsys_read(&text, memory, &file, &err), STATUS_FORMAT);
     assert_string_equal(err.message, "text: file is not a database");
-    assert_int_equal(trace_nsys_read(&absent, &file, &err), STATUS_IO);
+    assert_int_equal(trace_nsys_read(&absent, memory, &file, &err), STATUS_IO);
     assert_string_equal(err.message, "absent.sqlite: No such file or directory");
 }
 
@@ -298,9 +296,9 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
     assert_ok(file_write(path, (const char *)bytes, (size_t)length, NULL));
     assert_ok(file_hash_path(path, &bytes_before, &before, NULL));
-    const trace_nsys_source source = {.path = path};
+    const trace_profile_source source = {.path = path};
 
-    const status result = trace_nsys_read(&source, &file, &err);
+    const status result = trace_nsys_read(&source, memory, &file, &err);
 
     assert_ok(file_hash_path(path, &bytes_after, &after, NULL));
     unlink(path);
@@ -309,7 +307,6 @@ static void a_file_is_left_as_it_is_whatever_its_name(void **state)
     assert_true(before == after);
     assert_true(file.recordings[0].input.hash == before);
     assert_int_equal(file.recordings[0].input.bytes, length);
-    trace_nsys_file_free(&file);
     sqlite3_free(bytes);
     sqlite3_close(db);
 }
@@ -319,18 +316,19 @@ static void ranks_are_brought_together_across_files(void **state)
     sqlite3 *db = make_two();
     sqlite3_int64 length = 0;
     unsigned char *bytes = sqlite3_serialize(db, "main", &length, 0);
-    const trace_nsys_source one = {.path = "run", .bytes = bytes, .length = (size_t)length};
-    const trace_nsys_source twice[] = {one, one};
+    const trace_profile_source one = {.path = "run", .bytes = bytes, .length = (size_t)length};
+    const trace_profile_source twice[] = {one, one};
     trace_import import;
     error_message err = {0};
 
-    if (trace_import_read_nsys(&one, 1, &import, &err) != STATUS_OK) fail_msg("%s", err.message);
+    if (trace_import_read(&one, 1, TRACE_PROFILER_NSYS, memory, &import, &err) != STATUS_OK)
+        fail_msg("%s", err.message);
     assert_int_equal(import.rank_count, 2);
     assert_int_equal(import.layer_count, 2);
     assert_int_equal(import.op_count, 4);
     assert_string_equal(import.recorded_by, "NVIDIA Nsight Systems");
-    trace_import_free(&import);
-    assert_int_equal(trace_import_read_nsys(twice, 2, &import, &err), STATUS_INVALID);
+    assert_int_equal(trace_import_read(twice, 2, TRACE_PROFILER_NSYS, memory, &import, &err),
+                     STATUS_INVALID);
     assert_non_null(strstr(err.message, "both ran F of layer 0, microbatch 0 in iteration 3"));
     sqlite3_free(bytes);
     sqlite3_close(db);
@@ -349,5 +347,5 @@ int main(void)
         cmocka_unit_test(a_file_is_left_as_it_is_whatever_its_name),
         cmocka_unit_test(ranks_are_brought_together_across_files),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_memory, close_memory);
 }

@@ -181,16 +181,13 @@ static void what_is_stored_is_read_back(void **state)
     assert_memory_equal(again.ops, table.ops, 3 * sizeof *table.ops);
     assert_int_equal(again.replica_count, 2);
     assert_string_equal(again.names[1], "backward-compute");
-    trace_rows *rows = NULL;
-    trace_load load;
-    bool is_end = false;
-    require(trace_rows_open(store, info.trace_id, 0, 9, &rows, &err), &err);
-    require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_int_equal(load.forward_ns, 2000000000); // the mean over the replicas
-    assert_int_equal(load.backward_ns, 2000000000);
-    require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_true(is_end);
-    trace_rows_close(rows);
+    trace_load *loads = NULL;
+    int count = 0;
+    require(trace_loads_at(store, info.trace_id, 4, &loads, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 2000000000); // the mean over the replicas
+    assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD], 2000000000);
+    free(loads);
     free(table.ops);
 }
 
@@ -201,7 +198,7 @@ static void a_trace_of_layers_is_no_run_of_ops(void **state)
     trace_info info = trace_info_default();
     trace_load load = trace_load_init(0, 0, TRACE_MEAN);
     info.name = "layers";
-    load.forward_ns = 1;
+    load.time_ns[TRACE_OP_FORWARD] = 1;
     require(trace_writer_begin(store, &info, &writer, &err), &err);
     require(trace_writer_put_load(writer, &load, &err), &err);
     require(trace_writer_finish(writer, &err), &err);

@@ -6,6 +6,7 @@
 #include "traces/store/reader.h"
 #include "traces/store/writer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static trace_writer *begin(const char *name, const trace_info *info)
@@ -21,9 +22,9 @@ static void put(trace_writer *writer, int iteration, int layer, int microbatch, 
                 int64_t input_ns, int64_t weight_ns)
 {
     trace_load load = trace_load_init(iteration, layer, microbatch);
-    load.forward_ns = forward_ns;
-    load.backward_input_ns = input_ns;
-    load.backward_weight_ns = weight_ns;
+    load.time_ns[TRACE_OP_FORWARD] = forward_ns;
+    load.time_ns[TRACE_OP_BACKWARD_INPUT] = input_ns;
+    load.time_ns[TRACE_OP_BACKWARD_WEIGHT] = weight_ns;
     require(trace_writer_put_load(writer, &load, &err), &err);
 }
 
@@ -118,9 +119,9 @@ static void a_full_backward_stays_one_unless_a_split_is_assumed(void **state)
         trace_writer *writer = begin(assumed ? "split" : "full", &info);
         for (int layer = 0; layer < 2; layer++) {
             trace_load load = trace_load_init(0, layer, TRACE_MEAN);
-            load.forward_ns = 50;
-            load.backward_ns = 102;
-            load.recompute_ns = 40;
+            load.time_ns[TRACE_OP_FORWARD] = 50;
+            load.time_ns[TRACE_OP_BACKWARD] = 102;
+            load.time_ns[TRACE_OP_RECOMPUTE] = 40;
             require(trace_writer_put_load(writer, &load, &err), &err);
         }
         put(writer, 0, 2, TRACE_MEAN, 1, 2, 3); // told apart for this layer only
@@ -143,21 +144,21 @@ static void puts_for_one_row_complete_each_other(void **state)
 {
     trace_writer *writer = begin("t", NULL);
     trace_load load = trace_load_init(0, 0, 2);
-    load.forward_ns = 5;
+    load.time_ns[TRACE_OP_FORWARD] = 5;
     load.communication_ns = 1;
     load.span_ns = 7;
     require(trace_writer_put_load(writer, &load, &err), &err);
     load = trace_load_init(0, 0, 2);
-    load.backward_input_ns = 6;
+    load.time_ns[TRACE_OP_BACKWARD_INPUT] = 6;
     load.communication_ns = 2;
     require(trace_writer_put_load(writer, &load, &err), &err);
 
     load = trace_load_init(0, 0, 2);
-    load.forward_ns = 9;
+    load.time_ns[TRACE_OP_FORWARD] = 9;
     assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
     assert_string_equal(err.message, "iteration 0 microbatch 2 layer 0: F is given twice");
     load = trace_load_init(0, 0, 2);
-    load.backward_ns = 9;
+    load.time_ns[TRACE_OP_BACKWARD] = 9;
     assert_int_equal(trace_writer_put_load(writer, &load, &err), STATUS_INVALID);
     assert_string_equal(err.message,
                         "iteration 0 microbatch 2 layer 0: a full backward (BW) beside B or W");
@@ -180,20 +181,17 @@ static void puts_for_one_row_complete_each_other(void **state)
 
     const int64_t trace_id = trace_writer_id(writer);
     require(trace_writer_finish(writer, &err), &err);
-    trace_rows *rows = NULL;
-    bool is_end = false;
-    require(trace_rows_open(store, trace_id, 0, 9, &rows, &err), &err);
-    require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_false(is_end);
-    assert_int_equal(load.microbatch, 2);
-    assert_int_equal(load.forward_ns, 5);
-    assert_int_equal(load.backward_input_ns, 6);
-    assert_int_equal(load.backward_weight_ns, TRACE_NOT_RECORDED);
-    assert_int_equal(load.communication_ns, 3);
-    assert_int_equal(load.span_ns, 7);
-    require(trace_rows_next(rows, &load, &is_end, &err), &err);
-    assert_true(is_end);
-    trace_rows_close(rows);
+    trace_load *loads = NULL;
+    int count = 0;
+    require(trace_loads_at(store, trace_id, 0, &loads, &count, &err), &err);
+    assert_int_equal(count, 1);
+    assert_int_equal(loads[0].microbatch, 2);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_FORWARD], 5);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD_INPUT], 6);
+    assert_int_equal(loads[0].time_ns[TRACE_OP_BACKWARD_WEIGHT], TRACE_NOT_RECORDED);
+    assert_int_equal(loads[0].communication_ns, 3);
+    assert_int_equal(loads[0].span_ns, 7);
+    free(loads);
 }
 
 static void properties_are_known_only_if_every_layer_has_them(void **state)
@@ -202,7 +200,7 @@ static void properties_are_known_only_if_every_layer_has_them(void **state)
     for (int layer = 0; layer < 2; layer++) {
         const trace_layer properties = {layer, 100 + layer, layer == 0 ? 7 : TRACE_NOT_RECORDED, 8};
         trace_load load = trace_load_init(0, layer, 0);
-        load.forward_ns = 1;
+        load.time_ns[TRACE_OP_FORWARD] = 1;
         load.activation_bytes = 30;
         require(trace_writer_put_layer(writer, &properties, &err), &err);
         require(trace_writer_put_load(writer, &load, &err), &err);

@@ -66,7 +66,7 @@ static status put_rows(trace_writer *writer, int count, error_message *why)
 {
     for (int iteration = 0; iteration < count; iteration++) {
         trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
-        load.forward_ns = 1000000 + iteration;
+        load.time_ns[TRACE_OP_FORWARD] = 1000000 + iteration;
         TRY(trace_writer_put_load(writer, &load, why));
     }
     return STATUS_OK;
@@ -165,7 +165,7 @@ static status put_layers(trace_writer *writer, int iteration_count, int layer_co
 {
     for (int row = 0; row < iteration_count * layer_count; row++) {
         trace_load load = trace_load_init(row / layer_count, row % layer_count, TRACE_MEAN);
-        load.forward_ns = 1;
+        load.time_ns[TRACE_OP_FORWARD] = 1;
         TRY(trace_writer_put_load(writer, &load, why));
     }
     return STATUS_OK;
@@ -198,7 +198,7 @@ static void what_is_kept_has_whole_iterations(void **state)
         require(put_layers(writer, whole, LAYERS, &err), &err);
         for (int layer = 0; layer < row_count % LAYERS; layer++) {
             trace_load load = trace_load_init(whole, layer, TRACE_MEAN);
-            load.forward_ns = 1;
+            load.time_ns[TRACE_OP_FORWARD] = 1;
             require(trace_writer_put_load(writer, &load, &err), &err);
         }
         if (whole > 0) {
@@ -580,7 +580,7 @@ static void every_column_has_its_range(void **state)
     assert_int_equal(sqlite3_prepare_v2(db, names, -1, &statement, NULL), SQLITE_OK);
     while (sqlite3_step(statement) == SQLITE_ROW) {
         const char *name = (const char *)sqlite3_column_text(statement, 0);
-        if (columns_find(name) == NULL) fail_msg("traces/store/columns.c lacks %s", name);
+        if (columns_range(name) == NULL) fail_msg("traces/store/columns.c lacks %s", name);
         count++;
     }
     sqlite3_finalize(statement);
@@ -596,7 +596,7 @@ static void sums_that_do_not_fit_are_refused(void **state)
     trace_writer *writer = begin(store, "t");
     for (int iteration = 0; iteration < 600; iteration++) {
         trace_load load = trace_load_init(iteration, 0, TRACE_MEAN);
-        load.forward_ns = TRACE_VALUE_MAX;
+        load.time_ns[TRACE_OP_FORWARD] = TRACE_VALUE_MAX;
         require(trace_writer_put_load(writer, &load, &err), &err);
     }
     require(trace_writer_finish(writer, &err), &err);

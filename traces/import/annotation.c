@@ -5,7 +5,7 @@
 
 enum { NUMBERS_MAX = 3 };
 
-/// Names, with % where they have a number.
+/// Names, with % where they have a number, and * where anything follows.
 static const struct {
     const char *pattern;
     trace_naming naming;
@@ -28,13 +28,14 @@ static const struct {
     {"dynmo it=% mb=% L=% W", TRACE_NAMED_BY_DYNMO, TRACE_OP_BACKWARD_WEIGHT},
     {"dynmo it=% mb=% L=% BW", TRACE_NAMED_BY_DYNMO, TRACE_OP_BACKWARD},
     {"dynmo it=% mb=% L=% R", TRACE_NAMED_BY_DYNMO, TRACE_OP_RECOMPUTE},
+    {"Optimizer.step#*", TRACE_NAMED_BY_PIPELINE, TRACE_OP_OPTIMIZER_STEP},
 };
 
 /// @param numbers out, in the order of the name; TRACE_NOT_RECORDED: it has fewer
 static bool matches(const char *name, const char *pattern, int numbers[NUMBERS_MAX])
 {
     int count = 0;
-    for (; *pattern != '\0'; pattern++) {
+    for (; *pattern != '\0' && *pattern != '*'; pattern++) {
         if (*pattern != '%') {
             if (*name++ != *pattern) return false;
             continue;
@@ -48,13 +49,13 @@ static bool matches(const char *name, const char *pattern, int numbers[NUMBERS_M
     while (count < NUMBERS_MAX) {
         numbers[count++] = TRACE_NOT_RECORDED;
     }
-    return *name == '\0';
+    return *pattern == '*' || *name == '\0';
 }
 
 bool trace_phase_parse(const char *text, trace_op_kind *kind)
 {
     for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
-        if (strcmp(text, trace_op_kind_name((trace_op_kind)phase)) != 0) continue;
+        if (strcmp(text, trace_op_kind_names[phase]) != 0) continue;
         *kind = (trace_op_kind)phase;
         return true;
     }
@@ -68,18 +69,15 @@ bool trace_naming_is_pipeline(trace_naming naming)
 
 bool trace_annotation_parse(const char *name, trace_annotation *annotation)
 {
-    static const char optimizer[] = "Optimizer.step#";
-    const bool is_optimizer = strncmp(name, optimizer, sizeof optimizer - 1) == 0;
-    int numbers[NUMBERS_MAX] = {TRACE_NOT_RECORDED, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
+    int numbers[NUMBERS_MAX];
     size_t known = 0;
-    while (known < sizeof names / sizeof names[0] && !is_optimizer &&
+    while (known < sizeof names / sizeof names[0] &&
            !matches(name, names[known].pattern, numbers)) {
         known++;
     }
     if (known == sizeof names / sizeof names[0]) return false;
-    trace_annotation found = {.naming =
-                                  is_optimizer ? TRACE_NAMED_BY_PIPELINE : names[known].naming,
-                              .kind = is_optimizer ? TRACE_OP_OPTIMIZER_STEP : names[known].kind,
+    trace_annotation found = {.naming = names[known].naming,
+                              .kind = names[known].kind,
                               .iteration = TRACE_NOT_RECORDED,
                               .layer = TRACE_NOT_RECORDED,
                               .microbatch = numbers[1]};

@@ -25,22 +25,28 @@ static int compare_bounds(const void *a, const void *b)
     const trace_message_bound *left = a;
     const trace_message_bound *right = b;
     if (left->from != right->from) return left->from < right->from ? -1 : 1;
-    if (left->to != right->to) return left->to < right->to ? -1 : 1;
-    return (left->least_ns > right->least_ns) - (left->least_ns < right->least_ns);
+    return (left->to > right->to) - (left->to < right->to);
 }
 
-/// Makes one bound of those between the same ranks; the smallest comes first.
-static int merge_bounds(trace_message_bound *bounds, int count)
+/// Notes a message: of those between the same ranks the fastest counts. Those of one op after the
+/// other are mostly between the same ranks, so that the bound is looked for from the last on.
+///
+/// @param last place of the bound that was noted last
+static void note_message(trace_alignment *alignment, trace_message_bound message, int *last,
+                         arena *memory)
 {
-    int kept = 0;
-    for (int bound = 0; bound < count; bound++) {
-        const trace_message_bound *last = kept > 0 ? &bounds[kept - 1] : NULL;
-        if (last != NULL && last->from == bounds[bound].from && last->to == bounds[bound].to) {
-            continue;
-        }
-        bounds[kept++] = bounds[bound];
+    const int count = alignment->bound_count;
+    for (int looked = 0; looked < count; looked++) {
+        trace_message_bound *bound = &alignment->bounds[(*last + looked) % count];
+        if (compare_bounds(bound, &message) != 0) continue;
+        *last = (*last + looked) % count;
+        if (message.least_ns < bound->least_ns) bound->least_ns = message.least_ns;
+        return;
     }
-    return kept;
+    alignment->bounds =
+        arena_grow(memory, alignment->bounds, (size_t)count, sizeof *alignment->bounds);
+    alignment->bounds[count] = message;
+    *last = alignment->bound_count++;
 }
 
 /// Sums along any chain of ranks must fit.
@@ -58,33 +64,21 @@ static status check_bounds(const trace_alignment *alignment, error_message *err)
     return STATUS_OK;
 }
 
-/// Collects the bounds, merging them whenever the list is full, so that it grows with the pairs of
-/// ranks and not with the messages.
-static status collect_bounds(const trace_op_index *index, trace_alignment *alignment,
+static status collect_bounds(const trace_op_index *index, arena *memory, trace_alignment *alignment,
                              error_message *err)
 {
-    int capacity = 0;
+    int last = 0;
     for (int64_t each = 0; each < index->count; each++) {
         const trace_op *op = &index->ops[each];
         const trace_op *producer = trace_op_producer(index, op);
         if (producer == NULL || producer->rank == op->rank) continue;
-        if (capacity > 0 && alignment->bound_count == capacity) {
-            qsort(alignment->bounds, (size_t)capacity, sizeof *alignment->bounds, compare_bounds);
-            alignment->bound_count = merge_bounds(alignment->bounds, capacity);
-        }
-        if (alignment->bound_count > capacity / 2 || capacity == 0) {
-            capacity = capacity * 2 + 256;
-            trace_message_bound *grown =
-                memory_resize(alignment->bounds, (size_t)capacity, sizeof *grown);
-            alignment->bounds = grown;
-        }
-        alignment->bounds[alignment->bound_count++] = (trace_message_bound){
-            producer->rank, op->rank, op->begin_ns - departure_ns(index, producer)};
+        const trace_message_bound message = {producer->rank, op->rank,
+                                             op->begin_ns - departure_ns(index, producer)};
+        note_message(alignment, message, &last, memory);
     }
     if (alignment->bound_count == 0) return STATUS_OK;
     qsort(alignment->bounds, (size_t)alignment->bound_count, sizeof *alignment->bounds,
           compare_bounds);
-    alignment->bound_count = merge_bounds(alignment->bounds, alignment->bound_count);
     return check_bounds(alignment, err);
 }
 
@@ -173,40 +167,26 @@ static status choose_offsets(trace_alignment *alignment, int64_t *upper_ns, int6
     return STATUS_OK;
 }
 
-static status align(const trace_op_index *index, trace_alignment *alignment, error_message *err)
+static status align(const trace_op_index *index, arena *memory, trace_alignment *alignment,
+                    error_message *err)
 {
     const size_t ranks = (size_t)alignment->rank_count;
-    alignment->offset_ns = memory_array(ranks, sizeof *alignment->offset_ns);
-    alignment->residual_ns = memory_array(ranks, sizeof *alignment->residual_ns);
-    int64_t *upper_ns = memory_array(ranks, sizeof *upper_ns);
-    int64_t *lower_ns = memory_array(ranks, sizeof *lower_ns);
-    status result = collect_bounds(index, alignment, err);
-    if (result == STATUS_OK) result = choose_offsets(alignment, upper_ns, lower_ns, err);
-    free(upper_ns);
-    free(lower_ns);
-    return result;
+    int64_t *upper_ns = arena_array(memory, ranks, sizeof *upper_ns);
+    int64_t *lower_ns = arena_array(memory, ranks, sizeof *lower_ns);
+    alignment->offset_ns = arena_array(memory, ranks, sizeof *alignment->offset_ns);
+    alignment->residual_ns = arena_array(memory, ranks, sizeof *alignment->residual_ns);
+    TRY(collect_bounds(index, memory, alignment, err));
+    return choose_offsets(alignment, upper_ns, lower_ns, err);
 }
 
-status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count,
+status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count, arena *memory,
                             trace_alignment *alignment, error_message *err)
 {
     trace_op_index index;
     trace_alignment made = {.rank_count = rank_count};
     trace_op_index_create(ops, op_count, &index);
-    const status result = align(&index, &made, err);
+    const status result = align(&index, memory, &made, err);
     trace_op_index_free(&index);
-    if (result != STATUS_OK) {
-        trace_alignment_free(&made);
-        return result;
-    }
-    *alignment = made;
-    return STATUS_OK;
-}
-
-void trace_alignment_free(trace_alignment *alignment)
-{
-    free(alignment->bounds);
-    free(alignment->offset_ns);
-    free(alignment->residual_ns);
-    *alignment = (trace_alignment){0};
+    if (result == STATUS_OK) *alignment = made;
+    return result;
 }

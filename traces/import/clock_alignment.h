@@ -5,6 +5,7 @@
 /// chains of messages to and from the first rank leave, which satisfies all of them.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "traces/store/writer.h"
 
@@ -33,14 +34,13 @@ typedef struct trace_alignment {
 
 /// @param ops [op_count] on the ranks' own clocks, by iteration, in any order; ranks are places
 ///            in the list of ranks
-/// @param alignment out, release with trace_alignment_free
+/// @param memory    of the alignment's arrays
+/// @param alignment untouched on failure
 /// @return STATUS_INVALID naming the ranks: the messages contradict each other
 ///
 /// A message goes from the F of a layer to the F of the next on another rank, and from a B (or
 /// BW) to the one of the layer before. It leaves at the end of the one op, or at the begin of its
 /// SEND where that is recorded and later, and arrives by the begin of the other.
 /// Time O(op_count log op_count + ranks * bounds).
-status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count,
+status trace_alignment_find(const trace_op *ops, int64_t op_count, int rank_count, arena *memory,
                             trace_alignment *alignment, error_message *err);
-
-void trace_alignment_free(trace_alignment *alignment); ///< zero-initialised is allowed

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "traces/import/annotation.h"
 #include "traces/store/lines.h"
 
 #include <inttypes.h>
@@ -34,6 +35,22 @@ static const char *const column_names[COLUMN_COUNT] = {
     "iteration",  "layer",         "phase",   "busy_ns",          "microbatch",
     "rank",       "start_ns",      "span_ns", "communication_ns", "activation_bytes",
     "parameters", "message_bytes",
+};
+
+/// The largest number of each; a phase is none.
+static const int64_t column_max[COLUMN_COUNT] = {
+    [COLUMN_ITERATION] = TRACE_ITERATIONS_MAX,
+    [COLUMN_LAYER] = TRACE_LAYERS_MAX - 1,
+    [COLUMN_PHASE] = -1,
+    [COLUMN_BUSY] = TRACE_VALUE_MAX,
+    [COLUMN_MICROBATCH] = TRACE_MICROBATCHES_MAX - 1,
+    [COLUMN_RANK] = TRACE_RANKS_MAX - 1,
+    [COLUMN_START] = INT64_MAX - TRACE_VALUE_MAX, // its end still fits
+    [COLUMN_SPAN] = TRACE_VALUE_MAX,
+    [COLUMN_COMMUNICATION] = TRACE_VALUE_MAX,
+    [COLUMN_ACTIVATION] = TRACE_VALUE_MAX,
+    [COLUMN_PARAMETERS] = TRACE_VALUE_MAX,
+    [COLUMN_MESSAGE] = TRACE_VALUE_MAX,
 };
 
 /// The metadata that means something.
@@ -73,7 +90,6 @@ typedef struct csv_file {
     bool known[KEY_COUNT]; // given by this file
     int cell_count;
     column columns[COLUMN_COUNT]; // [cell_count] what stands in which place
-    int64_t max[COLUMN_COUNT];    // [cell_count] of its numbers; -1: it has none
 } csv_file;
 
 /// A row taken apart. Numbers are -1 where the cell is empty or the column is not there.
@@ -128,27 +144,10 @@ static status next_line(csv_file *file, char **line, error_message *err)
     return line_error(file, err, "ends without a line feed: the file is truncated");
 }
 
-/// Reads digits up to the end of a cell. @return false for anything else, or more than max
-static bool read_number(const char *text, const char *end, int64_t max, int64_t *value)
+static status parse_number(const csv_file *file, const char *what, const char *text, int64_t min,
+                           int64_t max, int64_t *value, error_message *err)
 {
-    int64_t number = 0;
-    if (text == end || end - text > 18) return false;
-    for (; text < end; text++) {
-        const unsigned digit = (unsigned)*text - '0';
-        if (digit > 9) return false;
-        number = number * 10 + (int64_t)digit;
-    }
-    if (number > max) return false;
-    *value = number;
-    return true;
-}
-
-/// A strict integer in [0, max].
-static status parse_number(const csv_file *file, const char *what, const char *text, int64_t max,
-                           int64_t *value, error_message *err)
-{
-    if (read_number(text, text + strlen(text), max, value)) return STATUS_OK;
-    return refused_here(file, text_parse_int64(text, what, 0, max, value, err), err);
+    return refused_here(file, text_parse_int64(text, what, min, max, value, err), err);
 }
 
 static char *trim(char *text)
@@ -163,38 +162,28 @@ static char *trim(char *text)
     return text;
 }
 
-/// Checks a value that means something and keeps it in csv->info.
+/// Checks a value that means something and keeps it in csv->info. The source is free text.
 static status take_value(trace_csv *csv, const csv_file *file, key known, const char *value,
                          error_message *err)
 {
+    static const int64_t max[KEY_COUNT] = {[KEY_EMBEDDING] = 1,
+                                           [KEY_HEAD] = 1,
+                                           [KEY_TOKENS] = TRACE_VALUE_MAX,
+                                           [KEY_MICROBATCHES] = TRACE_MICROBATCHES_MAX};
     trace_info *info = &csv->info;
     int64_t number = 0;
-    switch (known) {
-    case KEY_DEVICE:
+    if (known == KEY_DEVICE) {
         if (strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0) return STATUS_OK;
         return line_error(file, err, "device: '%.60s' is neither cpu nor cuda", value);
-    case KEY_EMBEDDING:
-        TRY(parse_number(file, key_names[known], value, 1, &number, err));
-        info->embedding = number == 1;
-        return STATUS_OK;
-    case KEY_HEAD:
-        TRY(parse_number(file, key_names[known], value, 1, &number, err));
-        info->head = number == 1;
-        return STATUS_OK;
-    case KEY_TOKENS:
-        return parse_number(file, key_names[known], value, TRACE_VALUE_MAX,
-                            &info->tokens_per_microbatch, err);
-    case KEY_MICROBATCHES:
-        TRY(parse_number(file, key_names[known], value, TRACE_MICROBATCHES_MAX, &number, err));
-        if (number == 0) {
-            return line_error(file, err, "microbatches: 0 is outside [1, %d]",
-                              TRACE_MICROBATCHES_MAX);
-        }
-        info->microbatch_count = (int)number;
-        return STATUS_OK;
-    default:
-        return STATUS_OK; // the source is free text
     }
+    if (known == KEY_SOURCE) return STATUS_OK;
+    TRY(parse_number(file, key_names[known], value, known == KEY_MICROBATCHES, max[known], &number,
+                     err));
+    if (known == KEY_EMBEDDING) info->embedding = number == 1;
+    if (known == KEY_HEAD) info->head = number == 1;
+    if (known == KEY_TOKENS) info->tokens_per_microbatch = number;
+    if (known == KEY_MICROBATCHES) info->microbatch_count = (int)number;
+    return STATUS_OK;
 }
 
 static status put_known(trace_csv *csv, csv_file *file, key known, const char *value,
@@ -236,27 +225,6 @@ static status read_metadata(trace_csv *csv, csv_file *file, char *line, error_me
     return trace_writer_put_note(csv->writer, numbered, value, err);
 }
 
-/// Of the numbers of a column; -1: it has none.
-static int64_t column_max(column index)
-{
-    switch (index) {
-    case COLUMN_PHASE:
-        return -1;
-    case COLUMN_ITERATION:
-        return TRACE_ITERATIONS_MAX;
-    case COLUMN_LAYER:
-        return TRACE_LAYERS_MAX - 1;
-    case COLUMN_MICROBATCH:
-        return TRACE_MICROBATCHES_MAX - 1;
-    case COLUMN_RANK:
-        return TRACE_RANKS_MAX - 1;
-    case COLUMN_START:
-        return INT64_MAX - TRACE_VALUE_MAX; // its end still fits
-    default:
-        return TRACE_VALUE_MAX;
-    }
-}
-
 static status name_column(csv_file *file, const char *name, error_message *err)
 {
     for (int index = 0; index < COLUMN_COUNT; index++) {
@@ -266,7 +234,6 @@ static status name_column(csv_file *file, const char *name, error_message *err)
                 return line_error(file, err, "column %s is named twice", name);
             }
         }
-        file->max[file->cell_count] = column_max((column)index);
         file->columns[file->cell_count++] = (column)index;
         return STATUS_OK;
     }
@@ -275,20 +242,12 @@ static status name_column(csv_file *file, const char *name, error_message *err)
                       text_suggestion(name, column_names, COLUMN_COUNT, suggestion));
 }
 
-/// Cuts the cell at text off the line; *text then is the next one, or NULL.
-static char *next_cell(char **text)
-{
-    char *cell = *text;
-    char *comma = strchr(cell, ',');
-    if (comma != NULL) *comma++ = '\0';
-    *text = comma;
-    return cell;
-}
-
 static status read_header(csv_file *file, char *line, error_message *err)
 {
-    while (line != NULL) {
-        TRY(name_column(file, next_cell(&line), err));
+    char *names[COLUMN_COUNT + 1]; // the last is unknown or named twice
+    const int count = trace_lines_cut(line, names, COLUMN_COUNT + 1);
+    for (int name = 0; name < count && name <= COLUMN_COUNT; name++) {
+        TRY(name_column(file, names[name], err));
     }
     for (int needed = 0; needed < COLUMN_OPTIONAL; needed++) {
         bool named = false;
@@ -320,68 +279,33 @@ static status read_head(trace_csv *csv, csv_file *file, error_message *err)
     return refused_here(file, trace_writer_set_info(csv->writer, &csv->info, err), err);
 }
 
-static status parse_phase(const csv_file *file, const char *text, trace_op_kind *phase,
-                          error_message *err)
+static status parse_cell(const csv_file *file, column index, const char *text, csv_row *row,
+                         error_message *err)
 {
-    const bool is_both = text[0] == 'B' && text[1] == 'W';
-    switch (text[is_both ? 2 : text[0] != '\0'] == '\0' ? text[0] : '\0') {
-    case 'F':
-        *phase = TRACE_OP_FORWARD;
-        return STATUS_OK;
-    case 'B':
-        *phase = is_both ? TRACE_OP_BACKWARD : TRACE_OP_BACKWARD_INPUT;
-        return STATUS_OK;
-    case 'W':
-        *phase = TRACE_OP_BACKWARD_WEIGHT;
-        return STATUS_OK;
-    case 'R':
-        *phase = TRACE_OP_RECOMPUTE;
-        return STATUS_OK;
-    default:
-        break;
+    if (text[0] == '\0') {
+        if (index >= COLUMN_OPTIONAL) return STATUS_OK;
+        return line_error(file, err, "%s is empty", column_names[index]);
     }
+    if (index != COLUMN_PHASE) {
+        return parse_number(file, column_names[index], text, 0, column_max[index],
+                            &row->numbers[index], err);
+    }
+    if (trace_phase_parse(text, &row->phase)) return STATUS_OK;
     return line_error(file, err, "phase: '%.60s' is none of F, B, W, BW, R", text);
-}
-
-/// A cell that is no number within its limits, if it may be anything else.
-static status parse_other(const csv_file *file, int cell, char *text, char *end, csv_row *row,
-                          error_message *err)
-{
-    const column index = file->columns[cell];
-    const char after = *end;
-    *end = '\0';
-    status result = STATUS_OK;
-    if (text[0] == '\0' && index < COLUMN_OPTIONAL) {
-        result = line_error(file, err, "%s is empty", column_names[index]);
-    } else if (index == COLUMN_PHASE) {
-        result = parse_phase(file, text, &row->phase, err);
-    } else if (text[0] != '\0') {
-        result = parse_number(file, column_names[index], text, file->max[cell],
-                              &row->numbers[index], err);
-    }
-    *end = after;
-    return result;
 }
 
 static status parse_row(const csv_file *file, char *line, csv_row *row, error_message *err)
 {
-    int cell = 0;
+    char *cells[COLUMN_COUNT];
+    const int count = trace_lines_cut(line, cells, COLUMN_COUNT);
     for (int index = 0; index < COLUMN_COUNT; index++) {
         row->numbers[index] = TRACE_NOT_RECORDED;
     }
-    char *end = line;
-    for (char *text = line; text != NULL; cell++, text = *end == ',' ? end + 1 : NULL) {
-        for (end = text; *end != ',' && *end != '\0';) {
-            end++;
-        }
-        if (cell >= file->cell_count) continue;
-        const column index = file->columns[cell];
-        if (!read_number(text, end, file->max[cell], &row->numbers[index])) {
-            TRY(parse_other(file, cell, text, end, row, err));
-        }
+    for (int cell = 0; cell < count && cell < file->cell_count; cell++) {
+        TRY(parse_cell(file, file->columns[cell], cells[cell], row, err));
     }
-    if (cell == file->cell_count) return STATUS_OK;
-    return line_error(file, err, "has %d cells, the header names %d columns", cell,
+    if (count == file->cell_count) return STATUS_OK;
+    return line_error(file, err, "has %d cells, the header names %d columns", count,
                       file->cell_count);
 }
 
@@ -427,11 +351,11 @@ static status put_load(trace_csv *csv, const csv_row *row, error_message *err)
     trace_load load = trace_load_init(
         (int)numbers[COLUMN_ITERATION], (int)numbers[COLUMN_LAYER],
         numbers[COLUMN_MICROBATCH] < 0 ? TRACE_MEAN : (int)numbers[COLUMN_MICROBATCH]);
-    *trace_load_time(&load, (int)row->phase) = numbers[COLUMN_BUSY];
+    load.time_ns[row->phase] = numbers[COLUMN_BUSY];
     // A recompute runs inside the span of its backward.
     if (numbers[COLUMN_SPAN] >= 0 && csv->info.gaps == TRACE_GAPS_CHARGE) {
         const bool is_inside = row->phase == TRACE_OP_RECOMPUTE;
-        *trace_load_charge(&load, (int)row->phase) = is_inside ? 0 : numbers[COLUMN_SPAN];
+        load.charge_ns[row->phase] = is_inside ? 0 : numbers[COLUMN_SPAN];
     }
     if (row->phase == TRACE_OP_BACKWARD) csv->has_full_backward = true;
     load.communication_ns = numbers[COLUMN_COMMUNICATION];

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int compare_recordings(const void *a, const void *b)
 {
@@ -13,24 +14,20 @@ static int compare_recordings(const void *a, const void *b)
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-/// The iterations that a recording has loads of. Cells are sorted by iteration.
-static void iterations_of(const trace_recording *recording, int *count, int *first, int *last)
+/// How many iterations a recording has loads of, the first and the last of them.
+static void iterations_of(const trace_recording *recording, int found[3])
 {
-    *count = 0;
-    for (int cell = 0; cell < recording->cell_count; cell++) {
-        const int iteration = recording->cells[cell].iteration;
-        if (cell == 0) *first = iteration;
-        if (cell == 0 || iteration != *last) ++*count;
-        *last = iteration;
-    }
+    const int count = recording->iteration_count;
+    found[0] = count;
+    found[1] = count > 0 ? recording->iterations[0].iteration : 0;
+    found[2] = count > 0 ? recording->iterations[count - 1].iteration : 0;
 }
 
 static status check_pair(const trace_recording *left, const trace_recording *right,
                          error_message *err)
 {
-    int counts[2] = {0, 0};
-    int first[2] = {0, 0};
-    int last[2] = {0, 0};
+    int of_left[3];
+    int of_right[3];
     if (left->rank == right->rank) {
         return error_set(err, STATUS_INVALID, "%.150s and %.150s are both of rank %d%s",
                          left->input.path, right->input.path, left->rank,
@@ -48,16 +45,14 @@ static status check_pair(const trace_recording *left, const trace_recording *rig
                          "%.150s and %.150s name their annotations differently", left->input.path,
                          right->input.path);
     }
-    iterations_of(left, &counts[0], &first[0], &last[0]);
-    iterations_of(right, &counts[1], &first[1], &last[1]);
-    if (counts[0] != counts[1] || first[0] != first[1] || last[0] != last[1]) {
-        return error_set(err, STATUS_INVALID,
-                         "%.150s has %d iterations from %d to %d, %.150s has %d from %d to %d: "
-                         "record the same steps on all ranks",
-                         left->input.path, counts[0], first[0], last[0], right->input.path,
-                         counts[1], first[1], last[1]);
-    }
-    return STATUS_OK;
+    iterations_of(left, of_left);
+    iterations_of(right, of_right);
+    if (memcmp(of_left, of_right, sizeof of_left) == 0) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "%.150s has %d iterations from %d to %d, %.150s has %d from %d to %d: record "
+                     "the same steps on all ranks",
+                     left->input.path, of_left[0], of_left[1], of_left[2], right->input.path,
+                     of_right[0], of_right[1], of_right[2]);
 }
 
 static status check_set(const trace_import *import, error_message *err)
@@ -84,39 +79,42 @@ typedef struct place {
     int rank;
 } place;
 
-static int compare_places(const void *a, const void *b)
+static int compare_loads(const place *left, const place *right)
 {
-    const place *left = a;
-    const place *right = b;
     if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
     if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
     if (left->microbatch != right->microbatch) {
         return left->microbatch < right->microbatch ? -1 : 1;
     }
-    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
-    return (left->rank > right->rank) - (left->rank < right->rank);
+    return (left->kind > right->kind) - (left->kind < right->kind);
 }
 
-static bool is_same_load(const place *left, const place *right)
+static int compare_places(const void *a, const void *b)
 {
-    return left->iteration == right->iteration && left->layer == right->layer &&
-           left->microbatch == right->microbatch && left->kind == right->kind;
+    const place *left = a;
+    const place *right = b;
+    const int order = compare_loads(left, right);
+    return order != 0 ? order : (left->rank > right->rank) - (left->rank < right->rank);
 }
 
 /// Counts layers and iterations of the sorted loads, and refuses one that is there twice.
-static status survey(trace_import *import, const place *places, size_t count, error_message *err)
+///
+/// @param is_there [TRACE_LAYERS_MAX] scratch, false
+static status survey(trace_import *import, const place *places, size_t count, bool *is_there,
+                     error_message *err)
 {
     for (size_t each = 0; each < count; each++) {
         const place *here = &places[each];
-        if (each > 0 && is_same_load(here - 1, here)) {
+        if (each > 0 && compare_loads(here - 1, here) == 0) {
             return error_set(err, STATUS_INVALID,
                              "rank %d and rank %d both ran %s of layer %d, microbatch %d in "
                              "iteration %d: import the ranks of one pipeline (of one data-parallel "
                              "replica)",
-                             here[-1].rank, here->rank,
-                             trace_op_kind_name((trace_op_kind)here->kind), here->layer,
-                             here->microbatch, here->iteration);
+                             here[-1].rank, here->rank, trace_op_kind_names[here->kind],
+                             here->layer, here->microbatch, here->iteration);
         }
+        import->layer_count += !is_there[here->layer];
+        is_there[here->layer] = true;
         if (here->layer > import->layer_last) import->layer_last = here->layer;
         if (here->microbatch >= import->microbatch_count) {
             import->microbatch_count = here->microbatch + 1;
@@ -125,17 +123,6 @@ static status survey(trace_import *import, const place *places, size_t count, er
         import->last_iteration = here->iteration;
         import->iteration_count += each == 0 || here->iteration != here[-1].iteration;
     }
-    return STATUS_OK;
-}
-
-static status count_layers(trace_import *import, const place *places, size_t count)
-{
-    bool *is_there = memory_array((size_t)import->layer_last + 1, sizeof *is_there);
-    for (size_t each = 0; each < count; each++) {
-        import->layer_count += !is_there[places[each].layer];
-        is_there[places[each].layer] = true;
-    }
-    free(is_there);
     return STATUS_OK;
 }
 
@@ -156,8 +143,9 @@ static status survey_loads(trace_import *import, error_message *err)
         }
     }
     qsort(places, count, sizeof *places, compare_places);
-    status result = survey(import, places, count, err);
-    if (result == STATUS_OK) result = count_layers(import, places, count);
+    bool *is_there = memory_array(TRACE_LAYERS_MAX, sizeof *is_there);
+    const status result = survey(import, places, count, is_there, err);
+    free(is_there);
     free(places);
     return result;
 }
@@ -204,7 +192,7 @@ typedef struct window_op {
 } window_op;
 
 /// The ops of all ranks, each on its own clock but with one zero. rank is the place in the list.
-static void collect_ops(trace_import *import, trace_window ***windows)
+static void collect_ops(trace_import *import, arena *memory, trace_window ***windows)
 {
     size_t count = 0;
     bool has_base = true;
@@ -215,7 +203,7 @@ static void collect_ops(trace_import *import, trace_window ***windows)
         has_base = has_base && recording->has_base;
         if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
     }
-    import->ops = memory_array(count + 1, sizeof *import->ops);
+    import->ops = arena_array(memory, count, sizeof *import->ops);
     *windows = memory_array(count + 1, sizeof **windows);
     for (int rank = 0; rank < import->rank_count; rank++) {
         trace_recording *recording = &import->recordings[rank];
@@ -277,16 +265,16 @@ static void drop_parts(trace_import *import)
 }
 
 /// Brings recordings together that are read already.
-static status gather(trace_import *import, error_message *err)
+static status gather(trace_import *import, arena *memory, error_message *err)
 {
     qsort(import->recordings, (size_t)import->rank_count, sizeof *import->recordings,
           compare_recordings);
     TRY(check_set(import, err));
     TRY(survey_loads(import, err));
     trace_window **windows = NULL;
-    collect_ops(import, &windows);
+    collect_ops(import, memory, &windows);
     const status aligned = trace_alignment_find(import->ops, import->op_count, import->rank_count,
-                                                &import->alignment, err);
+                                                memory, &import->alignment, err);
     if (aligned == STATUS_OK) {
         apply_alignment(import, windows);
         trace_import_replay(import, windows);
@@ -296,78 +284,42 @@ static status gather(trace_import *import, error_message *err)
     return aligned;
 }
 
-static status read_kineto(const trace_kineto_source *sources, int count, trace_import *import,
-                          error_message *err)
+static void take(trace_import *import, const trace_recording *recording, arena *memory)
 {
-    import->recordings = memory_array((size_t)count + 1, sizeof *import->recordings);
-    for (int file = 0; file < count; file++) {
-        TRY(trace_kineto_read(&sources[file], &import->recordings[file], err));
-        import->rank_count++;
+    import->recordings = arena_grow(memory, import->recordings, (size_t)import->rank_count,
+                                    sizeof *import->recordings);
+    import->recordings[import->rank_count++] = *recording;
+}
+
+static status read_source(const trace_profile_source *source, trace_profiler profiler,
+                          arena *memory, trace_import *import, error_message *err)
+{
+    trace_recording recording;
+    trace_nsys_file file;
+    if (profiler == TRACE_PROFILER_KINETO) {
+        TRY(trace_kineto_read(source, memory, &recording, err));
+        take(import, &recording, memory);
+        return STATUS_OK;
+    }
+    TRY(trace_nsys_read(source, memory, &file, err));
+    for (int each = 0; each < file.recording_count; each++) {
+        file.recordings[each].rank = import->rank_count;
+        take(import, &file.recordings[each], memory);
     }
     return STATUS_OK;
 }
 
-static status finish(status read, trace_import *made, trace_import *import, error_message *err)
+status trace_import_read(const trace_profile_source *sources, int count, trace_profiler profiler,
+                         arena *memory, trace_import *import, error_message *err)
 {
-    const status result = read == STATUS_OK ? gather(made, err) : read;
-    if (result != STATUS_OK) {
-        trace_import_free(made);
-        return result;
+    static const char *const names[] = {"PyTorch profiler (Kineto)", "NVIDIA Nsight Systems"};
+    trace_import made = {.recorded_by = names[profiler]};
+    for (int source = 0; source < count; source++) {
+        TRY(read_source(&sources[source], profiler, memory, &made, err));
     }
-    *import = *made;
+    TRY(gather(&made, memory, err));
+    *import = made;
     return STATUS_OK;
-}
-
-status trace_import_read(const trace_kineto_source *sources, int count, trace_import *import,
-                         error_message *err)
-{
-    trace_import made = {.recorded_by = "PyTorch profiler (Kineto)"};
-    const status read = read_kineto(sources, count, &made, err);
-    return finish(read, &made, import, err);
-}
-
-/// Appends the recordings of a file; they are the import's from then on.
-static void take_file(trace_nsys_file *file, trace_import *import)
-{
-    const size_t count = (size_t)import->rank_count + (size_t)file->recording_count;
-    trace_recording *larger = memory_resize(import->recordings, count, sizeof *larger);
-    import->recordings = larger;
-    for (int each = 0; each < file->recording_count; each++) {
-        larger[import->rank_count] = file->recordings[each];
-        larger[import->rank_count].rank = import->rank_count;
-        import->rank_count++;
-    }
-    free(file->recordings);
-}
-
-static status read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
-                        error_message *err)
-{
-    for (int each = 0; each < count; each++) {
-        trace_nsys_file file = {0};
-        TRY(trace_nsys_read(&sources[each], &file, err));
-        take_file(&file, import);
-    }
-    return STATUS_OK;
-}
-
-status trace_import_read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
-                              error_message *err)
-{
-    trace_import made = {.recorded_by = "NVIDIA Nsight Systems"};
-    const status read = read_nsys(sources, count, &made, err);
-    return finish(read, &made, import, err);
-}
-
-void trace_import_free(trace_import *import)
-{
-    for (int rank = 0; rank < import->rank_count; rank++) {
-        trace_recording_free(&import->recordings[rank]);
-    }
-    free(import->recordings);
-    free(import->ops);
-    trace_alignment_free(&import->alignment);
-    *import = (trace_import){0};
 }
 
 static status write_loads(const trace_recording *recording, bool keeps_gaps, trace_writer *writer,
@@ -379,8 +331,8 @@ static status write_loads(const trace_recording *recording, bool keeps_gaps, tra
         // Nothing ran: as the input gradient of the first stage, which torch announces all the
         // same.
         if (each->busy_ns == 0 && each->communication_ns == 0 && each->span_ns == 0) continue;
-        *trace_load_time(&load, (int)each->kind) = each->busy_ns;
-        if (keeps_gaps) *trace_load_charge(&load, (int)each->kind) = each->charge_ns;
+        load.time_ns[each->kind] = each->busy_ns;
+        if (keeps_gaps) load.charge_ns[each->kind] = each->charge_ns;
         if (recording->on_device || each->communication_ns > 0) {
             load.communication_ns = each->communication_ns;
         }

@@ -40,25 +40,21 @@ typedef struct trace_import {
     trace_replay replay;
 } trace_import;
 
+typedef enum trace_profiler { TRACE_PROFILER_KINETO, TRACE_PROFILER_NSYS } trace_profiler;
+
 /// Reads the files and aligns their clocks.
 ///
-/// @param sources [count] a file that does not say its rank has that of its place
-/// @param import  out, release with trace_import_free. Untouched on failure.
-/// @return what trace_kineto_read says; STATUS_INVALID naming both files: the same rank twice,
-///         different world sizes, different iterations, differently named annotations, a layer and
-///         microbatch that two ranks ran; messages that contradict each other by more than
-///         TRACE_CONTRADICTION_MAX_NS
-status trace_import_read(const trace_kineto_source *sources, int count, trace_import *import,
-                         error_message *err);
-
-/// The same from exports of Nsight Systems: of each its processes, as ranks in the order of the
-/// files and of trace_nsys_file.
-///
-/// @return what trace_nsys_read says, else as trace_import_read
-status trace_import_read_nsys(const trace_nsys_source *sources, int count, trace_import *import,
-                              error_message *err);
-
-void trace_import_free(trace_import *import); ///< zero-initialised is allowed
+/// @param sources [count] a file of Kineto that does not say its rank has that of its source; the
+///                processes of exports of Nsight Systems are ranks in the order of the files and
+///                of trace_nsys_file
+/// @param memory  of everything that the import points to
+/// @param import  untouched on failure
+/// @return what trace_kineto_read or trace_nsys_read says; STATUS_INVALID naming both files: the
+///         same rank twice, different world sizes, different iterations, differently named
+///         annotations, a layer and microbatch that two ranks ran; messages that contradict each
+///         other by more than TRACE_CONTRADICTION_MAX_NS
+status trace_import_read(const trace_profile_source *sources, int count, trace_profiler profiler,
+                         arena *memory, trace_import *import, error_message *err);
 
 /// Writes loads, timeline and clocks as one trace and completes it; nothing stays on failure.
 ///

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 /// An op of a layer as it is played.
 typedef struct play {
@@ -21,15 +20,16 @@ typedef struct play {
 } play;
 
 /// What ops take, and whether time outside them passes.
-typedef enum play_mode { PLAY_ALL, PLAY_CHARGES, PLAY_COMPUTE, PLAY_MODE_COUNT } play_mode;
+typedef enum play_mode { PLAY_ALL, PLAY_CHARGES, PLAY_COMPUTE } play_mode;
 
 /// What there is of one rank in one iteration.
 typedef struct lane {
-    int64_t next; // place of the next op to be played
+    int64_t first; // place of its first op
     int64_t end;
+    int64_t next; // op to be played
     int64_t now_ns;
-    int64_t shift_ns; // from the rank's own clock
-    trace_iteration_time *time;
+    int64_t start_ns;                 // where time outside ops passes
+    const trace_iteration_time *time; // NULL: not known
 } lane;
 
 static trace_recording *recording_of(const trace_import *import, int rank)
@@ -116,11 +116,23 @@ static bool play_lane(lane *of, play *plays, play_mode mode, bool is_forced)
     return of->next > first;
 }
 
+static void rewind_lane(lane *of, play *plays, play_mode mode)
+{
+    of->next = of->first;
+    of->now_ns = mode == PLAY_ALL ? of->start_ns : 0;
+    for (int64_t op = of->first; op < of->end; op++) {
+        plays[op].end_ns = -1;
+    }
+}
+
 /// Plays an iteration. Recorded orders can be played; where the files contradict that, as ops that
 /// need each other, one goes on without.
 static int64_t play_lanes(lane *lanes, int lane_count, play *plays, play_mode mode)
 {
     int64_t most_ns = 0;
+    for (int at = 0; at < lane_count; at++) {
+        rewind_lane(&lanes[at], plays, mode);
+    }
     for (bool is_forced = false, is_done = false; !is_done;) {
         bool any = false;
         is_done = true;
@@ -138,48 +150,43 @@ static int64_t play_lanes(lane *lanes, int lane_count, play *plays, play_mode mo
     return most_ns;
 }
 
-/// The ops of one iteration, [first, end), a lane per rank.
+/// The ops [first, end) of one iteration, a lane per rank. @return how many
+static int lay_lanes(const trace_op *ops, int64_t first, int64_t end, lane *lanes)
+{
+    int count = 0;
+    for (int64_t op = first; op < end; op++) {
+        const bool is_first = op == first || ops[op].rank != ops[op - 1].rank;
+        if (is_first) lanes[count++] = (lane){.first = op};
+        lanes[count - 1].end = op + 1;
+    }
+    return count;
+}
+
+/// The ops of one iteration, [first, end).
 static void replay_iteration(trace_import *import, play *plays, int64_t first, int64_t end)
 {
     lane *lanes = memory_array((size_t)import->rank_count, sizeof *lanes);
     trace_replay *replay = &import->replay;
-    for (int mode = PLAY_ALL; mode < PLAY_MODE_COUNT; mode++) {
-        int count = 0;
-        int64_t first_ns = INT64_MAX;
-        int64_t last_ns = INT64_MIN;
-        for (int64_t op = first; op < end; op++) {
-            if (op > first && import->ops[op].rank == import->ops[op - 1].rank) continue;
-            if (count > 0) lanes[count - 1].end = op;
-            lanes[count++] =
-                (lane){.next = op,
-                       .end = end,
-                       .shift_ns = plays[op].shift_ns,
-                       .time = time_of(import, import->ops[op].rank, import->ops[op].iteration)};
-        }
-        for (int64_t op = first; op < end; op++) {
-            plays[op].end_ns = -1;
-        }
-        for (int at = 0; at < count; at++) {
-            if (lanes[at].time == NULL) continue;
-            const int64_t begin_ns = lanes[at].time->begin_ns + lanes[at].shift_ns;
-            const int64_t end_ns = lanes[at].time->end_ns + lanes[at].shift_ns;
-            if (begin_ns < first_ns) first_ns = begin_ns;
-            if (end_ns > last_ns) last_ns = end_ns;
-        }
-        for (int at = 0; at < count && mode == PLAY_ALL; at++) {
-            if (lanes[at].time == NULL) continue;
-            lanes[at].now_ns = lanes[at].time->begin_ns + lanes[at].shift_ns - first_ns;
-        }
-        const int64_t played_ns = play_lanes(lanes, count, plays, (play_mode)mode);
-        if (mode == PLAY_COMPUTE) {
-            replay->compute_ns += played_ns;
-        } else if (mode == PLAY_CHARGES) {
-            replay->charges_ns += played_ns;
-        } else {
-            replay->replayed_ns += played_ns;
-            if (first_ns < last_ns) replay->recorded_ns += last_ns - first_ns;
-        }
+    const int count = lay_lanes(import->ops, first, end, lanes);
+    int64_t first_ns = INT64_MAX;
+    int64_t last_ns = INT64_MIN;
+    for (int at = 0; at < count; at++) {
+        const trace_op *op = &import->ops[lanes[at].first];
+        const int64_t shift_ns = plays[lanes[at].first].shift_ns;
+        lanes[at].time = time_of(import, op->rank, op->iteration);
+        if (lanes[at].time == NULL) continue;
+        lanes[at].start_ns = lanes[at].time->begin_ns + shift_ns;
+        if (lanes[at].start_ns < first_ns) first_ns = lanes[at].start_ns;
+        const int64_t end_ns = lanes[at].time->end_ns + shift_ns;
+        if (end_ns > last_ns) last_ns = end_ns;
     }
+    for (int at = 0; at < count; at++) {
+        if (lanes[at].time != NULL) lanes[at].start_ns -= first_ns;
+    }
+    if (first_ns < last_ns) replay->recorded_ns += last_ns - first_ns;
+    replay->replayed_ns += play_lanes(lanes, count, plays, PLAY_ALL);
+    replay->charges_ns += play_lanes(lanes, count, plays, PLAY_CHARGES);
+    replay->compute_ns += play_lanes(lanes, count, plays, PLAY_COMPUTE);
     free(lanes);
 }
 
@@ -273,32 +280,23 @@ static void replay_stored(const trace_op *ops, int count, trace_replay *replay)
     trace_op_index index;
     play *plays = memory_array((size_t)count + 1, sizeof *plays);
     lane *lanes = memory_array((size_t)count + 1, sizeof *lanes);
+    const int lane_count = lay_lanes(ops, 0, count, lanes);
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = INT64_MIN;
     int64_t covered_ns = INT64_MIN;
-    int lane_count = 0;
     trace_op_index_create(ops, count, &index);
     for (int op = 0; op < count; op++) {
-        const bool is_first = op == 0 || ops[op].rank != ops[op - 1].rank;
-        if (is_first) covered_ns = INT64_MIN;
-        if (is_first) lanes[lane_count++].next = op;
-        lanes[lane_count - 1].end = op + 1;
+        if (op == 0 || ops[op].rank != ops[op - 1].rank) covered_ns = INT64_MIN;
         plays[op] = stored_play(&index, &ops[op], &covered_ns, replay);
         if (ops[op].kind > TRACE_OP_RECOMPUTE) continue;
         if (ops[op].begin_ns < first_ns) first_ns = ops[op].begin_ns;
         if (ops[op].end_ns > last_ns) last_ns = ops[op].end_ns;
     }
     if (first_ns <= last_ns) {
-        lane *again = memory_array((size_t)count + 1, sizeof *again);
-        memcpy(again, lanes, (size_t)lane_count * sizeof *lanes);
         replay->recorded_ns += last_ns - first_ns;
         replay->rank_ns += (last_ns - first_ns) * lane_count;
         replay->replayed_ns += play_lanes(lanes, lane_count, plays, PLAY_CHARGES);
-        for (int op = 0; op < count; op++) {
-            plays[op].end_ns = -1;
-        }
-        replay->compute_ns += play_lanes(again, lane_count, plays, PLAY_COMPUTE);
-        free(again);
+        replay->compute_ns += play_lanes(lanes, lane_count, plays, PLAY_COMPUTE);
     }
     trace_op_index_free(&index);
     free(lanes);

@@ -332,16 +332,12 @@ static scan_result scan_event(scan text, trace_json_event *event, const char **a
     return SCAN_OK;
 }
 
-status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json)
+trace_json_stream *trace_json_open(trace_stream *input, const char *name)
 {
-    trace_json_stream *made = memory_array(1, sizeof *made);
-    char *buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
-    made->input = input;
-    made->name = name;
-    made->buffer = buffer;
-    made->is_first = true;
-    *json = made;
-    return STATUS_OK;
+    trace_json_stream *opened = memory_array(1, sizeof *opened);
+    *opened = (trace_json_stream){.input = input, .name = name, .is_first = true};
+    opened->buffer = memory_array(1, TRACE_JSON_ITEM_BYTES_MAX + KEY_BYTES);
+    return opened;
 }
 
 void trace_json_close(trace_json_stream *json)
@@ -696,16 +692,14 @@ trace_json_slice trace_json_find(trace_json_slice object, const char *key)
 /// Reads the four digits of \uXXXX; -1 if they are none.
 static int32_t unicode_escape(const char *at, const char *end)
 {
+    static const char digits[] = "0123456789abcdefABCDEF";
     int32_t code = 0;
     if (end - at < 4) return -1;
     for (int digit = 0; digit < 4; digit++) {
-        const char byte = at[digit];
-        int32_t value = -1;
-        if (byte >= '0' && byte <= '9') value = byte - '0';
-        if (byte >= 'a' && byte <= 'f') value = byte - 'a' + 10;
-        if (byte >= 'A' && byte <= 'F') value = byte - 'A' + 10;
-        if (value < 0) return -1;
-        code = code * 16 + value;
+        const char *found = memchr(digits, at[digit], sizeof digits - 1);
+        if (found == NULL) return -1;
+        const int32_t value = (int32_t)(found - digits);
+        code = code * 16 + (value < 16 ? value : value - 6);
     }
     return code;
 }
@@ -713,26 +707,13 @@ static int32_t unicode_escape(const char *at, const char *end)
 /// UTF-8 of a code point. @return its length
 static size_t utf8(int32_t code, char out[4])
 {
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
+    static const unsigned char first[] = {0, 0xC0, 0xE0, 0xF0};
+    const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    out[0] = (char)(first[more] | (code >> (6 * more)));
+    for (int byte = 1; byte <= more; byte++) {
+        out[byte] = (char)(0x80 | ((code >> (6 * (more - byte))) & 0x3F));
     }
-    if (code < 0x800) {
-        out[0] = (char)(0xC0 | (code >> 6));
-        out[1] = (char)(0x80 | (code & 0x3F));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xE0 | (code >> 12));
-        out[1] = (char)(0x80 | ((code >> 6) & 0x3F));
-        out[2] = (char)(0x80 | (code & 0x3F));
-        return 3;
-    }
-    out[0] = (char)(0xF0 | (code >> 18));
-    out[1] = (char)(0x80 | ((code >> 12) & 0x3F));
-    out[2] = (char)(0x80 | ((code >> 6) & 0x3F));
-    out[3] = (char)(0x80 | (code & 0x3F));
-    return 4;
+    return (size_t)more + 1;
 }
 
 /// The character after a backslash at *at, which is moved after it.
@@ -790,16 +771,14 @@ bool trace_json_text(trace_json_slice value, char *out, size_t capacity)
 
 bool trace_json_int64(trace_json_slice value, int64_t *out)
 {
-    if (value.length == 0) return false;
     const char *at = value.bytes;
     const char *end = at + value.length;
-    const bool is_negative = *at == '-';
-    int64_t number = 0;
-    if (is_negative) at++;
+    const bool is_negative = value.length > 0 && *at == '-';
+    int64_t number = 0; // not above 0, as there are more negative numbers
+    at += is_negative;
     if (at == end) return false;
     for (; at < end; at++) {
-        if (*at < '0' || *at > '9') return false;
-        if (__builtin_mul_overflow(number, 10, &number) ||
+        if (*at < '0' || *at > '9' || __builtin_mul_overflow(number, 10, &number) ||
             __builtin_sub_overflow(number, *at - '0', &number)) {
             return false;
         }

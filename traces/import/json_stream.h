@@ -56,8 +56,8 @@ typedef struct trace_json_stream trace_json_stream;
 
 /// @param input borrowed until close
 /// @param name  of the file, for messages; borrowed until close
-/// @param json  release with trace_json_close
-status trace_json_open(trace_stream *input, const char *name, trace_json_stream **json);
+/// @return release with trace_json_close
+trace_json_stream *trace_json_open(trace_stream *input, const char *name);
 
 void trace_json_close(trace_json_stream *json); ///< NULL is allowed
 

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum event_kind {
@@ -29,7 +28,7 @@ typedef enum reading_pass {
 } reading_pass;
 
 typedef struct reader {
-    const trace_kineto_source *source;
+    const trace_profile_source *source;
     trace_recording *recording;
     kineto_collector collector;
     reading_pass pass;
@@ -40,34 +39,37 @@ typedef struct reader {
 } reader;
 
 /// Categories of events; those with a capital are of versions before torch 1.12.
+static const struct {
+    const char *category;
+    size_t length;
+    event_kind kind;
+} kinds[] = {
+    {"cpu_op", 6, EVENT_CPU_OPERATOR},
+    {"python_function", 15, EVENT_PYTHON},
+    {"cuda_runtime", 12, EVENT_LAUNCH},
+    {"kernel", 6, EVENT_DEVICE},
+    {"user_annotation", 15, EVENT_ANNOTATION},
+    {"cuda_driver", 11, EVENT_LAUNCH},
+    {"gpu_memcpy", 10, EVENT_DEVICE},
+    {"gpu_memset", 10, EVENT_DEVICE},
+    {"Kernel", 6, EVENT_DEVICE},
+    {"Memcpy", 6, EVENT_DEVICE},
+    {"Memset", 6, EVENT_DEVICE},
+    {"Runtime", 7, EVENT_LAUNCH},
+    {"Operator", 8, EVENT_CPU_OPERATOR},
+};
+
 static event_kind kind_of(trace_json_slice category)
 {
-    switch (category.length) {
-    case 8:
-        if (trace_json_equals(category, "kernel")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "Kernel")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "Memcpy")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "Memset")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "cpu_op")) return EVENT_CPU_OPERATOR;
-        return EVENT_OTHER;
-    case 9:
-        return trace_json_equals(category, "Runtime") ? EVENT_LAUNCH : EVENT_OTHER;
-    case 10:
-        return trace_json_equals(category, "Operator") ? EVENT_CPU_OPERATOR : EVENT_OTHER;
-    case 12:
-        if (trace_json_equals(category, "gpu_memcpy")) return EVENT_DEVICE;
-        if (trace_json_equals(category, "gpu_memset")) return EVENT_DEVICE;
-        return EVENT_OTHER;
-    case 13:
-        return trace_json_equals(category, "cuda_driver") ? EVENT_LAUNCH : EVENT_OTHER;
-    case 14:
-        return trace_json_equals(category, "cuda_runtime") ? EVENT_LAUNCH : EVENT_OTHER;
-    case 17:
-        if (trace_json_equals(category, "python_function")) return EVENT_PYTHON;
-        return trace_json_equals(category, "user_annotation") ? EVENT_ANNOTATION : EVENT_OTHER;
-    default:
-        return EVENT_OTHER;
+    if (!trace_json_is_string(category)) return EVENT_OTHER;
+    for (size_t each = 0; each < sizeof kinds / sizeof kinds[0]; each++) {
+        const size_t length = kinds[each].length;
+        if (category.length == length + 2 &&
+            memcmp(category.bytes + 1, kinds[each].category, length) == 0) {
+            return kinds[each].kind;
+        }
     }
+    return EVENT_OTHER;
 }
 
 static status event_error(const reader *reading, const trace_json_event *event, const char *key,
@@ -125,25 +127,25 @@ static status read_annotation(reader *reading, const trace_json_event *event, er
     int64_t end_ns = 0;
     trace_json_text(event->name, name, sizeof name);
     TRY(read_interval(reading, event, &begin_ns, &end_ns, err));
-    return kineto_collect_annotation(&reading->collector, name,
-                                     hash_of(FILE_HASH_START, event->name), thread_of(event),
-                                     begin_ns, end_ns, err);
+    return kineto_collect_annotation(&reading->collector, name, thread_of(event), begin_ns, end_ns,
+                                     err);
 }
 
-static uint32_t correlation_of(const trace_json_event *event)
+/// @return false, number untouched: there is no such number
+static bool read_number(trace_json_slice value, uint32_t *number)
 {
-    int64_t correlation = -1;
-    const trace_json_slice value = trace_json_find(event->args, "correlation");
-    if (value.bytes == NULL || !trace_json_int64(value, &correlation)) return KINETO_NO_CORRELATION;
-    if (correlation < 0 || correlation >= KINETO_NO_CORRELATION) return KINETO_NO_CORRELATION;
-    return (uint32_t)correlation;
+    int64_t read = -1;
+    if (value.bytes == NULL || !trace_json_int64(value, &read)) return false;
+    if (read < 0 || read >= KINETO_NO_CORRELATION) return false;
+    *number = (uint32_t)read;
+    return true;
 }
 
 static status read_launch(reader *reading, const trace_json_event *event, error_message *err)
 {
     int64_t begin_ns = 0;
-    const uint32_t correlation = correlation_of(event);
-    if (correlation == KINETO_NO_CORRELATION) return STATUS_OK;
+    uint32_t correlation = 0;
+    if (!read_number(trace_json_find(event->args, "correlation"), &correlation)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
     return kineto_collect_launch(&reading->collector, correlation, thread_of(event), begin_ns, err);
 }
@@ -157,7 +159,8 @@ static bool begins_with(trace_json_slice name, const char *prefix)
 
 static status read_device_op(reader *reading, const trace_json_event *event, error_message *err)
 {
-    kineto_work work = {.key = correlation_of(event)};
+    kineto_work work = {.key = KINETO_NO_CORRELATION};
+    read_number(trace_json_find(event->args, "correlation"), &work.key);
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     const trace_json_slice name = event->name;
     if (trace_json_is_string(name) && kineto_is_communication(name.bytes + 1, name.length - 2)) {
@@ -174,8 +177,7 @@ static bool is_autograd(const trace_json_event *event)
 /// An operator that lies within the last outermost one of its thread adds nothing.
 static status read_cpu_op(reader *reading, const trace_json_event *event, error_message *err)
 {
-    kineto_work work = {0};
-    kineto_collect_thread(&reading->collector, thread_of(event), &work.key);
+    kineto_work work = {.key = kineto_collect_thread(&reading->collector, thread_of(event))};
     if (work.key >= reading->thread_count || !reading->is_annotated[work.key]) return STATUS_OK;
     TRY(read_interval(reading, event, &work.begin_ns, &work.end_ns, err));
     kineto_work *last = &reading->last_work[work.key];
@@ -202,29 +204,24 @@ static status read_backward(reader *reading, const trace_json_event *event, erro
 static status read_flow(reader *reading, const trace_json_event *event, error_message *err)
 {
     const bool is_target = trace_json_equals(event->phase, "f");
-    int64_t number = -1;
+    uint32_t number = 0;
     int64_t begin_ns = 0;
     if (!is_target && !trace_json_equals(event->phase, "s")) return STATUS_OK;
     if (!trace_json_equals(event->category, "fwdbwd")) return STATUS_OK;
-    if (!trace_json_int64(event->id, &number) || number < 0 || number > UINT32_MAX) {
-        return STATUS_OK;
-    }
+    if (!read_number(event->id, &number)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_link(&reading->collector, is_target, (uint32_t)number, thread_of(event),
-                        begin_ns);
+    kineto_collect_link(&reading->collector, is_target, number, thread_of(event), begin_ns);
     return STATUS_OK;
 }
 
 /// Operators of one sequence number are a forward and its backward.
 static status read_sequence(reader *reading, const trace_json_event *event, error_message *err)
 {
-    int64_t number = -1;
+    uint32_t number = 0;
     int64_t begin_ns = 0;
-    const trace_json_slice value = trace_json_find(event->args, "Sequence number");
-    if (value.bytes == NULL || !trace_json_int64(value, &number)) return STATUS_OK;
-    if (number < 0 || number > UINT32_MAX) return STATUS_OK;
+    if (!read_number(trace_json_find(event->args, "Sequence number"), &number)) return STATUS_OK;
     TRY(read_time(reading, event, "ts", event->ts, &begin_ns, err));
-    kineto_collect_link(&reading->collector, is_autograd(event), (uint32_t)number, thread_of(event),
+    kineto_collect_link(&reading->collector, is_autograd(event), number, thread_of(event),
                         begin_ns);
     return STATUS_OK;
 }
@@ -341,16 +338,15 @@ static status read_items(reader *reading, trace_json_stream *json, error_message
 /// Reads the whole file once.
 static status read_file(reader *reading, error_message *err)
 {
-    const trace_kineto_source *source = reading->source;
+    const trace_profile_source *source = reading->source;
     trace_recording *recording = reading->recording;
     trace_stream *stream = NULL;
-    trace_json_stream *json = NULL;
     TRY(source->bytes != NULL
             ? trace_stream_open_bytes(source->path, source->bytes, source->length, &stream)
             : trace_stream_open(source->path, &stream, err));
     recording->event_count = 0;
-    status result = trace_json_open(stream, source->path, &json);
-    if (result == STATUS_OK) result = read_items(reading, json, err);
+    trace_json_stream *json = trace_json_open(stream, source->path);
+    const status result = read_items(reading, json, err);
     if (result == STATUS_OK) {
         recording->malformed_count = trace_json_malformed_count(json);
         recording->event_count += recording->malformed_count;
@@ -371,21 +367,22 @@ static bool is_standard_input(const reader *reading)
 static status read_cpu(reader *reading, error_message *err)
 {
     kineto_events *events = &reading->collector.events;
-    const size_t thread_count = events->thread_list.count;
+    const size_t thread_count = events->thread_count;
     if (is_standard_input(reading)) {
         return error_set(err, STATUS_UNSUPPORTED,
                          "standard input: a trace without device activity is read twice; give its "
                          "file");
     }
-    reading->is_annotated = memory_array(thread_count + 1, sizeof *reading->is_annotated);
-    reading->last_work = memory_array(thread_count + 1, sizeof *reading->last_work);
+    reading->is_annotated =
+        arena_array(events->memory, thread_count, sizeof *reading->is_annotated);
+    reading->last_work = arena_array(events->memory, thread_count, sizeof *reading->last_work);
     for (size_t thread = 0; thread < thread_count; thread++) {
         reading->last_work[thread].begin_ns = INT64_MAX; // nothing lies within it
     }
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         reading->is_annotated[events->marks[mark].thread] = true;
     }
-    for (size_t target = 0; target < events->target_list.count; target++) {
+    for (size_t target = 0; target < events->target_count; target++) {
         reading->is_annotated[events->targets[target].thread] = true;
     }
     reading->thread_count = (uint32_t)thread_count;
@@ -398,8 +395,8 @@ static status read_cpu(reader *reading, error_message *err)
 static status read_sequences(reader *reading, error_message *err)
 {
     const kineto_events *events = &reading->collector.events;
-    if (trace_kineto_has_backward(events) || events->target_list.count > 0) return STATUS_OK;
-    if (is_standard_input(reading) || events->backward_list.count == 0) return STATUS_OK;
+    if (trace_kineto_has_backward(events) || events->target_count > 0) return STATUS_OK;
+    if (is_standard_input(reading) || events->backward_count == 0) return STATUS_OK;
     reading->pass = PASS_SEQUENCE;
     return read_file(reading, err);
 }
@@ -409,7 +406,7 @@ static status find_structure(reader *reading, error_message *err)
 {
     if (reading->source->map != NULL) return STATUS_OK;
     if (!trace_kineto_has_groups(&reading->collector) && !is_standard_input(reading)) {
-        if (reading->collector.events.target_list.count == 0) {
+        if (reading->collector.events.target_count == 0) {
             reading->pass = PASS_SEQUENCE;
             TRY(read_file(reading, err));
         }
@@ -422,8 +419,6 @@ static status find_structure(reader *reading, error_message *err)
 static status read_and_sum(reader *reading, error_message *err)
 {
     trace_recording *recording = reading->recording;
-    kineto_events *events = &reading->collector.events;
-    const trace_phase_map *map = reading->source->map;
     TRY(read_file(reading, err));
     if (reading->last_end_ns > INT64_MAX - recording->base_ns) {
         return error_set(err, STATUS_FORMAT,
@@ -433,52 +428,23 @@ static status read_and_sum(reader *reading, error_message *err)
     }
     if (!kineto_collect_has_load(&reading->collector)) TRY(find_structure(reading, err));
     TRY(kineto_collect_check(&reading->collector, err));
-    recording->on_device = sorter_count(events->works) > 0;
+    recording->on_device = sorter_count(reading->collector.events.works) > 0;
     TRY(read_sequences(reading, err));
     if (!recording->on_device) TRY(read_cpu(reading, err));
-    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
-    TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
-                             err));
-    if (recording->on_device) return trace_kineto_attribute_device(events, recording, err);
-    return trace_kineto_attribute_cpu(events, recording, err);
+    return kineto_collect_sum(&reading->collector, err);
 }
 
-static void reader_free(reader *reading)
+status trace_kineto_read(const trace_profile_source *source, arena *memory,
+                         trace_recording *recording, error_message *err)
 {
-    kineto_collector_free(&reading->collector);
-    free(reading->is_annotated);
-    free(reading->last_work);
-    free(reading);
-}
-
-status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
-                         error_message *err)
-{
-    reader *reading = memory_array(1, sizeof *reading);
     trace_recording made = {.rank = source->rank, .world_size = TRACE_NOT_RECORDED};
-    reading->source = source;
-    reading->recording = &made;
-    reading->collector.path = source->path;
-    reading->collector.map = source->map;
-    reading->collector.recording = &made;
-    reading->collector.events.path = source->path;
-    status result = read_and_sum(reading, err);
-    made.input.path = NULL;
-    if (result == STATUS_OK) kineto_collect_windows(&reading->collector);
-    reader_free(reading);
-    if (result != STATUS_OK) {
-        trace_recording_free(&made);
-        return result;
-    }
-    *recording = made;
-    return STATUS_OK;
-}
-
-void trace_recording_free(trace_recording *recording)
-{
-    free((char *)recording->input.path);
-    free(recording->windows);
-    free(recording->cells);
-    free(recording->iterations);
-    *recording = (trace_recording){0};
+    reader reading = {.source = source,
+                      .recording = &made,
+                      .collector = {.map = source->map,
+                                    .recording = &made,
+                                    .events = {.path = source->path, .memory = memory}}};
+    const status result = read_and_sum(&reading, err);
+    kineto_collector_free(&reading.collector);
+    if (result == STATUS_OK) *recording = made;
+    return result;
 }

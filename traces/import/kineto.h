@@ -10,6 +10,7 @@
 /// backward or the steps, divided where their operators repeat.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 #include "traces/import/phase_map.h"
 #include "traces/store/store.h"
@@ -69,9 +70,9 @@ typedef struct trace_attribution {
     int64_t total_ns;       // sum of durations
 } trace_attribution;
 
-/// A trace file as it was read.
+/// A trace file as it was read. Arrays and strings are of the arena that it was read into.
 typedef struct trace_recording {
-    trace_input_file input; // path is owned
+    trace_input_file input;
     int64_t event_count;
     int64_t malformed_count; // events that were passed over
     int rank;                // of distributedInfo, or the file's place on the command line
@@ -101,13 +102,14 @@ typedef struct trace_recording {
 /// O(log iterations).
 int trace_recording_place(const trace_recording *recording, int iteration);
 
-typedef struct trace_kineto_source {
+/// A file of a profiler.
+typedef struct trace_profile_source {
     const char *path;  // or the name of bytes
     const void *bytes; // [length] NULL: read path
     size_t length;
     const trace_phase_map *map; // NULL: none
-    int rank;                   // where the file does not say it
-} trace_kineto_source;
+    int rank;                   // of a trace of Kineto that does not say it
+} trace_profile_source;
 
 /// Reads a trace, plain or gzip. One that has no device activity is read twice: the operators of
 /// the CPU are told apart from the annotations only then. So is one whose backwards or layers are
@@ -120,12 +122,10 @@ typedef struct trace_kineto_source {
 /// threads, where there is no device) are sorted by sorters: 32 bytes of TMPDIR per launch, 64 per
 /// operation.
 ///
-/// @param recording out, release with trace_recording_free. Untouched on failure.
+/// @param recording untouched on failure
 /// @return STATUS_IO: as of sorter_put; STATUS_FORMAT: what trace_json_next and trace_stream_read
 ///         say; a time that is missing, no number, negative or beyond int64, naming the event;
 ///         STATUS_INVALID: no annotation that is known (some that are there are named),
 ///         annotations that contradict each other, what the phase map says
-status trace_kineto_read(const trace_kineto_source *source, trace_recording *recording,
-                         error_message *err);
-
-void trace_recording_free(trace_recording *recording); ///< zero-initialised is allowed
+status trace_kineto_read(const trace_profile_source *source, arena *memory,
+                         trace_recording *recording, error_message *err);

@@ -2,9 +2,6 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
 #define NO_MARK KINETO_NO_MARK
 
 /// Open marks of every thread and every process, the last begun on top. A mark that has ended is
@@ -17,24 +14,16 @@ typedef struct open_marks {
     uint32_t *below_in_process; // [mark_count]
 } open_marks;
 
-static void open_marks_free(open_marks *open)
+static void open_marks_init(const kineto_events *events, arena *memory, open_marks *open)
 {
-    free(open->top_of_thread);
-    free(open->top_of_process);
-    free(open->below_in_thread);
-    free(open->below_in_process);
-}
-
-static void open_marks_init(const kineto_events *events, open_marks *open)
-{
-    const size_t threads = events->thread_list.count + 1;
-    const size_t processes = (size_t)events->process_count + 1;
-    const size_t marks = events->mark_list.count + 1;
+    const size_t threads = events->thread_count;
+    const size_t processes = (size_t)events->process_count;
+    const size_t marks = events->mark_count;
     *open = (open_marks){.marks = events->marks};
-    open->top_of_thread = memory_array(threads, sizeof *open->top_of_thread);
-    open->top_of_process = memory_array(processes, sizeof *open->top_of_process);
-    open->below_in_thread = memory_array(marks, sizeof *open->below_in_thread);
-    open->below_in_process = memory_array(marks, sizeof *open->below_in_process);
+    open->top_of_thread = arena_array(memory, threads, sizeof *open->top_of_thread);
+    open->top_of_process = arena_array(memory, processes, sizeof *open->top_of_process);
+    open->below_in_thread = arena_array(memory, marks, sizeof *open->below_in_thread);
+    open->below_in_process = arena_array(memory, marks, sizeof *open->below_in_process);
     for (size_t thread = 0; thread < threads; thread++) {
         open->top_of_thread[thread] = NO_MARK;
     }
@@ -89,7 +78,7 @@ static uint32_t mark_of_launch(const kineto_events *events, const kineto_launch 
                                open_marks *open, uint32_t *next_mark)
 {
     const int64_t moment_ns = launch->ts_ns;
-    for (; *next_mark < events->mark_list.count; ++*next_mark) {
+    for (; *next_mark < events->mark_count; ++*next_mark) {
         const kineto_mark *next = &events->marks[*next_mark];
         if (next->window.begin_ns > moment_ns) break;
         open_marks_push(open, *next_mark, next->thread, events->runners[next->thread].process);
@@ -108,7 +97,8 @@ static status place_launches(kineto_events *events, sorter *placed, error_messag
     open_marks open;
     uint32_t next_mark = 0;
     TRY(sorter_sort(events->launches, err));
-    open_marks_init(events, &open);
+    arena *scratch = arena_create(1 << 16);
+    open_marks_init(events, scratch, &open);
     status result = sorter_next(events->launches, &record, err);
     while (result == STATUS_OK && record != NULL) {
         kineto_launch launch = *(const kineto_launch *)record;
@@ -116,13 +106,25 @@ static status place_launches(kineto_events *events, sorter *placed, error_messag
         result = sorter_put(placed, &launch, err);
         if (result == STATUS_OK) result = sorter_next(events->launches, &record, err);
     }
-    open_marks_free(&open);
+    arena_destroy(scratch);
     return result == STATUS_OK ? sorter_sort(placed, err) : result;
 }
 
 static uint32_t component_in(const kineto_mark *mark, uint32_t flags)
 {
     return mark->is_communication ? KINETO_COMMUNICATION : flags;
+}
+
+/// Counts an operation or operator by the mark that it is attributed to.
+static void count_op(const kineto_events *events, uint32_t mark, trace_attribution *ops)
+{
+    if (mark == NO_MARK) {
+        ops->outside++;
+    } else if (events->marks[mark].window.is_load) {
+        ops->loads++;
+    } else {
+        ops->others++;
+    }
 }
 
 static status count_work(const kineto_events *events, const kineto_run *run, bool is_launched,
@@ -132,14 +134,10 @@ static status count_work(const kineto_events *events, const kineto_run *run, boo
         return error_set(err, STATUS_INVALID, "%s: its operations last longer than 64 bits",
                          events->path);
     }
-    if (!is_launched) {
-        ops->without_launch++;
-    } else if (run->mark == NO_MARK) {
-        ops->outside++;
-    } else if (events->marks[run->mark].window.is_load) {
-        ops->loads++;
+    if (is_launched) {
+        count_op(events, run->mark, ops);
     } else {
-        ops->others++;
+        ops->without_launch++;
     }
     return STATUS_OK;
 }
@@ -198,9 +196,9 @@ static void add_to_union(union_end *end, const kineto_run *run, int64_t *busy_ns
 }
 
 /// [count] unions that hold nothing.
-static union_end *unions_create(size_t count)
+static union_end *unions_create(size_t count, arena *memory)
 {
-    union_end *ends = memory_array(count + 1, sizeof *ends);
+    union_end *ends = arena_array(memory, count, sizeof *ends);
     for (size_t each = 0; each < count; each++) {
         ends[each] = (union_end){{INT64_MIN, INT64_MIN}};
     }
@@ -214,11 +212,11 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
                        error_message *err)
 {
     // Annotations of one cell may overlap on the device.
-    union_end *windows = unions_create(events->mark_list.count);
-    union_end *cells = unions_create((size_t)recording->cell_count);
-    kineto_gaps *gaps = NULL;
+    arena *scratch = arena_create(1 << 16);
+    union_end *windows = unions_create(events->mark_count, scratch);
+    union_end *cells = unions_create((size_t)recording->cell_count, scratch);
+    kineto_gaps *gaps = kineto_gaps_begin(events, recording);
     const void *record = NULL;
-    kineto_gaps_begin(events, recording, &gaps);
     status result = sorter_next(runs, &record, err);
     for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
         const kineto_run *run = record;
@@ -232,14 +230,13 @@ static status sum_runs(kineto_events *events, trace_recording *recording, sorter
         add_to_union(&cells[window->cell], run, &cell->busy_ns, &cell->communication_ns);
     }
     kineto_gaps_end(gaps);
-    free(windows);
-    free(cells);
+    arena_destroy(scratch);
     return result;
 }
 
 static void sum_spans(const kineto_events *events, trace_recording *recording)
 {
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (window->cell < 0 || window->work_begin_ns > window->work_end_ns) continue;
         recording->cells[window->cell].span_ns += window->work_end_ns - window->work_begin_ns;
@@ -323,20 +320,6 @@ static status share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, 
     return STATUS_OK;
 }
 
-static void count_operator(trace_recording *recording, const kineto_events *events, uint32_t mark,
-                           int64_t length_ns)
-{
-    trace_attribution *ops = &recording->ops;
-    ops->total_ns += length_ns;
-    if (mark == NO_MARK) {
-        ops->outside++;
-    } else if (events->marks[mark].window.is_load) {
-        ops->loads++;
-    } else {
-        ops->others++;
-    }
-}
-
 /// Operators of all threads, sorted by thread and begin. Nested ones add nothing and are not
 /// counted; the rest of one that overlaps its neighbour is.
 static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
@@ -363,7 +346,8 @@ static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
         recording->ops.op_count++;
         uint32_t mark = NO_MARK;
         TRY(share_operator(sweep, thread, work->flags, begin_ns, work->end_ns, &mark, err));
-        count_operator(recording, events, mark, work->end_ns - begin_ns);
+        count_op(events, mark, &recording->ops);
+        recording->ops.total_ns += work->end_ns - begin_ns;
         covered_ns = work->end_ns;
     }
 }
@@ -373,30 +357,29 @@ static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
 /// @param first_mark [thread_count + 1] out
 static void group_marks(const kineto_events *events, size_t *first_mark, uint32_t *marks)
 {
-    const size_t threads = events->thread_list.count;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    const size_t threads = events->thread_count;
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         first_mark[events->marks[mark].thread + 1]++;
     }
     for (size_t thread = 0; thread < threads; thread++) {
         first_mark[thread + 1] += first_mark[thread];
     }
-    for (size_t mark = events->mark_list.count; mark-- > 0;) {
+    for (size_t mark = events->mark_count; mark-- > 0;) {
         marks[--first_mark[events->marks[mark].thread + 1]] = (uint32_t)mark;
     }
     // Each place now holds the begin of its thread, one entry late.
     for (size_t thread = 0; thread < threads; thread++) {
         first_mark[thread] = first_mark[thread + 1];
     }
-    first_mark[threads] = events->mark_list.count;
+    first_mark[threads] = events->mark_count;
 }
 
 /// Divides the time of the process among what ran, of all threads.
 static status divide_cpu_time(cpu_sweep *sweep, trace_recording *recording, error_message *err)
 {
-    kineto_gaps *gaps = NULL;
     const void *record = NULL;
     TRY(sorter_sort(sweep->pieces, err));
-    kineto_gaps_begin(sweep->events, recording, &gaps);
+    kineto_gaps *gaps = kineto_gaps_begin(sweep->events, recording);
     status result = sorter_next(sweep->pieces, &record, err);
     while (result == STATUS_OK && record != NULL) {
         kineto_gaps_put(gaps, record);
@@ -408,7 +391,7 @@ static status divide_cpu_time(cpu_sweep *sweep, trace_recording *recording, erro
 
 static void sum_cpu_cells(const kineto_events *events, trace_recording *recording)
 {
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (window->cell < 0) continue;
         recording->cells[window->cell].busy_ns += window->busy_ns;
@@ -420,18 +403,17 @@ static void sum_cpu_cells(const kineto_events *events, trace_recording *recordin
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err)
 {
-    size_t *first_mark = memory_array(events->thread_list.count + 2, sizeof *first_mark);
-    uint32_t *marks = memory_array(events->mark_list.count + 1, sizeof *marks);
+    arena *scratch = arena_create(1 << 16);
+    size_t *first_mark = arena_array(scratch, events->thread_count + 1, sizeof *first_mark);
+    uint32_t *marks = arena_array(scratch, events->mark_count, sizeof *marks);
     cpu_sweep sweep = {.events = events, .marks = marks};
     sweep.pieces = sorter_create(sizeof(kineto_run), compare_runs);
-    open_marks_init(events, &sweep.open);
+    open_marks_init(events, scratch, &sweep.open);
     group_marks(events, first_mark, marks);
     status result = sweep_operators(&sweep, first_mark, recording, err);
     sum_cpu_cells(events, recording);
     if (result == STATUS_OK) result = divide_cpu_time(&sweep, recording, err);
     sorter_destroy(sweep.pieces);
-    open_marks_free(&sweep.open);
-    free(first_mark);
-    free(marks);
+    arena_destroy(scratch);
     return result;
 }

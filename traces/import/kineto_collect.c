@@ -25,96 +25,92 @@ size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, si
     return low;
 }
 
-/// Makes room for one more item after list->count.
-static void *reserve(void *items, kineto_list *list, size_t item_bytes)
+void kineto_sort(void *items, size_t count, size_t item_bytes,
+                 int (*compare)(const void *, const void *))
 {
-    if (list->count < list->capacity) return items;
-    list->capacity += list->capacity / 2 + 64;
-    return memory_resize(items, list->capacity, item_bytes);
+    if (count > 0) qsort(items, count, item_bytes, compare);
 }
 
-/// Appends a value to an array and its list. A macro, as arrays differ in type.
-#define APPEND(items, list, value)                                                                 \
-    do {                                                                                           \
-        (items) = reserve(items, list, sizeof *(items));                                           \
-        (items)[(list)->count++] = (value);                                                        \
-    } while (0)
-
-static void numbering_free(kineto_numbering *table)
+int kineto_compare_stretches(const void *a, const void *b)
 {
-    free(table->keys);
-    free(table->numbers);
-    free(table->is_used);
+    const kineto_stretch *left = a;
+    const kineto_stretch *right = b;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
+    return (left->number > right->number) - (left->number < right->number);
 }
 
-static size_t numbering_slot(const kineto_numbering *table, uint64_t key)
+static struct kineto_slot *numbering_slot(const kineto_numbering *table, uint64_t key)
 {
     size_t slot = (size_t)(key ^ (key >> 32)) & (table->capacity - 1);
-    while (table->is_used[slot] && table->keys[slot] != key) {
+    while (table->slots[slot].place != 0 && table->slots[slot].key != key) {
         slot = (slot + 1) & (table->capacity - 1);
     }
-    return slot;
+    return &table->slots[slot];
 }
 
 static void numbering_grow(kineto_numbering *table)
 {
     const size_t capacity = table->capacity == 0 ? 64 : table->capacity * 2;
     kineto_numbering grown = {.capacity = capacity, .count = table->count};
-    grown.keys = memory_array(capacity, sizeof *grown.keys);
-    grown.numbers = memory_array(capacity, sizeof *grown.numbers);
-    grown.is_used = memory_array(capacity, sizeof *grown.is_used);
+    grown.slots = memory_array(capacity, sizeof *grown.slots);
     for (size_t slot = 0; slot < table->capacity; slot++) {
-        if (!table->is_used[slot]) continue;
-        const size_t place = numbering_slot(&grown, table->keys[slot]);
-        grown.keys[place] = table->keys[slot];
-        grown.numbers[place] = table->numbers[slot];
-        grown.is_used[place] = true;
+        if (table->slots[slot].place == 0) continue;
+        *numbering_slot(&grown, table->slots[slot].key) = table->slots[slot];
     }
-    numbering_free(table);
+    free(table->slots);
     *table = grown;
 }
 
-static void numbering_find(kineto_numbering *table, uint64_t key, uint32_t *number, bool *is_new)
+static uint64_t key_of(const char *name)
 {
-    if ((size_t)table->count * 2 >= table->capacity) numbering_grow(table);
-    const size_t slot = numbering_slot(table, key);
-    *is_new = !table->is_used[slot];
-    if (*is_new) {
-        table->is_used[slot] = true;
-        table->keys[slot] = key;
-        table->numbers[slot] = table->count++;
-    }
-    *number = table->numbers[slot];
+    return file_hash(FILE_HASH_START, name, strlen(name));
 }
 
-void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number)
+/// @return whether it is new
+static bool numbering_find(kineto_numbering *table, uint64_t key, uint32_t *number)
+{
+    if ((size_t)table->count * 2 >= table->capacity) numbering_grow(table);
+    struct kineto_slot *slot = numbering_slot(table, key);
+    const bool is_new = slot->place == 0;
+    if (is_new) *slot = (struct kineto_slot){key, ++table->count};
+    *number = slot->place - 1;
+    return is_new;
+}
+
+uint32_t kineto_collect_thread(kineto_collector *collector, kineto_thread thread)
 {
     kineto_events *events = &collector->events;
-    bool is_new = false;
-    if (thread.thread == collector->last_thread_key && events->thread_list.count > 0) {
-        *number = collector->last_thread;
-        return;
+    if (thread.thread == collector->last_thread_key && events->thread_count > 0) {
+        return collector->last_thread;
     }
-    numbering_find(&collector->threads, thread.thread, number, &is_new);
-    if (is_new) {
-        bool is_new_process = false;
-        uint32_t process = 0;
-        numbering_find(&collector->processes, thread.process, &process, &is_new_process);
-        APPEND(events->runners, &events->thread_list, (kineto_runner){.process = process});
+    if (numbering_find(&collector->threads, thread.thread, &collector->last_thread)) {
+        kineto_runner runner = {0};
+        numbering_find(&collector->processes, thread.process, &runner.process);
+        events->runners =
+            memory_grow(events->runners, events->thread_count, sizeof *events->runners);
+        events->runners[events->thread_count++] = runner;
         events->process_count = collector->processes.count;
     }
     collector->last_thread_key = thread.thread;
-    collector->last_thread = *number;
+    return collector->last_thread;
+}
+
+/// Whether a name begins as one of prefixes, of which NULL is the last.
+static bool has_prefix(const char *name, size_t length, const char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++) {
+        const size_t needed = strlen(*prefixes);
+        if (length >= needed && memcmp(name, *prefixes, needed) == 0) return true;
+    }
+    return false;
 }
 
 /// Names that PyTorch itself writes, which never are a layer's.
 static bool is_of_framework(const char *name)
 {
-    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer."};
-    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
-        if (strncmp(name, prefixes[prefix], strlen(prefixes[prefix])) == 0) return true;
-    }
-    return false;
+    static const char *const prefixes[] = {"nccl:", "gloo:", "Optimizer.", NULL};
+    return has_prefix(name, strlen(name), prefixes);
 }
 
 /// Names under which a thread of PyTorch does other things than launch.
@@ -141,29 +137,32 @@ static void note_unknown(kineto_collector *collector, const char *name)
     memcpy(collector->unknown[collector->unknown_count++], name, strlen(name) + 1);
 }
 
-status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
+static void append_stretch(kineto_stretch **stretches, size_t *count, int64_t begin_ns,
+                           int64_t end_ns, int number)
+{
+    *stretches = memory_grow(*stretches, *count, sizeof **stretches);
+    (*stretches)[(*count)++] = (kineto_stretch){begin_ns, end_ns, number};
+}
+
+status kineto_collect_annotation(kineto_collector *collector, const char *name,
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
                                  error_message *err)
 {
     kineto_events *events = &collector->events;
     int step = 0;
     bool is_known = false;
-    bool is_new = false;
     trace_gap pause = TRACE_GAP_HOST;
     trace_annotation annotation = {0};
     if (trace_annotation_is_step(name, &step)) {
-        const kineto_stretch stretch = {begin_ns, end_ns, step};
-        APPEND(events->steps, &events->step_list, stretch);
+        append_stretch(&events->steps, &events->step_count, begin_ns, end_ns, step);
         return STATUS_OK;
     }
     if (is_pause(name, &pause)) {
-        const kineto_stretch stretch = {begin_ns, end_ns, (int)pause};
-        APPEND(events->pauses, &events->pause_list, stretch);
+        append_stretch(&events->pauses, &events->pause_count, begin_ns, end_ns, (int)pause);
         return STATUS_OK;
     }
     if (collector->map != NULL && trace_phase_map_is_scope(collector->map, name)) {
-        const kineto_stretch stretch = {begin_ns, end_ns, 0};
-        APPEND(events->scopes, &events->scope_list, stretch);
+        append_stretch(&events->scopes, &events->scope_count, begin_ns, end_ns, 0);
         return STATUS_OK;
     }
     if (collector->map != NULL) {
@@ -177,12 +176,11 @@ status kineto_collect_annotation(kineto_collector *collector, const char *name, 
         }
         return STATUS_OK;
     }
-    uint32_t number = 0;
-    kineto_collect_thread(collector, thread, &number);
     if (annotation.count != TRACE_COUNT_NONE) {
-        numbering_find(&collector->names, name_key, &annotation.name, &is_new);
+        numbering_find(&collector->names, key_of(name), &annotation.name);
     }
-    return kineto_collect_mark(collector, &annotation, number, begin_ns, end_ns, err);
+    return kineto_collect_mark(collector, &annotation, kineto_collect_thread(collector, thread),
+                               begin_ns, end_ns, err);
 }
 
 status kineto_collect_mark(kineto_collector *collector, const trace_annotation *annotation,
@@ -190,9 +188,9 @@ status kineto_collect_mark(kineto_collector *collector, const trace_annotation *
 {
     kineto_events *events = &collector->events;
     const bool is_load = annotation->kind <= TRACE_OP_RECOMPUTE;
-    if (events->mark_list.count >= INT32_MAX - 1) {
+    if (events->mark_count >= INT32_MAX - 1) {
         return error_set(err, STATUS_UNSUPPORTED, "%s: more than 2^31 annotations",
-                         collector->path);
+                         collector->events.path);
     }
     const kineto_mark mark = {
         .window = {.kind = annotation->kind,
@@ -207,13 +205,14 @@ status kineto_collect_mark(kineto_collector *collector, const trace_annotation *
                    .cell = -1},
         .thread = thread,
         .name = annotation->name,
-        .order = (uint32_t)events->mark_list.count,
+        .order = (uint32_t)events->mark_count,
         .naming = (uint8_t)annotation->naming,
         .count = (uint8_t)annotation->count,
         .is_communication = annotation->is_communication ||
                             (!is_load && annotation->kind != TRACE_OP_OPTIMIZER_STEP),
     };
-    APPEND(events->marks, &events->mark_list, mark);
+    events->marks = memory_grow(events->marks, events->mark_count, sizeof *events->marks);
+    events->marks[events->mark_count++] = mark;
     return STATUS_OK;
 }
 
@@ -222,19 +221,15 @@ void kineto_collect_span(kineto_collector *collector, const char *name, bool is_
 {
     kineto_events *events = &collector->events;
     char group[KINETO_NAME_BYTES];
-    bool is_new = false;
     kineto_span span = {.begin_ns = begin_ns, .end_ns = end_ns};
     span.role = is_operator ? KINETO_SPAN_OTHER : kineto_span_role_of(name);
     span.number = kineto_span_number(name, group);
-    const char *key = is_operator ? name : group;
-    numbering_find(&collector->groups, file_hash(FILE_HASH_START, key, strlen(key)), &span.group,
-                   &is_new);
-    kineto_collect_thread(collector, thread, &span.thread);
-    if (is_operator) {
-        APPEND(events->operators, &events->operator_list, span);
-    } else {
-        APPEND(events->spans, &events->span_list, span);
-    }
+    numbering_find(&collector->groups, key_of(is_operator ? name : group), &span.group);
+    span.thread = kineto_collect_thread(collector, thread);
+    kineto_span **spans = is_operator ? &events->operators : &events->spans;
+    size_t *count = is_operator ? &events->operator_count : &events->span_count;
+    *spans = memory_grow(*spans, *count, sizeof **spans);
+    (*spans)[(*count)++] = span;
 }
 
 int kineto_compare_times(const void *a, const void *b)
@@ -253,7 +248,7 @@ status kineto_collect_launch(kineto_collector *collector, uint32_t correlation,
     if (is_first) events->launches = sorter_create(sizeof launch, kineto_compare_times);
     if (is_first || begin_ns < events->first_launch_ns) events->first_launch_ns = begin_ns;
     if (is_first || begin_ns > events->last_launch_ns) events->last_launch_ns = begin_ns;
-    kineto_collect_thread(collector, thread, &launch.thread);
+    launch.thread = kineto_collect_thread(collector, thread);
     events->runners[launch.thread].launch_count++;
     return sorter_put(events->launches, &launch, err);
 }
@@ -262,13 +257,12 @@ void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t n
                          kineto_thread thread, int64_t begin_ns)
 {
     kineto_events *events = &collector->events;
+    kineto_launch **links = is_target ? &events->targets : &events->sources;
+    size_t *count = is_target ? &events->target_count : &events->source_count;
     kineto_launch link = {.ts_ns = begin_ns, .correlation = number};
-    kineto_collect_thread(collector, thread, &link.thread);
-    if (is_target) {
-        APPEND(events->targets, &events->target_list, link);
-    } else {
-        APPEND(events->sources, &events->source_list, link);
-    }
+    link.thread = kineto_collect_thread(collector, thread);
+    *links = memory_grow(*links, *count, sizeof **links);
+    (*links)[(*count)++] = link;
 }
 
 void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
@@ -276,19 +270,17 @@ void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, 
 {
     kineto_events *events = &collector->events;
     kineto_work backward = {.begin_ns = begin_ns, .end_ns = end_ns};
-    kineto_collect_thread(collector, thread, &backward.key);
-    APPEND(events->backwards, &events->backward_list, backward);
+    backward.key = kineto_collect_thread(collector, thread);
+    events->backwards =
+        memory_grow(events->backwards, events->backward_count, sizeof *events->backwards);
+    events->backwards[events->backward_count++] = backward;
 }
 
 bool kineto_is_communication(const char *name, size_t length)
 {
     static const char *const prefixes[] = {"ncclDevKernel", "ncclKernel",
-                                           "deep_ep::", "void deep_ep::"};
-    for (size_t prefix = 0; prefix < sizeof prefixes / sizeof prefixes[0]; prefix++) {
-        const size_t needed = strlen(prefixes[prefix]);
-        if (length >= needed && memcmp(name, prefixes[prefix], needed) == 0) return true;
-    }
-    return false;
+                                           "deep_ep::", "void deep_ep::", NULL};
+    return has_prefix(name, length, prefixes);
 }
 
 /// By key, then begin, outer before inner.
@@ -322,19 +314,19 @@ static status nothing_known(const kineto_collector *collector, error_message *er
         return error_set(err, STATUS_INVALID,
                          "%s: no annotation says which layer or stage computes: record with a "
                          "schedule of torch.distributed.pipelining, or with dynmo's recorder",
-                         collector->path);
+                         collector->events.path);
     }
     return error_set(err, STATUS_INVALID,
                      "%s: no annotation that dynmo knows; there are %s%s: name them with "
                      "--phase-map FILE.json",
-                     collector->path, names,
+                     collector->events.path, names,
                      collector->unknown_count == KINETO_UNKNOWN_MAX ? ", ..." : "");
 }
 
 bool kineto_collect_has_load(const kineto_collector *collector)
 {
     const kineto_events *events = &collector->events;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         if (events->marks[mark].window.is_load) return true;
     }
     return false;
@@ -345,17 +337,23 @@ status kineto_collect_check(const kineto_collector *collector, error_message *er
     return kineto_collect_has_load(collector) ? STATUS_OK : nothing_known(collector, err);
 }
 
-void kineto_collect_windows(const kineto_collector *collector)
+status kineto_collect_sum(kineto_collector *collector, error_message *err)
 {
-    const kineto_events *events = &collector->events;
+    kineto_events *events = &collector->events;
     trace_recording *recording = collector->recording;
-    char *path = strdup(collector->path);
-    recording->windows = memory_array(events->mark_list.count + 1, sizeof *recording->windows);
-    recording->input.path = path;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    const int layers = collector->map != NULL ? trace_phase_map_layers(collector->map) : 0;
+    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
+    TRY(trace_kineto_resolve(events, layers, recording, err));
+    TRY(recording->on_device ? trace_kineto_attribute_device(events, recording, err)
+                             : trace_kineto_attribute_cpu(events, recording, err));
+    recording->windows =
+        arena_array(events->memory, events->mark_count, sizeof *recording->windows);
+    recording->input.path = arena_string(events->memory, events->path);
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         recording->windows[mark] = events->marks[mark].window;
     }
-    recording->window_count = (int)events->mark_list.count;
+    recording->window_count = (int)events->mark_count;
+    return STATUS_OK;
 }
 
 void kineto_collector_free(kineto_collector *collector)
@@ -373,8 +371,8 @@ void kineto_collector_free(kineto_collector *collector)
     free(events->backwards);
     sorter_destroy(events->works);
     free(events->runners);
-    numbering_free(&collector->threads);
-    numbering_free(&collector->processes);
-    numbering_free(&collector->names);
-    numbering_free(&collector->groups);
+    free(collector->threads.slots);
+    free(collector->processes.slots);
+    free(collector->names.slots);
+    free(collector->groups.slots);
 }

@@ -1,4 +1,6 @@
-/// What traces/import/kineto.c takes from the events, and hands to the files that make sense of it.
+/// What is taken from a profiler's file, Kineto's trace or an export of Nsight Systems, and what
+/// makes sense of it: annotations that say which layer or stage computes, launches, and what ran on
+/// the device.
 #pragma once
 
 #include "base/sorter.h"
@@ -88,11 +90,12 @@ typedef struct kineto_runner {
     int64_t launch_count;
 } kineto_runner;
 
-/// A growing array.
-typedef struct kineto_list {
-    size_t count;
-    size_t capacity;
-} kineto_list;
+/// As qsort; items may be NULL where there are none.
+void kineto_sort(void *items, size_t count, size_t item_bytes,
+                 int (*compare)(const void *, const void *));
+
+/// Stretches by begin, end, number.
+int kineto_compare_stretches(const void *a, const void *b);
 
 /// How many of items[count] have, at offset, a 64-bit number at or below key; they are sorted by
 /// it.
@@ -100,7 +103,8 @@ size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, si
                           int64_t key);
 
 typedef struct kineto_events {
-    const char *path;
+    const char *path; // for messages
+    arena *memory;    // of what a recording keeps
     kineto_stretch *steps;
     kineto_stretch *scopes;
     kineto_stretch *pauses; // of the host; number is a trace_gap
@@ -114,8 +118,8 @@ typedef struct kineto_events {
     kineto_work *backwards; // operators of the backward; key is the thread
     sorter *works;          // kineto_work by key, then time; NULL: none
     kineto_runner *runners; // [thread_count]
-    kineto_list span_list, operator_list, step_list, scope_list, pause_list, mark_list, source_list,
-        target_list, backward_list, thread_list;
+    size_t span_count, operator_count, step_count, scope_count, pause_count, mark_count,
+        source_count, target_count, backward_count, thread_count;
     uint32_t process_count;
     int64_t first_launch_ns; // where there are launches
     int64_t last_launch_ns;
@@ -150,8 +154,8 @@ bool trace_kineto_has_backward(const kineto_events *events);
 typedef struct kineto_gaps kineto_gaps;
 
 /// @param events resolved: marks by begin
-/// @param gaps   release with kineto_gaps_end
-void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps);
+/// @return release with kineto_gaps_end
+kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *recording);
 
 /// What ran, in the order of begin.
 void kineto_gaps_put(kineto_gaps *gaps, const kineto_run *run);
@@ -168,24 +172,20 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err);
 
-/// Collects what a profiler recorded, whichever file it is read from: annotations that say which
-/// layer or stage computes, launches, and what ran on the device. The readers of Kineto's traces
-/// and of Nsight Systems' exports fill it, and share what is made of it.
-
 enum { KINETO_NAME_BYTES = 512, KINETO_UNKNOWN_MAX = 5 };
 
 /// Numbers for 64-bit keys, in the order of their first appearance; open addressing.
 typedef struct kineto_numbering {
-    uint64_t *keys; // [capacity]
-    uint32_t *numbers;
-    bool *is_used;
-    size_t capacity; // power of two
+    struct kineto_slot {
+        uint64_t key;
+        uint32_t place; // its number + 1; 0: the slot is free
+    } * slots;          // [capacity]
+    size_t capacity;    // power of two
     uint32_t count;
 } kineto_numbering;
 
-/// Zero-initialise, then fill the first three.
+/// Zero-initialise, then fill the first two, and path and memory of the events.
 typedef struct kineto_collector {
-    const char *path;           // for messages
     const trace_phase_map *map; // or NULL
     trace_recording *recording; // its counts of annotations are kept
     kineto_events events;
@@ -209,15 +209,14 @@ typedef struct kineto_thread {
 void kineto_collector_free(kineto_collector *collector);
 
 /// The number of a thread, and with it its process.
-void kineto_collect_thread(kineto_collector *collector, kineto_thread thread, uint32_t *number);
+uint32_t kineto_collect_thread(kineto_collector *collector, kineto_thread thread);
 
 /// An annotation, a step or a scope. A name that nobody knows is counted and left out.
 ///
-/// @param name      at most KINETO_NAME_BYTES - 1 characters
-/// @param name_key  equal for equal names
+/// @param name at most KINETO_NAME_BYTES - 1 characters
 /// @return what the phase map says; STATUS_UNSUPPORTED beyond 2^31
 ///         annotations
-status kineto_collect_annotation(kineto_collector *collector, const char *name, uint64_t name_key,
+status kineto_collect_annotation(kineto_collector *collector, const char *name,
                                  kineto_thread thread, int64_t begin_ns, int64_t end_ns,
                                  error_message *err);
 
@@ -252,7 +251,6 @@ status trace_kineto_find_structure(kineto_collector *collector, error_message *e
 void kineto_collect_link(kineto_collector *collector, bool is_target, uint32_t number,
                          kineto_thread thread, int64_t begin_ns);
 
-/// An operator of the backward.
 void kineto_collect_backward(kineto_collector *collector, kineto_thread thread, int64_t begin_ns,
                              int64_t end_ns);
 
@@ -270,5 +268,7 @@ bool kineto_collect_has_load(const kineto_collector *collector);
 /// @return STATUS_INVALID naming some annotations that are there
 status kineto_collect_check(const kineto_collector *collector, error_message *err);
 
-/// Copies the windows and the path into the recording, which owns them.
-void kineto_collect_windows(const kineto_collector *collector);
+/// Makes the recording of what was collected: of the device, or of the CPU where it says so.
+///
+/// @return as trace_kineto_resolve and trace_kineto_attribute_device
+status kineto_collect_sum(kineto_collector *collector, error_message *err);

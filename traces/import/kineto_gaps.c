@@ -15,8 +15,8 @@ typedef struct cover {
 
 /// Covers of one kind that are not over, the next to end first.
 typedef struct cover_queue {
-    cover *covers;
-    kineto_list list;
+    cover *covers; // [count], of which those before first are over
+    size_t count;
     size_t first;
 } cover_queue;
 
@@ -36,53 +36,41 @@ struct kineto_gaps {
 
 static void queue_push(cover_queue *queue, cover added)
 {
-    kineto_list *list = &queue->list;
-    if (queue->first < list->count && queue->covers[list->count - 1].until_ns >= added.until_ns) {
+    if (queue->first < queue->count && queue->covers[queue->count - 1].until_ns >= added.until_ns) {
         return; // what began before it hides it
     }
-    if (queue->first == list->count) queue->first = list->count = 0;
-    if (list->count == list->capacity && queue->first > list->count / 2) {
-        list->count -= queue->first;
-        memmove(queue->covers, queue->covers + queue->first, list->count * sizeof *queue->covers);
+    if (queue->first > queue->count / 2) {
+        queue->count -= queue->first;
+        memmove(queue->covers, queue->covers + queue->first, queue->count * sizeof *queue->covers);
         queue->first = 0;
     }
-    if (list->count == list->capacity) {
-        list->capacity += list->capacity / 2 + 64;
-        queue->covers = memory_resize(queue->covers, list->capacity, sizeof *queue->covers);
-    }
-    queue->covers[list->count++] = added;
+    queue->covers = memory_grow(queue->covers, queue->count, sizeof *queue->covers);
+    queue->covers[queue->count++] = added;
 }
 
 /// What covers now_ns; NULL: nothing.
 static const cover *queue_top(cover_queue *queue, int64_t now_ns)
 {
-    while (queue->first < queue->list.count && queue->covers[queue->first].until_ns <= now_ns) {
+    while (queue->first < queue->count && queue->covers[queue->first].until_ns <= now_ns) {
         queue->first++;
     }
-    return queue->first < queue->list.count ? &queue->covers[queue->first] : NULL;
-}
-
-static int compare_stretches(const void *a, const void *b)
-{
-    const kineto_stretch *left = a;
-    const kineto_stretch *right = b;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    return (left->number > right->number) - (left->number < right->number);
+    return queue->first < queue->count ? &queue->covers[queue->first] : NULL;
 }
 
 /// The iterations that cells are of, which are sorted by them.
-static void list_iterations(trace_recording *recording)
+static void list_iterations(trace_recording *recording, arena *memory)
 {
+    const trace_cell *cells = recording->cells;
     int count = 0;
-    recording->iterations =
-        memory_array((size_t)recording->cell_count + 1, sizeof *recording->iterations);
     for (int cell = 0; cell < recording->cell_count; cell++) {
-        const int iteration = recording->cells[cell].iteration;
-        if (count > 0 && recording->iterations[count - 1].iteration == iteration) continue;
-        recording->iterations[count++] = (trace_iteration_time){
-            .iteration = iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
+        count += cell == 0 || cells[cell].iteration != cells[cell - 1].iteration;
     }
-    recording->iteration_count = count;
+    recording->iterations = arena_array(memory, (size_t)count, sizeof *recording->iterations);
+    for (int cell = 0; cell < recording->cell_count; cell++) {
+        if (cell > 0 && cells[cell].iteration == cells[cell - 1].iteration) continue;
+        recording->iterations[recording->iteration_count++] = (trace_iteration_time){
+            .iteration = cells[cell].iteration, .begin_ns = INT64_MAX, .end_ns = INT64_MIN};
+    }
 }
 
 int trace_recording_place(const trace_recording *recording, int iteration)
@@ -113,14 +101,14 @@ static void find_stretches(kineto_gaps *gaps)
 {
     const kineto_events *events = gaps->events;
     trace_recording *recording = gaps->recording;
-    const bool by_steps = events->step_list.count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
-    for (size_t step = 0; by_steps && step < events->step_list.count; step++) {
+    const bool by_steps = events->step_count > 0 && recording->naming != TRACE_NAMED_BY_DYNMO;
+    for (size_t step = 0; by_steps && step < events->step_count; step++) {
         const int place = trace_recording_place(recording, events->steps[step].number);
         if (place < 0) continue;
         widen(&recording->iterations[place], events->steps[step].begin_ns,
               events->steps[step].end_ns);
     }
-    for (size_t mark = 0; !by_steps && mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; !by_steps && mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         const int place = trace_recording_place(recording, window->iteration);
         if (place < 0) continue;
@@ -132,10 +120,10 @@ static void find_stretches(kineto_gaps *gaps)
         const trace_iteration_time *each = &recording->iterations[place];
         gaps->stretches[place] = (kineto_stretch){each->begin_ns, each->end_ns, (int)place};
     }
-    qsort(gaps->stretches, count, sizeof *gaps->stretches, compare_stretches);
+    qsort(gaps->stretches, count, sizeof *gaps->stretches, kineto_compare_stretches);
 }
 
-void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, kineto_gaps **gaps)
+kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *recording)
 {
     kineto_gaps *begun = memory_array(1, sizeof *begun);
     begun->events = events;
@@ -144,10 +132,10 @@ void kineto_gaps_begin(const kineto_events *events, trace_recording *recording, 
         recording->naming >= TRACE_NAMED_BY_PIPELINE && recording->naming <= TRACE_NAMED_BY_GPIPE;
     begun->last = KINETO_NO_MARK;
     begun->current = -1;
-    list_iterations(recording);
+    list_iterations(recording, events->memory);
     find_stretches(begun);
     begun->now_ns = recording->iteration_count > 0 ? begun->stretches[0].begin_ns : INT64_MAX;
-    *gaps = begun;
+    return begun;
 }
 
 /// The last stretch that begins at or before a moment; -1: none does. One that is over counts too:
@@ -254,7 +242,7 @@ static void divide_gap(kineto_gaps *gaps, uint32_t owner, uint32_t next, int pla
 static void divide_host(kineto_gaps *gaps, uint32_t owner, uint32_t next, int place, int64_t end_ns)
 {
     const kineto_events *events = gaps->events;
-    while (gaps->next_pause < events->pause_list.count) {
+    while (gaps->next_pause < events->pause_count) {
         const kineto_stretch *pause = &events->pauses[gaps->next_pause];
         if (pause->begin_ns >= end_ns) break;
         if (pause->begin_ns > gaps->now_ns) {
@@ -384,7 +372,7 @@ void kineto_gaps_end(kineto_gaps *gaps)
     if (recording->iteration_count > 0) advance(gaps, KINETO_NO_MARK, -1, end_ns, end_ns);
     enter(gaps, -1);
     end_iterations(gaps);
-    for (size_t mark = 0; mark < gaps->events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < gaps->events->mark_count; mark++) {
         const trace_window *window = &gaps->events->marks[mark].window;
         if (window->cell >= 0) recording->cells[window->cell].charge_ns += window->charge_ns;
     }

@@ -43,7 +43,7 @@ static int compare_backwards(const void *a, const void *b)
 
 bool trace_kineto_has_backward(const kineto_events *events)
 {
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (window->is_load && window->kind != TRACE_OP_FORWARD) return true;
     }
@@ -52,14 +52,13 @@ bool trace_kineto_has_backward(const kineto_events *events)
 
 void kineto_sort_sources(kineto_events *events)
 {
-    if (events->source_list.count == 0) return;
-    qsort(events->sources, events->source_list.count, sizeof *events->sources, compare_links);
+    kineto_sort(events->sources, events->source_count, sizeof *events->sources, compare_links);
 }
 
 const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_launch *target)
 {
     size_t low = 0;
-    size_t high = events->source_list.count;
+    size_t high = events->source_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (compare_links(&events->sources[middle], target) <= 0) {
@@ -73,14 +72,14 @@ const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_
 }
 
 /// The mark around each mark on its own thread.
-static uint32_t *find_outer_marks(const kineto_events *events)
+static uint32_t *find_outer_marks(const kineto_events *events, arena *memory)
 {
-    uint32_t *outer = memory_array(events->mark_list.count + 1, sizeof *outer);
-    uint32_t *top = memory_array(events->thread_list.count + 1, sizeof *top);
-    for (size_t thread = 0; thread < events->thread_list.count; thread++) {
+    uint32_t *outer = arena_array(memory, events->mark_count, sizeof *outer);
+    uint32_t *top = arena_array(memory, events->thread_count, sizeof *top);
+    for (size_t thread = 0; thread < events->thread_count; thread++) {
         top[thread] = KINETO_NO_MARK;
     }
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const kineto_mark *each = &events->marks[mark];
         uint32_t around = top[each->thread];
         while (around != KINETO_NO_MARK &&
@@ -90,7 +89,6 @@ static uint32_t *find_outer_marks(const kineto_events *events)
         outer[mark] = around;
         top[each->thread] = (uint32_t)mark;
     }
-    free(top);
     return outer;
 }
 
@@ -98,7 +96,7 @@ static uint32_t *find_outer_marks(const kineto_events *events)
 static uint32_t mark_at(const kineto_events *events, const uint32_t *outer,
                         const kineto_launch *link)
 {
-    size_t low = kineto_count_until(events->marks, events->mark_list.count, sizeof *events->marks,
+    size_t low = kineto_count_until(events->marks, events->mark_count, sizeof *events->marks,
                                     offsetof(kineto_mark, window.begin_ns), link->ts_ns);
     while (low > 0 && events->marks[low - 1].thread != link->thread) {
         low--;
@@ -115,7 +113,7 @@ static uint32_t mark_at(const kineto_events *events, const uint32_t *outer,
 static int64_t backward_end(const kineto_events *events, uint32_t thread, int64_t moment_ns)
 {
     size_t low = 0;
-    size_t high = events->backward_list.count;
+    size_t high = events->backward_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const kineto_work *each = &events->backwards[middle];
@@ -129,12 +127,12 @@ static int64_t backward_end(const kineto_events *events, uint32_t thread, int64_
     return is_found ? events->backwards[low - 1].end_ns : INT64_MIN;
 }
 
-/// @param runs [target_list.count] out
+/// @param runs [target_count] out
 /// @return their number
 static size_t find_runs(const kineto_events *events, const uint32_t *outer, backward_run *runs)
 {
     size_t count = 0;
-    for (size_t each = 0; each < events->target_list.count; each++) {
+    for (size_t each = 0; each < events->target_count; each++) {
         const kineto_launch *target = &events->targets[each];
         const kineto_launch *source = kineto_source_of(events, target);
         if (source == NULL) continue; // as of the accumulation of gradients
@@ -166,28 +164,25 @@ static kineto_mark backward_mark(const kineto_events *events, const backward_run
 
 int trace_kineto_link_backward(kineto_events *events)
 {
-    if (events->target_list.count == 0 || trace_kineto_has_backward(events)) return 0;
+    if (events->target_count == 0 || trace_kineto_has_backward(events)) return 0;
     kineto_sort_sources(events);
-    qsort(events->targets, events->target_list.count, sizeof *events->targets, compare_targets);
-    if (events->backward_list.count > 0) {
-        qsort(events->backwards, events->backward_list.count, sizeof *events->backwards,
-              compare_backwards);
-    }
+    kineto_sort(events->targets, events->target_count, sizeof *events->targets, compare_targets);
+    kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
+                compare_backwards);
     int linked = 0;
-    uint32_t *outer = find_outer_marks(events);
-    backward_run *runs = memory_array(events->target_list.count, sizeof *runs);
+    arena *scratch = arena_create(1 << 16);
+    uint32_t *outer = find_outer_marks(events, scratch);
+    backward_run *runs = arena_array(scratch, events->target_count, sizeof *runs);
     const size_t count = find_runs(events, outer, runs);
     events->marks =
-        memory_resize(events->marks, events->mark_list.count + count + 1, sizeof *events->marks);
+        memory_resize(events->marks, events->mark_count + count + 1, sizeof *events->marks);
     for (size_t run = 0; run < count; run++) {
         if (runs[run].mark == KINETO_NO_MARK) continue;
         kineto_mark mark = backward_mark(events, &runs[run]);
-        mark.order = (uint32_t)events->mark_list.count;
-        events->marks[events->mark_list.count++] = mark;
+        mark.order = (uint32_t)events->mark_count;
+        events->marks[events->mark_count++] = mark;
         linked++;
     }
-    events->mark_list.capacity = events->mark_list.count;
-    free(runs);
-    free(outer);
+    arena_destroy(scratch);
     return linked;
 }

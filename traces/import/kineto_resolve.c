@@ -12,15 +12,6 @@ typedef struct group_key {
     uint32_t order;
 } group_key;
 
-static int compare_stretches(const void *a, const void *b)
-{
-    const kineto_stretch *left = a;
-    const kineto_stretch *right = b;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
-    return (left->number > right->number) - (left->number < right->number);
-}
-
 /// By begin, outer before inner, then as in the file.
 static int compare_marks(const void *a, const void *b)
 {
@@ -79,18 +70,18 @@ static void keep_finest(kineto_events *events, trace_recording *recording)
 {
     size_t kept = 0;
     recording->naming = TRACE_NAMING_COUNT;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const kineto_mark *each = &events->marks[mark];
         if (each->window.is_load && each->naming < recording->naming) {
             recording->naming = (trace_naming)each->naming;
         }
     }
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const kineto_mark *each = &events->marks[mark];
         if (each->window.is_load && each->naming != recording->naming) continue;
         events->marks[kept++] = *each;
     }
-    events->mark_list.count = kept;
+    events->mark_count = kept;
 }
 
 /// dynmo's names number the iterations; what else happens belongs to the iteration of the last such
@@ -98,10 +89,10 @@ static void keep_finest(kineto_events *events, trace_recording *recording)
 static void iterations_from_names(kineto_events *events)
 {
     int current = TRACE_NOT_RECORDED;
-    for (size_t mark = 0; mark < events->mark_list.count && current < 0; mark++) {
+    for (size_t mark = 0; mark < events->mark_count && current < 0; mark++) {
         if (events->marks[mark].window.is_load) current = events->marks[mark].window.iteration;
     }
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         trace_window *window = &events->marks[mark].window;
         if (window->is_load) current = window->iteration;
         window->iteration = current;
@@ -112,9 +103,9 @@ static void iterations_from_names(kineto_events *events)
 static void iterations_from_steps(kineto_events *events, trace_recording *recording)
 {
     size_t kept = 0;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
-        const int step = stretch_at(events->steps, events->step_list.count, each->window.begin_ns);
+        const int step = stretch_at(events->steps, events->step_count, each->window.begin_ns);
         if (step < 0) {
             recording->stray_window_count++;
             continue;
@@ -122,13 +113,13 @@ static void iterations_from_steps(kineto_events *events, trace_recording *record
         each->window.iteration = events->steps[step].number;
         events->marks[kept++] = *each;
     }
-    events->mark_list.count = kept;
+    events->mark_count = kept;
 }
 
 /// Without steps, the k-th time that a name of the pipeline occurs is iteration k.
 static void iterations_from_repetition(kineto_events *events, group_key *keys)
 {
-    const size_t count = events->mark_list.count;
+    const size_t count = events->mark_count;
     for (size_t mark = 0; mark < count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         keys[mark] = (group_key){{(int32_t)window->kind, window->layer, window->microbatch, 0},
@@ -150,18 +141,18 @@ static status number_iterations(kineto_events *events, group_key *keys, trace_re
     recording->has_steps = true;
     if (recording->naming == TRACE_NAMED_BY_DYNMO) {
         iterations_from_names(events);
-    } else if (events->step_list.count > 0) {
+    } else if (events->step_count > 0) {
         iterations_from_steps(events, recording);
     } else if (!trace_naming_is_pipeline(recording->naming)) {
         recording->has_steps = false;
-        for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+        for (size_t mark = 0; mark < events->mark_count; mark++) {
             events->marks[mark].window.iteration = 0;
         }
     } else {
         recording->has_steps = false;
         iterations_from_repetition(events, keys);
     }
-    if (events->mark_list.count > 0) return STATUS_OK;
+    if (events->mark_count > 0) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s: all %" PRId64 " annotations of layers are outside every ProfilerStep",
                      events->path, recording->stray_window_count);
@@ -202,9 +193,9 @@ static void number_scopes(kineto_events *events)
 {
     int iteration = TRACE_NOT_RECORDED;
     int number = 0;
-    for (size_t scope = 0; scope < events->scope_list.count; scope++) {
+    for (size_t scope = 0; scope < events->scope_count; scope++) {
         const int step =
-            stretch_at(events->steps, events->step_list.count, events->scopes[scope].begin_ns);
+            stretch_at(events->steps, events->step_count, events->scopes[scope].begin_ns);
         if (step != iteration) number = 0;
         iteration = step;
         events->scopes[scope].number = number++;
@@ -216,18 +207,17 @@ static void place_in_scopes(kineto_events *events, trace_recording *recording)
 {
     size_t kept = 0;
     number_scopes(events);
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
-        const int scope =
-            stretch_at(events->scopes, events->scope_list.count, each->window.begin_ns);
+        const int scope = stretch_at(events->scopes, events->scope_count, each->window.begin_ns);
         if (scope >= 0) each->scope = events->scopes[scope].number;
-        if (scope < 0 && each->count != TRACE_COUNT_NONE && events->scope_list.count > 0) {
+        if (scope < 0 && each->count != TRACE_COUNT_NONE && events->scope_count > 0) {
             recording->stray_window_count++;
             continue;
         }
         events->marks[kept++] = *each;
     }
-    events->mark_list.count = kept;
+    events->mark_count = kept;
 }
 
 static status place_layers(kineto_events *events, group_key *keys, int layers,
@@ -235,7 +225,7 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
 {
     size_t count = 0;
     place_in_scopes(events, recording);
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const kineto_mark *each = &events->marks[mark];
         if (each->count == TRACE_COUNT_NONE) continue;
         keys[count++] =
@@ -266,7 +256,7 @@ static status place_layers(kineto_events *events, group_key *keys, int layers,
 /// Of what no name says, the k-th of a layer and phase in an iteration is of microbatch k.
 static void microbatches_from_order(kineto_events *events, group_key *keys)
 {
-    const size_t count = events->mark_list.count;
+    const size_t count = events->mark_count;
     for (size_t mark = 0; mark < count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         keys[mark] = (group_key){{window->iteration, window->layer, (int32_t)window->kind, 0},
@@ -297,7 +287,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
                            error_message *err)
 {
     size_t count = 0;
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         const trace_window *window = &events->marks[mark].window;
         if (!window->is_load) continue;
         keys[count++] = (group_key){
@@ -305,7 +295,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
             (uint32_t)mark};
     }
     qsort(keys, count, sizeof *keys, compare_keys);
-    recording->cells = memory_array(count + 1, sizeof *recording->cells);
+    recording->cells = arena_array(events->memory, count, sizeof *recording->cells);
     for (size_t first = 0; first < count;) {
         const size_t end = group_end(keys, count, first);
         const trace_window *window = &events->marks[keys[first].order].window;
@@ -313,7 +303,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
             return error_set(err, STATUS_INVALID,
                              "%s: %s of stage %d, microbatch %d occurs %zu times in ProfilerStep#%d"
                              ": call prof.step() once per schedule step",
-                             events->path, trace_op_kind_name(window->kind), window->layer,
+                             events->path, trace_op_kind_names[window->kind], window->layer,
                              window->microbatch, end - first, window->iteration);
         }
         for (size_t key = first; key < end; key++) {
@@ -329,7 +319,7 @@ static status number_cells(kineto_events *events, group_key *keys, trace_recordi
 /// not told apart are one per scope.
 static void fill_in(kineto_events *events, const trace_recording *recording)
 {
-    for (size_t mark = 0; mark < events->mark_list.count; mark++) {
+    for (size_t mark = 0; mark < events->mark_count; mark++) {
         kineto_mark *each = &events->marks[mark];
         if (!each->window.is_load) continue;
         if (each->naming == TRACE_NAMED_BY_GPIPE) each->window.layer = recording->rank;
@@ -341,17 +331,13 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
                             error_message *err)
 {
     keep_finest(events, recording);
-    qsort(events->marks, events->mark_list.count, sizeof *events->marks, compare_marks);
-    if (events->step_list.count > 0) {
-        qsort(events->steps, events->step_list.count, sizeof *events->steps, compare_stretches);
-    }
-    if (events->scope_list.count > 0) {
-        qsort(events->scopes, events->scope_list.count, sizeof *events->scopes, compare_stretches);
-    }
-    if (events->pause_list.count > 0) {
-        qsort(events->pauses, events->pause_list.count, sizeof *events->pauses, compare_stretches);
-    }
-    group_key *keys = memory_array(events->mark_list.count + 1, sizeof *keys);
+    kineto_sort(events->marks, events->mark_count, sizeof *events->marks, compare_marks);
+    kineto_sort(events->steps, events->step_count, sizeof *events->steps, kineto_compare_stretches);
+    kineto_sort(events->scopes, events->scope_count, sizeof *events->scopes,
+                kineto_compare_stretches);
+    kineto_sort(events->pauses, events->pause_count, sizeof *events->pauses,
+                kineto_compare_stretches);
+    group_key *keys = memory_array(events->mark_count + 1, sizeof *keys);
     status result = number_iterations(events, keys, recording, err);
     if (result == STATUS_OK) result = place_layers(events, keys, layers, recording, err);
     if (result == STATUS_OK) {
@@ -359,8 +345,8 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
         fill_in(events, recording);
         recording->linked_count = trace_kineto_link_backward(events);
         if (recording->linked_count > 0) {
-            qsort(events->marks, events->mark_list.count, sizeof *events->marks, compare_marks);
-            keys = memory_resize(keys, events->mark_list.count + 1, sizeof *keys);
+            kineto_sort(events->marks, events->mark_count, sizeof *events->marks, compare_marks);
+            keys = memory_resize(keys, events->mark_count + 1, sizeof *keys);
         }
         recording->has_backward = trace_kineto_has_backward(events);
         result = number_cells(events, keys, recording, err);

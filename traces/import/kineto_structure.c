@@ -70,7 +70,7 @@ static span_group *survey_groups(const kineto_collector *collector)
 {
     const kineto_events *events = &collector->events;
     span_group *groups = memory_array((size_t)collector->groups.count + 1, sizeof *groups);
-    for (size_t each = 0; each < events->span_list.count; each++) {
+    for (size_t each = 0; each < events->span_count; each++) {
         const kineto_span *span = &events->spans[each];
         span_group *group = &groups[span->group];
         group->role = span->role;
@@ -95,14 +95,14 @@ static int64_t steps_ns(const kineto_events *events)
     int64_t sum_ns = 0;
     int64_t first_ns = INT64_MAX;
     int64_t last_ns = 0;
-    for (size_t step = 0; step < events->step_list.count; step++) {
+    for (size_t step = 0; step < events->step_count; step++) {
         sum_ns += events->steps[step].end_ns - events->steps[step].begin_ns;
     }
-    for (size_t each = 0; each < events->span_list.count; each++) {
+    for (size_t each = 0; each < events->span_count; each++) {
         if (events->spans[each].begin_ns < first_ns) first_ns = events->spans[each].begin_ns;
         if (events->spans[each].end_ns > last_ns) last_ns = events->spans[each].end_ns;
     }
-    return events->step_list.count > 0 ? sum_ns : last_ns - first_ns;
+    return events->step_count > 0 ? sum_ns : last_ns - first_ns;
 }
 
 /// The numbered group that lasts longest, modules before annotations, and at least a tenth of the
@@ -144,7 +144,7 @@ static const kineto_span *module_around(const kineto_events *events, const kinet
                                         const kineto_span *last)
 {
     const kineto_span *found = NULL;
-    for (size_t each = 0; each < events->span_list.count; each++) {
+    for (size_t each = 0; each < events->span_count; each++) {
         const kineto_span *span = &events->spans[each];
         if (span->role != KINETO_SPAN_MODULE || span->group == first->group) continue;
         if (span->thread != first->thread || span->begin_ns > first->begin_ns) continue;
@@ -157,11 +157,10 @@ static const kineto_span *module_around(const kineto_events *events, const kinet
 /// The first operator of a backward in [begin, end); end: there is none. Backwards are by begin.
 static int64_t first_backward(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
-    const size_t low = kineto_count_until(events->backwards, events->backward_list.count,
-                                          sizeof *events->backwards,
-                                          offsetof(kineto_work, begin_ns), begin_ns - 1);
-    const bool is_found =
-        low < events->backward_list.count && events->backwards[low].begin_ns < end_ns;
+    const size_t low =
+        kineto_count_until(events->backwards, events->backward_count, sizeof *events->backwards,
+                           offsetof(kineto_work, begin_ns), begin_ns - 1);
+    const bool is_found = low < events->backward_count && events->backwards[low].begin_ns < end_ns;
     return is_found ? events->backwards[low].begin_ns : end_ns;
 }
 
@@ -172,12 +171,12 @@ typedef struct group_passes {
     int layer_count;
 } group_passes;
 
-static group_passes spans_of_group(const kineto_events *events, int64_t group)
+static group_passes spans_of_group(const kineto_events *events, int64_t group, arena *scratch)
 {
     group_passes passes = {0};
-    int *layer_of = memory_array(TRACE_LAYERS_MAX, sizeof *layer_of);
-    passes.spans = memory_array(events->span_list.count + 1, sizeof *passes.spans);
-    for (size_t each = 0; each < events->span_list.count; each++) {
+    int *layer_of = arena_array(scratch, TRACE_LAYERS_MAX, sizeof *layer_of);
+    passes.spans = arena_array(scratch, events->span_count, sizeof *passes.spans);
+    for (size_t each = 0; each < events->span_count; each++) {
         const kineto_span *span = &events->spans[each];
         const kineto_span *last = passes.count > 0 ? &passes.spans[passes.count - 1] : NULL;
         if (span->group != group) continue;
@@ -191,7 +190,6 @@ static group_passes spans_of_group(const kineto_events *events, int64_t group)
     for (size_t each = 0; each < passes.count; each++) {
         passes.spans[each].number = layer_of[passes.spans[each].number];
     }
-    free(layer_of);
     return passes;
 }
 
@@ -231,22 +229,20 @@ static status mark_pass(kineto_collector *collector, const group_passes *passes,
 }
 
 /// Every span of the group is a layer, in the order of their numbers.
-static status mark_group(kineto_collector *collector, int64_t group, error_message *err)
+static status mark_group(kineto_collector *collector, int64_t group, arena *scratch,
+                         error_message *err)
 {
-    group_passes passes = spans_of_group(&collector->events, group);
+    const group_passes passes = spans_of_group(&collector->events, group, scratch);
     bool has_ends = true;
     for (size_t first = 0; first < passes.count && has_ends; first = pass_end(&passes, first)) {
         const kineto_span *last = &passes.spans[pass_end(&passes, first) - 1];
         has_ends = module_around(&collector->events, &passes.spans[first], last) != NULL;
     }
-    status result = STATUS_OK;
-    for (size_t first = 0; first < passes.count && result == STATUS_OK;) {
-        const size_t end = pass_end(&passes, first);
-        result = mark_pass(collector, &passes, first, end, has_ends, err);
-        first = end;
+    for (size_t first = 0, end = 0; first < passes.count; first = end) {
+        end = pass_end(&passes, first);
+        TRY(mark_pass(collector, &passes, first, end, has_ends, err));
     }
-    free(passes.spans);
-    return result;
+    return STATUS_OK;
 }
 
 /// A stretch of operators of one thread in which one forward runs.
@@ -261,27 +257,16 @@ typedef struct region {
 } region;
 
 typedef struct region_list {
-    region *regions;
-    kineto_list list;
+    region *regions; // [count]
+    size_t count;
+    arena *scratch; // of them
 } region_list;
 
 static void add_region(region_list *all, uint32_t thread, int64_t begin_ns, int64_t end_ns)
 {
-    kineto_list *list = &all->list;
-    if (list->count == list->capacity) {
-        list->capacity += list->capacity / 2 + 64;
-        all->regions = memory_resize(all->regions, list->capacity, sizeof *all->regions);
-    }
-    all->regions[list->count++] =
+    all->regions = arena_grow(all->scratch, all->regions, all->count, sizeof *all->regions);
+    all->regions[all->count++] =
         (region){.thread = thread, .begin_ns = begin_ns, .end_ns = end_ns, .layer_count = 1};
-}
-
-static void free_regions(region_list *all)
-{
-    for (size_t each = 0; each < all->list.count; each++) {
-        free(all->regions[each].first_operator);
-    }
-    free(all->regions);
 }
 
 /// Operators that repeat: first, first + period, ...
@@ -323,12 +308,12 @@ static int compare_places(const void *a, const void *b)
 
 /// Divides a region where its operators repeat, then what is left of it on either side by
 /// repetitions of about that length; one layer if less than half of it repeats.
-static void divide(region *of)
+static void divide(region *of, arena *scratch)
 {
     size_t parts[PARTS_MAX][2] = {{0, of->count}};
     size_t covered = 0;
     size_t period_min = PERIOD_MIN;
-    of->first_operator = memory_array(LAYERS_MAX, sizeof *of->first_operator);
+    of->first_operator = arena_array(scratch, LAYERS_MAX, sizeof *of->first_operator);
     for (int part = 0, count = 1; part < count; part++) {
         const size_t end = parts[part][1];
         const repetition found = find_repetition(of, parts[part][0], end, period_min);
@@ -372,16 +357,16 @@ static status mark_region(kineto_collector *collector, const region *of, error_m
 static void keep_outermost(kineto_events *events)
 {
     size_t kept = 0;
-    if (events->operator_list.count == 0) return;
-    qsort(events->operators, events->operator_list.count, sizeof *events->operators, compare_spans);
-    for (size_t each = 0; each < events->operator_list.count; each++) {
+    kineto_sort(events->operators, events->operator_count, sizeof *events->operators,
+                compare_spans);
+    for (size_t each = 0; each < events->operator_count; each++) {
         const kineto_span *span = &events->operators[each];
         const kineto_span *last = kept > 0 ? &events->operators[kept - 1] : NULL;
         const bool is_inside = last != NULL && last->thread == span->thread &&
                                span->begin_ns < last->end_ns && span->end_ns <= last->end_ns;
         if (!is_inside) events->operators[kept++] = *span;
     }
-    events->operator_list.count = kept;
+    events->operator_count = kept;
 }
 
 /// The operators of the region's thread that begin in it.
@@ -389,7 +374,7 @@ static void find_operators(const kineto_events *events, region *of)
 {
     const kineto_span key = {.begin_ns = of->begin_ns, .end_ns = INT64_MAX, .thread = of->thread};
     size_t low = 0;
-    size_t high = events->operator_list.count;
+    size_t high = events->operator_count;
     if (high == 0) return;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -400,7 +385,7 @@ static void find_operators(const kineto_events *events, region *of)
         }
     }
     of->operators = events->operators + low;
-    while (low + of->count < events->operator_list.count &&
+    while (low + of->count < events->operator_count &&
            of->operators[of->count].thread == of->thread &&
            of->operators[of->count].begin_ns < of->end_ns) {
         of->count++;
@@ -410,16 +395,16 @@ static void find_operators(const kineto_events *events, region *of)
 /// The thread that launches most, or runs most operators where none launches.
 static uint32_t main_thread(const kineto_events *events)
 {
-    int64_t *counts = memory_array(events->thread_list.count + 1, sizeof *counts);
+    int64_t *counts = memory_array(events->thread_count + 1, sizeof *counts);
     uint32_t most = 0;
-    for (size_t each = 0; each < events->source_list.count; each++) {
+    for (size_t each = 0; each < events->source_count; each++) {
         counts[events->sources[each].thread] += INT64_C(1)
                                                 << 40; // what has a backward is a forward
     }
-    for (size_t each = 0; each < events->operator_list.count; each++) {
+    for (size_t each = 0; each < events->operator_count; each++) {
         counts[events->operators[each].thread] += 2;
     }
-    for (uint32_t thread = 0; thread < events->thread_list.count; thread++) {
+    for (uint32_t thread = 0; thread < events->thread_count; thread++) {
         counts[thread] += events->runners[thread].launch_count;
         if (counts[thread] > counts[most]) most = thread;
     }
@@ -431,9 +416,9 @@ static uint32_t main_thread(const kineto_events *events)
 static bool has_source(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
     const size_t low =
-        kineto_count_until(events->sources, events->source_list.count, sizeof *events->sources,
+        kineto_count_until(events->sources, events->source_count, sizeof *events->sources,
                            offsetof(kineto_launch, ts_ns), begin_ns - 1);
-    return low < events->source_list.count && events->sources[low].ts_ns < end_ns;
+    return low < events->source_count && events->sources[low].ts_ns < end_ns;
 }
 
 /// Forwards of a step without annotations: each until the first operator of its backward, the next
@@ -444,7 +429,7 @@ static status divide_step(kineto_collector *collector, const kineto_stretch *ste
     const kineto_events *events = &collector->events;
     const kineto_work *first = NULL; // of a backward
     int64_t end_ns = step->begin_ns;
-    for (size_t each = 0; each < events->backward_list.count; each++) {
+    for (size_t each = 0; each < events->backward_count; each++) {
         const kineto_work *backward = &events->backwards[each];
         if (backward->begin_ns < step->begin_ns || backward->begin_ns >= step->end_ns) continue;
         if (first == NULL || has_source(events, end_ns, backward->begin_ns)) {
@@ -454,7 +439,7 @@ static status divide_step(kineto_collector *collector, const kineto_stretch *ste
         if (backward->end_ns > end_ns) end_ns = backward->end_ns;
     }
     if (first == NULL) add_region(all, thread, step->begin_ns, step->end_ns);
-    if (first == NULL || events->target_list.count > 0) return STATUS_OK;
+    if (first == NULL || events->target_count > 0) return STATUS_OK;
     return put_mark(collector, TRACE_OP_BACKWARD, 0, first->key, first->begin_ns, end_ns, err);
 }
 
@@ -465,7 +450,7 @@ static kineto_stretch all_of_file(const kineto_events *events)
     if (events->launches != NULL) {
         all = (kineto_stretch){events->first_launch_ns, events->last_launch_ns, 0};
     }
-    for (size_t each = 0; each < events->operator_list.count; each++) {
+    for (size_t each = 0; each < events->operator_count; each++) {
         const kineto_span *span = &events->operators[each];
         if (span->begin_ns < all.begin_ns) all.begin_ns = span->begin_ns;
         if (span->end_ns > all.end_ns) all.end_ns = span->end_ns;
@@ -477,10 +462,10 @@ static status divide_steps(kineto_collector *collector, region_list *all, error_
 {
     const kineto_events *events = &collector->events;
     const uint32_t thread = main_thread(events);
-    for (size_t step = 0; step < events->step_list.count; step++) {
+    for (size_t step = 0; step < events->step_count; step++) {
         TRY(divide_step(collector, &events->steps[step], thread, all, err));
     }
-    if (events->step_list.count > 0) return STATUS_OK;
+    if (events->step_count > 0) return STATUS_OK;
     const kineto_stretch whole = all_of_file(events);
     if (whole.begin_ns > whole.end_ns) return STATUS_OK;
     return divide_step(collector, &whole, thread, all, err);
@@ -489,9 +474,9 @@ static status divide_steps(kineto_collector *collector, region_list *all, error_
 /// The outermost of the annotations that are called forward, or backward.
 static void find_words(const kineto_events *events, kineto_span_role role, region_list *all)
 {
-    for (size_t each = 0; each < events->span_list.count; each++) {
+    for (size_t each = 0; each < events->span_count; each++) {
         const kineto_span *span = &events->spans[each];
-        const region *last = all->list.count > 0 ? &all->regions[all->list.count - 1] : NULL;
+        const region *last = all->count > 0 ? &all->regions[all->count - 1] : NULL;
         if (span->role != role) continue;
         if (last != NULL && last->thread == span->thread && span->begin_ns < last->end_ns) continue;
         add_region(all, span->thread, span->begin_ns, span->end_ns);
@@ -503,7 +488,7 @@ static int count_linked_layers(const kineto_events *events, const region *of)
 {
     bool is_linked[LAYERS_MAX] = {false};
     int linked = 0;
-    for (size_t target = 0; target < events->target_list.count; target++) {
+    for (size_t target = 0; target < events->target_count; target++) {
         const kineto_launch *source = kineto_source_of(events, &events->targets[target]);
         if (source == NULL || source->thread != of->thread) continue;
         if (source->ts_ns < of->begin_ns || source->ts_ns >= of->end_ns) continue;
@@ -521,14 +506,15 @@ static int count_linked_layers(const kineto_events *events, const region *of)
 
 /// Divides the forwards into layers where all of them repeat operators alike and the backwards of
 /// most can be found.
-static bool divide_regions(kineto_collector *collector, region *regions, size_t count)
+static bool divide_regions(kineto_events *events, const region_list *all)
 {
-    kineto_events *events = &collector->events;
+    region *regions = all->regions;
+    const size_t count = all->count;
     kineto_sort_sources(events);
-    bool divides = count > 0 && events->target_list.count > 0;
+    bool divides = count > 0 && events->target_count > 0;
     for (size_t each = 0; each < count && divides; each++) {
         find_operators(events, &regions[each]);
-        if (regions[each].count <= OPERATORS_MAX) divide(&regions[each]);
+        if (regions[each].count <= OPERATORS_MAX) divide(&regions[each], all->scratch);
         divides =
             regions[each].layer_count > 1 && regions[each].layer_count == regions[0].layer_count;
     }
@@ -545,20 +531,20 @@ static bool is_annotated(const kineto_events *events)
 {
     const kineto_span *last = NULL;
     int64_t sum_ns = 0;
-    for (size_t each = 0; each < events->span_list.count; each++) {
+    for (size_t each = 0; each < events->span_count; each++) {
         const kineto_span *span = &events->spans[each];
         if (span->role == KINETO_SPAN_MODULE) continue;
         if (last != NULL && last->thread == span->thread && span->begin_ns < last->end_ns) continue;
         sum_ns += span->end_ns - span->begin_ns;
         last = span;
     }
-    return events->step_list.count > 0 && sum_ns >= steps_ns(events) / 2;
+    return events->step_count > 0 && sum_ns >= steps_ns(events) / 2;
 }
 
 static int64_t length_of(const region_list *all)
 {
     int64_t sum_ns = 0;
-    for (size_t each = 0; each < all->list.count; each++) {
+    for (size_t each = 0; each < all->count; each++) {
         sum_ns += all->regions[each].end_ns - all->regions[each].begin_ns;
     }
     return sum_ns;
@@ -569,19 +555,19 @@ static status mark_forwards(kineto_collector *collector, region_list *forwards,
 {
     const kineto_events *events = &collector->events;
     find_words(events, KINETO_SPAN_FORWARD, forwards);
-    const bool has_words = forwards->list.count > 0;
+    const bool has_words = forwards->count > 0;
     if (!has_words && is_annotated(events)) return STATUS_OK;
     if (!has_words) TRY(divide_steps(collector, forwards, err));
-    const bool divides = divide_regions(collector, forwards->regions, forwards->list.count);
-    for (size_t each = 0; each < forwards->list.count; each++) {
+    const bool divides = divide_regions(&collector->events, forwards);
+    for (size_t each = 0; each < forwards->count; each++) {
         TRY(mark_region(collector, &forwards->regions[each], err));
     }
     snprintf(collector->recording->structure, sizeof collector->recording->structure, "%s",
              divides ? "repeated operators of the forward" : "not told apart: it is one");
     if (has_words && !divides) find_words(events, KINETO_SPAN_BACKWARD, backwards);
     // Hooks are called so, too.
-    if (length_of(backwards) < length_of(forwards) / 2) backwards->list.count = 0;
-    for (size_t each = 0; each < backwards->list.count; each++) {
+    if (length_of(backwards) < length_of(forwards) / 2) backwards->count = 0;
+    for (size_t each = 0; each < backwards->count; each++) {
         const region *of = &backwards->regions[each];
         TRY(put_mark(collector, TRACE_OP_BACKWARD, 0, of->thread, of->begin_ns, of->end_ns, err));
     }
@@ -591,8 +577,8 @@ static status mark_forwards(kineto_collector *collector, region_list *forwards,
 bool trace_kineto_has_groups(kineto_collector *collector)
 {
     kineto_events *events = &collector->events;
-    if (events->span_list.count == 0) return false;
-    qsort(events->spans, events->span_list.count, sizeof *events->spans, compare_spans);
+    if (events->span_count == 0) return false;
+    kineto_sort(events->spans, events->span_count, sizeof *events->spans, compare_spans);
     span_group *groups = survey_groups(collector);
     collector->group = longest_group(collector, groups);
     free(groups);
@@ -607,27 +593,28 @@ static int compare_backward_times(const void *a, const void *b)
     return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
 }
 
-status trace_kineto_find_structure(kineto_collector *collector, error_message *err)
+static status find_structure(kineto_collector *collector, arena *scratch, error_message *err)
 {
     kineto_events *events = &collector->events;
-    if (events->backward_list.count > 0) {
-        qsort(events->backwards, events->backward_list.count, sizeof *events->backwards,
-              compare_backward_times);
-    }
-    if (events->source_list.count > 0) {
-        qsort(events->sources, events->source_list.count, sizeof *events->sources,
-              kineto_compare_times);
-    }
+    kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
+                compare_backward_times);
+    kineto_sort(events->sources, events->source_count, sizeof *events->sources,
+                kineto_compare_times);
     if (trace_kineto_has_groups(collector)) {
         snprintf(collector->recording->structure, sizeof collector->recording->structure,
                  "modules or annotations that differ in a number only");
-        return mark_group(collector, collector->group, err);
+        return mark_group(collector, collector->group, scratch, err);
     }
-    region_list forwards = {0};
-    region_list backwards = {0};
+    region_list forwards = {.scratch = scratch};
+    region_list backwards = {.scratch = scratch};
     keep_outermost(events);
-    const status result = mark_forwards(collector, &forwards, &backwards, err);
-    free_regions(&forwards);
-    free_regions(&backwards);
+    return mark_forwards(collector, &forwards, &backwards, err);
+}
+
+status trace_kineto_find_structure(kineto_collector *collector, error_message *err)
+{
+    arena *scratch = arena_create(1 << 16);
+    const status result = find_structure(collector, scratch, err);
+    arena_destroy(scratch);
     return result;
 }

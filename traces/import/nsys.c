@@ -25,7 +25,8 @@ static const struct {
 enum { WORKS_TABLES = sizeof works_tables / sizeof works_tables[0] };
 
 typedef struct reader {
-    const trace_nsys_source *source;
+    const trace_profile_source *source;
+    arena *memory; // of the recordings
     sqlite3 *db;
     bool has_works[WORKS_TABLES];
     bool has_strings;
@@ -249,9 +250,8 @@ static status read_range(reader *reading, sqlite3_stmt *statement, error_message
     TRY(read_interval(reading, "NVTX_EVENTS", statement, &begin_ns, &end_ns, err));
     clean_name(text, name);
     read_link(reading, text, thread_of(statement, 3), begin_ns, end_ns);
-    return kineto_collect_annotation(&reading->collector, name,
-                                     file_hash(FILE_HASH_START, name, strlen(name)),
-                                     thread_of(statement, 3), begin_ns, end_ns, err);
+    return kineto_collect_annotation(&reading->collector, name, thread_of(statement, 3), begin_ns,
+                                     end_ns, err);
 }
 
 static status read_launch(reader *reading, sqlite3_stmt *statement, error_message *err)
@@ -338,11 +338,8 @@ static status read_works(reader *reading, error_message *err)
 /// What there is of the process, collected and summed.
 static status collect_process(reader *reading, error_message *err)
 {
-    trace_recording *recording = reading->recording;
-    kineto_events *events = &reading->collector.events;
-    const trace_phase_map *map = reading->source->map;
     TRY(read_ranges(reading, err));
-    if (map == NULL && !kineto_collect_has_load(&reading->collector) &&
+    if (reading->source->map == NULL && !kineto_collect_has_load(&reading->collector) &&
         trace_kineto_has_groups(&reading->collector)) {
         TRY(trace_kineto_find_structure(&reading->collector, err));
     }
@@ -354,34 +351,25 @@ static status collect_process(reader *reading, error_message *err)
                   "WHERE (globalTid >> 24) = ?1",
                   err));
     TRY(read_works(reading, err));
-    recording->on_device = true;
-    recording->ops = (trace_attribution){.op_count = sorter_count(events->works)};
-    TRY(trace_kineto_resolve(events, map != NULL ? trace_phase_map_layers(map) : 0, recording,
-                             err));
-    TRY(trace_kineto_attribute_device(events, recording, err));
-    kineto_collect_windows(&reading->collector);
-    return STATUS_OK;
+    reading->recording->on_device = true;
+    return kineto_collect_sum(&reading->collector, err);
 }
 
 static status read_process(reader *reading, const trace_recording *file, int64_t process,
                            trace_recording *recording, error_message *err)
 {
+    const char *path = reading->source->path;
     trace_recording made = *file;
     reading->process = process;
     reading->is_unknown = false;
     reading->recording = &made;
-    reading->collector = (kineto_collector){.path = reading->source->path,
-                                            .map = reading->source->map,
+    reading->collector = (kineto_collector){.map = reading->source->map,
                                             .recording = &made,
-                                            .events = {.path = reading->source->path}};
+                                            .events = {.path = path, .memory = reading->memory}};
     const status result = collect_process(reading, err);
     kineto_collector_free(&reading->collector);
-    if (result != STATUS_OK) {
-        trace_recording_free(&made);
-        return result;
-    }
-    *recording = made;
-    return STATUS_OK;
+    if (result == STATUS_OK) *recording = made;
+    return result;
 }
 
 /// The beginning of the recording's clock, if the file says it.
@@ -429,15 +417,6 @@ static void write_process_query(const reader *reading, char sql[SQL_BYTES])
     snprintf(sql + used, SQL_BYTES - used, ") GROUP BY process ORDER BY 2, 1");
 }
 
-static void append_recording(trace_nsys_file *file, trace_recording *recording)
-{
-    trace_recording *larger = memory_resize(file->recordings, ((size_t)file->recording_count + 1),
-                                            sizeof *file->recordings);
-    recording->rank = file->recording_count;
-    file->recordings = larger;
-    file->recordings[file->recording_count++] = *recording;
-}
-
 /// Reads every process that used a device. One without annotations that are known is passed over,
 /// unless none has any.
 static status read_processes(reader *reading, const trace_recording *common, trace_nsys_file *file,
@@ -458,7 +437,10 @@ static status read_processes(reader *reading, const trace_recording *common, tra
         const status read =
             read_process(reading, common, sqlite3_column_int64(statement, 0), &recording, &reason);
         if (read == STATUS_OK) {
-            append_recording(file, &recording);
+            recording.rank = file->recording_count;
+            file->recordings = arena_grow(reading->memory, file->recordings,
+                                          (size_t)file->recording_count, sizeof *file->recordings);
+            file->recordings[file->recording_count++] = recording;
         } else if (reading->is_unknown) {
             unknown = reason;
         } else {
@@ -471,20 +453,12 @@ static status read_processes(reader *reading, const trace_recording *common, tra
     return error_set(err, STATUS_INVALID, "%s: no process used a device", reading->source->path);
 }
 
-void trace_nsys_file_free(trace_nsys_file *file)
-{
-    for (int recording = 0; recording < file->recording_count; recording++) {
-        trace_recording_free(&file->recordings[recording]);
-    }
-    free(file->recordings);
-    *file = (trace_nsys_file){0};
-}
-
-status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, error_message *err)
+status trace_nsys_read(const trace_profile_source *source, arena *memory, trace_nsys_file *file,
+                       error_message *err)
 {
     trace_recording common = {.world_size = TRACE_NOT_RECORDED};
     trace_nsys_file made = {0};
-    reader reading = {.source = source, .recording = &common};
+    reader reading = {.source = source, .memory = memory, .recording = &common};
     status result = open_database(&reading, err);
     if (result == STATUS_OK) result = probe(&reading, err);
     if (result == STATUS_OK) {
@@ -493,10 +467,6 @@ status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, e
         result = read_processes(&reading, &common, &made, err);
     }
     sqlite3_close(reading.db);
-    if (result != STATUS_OK) {
-        trace_nsys_file_free(&made);
-        return result;
-    }
-    *file = made;
-    return STATUS_OK;
+    if (result == STATUS_OK) *file = made;
+    return result;
 }

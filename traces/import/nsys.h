@@ -17,19 +17,9 @@
 
 #include "base/status.h"
 #include "traces/import/kineto.h"
-#include "traces/import/phase_map.h"
-
-#include <stddef.h>
-
-typedef struct trace_nsys_source {
-    const char *path;  // or the name of bytes
-    const void *bytes; // [length] NULL: read path
-    size_t length;
-    const trace_phase_map *map; // NULL: none
-} trace_nsys_source;
 
 /// Recordings of the processes of a file that have annotations which are known, in the order of
-/// their devices, then of their process numbers.
+/// their devices, then of their process numbers. Everything is of the arena that it was read into.
 typedef struct trace_nsys_file {
     int recording_count;
     trace_recording *recordings; // [recording_count] rank: the place in this list
@@ -38,7 +28,7 @@ typedef struct trace_nsys_file {
 /// Reads a file. It is opened read-only and as one that nobody changes meanwhile: nothing is
 /// written beside it.
 ///
-/// @param file out, release with trace_nsys_file_free. Untouched on failure.
+/// @param file untouched on failure
 /// @return STATUS_IO: it cannot be opened; STATUS_FORMAT: no database, a damaged one, a column that
 ///         is missing (named), a time that ends before it begins or beyond 64 bits;
 ///         STATUS_INVALID: no NVTX ranges, launches or device activity (the option to record them
@@ -46,6 +36,5 @@ typedef struct trace_nsys_file {
 ///         trace_kineto_resolve and the phase map say
 ///
 /// Time O(processes x rows), memory as trace_kineto_read.
-status trace_nsys_read(const trace_nsys_source *source, trace_nsys_file *file, error_message *err);
-
-void trace_nsys_file_free(trace_nsys_file *file); ///< zero-initialised is allowed
+status trace_nsys_read(const trace_profile_source *source, arena *memory, trace_nsys_file *file,
+                       error_message *err);

@@ -82,7 +82,6 @@ typedef struct reading {
     const char *mapping; // of columns, as the option spells it; NULL: none
     arena *memory;
     trace_op_table table;
-    int64_t op_capacity;
     char columns[COLUMN_COUNT][64]; // what the file calls them; "" : by default
     int64_t start_unit_ns;
     int64_t duration_unit_ns;
@@ -266,29 +265,12 @@ static status take_op(reading *to, const char *const *cells, error_message *err)
     TRY(take_time(to, COLUMN_DURATION, cells[COLUMN_DURATION], to->duration_unit_ns,
                   duration_max_ns, &duration_ns, err));
     op.end_ns = op.begin_ns + duration_ns;
-    if (table->op_count == to->op_capacity) {
-        to->op_capacity = to->op_capacity == 0 ? 4096 : 2 * to->op_capacity;
-        table->ops = memory_resize(table->ops, (size_t)to->op_capacity, sizeof *table->ops);
-    }
+    table->ops = memory_grow(table->ops, (size_t)table->op_count, sizeof *table->ops);
     // Until all are read: the row, and the kind.
     op.rank = (int)(to->row <= INT32_MAX ? to->row : INT32_MAX);
     op.layer = (int)table->kinds[op.name - 1];
     trace_op_table_add(table, &op);
     return STATUS_OK;
-}
-
-/// Cuts a line into cells, in place. @return how many, or CELLS_MAX + 1
-static int cut(char *line, char *cells[CELLS_MAX])
-{
-    int count = 1;
-    cells[0] = line;
-    for (char *at = line; *at != '\0'; at++) {
-        if (*at != ',') continue;
-        if (count == CELLS_MAX) return CELLS_MAX + 1;
-        *at = '\0';
-        cells[count++] = at + 1;
-    }
-    return count;
 }
 
 /// Finds the columns among the names of a header. @param places [COLUMN_COUNT] out; -1: absent
@@ -321,7 +303,7 @@ static status read_csv(reading *to, trace_lines *lines, error_message *err)
     to->row = 1;
     TRY(trace_lines_next(lines, &line, err));
     if (line == NULL) return row_error(to, err, "is empty");
-    const int count = cut(line, names);
+    const int count = trace_lines_cut(line, names, CELLS_MAX);
     if (count > CELLS_MAX) return row_error(to, err, "names more than %d columns", CELLS_MAX);
     TRY(find_columns(to, names, count, places, err));
     for (to->row = 2;; to->row++) {
@@ -329,7 +311,7 @@ static status read_csv(reading *to, trace_lines *lines, error_message *err)
         TRY(trace_lines_next(lines, &line, err));
         if (line == NULL) return STATUS_OK;
         if (line[0] == '\0') continue;
-        const int found = cut(line, cells);
+        const int found = trace_lines_cut(line, cells, CELLS_MAX);
         if (found != count) {
             return row_error(to, err, "has %d cells, the header names %d columns", found, count);
         }
@@ -380,12 +362,11 @@ static status read_events(reading *to, trace_json_stream *json, error_message *e
 /// @param bytes [count] what was read of it already
 static status read_json(reading *to, const char *bytes, size_t count, error_message *err)
 {
-    trace_json_stream *json = NULL;
     to->is_json = true;
     // ts and dur are in us; a column that was mapped keeps the unit of its word.
     if (to->columns[COLUMN_START][0] == '\0') to->start_unit_ns = 1000;
     if (to->columns[COLUMN_DURATION][0] == '\0') to->duration_unit_ns = 1000;
-    TRY(trace_json_open(to->stream, to->path, &json));
+    trace_json_stream *json = trace_json_open(to->stream, to->path);
     trace_json_give(json, bytes, count);
     const status result = read_events(to, json, err);
     trace_json_close(json);

@@ -11,112 +11,87 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SELECT_INFO                                                                                \
-    "SELECT trace_id, " SQL_STATUS ", name, source, device, layer_count, microbatch_count,"        \
-    " tokens_per_microbatch, embedding, head, backward_split, has_split, times, split,"            \
-    " communication, activations, parameters AS parameters_known, messages, recorded_by, "         \
-    "tool_version, imported_at,"                                                                   \
-    " host, (SELECT count(*) FROM loads WHERE loads.trace_id=trace.trace_id),"                     \
-    " (SELECT min(iteration) FROM loads WHERE loads.trace_id=trace.trace_id) AS iteration,"        \
-    " (SELECT max(iteration) FROM loads WHERE loads.trace_id=trace.trace_id) AS iteration,"        \
-    " (SELECT CAST(text AS INTEGER) FROM trace_note WHERE trace_note.trace_id=trace.trace_id"      \
-    " AND key='" TRACE_NOTE_OUTSIDE "') FROM trace JOIN process USING(process_id)"
-
-/// The place of the word in a column among the names of an enum; 0 if it is none of them.
-static int word_index(sqlite3_stmt *statement, int column, int count, const char *(*name)(int))
-{
-    const char *word = (const char *)sqlite3_column_text(statement, column);
-    for (int index = 0; index < count && word != NULL; index++) {
-        if (strcmp(word, name(index)) == 0) return index;
+#define OF_LOADS(what) "(SELECT " what " FROM loads WHERE loads.trace_id=trace.trace_id)"
+#define OF_OUTSIDE(what)                                                                           \
+    "(SELECT " what " FROM trace_note WHERE trace_note.trace_id=trace.trace_id"                    \
+    " AND key='" TRACE_NOTE_OUTSIDE "')"
+#define KNOWN_FIELD(member, column)                                                                \
+    {                                                                                              \
+        column, offsetof(trace_info, member), SQL_WORD, trace_known_names, TRACE_KNOWN_COUNT       \
     }
-    return 0;
-}
+static const sql_field info_fields[] = {
+    SQL_FIELD(trace_info, trace_id, SQL_LONG),
+    {SQL_STATUS, offsetof(trace_info, status), SQL_WORD, trace_status_names, TRACE_STATUS_COUNT},
+    SQL_FIELD(trace_info, name, SQL_TEXT),
+    {"source", offsetof(trace_info, source), SQL_WORD, trace_source_names, TRACE_SOURCE_COUNT},
+    SQL_FIELD(trace_info, device, SQL_TEXT),
+    SQL_FIELD(trace_info, layer_count, SQL_INT),
+    SQL_FIELD(trace_info, microbatch_count, SQL_INT),
+    SQL_FIELD_AS(trace_info, microbatch_columns, SQL_INT, "microbatch_count"),
+    SQL_FIELD(trace_info, tokens_per_microbatch, SQL_OPTIONAL),
+    SQL_FIELD(trace_info, embedding, SQL_FLAG),
+    SQL_FIELD(trace_info, head, SQL_FLAG),
+    SQL_FIELD(trace_info, backward_split, SQL_REAL),
+    SQL_FIELD(trace_info, has_split, SQL_FLAG),
+    KNOWN_FIELD(times, "times"),
+    KNOWN_FIELD(split, "split"),
+    KNOWN_FIELD(communication, "communication"),
+    KNOWN_FIELD(activations, "activations"),
+    KNOWN_FIELD(parameters, "parameters AS parameters_known"),
+    KNOWN_FIELD(messages, "messages"),
+    SQL_FIELD(trace_info, recorded_by, SQL_TEXT),
+    SQL_FIELD(trace_info, tool_version, SQL_TEXT),
+    SQL_FIELD(trace_info, imported_at, SQL_TEXT),
+    SQL_FIELD(trace_info, host, SQL_TEXT),
+    SQL_FIELD_AS(trace_info, iteration_count, SQL_LONG, OF_LOADS("count(*)")),
+    SQL_FIELD_AS(trace_info, first_iteration, SQL_OPTIONAL,
+                 OF_LOADS("min(iteration)") " AS iteration"),
+    SQL_FIELD_AS(trace_info, last_iteration, SQL_OPTIONAL,
+                 OF_LOADS("max(iteration)") " AS iteration"),
+    SQL_FIELD_AS(trace_info, has_gaps, SQL_FLAG, OF_OUTSIDE("1")),
+    SQL_FIELD_AS(trace_info, outside_ns, SQL_LONG, OF_OUTSIDE("CAST(text AS INTEGER)")),
+};
+static const sql_record of_info = SQL_RECORD(trace_info, info_fields);
 
-static const char *source_name(int index)
-{
-    return trace_source_kind_name((trace_source_kind)index);
-}
-
-static const char *known_name(int index)
-{
-    return trace_known_name((trace_known)index);
-}
-
-static trace_known known_of(sqlite3_stmt *statement, int column)
-{
-    return (trace_known)word_index(statement, column, TRACE_KNOWN_COUNT, known_name);
-}
-
-/// A row of select_info.
-static void read_info(sqlite3_stmt *row, arena *memory, void *item)
-{
-    trace_info *info = item;
-    const int64_t outside_ns = sql_int64(row, 25);
-    *info = (trace_info){
-        .trace_id = sqlite3_column_int64(row, 0),
-        .status = sql_status(row, 1),
-        .name = sql_text(row, 2, memory),
-        .source = (trace_source_kind)word_index(row, 3, TRACE_SOURCE_COUNT, source_name),
-        .device = sql_text(row, 4, memory),
-        .layer_count = sqlite3_column_int(row, 5),
-        .microbatch_count = sqlite3_column_int(row, 6),
-        .tokens_per_microbatch = sql_int64(row, 7),
-        .embedding = sqlite3_column_int(row, 8) != 0,
-        .head = sqlite3_column_int(row, 9) != 0,
-        .backward_split =
-            sqlite3_column_type(row, 10) == SQLITE_NULL ? -1 : sqlite3_column_double(row, 10),
-        .has_split = sqlite3_column_int(row, 11) != 0,
-        .times = known_of(row, 12),
-        .split = known_of(row, 13),
-        .communication = known_of(row, 14),
-        .activations = known_of(row, 15),
-        .parameters = known_of(row, 16),
-        .messages = known_of(row, 17),
-        .recorded_by = sql_text(row, 18, memory),
-        .tool_version = sql_text(row, 19, memory),
-        .imported_at = sql_text(row, 20, memory),
-        .host = sql_text(row, 21, memory),
-        .iteration_count = sqlite3_column_int64(row, 22),
-        .first_iteration = sql_int64(row, 23),
-        .last_iteration = sql_int64(row, 24),
-        .microbatch_columns = sqlite3_column_int(row, 6),
-        .has_gaps = sqlite3_column_type(row, 25) != SQLITE_NULL,
-        // Time outside ops: what the simulator has no op for.
-        .outside_ns = outside_ns > 0 && outside_ns <= TRACE_VALUE_MAX ? outside_ns : 0,
-    };
-}
+static const sql_field layer_fields[] = {
+    SQL_FIELD(trace_layer, layer, SQL_INT),
+    SQL_FIELD(trace_layer, parameters, SQL_OPTIONAL),
+    SQL_FIELD(trace_layer, state_bytes, SQL_OPTIONAL),
+    SQL_FIELD(trace_layer, message_bytes, SQL_OPTIONAL),
+};
+static const sql_record of_layer = SQL_RECORD(trace_layer, layer_fields);
 
 /// Whether the rows of a trace are means, as the first of them says.
 static status read_columns(trace_store *store, trace_info *info, error_message *err)
 {
-    trace_rows *rows = NULL;
-    trace_load load = {0};
-    bool is_end = false;
-    const int first = (int)info->first_iteration;
-    TRY(trace_rows_open(store, info->trace_id, first, first, &rows, err));
-    const status result = trace_rows_next(rows, &load, &is_end, err);
-    trace_rows_close(rows);
-    info->microbatch_columns = load.microbatch == TRACE_MEAN ? 1 : info->microbatch_count;
-    return result;
+    trace_load *loads = NULL;
+    int count = 0;
+    TRY(trace_loads_at(store, info->trace_id, (int)info->first_iteration, &loads, &count, err));
+    if (count > 0 && loads[0].microbatch == TRACE_MEAN) info->microbatch_columns = 1;
+    free(loads);
+    return STATUS_OK;
 }
 
-/// The traces that a query with the parameters finds, each with what its samples tell.
-static status list_traces(trace_store *store, const char *text, int64_t trace_id, arena *memory,
+/// The traces that a query with the parameter finds, each with what its samples tell.
+static status list_traces(trace_store *store, const char *from, int64_t trace_id, arena *memory,
                           trace_info **traces, int *count, error_message *err)
 {
-    const sql_select select = {text, read_info, sizeof **traces};
-    TRY(sql_rows(store, &select, memory, traces, count, err, "i", trace_id));
+    TRY(sql_rows(store, &of_info, from, memory, traces, count, err, "i", trace_id));
     for (int trace = 0; trace < *count; trace++) {
-        if ((*traces)[trace].iteration_count > 0) TRY(read_columns(store, &(*traces)[trace], err));
+        trace_info *info = &(*traces)[trace];
+        // Time outside ops: what the simulator has no op for.
+        if (info->outside_ns < 0 || info->outside_ns > TRACE_VALUE_MAX) info->outside_ns = 0;
+        if (info->iteration_count > 0) TRY(read_columns(store, info, err));
     }
     return STATUS_OK;
 }
 
+#define TRACE_TABLES " FROM trace JOIN process USING(process_id) WHERE trace_id"
+
 status trace_list(trace_store *store, arena *memory, trace_info **traces, int *count,
                   error_message *err)
 {
-    return list_traces(store, SELECT_INFO " WHERE trace_id>? ORDER BY trace_id", 0, memory, traces,
-                       count, err);
+    return list_traces(store, TRACE_TABLES ">? ORDER BY trace_id", 0, memory, traces, count, err);
 }
 
 status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_info *info,
@@ -124,8 +99,7 @@ status trace_by_id(trace_store *store, int64_t trace_id, arena *memory, trace_in
 {
     trace_info *traces = NULL;
     int count = 0;
-    TRY(list_traces(store, SELECT_INFO " WHERE trace_id=?", trace_id, memory, &traces, &count,
-                    err));
+    TRY(list_traces(store, TRACE_TABLES "=?", trace_id, memory, &traces, &count, err));
     if (count == 0) {
         return error_set(err, STATUS_INVALID, "%s: no trace %" PRId64, store->path, trace_id);
     }
@@ -184,52 +158,37 @@ status trace_find(trace_store *store, const char *name, arena *memory, trace_inf
     return STATUS_OK;
 }
 
-static status layer_rows(trace_store *store, sqlite3_stmt *statement, int layer_count,
-                         trace_layer *layers, error_message *err)
-{
-    for (bool has_row = true;;) {
-        TRY(sql_step(store, statement, &has_row, err));
-        if (!has_row) return STATUS_OK;
-        const int64_t layer = sqlite3_column_int64(statement, 0);
-        if (layer < 0 || layer >= layer_count) {
-            return error_set(err, STATUS_FORMAT,
-                             "%s: table layer: layer %" PRId64 " is outside [0, %d]", store->path,
-                             layer, layer_count - 1);
-        }
-        layers[layer].parameters = sql_int64(statement, 1);
-        layers[layer].state_bytes = sql_int64(statement, 2);
-        layers[layer].message_bytes = sql_int64(statement, 3);
-    }
-}
-
 status trace_layers(trace_store *store, const trace_info *info, arena *memory, trace_layer **layers,
                     error_message *err)
 {
     trace_layer *all = arena_array(memory, (size_t)info->layer_count, sizeof *all);
+    trace_layer *rows = NULL;
+    int count = 0;
     for (int layer = 0; layer < info->layer_count; layer++) {
         all[layer] =
             (trace_layer){layer, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
     }
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_query(
-        store, "SELECT layer, parameters, state_bytes, message_bytes FROM layer WHERE trace_id=?",
-        info->trace_id, &statement, err));
-    const status result = layer_rows(store, statement, info->layer_count, all, err);
-    sqlite3_finalize(statement);
-    if (result == STATUS_OK) *layers = all;
-    return result;
+    TRY(sql_rows(store, &of_layer, " FROM layer WHERE trace_id=?", memory, &rows, &count, err, "i",
+                 info->trace_id));
+    for (int row = 0; row < count; row++) {
+        const int layer = rows[row].layer;
+        if (layer >= info->layer_count) {
+            return error_set(err, STATUS_FORMAT, "%s: table layer: layer %d is outside [0, %d]",
+                             store->path, layer, info->layer_count - 1);
+        }
+        all[layer] = rows[row];
+    }
+    *layers = all;
+    return STATUS_OK;
 }
 
 /// Adds what is wanted of a block to ops[*count]. @param iteration negative: all
 static void add_ops(const trace_op *block, int block_count, int iteration, trace_op **ops,
-                    int *count, int *capacity)
+                    int *count)
 {
     for (int op = 0; op < block_count; op++) {
         if (iteration >= 0 && block[op].iteration != iteration) continue;
-        if (*count == *capacity) {
-            *capacity = *capacity == 0 ? 1024 : 2 * *capacity;
-            *ops = memory_resize(*ops, (size_t)*capacity, sizeof **ops);
-        }
+        *ops = memory_grow(*ops, (size_t)*count, sizeof **ops);
         (*ops)[(*count)++] = block[op];
     }
 }
@@ -237,7 +196,6 @@ static void add_ops(const trace_op *block, int block_count, int iteration, trace
 static status read_op_blocks(trace_store *store, sqlite3_stmt *blocks, int iteration,
                              trace_op **ops, int *count, error_message *err)
 {
-    int capacity = 0;
     for (;;) {
         trace_op *block = NULL;
         int block_count = 0;
@@ -246,7 +204,7 @@ static status read_op_blocks(trace_store *store, sqlite3_stmt *blocks, int itera
         if (!has_row) return STATUS_OK;
         TRY(block_read_ops(store, blocks, &block, &block_count, err));
         const bool fits = block_count <= INT_MAX / 2 - *count;
-        if (fits) add_ops(block, block_count, iteration, ops, count, &capacity);
+        if (fits) add_ops(block, block_count, iteration, ops, count);
         free(block);
         if (!fits) return error_set(err, STATUS_FORMAT, "%s: too many ops", store->path);
     }
@@ -260,14 +218,11 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     sqlite3_stmt *blocks = NULL;
     trace_op *found = NULL;
     int found_count = 0;
-    TRY(sql_prepare(store,
-                    "SELECT first_iteration, last_iteration, row_count, ops FROM ops"
-                    " WHERE trace_id=? AND first_iteration<=? AND last_iteration>=? ORDER BY block",
-                    &blocks, err));
-    status result = sql_bind(store, blocks, err, "iii", trace_id, last, first);
-    if (result == STATUS_OK) {
-        result = read_op_blocks(store, blocks, iteration, &found, &found_count, err);
-    }
+    TRY(sql_query(store, &blocks, err,
+                  "SELECT first_iteration, last_iteration, row_count, ops FROM ops"
+                  " WHERE trace_id=? AND first_iteration<=? AND last_iteration>=? ORDER BY block",
+                  "iii", trace_id, last, first));
+    const status result = read_op_blocks(store, blocks, iteration, &found, &found_count, err);
     sqlite3_finalize(blocks);
     if (result == STATUS_OK) {
         trace_ops_sort(found, found_count);
@@ -279,56 +234,18 @@ status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *mem
     return result;
 }
 
-struct trace_rows {
-    trace_store *store;
-    sqlite3_stmt *statement;
-    trace_load *loads; // [count] of the iteration that is being read
-    int count;
-    int next;
-};
-
-status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
-                       error_message *err)
+status trace_loads_at(trace_store *store, int64_t trace_id, int iteration, trace_load **loads,
+                      int *count, error_message *err)
 {
-    trace_rows *opened = memory_array(1, sizeof *opened);
-    opened->store = store;
-    status result = sql_prepare(store,
-                                "SELECT iteration, row_count, loads FROM loads WHERE trace_id=?"
-                                " AND iteration BETWEEN ? AND ? ORDER BY iteration",
-                                &opened->statement, err);
-    if (result == STATUS_OK) {
-        result =
-            sql_bind(store, opened->statement, err, "iii", trace_id, (int64_t)first, (int64_t)last);
-    }
-    if (result != STATUS_OK) {
-        trace_rows_close(opened);
-        return result;
-    }
-    *rows = opened;
-    return STATUS_OK;
-}
-
-status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err)
-{
-    if (rows->next == rows->count) {
-        bool has_row = false;
-        free(rows->loads);
-        rows->loads = NULL;
-        rows->next = rows->count = 0;
-        TRY(sql_step(rows->store, rows->statement, &has_row, err));
-        *is_end = !has_row;
-        if (!has_row) return STATUS_OK;
-        TRY(block_read_loads(rows->store, rows->statement, &rows->loads, &rows->count, err));
-    }
-    *is_end = false;
-    *load = rows->loads[rows->next++];
-    return STATUS_OK;
-}
-
-void trace_rows_close(trace_rows *rows)
-{
-    if (rows == NULL) return;
-    free(rows->loads);
-    sqlite3_finalize(rows->statement);
-    free(rows);
+    sqlite3_stmt *row = NULL;
+    bool has_row = false;
+    *loads = NULL;
+    *count = 0;
+    TRY(sql_query(store, &row, err,
+                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=? AND iteration=?",
+                  "ii", trace_id, (int64_t)iteration));
+    status result = sql_step(store, row, &has_row, err);
+    if (has_row) result = block_read_loads(store, row, loads, count, err);
+    sqlite3_finalize(row);
+    return result;
 }

@@ -38,16 +38,9 @@ status trace_layers(trace_store *store, const trace_info *info, arena *memory, t
 status trace_ops(trace_store *store, int64_t trace_id, int iteration, arena *memory, trace_op **ops,
                  int *count, error_message *err);
 
-/// A stream of the rows of a trace by iteration, layer, microbatch.
-typedef struct trace_rows trace_rows;
-
-/// @param first, last iterations, both included
-/// @param rows release with trace_rows_close before the store is closed
-status trace_rows_open(trace_store *store, int64_t trace_id, int first, int last, trace_rows **rows,
-                       error_message *err);
-
-/// @param is_end out: true after the last row; load is then untouched
+/// The rows of one iteration, by layer, then microbatch.
+///
+/// @param loads [*count] out: release with free; NULL where the iteration was not sampled
 /// @return STATUS_FORMAT for a number that no writer can have put; STATUS_IO
-status trace_rows_next(trace_rows *rows, trace_load *load, bool *is_end, error_message *err);
-
-void trace_rows_close(trace_rows *rows);
+status trace_loads_at(trace_store *store, int64_t trace_id, int iteration, trace_load **loads,
+                      int *count, error_message *err);

@@ -19,8 +19,8 @@ typedef enum column_kind {
 } column_kind;
 
 /// Columns of the same name mean the same in every table.
-struct trace_column {
-    const char *name;
+struct trace_range {
+    const char *columns; // names with blanks between them
     column_kind kind;
     bool may_be_null;
     int64_t min;
@@ -29,150 +29,73 @@ struct trace_column {
 
 #define STAMP_MAX (INT64_C(1) << 61) // of clocks, which may begin anywhere: differences fit
 
-// By name, for a search.
-static const trace_column columns[] = {
-    {"action", NAME, false, 0, 0},
-    {"activation_bytes", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"activations", NAME, false, 0, 0},
-    {"awaited_count", NUMBER, false, 0, INT_MAX},
-    {"backward_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"backward_input_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"backward_input_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"backward_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"backward_split", RATIO, true, 0, 1},
-    {"backward_weight_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"backward_weight_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"begin_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
-    {"block", NUMBER, false, 0, INT_MAX},
-    {"boot", TEXT, false, 0, 0},
-    {"bubble_ratio", RATIO, false, -1, 1},
-    {"busy_ns", NUMBER, true, 0, INT64_MAX},
-    {"bytes", NUMBER, false, 0, INT64_MAX},
-    {"changed", NUMBER, true, 0, 1},
-    {"chunk", NUMBER, false, 0, INT_MAX},
-    {"command_line", TEXT, false, 0, 0},
-    {"communication", NAME, false, 0, 0},
-    {"communication_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"config_json", TEXT, true, 0, 0},
-    {"decision_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
-    {"device", TEXT, true, 0, 0},
-    {"embedding", NUMBER, false, 0, 1},
-    {"end_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
-    {"finished_at", TEXT, true, 0, 0},
-    {"first_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
-    {"forward_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"forward_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"from_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
-    {"has_split", NUMBER, false, 0, 1},
-    {"hash", NAME, false, 0, 0},
-    {"head", NUMBER, false, 0, 1},
-    {"host", TEXT, false, 0, 0},
-    {"identity", TEXT, false, 0, 0},
-    {"imbalance_ratio", RATIO, false, 0, INT64_MAX},
-    {"imported_at", TEXT, false, 0, 0},
-    {"item", NUMBER, false, 0, INT64_MAX},
+static const trace_range ranges[] = {
+    {"decision_ns iteration_ns makespan_ns median_ns migration_ns moved_bytes work_ns", NUMBER,
+     false, 0, TRACE_VALUE_MAX},
+    {"forward_ns backward_ns backward_input_ns backward_weight_ns recompute_ns forward_charge_ns "
+     "backward_charge_ns backward_input_charge_ns backward_weight_charge_ns recompute_charge_ns "
+     "communication_ns span_ns travel_ns activation_bytes message_bytes state_bytes parameters "
+     "tokens_per_microbatch",
+     NUMBER, true, 0, TRACE_VALUE_MAX},
+    {"bytes item place process_id result_id series_id start_ticks trace_id", NUMBER, false, 0,
+     INT64_MAX},
+    {"busy_ns plan_id run_id", NUMBER, true, 0, INT64_MAX}, // of no run, the newest is NULL
+    {"begin_ns end_ns", NUMBER, false, -STAMP_MAX, STAMP_MAX},
+    {"seed", NUMBER, false, INT64_MIN, INT64_MAX},
+    {"awaited_count block chunk moved_layer_count op_count pass pid replica replica_count", NUMBER,
+     false, 0, INT_MAX},
+    {"name_index", NUMBER, false, 0, INT_MAX}, // the name of an op
+    {"stage", NUMBER, true, 0, INT_MAX},
+    {"row_count", NUMBER, false, 1, INT_MAX},
+    {"first_iteration from_iteration last_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
     {"iteration", NUMBER, true, 0, TRACE_ITERATIONS_MAX}, // of a trace without a sample: none
-    {"iteration_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
-    {"key", NAME, false, 0, 0},
-    {"kind", NAME, false, 0, 0},
-    {"label", NAME, false, 0, 0},
-    {"last_iteration", NUMBER, false, 0, TRACE_ITERATIONS_MAX},
     {"layer", NUMBER, true, 0, TRACE_LAYERS_MAX},
     {"layer_count", NUMBER, false, 0, TRACE_LAYERS_MAX},
-    {"loads", BYTES, false, 0, 0},
-    {"makespan_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
-    {"median_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
-    {"message", TEXT, true, 0, 0},
-    {"message_bytes", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"messages", NAME, false, 0, 0},
     {"microbatch", NUMBER, true, TRACE_MEAN, TRACE_MICROBATCHES_MAX},
     {"microbatch_count", NUMBER, false, 0, TRACE_MICROBATCHES_MAX},
-    {"migration_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
-    {"moved_bytes", NUMBER, false, 0, TRACE_VALUE_MAX},
-    {"moved_layer_count", NUMBER, false, 0, INT_MAX},
-    {"name", NAME, false, 0, 0},
-    {"name_index", NUMBER, false, 0, INT_MAX}, // op.name
-    {"op_count", NUMBER, false, 0, INT_MAX},
-    {"op_kind", NUMBER, false, 0, TRACE_OP_COUNT - 1}, // of a block of ops
-    {"ops", BYTES, false, 0, 0},
-    {"parameters", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"parameters_known", NAME, false, 0, 0}, // trace.parameters
-    {"pass", NUMBER, false, 0, INT_MAX},
-    {"path", TEXT, false, 0, 0},
-    {"pid", NUMBER, false, 0, INT_MAX},
-    {"pid_namespace", TEXT, false, 0, 0},
-    {"place", NUMBER, false, 0, INT64_MAX},
-    {"plan_id", NUMBER, true, 0, INT64_MAX},
-    {"plan_json", TEXT, false, 0, 0},
-    {"process_id", NUMBER, false, 0, INT64_MAX},
     {"rank", NUMBER, false, 0, TRACE_RANKS_MAX - 1},
     {"rank_count", NUMBER, false, 0, TRACE_RANKS_MAX},
-    {"reason", NAME, false, 0, 0},
-    {"rebalanced", NUMBER, false, 0, 1},
-    {"recompute_charge_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"recompute_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"recorded_by", TEXT, true, 0, 0},
-    {"replica", NUMBER, false, 0, INT_MAX},
-    {"replica_count", NUMBER, false, 0, INT_MAX},
-    {"result", BYTES, false, 0, 0},
-    {"result_id", NUMBER, false, 0, INT64_MAX},
-    {"result_json", TEXT, false, 0, 0},
-    {"row_count", NUMBER, false, 1, INT_MAX},
-    {"run_id", NUMBER, true, 0, INT64_MAX}, // the newest of none
-    {"seed", NUMBER, false, INT64_MIN, INT64_MAX},
-    {"series", NAME, false, 0, 0},
-    {"series_id", NUMBER, false, 0, INT64_MAX},
-    {"source", NAME, false, 0, 0},
-    {"span_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"split", NAME, false, 0, 0},
-    {"stage", NUMBER, true, 0, INT_MAX},
-    {"start_ticks", NUMBER, false, 0, INT64_MAX},
-    {"started_at", TEXT, false, 0, 0},
-    {"state_bytes", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"status", NAME, false, 0, 0},
-    {"text", TEXT, false, 0, 0},
-    {"times", NAME, false, 0, 0},
-    {"tokens_per_microbatch", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"tool_version", TEXT, true, 0, 0},
-    {"trace_id", NUMBER, false, 0, INT64_MAX},
-    {"travel_ns", NUMBER, true, 0, TRACE_VALUE_MAX},
-    {"work_ns", NUMBER, false, 0, TRACE_VALUE_MAX},
+    {"op_kind", NUMBER, false, 0, TRACE_OP_COUNT - 1}, // in a block of ops
+    {"embedding has_split head rebalanced", NUMBER, false, 0, 1},
+    {"changed", NUMBER, true, 0, 1},
+    {"backward_split", RATIO, true, 0, 1},
+    {"bubble_ratio", RATIO, false, -1, 1},
+    {"imbalance_ratio", RATIO, false, 0, INT64_MAX},
+    {"action activations communication hash key kind label messages name parameters_known reason "
+     "series source split status times",
+     NAME, false, 0, 0},
+    {"boot command_line host identity imported_at path pid_namespace plan_json result_json "
+     "started_at text",
+     TEXT, false, 0, 0},
+    {"config_json device finished_at message recorded_by tool_version", TEXT, true, 0, 0},
+    {"loads ops result", BYTES, false, 0, 0},
 };
 
-const trace_column *columns_find(const char *name)
+const trace_range *columns_range(const char *column)
 {
-    int low = 0;
-    int high = (int)(sizeof columns / sizeof columns[0]) - 1;
-    while (low <= high) {
-        const int middle = (low + high) / 2;
-        const int order = strcmp(name, columns[middle].name);
-        if (order == 0) return &columns[middle];
-        if (order < 0) high = middle - 1;
-        if (order > 0) low = middle + 1;
+    const size_t length = strlen(column);
+    for (size_t range = 0; range < sizeof ranges / sizeof ranges[0]; range++) {
+        for (const char *at = ranges[range].columns; *at != '\0'; at += strspn(at, " ")) {
+            const size_t word = strcspn(at, " ");
+            if (word == length && memcmp(at, column, length) == 0) return &ranges[range];
+            at += word;
+        }
     }
     return NULL;
 }
 
-static bool columns_hold(const trace_column *column, int64_t value)
+static bool is_in(const trace_range *range, int64_t value)
 {
-    return (value >= column->min && value <= column->max) ||
-           (value == TRACE_NOT_RECORDED && column->may_be_null);
+    return (value >= range->min && value <= range->max) ||
+           (value == TRACE_NOT_RECORDED && range->may_be_null);
 }
 
-static status refuse_number(const trace_store *store, const trace_column *column, const char *value,
-                            error_message *err)
+static status refuse_number(const trace_store *store, const char *column, const trace_range *range,
+                            const char *value, error_message *err)
 {
     return error_set(err, STATUS_FORMAT,
                      "%.150s: column %s holds %.40s, not a number in [%" PRId64 ", %" PRId64 "]",
-                     store->path, column->name, value, column->min, column->max);
-}
-
-static status columns_refuse(const trace_store *store, const trace_column *column, int64_t value,
-                             error_message *err)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    return refuse_number(store, column, text, err);
+                     store->path, column, value, range->min, range->max);
 }
 
 /// Looks the columns up once for all rows of a statement.
@@ -182,7 +105,7 @@ static void look_up(trace_store *store, sqlite3_stmt *statement)
     assert(count <= SQL_COLUMNS_MAX);
     for (int column = 0; column < count; column++) {
         const char *name = sqlite3_column_name(statement, column);
-        store->columns[column] = name != NULL ? columns_find(name) : NULL;
+        store->columns[column] = name != NULL ? columns_range(name) : NULL;
     }
     store->column_count = count;
     store->checked = statement;
@@ -191,14 +114,15 @@ static void look_up(trace_store *store, sqlite3_stmt *statement)
 static status refuse(const trace_store *store, sqlite3_stmt *statement, int place,
                      error_message *err)
 {
-    const trace_column *column = store->columns[place];
+    const trace_range *range = store->columns[place];
+    const char *column = sqlite3_column_name(statement, place);
     const char *text = (const char *)sqlite3_column_text(statement, place);
-    if (column->kind == NUMBER || column->kind == RATIO) {
-        return refuse_number(store, column, text != NULL ? text : "nothing", err);
+    if (text == NULL) text = "nothing";
+    if (range->kind == NUMBER || range->kind == RATIO) {
+        return refuse_number(store, column, range, text, err);
     }
     return error_set(err, STATUS_FORMAT, "%.150s: column %s holds '%.40s', not %s", store->path,
-                     column->name, text != NULL ? text : "nothing",
-                     column->kind == NAME ? "a text of one line" : "what it should");
+                     column, text, range->kind == NAME ? "a text of one line" : "what it should");
 }
 
 static bool is_one_line(const char *text)
@@ -209,25 +133,25 @@ static bool is_one_line(const char *text)
     return true;
 }
 
-static bool holds(const trace_column *column, sqlite3_stmt *statement, int place)
+static bool holds(const trace_range *range, sqlite3_stmt *statement, int place)
 {
     const int type = sqlite3_column_type(statement, place);
-    if (type == SQLITE_NULL) return column->may_be_null;
-    switch (column->kind) {
+    if (type == SQLITE_NULL) return range->may_be_null;
+    switch (range->kind) {
     case NUMBER: {
         const int64_t value = sqlite3_column_int64(statement, place);
-        return type == SQLITE_INTEGER && value >= column->min && value <= column->max;
+        return type == SQLITE_INTEGER && value >= range->min && value <= range->max;
     }
     case RATIO: {
         const double value = sqlite3_column_double(statement, place);
         const bool is_number = type == SQLITE_FLOAT || type == SQLITE_INTEGER;
-        return is_number && value >= (double)column->min && value <= (double)column->max;
+        return is_number && value >= (double)range->min && value <= (double)range->max;
     }
     case NAME:
         return type == SQLITE_TEXT &&
                is_one_line((const char *)sqlite3_column_text(statement, place));
     default:
-        return type == SQLITE_TEXT || (column->kind == BYTES && type == SQLITE_BLOB);
+        return type == SQLITE_TEXT || (range->kind == BYTES && type == SQLITE_BLOB);
     }
 }
 
@@ -235,80 +159,56 @@ status columns_check_row(trace_store *store, sqlite3_stmt *statement, error_mess
 {
     if (store->checked != statement) look_up(store, statement);
     for (int place = 0; place < store->column_count; place++) {
-        const trace_column *column = store->columns[place];
-        if (column == NULL || holds(column, statement, place)) continue;
+        const trace_range *range = store->columns[place];
+        if (range == NULL || holds(range, statement, place)) continue;
         return refuse(store, statement, place, err);
     }
     return STATUS_OK;
 }
 
-/// Where a struct holds what a column is of. Names are those of columns.
-typedef struct field {
-    const char *name;
-    size_t offset;
-    bool is_int; // else int64_t
-} field;
-
-typedef struct layout {
-    const field *fields;
-    int field_count;
-    size_t row_bytes;
-} layout;
-
-#define INT_OF(type, member, name)                                                                 \
-    {                                                                                              \
-        name, offsetof(type, member), true                                                         \
-    }
-#define LONG_OF(type, member)                                                                      \
-    {                                                                                              \
-#member, offsetof(type, member), false                                                     \
-    }
-
-static const field load_fields[] = {
-    INT_OF(trace_load, layer, "layer"),
-    INT_OF(trace_load, microbatch, "microbatch"),
-    LONG_OF(trace_load, forward_ns),
-    LONG_OF(trace_load, backward_ns),
-    LONG_OF(trace_load, backward_input_ns),
-    LONG_OF(trace_load, backward_weight_ns),
-    LONG_OF(trace_load, recompute_ns),
-    LONG_OF(trace_load, communication_ns),
-    LONG_OF(trace_load, span_ns),
-    LONG_OF(trace_load, activation_bytes),
-    LONG_OF(trace_load, forward_charge_ns),
-    LONG_OF(trace_load, backward_charge_ns),
-    LONG_OF(trace_load, backward_input_charge_ns),
-    LONG_OF(trace_load, backward_weight_charge_ns),
-    LONG_OF(trace_load, recompute_charge_ns),
+static const sql_field load_fields[] = {
+    SQL_FIELD(trace_load, layer, SQL_INT),
+    SQL_FIELD(trace_load, microbatch, SQL_INT),
+    SQL_FIELD_AS(trace_load, time_ns[TRACE_OP_FORWARD], SQL_LONG, "forward_ns"),
+    SQL_FIELD_AS(trace_load, time_ns[TRACE_OP_BACKWARD], SQL_LONG, "backward_ns"),
+    SQL_FIELD_AS(trace_load, time_ns[TRACE_OP_BACKWARD_INPUT], SQL_LONG, "backward_input_ns"),
+    SQL_FIELD_AS(trace_load, time_ns[TRACE_OP_BACKWARD_WEIGHT], SQL_LONG, "backward_weight_ns"),
+    SQL_FIELD_AS(trace_load, time_ns[TRACE_OP_RECOMPUTE], SQL_LONG, "recompute_ns"),
+    SQL_FIELD(trace_load, communication_ns, SQL_LONG),
+    SQL_FIELD(trace_load, span_ns, SQL_LONG),
+    SQL_FIELD(trace_load, activation_bytes, SQL_LONG),
+    SQL_FIELD_AS(trace_load, charge_ns[TRACE_OP_FORWARD], SQL_LONG, "forward_charge_ns"),
+    SQL_FIELD_AS(trace_load, charge_ns[TRACE_OP_BACKWARD], SQL_LONG, "backward_charge_ns"),
+    SQL_FIELD_AS(trace_load, charge_ns[TRACE_OP_BACKWARD_INPUT], SQL_LONG,
+                 "backward_input_charge_ns"),
+    SQL_FIELD_AS(trace_load, charge_ns[TRACE_OP_BACKWARD_WEIGHT], SQL_LONG,
+                 "backward_weight_charge_ns"),
+    SQL_FIELD_AS(trace_load, charge_ns[TRACE_OP_RECOMPUTE], SQL_LONG, "recompute_charge_ns"),
 };
-static const field op_fields[] = {
-    INT_OF(trace_op, iteration, "iteration"),
-    INT_OF(trace_op, rank, "rank"),
-    INT_OF(trace_op, kind, "op_kind"),
-    INT_OF(trace_op, stage, "stage"),
-    INT_OF(trace_op, layer, "layer"),
-    INT_OF(trace_op, microbatch, "microbatch"),
-    LONG_OF(trace_op, begin_ns),
-    LONG_OF(trace_op, end_ns),
-    LONG_OF(trace_op, busy_ns),
-    INT_OF(trace_op, replica, "replica"),
-    INT_OF(trace_op, chunk, "chunk"),
-    INT_OF(trace_op, name, "name_index"),
+static const sql_field op_fields[] = {
+    SQL_FIELD(trace_op, iteration, SQL_INT),
+    SQL_FIELD(trace_op, rank, SQL_INT),
+    SQL_FIELD_AS(trace_op, kind, SQL_INT, "op_kind"),
+    SQL_FIELD(trace_op, stage, SQL_INT),
+    SQL_FIELD(trace_op, layer, SQL_INT),
+    SQL_FIELD(trace_op, microbatch, SQL_INT),
+    SQL_FIELD(trace_op, begin_ns, SQL_LONG),
+    SQL_FIELD(trace_op, end_ns, SQL_LONG),
+    SQL_FIELD(trace_op, busy_ns, SQL_LONG),
+    SQL_FIELD(trace_op, replica, SQL_INT),
+    SQL_FIELD(trace_op, chunk, SQL_INT),
+    SQL_FIELD_AS(trace_op, name, SQL_INT, "name_index"),
 };
 _Static_assert(sizeof(trace_op_kind) == sizeof(int), "a kind is read and written as an int");
-enum {
-    LOAD_FIELDS = sizeof load_fields / sizeof load_fields[0],
-    OP_FIELDS = sizeof op_fields / sizeof op_fields[0],
-    HEAD_BYTES = 9 // of a column
-};
-static const layout of_loads = {load_fields, LOAD_FIELDS, sizeof(trace_load)};
-static const layout of_ops = {op_fields, OP_FIELDS, sizeof(trace_op)};
+enum { FIELDS_MAX = 15, HEAD_BYTES = 9 }; // of a column
+const sql_record block_load_record = SQL_RECORD(trace_load, load_fields);
+static const sql_record of_ops = SQL_RECORD(trace_op, op_fields);
 
-static int64_t value_of(const unsigned char *row, const field *of)
+static int64_t value_of(const unsigned char *row, const sql_field *of)
 {
     int64_t value = 0;
     int small = 0;
-    if (!of->is_int) {
+    if (of->type != SQL_INT) {
         memcpy(&value, row + of->offset, sizeof value);
         return value;
     }
@@ -316,10 +216,10 @@ static int64_t value_of(const unsigned char *row, const field *of)
     return small;
 }
 
-static void set_value(unsigned char *row, const field *of, int64_t value)
+static void set_value(unsigned char *row, const sql_field *of, int64_t value)
 {
     const int small = (int)value;
-    if (of->is_int) {
+    if (of->type == SQL_INT) {
         memcpy(row + of->offset, &small, sizeof small);
     } else {
         memcpy(row + of->offset, &value, sizeof value);
@@ -344,14 +244,15 @@ static uint64_t get_bytes(const unsigned char *at, int width)
 }
 
 /// The smallest value of a column and how many bytes the others need above it.
-static int measure(const layout *of, int place, const unsigned char *rows, int count, int64_t *base)
+static int measure(const sql_record *of, int place, const unsigned char *rows, int count,
+                   int64_t *base)
 {
-    const field *column = &of->fields[place];
+    const sql_field *column = &of->fields[place];
     int64_t largest = value_of(rows, column);
     int width = place == 0;
     *base = largest;
     for (int row = 1; row < count; row++) {
-        const int64_t value = value_of(rows + (size_t)row * of->row_bytes, column);
+        const int64_t value = value_of(rows + (size_t)row * of->bytes, column);
         if (value < *base) *base = value;
         if (value > largest) largest = value;
     }
@@ -362,11 +263,11 @@ static int measure(const layout *of, int place, const unsigned char *rows, int c
     return width;
 }
 
-static unsigned char *pack(const layout *of, const void *items, int count, size_t *length)
+static unsigned char *pack(const sql_record *of, const void *items, int count, size_t *length)
 {
     const unsigned char *rows = items;
-    int64_t bases[LOAD_FIELDS > OP_FIELDS ? LOAD_FIELDS : OP_FIELDS];
-    int widths[LOAD_FIELDS > OP_FIELDS ? LOAD_FIELDS : OP_FIELDS];
+    int64_t bases[FIELDS_MAX];
+    int widths[FIELDS_MAX];
     *length = 0;
     for (int place = 0; place < of->field_count; place++) {
         widths[place] = measure(of, place, rows, count, &bases[place]);
@@ -378,7 +279,7 @@ static unsigned char *pack(const layout *of, const void *items, int count, size_
         *at++ = (unsigned char)widths[place];
         at = put_bytes(at, (uint64_t)bases[place], 8);
         for (int row = 0; row < count && widths[place] > 0; row++) {
-            const int64_t value = value_of(rows + (size_t)row * of->row_bytes, &of->fields[place]);
+            const int64_t value = value_of(rows + (size_t)row * of->bytes, &of->fields[place]);
             at = put_bytes(at, (uint64_t)value - (uint64_t)bases[place], widths[place]);
         }
     }
@@ -394,12 +295,12 @@ static status corrupt(const trace_store *store, error_message *err)
 }
 
 /// One column into the rows. @param left bytes of the block from *at on
-static status unpack_column(trace_store *store, const layout *of, int place,
+static status unpack_column(trace_store *store, const sql_record *of, int place,
                             const unsigned char **at, size_t *left, unsigned char *rows, int count,
                             error_message *err)
 {
-    const field *column = &of->fields[place];
-    const trace_column *limits = columns_find(column->name);
+    const sql_field *column = &of->fields[place];
+    const trace_range *range = columns_range(column->column);
     if (*left < HEAD_BYTES) return corrupt(store, err);
     const int width = (*at)[0];
     const uint64_t base = get_bytes(*at + 1, 8);
@@ -410,15 +311,19 @@ static status unpack_column(trace_store *store, const layout *of, int place,
     }
     for (int row = 0; row < count; row++, *at += width) {
         const int64_t value = (int64_t)(base + get_bytes(*at, width));
-        if (!columns_hold(limits, value)) return columns_refuse(store, limits, value, err);
-        set_value(rows + (size_t)row * of->row_bytes, column, value);
+        if (!is_in(range, value)) {
+            char text[24];
+            snprintf(text, sizeof text, "%" PRId64, value);
+            return refuse_number(store, column->column, range, text, err);
+        }
+        set_value(rows + (size_t)row * of->bytes, column, value);
     }
     *left -= (size_t)width * (size_t)count;
     return STATUS_OK;
 }
 
 /// @param column of the row that holds the block, after that of its number of rows
-static status unpack(trace_store *store, const layout *of, sqlite3_stmt *row, int column,
+static status unpack(trace_store *store, const sql_record *of, sqlite3_stmt *row, int column,
                      unsigned char **rows, int *count, error_message *err)
 {
     const unsigned char *at = sqlite3_column_blob(row, column);
@@ -426,7 +331,7 @@ static status unpack(trace_store *store, const layout *of, sqlite3_stmt *row, in
     const int row_count = sqlite3_column_int(row, column - 1);
     status result = STATUS_OK;
     if (at == NULL || row_count < 1 || (size_t)row_count > left) return corrupt(store, err);
-    *rows = memory_array((size_t)row_count, of->row_bytes);
+    *rows = memory_array((size_t)row_count, of->bytes);
     *count = row_count;
     for (int place = 0; place < of->field_count && result == STATUS_OK; place++) {
         result = unpack_column(store, of, place, &at, &left, *rows, row_count, err);
@@ -438,7 +343,7 @@ static status unpack(trace_store *store, const layout *of, sqlite3_stmt *row, in
 
 unsigned char *block_of_loads(const trace_load *loads, int count, size_t *length)
 {
-    return pack(&of_loads, loads, count, length);
+    return pack(&block_load_record, loads, count, length);
 }
 
 unsigned char *block_of_ops(const trace_op *ops, int count, size_t *length)
@@ -451,7 +356,7 @@ status block_read_loads(trace_store *store, sqlite3_stmt *row, trace_load **load
 {
     unsigned char *rows = NULL;
     int row_count = 0;
-    TRY(unpack(store, &of_loads, row, 2, &rows, &row_count, err));
+    TRY(unpack(store, &block_load_record, row, 2, &rows, &row_count, err));
     trace_load *all = (trace_load *)(void *)rows;
     for (int load = 0; load < row_count; load++) {
         const trace_load *before = load > 0 ? &all[load - 1] : NULL;

@@ -13,7 +13,7 @@
 status columns_check_row(trace_store *store, sqlite3_stmt *statement, error_message *err);
 
 /// What a column of this name may hold; NULL: no table has one.
-const trace_column *columns_find(const char *name);
+const trace_range *columns_range(const char *column);
 
 /// Rows of loads and ops as one value of the store: column by column, each number in as few bytes
 /// as its column needs.
@@ -22,6 +22,10 @@ const trace_column *columns_find(const char *name);
 /// bytes (the first column's at least 1, so that a block is as long as its rows are many), eight
 /// bytes with the smallest of them, and per row what the row has more than that. Bytes of a number
 /// from the lowest.
+
+/// Columns of a block of loads: layer, microbatch, then the quantities that may not be recorded.
+extern const sql_record block_load_record;
+enum { BLOCK_QUANTITY = 2 }; // the first of those
 
 /// The loads of one iteration. @param loads [count] by layer, then microbatch
 /// @return [*length] bytes; release with free

@@ -3,38 +3,28 @@
 #include "base/arena.h"
 #include "traces/store/sql.h"
 
-static void read_name(sqlite3_stmt *row, arena *memory, void *item)
-{
-    trace_items_name *name = item;
-    name->run_id = sqlite3_column_int64(row, 0);
-    name->identity = sql_text(row, 1, memory);
-}
+static const sql_field name_fields[] = {
+    SQL_FIELD_AS(trace_items_name, run_id, SQL_LONG, "max(run_id) AS run_id"),
+    SQL_FIELD(trace_items_name, identity, SQL_TEXT),
+};
+static const sql_record of_name = SQL_RECORD(trace_items_name, name_fields);
 
 status trace_items_find(trace_store *store, const char *identity, arena *memory, int64_t *run_id,
                         trace_run_info *info, error_message *err)
 {
-    static const sql_select select = {
-        .text = "SELECT max(run_id) AS run_id, identity FROM item_run WHERE identity=? "
-                "GROUP BY identity",
-        .read = read_name,
-        .item_bytes = sizeof(trace_items_name)};
-    trace_items_name *names = NULL;
-    int count = 0;
-    TRY(sql_rows(store, &select, memory, &names, &count, err, "t", identity));
-    if (count > 0) TRY(trace_run_get(store, names[0].run_id, memory, info, err));
-    *run_id = count > 0 ? names[0].run_id : 0;
-    return STATUS_OK;
+    *run_id = 0;
+    TRY(sql_get(store, run_id, err, "SELECT max(run_id) AS run_id FROM item_run WHERE identity=?",
+                "t", identity));
+    return *run_id > 0 ? trace_run_get(store, *run_id, memory, info, err) : STATUS_OK;
 }
 
 status trace_items_list(trace_store *store, const char *pattern, arena *memory,
                         trace_items_name **names, int *count, error_message *err)
 {
-    static const sql_select select = {
-        .text = "SELECT max(run_id) AS run_id, identity FROM item_run WHERE identity GLOB ? "
-                "GROUP BY identity ORDER BY 1",
-        .read = read_name,
-        .item_bytes = sizeof(trace_items_name)};
-    return sql_rows(store, &select, memory, names, count, err, "t", pattern);
+    return sql_rows(store, &of_name,
+                    " FROM item_run WHERE identity GLOB ? GROUP BY identity"
+                    " ORDER BY 1",
+                    memory, names, count, err, "t", pattern);
 }
 
 status trace_items_begin(trace_store *store, const trace_run_info *info, const char *identity,
@@ -61,10 +51,10 @@ status trace_items_read(trace_store *store, int64_t run_id, int pass, void *cont
 {
     sqlite3_stmt *statement = NULL;
     bool has_row = true;
-    TRY(sql_prepare(store, "SELECT item, result FROM item WHERE run_id=? AND pass=? ORDER BY item",
-                    &statement, err));
-    status result = sql_bind(store, statement, err, "ii", run_id, (int64_t)pass);
-    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    TRY(sql_query(store, &statement, err,
+                  "SELECT item, result FROM item WHERE run_id=? AND pass=? ORDER BY item", "ii",
+                  run_id, (int64_t)pass));
+    status result = sql_step(store, statement, &has_row, err);
     while (result == STATUS_OK && has_row) {
         // As text, SQLite puts a zero after the bytes.
         const char *bytes = (const char *)sqlite3_column_text(statement, 1);
@@ -84,8 +74,8 @@ status trace_items_copy(trace_store *from, int64_t run_id, trace_run *to, int64_
     sqlite3_stmt *select = NULL;
     bool has_row = false;
     int64_t copied = 0;
-    TRY(sql_query(from, "SELECT pass, item, result FROM item WHERE run_id=?", run_id, &select,
-                  err));
+    TRY(sql_query(from, &select, err, "SELECT pass, item, result FROM item WHERE run_id=?", "i",
+                  run_id));
     status result = sql_step(from, select, &has_row, err);
     while (result == STATUS_OK && has_row) {
         result = trace_run_put_item(to, sqlite3_column_int(select, 0),

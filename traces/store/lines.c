@@ -113,3 +113,14 @@ status trace_lines_peek(trace_lines *lines, const char **bytes, size_t *count, e
     *count = lines->end;
     return STATUS_OK;
 }
+
+int trace_lines_cut(char *line, char **cells, int max)
+{
+    int count = 0;
+    for (char *at = line; at != NULL; count++) {
+        if (count < max) cells[count] = at;
+        at = strchr(at, ',');
+        if (at != NULL) *at++ = '\0';
+    }
+    return count;
+}

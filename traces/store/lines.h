@@ -38,4 +38,10 @@ bool trace_lines_is_cut(const trace_lines *lines);
 /// @param count out: 0 of nothing
 status trace_lines_peek(trace_lines *lines, const char **bytes, size_t *count, error_message *err);
 
+/// Cuts a line at its commas, in place.
+///
+/// @param cells [max] out: the first of them
+/// @return how many there are
+int trace_lines_cut(char *line, char **cells, int max);
+
 void trace_lines_close(trace_lines *lines); ///< NULL is allowed

@@ -1,8 +1,10 @@
 #include "traces/store/loads.h"
 
+#include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t recorded(int64_t value)
@@ -13,15 +15,32 @@ static int64_t recorded(int64_t value)
 void trace_backward_of(const trace_info *info, const trace_load *load, int64_t *input_ns,
                        int64_t *weight_ns)
 {
-    const int64_t full_ns = recorded(load->backward_ns);
+    const int64_t full_ns = recorded(load->time_ns[TRACE_OP_BACKWARD]);
     int64_t full_input_ns = full_ns;
     if (info->backward_split >= 0) {
         full_input_ns = (int64_t)(info->backward_split * (double)full_ns + 0.5);
         if (full_input_ns > full_ns) full_input_ns = full_ns;
         if (info->embedding && load->layer == 0) full_input_ns = 0;
     }
-    *input_ns = recorded(load->recompute_ns) + recorded(load->backward_input_ns) + full_input_ns;
-    *weight_ns = recorded(load->backward_weight_ns) + full_ns - full_input_ns;
+    *input_ns = recorded(load->time_ns[TRACE_OP_RECOMPUTE]) +
+                recorded(load->time_ns[TRACE_OP_BACKWARD_INPUT]) + full_input_ns;
+    *weight_ns = recorded(load->time_ns[TRACE_OP_BACKWARD_WEIGHT]) + full_ns - full_input_ns;
+}
+
+status trace_load_column(const trace_store *store, const trace_info *info, const trace_load *load,
+                         int *column, error_message *err)
+{
+    const bool is_mean = load->microbatch == TRACE_MEAN;
+    *column = is_mean ? 0 : load->microbatch;
+    if (load->layer >= 0 && load->layer < info->layer_count && *column >= 0 &&
+        *column < info->microbatch_columns && (!is_mean || info->microbatch_columns == 1)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_FORMAT,
+                     "%s: table load: iteration %d layer %d microbatch %d: not possible in"
+                     " a trace of %d layers and %d microbatches",
+                     store->path, load->iteration, load->layer, load->microbatch, info->layer_count,
+                     info->microbatch_columns);
 }
 
 enum { SUM_FORWARD, SUM_INPUT, SUM_WEIGHT, SUM_COMMUNICATION, SUM_COUNT };
@@ -33,7 +52,6 @@ typedef struct load_sums {
     int64_t *sums[SUM_COUNT]; // [layer_count] over the range
     bool *seen;               // [microbatch_columns] with a row in the sample that is being read
     int64_t seen_count;       // of all samples
-    int iteration_capacity;
 } load_sums;
 
 static void allocate(load_sums *sums, arena *memory, trace_loads *loads)
@@ -59,9 +77,8 @@ static void allocate(load_sums *sums, arena *memory, trace_loads *loads)
 static void begin_sample(load_sums *sums, int iteration, arena *memory, trace_loads *loads)
 {
     memset(sums->seen, 0, (size_t)sums->info->microbatch_columns * sizeof *sums->seen);
-    void *iterations = loads->iterations;
-    sql_grow(memory, &iterations, loads->iteration_count, &sums->iteration_capacity, sizeof(int));
-    loads->iterations = iterations;
+    loads->iterations =
+        arena_grow(memory, loads->iterations, (size_t)loads->iteration_count, sizeof(int));
     loads->iterations[loads->iteration_count++] = iteration;
 }
 
@@ -77,23 +94,17 @@ static status add_row(load_sums *sums, const trace_load *load, trace_loads *load
                       error_message *err)
 {
     const trace_info *info = sums->info;
-    const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
-    if (load->layer < 0 || load->layer >= info->layer_count || column < 0 ||
-        column >= info->microbatch_columns) {
-        return error_set(err, STATUS_FORMAT,
-                         "%s: table load: iteration %d layer %d microbatch %d: not possible in a"
-                         " trace of %d layers and %d microbatches",
-                         sums->store->path, load->iteration, load->layer, load->microbatch,
-                         info->layer_count, info->microbatch_columns);
-    }
+    int column = 0;
+    TRY(trace_load_column(sums->store, info, load, &column, err));
     int64_t input_ns = 0;
     int64_t weight_ns = 0;
     trace_backward_of(info, load, &input_ns, &weight_ns);
-    const int64_t forward_ns = recorded(load->forward_ns);
+    const int64_t forward_ns = recorded(load->time_ns[TRACE_OP_FORWARD]);
     const int layer = load->layer;
     if (!sums->seen[column]) sums->seen_count++;
     sums->seen[column] = true;
-    if (load->backward_ns >= 0 && info->backward_split < 0) loads->is_full[layer] = true;
+    if (load->time_ns[TRACE_OP_BACKWARD] >= 0 && info->backward_split < 0)
+        loads->is_full[layer] = true;
     const bool fits = add(&sums->sums[SUM_FORWARD][layer], forward_ns) &&
                       add(&sums->sums[SUM_INPUT][layer], input_ns) &&
                       add(&sums->sums[SUM_WEIGHT][layer], weight_ns) &&
@@ -105,20 +116,20 @@ static status add_row(load_sums *sums, const trace_load *load, trace_loads *load
         sums->store->path, info->name, load->iteration, layer);
 }
 
-static status read_rows(load_sums *sums, trace_rows *rows, arena *memory, trace_loads *loads,
-                        error_message *err)
+/// Adds the loads of an iteration, a row of its statement.
+static status read_iteration(load_sums *sums, sqlite3_stmt *row, arena *memory, trace_loads *loads,
+                             error_message *err)
 {
-    for (;;) {
-        trace_load load;
-        bool is_end = false;
-        TRY(trace_rows_next(rows, &load, &is_end, err));
-        if (is_end) return STATUS_OK;
-        if (loads->iteration_count == 0 ||
-            load.iteration != loads->iterations[loads->iteration_count - 1]) {
-            begin_sample(sums, load.iteration, memory, loads);
-        }
-        TRY(add_row(sums, &load, loads, err));
+    trace_load *found = NULL;
+    int count = 0;
+    TRY(block_read_loads(sums->store, row, &found, &count, err));
+    begin_sample(sums, found[0].iteration, memory, loads);
+    status result = STATUS_OK;
+    for (int load = 0; load < count && result == STATUS_OK; load++) {
+        result = add_row(sums, &found[load], loads, err);
     }
+    free(found);
+    return result;
 }
 
 static int64_t rounded(int64_t sum, int64_t count)
@@ -145,11 +156,19 @@ status trace_loads_mean(trace_store *store, const trace_info *info, int first, i
 {
     load_sums sums = {.store = store, .info = info};
     trace_loads found = {.layer_count = info->layer_count};
-    trace_rows *rows = NULL;
+    sqlite3_stmt *rows = NULL;
+    bool has_row = false;
     allocate(&sums, memory, &found);
-    TRY(trace_rows_open(store, info->trace_id, first, last, &rows, err));
-    const status result = read_rows(&sums, rows, memory, &found, err);
-    trace_rows_close(rows);
+    TRY(sql_query(store, &rows, err,
+                  "SELECT iteration, row_count, loads FROM loads WHERE trace_id=?"
+                  " AND iteration BETWEEN ? AND ? ORDER BY iteration",
+                  "iii", info->trace_id, (int64_t)first, (int64_t)last));
+    status result = sql_step(store, rows, &has_row, err);
+    while (result == STATUS_OK && has_row) {
+        result = read_iteration(&sums, rows, memory, &found, err);
+        if (result == STATUS_OK) result = sql_step(store, rows, &has_row, err);
+    }
+    sqlite3_finalize(rows);
     TRY(result);
     if (found.iteration_count == 0) {
         return error_set(err, STATUS_INVALID,

@@ -14,6 +14,12 @@
 void trace_backward_of(const trace_info *info, const trace_load *load, int64_t *input_ns,
                        int64_t *weight_ns);
 
+/// The column of a row among those of its trace: its microbatch, 0 of means.
+///
+/// @return STATUS_FORMAT for a layer or microbatch that the trace has not
+status trace_load_column(const trace_store *store, const trace_info *info, const trace_load *load,
+                         int *column, error_message *err);
+
 /// Busy times of one microbatch, means over all recorded microbatches of the sampled iterations in
 /// a range, rounded to the nearest ns, halves up. Arrays are from the arena.
 typedef struct trace_loads {

@@ -134,7 +134,7 @@ static trace_load load_of(const trace_op_table *table, const trace_table_op *con
     }
     for (int kind = 0; kind <= TRACE_OP_BACKWARD; kind++) {
         if (counts[kind] == 0) continue;
-        *trace_load_time(&load, kind) = (sums_ns[kind] + counts[kind] / 2) / counts[kind];
+        load.time_ns[kind] = (sums_ns[kind] + counts[kind] / 2) / counts[kind];
     }
     return load;
 }
@@ -191,11 +191,6 @@ status trace_op_table_put(trace_writer *writer, const trace_op_table *table, err
     return result;
 }
 
-static void read_name(sqlite3_stmt *row, arena *memory, void *item)
-{
-    *(const char **)item = sql_text(row, 0, memory);
-}
-
 /// Names the ops that an execution recorded by their kinds. Their stages are parts of the model in
 /// order; a rank that holds several holds every rank_count-th.
 ///
@@ -207,7 +202,7 @@ static bool name_by_kind(trace_op_table *table, trace_op *ops, int count, arena 
     table->name_count = TRACE_OP_BACKWARD + 1;
     table->names = arena_array(memory, TRACE_OP_BACKWARD + 1, sizeof *table->names);
     for (int kind = 0; kind <= TRACE_OP_BACKWARD; kind++) {
-        table->names[kind] = trace_op_kind_name((trace_op_kind)kind);
+        table->names[kind] = trace_op_kind_names[kind];
     }
     for (int op = 0; op < count; op++) {
         if (ops[op].replica == 0 && ops[op].rank >= rank_count) rank_count = ops[op].rank + 1;
@@ -282,15 +277,14 @@ static status take_ops(const trace_store *store, const trace_info *info, trace_o
 status trace_op_table_get(trace_store *store, const trace_info *info, arena *memory,
                           trace_op_table *table, error_message *err)
 {
-    // Ops have the numbers of their names: where one is missing, its text is nothing, and refused.
-    static const sql_select names = {
-        "SELECT CASE name WHEN row_number() OVER (ORDER BY name) THEN text END AS text"
-        " FROM op_name WHERE trace_id=? ORDER BY name",
-        read_name, sizeof(const char *)};
     trace_op_table got = {0};
     trace_op *ops = NULL;
     int count = 0;
-    TRY(sql_rows(store, &names, memory, &got.names, &got.name_count, err, "i", info->trace_id));
+    // Ops have the numbers of their names: where one is missing, its text is nothing, and refused.
+    TRY(sql_rows(store, &sql_text_record,
+                 " FROM (SELECT CASE name WHEN row_number() OVER (ORDER BY name) THEN text END"
+                 " AS text, name FROM op_name WHERE trace_id=?) ORDER BY name",
+                 memory, &got.names, &got.name_count, err, "i", info->trace_id));
     if (got.name_count > TRACE_OP_NAMES_MAX) {
         return error_set(err, STATUS_FORMAT, "%s: table op_name: %d names, of at most %d",
                          store->path, got.name_count, TRACE_OP_NAMES_MAX);
@@ -301,6 +295,18 @@ status trace_op_table_get(trace_store *store, const trace_info *info, arena *mem
     if (result == STATUS_OK) result = take_ops(store, info, ops, count, memory, &got, err);
     arena_destroy(scratch);
     if (result == STATUS_OK) *table = got;
+    return result;
+}
+
+status trace_op_table_read(const char *path, const char *name, arena *memory, trace_op_table *table,
+                           error_message *err)
+{
+    trace_store *store = NULL;
+    trace_info info;
+    TRY(trace_store_open(path, TRACE_READ, &store, err));
+    status result = trace_find(store, name, memory, &info, err);
+    if (result == STATUS_OK) result = trace_op_table_get(store, &info, memory, table, err);
+    trace_store_close(store);
     return result;
 }
 

@@ -66,6 +66,10 @@ status trace_op_table_put(trace_writer *writer, const trace_op_table *table, err
 status trace_op_table_get(trace_store *store, const trace_info *info, arena *memory,
                           trace_op_table *table, error_message *err);
 
+/// The same of a trace in a store that is opened for it. @param name as of trace_find
+status trace_op_table_read(const char *path, const char *name, arena *memory, trace_op_table *table,
+                           error_message *err);
+
 /// Ops that can be found by what they compute.
 typedef struct trace_op_index {
     const trace_op *ops;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FORWARD, INPUT, WEIGHT, PASSES };
+
 struct trace_reader {
     trace_store *store;
     arena *memory;
@@ -17,23 +19,17 @@ struct trace_reader {
     bool has_split;  // of what the reader answers
     int columns;     // of what it answers: M or 1
     int row_columns; // of what is stored: M or 1
-    sqlite3_stmt *select_sample;
-    sqlite3_stmt *select_next;
-    int sample; // the iteration in the arrays; -1: none yet
-    int next;   // the next sampled iteration; INT_MAX: none
+    int sample;      // the iteration in the arrays; -1: none yet
+    int next;        // the next sampled iteration; INT_MAX: none
     bool has_activations;
-    bool *seen;                  // [row_columns] microbatches with a row in the sample
-    int64_t *row_forward_ns;     // [layer_count][row_columns]
-    int64_t *row_input_ns;       // [layer_count][row_columns]
-    int64_t *row_weight_ns;      // [layer_count][row_columns]
-    int64_t *forward_ns;         // [layer_count][columns]; row_forward_ns where they are the same
-    int64_t *backward_input_ns;  // [layer_count][columns]
-    int64_t *backward_weight_ns; // [layer_count][columns]
-    int64_t *activation_bytes;   // [layer_count]
-    int64_t *activation_count;   // [layer_count] rows that were added up in activation_bytes
-    int64_t *parameters;         // [layer_count] or NULL
-    int64_t *state_bytes;        // [layer_count] or NULL
-    int64_t *message_bytes;      // [layer_count] or NULL
+    bool *seen;                // [row_columns] microbatches with a row in the sample
+    int64_t *row_ns[PASSES];   // [layer_count][row_columns]
+    int64_t *ns[PASSES];       // [layer_count][columns]; row_ns where they are the same
+    int64_t *activation_bytes; // [layer_count]
+    int64_t *activation_count; // [layer_count] rows that were added up in activation_bytes
+    int64_t *parameters;       // [layer_count] or NULL
+    int64_t *state_bytes;      // [layer_count] or NULL
+    int64_t *message_bytes;    // [layer_count] or NULL
 };
 
 /// One property of all layers, or NULL if a layer lacks it.
@@ -54,30 +50,14 @@ static void allocate(trace_reader *reader)
     const size_t row_cells = layers * (size_t)reader->row_columns;
     arena *memory = reader->memory;
     reader->seen = arena_array(memory, (size_t)reader->row_columns, sizeof(bool));
-    reader->row_forward_ns = arena_array(memory, row_cells, sizeof(int64_t));
-    reader->row_input_ns = arena_array(memory, row_cells, sizeof(int64_t));
-    reader->row_weight_ns = arena_array(memory, row_cells, sizeof(int64_t));
     reader->activation_bytes = arena_array(memory, layers, sizeof(int64_t));
     reader->activation_count = arena_array(memory, layers, sizeof(int64_t));
-    reader->forward_ns = reader->row_forward_ns;
-    reader->backward_input_ns = reader->row_input_ns;
-    reader->backward_weight_ns = reader->row_weight_ns;
-    if (reader->columns != reader->row_columns) {
-        reader->forward_ns = arena_array(memory, layers, sizeof(int64_t));
-        reader->backward_input_ns = arena_array(memory, layers, sizeof(int64_t));
-        reader->backward_weight_ns = arena_array(memory, layers, sizeof(int64_t));
+    for (int pass = 0; pass < PASSES; pass++) {
+        reader->row_ns[pass] = arena_array(memory, row_cells, sizeof(int64_t));
+        reader->ns[pass] = reader->columns == reader->row_columns
+                               ? reader->row_ns[pass]
+                               : arena_array(memory, layers, sizeof(int64_t));
     }
-}
-
-static status prepare_reader(trace_reader *reader, error_message *err)
-{
-    trace_store *store = reader->store;
-    TRY(sql_prepare(
-        store, "SELECT max(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration<=?",
-        &reader->select_sample, err));
-    return sql_prepare(
-        store, "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
-        &reader->select_next, err);
 }
 
 static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns columns,
@@ -108,7 +88,7 @@ static status open_reader(trace_reader *reader, int64_t trace_id, trace_columns 
     reader->state_bytes = property(reader, layers, offsetof(trace_layer, state_bytes));
     reader->message_bytes = property(reader, layers, offsetof(trace_layer, message_bytes));
     allocate(reader);
-    return prepare_reader(reader, err);
+    return STATUS_OK;
 }
 
 status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns columns,
@@ -129,63 +109,45 @@ status trace_reader_open(trace_store *store, int64_t trace_id, trace_columns col
 void trace_reader_close(trace_reader *reader)
 {
     if (reader == NULL) return;
-    sqlite3_finalize(reader->select_sample);
-    sqlite3_finalize(reader->select_next);
     arena_destroy(reader->memory);
     free(reader);
-}
-
-/// The iteration that select_sample or select_next names, fallback if it names none.
-static status seek(trace_reader *reader, sqlite3_stmt *statement, int iteration, int fallback,
-                   int *found, error_message *err)
-{
-    bool has_row = false;
-    TRY(sql_bind(reader->store, statement, err, "ii", reader->info.trace_id, (int64_t)iteration));
-    TRY(sql_step(reader->store, statement, &has_row, err));
-    const int64_t answer = has_row ? sql_int64(statement, 0) : -1;
-    *found = answer < 0 ? fallback : (int)answer;
-    sqlite3_reset(statement);
-    return STATUS_OK;
 }
 
 status trace_reader_next_sample(trace_reader *reader, int iteration, int *sample,
                                 error_message *err)
 {
-    return seek(reader, reader->select_next, iteration, -1, sample, err);
+    int64_t found = -1;
+    TRY(sql_get(reader->store, &found, err,
+                "SELECT min(iteration) AS iteration FROM loads WHERE trace_id=? AND iteration>?",
+                "ii", reader->info.trace_id, (int64_t)iteration));
+    *sample = (int)found;
+    return STATUS_OK;
 }
 
 /// The row as it is replayed: each phase for what it is charged.
 static trace_load charged(trace_load load)
 {
-    for (int phase = TRACE_OP_FORWARD; phase <= TRACE_OP_RECOMPUTE; phase++) {
-        const int64_t charge_ns = *trace_load_charge(&load, phase);
-        if (charge_ns >= 0) *trace_load_time(&load, phase) = charge_ns;
+    for (int phase = 0; phase < TRACE_PHASE_COUNT; phase++) {
+        if (load.charge_ns[phase] >= 0) load.time_ns[phase] = load.charge_ns[phase];
     }
     return load;
 }
 
 static status put_row(trace_reader *reader, const trace_load *load, error_message *err)
 {
-    const int column = load->microbatch == TRACE_MEAN ? 0 : load->microbatch;
-    if (load->layer < 0 || load->layer >= reader->info.layer_count || column < 0 ||
-        column >= reader->row_columns ||
-        (load->microbatch == TRACE_MEAN && reader->row_columns > 1)) {
-        return error_set(err, STATUS_FORMAT,
-                         "%s: table load: iteration %d layer %d microbatch %d: not possible in"
-                         " a trace of %d layers and %d microbatches",
-                         reader->store->path, load->iteration, load->layer, load->microbatch,
-                         reader->info.layer_count, reader->row_columns);
-    }
+    const int64_t forward_ns = load->time_ns[TRACE_OP_FORWARD];
+    int column = 0;
+    TRY(trace_load_column(reader->store, &reader->info, load, &column, err));
     const size_t cell = (size_t)load->layer * (size_t)reader->row_columns + (size_t)column;
     reader->seen[column] = true;
-    reader->row_forward_ns[cell] = load->forward_ns > 0 ? load->forward_ns : 0;
-    trace_backward_of(&reader->info, load, &reader->row_input_ns[cell],
-                      &reader->row_weight_ns[cell]);
+    reader->row_ns[FORWARD][cell] = forward_ns > 0 ? forward_ns : 0;
+    trace_backward_of(&reader->info, load, &reader->row_ns[INPUT][cell],
+                      &reader->row_ns[WEIGHT][cell]);
     if (!reader->has_split) {
-        reader->row_input_ns[cell] += reader->row_weight_ns[cell];
-        reader->row_weight_ns[cell] = 0;
+        reader->row_ns[INPUT][cell] += reader->row_ns[WEIGHT][cell];
+        reader->row_ns[WEIGHT][cell] = 0;
     }
-    if (load->forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
+    if (forward_ns >= 0 && load->activation_bytes < 0) reader->has_activations = false;
     if (load->activation_bytes >= 0) {
         // A larger sum than fits is no size of any memory: it saturates.
         if (reader->activation_bytes[load->layer] <= INT64_MAX - TRACE_VALUE_MAX) {
@@ -232,17 +194,15 @@ static void complete_times(const trace_reader *reader, int64_t *rows_ns, int64_t
 
 static status read_rows(trace_reader *reader, int sample, error_message *err)
 {
-    trace_rows *rows = NULL;
-    trace_load load;
-    bool is_end = false;
-    TRY(trace_rows_open(reader->store, reader->info.trace_id, sample, sample, &rows, err));
-    status result = trace_rows_next(rows, &load, &is_end, err);
-    while (result == STATUS_OK && !is_end) {
-        load = charged(load);
-        result = put_row(reader, &load, err);
-        if (result == STATUS_OK) result = trace_rows_next(rows, &load, &is_end, err);
+    trace_load *loads = NULL;
+    int count = 0;
+    status result =
+        trace_loads_at(reader->store, reader->info.trace_id, sample, &loads, &count, err);
+    for (int load = 0; load < count && result == STATUS_OK; load++) {
+        const trace_load row = charged(loads[load]);
+        result = put_row(reader, &row, err);
     }
-    trace_rows_close(rows);
+    free(loads);
     return result;
 }
 
@@ -253,15 +213,15 @@ static status read_sample(trace_reader *reader, int sample, error_message *err)
     reader->sample = -1;
     reader->has_activations = true;
     memset(reader->seen, 0, (size_t)reader->row_columns * sizeof *reader->seen);
-    memset(reader->row_forward_ns, 0, cells * sizeof(int64_t));
-    memset(reader->row_input_ns, 0, cells * sizeof(int64_t));
-    memset(reader->row_weight_ns, 0, cells * sizeof(int64_t));
+    for (int pass = 0; pass < PASSES; pass++) {
+        memset(reader->row_ns[pass], 0, cells * sizeof(int64_t));
+    }
     memset(reader->activation_bytes, 0, layers * sizeof(int64_t));
     memset(reader->activation_count, 0, layers * sizeof(int64_t));
     TRY(read_rows(reader, sample, err));
-    complete_times(reader, reader->row_forward_ns, reader->forward_ns);
-    complete_times(reader, reader->row_input_ns, reader->backward_input_ns);
-    complete_times(reader, reader->row_weight_ns, reader->backward_weight_ns);
+    for (int pass = 0; pass < PASSES; pass++) {
+        complete_times(reader, reader->row_ns[pass], reader->ns[pass]);
+    }
     for (size_t layer = 0; layer < layers; layer++) {
         const int64_t count = reader->activation_count[layer];
         if (count > 1) {
@@ -269,7 +229,8 @@ static status read_sample(trace_reader *reader, int sample, error_message *err)
                                               (reader->activation_bytes[layer] % count > 0);
         }
     }
-    TRY(seek(reader, reader->select_next, sample, INT_MAX, &reader->next, err));
+    TRY(trace_reader_next_sample(reader, sample, &reader->next, err));
+    if (reader->next < 0) reader->next = INT_MAX;
     reader->sample = sample;
     return STATUS_OK;
 }
@@ -283,9 +244,12 @@ status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_cost
     const bool held =
         reader->sample >= 0 && iteration >= reader->sample && iteration < reader->next;
     if (!held) {
-        int sample = first;
-        TRY(seek(reader, reader->select_sample, iteration, first, &sample, err));
-        TRY(read_sample(reader, sample, err));
+        int64_t sample = first;
+        TRY(sql_get(reader->store, &sample, err,
+                    "SELECT max(iteration) AS iteration FROM loads"
+                    " WHERE trace_id=? AND iteration<=?",
+                    "ii", reader->info.trace_id, (int64_t)iteration));
+        TRY(read_sample(reader, (int)sample, err));
     }
     *changed = !held;
     *costs = (bal_layer_costs){
@@ -294,9 +258,9 @@ status trace_reader_costs_at(trace_reader *reader, int iteration, bal_layer_cost
         .has_split = reader->has_split,
         .embedding = reader->info.embedding,
         .head = reader->info.head,
-        .forward_ns = reader->forward_ns,
-        .backward_input_ns = reader->backward_input_ns,
-        .backward_weight_ns = reader->backward_weight_ns,
+        .forward_ns = reader->ns[FORWARD],
+        .backward_input_ns = reader->ns[INPUT],
+        .backward_weight_ns = reader->ns[WEIGHT],
         .parameters = reader->parameters,
         .state_bytes = reader->state_bytes,
         .activation_bytes = reader->has_activations ? reader->activation_bytes : NULL,

@@ -10,17 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct trace_run {
-    trace_store *store;
-    int64_t run_id;
-    char *series; // of the iteration put last
-    int64_t series_id;
-    sqlite3_stmt *insert_iteration;
-    sqlite3_stmt *insert_decision;
-    sqlite3_stmt *insert_work;
-    sqlite3_stmt *insert_op_time;
-    sqlite3_stmt *insert_item;
-};
+const char *const trace_run_kind_names[TRACE_RUN_KIND_COUNT] = {"sim", "exec", "import"};
 
 /// The words of op kinds in the store.
 static const char *const kind_words[OP_KIND_COUNT] = {
@@ -30,17 +20,110 @@ static const char *const kind_words[OP_KIND_COUNT] = {
     [OP_BACKWARD] = "BW",
 };
 
-const char *trace_run_kind_name(trace_run_kind kind)
-{
-    static const char *const names[TRACE_RUN_KIND_COUNT] = {"sim", "exec", "import"};
-    assert(kind >= 0 && kind < TRACE_RUN_KIND_COUNT);
-    return names[kind];
-}
+#define COUNT_OF(rows) "(SELECT count(*) FROM " rows ".run_id=run.run_id)"
+static const sql_field run_fields[] = {
+    SQL_FIELD(trace_run_info, run_id, SQL_LONG),
+    {SQL_STATUS, offsetof(trace_run_info, status), SQL_WORD, trace_status_names,
+     TRACE_STATUS_COUNT},
+    SQL_FIELD(trace_run_info, name, SQL_TEXT),
+    {"kind", offsetof(trace_run_info, kind), SQL_WORD, trace_run_kind_names, TRACE_RUN_KIND_COUNT},
+    SQL_FIELD(trace_run_info, command_line, SQL_TEXT),
+    SQL_FIELD(trace_run_info, config_json, SQL_TEXT),
+    SQL_FIELD(trace_run_info, seed, SQL_LONG),
+    SQL_FIELD(trace_run_info, tool_version, SQL_TEXT),
+    SQL_FIELD(trace_run_info, host, SQL_TEXT),
+    SQL_FIELD(trace_run_info, started_at, SQL_TEXT),
+    SQL_FIELD(trace_run_info, finished_at, SQL_TEXT),
+    SQL_FIELD(trace_run_info, message, SQL_TEXT),
+    SQL_FIELD_AS(trace_run_info, series_count, SQL_LONG, COUNT_OF("series WHERE series")),
+    SQL_FIELD_AS(trace_run_info, iteration_count, SQL_LONG,
+                 COUNT_OF("iteration JOIN series USING(series_id) WHERE series")),
+    SQL_FIELD_AS(trace_run_info, plan_count, SQL_LONG, COUNT_OF("plan WHERE plan")),
+    SQL_FIELD_AS(trace_run_info, result_count, SQL_LONG, COUNT_OF("result WHERE result")),
+};
+static const sql_field plan_fields[] = {
+    SQL_FIELD(trace_run_plan, plan_id, SQL_LONG),
+    SQL_FIELD(trace_run_plan, series, SQL_TEXT),
+    SQL_FIELD(trace_run_plan, from_iteration, SQL_INT),
+    SQL_FIELD(trace_run_plan, plan_json, SQL_TEXT),
+};
+static const sql_field result_fields[] = {
+    SQL_FIELD(trace_run_result, label, SQL_TEXT),
+    SQL_FIELD(trace_run_result, result_json, SQL_TEXT),
+};
+// These are the columns of their tables, in their order.
+static const sql_field iteration_fields[] = {
+    SQL_FIELD(trace_run_iteration, iteration, SQL_INT),
+    SQL_FIELD(trace_run_iteration, plan_id, SQL_ID),
+    SQL_FIELD(trace_run_iteration, iteration_ns, SQL_LONG),
+    SQL_FIELD(trace_run_iteration, makespan_ns, SQL_LONG),
+    SQL_FIELD(trace_run_iteration, span_ns, SQL_LONG),
+    SQL_FIELD(trace_run_iteration, busy_ns, SQL_LONG),
+    SQL_FIELD(trace_run_iteration, bubble_ratio, SQL_REAL),
+    SQL_FIELD(trace_run_iteration, imbalance_ratio, SQL_REAL),
+    SQL_FIELD(trace_run_iteration, rebalanced, SQL_FLAG),
+    SQL_FIELD(trace_run_iteration, moved_layer_count, SQL_INT),
+    SQL_FIELD(trace_run_iteration, moved_bytes, SQL_LONG),
+    SQL_FIELD(trace_run_iteration, migration_ns, SQL_LONG),
+    SQL_FIELD(trace_run_iteration, changed, SQL_FLAG),
+};
+static const sql_field decision_fields[] = {
+    SQL_FIELD(trace_run_decision, iteration, SQL_INT),
+    SQL_FIELD(trace_run_decision, action, SQL_TEXT),
+    SQL_FIELD(trace_run_decision, reason, SQL_TEXT),
+    SQL_FIELD(trace_run_decision, decision_ns, SQL_LONG),
+    SQL_FIELD(trace_run_decision, moved_layer_count, SQL_INT),
+    SQL_FIELD(trace_run_decision, moved_bytes, SQL_LONG),
+    SQL_FIELD(trace_run_decision, migration_ns, SQL_LONG),
+};
+static const sql_field work_fields[] = {
+    SQL_FIELD(trace_run_work, iteration, SQL_INT),
+    SQL_FIELD(trace_run_work, place, SQL_INT),
+    SQL_FIELD(trace_run_work, rank, SQL_INT),
+    SQL_FIELD(trace_run_work, work_ns, SQL_LONG),
+};
+static const sql_field op_time_fields[] = {
+    SQL_FIELD(trace_run_op_time, iteration, SQL_INT),
+    SQL_FIELD(trace_run_op_time, stage, SQL_INT),
+    {"kind", offsetof(trace_run_op_time, kind), SQL_WORD, kind_words, OP_KIND_COUNT},
+    SQL_FIELD(trace_run_op_time, op_count, SQL_INT),
+    SQL_FIELD(trace_run_op_time, median_ns, SQL_LONG),
+    SQL_FIELD(trace_run_op_time, awaited_count, SQL_INT),
+    SQL_FIELD(trace_run_op_time, travel_ns, SQL_OPTIONAL),
+};
+_Static_assert(sizeof(bal_op_kind) == sizeof(int) && sizeof(trace_status) == sizeof(int),
+               "enums are read and written as int");
 
-static status insert_run(trace_run *run, const trace_run_info *info, const trace_input_file *files,
-                         int file_count, error_message *err)
+static const sql_record of_run = SQL_RECORD(trace_run_info, run_fields);
+static const sql_record of_plan = SQL_RECORD(trace_run_plan, plan_fields);
+static const sql_record of_result = SQL_RECORD(trace_run_result, result_fields);
+
+/// What a series has of its iterations.
+typedef enum series_table { ITERATIONS, DECISIONS, WORK, OP_TIMES, SERIES_TABLES } series_table;
+
+static const struct {
+    const char *table;
+    sql_record record;
+} of_series[SERIES_TABLES] = {
+    [ITERATIONS] = {"iteration", SQL_RECORD(trace_run_iteration, iteration_fields)},
+    [DECISIONS] = {"decision", SQL_RECORD(trace_run_decision, decision_fields)},
+    [WORK] = {"rank_work", SQL_RECORD(trace_run_work, work_fields)},
+    [OP_TIMES] = {"op_time", SQL_RECORD(trace_run_op_time, op_time_fields)},
+};
+
+struct trace_run {
+    trace_store *store;
+    int64_t run_id;
+    char *series; // of the row put last
+    int64_t series_id;
+    sqlite3_stmt *inserts[SERIES_TABLES];
+    sqlite3_stmt *insert_item;
+};
+
+static status insert_run(trace_store *store, const trace_run_info *info,
+                         const trace_input_file *files, int file_count, int64_t *run_id,
+                         error_message *err)
 {
-    trace_store *store = run->store;
     int64_t process_id = 0;
     char now[32];
     sql_now(now);
@@ -49,25 +132,22 @@ static status insert_run(trace_run *run, const trace_run_info *info, const trace
                        "INSERT INTO run(name, kind, status, command_line, config_json, seed,"
                        " tool_version, started_at, process_id)"
                        " VALUES(?,?,'running',?,?,?,?,?,?)",
-                       "ttttitti", info->name, trace_run_kind_name(info->kind), info->command_line,
+                       "ttttitti", info->name, trace_run_kind_names[info->kind], info->command_line,
                        info->config_json, (int64_t)info->seed, info->tool_version, now,
                        process_id));
-    run->run_id = sqlite3_last_insert_rowid(store->db);
+    *run_id = sqlite3_last_insert_rowid(store->db);
     for (int file = 0; file < file_count; file++) {
-        char hash[17];
-        snprintf(hash, sizeof hash, "%016" PRIx64, files[file].hash);
-        TRY(sql_write_once(store, err, "INSERT INTO run_input VALUES(?,?,?,?,?)", "iitit",
-                           run->run_id, (int64_t)file, files[file].path, files[file].bytes, hash));
+        TRY(sql_put_input(store, "INSERT INTO run_input VALUES(?,?,?,?,?)", *run_id, file,
+                          &files[file], err));
     }
     return sql_batch_commit(store, err);
 }
 
 static void release(trace_run *run)
 {
-    sqlite3_finalize(run->insert_iteration);
-    sqlite3_finalize(run->insert_decision);
-    sqlite3_finalize(run->insert_work);
-    sqlite3_finalize(run->insert_op_time);
+    for (int table = 0; table < SERIES_TABLES; table++) {
+        sqlite3_finalize(run->inserts[table]);
+    }
     sqlite3_finalize(run->insert_item);
     free(run->series);
     free(run);
@@ -75,50 +155,49 @@ static void release(trace_run *run)
 
 static status prepare_inserts(trace_run *run, error_message *err)
 {
-    trace_store *store = run->store;
-    TRY(sql_prepare(store, "INSERT INTO iteration VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                    &run->insert_iteration, err));
-    TRY(sql_prepare(store, "INSERT INTO decision VALUES(?,?,?,?,?,?,?,?)", &run->insert_decision,
-                    err));
-    TRY(sql_prepare(store, "INSERT INTO rank_work VALUES(?,?,?,?,?)", &run->insert_work, err));
-    TRY(sql_prepare(store, "INSERT INTO op_time VALUES(?,?,?,?,?,?,?,?)", &run->insert_op_time,
-                    err));
-    return sql_prepare(store, "INSERT OR REPLACE INTO item VALUES(?,?,?,?)", &run->insert_item,
+    for (int table = 0; table < SERIES_TABLES; table++) {
+        TRY(sql_prepare_insert(run->store, of_series[table].table, &of_series[table].record,
+                               &run->inserts[table], err));
+    }
+    return sql_prepare(run->store, "INSERT OR REPLACE INTO item VALUES(?,?,?,?)", &run->insert_item,
                        err);
 }
 
 /// Hands a run that nobody writes to this process.
-static status take_over(trace_run *run, error_message *err)
+static status take_over(trace_store *store, int64_t run_id, error_message *err)
 {
-    trace_store *store = run->store;
     int64_t process_id = 0;
     TRY(sql_process_id(store, &process_id, err));
     TRY(sql_write_once(store, err,
                        "UPDATE run SET status='running', process_id=?, finished_at=NULL,"
-                       " message=NULL WHERE run_id=? AND (status<>'running' OR process_id IN"
-                       "(SELECT process_id FROM process WHERE"
-                       " process_is_dead(host, boot, pid_namespace, pid, start_ticks)))",
-                       "ii", process_id, run->run_id));
+                       " message=NULL WHERE run_id=? AND (status<>'running' OR " SQL_WRITER_IS_DEAD
+                       ")",
+                       "ii", process_id, run_id));
     const bool is_taken = sqlite3_changes(store->db) == 1;
     TRY(sql_batch_commit(store, err));
     if (is_taken) return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s: run %" PRId64 " is being written by another process",
-                     store->path, run->run_id);
+                     store->path, run_id);
+}
+
+static status open_run(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
+{
+    trace_run *opened = memory_array(1, sizeof *opened);
+    opened->store = store;
+    opened->run_id = run_id;
+    const status result = prepare_inserts(opened, err);
+    if (result != STATUS_OK) {
+        release(opened);
+        return result;
+    }
+    *run = opened;
+    return STATUS_OK;
 }
 
 status trace_run_resume(trace_store *store, int64_t run_id, trace_run **run, error_message *err)
 {
-    trace_run *resumed = memory_array(1, sizeof *resumed);
-    resumed->store = store;
-    resumed->run_id = run_id;
-    status result = take_over(resumed, err);
-    if (result == STATUS_OK) result = prepare_inserts(resumed, err);
-    if (result != STATUS_OK) {
-        release(resumed);
-        return result;
-    }
-    *run = resumed;
-    return STATUS_OK;
+    TRY(take_over(store, run_id, err));
+    return open_run(store, run_id, run, err);
 }
 
 int64_t trace_run_id(const trace_run *run)
@@ -130,17 +209,10 @@ status trace_run_begin(trace_store *store, const trace_run_info *info,
                        const trace_input_file *files, int file_count, trace_run **run,
                        error_message *err)
 {
+    int64_t run_id = 0;
     assert(info->name != NULL && info->command_line != NULL);
-    trace_run *begun = memory_array(1, sizeof *begun);
-    begun->store = store;
-    status result = insert_run(begun, info, files, file_count, err);
-    if (result == STATUS_OK) result = prepare_inserts(begun, err);
-    if (result != STATUS_OK) {
-        release(begun);
-        return result;
-    }
-    *run = begun;
-    return STATUS_OK;
+    TRY(insert_run(store, info, files, file_count, &run_id, err));
+    return open_run(store, run_id, run, err);
 }
 
 status trace_run_put_plan(trace_run *run, const char *series, int from_iteration,
@@ -159,17 +231,11 @@ static status find_series(trace_run *run, const char *series, error_message *err
 {
     if (run->series != NULL && strcmp(run->series, series) == 0) return STATUS_OK;
     trace_store *store = run->store;
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
     TRY(sql_batch_begin(store, err));
-    TRY(sql_prepare(store,
-                    "INSERT INTO series(run_id, label) VALUES(?,?)"
-                    " ON CONFLICT DO UPDATE SET label=label RETURNING series_id",
-                    &statement, err));
-    status result = sql_bind(store, statement, err, "it", run->run_id, series);
-    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
-    if (has_row) run->series_id = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
+    const status result = sql_get(store, &run->series_id, err,
+                                  "INSERT INTO series(run_id, label) VALUES(?,?)"
+                                  " ON CONFLICT DO UPDATE SET label=label RETURNING series_id",
+                                  "it", run->run_id, series);
     // A full disk rolls the whole transaction back.
     if (result != STATUS_OK) store->in_batch = sqlite3_get_autocommit(store->db) == 0;
     TRY(result);
@@ -178,50 +244,36 @@ static status find_series(trace_run *run, const char *series, error_message *err
     return STATUS_OK;
 }
 
+static status put_row(trace_run *run, const char *series, series_table table, const void *row,
+                      error_message *err)
+{
+    TRY(find_series(run, series, err));
+    return sql_insert(run->store, run->inserts[table], run->series_id, &of_series[table].record,
+                      row, err);
+}
+
 status trace_run_put_iteration(trace_run *run, const char *series,
                                const trace_run_iteration *iteration, error_message *err)
 {
-    TRY(find_series(run, series, err));
-    TRY(sql_bind(run->store, run->insert_iteration, err, "iiniiiiddbiiib", run->series_id,
-                 (int64_t)iteration->iteration,
-                 iteration->plan_id > 0 ? iteration->plan_id : INT64_C(-1), iteration->iteration_ns,
-                 iteration->makespan_ns, iteration->span_ns, iteration->busy_ns,
-                 iteration->bubble_ratio, iteration->imbalance_ratio, iteration->rebalanced,
-                 (int64_t)iteration->moved_layer_count, iteration->moved_bytes,
-                 iteration->migration_ns, iteration->changed));
-    return sql_write(run->store, run->insert_iteration, err);
+    return put_row(run, series, ITERATIONS, iteration, err);
 }
 
 status trace_run_put_decision(trace_run *run, const char *series,
                               const trace_run_decision *decision, error_message *err)
 {
-    TRY(find_series(run, series, err));
-    TRY(sql_bind(run->store, run->insert_decision, err, "iittiiii", run->series_id,
-                 (int64_t)decision->iteration, decision->action, decision->reason,
-                 decision->decision_ns, (int64_t)decision->moved_layer_count, decision->moved_bytes,
-                 decision->migration_ns));
-    return sql_write(run->store, run->insert_decision, err);
+    return put_row(run, series, DECISIONS, decision, err);
 }
 
 status trace_run_put_work(trace_run *run, const char *series, const trace_run_work *work,
                           error_message *err)
 {
-    TRY(find_series(run, series, err));
-    TRY(sql_bind(run->store, run->insert_work, err, "iiiii", run->series_id,
-                 (int64_t)work->iteration, (int64_t)work->place, (int64_t)work->rank,
-                 work->work_ns));
-    return sql_write(run->store, run->insert_work, err);
+    return put_row(run, series, WORK, work, err);
 }
 
 status trace_run_put_op_time(trace_run *run, const char *series, const trace_run_op_time *op_time,
                              error_message *err)
 {
-    TRY(find_series(run, series, err));
-    TRY(sql_bind(run->store, run->insert_op_time, err, "iiitiiin", run->series_id,
-                 (int64_t)op_time->iteration, (int64_t)op_time->stage, kind_words[op_time->kind],
-                 (int64_t)op_time->op_count, op_time->median_ns, (int64_t)op_time->awaited_count,
-                 op_time->travel_ns));
-    return sql_write(run->store, run->insert_op_time, err);
+    return put_row(run, series, OP_TIMES, op_time, err);
 }
 
 status trace_run_put_result(trace_run *run, const char *label, const char *result_json,
@@ -253,151 +305,24 @@ status trace_run_finish(trace_run *run, const error_message *outcome, error_mess
     return result;
 }
 
-#define RUN_COLUMNS                                                                                \
-    "SELECT run_id, " SQL_STATUS ", name, kind, command_line, config_json, seed, tool_version,"    \
-    " host, started_at, finished_at, message,"
 #define RUN_TABLES " FROM run JOIN process USING(process_id)"
-
-static void read_run(sqlite3_stmt *row, arena *memory, void *item)
-{
-    trace_run_info *info = item;
-    *info = (trace_run_info){
-        .run_id = sqlite3_column_int64(row, 0),
-        .status = sql_status(row, 1),
-        .name = sql_text(row, 2, memory),
-        .command_line = sql_text(row, 4, memory),
-        .config_json = sql_text(row, 5, memory),
-        .seed = (uint64_t)sqlite3_column_int64(row, 6),
-        .tool_version = sql_text(row, 7, memory),
-        .host = sql_text(row, 8, memory),
-        .started_at = sql_text(row, 9, memory),
-        .finished_at = sql_text(row, 10, memory),
-        .message = sql_text(row, 11, memory),
-        .series_count = sqlite3_column_int64(row, 12),
-        .iteration_count = sqlite3_column_int64(row, 13),
-        .plan_count = sqlite3_column_int64(row, 14),
-        .result_count = sqlite3_column_int64(row, 15),
-    };
-    const char *kind = (const char *)sqlite3_column_text(row, 3);
-    for (int index = 0; index < TRACE_RUN_KIND_COUNT && kind != NULL; index++) {
-        if (strcmp(kind, trace_run_kind_name((trace_run_kind)index)) == 0) {
-            info->kind = (trace_run_kind)index;
-        }
-    }
-}
-
-static void read_plan(sqlite3_stmt *row, arena *memory, void *item)
-{
-    trace_run_plan *plan = item;
-    *plan = (trace_run_plan){.plan_id = sqlite3_column_int64(row, 0),
-                             .series = sql_text(row, 1, memory),
-                             .from_iteration = sqlite3_column_int(row, 2),
-                             .plan_json = sql_text(row, 3, memory)};
-}
-
-static void read_result(sqlite3_stmt *row, arena *memory, void *item)
-{
-    trace_run_result *result = item;
-    *result = (trace_run_result){sql_text(row, 0, memory), sql_text(row, 1, memory)};
-}
-
-static void read_label(sqlite3_stmt *row, arena *memory, void *item)
-{
-    const char **label = item;
-    *label = sql_text(row, 0, memory);
-}
-
-static void read_iteration(sqlite3_stmt *row, arena *memory, void *item)
-{
-    (void)memory;
-    trace_run_iteration *iteration = item;
-    *iteration = (trace_run_iteration){
-        .iteration = sqlite3_column_int(row, 0),
-        .plan_id = sqlite3_column_int64(row, 1),
-        .iteration_ns = sqlite3_column_int64(row, 2),
-        .makespan_ns = sqlite3_column_int64(row, 3),
-        .span_ns = sqlite3_column_int64(row, 4),
-        .busy_ns = sqlite3_column_int64(row, 5),
-        .bubble_ratio = sqlite3_column_double(row, 6),
-        .imbalance_ratio = sqlite3_column_double(row, 7),
-        .rebalanced = sqlite3_column_int(row, 8) != 0,
-        .moved_layer_count = sqlite3_column_int(row, 9),
-        .moved_bytes = sqlite3_column_int64(row, 10),
-        .migration_ns = sqlite3_column_int64(row, 11),
-        .changed = sqlite3_column_int(row, 12) != 0,
-    };
-}
-
-static void read_decision(sqlite3_stmt *row, arena *memory, void *item)
-{
-    trace_run_decision *decision = item;
-    *decision = (trace_run_decision){
-        .iteration = sqlite3_column_int(row, 0),
-        .action = sql_text(row, 1, memory),
-        .reason = sql_text(row, 2, memory),
-        .decision_ns = sqlite3_column_int64(row, 3),
-        .moved_layer_count = sqlite3_column_int(row, 4),
-        .moved_bytes = sqlite3_column_int64(row, 5),
-        .migration_ns = sqlite3_column_int64(row, 6),
-    };
-}
-
-static void read_work(sqlite3_stmt *row, arena *memory, void *item)
-{
-    (void)memory;
-    trace_run_work *work = item;
-    *work = (trace_run_work){
-        .iteration = sqlite3_column_int(row, 0),
-        .place = sqlite3_column_int(row, 1),
-        .rank = sqlite3_column_int(row, 2),
-        .work_ns = sqlite3_column_int64(row, 3),
-    };
-}
-
-static void read_op_time(sqlite3_stmt *row, arena *memory, void *item)
-{
-    (void)memory;
-    trace_run_op_time *op_time = item;
-    *op_time = (trace_run_op_time){
-        .iteration = sqlite3_column_int(row, 0),
-        .stage = sqlite3_column_int(row, 1),
-        .op_count = sqlite3_column_int(row, 3),
-        .median_ns = sqlite3_column_int64(row, 4),
-        .awaited_count = sqlite3_column_int(row, 5),
-        .travel_ns = sqlite3_column_int64(row, 6),
-    };
-    const char *word = (const char *)sqlite3_column_text(row, 2);
-    for (int kind = 0; kind < OP_KIND_COUNT && word != NULL; kind++) {
-        if (strcmp(word, kind_words[kind]) == 0) op_time->kind = (bal_op_kind)kind;
-    }
-}
 
 status trace_run_list(trace_store *store, arena *memory, trace_run_info **runs, int *count,
                       error_message *err)
 {
-    static const sql_select select = {
-        RUN_COLUMNS " (SELECT count(*) FROM series WHERE series.run_id=run.run_id),"
-                    " (SELECT count(*) FROM iteration JOIN series USING(series_id)"
-                    " WHERE series.run_id=run.run_id),"
-                    " (SELECT count(*) FROM plan WHERE plan.run_id=run.run_id),"
-                    " (SELECT count(*) FROM result WHERE result.run_id=run.run_id)" RUN_TABLES
-                    " ORDER BY run_id",
-        read_run, sizeof(trace_run_info)};
-    return sql_rows(store, &select, memory, runs, count, err, "");
+    return sql_rows(store, &of_run, RUN_TABLES " ORDER BY run_id", memory, runs, count, err, "");
 }
 
 /// The newest run of a name, that of a number where it is above 0, or the newest complete one.
 static status find_run(trace_store *store, const char *name, int64_t number, arena *memory,
                        trace_run_info *info, bool *is_found, error_message *err)
 {
-    static const sql_select select = {
-        RUN_COLUMNS " 0, 0, 0, 0" RUN_TABLES
-                    " WHERE CASE WHEN ?1>0 THEN run_id=?1 WHEN ?2 IS NULL THEN status='complete'"
-                    " ELSE name=?2 END ORDER BY run_id DESC LIMIT 1",
-        read_run, sizeof(trace_run_info)};
     trace_run_info *runs = NULL;
     int count = 0;
-    TRY(sql_rows(store, &select, memory, &runs, &count, err, "it", number, name));
+    TRY(sql_rows(store, &of_run,
+                 RUN_TABLES " WHERE CASE WHEN ?1>0 THEN run_id=?1 WHEN ?2 IS NULL THEN"
+                            " status='complete' ELSE name=?2 END ORDER BY run_id DESC LIMIT 1",
+                 memory, &runs, &count, err, "it", number, name));
     *is_found = count > 0;
     if (*is_found) *info = runs[0];
     return STATUS_OK;
@@ -429,79 +354,67 @@ status trace_run_get(trace_store *store, int64_t run_id, arena *memory, trace_ru
 status trace_run_inputs(trace_store *store, int64_t run_id, arena *memory, trace_input_file **files,
                         int *count, error_message *err)
 {
-    static const sql_select select = {
-        "SELECT path, bytes, hash FROM run_input WHERE run_id=? ORDER BY place",
-        sql_read_input_file, sizeof(trace_input_file)};
-    return sql_rows(store, &select, memory, files, count, err, "i", run_id);
+    return sql_rows(store, &sql_input_record, " FROM run_input WHERE run_id=? ORDER BY place",
+                    memory, files, count, err, "i", run_id);
 }
 
 status trace_run_series(trace_store *store, int64_t run_id, arena *memory, const char ***series,
                         int *count, error_message *err)
 {
-    static const sql_select select = {"SELECT label FROM series WHERE run_id=? ORDER BY series_id",
-                                      read_label, sizeof(const char *)};
-    return sql_rows(store, &select, memory, series, count, err, "i", run_id);
-}
-
-#define OF_SERIES " WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
-
-status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                            trace_run_iteration **iterations, int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT iteration, coalesce(plan_id, 0) AS plan_id, iteration_ns, makespan_ns,"
-        " span_ns, busy_ns, bubble_ratio, imbalance_ratio, rebalanced,"
-        " moved_layer_count, moved_bytes, migration_ns, coalesce(changed, 0) AS changed"
-        " FROM iteration" OF_SERIES " ORDER BY iteration",
-        read_iteration, sizeof(trace_run_iteration)};
-    return sql_rows(store, &select, memory, iterations, count, err, "it", run_id, series);
-}
-
-status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                           trace_run_decision **decisions, int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT iteration, action, reason, decision_ns, moved_layer_count,"
-        " moved_bytes, migration_ns FROM decision" OF_SERIES " ORDER BY iteration",
-        read_decision, sizeof(trace_run_decision)};
-    return sql_rows(store, &select, memory, decisions, count, err, "it", run_id, series);
-}
-
-status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                         trace_run_work **work, int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT iteration, place, rank, work_ns FROM rank_work" OF_SERIES
-        " ORDER BY iteration, place",
-        read_work, sizeof(trace_run_work)};
-    return sql_rows(store, &select, memory, work, count, err, "it", run_id, series);
-}
-
-status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
-                             trace_run_op_time **op_times, int *count, error_message *err)
-{
-    static const sql_select select = {
-        "SELECT iteration, stage, kind, op_count, median_ns, awaited_count,"
-        " coalesce(travel_ns, -1) FROM op_time" OF_SERIES " ORDER BY iteration, stage, kind",
-        read_op_time, sizeof(trace_run_op_time)};
-    return sql_rows(store, &select, memory, op_times, count, err, "it", run_id, series);
+    static const sql_field label = {"label", 0, SQL_TEXT, NULL, 0};
+    static const sql_record record = {&label, 1, sizeof(const char *)};
+    return sql_rows(store, &record, " FROM series WHERE run_id=? ORDER BY series_id", memory,
+                    series, count, err, "i", run_id);
 }
 
 status trace_run_plans(trace_store *store, int64_t run_id, arena *memory, trace_run_plan **plans,
                        int *count, error_message *err)
 {
-    static const sql_select select = {
-        "SELECT plan_id, series, from_iteration, plan_json FROM plan WHERE run_id=?"
-        " ORDER BY plan_id",
-        read_plan, sizeof(trace_run_plan)};
-    return sql_rows(store, &select, memory, plans, count, err, "i", run_id);
+    return sql_rows(store, &of_plan, " FROM plan WHERE run_id=? ORDER BY plan_id", memory, plans,
+                    count, err, "i", run_id);
 }
 
 status trace_run_results(trace_store *store, int64_t run_id, arena *memory,
                          trace_run_result **results, int *count, error_message *err)
 {
-    static const sql_select select = {
-        "SELECT label, result_json FROM result WHERE run_id=? ORDER BY result_id", read_result,
-        sizeof(trace_run_result)};
-    return sql_rows(store, &select, memory, results, count, err, "i", run_id);
+    return sql_rows(store, &of_result, " FROM result WHERE run_id=? ORDER BY result_id", memory,
+                    results, count, err, "i", run_id);
+}
+
+/// Their first columns are what they are sorted by.
+static status rows_of_series(trace_store *store, int64_t run_id, const char *series,
+                             series_table table, arena *memory, void *rows, int *count,
+                             error_message *err)
+{
+    char from[160];
+    snprintf(from, sizeof from,
+             " FROM %s WHERE series_id=(SELECT series_id FROM series WHERE run_id=? AND label=?)"
+             " ORDER BY 1, 2, 3",
+             of_series[table].table);
+    return sql_rows(store, &of_series[table].record, from, memory, rows, count, err, "it", run_id,
+                    series);
+}
+
+status trace_run_iterations(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                            trace_run_iteration **iterations, int *count, error_message *err)
+{
+    return rows_of_series(store, run_id, series, ITERATIONS, memory, iterations, count, err);
+}
+
+status trace_run_decisions(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                           trace_run_decision **decisions, int *count, error_message *err)
+{
+    return rows_of_series(store, run_id, series, DECISIONS, memory, decisions, count, err);
+}
+
+status trace_run_work_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                         trace_run_work **work, int *count, error_message *err)
+{
+    return rows_of_series(store, run_id, series, WORK, memory, work, count, err);
+}
+
+status trace_run_op_times_of(trace_store *store, int64_t run_id, const char *series, arena *memory,
+                             trace_run_op_time **op_times, int *count, error_message *err)
+{
+    return rows_of_series(store, run_id, series, OP_TIMES, memory, op_times, count, err);
 }

@@ -16,7 +16,8 @@ typedef enum trace_run_kind {
     TRACE_RUN_KIND_COUNT
 } trace_run_kind;
 
-const char *trace_run_kind_name(trace_run_kind kind); ///< "sim", "exec", "import"
+/// "sim", "exec", "import".
+extern const char *const trace_run_kind_names[TRACE_RUN_KIND_COUNT];
 
 /// A run as a whole. Strings are borrowed for the call by trace_run_begin, and from the arena where
 /// the store answers with one.

@@ -1,10 +1,13 @@
 #include "traces/store/sql.h"
 
+#include "base/text.h"
 #include "traces/store/columns.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -130,15 +133,43 @@ status sql_bind(trace_store *store, sqlite3_stmt *statement, error_message *err,
     return code == SQLITE_OK ? STATUS_OK : sql_error(store, code, err);
 }
 
-status sql_query(trace_store *store, const char *text, int64_t id, sqlite3_stmt **statement,
-                 error_message *err)
+/// Prepares and binds.
+static status open_query(trace_store *store, sqlite3_stmt **statement, error_message *err,
+                         const char *text, const char *types, va_list values)
 {
     TRY(sql_prepare(store, text, statement, err));
-    const status result = sql_bind(store, *statement, err, "i", id);
-    if (result != STATUS_OK) {
-        sqlite3_finalize(*statement);
-        *statement = NULL;
+    const int code = bind_all(*statement, types, values);
+    if (code == SQLITE_OK) return STATUS_OK;
+    const status failed = sql_error(store, code, err);
+    sqlite3_finalize(*statement);
+    *statement = NULL;
+    return failed;
+}
+
+status sql_query(trace_store *store, sqlite3_stmt **statement, error_message *err, const char *text,
+                 const char *types, ...)
+{
+    va_list values;
+    va_start(values, types);
+    const status result = open_query(store, statement, err, text, types, values);
+    va_end(values);
+    return result;
+}
+
+status sql_get(trace_store *store, int64_t *value, error_message *err, const char *text,
+               const char *types, ...)
+{
+    sqlite3_stmt *statement = NULL;
+    bool has_row = false;
+    va_list values;
+    va_start(values, types);
+    status result = open_query(store, &statement, err, text, types, values);
+    va_end(values);
+    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
+    if (has_row && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+        *value = sqlite3_column_int64(statement, 0);
     }
+    sqlite3_finalize(statement);
     return result;
 }
 
@@ -209,34 +240,16 @@ status sql_write_once(trace_store *store, error_message *err, const char *text, 
                       ...)
 {
     sqlite3_stmt *statement = NULL;
-    TRY(sql_prepare(store, text, &statement, err));
     va_list values;
     va_start(values, types);
-    const int code = bind_all(statement, types, values);
+    status result = open_query(store, &statement, err, text, types, values);
     va_end(values);
-    const status result =
-        code == SQLITE_OK ? sql_write(store, statement, err) : sql_error(store, code, err);
+    if (result == STATUS_OK) result = sql_write(store, statement, err);
     sqlite3_finalize(statement);
     return result;
 }
 
-int64_t sql_int64(sqlite3_stmt *statement, int column)
-{
-    return sqlite3_column_type(statement, column) == SQLITE_NULL
-               ? -1
-               : sqlite3_column_int64(statement, column);
-}
-
-trace_status sql_status(sqlite3_stmt *statement, int column)
-{
-    const char *word = (const char *)sqlite3_column_text(statement, column);
-    for (int value = 0; value < TRACE_STATUS_COUNT && word != NULL; value++) {
-        if (strcmp(word, trace_status_name((trace_status)value)) == 0) return (trace_status)value;
-    }
-    return TRACE_INTERRUPTED; // a CHECK keeps other words out
-}
-
-const char *sql_text(sqlite3_stmt *statement, int column, arena *memory)
+static const char *read_text(sqlite3_stmt *statement, int column, arena *memory)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
     char *copy = text != NULL ? arena_string(memory, text) : NULL;
@@ -247,41 +260,109 @@ const char *sql_text(sqlite3_stmt *statement, int column, arena *memory)
     return copy;
 }
 
-void sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes)
+static int read_word(sqlite3_stmt *row, int column, const sql_field *field)
 {
-    if (count < *capacity) return;
-    *capacity = *capacity > 0 ? 2 * *capacity : 16;
-    void *moved = arena_array(memory, (size_t)*capacity, item_bytes);
-    if (count > 0) memcpy(moved, *items, (size_t)count * item_bytes);
-    *items = moved;
+    const char *word = (const char *)sqlite3_column_text(row, column);
+    for (int index = 0; index < field->word_count && word != NULL; index++) {
+        if (strcmp(word, field->words[index]) == 0) return index;
+    }
+    return 0;
 }
 
-static status read_all(trace_store *store, sqlite3_stmt *statement, const sql_select *select,
-                       arena *memory, void **items, int *count, error_message *err)
+static void read_field(sqlite3_stmt *row, int column, const sql_field *field, arena *memory,
+                       void *item)
 {
-    int capacity = 0;
-    for (bool has_row = true;; ++*count) {
-        TRY(sql_step(store, statement, &has_row, err));
-        if (!has_row) return STATUS_OK;
-        sql_grow(memory, items, *count, &capacity, select->item_bytes);
-        select->read(statement, memory, (char *)*items + (size_t)*count * select->item_bytes);
+    void *at = (char *)item + field->offset;
+    const bool is_null = sqlite3_column_type(row, column) == SQLITE_NULL;
+    const int64_t number = sqlite3_column_int64(row, column); // 0 where it is NULL
+    const char *text = NULL;
+    switch (field->type) {
+    case SQL_INT:
+        *(int *)at = (int)number;
+        break;
+    case SQL_LONG:
+    case SQL_ID:
+        *(int64_t *)at = number;
+        break;
+    case SQL_OPTIONAL:
+        *(int64_t *)at = is_null ? -1 : number;
+        break;
+    case SQL_REAL:
+        *(double *)at = is_null ? -1 : sqlite3_column_double(row, column);
+        break;
+    case SQL_FLAG:
+        *(bool *)at = number != 0;
+        break;
+    case SQL_TEXT:
+        *(const char **)at = read_text(row, column, memory);
+        break;
+    case SQL_HASH:
+        text = (const char *)sqlite3_column_text(row, column);
+        *(uint64_t *)at = text != NULL ? strtoull(text, NULL, 16) : 0;
+        break;
+    case SQL_WORD:
+        *(int *)at = read_word(row, column, field);
+        break;
     }
 }
 
-status sql_rows(trace_store *store, const sql_select *select, arena *memory, void *items,
-                int *count, error_message *err, const char *types, ...)
+static int bind_field(sqlite3_stmt *statement, int place, const sql_field *field, const void *item)
+{
+    const void *at = (const char *)item + field->offset;
+    switch (field->type) {
+    case SQL_INT:
+        return sqlite3_bind_int(statement, place, *(const int *)at);
+    case SQL_FLAG:
+        return sqlite3_bind_int(statement, place, *(const bool *)at);
+    case SQL_REAL:
+        return sqlite3_bind_double(statement, place, *(const double *)at);
+    case SQL_TEXT:
+        return sqlite3_bind_text(statement, place, *(const char *const *)at, -1, SQLITE_STATIC);
+    case SQL_WORD:
+        return sqlite3_bind_text(statement, place, field->words[*(const int *)at], -1,
+                                 SQLITE_STATIC);
+    default:
+        break;
+    }
+    const int64_t value = *(const int64_t *)at;
+    const bool is_null = field->type == SQL_ID ? value == 0 : value < 0;
+    return is_null && field->type != SQL_LONG ? sqlite3_bind_null(statement, place)
+                                              : sqlite3_bind_int64(statement, place, value);
+}
+
+static status read_all(trace_store *store, sqlite3_stmt *statement, const sql_record *record,
+                       arena *memory, void **items, int *count, error_message *err)
+{
+    for (bool has_row = true;; ++*count) {
+        TRY(sql_step(store, statement, &has_row, err));
+        if (!has_row) return STATUS_OK;
+        *items = arena_grow(memory, *items, (size_t)*count, record->bytes);
+        void *item = (char *)*items + (size_t)*count * record->bytes;
+        for (int field = 0; field < record->field_count; field++) {
+            read_field(statement, field, &record->fields[field], memory, item);
+        }
+    }
+}
+
+status sql_rows(trace_store *store, const sql_record *record, const char *from, arena *memory,
+                void *items, int *count, error_message *err, const char *types, ...)
 {
     sqlite3_stmt *statement = NULL;
     void *found = NULL;
     int found_count = 0;
-    TRY(sql_prepare(store, select->text, &statement, err));
+    text_buffer text = {0};
     va_list values;
+    for (int field = 0; field < record->field_count; field++) {
+        text_format(&text, "%s%s", field == 0 ? "SELECT " : ", ", record->fields[field].column);
+    }
+    text_append(&text, from);
     va_start(values, types);
-    const int code = bind_all(statement, types, values);
+    status result = open_query(store, &statement, err, text.bytes, types, values);
     va_end(values);
-    const status result =
-        code == SQLITE_OK ? read_all(store, statement, select, memory, &found, &found_count, err)
-                          : sql_error(store, code, err);
+    text_free(&text);
+    if (result == STATUS_OK) {
+        result = read_all(store, statement, record, memory, &found, &found_count, err);
+    }
     sqlite3_finalize(statement);
     TRY(result);
     memcpy(items, &found, sizeof found);
@@ -289,14 +370,47 @@ status sql_rows(trace_store *store, const sql_select *select, arena *memory, voi
     return STATUS_OK;
 }
 
-void sql_read_input_file(sqlite3_stmt *row, arena *memory, void *item)
+status sql_prepare_insert(trace_store *store, const char *table, const sql_record *record,
+                          sqlite3_stmt **statement, error_message *err)
 {
-    const char *hash = (const char *)sqlite3_column_text(row, 2);
-    *(trace_input_file *)item = (trace_input_file){
-        .path = sql_text(row, 0, memory),
-        .bytes = sqlite3_column_int64(row, 1),
-        .hash = hash != NULL ? strtoull(hash, NULL, 16) : 0,
-    };
+    text_buffer text = {0};
+    text_format(&text, "INSERT INTO %s VALUES(?", table);
+    for (int field = 0; field < record->field_count; field++) {
+        text_append(&text, ",?");
+    }
+    text_append(&text, ")");
+    const status result = sql_prepare(store, text.bytes, statement, err);
+    text_free(&text);
+    return result;
+}
+
+status sql_insert(trace_store *store, sqlite3_stmt *statement, int64_t id, const sql_record *record,
+                  const void *item, error_message *err)
+{
+    int code = sqlite3_bind_int64(statement, 1, id);
+    for (int field = 0; field < record->field_count && code == SQLITE_OK; field++) {
+        code = bind_field(statement, field + 2, &record->fields[field], item);
+    }
+    return code == SQLITE_OK ? sql_write(store, statement, err) : sql_error(store, code, err);
+}
+
+static const sql_field text_field = {"text", 0, SQL_TEXT, NULL, 0};
+const sql_record sql_text_record = {&text_field, 1, sizeof(const char *)};
+
+static const sql_field input_fields[] = {
+    SQL_FIELD(trace_input_file, path, SQL_TEXT),
+    SQL_FIELD(trace_input_file, bytes, SQL_LONG),
+    SQL_FIELD(trace_input_file, hash, SQL_HASH),
+};
+const sql_record sql_input_record = {input_fields, 3, sizeof(trace_input_file)};
+
+status sql_put_input(trace_store *store, const char *text, int64_t id, int place,
+                     const trace_input_file *file, error_message *err)
+{
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, file->hash);
+    return sql_write_once(store, err, text, "iitit", id, (int64_t)place, file->path, file->bytes,
+                          hash);
 }
 
 void sql_now(char out[32])

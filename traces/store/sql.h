@@ -7,12 +7,14 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { SQL_BATCH_ROWS = 4096, SQL_PATIENCE_MS = 60000, SQL_COLUMNS_MAX = 32 };
 enum { SCHEMA_APPLICATION_ID = 0x44594E4D, SCHEMA_VERSION = 10 }; // the id reads "DYNM"
 
-typedef struct trace_column trace_column;
+/// What columns may hold (columns.h).
+typedef struct trace_range trace_range;
 
 struct trace_store {
     sqlite3 *db;
@@ -28,7 +30,7 @@ struct trace_store {
     int64_t leftover_trace_id; // aborted, but could not be deleted; 0: none
     sqlite3_stmt *checked;     // whose columns are below
     int column_count;
-    const trace_column *columns[SQL_COLUMNS_MAX]; // NULL: nothing is known of it
+    const trace_range *columns[SQL_COLUMNS_MAX]; // NULL: nothing is known of it
     int64_t process_id; // row of this process in the table process; 0: not written yet
 };
 
@@ -48,9 +50,16 @@ status sql_prepare(trace_store *store, const char *text, sqlite3_stmt **statemen
 status sql_bind(trace_store *store, sqlite3_stmt *statement, error_message *err, const char *types,
                 ...);
 
-/// Prepares a statement with one parameter, the number of a trace or a run, and binds it.
-status sql_query(trace_store *store, const char *text, int64_t id, sqlite3_stmt **statement,
-                 error_message *err);
+/// Prepares a statement and binds its parameters, as sql_bind takes them. Release with
+/// sqlite3_finalize.
+status sql_query(trace_store *store, sqlite3_stmt **statement, error_message *err, const char *text,
+                 const char *types, ...);
+
+/// The integer in the first column of a query's first row.
+///
+/// @param value out: untouched where there is no row, or NULL in it
+status sql_get(trace_store *store, int64_t *value, error_message *err, const char *text,
+               const char *types, ...);
 
 /// Fetches the next row and checks it (columns.h); resets the statement after the last and on
 /// failure.
@@ -97,37 +106,77 @@ status schema_is_empty(trace_store *store, bool *is_empty, error_message *err);
     "CASE WHEN status='running' AND process_is_dead(host, boot, pid_namespace, pid, start_ticks)"  \
     " THEN 'interrupted' ELSE status END AS status"
 
-/// The status that the word in a column names.
-trace_status sql_status(sqlite3_stmt *statement, int column);
+/// A row of a table with status and process_id that nobody will complete any more.
+#define SQL_WRITER_IS_DEAD                                                                         \
+    "status='running' AND process_id IN(SELECT process_id FROM process WHERE "                     \
+    "process_is_dead(host, boot, pid_namespace, pid, start_ticks))"
 
-/// A text column copied into memory, a `?` in place of control characters that could tell a
-/// terminal what to do; NULL where it is NULL.
-const char *sql_text(sqlite3_stmt *statement, int column, arena *memory);
+/// How a struct holds what stands in a column.
+typedef enum sql_type {
+    SQL_INT,      ///< int
+    SQL_LONG,     ///< int64_t
+    SQL_OPTIONAL, ///< int64_t; not recorded (below 0): NULL
+    SQL_ID,       ///< int64_t; none (0): NULL
+    SQL_REAL,     ///< double; NULL is read as -1
+    SQL_FLAG,     ///< bool
+    SQL_TEXT,     ///< const char *; read, it has a ? in place of control characters, which could
+                  ///< tell a terminal what to do
+    SQL_HASH,     ///< uint64_t, read from its hexadecimal digits
+    SQL_WORD      ///< an enum; a word that is none of its names is read as the first
+} sql_type;
 
-/// Doubles the capacity of an array in memory when it is full.
-///
-/// @param items [*count] the array, possibly NULL; the new one where it moved
-void sql_grow(arena *memory, void **items, int count, int *capacity, size_t item_bytes);
+typedef struct sql_field {
+    const char *column; // its name; where rows are only read, any expression
+    size_t offset;
+    sql_type type;
+    const char *const *words; // [word_count] of a SQL_WORD
+    int word_count;
+} sql_field;
 
-/// A query whose rows become the elements of an array.
-typedef struct sql_select {
-    const char *text;
-    void (*read)(sqlite3_stmt *row, arena *memory, void *item);
-    size_t item_bytes;
-} sql_select;
+/// A struct and the columns that it has.
+typedef struct sql_record {
+    const sql_field *fields; // [field_count]
+    int field_count;
+    size_t bytes; // of the struct
+} sql_record;
+
+/// A member that is called as its column is, and one that is not.
+#define SQL_FIELD(record, member, type) SQL_FIELD_AS(record, member, type, #member)
+#define SQL_FIELD_AS(record, member, type, column)                                                 \
+    {                                                                                              \
+        column, offsetof(record, member), type, NULL, 0                                            \
+    }
+
+/// A struct and the array of its fields, as an initializer.
+#define SQL_RECORD(record, fields)                                                                 \
+    {                                                                                              \
+        fields, sizeof fields / sizeof fields[0], sizeof(record)                                   \
+    }
 
 /// Reads all rows of a query into an array.
 ///
-/// @param items T **: the array [*count] of T, carved from memory
+/// @param from  what stands behind the columns: " FROM ..."
+/// @param items T **: the array [*count] of the record's struct, carved from memory
 /// @param types and what follows: the query's parameters, as sql_bind takes them
-status sql_rows(trace_store *store, const sql_select *select, arena *memory, void *items,
-                int *count, error_message *err, const char *types, ...);
+status sql_rows(trace_store *store, const sql_record *record, const char *from, arena *memory,
+                void *items, int *count, error_message *err, const char *types, ...);
 
-/// Reads a row of path, bytes, hash into a trace_input_file.
-void sql_read_input_file(sqlite3_stmt *row, arena *memory, void *item);
+/// Prepares what sql_insert puts: rows of a table whose first column is the number of what they
+/// belong to, and whose others are those of the record.
+status sql_prepare_insert(trace_store *store, const char *table, const sql_record *record,
+                          sqlite3_stmt **statement, error_message *err);
+status sql_insert(trace_store *store, sqlite3_stmt *statement, int64_t id, const sql_record *record,
+                  const void *item, error_message *err);
+
+/// A text alone, as const char *.
+extern const sql_record sql_text_record;
+
+/// An input of a trace or a run, trace_input_file: path, bytes, hash.
+extern const sql_record sql_input_record;
+
+/// Puts one. @param text with parameters for id, place and what the record has
+status sql_put_input(trace_store *store, const char *text, int64_t id, int place,
+                     const trace_input_file *file, error_message *err);
 
 /// Writes the current time, UTC in ISO 8601.
 void sql_now(char out[32]);
-
-/// A column as int64_t, TRACE_NOT_RECORDED (-1) where it is NULL.
-int64_t sql_int64(sqlite3_stmt *statement, int column);

@@ -15,13 +15,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-const char *trace_status_name(trace_status value)
-{
-    static const char *const names[TRACE_STATUS_COUNT] = {"running", "complete", "failed",
-                                                          "interrupted"};
-    assert(value >= 0 && value < TRACE_STATUS_COUNT);
-    return names[value];
-}
+const char *const trace_status_names[TRACE_STATUS_COUNT] = {"running", "complete", "failed",
+                                                            "interrupted"};
 
 /// Of one text or blob: a study, a plan or a result; more is an attack.
 enum { VALUE_BYTES_MAX = 1 << 28 };
@@ -92,26 +87,18 @@ static status choose_journal(trace_store *store, error_message *err)
     return sql_run(store, is_wal ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL", err);
 }
 
-#define WRITER_IS_DEAD                                                                             \
-    "status='running' AND process_id IN(SELECT process_id FROM process WHERE "                     \
-    "process_is_dead(host, boot, pid_namespace, pid, start_ticks))"
-
 static status mark_interrupted(trace_store *store, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
+    int64_t is_needed = 0;
     // Looking first keeps an open without need from waiting for another writer.
-    TRY(sql_prepare(store,
-                    "SELECT 1 FROM trace WHERE " WRITER_IS_DEAD
-                    " UNION ALL SELECT 1 FROM run WHERE " WRITER_IS_DEAD,
-                    &statement, err));
-    const status found = sql_step(store, statement, &has_row, err);
-    sqlite3_finalize(statement);
-    TRY(found);
-    if (!has_row) return STATUS_OK;
+    TRY(sql_get(store, &is_needed, err,
+                "SELECT 1 FROM trace WHERE " SQL_WRITER_IS_DEAD
+                " UNION ALL SELECT 1 FROM run WHERE " SQL_WRITER_IS_DEAD,
+                ""));
+    if (is_needed == 0) return STATUS_OK;
     return sql_run(store,
-                   "UPDATE trace SET status='interrupted' WHERE " WRITER_IS_DEAD
-                   ";UPDATE run SET status='interrupted' WHERE " WRITER_IS_DEAD,
+                   "UPDATE trace SET status='interrupted' WHERE " SQL_WRITER_IS_DEAD
+                   ";UPDATE run SET status='interrupted' WHERE " SQL_WRITER_IS_DEAD,
                    err);
 }
 
@@ -276,21 +263,17 @@ static void interrupt_own(trace_store *store)
 /// never made. A trace that was aborted and could not be deleted does not count.
 static bool is_left_empty(trace_store *store)
 {
-    sqlite3_stmt *statement = NULL;
     bool is_empty = false;
-    bool has_row = true;
+    int64_t is_used = 0;
     // Held until the connection closes. Without a write-ahead log it keeps readers out, too.
     sqlite3_exec(store->db, "PRAGMA busy_timeout=0;PRAGMA journal_mode=DELETE", NULL, NULL, NULL);
     if (sqlite3_exec(store->db, "BEGIN EXCLUSIVE", NULL, NULL, NULL) != SQLITE_OK) return false;
     if (schema_is_empty(store, &is_empty, NULL) != STATUS_OK) return false;
     if (is_empty) return true;
-    if (sql_query(store, "SELECT 1 FROM trace WHERE trace_id<>? UNION ALL SELECT 1 FROM run",
-                  store->leftover_trace_id, &statement, NULL) != STATUS_OK) {
-        return false;
-    }
-    const status result = sql_step(store, statement, &has_row, NULL);
-    sqlite3_finalize(statement);
-    return result == STATUS_OK && !has_row;
+    const status result = sql_get(
+        store, &is_used, NULL, "SELECT 1 FROM trace WHERE trace_id<>? UNION ALL SELECT 1 FROM run",
+        "i", store->leftover_trace_id);
+    return result == STATUS_OK && is_used == 0;
 }
 
 static void remove_files(const char *path)

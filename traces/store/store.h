@@ -22,8 +22,8 @@ typedef enum trace_status {
     TRACE_STATUS_COUNT
 } trace_status;
 
-/// The word for a status as the store holds it: "running", "complete", ... Static storage.
-const char *trace_status_name(trace_status value);
+/// The words for it, as the store holds them: "running", "complete", ...
+extern const char *const trace_status_names[TRACE_STATUS_COUNT];
 
 /// Opens a store; to be read, also one compressed by gzip, of at most 1 GiB, which is then held in
 /// memory.

@@ -21,10 +21,8 @@ typedef enum stream_kind { STREAM_UNDECIDED, STREAM_PLAIN, STREAM_GZIP } stream_
 
 struct trace_stream {
     char *name;
-    FILE *file;                  // NULL: from memory
-    bool is_standard_input;      // not ours to close
-    const unsigned char *memory; // [memory_bytes] left of it
-    size_t memory_bytes;
+    FILE *file;
+    bool is_standard_input; // not ours to close
     stream_kind kind;
     bool is_inflating; // inflater has state to release
     bool in_member;    // inside a gzip member: an end here is a truncation
@@ -76,9 +74,8 @@ status trace_stream_open_bytes(const char *name, const void *bytes, size_t lengt
                                trace_stream **stream)
 {
     *stream = stream_create(name);
-    (*stream)->memory = bytes;
-    (*stream)->memory_bytes = length;
-    return STATUS_OK;
+    (*stream)->file = fmemopen((void *)bytes, length, "rb");
+    return (*stream)->file != NULL ? STATUS_OK : no_memory(name, NULL);
 }
 
 /// Eight bytes, the same number on every machine.
@@ -120,17 +117,9 @@ static uint64_t hash_block(uint64_t hash, const void *bytes, size_t length)
 /// Reads the next block. @param bytes [BLOCK_BYTES] @param length out: of it
 static status read_block(trace_stream *stream, void *bytes, size_t *length, error_message *err)
 {
-    size_t count = 0;
-    if (stream->file != NULL) {
-        count = fread(bytes, 1, BLOCK_BYTES, stream->file);
-        if (ferror(stream->file)) {
-            return error_set(err, STATUS_IO, "%s: %s", stream->name, strerror(errno));
-        }
-    } else {
-        count = stream->memory_bytes < BLOCK_BYTES ? stream->memory_bytes : BLOCK_BYTES;
-        if (count > 0) memcpy(bytes, stream->memory, count);
-        stream->memory += count;
-        stream->memory_bytes -= count;
+    const size_t count = fread(bytes, 1, BLOCK_BYTES, stream->file);
+    if (ferror(stream->file)) {
+        return error_set(err, STATUS_IO, "%s: %s", stream->name, strerror(errno));
     }
     if (count > 0) stream->raw_hash = hash_block(stream->raw_hash, bytes, count);
     stream->raw_bytes += (int64_t)count;

@@ -1,6 +1,7 @@
 #include "traces/store/writer.h"
 
 #include "base/arena.h"
+#include "traces/store/catalog.h"
 #include "traces/store/columns.h"
 #include "traces/store/sql.h"
 
@@ -19,7 +20,6 @@ enum { HELD_ROWS_MAX = 1 << 15 };
 typedef struct held_loads {
     int iteration;
     int count;
-    int capacity;
     bool is_new;       // the store lacks some of it
     trace_load *loads; // [count] by layer, then microbatch
 } held_loads;
@@ -37,31 +37,30 @@ struct trace_writer {
     int input_count;
     held_loads *held; // [held_count] by iteration
     int held_count;
-    int held_capacity;
     int current;        // of held: what was put last
     int iteration_last; // largest in the store; -1: none
     trace_op *ops;      // [op_count] held
     int op_count;
-    int op_capacity;
     int64_t op_block_count; // in the store
     sqlite3_stmt *insert_loads;
-    sqlite3_stmt *select_loads;
 };
 
-const char *trace_source_kind_name(trace_source_kind kind)
-{
-    static const char *const names[TRACE_SOURCE_COUNT] = {"csv", "kineto", "model", "exec"};
-    assert(kind >= 0 && kind < TRACE_SOURCE_COUNT);
-    return names[kind];
-}
-
-const char *trace_known_name(trace_known known)
-{
-    static const char *const names[TRACE_KNOWN_COUNT] = {"unknown", "measured", "fitted", "preset",
-                                                         "assumed"};
-    assert(known >= 0 && known < TRACE_KNOWN_COUNT);
-    return names[known];
-}
+const char *const trace_source_names[TRACE_SOURCE_COUNT] = {"csv", "kineto", "model", "exec"};
+const char *const trace_known_names[TRACE_KNOWN_COUNT] = {"unknown", "measured", "fitted", "preset",
+                                                          "assumed"};
+const char *const trace_gap_names[TRACE_GAP_COUNT] = {"host",
+                                                      "launch",
+                                                      "data loading",
+                                                      "garbage collection",
+                                                      "exposed communication",
+                                                      "waiting",
+                                                      "optimizer",
+                                                      "gradient reduction",
+                                                      "work outside annotations"};
+const char *const trace_op_kind_names[TRACE_OP_COUNT] = {
+    "F",      "B",           "W",    "BW",    "R",        "SEND_F", "RECV_F",   "SEND_B",
+    "RECV_B", "REDUCE_GRAD", "STEP", "LOCAL", "REPLICAS", "ENDS",   "PIPELINE", "WORLD",
+};
 
 trace_info trace_info_default(void)
 {
@@ -71,81 +70,19 @@ trace_info trace_info_default(void)
                         .last_iteration = -1};
 }
 
-/// What a row may hold of times and sizes. A word: it is recorded once; else what is put adds up.
-static const struct quantity {
-    const char *name;
-    const char *word;
-    size_t offset;
-} quantities[] = {
-    {"forward_ns", "F", offsetof(trace_load, forward_ns)},
-    {"backward_ns", "BW", offsetof(trace_load, backward_ns)},
-    {"backward_input_ns", "B", offsetof(trace_load, backward_input_ns)},
-    {"backward_weight_ns", "W", offsetof(trace_load, backward_weight_ns)},
-    {"recompute_ns", "R", offsetof(trace_load, recompute_ns)},
-    {"activation_bytes", "activation_bytes", offsetof(trace_load, activation_bytes)},
-    {"communication_ns", NULL, offsetof(trace_load, communication_ns)},
-    {"span_ns", NULL, offsetof(trace_load, span_ns)},
-    {"charge_ns", "F", offsetof(trace_load, forward_charge_ns)},
-    {"charge_ns", "BW", offsetof(trace_load, backward_charge_ns)},
-    {"charge_ns", "B", offsetof(trace_load, backward_input_charge_ns)},
-    {"charge_ns", "W", offsetof(trace_load, backward_weight_charge_ns)},
-    {"charge_ns", "R", offsetof(trace_load, recompute_charge_ns)},
-};
-enum { QUANTITIES = sizeof quantities / sizeof quantities[0] };
-
+/// A quantity of a load: those of block_load_record from BLOCK_QUANTITY on.
 static int64_t *quantity_of(trace_load *load, int quantity)
 {
-    return (int64_t *)(void *)((char *)load + quantities[quantity].offset);
+    return (int64_t *)(void *)((char *)load + block_load_record.fields[quantity].offset);
 }
 
 trace_load trace_load_init(int iteration, int layer, int microbatch)
 {
     trace_load load = {.iteration = iteration, .layer = layer, .microbatch = microbatch};
-    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+    for (int quantity = BLOCK_QUANTITY; quantity < block_load_record.field_count; quantity++) {
         *quantity_of(&load, quantity) = TRACE_NOT_RECORDED;
     }
     return load;
-}
-
-int64_t *trace_load_time(trace_load *load, int phase)
-{
-    int64_t *const times[] = {&load->forward_ns, &load->backward_input_ns,
-                              &load->backward_weight_ns, &load->backward_ns, &load->recompute_ns};
-    assert(phase >= TRACE_OP_FORWARD && phase <= TRACE_OP_RECOMPUTE);
-    return times[phase];
-}
-
-int64_t *trace_load_charge(trace_load *load, int phase)
-{
-    int64_t *const charges[] = {&load->forward_charge_ns, &load->backward_input_charge_ns,
-                                &load->backward_weight_charge_ns, &load->backward_charge_ns,
-                                &load->recompute_charge_ns};
-    assert(phase >= TRACE_OP_FORWARD && phase <= TRACE_OP_RECOMPUTE);
-    return charges[phase];
-}
-
-const char *trace_gap_name(trace_gap gap)
-{
-    static const char *const names[TRACE_GAP_COUNT] = {"host",
-                                                       "launch",
-                                                       "data loading",
-                                                       "garbage collection",
-                                                       "exposed communication",
-                                                       "waiting",
-                                                       "optimizer",
-                                                       "gradient reduction",
-                                                       "work outside annotations"};
-    return names[gap];
-}
-
-const char *trace_op_kind_name(trace_op_kind kind)
-{
-    static const char *const names[TRACE_OP_COUNT] = {
-        "F",      "B",           "W",    "BW",    "R",        "SEND_F", "RECV_F",   "SEND_B",
-        "RECV_B", "REDUCE_GRAD", "STEP", "LOCAL", "REPLICAS", "ENDS",   "PIPELINE", "WORLD",
-    };
-    assert(kind >= 0 && kind < TRACE_OP_COUNT);
-    return names[kind];
 }
 
 static status check_info(const trace_info *info, error_message *err)
@@ -168,23 +105,15 @@ static status check_info(const trace_info *info, error_message *err)
 /// Frees the name: an interrupted trace that has it goes, any other is an error.
 static status claim_name(trace_store *store, const char *name, error_message *err)
 {
-    sqlite3_stmt *statement = NULL;
-    bool has_row = false;
-    char standing[16] = "";
-    TRY(sql_prepare(store, "SELECT status FROM trace WHERE name=?", &statement, err));
-    status result = sql_bind(store, statement, err, "t", name);
-    if (result == STATUS_OK) result = sql_step(store, statement, &has_row, err);
-    if (has_row) {
-        snprintf(standing, sizeof standing, "%s", (const char *)sqlite3_column_text(statement, 0));
+    int64_t is_complete = -1;
+    TRY(sql_get(store, &is_complete, err,
+                "SELECT status='complete' FROM trace WHERE name=? AND status<>'interrupted'", "t",
+                name));
+    if (is_complete < 0) {
+        return sql_write_once(store, err, "DELETE FROM trace WHERE name=?", "t", name);
     }
-    sqlite3_finalize(statement);
-    TRY(result);
-    if (!has_row) return STATUS_OK;
-    if (strcmp(standing, "interrupted") != 0) {
-        return error_set(err, STATUS_INVALID, "%s: has a trace '%.80s' already (%s)", store->path,
-                         name, standing);
-    }
-    return sql_write_once(store, err, "DELETE FROM trace WHERE name=?", "t", name);
+    return error_set(err, STATUS_INVALID, "%s: has a trace '%.80s' already (%s)", store->path, name,
+                     trace_status_names[is_complete != 0 ? TRACE_COMPLETE : TRACE_RUNNING]);
 }
 
 static status insert_trace(trace_writer *writer, const trace_info *info, error_message *err)
@@ -202,7 +131,7 @@ static status insert_trace(trace_writer *writer, const trace_info *info, error_m
         " tool_version, imported_at, process_id)"
         " VALUES(?,'running',?,?,?,0,0,0,'unknown','unknown','unknown','unknown','unknown',"
         "'unknown',?,?,?)",
-        "ttiitti", info->name, trace_source_kind_name(info->source), (int64_t)info->layer_count,
+        "ttiitti", info->name, trace_source_names[info->source], (int64_t)info->layer_count,
         (int64_t)info->microbatch_count, info->tool_version, now, process_id));
     writer->trace_id = sqlite3_last_insert_rowid(store->db);
     TRY(trace_writer_set_info(writer, info, err));
@@ -246,12 +175,6 @@ status trace_writer_begin(trace_store *store, const trace_info *info, trace_writ
                              " row_count=excluded.row_count, loads=excluded.loads",
                              &begun->insert_loads, err);
     }
-    if (result == STATUS_OK) {
-        result = sql_prepare(store,
-                             "SELECT iteration, row_count, loads FROM loads"
-                             " WHERE trace_id=? AND iteration=?",
-                             &begun->select_loads, err);
-    }
     if (result != STATUS_OK) {
         trace_writer_abort(begun);
         return result;
@@ -273,6 +196,12 @@ static status check_number(const char *what, int64_t value, int64_t min, int64_t
                      what, value, min, max);
 }
 
+static status check_layer(const trace_writer *writer, int layer, error_message *err)
+{
+    const int count = writer->info.layer_count > 0 ? writer->info.layer_count : TRACE_LAYERS_MAX;
+    return check_number("layer", layer, 0, count - 1, err);
+}
+
 /// Numbers that may be missing.
 static status check_value(const char *what, int64_t value, error_message *err)
 {
@@ -280,21 +209,32 @@ static status check_value(const char *what, int64_t value, error_message *err)
                                        : check_number(what, value, 0, TRACE_VALUE_MAX, err);
 }
 
+/// Whether a row has a full backward, or B or W.
+static bool is_full(const trace_load *load)
+{
+    return load->time_ns[TRACE_OP_BACKWARD] >= 0;
+}
+
+static bool is_split(const trace_load *load)
+{
+    return load->time_ns[TRACE_OP_BACKWARD_INPUT] >= 0 ||
+           load->time_ns[TRACE_OP_BACKWARD_WEIGHT] >= 0;
+}
+
 static status check_load(const trace_writer *writer, const trace_load *load, error_message *err)
 {
-    const int layer_max =
-        (writer->info.layer_count > 0 ? writer->info.layer_count : TRACE_LAYERS_MAX) - 1;
     const int microbatch_max = (writer->info.microbatch_count > 0 ? writer->info.microbatch_count
                                                                   : TRACE_MICROBATCHES_MAX) -
                                1;
     TRY(check_number("iteration", load->iteration, 0, TRACE_ITERATIONS_MAX, err));
-    TRY(check_number("layer", load->layer, 0, layer_max, err));
+    TRY(check_layer(writer, load->layer, err));
     if (load->microbatch != TRACE_MEAN) {
         TRY(check_number("microbatch", load->microbatch, 0, microbatch_max, err));
     }
     trace_load copy = *load;
-    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
-        TRY(check_value(quantities[quantity].name, *quantity_of(&copy, quantity), err));
+    for (int quantity = BLOCK_QUANTITY; quantity < block_load_record.field_count; quantity++) {
+        TRY(check_value(block_load_record.fields[quantity].column, *quantity_of(&copy, quantity),
+                        err));
     }
     const bool is_mean = load->microbatch == TRACE_MEAN;
     if (is_mean ? writer->has_microbatches : writer->has_means) {
@@ -303,7 +243,7 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
                          "cannot stand in one trace",
                          load->iteration, load->layer);
     }
-    if (load->backward_ns >= 0 && (load->backward_input_ns >= 0 || load->backward_weight_ns >= 0)) {
+    if (is_full(load) && is_split(load)) {
         return error_set(err, STATUS_INVALID,
                          "iteration %d layer %d: a full backward (BW) beside B or W",
                          load->iteration, load->layer);
@@ -311,26 +251,25 @@ static status check_load(const trace_writer *writer, const trace_load *load, err
     return STATUS_OK;
 }
 
-/// Writes why load cannot complete the row that is there.
+/// Writes why load cannot complete the row that is there. Communication and span add up.
 ///
 /// @return false if it can
 static bool find_conflict(trace_load *there, trace_load *load, char reason[64])
 {
-    const bool is_full = there->backward_ns >= 0 || load->backward_ns >= 0;
-    const bool is_split = there->backward_input_ns >= 0 || there->backward_weight_ns >= 0 ||
-                          load->backward_input_ns >= 0 || load->backward_weight_ns >= 0;
-    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
-        const char *word = quantities[quantity].word;
+    static const char *const words[] = {"F", "BW", "B", "W", "R", NULL, NULL, "activation_bytes",
+                                        "F", "BW", "B", "W", "R"};
+    for (int quantity = BLOCK_QUANTITY; quantity < block_load_record.field_count; quantity++) {
+        const char *word = words[quantity - BLOCK_QUANTITY];
         const int64_t was = *quantity_of(there, quantity);
         const int64_t given = *quantity_of(load, quantity);
         if (was < 0 || given < 0 || (word == NULL && was + given <= TRACE_VALUE_MAX)) continue;
-        if (word != NULL) snprintf(reason, 64, "%s is given twice", word);
-        if (word == NULL)
-            snprintf(reason, 64, "the sum of %s exceeds 2^53", quantities[quantity].name);
+        snprintf(reason, 64, word != NULL ? "%s is given twice" : "the sum of %s exceeds 2^53",
+                 word != NULL ? word : block_load_record.fields[quantity].column);
         return true;
     }
-    if (is_full && is_split) snprintf(reason, 64, "a full backward (BW) beside B or W");
-    return is_full && is_split;
+    const bool is_both = (is_full(there) || is_full(load)) && (is_split(there) || is_split(load));
+    if (is_both) snprintf(reason, 64, "a full backward (BW) beside B or W");
+    return is_both;
 }
 
 static status refuse_load(const trace_load *load, const char *reason, error_message *err)
@@ -346,7 +285,7 @@ static status refuse_load(const trace_load *load, const char *reason, error_mess
 /// Completes a row by another that does not contradict it.
 static void complete_load(trace_load *there, trace_load *load)
 {
-    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+    for (int quantity = BLOCK_QUANTITY; quantity < block_load_record.field_count; quantity++) {
         int64_t *was = quantity_of(there, quantity);
         const int64_t given = *quantity_of(load, quantity);
         if (given >= 0) *was = *was >= 0 ? *was + given : given;
@@ -387,10 +326,7 @@ static status put_row(held_loads *held, const trace_load *load, error_message *e
         if (find_conflict(there, &given, reason)) return refuse_load(load, reason, err);
         complete_load(there, &given);
     } else {
-        if (held->count == held->capacity) {
-            held->capacity = held->capacity == 0 ? 4 : 2 * held->capacity;
-            held->loads = memory_resize(held->loads, (size_t)held->capacity, sizeof *held->loads);
-        }
+        held->loads = memory_grow(held->loads, (size_t)held->count, sizeof *held->loads);
         memmove(&held->loads[place + 1], &held->loads[place],
                 (size_t)(held->count - place) * sizeof *held->loads);
         held->loads[place] = *load;
@@ -403,16 +339,14 @@ static status put_row(held_loads *held, const trace_load *load, error_message *e
 /// What the store has of an iteration already.
 static status read_held(trace_writer *writer, held_loads *held, error_message *err)
 {
-    bool has_row = false;
-    TRY(sql_bind(writer->store, writer->select_loads, err, "ii", writer->trace_id,
-                 (int64_t)held->iteration));
-    TRY(sql_step(writer->store, writer->select_loads, &has_row, err));
-    if (!has_row) return STATUS_OK;
-    const status result =
-        block_read_loads(writer->store, writer->select_loads, &held->loads, &held->count, err);
-    held->capacity = held->count;
-    sqlite3_reset(writer->select_loads);
-    return result;
+    size_t room = 4; // as memory_grow leaves it
+    TRY(trace_loads_at(writer->store, writer->trace_id, held->iteration, &held->loads, &held->count,
+                       err));
+    while (room < (size_t)held->count) {
+        room *= 2;
+    }
+    held->loads = memory_resize(held->loads, room, sizeof *held->loads);
+    return STATUS_OK;
 }
 
 /// Makes an iteration the current one.
@@ -434,11 +368,7 @@ static status hold_iteration(trace_writer *writer, int iteration, error_message 
     }
     held_loads fresh = {.iteration = iteration};
     if (iteration <= writer->iteration_last) TRY(read_held(writer, &fresh, err));
-    if (writer->held_count == writer->held_capacity) {
-        writer->held_capacity = writer->held_capacity == 0 ? 16 : 2 * writer->held_capacity;
-        writer->held =
-            memory_resize(writer->held, (size_t)writer->held_capacity, sizeof *writer->held);
-    }
+    writer->held = memory_grow(writer->held, (size_t)writer->held_count, sizeof *writer->held);
     memmove(&writer->held[low + 1], &writer->held[low],
             (size_t)(writer->held_count - low) * sizeof *writer->held);
     writer->held[low] = fresh;
@@ -530,16 +460,14 @@ status trace_writer_put_load(trace_writer *writer, const trace_load *load, error
     if (load->microbatch > writer->microbatch_last) writer->microbatch_last = load->microbatch;
     if (load->microbatch == TRACE_MEAN) writer->has_means = true;
     if (load->microbatch != TRACE_MEAN) writer->has_microbatches = true;
-    if (load->backward_ns >= 0) writer->has_full_backward = true;
+    if (is_full(load)) writer->has_full_backward = true;
     writer->load_count++;
     return settle(writer, err);
 }
 
 status trace_writer_put_layer(trace_writer *writer, const trace_layer *layer, error_message *err)
 {
-    const int layer_max =
-        (writer->info.layer_count > 0 ? writer->info.layer_count : TRACE_LAYERS_MAX) - 1;
-    TRY(check_number("layer", layer->layer, 0, layer_max, err));
+    TRY(check_layer(writer, layer->layer, err));
     TRY(check_value("parameters", layer->parameters, err));
     TRY(check_value("state_bytes", layer->state_bytes, err));
     TRY(check_value("message_bytes", layer->message_bytes, err));
@@ -564,13 +492,10 @@ status trace_writer_put_op(trace_writer *writer, const trace_op *op, error_messa
         return error_set(
             err, STATUS_INVALID,
             "rank %d iteration %d %s: ends at %" PRId64 " before it begins at %" PRId64, op->rank,
-            op->iteration, trace_op_kind_name(op->kind), op->end_ns, op->begin_ns);
+            op->iteration, trace_op_kind_names[op->kind], op->end_ns, op->begin_ns);
     }
     TRY(sql_batch_begin(writer->store, err));
-    if (writer->op_count == writer->op_capacity) {
-        writer->op_capacity = writer->op_capacity == 0 ? 256 : 2 * writer->op_capacity;
-        writer->ops = memory_resize(writer->ops, (size_t)writer->op_capacity, sizeof *writer->ops);
-    }
+    writer->ops = memory_grow(writer->ops, (size_t)writer->op_count, sizeof *writer->ops);
     writer->ops[writer->op_count++] = *op;
     return settle(writer, err);
 }
@@ -585,11 +510,8 @@ status trace_writer_put_op_name(trace_writer *writer, int name, const char *text
 status trace_writer_put_input(trace_writer *writer, const trace_input_file *file,
                               error_message *err)
 {
-    char hash[17];
-    snprintf(hash, sizeof hash, "%016" PRIx64, file->hash);
-    return sql_write_once(writer->store, err, "INSERT INTO trace_input VALUES(?,?,?,?,?)", "iitit",
-                          writer->trace_id, (int64_t)writer->input_count++, file->path, file->bytes,
-                          hash);
+    return sql_put_input(writer->store, "INSERT INTO trace_input VALUES(?,?,?,?,?)",
+                         writer->trace_id, writer->input_count++, file, err);
 }
 
 status trace_writer_put_note(trace_writer *writer, const char *key, const char *text,
@@ -609,9 +531,9 @@ status trace_writer_set_info(trace_writer *writer, const trace_info *info, error
         " backward_split=CASE WHEN ?5<0 THEN NULL ELSE ?5 END, times=?, split=?, communication=?,"
         " activations=?, parameters=?, messages=?, recorded_by=? WHERE trace_id=?",
         "tnbbdttttttti", info->device, info->tokens_per_microbatch, info->embedding, info->head,
-        info->backward_split, trace_known_name(info->times), trace_known_name(info->split),
-        trace_known_name(info->communication), trace_known_name(info->activations),
-        trace_known_name(info->parameters), trace_known_name(info->messages), info->recorded_by,
+        info->backward_split, trace_known_names[info->times], trace_known_names[info->split],
+        trace_known_names[info->communication], trace_known_names[info->activations],
+        trace_known_names[info->parameters], trace_known_names[info->messages], info->recorded_by,
         writer->trace_id));
     writer->info = *info;
     writer->info.name = writer->info.device = writer->info.recorded_by = NULL; // borrowed
@@ -684,7 +606,6 @@ static void release(trace_writer *writer)
     free(writer->held);
     free(writer->ops);
     sqlite3_finalize(writer->insert_loads);
-    sqlite3_finalize(writer->select_loads);
     free(writer);
 }
 
@@ -715,27 +636,26 @@ void trace_writer_abort(trace_writer *writer)
 
 /// A batch that could not be committed began anywhere: of the iteration that was committed last
 /// layers may be missing, which readers would take for layers that cost nothing.
-static status drop_part_of_iteration(trace_writer *writer, bool *has_rows, error_message *err)
+///
+/// @param iteration_count out: that are left
+static status drop_part_of_iteration(trace_writer *writer, int64_t *iteration_count,
+                                     error_message *err)
 {
     const int64_t columns = writer->has_microbatches ? microbatch_count_of(writer) : 1;
     TRY(sql_write_once(writer->store, err,
                        "DELETE FROM loads WHERE trace_id=?1 AND row_count<?2"
                        " AND iteration=(SELECT max(iteration) FROM loads WHERE trace_id=?1)",
                        "ii", writer->trace_id, layer_count_of(writer) * columns));
-    sqlite3_stmt *statement = NULL;
-    TRY(sql_query(writer->store, "SELECT 1 FROM loads WHERE trace_id=? LIMIT 1", writer->trace_id,
-                  &statement, err));
-    const status result = sql_step(writer->store, statement, has_rows, err);
-    sqlite3_finalize(statement);
-    return result;
+    return sql_get(writer->store, iteration_count, err,
+                   "SELECT count(*) FROM loads WHERE trace_id=?", "i", writer->trace_id);
 }
 
 status trace_writer_keep(trace_writer *writer, error_message *err)
 {
-    bool has_rows = true;
+    int64_t iteration_count = 0;
     flush(writer, NULL); // a full disk may be why it ends
-    status result = drop_part_of_iteration(writer, &has_rows, err);
-    if (result == STATUS_OK && !has_rows) {
+    status result = drop_part_of_iteration(writer, &iteration_count, err);
+    if (result == STATUS_OK && iteration_count == 0) {
         trace_writer_abort(writer);
         return error_set(err, STATUS_INVALID, "no iteration was recorded");
     }

@@ -38,8 +38,8 @@ typedef enum trace_known {
     TRACE_KNOWN_COUNT
 } trace_known;
 
-const char *trace_source_kind_name(trace_source_kind kind); ///< "csv", "kineto", ...
-const char *trace_known_name(trace_known known);            ///< "unknown", "measured", ...
+extern const char *const trace_source_names[TRACE_SOURCE_COUNT]; ///< "csv", "kineto", ...
+extern const char *const trace_known_names[TRACE_KNOWN_COUNT];   ///< "unknown", "measured", ...
 
 /// What an import does with time in which the device stood still or only communicated.
 typedef enum trace_gaps {
@@ -112,43 +112,9 @@ typedef enum trace_gap {
 
 /// "host", "launch", "data loading", "garbage collection", "exposed communication", "waiting",
 /// "optimizer", "gradient reduction", "work outside annotations".
-const char *trace_gap_name(trace_gap gap);
+extern const char *const trace_gap_names[TRACE_GAP_COUNT];
 
-/// One row: a layer in one iteration and microbatch. Times are of one microbatch; the phases do
-/// not overlap (recompute is not part of the backward's time). What did not run was not recorded.
-typedef struct trace_load {
-    int iteration;
-    int layer;
-    int microbatch; // or TRACE_MEAN, then in all rows of the trace
-    int64_t forward_ns;
-    int64_t backward_ns;        // full backward, where B and W are not told apart
-    int64_t backward_input_ns;  // B
-    int64_t backward_weight_ns; // W
-    int64_t recompute_ns;       // the forward again, inside the backward
-    int64_t communication_ns;   // communication kernels inside the windows of all phases
-    int64_t span_ns;            // wall time of the windows of all phases
-    int64_t activation_bytes;   // kept from F to its B
-    // What replays take in place of the times above, where it is recorded: wall time that was the
-    // phase's alone, with the gaps that fell in it and without what ran beside other phases.
-    int64_t forward_charge_ns;
-    int64_t backward_charge_ns;
-    int64_t backward_input_charge_ns;
-    int64_t backward_weight_charge_ns;
-    int64_t recompute_charge_ns;
-} trace_load;
-
-/// The note that holds how much longer an iteration lasts, on average, than a replay of what its
-/// ops are charged, in ns: what is outside ops and on the critical path.
-#define TRACE_NOTE_OUTSIDE "outside ops, ns per iteration"
-
-/// A row in which nothing is recorded yet.
-trace_load trace_load_init(int iteration, int layer, int microbatch);
-
-/// The time of a phase (TRACE_OP_FORWARD to TRACE_OP_RECOMPUTE), and what is charged for it.
-int64_t *trace_load_time(trace_load *load, int phase);
-int64_t *trace_load_charge(trace_load *load, int phase);
-
-/// Ops of a recorded timeline.
+/// Ops of a recorded timeline; the first are the phases of a layer.
 typedef enum trace_op_kind {
     TRACE_OP_FORWARD,
     TRACE_OP_BACKWARD_INPUT,
@@ -166,12 +132,36 @@ typedef enum trace_op_kind {
     TRACE_OP_ENDS,     ///< a collective of the first and the last stage of a replica
     TRACE_OP_PIPELINE, ///< a collective of all stages of a replica
     TRACE_OP_WORLD,    ///< a collective of all ranks
-    TRACE_OP_COUNT
+    TRACE_OP_COUNT,
+    TRACE_PHASE_COUNT = TRACE_OP_RECOMPUTE + 1
 } trace_op_kind;
 
 /// "F", "B", "W", "BW", "R", "SEND_F", "RECV_F", "SEND_B", "RECV_B", "REDUCE_GRAD", "STEP",
 /// "LOCAL", "REPLICAS", "ENDS", "PIPELINE", "WORLD".
-const char *trace_op_kind_name(trace_op_kind kind);
+extern const char *const trace_op_kind_names[TRACE_OP_COUNT];
+
+/// One row: a layer in one iteration and microbatch. Times are of one microbatch; the phases do
+/// not overlap (recompute is not part of the backward's time). What did not run was not recorded.
+typedef struct trace_load {
+    int iteration;
+    int layer;
+    int microbatch;                     // or TRACE_MEAN, then in all rows of the trace
+    int64_t time_ns[TRACE_PHASE_COUNT]; // by phase; a full backward where B and W are not told
+                                        // apart; recompute: the forward again, inside the backward
+    int64_t charge_ns[TRACE_PHASE_COUNT]; // what replays take instead, where it is recorded: wall
+                                          // time that was the phase's alone, with the gaps that
+                                          // fell in it and without what ran beside other phases
+    int64_t communication_ns;             // communication kernels inside the windows of all phases
+    int64_t span_ns;                      // wall time of the windows of all phases
+    int64_t activation_bytes;             // kept from F to its B
+} trace_load;
+
+/// The note that holds how much longer an iteration lasts, on average, than a replay of what its
+/// ops are charged, in ns: what is outside ops and on the critical path.
+#define TRACE_NOTE_OUTSIDE "outside ops, ns per iteration"
+
+/// A row in which nothing is recorded yet.
+trace_load trace_load_init(int iteration, int layer, int microbatch);
 
 /// One op of one rank. Ranks' clocks are already aligned.
 typedef struct trace_op {
