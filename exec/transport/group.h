@@ -23,7 +23,7 @@ enum {
 /// Some ranks of the world, ascending, the caller among them; the first is the root.
 typedef struct exec_group {
     exec_endpoint *endpoint;
-    const int *rank; // [rank_count] of the world
+    int *rank; // [rank_count] of the world
     int rank_count;
     int self;      // index of the caller in rank
     int *sequence; // number of the caller's next collective, the same on all ranks of the group.

@@ -65,7 +65,7 @@ exec_packet exec_packet_of(void *bytes, int64_t byte_count)
 status exec_packet_share(const exec_group *group, exec_packet *packet, error_message *err)
 {
     int64_t byte_count = packet->byte_count;
-    TRY(exec_group_broadcast(group, &byte_count, (int64_t)sizeof byte_count, err));
+    TRY(exec_group_broadcast(group, &byte_count, sizeof byte_count, err));
     reserve(packet, byte_count);
     packet->byte_count = byte_count;
     packet->taken_bytes = 0;

@@ -81,7 +81,7 @@ static void hold_fresh(lone_device *lone)
 static double play_lone(lone_device *lone, int iteration)
 {
     exec_device *device = lone->device;
-    const int own = 0;
+    int own = 0;
     int sequence = 0;
     exec_endpoint endpoint = {.rank_count = 1};
     const exec_group alone = {
