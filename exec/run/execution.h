@@ -84,8 +84,8 @@ typedef struct exec_forced_plan {
 
 /// Zero-initialise, then fill by name. Everything is borrowed for the call.
 typedef struct exec_training {
-    const bal_training *training;   // read by the leader only. Of a device that learns sources may
-                                    // be NULL
+    const bal_training *training;   // read by the leader only. Of a device that learns sources are
+                                    // NULL
     const bal_evaluator *evaluator; // leader only; NULL: none
     const bal_plan *plan;           // leader only: the plan of the start, kept unless the policy
                                     // asks (after the first warm iteration the

@@ -1,6 +1,7 @@
 /// The rank that leads a run from its start to its end, and keeps the record.
 #include "exec/run/run.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,8 @@ static status check_plans(const exec_leader *leader, error_message *err)
                      training->schedule);
 }
 
-/// Takes the description, with a source that is there where nothing but measuring tells costs.
+/// Takes the description, with a source that is there where nothing but measuring tells costs, and
+/// the mechanism what it changes.
 static status take_description(exec_leader *leader, const exec_training *execution,
                                error_message *err)
 {
@@ -105,14 +107,9 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     leader->learns = table->learns;
     leader->is_nominal = table->is_modelled && execution->clock == EXEC_CLOCK_NOMINAL;
     leader->microbatch_count = leader->training.microbatch_count;
-    if (leader->learns) {
-        // Gradients are reduced after the pipeline, and the mechanism announces what it changes.
-        leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
-        leader->stand_in =
-            (bal_cost_source){.layer_count = terms.layer_count, .announces_changes = true};
-        leader->training.sources = &leader->stand_in;
-        leader->training.source_count = 1;
-    }
+    assert(leader->learns == (leader->training.sources == &leader->stand_in));
+    // Gradients are reduced after the pipeline.
+    if (leader->learns) leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
     allocate(leader);
     bal_training_costs_init(&leader->costs, &leader->training, memory);
     if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
@@ -173,7 +170,7 @@ static status put_record(exec_leader *leader, bal_training_iteration *record, er
         TRY(bal_stage_costs_from_layers(&leader->replicas[slowest], leader->played.plan,
                                         &leader->training.machine, leader->played.rank_time_factor,
                                         leader->iteration_memory, stages, err));
-        record->timeline = &leader->reports.timelines[slowest];
+        record->timeline = &leader->reports.measured.timelines[slowest];
         record->costs = stages;
     }
     return sink->put != NULL ? sink->put(sink->context, record, err) : STATUS_OK;
@@ -183,29 +180,13 @@ static status put_measured(exec_leader *leader, const bal_training_iteration *re
                            error_message *err)
 {
     const exec_training_listener *listener = leader->execution->listener;
-    const exec_run_reports *reports = &leader->reports;
+    exec_measured *measured = &leader->reports.measured;
     if (listener == NULL) return STATUS_OK;
-    const exec_measured measured = {
-        .record = record,
-        .played = &leader->played,
-        .timelines = reports->timelines,
-        .load_count = reports->load_columns > 0 ? reports->load_count : NULL,
-        .load_columns = reports->load_columns,
-        .exchange_ns = reports->exchange_ns,
-        .loss = reports->loss,
-        .gradient_norm = reports->gradient_norm,
-        .state_hash = leader->state_hash,
-        .overhead_ns = reports->overhead_ns,
-        .wake_ns = reports->wake_ns,
-        .latency_ns = reports->latency_ns,
-        .op_count = reports->op_count,
-        .message_count = reports->message_count,
-        .clock_offset_ns = reports->clock.offset_ns,
-        .clock_residual_ns = reports->clock.residual_ns,
-        .migration_finish_ns = leader->moved.finish_ns,
-        .migrated_bytes = leader->moved.bytes,
-    };
-    return listener->put(listener->context, &measured, err);
+    measured->record = record;
+    measured->played = &leader->played;
+    measured->migration_finish_ns = leader->moved.finish_ns;
+    measured->migrated_bytes = leader->moved.bytes;
+    return listener->put(listener->context, measured, err);
 }
 
 /// Closes the record of an iteration and hands it to sink and listener.

@@ -2,12 +2,6 @@
 /// and has the layers moved.
 #include "exec/run/run.h"
 
-static int64_t now_ns(const exec_leader *leader)
-{
-    const exec_endpoint *endpoint = leader->run.endpoint;
-    return endpoint->transport->now_ns(endpoint);
-}
-
 /// The layers of the iteration that follows, as they would be measured under the plan in force.
 static status look_ahead(exec_leader *leader, int iteration, const bal_layer_costs **next,
                          error_message *err)
@@ -115,24 +109,21 @@ static status observe(exec_leader *leader, bal_training_iteration *record, error
                 next != NULL ? next : &leader->profile, decision->migration_ns, record, err);
 }
 
-/// Whether the plan of the start stays for good.
-static bool keeps_start(const exec_leader *leader)
-{
-    return leader->execution->plan != NULL && leader->training.policy.kind == BAL_POLICY_NEVER;
-}
-
 status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
-    const int64_t begin_ns = now_ns(leader);
+    const int64_t begin_ns = exec_endpoint_now_ns(leader->run.endpoint);
+    const bool keeps_start =
+        leader->execution->plan != NULL && leader->training.policy.kind == BAL_POLICY_NEVER;
     if (leader->execution->forced_count > 0) {
         TRY(follow_forced(leader, record, err));
     } else if (leader->is_controlled) {
         TRY(observe(leader, record, err));
-    } else if (record->iteration >= leader->execution->warmup_count && !keeps_start(leader)) {
+    } else if (record->iteration >= leader->execution->warmup_count && !keeps_start) {
         TRY(start_late(leader, record, err));
     }
     if (!record->was_asked) return STATUS_OK;
-    record->decision_ns = leader->is_nominal ? leader->training.decision_ns
-                                             : now_ns(leader) - begin_ns - leader->moved.elapsed_ns;
+    const int64_t passed_ns = exec_endpoint_now_ns(leader->run.endpoint) - begin_ns;
+    record->decision_ns =
+        leader->is_nominal ? leader->training.decision_ns : passed_ns - leader->moved.elapsed_ns;
     return STATUS_OK;
 }

@@ -50,8 +50,6 @@ typedef struct exec_run_ranks {
     exec_group awake;    // the active ones of all replicas and the leader: who hears every command
     exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
     exec_group replicas; // this rank of the machine in all replicas
-    int *awake_rank;     // [awake.rank_count]
-    int *pipeline_rank;  // [pipeline.rank_count]
     int world_sequence;
     int awake_sequence;
     int pipeline_sequence;
@@ -179,23 +177,12 @@ void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report);
 
 /// What all ranks that are awake have told, as the leader reads it.
 typedef struct exec_run_reports {
-    const bal_timeline *timelines; // [replica_count]
-    bal_layer_costs *layers;       // [replica_count] where they were measured, one column per
-                                   // microbatch; else NULL
-    int64_t *load_count;           // [layer_count][microbatch_count][load_columns], replica 0
-    int load_columns;
-    const int64_t **exchange_ns; // [replica_count], of F
+    exec_measured measured;  // timelines to clocks; the rest is the leader's to fill
+    bal_layer_costs *layers; // [replica_count] where they were measured, one column per
+                             // microbatch; else NULL
     bool has_changed;
-    double loss;          // mean over the replicas
-    double gradient_norm; // of replica 0
-    int64_t reduced_ns;   // largest over the ranks
-    int64_t stepped_ns;   // likewise
-    int64_t overhead_ns;  // sums over the ranks
-    int64_t wake_ns;
-    int64_t latency_ns;
-    int64_t op_count;
-    int64_t message_count;
-    exec_clock_offset clock; // the one that is furthest from the leader's
+    int64_t reduced_ns; // largest over the ranks
+    int64_t stepped_ns; // likewise
 } exec_run_reports;
 
 /// What was gathered of a command, at the leader.
@@ -283,7 +270,7 @@ status exec_run_hash(exec_run *run, const exec_command *command, error_message *
 typedef struct exec_next_plan {
     bal_placed_partition placed;
     const bal_schedule *order;      // or NULL: what the run's schedule makes of it
-    const bal_layer_costs *layers;  // what a searched order goes by; NULL: not known
+    const bal_layer_costs *layers;  // what a searched order goes by
     const bal_migration *migration; // or NULL: nothing moves
     const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
     int microbatch_count;
@@ -301,7 +288,7 @@ typedef struct exec_move_times {
 typedef struct exec_leader {
     exec_run run; // the leader is a rank, too
     const exec_training *execution;
-    bal_training training; // as given; of a device that learns with a source that has no costs
+    bal_training training; // as given; of a device that learns with stand_in, which has no costs
     bal_cost_source stand_in;
     bool learns;
     bool is_nominal;            // nothing is measured: modelled device, nominal clock
@@ -337,7 +324,6 @@ typedef struct exec_leader {
     bal_diffuser diffuser; // with distributes_decisions: the leader's part of it
     int iteration;         // at hand
     bal_training_ledger ledger;
-    uint64_t state_hash;
 } exec_leader;
 
 /// Takes a plan into force on all ranks.
