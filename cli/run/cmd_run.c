@@ -241,8 +241,11 @@ static status prepare_device(run_state *state, error_message *err)
 static status create_device(void *context, int world_rank, exec_device **out, error_message *err)
 {
     run_state *state = context;
-    if (!state->request.learns) return exec_device_timed_create(state->layer_count, out, err);
-    return exec_training_device_create(&state->device, world_rank, out, err);
+    if (state->request.learns) {
+        return exec_training_device_create(&state->device, world_rank, out, err);
+    }
+    *out = exec_device_timed_create(state->layer_count);
+    return STATUS_OK;
 }
 
 /// What all ranks of this process need. Nothing is written yet.

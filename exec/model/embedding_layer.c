@@ -30,11 +30,7 @@ static status write_positions(embedding *self, error_message *err)
     for (int row = 0; row < rows; row++) {
         position[row] = row % layer->model->sequence_length;
     }
-    status result = exec_buffers_take(layer->buffers, bytes, &self->position, err);
-    if (result == STATUS_OK) {
-        layer->kernels->table->to_device(layer->kernels, self->position, position, bytes);
-        result = layer->kernels->table->finish(layer->kernels, err);
-    }
+    const status result = exec_layer_upload(layer, position, bytes, &self->position, err);
     free(position);
     return result;
 }

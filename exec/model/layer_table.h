@@ -10,9 +10,8 @@ struct exec_layer_table {
     /// Lists the tensors with exec_layer_add_tensor, and fills what the kind has beside.
     status (*describe)(exec_layer *layer, error_message *err);
     void (*undescribe)(exec_layer *layer); // also after a describe that failed; NULL: nothing
-    /// What a slot has beside regions of the buffers; both NULL: nothing. end_slot also after a
-    /// begin_slot that failed.
-    status (*begin_slot)(exec_layer *layer, exec_slot *slot, error_message *err);
+    /// What a slot has beside regions of the buffers; both NULL: nothing.
+    void (*begin_slot)(const exec_layer *layer, exec_slot *slot);
     void (*end_slot)(exec_layer *layer, exec_slot *slot);
     /// Gives back everything that the slot holds.
     void (*let_go)(exec_layer *layer, exec_slot *slot);
@@ -48,3 +47,11 @@ float *exec_layer_gradient(const exec_layer *layer, size_t offset);
 
 /// Bytes of rows of values.
 size_t exec_layer_bytes(const exec_layer *layer, int rows, int width);
+
+/// Takes a region with bytes of the host.
+status exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes, void **region,
+                         error_message *err);
+
+/// Takes memory for rows of values.
+status exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width,
+                       void **region, error_message *err);

@@ -55,8 +55,7 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
     const int width = layer->model->width;
     const int expert_count = options_of(layer)->expert_count;
     const int count = expert_count / rank_count_of(layer);
-    const int inner_width =
-        exec_moe_expert_width(options_of(layer), exec_model_hidden_width(layer->model));
+    const int inner_width = exec_model_expert_width(layer->model);
     const int up_width = exec_block_inner_width(layer->model, inner_width);
     const bool has_bias = !layer->model->lacks_mlp_bias;
     const exec_tensor router = {.name = "router",
@@ -322,12 +321,10 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     const size_t up_bytes = exec_layer_bytes(layer, held, block->experts.up.output_width);
     const size_t inner_bytes = exec_layer_bytes(layer, held, inner_width);
     void *sent, *made;
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
-                          &slot->input, err));
+    TRY(exec_layer_take(layer, &half->until_weight, held, width, &slot->input, err));
     TRY(exec_holding_take(&half->until_input, layer->buffers, up_bytes, &half->inner, err));
     TRY(exec_holding_take(&half->until_weight, layer->buffers, inner_bytes, &half->outer, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, entries, width), &slot->output, err));
+    TRY(exec_layer_take(layer, &half->until_input, entries, width, &slot->output, err));
     TRY(take_passing(layer, entries, slot->input, &sent, err));
     table->gather_rows(kernels, half->norm.output, slot->routing.row, entries, width, sent);
     TRY(pass_rows(block, slot, false, sent, slot->input, err));
@@ -348,9 +345,8 @@ static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_
     const exec_routing *routing = &slot->routing;
     const int entries = routing->row_count * routing->top_k;
     void *weight_gradient = NULL;
-    TRY(exec_holding_take(&half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, routing->row_count, routing->expert_count),
-                          &slot->logits_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_weight, routing->row_count, routing->expert_count,
+                        &slot->logits_gradient, err));
     TRY(exec_buffers_take(layer->buffers, (size_t)entries * sizeof(float), &weight_gradient, err));
     kernels->table->row_dots(kernels, gradient, routing->row, slot->output, NULL, entries,
                              layer->model->width, weight_gradient);
@@ -410,21 +406,16 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
     const int held = slot->held_row_count;
     void *sent, *made, *input_gradient, *norm_gradient;
     TRY(backward_router(block, half, slot, gradient, err));
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
-                          &slot->output_gradient, err));
-    TRY(exec_holding_take(&half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, held, block->experts.up.output_width),
-                          &half->inner_gradient, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, entries, width), &input_gradient, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, slot->routing.row_count, width), &norm_gradient,
-                          err));
+    TRY(exec_layer_take(layer, &half->until_weight, held, width, &slot->output_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_weight, held, block->experts.up.output_width,
+                        &half->inner_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_input, entries, width, &input_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_input, slot->routing.row_count, width, &norm_gradient,
+                        err));
     void *outer_gradient = half->inner_gradient;
     if (layer->model->is_gated) {
-        TRY(exec_holding_take(&half->until_input, layer->buffers,
-                              exec_layer_bytes(layer, held, block->experts.down.input_width),
-                              &outer_gradient, err));
+        TRY(exec_layer_take(layer, &half->until_input, held, block->experts.down.input_width,
+                            &outer_gradient, err));
     }
     TRY(take_passing(layer, entries, slot->output_gradient, &sent, err));
     kernels->table->gather_rows(kernels, gradient, slot->routing.row, entries, width, sent);

@@ -22,8 +22,7 @@ status exec_prediction_forward(const exec_layer *layer, const exec_prediction *p
     const int classes = layer->model->vocabulary;
     TRY(exec_norm_forward(layer, &prediction->norm, values, rows, &slot->norm, &slot->until_input,
                           &slot->until_weight, err));
-    TRY(exec_holding_take(&slot->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, rows, classes), &slot->logits_gradient, err));
+    TRY(exec_layer_take(layer, &slot->until_weight, rows, classes, &slot->logits_gradient, err));
     exec_linear_forward(layer, &prediction->logits, slot->norm.output, rows, slot->logits_gradient);
     layer->kernels->table->cross_entropy(layer->kernels, slot->logits_gradient, target, rows,
                                          classes, scale, loss, confidence, slot->logits_gradient);

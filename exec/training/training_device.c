@@ -104,10 +104,9 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     }
     memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
     learner->report =
-        (exec_layer_report){.layer_count = held_count, .microbatch_count = microbatch_count};
-    if (learner->mechanism->load_columns != NULL) {
-        learner->report.load_columns = learner->mechanism->load_columns(&learner->model);
-    }
+        (exec_layer_report){.layer_count = held_count,
+                            .microbatch_count = microbatch_count,
+                            .load_columns = exec_mechanism_load_columns(&learner->model)};
     exec_layer_report_carve(&learner->report, memory);
     learner->load_count = learner->mechanism->load != NULL
                               ? 0
@@ -265,36 +264,40 @@ static status initialise(exec_device *device, int layer, error_message *err)
     return learner->kernels->table->finish(learner->kernels, err);
 }
 
-#define TRAINING_DEVICE_TABLE(device_name, runs_ahead, ships)                                      \
-    {                                                                                              \
-        .name = device_name, .is_asynchronous = runs_ahead, .learns = true, .hold = hold,          \
-        .begin = exec_learner_begin, .input_place = exec_learner_input_place,                      \
-        .play = exec_learner_play, .finish = exec_learner_finish, .report = report,                \
-        .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .ship = ships,               \
-        .shipped_bytes = shipped_bytes, .destroy = destroy, .now_ns = exec_learner_now_ns,         \
-        .initialise = initialise, .reduce = exec_learner_reduce, .step = exec_learner_step,        \
-        .adapt = exec_learner_adapt, .loss = exec_learner_loss,                                    \
-    }
-
-static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false, NULL);
-static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda", false, ship);
-static const exec_device_table cuda_ahead_table = TRAINING_DEVICE_TABLE("cuda", true, ship);
-
-static const exec_device_table *table_of(const exec_training_device *options)
+static exec_device_table table_of(const exec_training_device *options)
 {
-    const bool is_cuda =
-        options->backend == EXEC_BACKEND_CUDA_FP32 || options->backend == EXEC_BACKEND_CUDA_BF16;
-    if (!is_cuda) return &cpu_table;
-    return options->runs_ahead ? &cuda_ahead_table : &cuda_table;
+    const bool is_cuda = options->backend != EXEC_BACKEND_CPU;
+    return (exec_device_table){
+        .name = is_cuda ? "cuda" : "cpu",
+        .is_asynchronous = is_cuda && options->runs_ahead,
+        .learns = true,
+        .hold = hold,
+        .begin = exec_learner_begin,
+        .input_place = exec_learner_input_place,
+        .play = exec_learner_play,
+        .finish = exec_learner_finish,
+        .report = report,
+        .packed_bytes = packed_bytes,
+        .pack = pack,
+        .unpack = unpack,
+        .ship = is_cuda ? ship : NULL,
+        .shipped_bytes = shipped_bytes,
+        .destroy = destroy,
+        .now_ns = exec_learner_now_ns,
+        .initialise = initialise,
+        .reduce = exec_learner_reduce,
+        .step = exec_learner_step,
+        .adapt = exec_learner_adapt,
+        .loss = exec_learner_loss,
+    };
 }
 
-status exec_training_device_create_over(const exec_training_device *options, int world_rank,
-                                        exec_kernels *kernels, exec_device **out,
-                                        error_message *err)
+exec_device *exec_training_device_create_over(const exec_training_device *options, int world_rank,
+                                              exec_kernels *kernels)
 {
     exec_learner *learner = memory_array(1, sizeof *learner);
     *learner = (exec_learner){
-        .device.table = table_of(options),
+        .table = table_of(options),
         .model = *options->model,
         .text = options->text,
         .packing = options->packing,
@@ -306,7 +309,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .layer_count = exec_model_layer_count(options->model),
         .replica_count = 1,
     };
-    (void)err;
+    learner->device.table = &learner->table;
     if (learner->model.mechanism == EXEC_MOE && learner->model.moe.expert_parallel > 1) {
         learner->exchange =
             exec_expert_exchange_of(learner->model.moe.expert_parallel, learner->replica,
@@ -315,8 +318,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
     }
     learner->buffers = exec_buffers_create(learner->kernels);
     learner->held = memory_array((size_t)learner->layer_count, sizeof *learner->held);
-    *out = &learner->device;
-    return STATUS_OK;
+    return &learner->device;
 }
 
 static status open_kernels(const exec_training_device *options, int world_rank,
@@ -362,5 +364,6 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
     }
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));
-    return exec_training_device_create_over(options, world_rank, kernels, out, err);
+    *out = exec_training_device_create_over(options, world_rank, kernels);
+    return STATUS_OK;
 }

@@ -57,7 +57,6 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
 
 /// The same over kernels that are open already.
 ///
-/// @param kernels the device's from now on, also on failure: it closes them
-status exec_training_device_create_over(const exec_training_device *options, int world_rank,
-                                        exec_kernels *kernels, exec_device **out,
-                                        error_message *err);
+/// @param kernels the device's from now on: it closes them
+exec_device *exec_training_device_create_over(const exec_training_device *options, int world_rank,
+                                              exec_kernels *kernels);

@@ -21,7 +21,8 @@ typedef struct exec_held_layer {
 
 /// A device that learns.
 typedef struct exec_learner {
-    exec_device device;
+    exec_device device;      // first member
+    exec_device_table table; // of device
     exec_model model;
     const exec_training_text *text;
     const exec_packing *packing;

@@ -236,7 +236,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         exec_held_layer *held = &learner->held[index];
         exec_slot **slot = &held->slots[microbatch];
-        if (*slot == NULL) TRY(exec_slot_create(held->layer, slot, err));
+        if (*slot == NULL) *slot = exec_slot_create(held->layer);
         if (learner->load_count > 0)
             flow.load = learner->load + load_place(learner, held, microbatch);
         TRY(exec_layer_forward(held->layer, *slot, &flow, err));

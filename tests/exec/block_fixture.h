@@ -72,7 +72,7 @@ static inline void open_block(block_fixture *fixture, const exec_model *model, i
     require(exec_layer_create(&fixture->model, fixture->buffers, 1 + block, &fixture->layer, &err),
             &err);
     require(exec_layer_initialise(fixture->layer, &err), &err);
-    require(exec_slot_create(fixture->layer, &fixture->slot, &err), &err);
+    fixture->slot = exec_slot_create(fixture->layer);
     fill(fixture->layer->master, fixture->layer->parameter_count, 0.5, 5);
     exec_layer_refresh(fixture->layer);
     fill(fixture->input, VALUES, 1, 6);
