@@ -86,8 +86,6 @@ static void allocate(exec_leader *leader)
     arena *const memory = leader->memory;
     leader->iteration_memory = arena_create(1 << 16);
     leader->profile_memory = arena_create(1 << 16);
-    leader->plan_memory[0] = arena_create(1 << 14);
-    leader->plan_memory[1] = arena_create(1 << 14);
     leader->next_memory = arena_create(1 << 16);
     leader->rank_time_factor = arena_array(memory, ranks, sizeof *leader->rank_time_factor);
     leader->rank_end_ns = arena_array(memory, ranks, sizeof *leader->rank_end_ns);
@@ -123,8 +121,6 @@ static void leader_close(exec_leader *leader)
     bal_training_costs_free(&leader->costs);
     arena_destroy(leader->iteration_memory);
     arena_destroy(leader->profile_memory);
-    arena_destroy(leader->plan_memory[0]);
-    arena_destroy(leader->plan_memory[1]);
     arena_destroy(leader->next_memory);
     exec_run_close(&leader->run);
 }
@@ -225,21 +221,12 @@ static void finish(exec_leader *leader)
 {
     bal_training_result *result = &leader->ledger.result;
     const bal_placed_partition *placed = &exec_run_plan_in_force(&leader->run)->placed;
-    const bal_machine *machine = &leader->training.machine;
-    bal_training_ledger_finish(&leader->ledger);
-    result->bottleneck_ns = leader->decision.bottleneck_ns;
-    result->bottleneck_lower_bound_ns = leader->decision.bottleneck_lower_bound_ns;
+    bal_training_ledger_finish(&leader->ledger, &leader->decision, &leader->training.machine,
+                               &leader->profile, leader->peak_memory);
     result->final_first_layer =
         kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
     result->final_machine_rank = kept(leader, placed->machine_rank, placed->rank_count);
     result->final_rank_count = placed->rank_count;
-    result->peak_memory_bytes = leader->peak_memory;
-    result->is_memory_known =
-        leader->profile.state_bytes != NULL && leader->profile.activation_bytes != NULL;
-    result->fits = true;
-    for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
-        if (leader->peak_memory[rank] > machine->rank_memory_bytes) result->fits = false;
-    }
 }
 
 /// Notes the plan of the start in the result.

@@ -2,28 +2,6 @@
 /// and has the layers moved.
 #include "exec/run/run.h"
 
-/// The layers of the iteration that follows, as they would be measured under the plan in force.
-static status look_ahead(exec_leader *leader, int iteration, const bal_layer_costs **next,
-                         error_message *err)
-{
-    const bal_training *training = &leader->training;
-    const int microbatches = leader->microbatch_count;
-    bool is_new = false;
-    bool is_announced = false;
-    *next = NULL;
-    if (training->information != BAL_INFORMATION_FORESIGHT ||
-        iteration + 1 == training->iteration_count || leader->learns) {
-        return STATUS_OK;
-    }
-    TRY(bal_training_costs_fetch(&leader->costs, iteration + 1,
-                                 (bal_batch){microbatches, microbatches}, &is_new, &is_announced,
-                                 err));
-    *next = &leader->profile;
-    if (!is_new) return STATUS_OK;
-    *next = &leader->ahead;
-    return bal_training_costs_measure(&leader->costs, leader->rank_of_layer, &leader->ahead, err);
-}
-
 /// Moves to a plan, and fills what the record says of that.
 ///
 /// @param moving      the layers as they are on their way
@@ -88,7 +66,12 @@ static status start_late(exec_leader *leader, bal_training_iteration *record, er
 static status observe(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     const bal_layer_costs *next = NULL;
-    TRY(look_ahead(leader, record->iteration, &next, err));
+    const bal_batch batch = {leader->microbatch_count, leader->microbatch_count};
+    if (!leader->learns) {
+        TRY(bal_training_costs_look_ahead(&leader->costs, batch,
+                                          exec_run_plan_in_force(&leader->run)->rank_of_layer,
+                                          &leader->profile, &leader->ahead, &next, err));
+    }
     const bal_profile profile = {
         .iteration = record->iteration,
         .layers = &leader->profile,

@@ -1,9 +1,5 @@
 /// An execution from inside: what every rank has, the commands that all carry out together, and the
-/// rank that leads.
-///
-/// The leader makes a command, shares it with all who are awake, carries it out like everybody
-/// else, and gathers the answers. The others do what they are told until the end. Released ranks
-/// sleep; they hear only of a change of who is active, and of the end.
+/// rank that leads (README.md).
 #pragma once
 
 #include "balance/control/controller.h"
@@ -77,6 +73,7 @@ typedef struct exec_run_plan {
     bal_schedule schedule;       // one order for all replicas
     int place;                   // of this rank; -1: none
     exec_program program;        // of the place; no steps without one
+    const int *rank_of_layer;    // [layers of the model] rank of the machine
     const int *layer;            // [layer_count] that this rank holds, in model order
     int layer_count;
 } exec_run_plan;
@@ -299,8 +296,7 @@ typedef struct exec_leader {
     arena *memory; // the caller's, of the result
     arena *iteration_memory;
     arena *profile_memory;
-    arena *plan_memory[2]; // of what follows from each of the run's two plans
-    arena *next_memory;    // of the one to come
+    arena *next_memory; // of the plan to come
 
     bal_training_costs costs; // of a modelled device
     bool costs_told;          // the others have those that were told last
@@ -312,7 +308,6 @@ typedef struct exec_leader {
     bal_layer_costs profile;   // of all replicas, as the controller sees them
     bal_layer_costs ahead;     // of the iteration that follows, for foresight
     const int *last_backward;  // [stage_count] of the plan in force
-    const int *rank_of_layer;  // [layer_count] of the plan in force
 
     exec_run_reports reports;
     bal_played_plan played;

@@ -220,8 +220,9 @@ static status note_memory(exec_leader *leader, error_message *err)
 static status profile(exec_leader *leader, int iteration, error_message *err)
 {
     if (!leader->learns) {
-        return bal_training_costs_measure(&leader->costs, leader->rank_of_layer, &leader->profile,
-                                          err);
+        return bal_training_costs_measure(&leader->costs,
+                                          exec_run_plan_in_force(&leader->run)->rank_of_layer,
+                                          &leader->profile, err);
     }
     const bool is_alone = leader->training.data_parallel == 1;
     const bal_replica_costs merged = {

@@ -289,18 +289,6 @@ static void put_releases(exec_leader *leader)
     exec_packet_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns));
 }
 
-/// What follows from the plan that has come into force.
-static void take_plan(exec_leader *leader)
-{
-    const exec_run_plan *plan = exec_run_plan_in_force(&leader->run);
-    arena *memory = leader->plan_memory[leader->run.plan_index];
-    arena_reset(memory);
-    int *owner = arena_array(memory, (size_t)leader->run.terms.layer_count, sizeof *owner);
-    bal_placed_owners(&plan->placed, owner);
-    leader->rank_of_layer = owner;
-    bal_last_backwards(&plan->schedule, memory, &leader->last_backward);
-}
-
 static void read_answers(exec_leader *leader, exec_move_times *times)
 {
     const exec_gathered *gathered = &leader->run.gathered;
@@ -342,7 +330,8 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     leader->microbatch_count = next->microbatch_count;
     *times = (exec_move_times){.elapsed_ns = exec_endpoint_now_ns(run->endpoint) - begin_ns};
     read_answers(leader, times);
-    take_plan(leader);
+    const exec_run_plan *plan = exec_run_plan_in_force(run);
+    bal_last_backwards(&plan->schedule, plan->memory, &leader->last_backward);
     return STATUS_OK;
 }
 

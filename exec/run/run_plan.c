@@ -45,17 +45,15 @@ static const char *take_name(exec_packet *packet)
 /// Lists the layers of this rank's stages.
 static void list_layers(exec_run_plan *plan, int machine_rank)
 {
-    const bal_placed_partition *placed = &plan->placed;
-    const int stages = bal_placed_stage_count(placed);
-    int *layers = arena_array(plan->memory, (size_t)placed->first_layer[stages], sizeof *layers);
+    const int count = plan->placed.first_layer[bal_placed_stage_count(&plan->placed)];
+    int *owner = arena_array(plan->memory, (size_t)count, sizeof *owner);
+    int *layers = arena_array(plan->memory, (size_t)count, sizeof *layers);
+    bal_placed_owners(&plan->placed, owner);
+    plan->rank_of_layer = owner;
     plan->layer = layers;
     plan->layer_count = 0;
-    for (int stage = 0; stage < stages; stage++) {
-        if (bal_placed_machine_rank(placed, stage) != machine_rank) continue;
-        for (int layer = placed->first_layer[stage]; layer < placed->first_layer[stage + 1];
-             layer++) {
-            layers[plan->layer_count++] = layer;
-        }
+    for (int layer = 0; layer < count; layer++) {
+        if (owner[layer] == machine_rank) layers[plan->layer_count++] = layer;
     }
 }
 
