@@ -51,13 +51,6 @@ static void let_half_go(exec_block *block, exec_half_slot *half)
     exec_holding_give(&half->until_weight, block->layer.buffers);
 }
 
-static exec_linear add_linear(exec_layer *layer, int input_width, int output_width, float deviation,
-                              const char *name, const char *bias_name)
-{
-    return exec_linear_add(layer, input_width, output_width, deviation,
-                           (const char *const[]){name, bias_name});
-}
-
 /// Of a row's queries, keys and values, heads that are shared once.
 static int compact_width(const exec_model *model)
 {
@@ -96,31 +89,26 @@ static status describe(exec_layer *layer, error_message *err)
     const int hidden = exec_model_hidden_width(model);
     const float deviation = 0.5F / sqrtf((float)width);
     const float residual = sqrtf(2.0F * (float)model->block_count);
-    block->norm1 = exec_norm_add(layer, (const char *const[]){"norm1 weight", "norm1 bias"});
+    block->norm1 = exec_norm_add(layer, "norm1 weight", "norm1 bias");
     block->query_key_value =
-        add_linear(layer, width, compact_width(model), deviation, "query-key-value",
-                   model->lacks_query_key_value_bias ? NULL : "query-key-value bias");
-    block->attention_output = add_linear(
+        exec_linear_add(layer, width, compact_width(model), deviation, "query-key-value",
+                        model->lacks_query_key_value_bias ? NULL : "query-key-value bias");
+    block->attention_output = exec_linear_add(
         layer, exec_model_attention_width(model), width, deviation / residual, "attention output",
         model->lacks_attention_output_bias ? NULL : "attention output bias");
-    block->norm2 = exec_norm_add(layer, (const char *const[]){"norm2 weight", "norm2 bias"});
+    block->norm2 = exec_norm_add(layer, "norm2 weight", "norm2 bias");
     if (model->mechanism == EXEC_MOE) {
         const int inner = exec_model_expert_width(model);
         block->experts = exec_experts_add(layer, deviation, 0.5F / sqrtf((float)inner) / residual);
     } else {
         const bool is_plain = model->lacks_mlp_bias;
-        block->up = add_linear(layer, width, exec_block_inner_width(model, hidden), deviation, "up",
-                               is_plain ? NULL : "up bias");
-        block->down = add_linear(layer, hidden, width, 0.5F / sqrtf((float)hidden) / residual,
-                                 "down", is_plain ? NULL : "down bias");
+        block->up = exec_linear_add(layer, width, exec_block_inner_width(model, hidden), deviation,
+                                    "up", is_plain ? NULL : "up bias");
+        block->down = exec_linear_add(layer, hidden, width, 0.5F / sqrtf((float)hidden) / residual,
+                                      "down", is_plain ? NULL : "down bias");
     }
     if (model->mechanism == EXEC_MOD && exec_block_chooses_rows(layer)) {
-        const exec_tensor router = {.name = "row router",
-                                    .rows = 1,
-                                    .columns = width,
-                                    .decays = true,
-                                    .initial_deviation = deviation};
-        block->row_router = exec_layer_add_tensor(layer, &router);
+        block->row_router = exec_layer_add_matrix(layer, "row router", 1, width, deviation);
     }
     if (exec_exit_follows(layer)) block->exit = exec_exit_add(layer);
     return model->rotary_base > 0 ? write_rotation(block, err) : STATUS_OK;

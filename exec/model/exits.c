@@ -22,14 +22,11 @@ exec_exit exec_exit_add(exec_layer *layer)
     const exec_early_exit_options *options = &layer->model->early_exit;
     exec_exit added = {0};
     if (has_head(options)) {
-        added.prediction = exec_prediction_add(
-            layer, (const char *const[]){"exit norm weight", "exit norm bias", "exit logits"});
+        added.prediction =
+            exec_prediction_add(layer, "exit norm weight", "exit norm bias", "exit logits");
     } else if (options->measure == EXEC_EXIT_CLASSIFIER) {
-        added.vector = exec_layer_add_tensor(layer, &(exec_tensor){.name = "exit vector",
-                                                                   .rows = 1,
-                                                                   .columns = layer->model->width,
-                                                                   .decays = true});
-        exec_layer_add_tensor(layer, &(exec_tensor){.name = "exit bias", .rows = 1, .columns = 1});
+        added.vector = exec_layer_add_matrix(layer, "exit vector", 1, layer->model->width, 0);
+        exec_layer_add_vector(layer, "exit bias", 1, 0);
     }
     return added;
 }

@@ -282,14 +282,29 @@ void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *k
     }
 }
 
-size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor)
+static size_t add_tensor(exec_layer *layer, exec_tensor tensor)
 {
     assert(layer->tensor_count < EXEC_LAYER_TENSORS_MAX);
-    exec_tensor *added = &layer->tensors[layer->tensor_count++];
-    *added = *tensor;
-    added->offset = added->held = layer->parameter_count;
-    layer->parameter_count += (size_t)tensor->rows * (size_t)tensor->columns;
-    return added->offset;
+    tensor.offset = tensor.held = layer->parameter_count;
+    layer->tensors[layer->tensor_count++] = tensor;
+    layer->parameter_count += (size_t)tensor.rows * (size_t)tensor.columns;
+    return tensor.offset;
+}
+
+size_t exec_layer_add_matrix(exec_layer *layer, const char *name, int rows, int columns,
+                             float deviation)
+{
+    return add_tensor(layer, (exec_tensor){.name = name,
+                                           .rows = rows,
+                                           .columns = columns,
+                                           .decays = true,
+                                           .initial_deviation = deviation});
+}
+
+size_t exec_layer_add_vector(exec_layer *layer, const char *name, int columns, float value)
+{
+    return add_tensor(
+        layer, (exec_tensor){.name = name, .rows = 1, .columns = columns, .initial_value = value});
 }
 
 /// Where the parameter at an offset is held.

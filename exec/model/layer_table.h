@@ -7,7 +7,7 @@
 /// sizes are those of the structs that extend exec_layer and exec_slot.
 struct exec_layer_table {
     size_t layer_bytes, slot_bytes;
-    /// Lists the tensors with exec_layer_add_tensor, and fills what the kind has beside.
+    /// Lists the tensors with exec_layer_add_..., and fills what the kind has beside.
     status (*describe)(exec_layer *layer, error_message *err);
     void (*undescribe)(exec_layer *layer); // also after a describe that failed; NULL: nothing
     /// What a slot has beside regions of the buffers; both NULL: nothing.
@@ -25,9 +25,14 @@ extern const exec_layer_table exec_embedding_layer;
 extern const exec_layer_table exec_block_layer;
 extern const exec_layer_table exec_head_layer;
 
-/// Appends a tensor; its offset is filled. At most EXEC_LAYER_TENSORS_MAX.
+/// Appends a tensor that decays, of uniform numbers with this deviation, or one that does not and
+/// begins with one value. At most EXEC_LAYER_TENSORS_MAX.
+///
+/// @param name static storage
 /// @return its offset
-size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor);
+size_t exec_layer_add_matrix(exec_layer *layer, const char *name, int rows, int columns,
+                             float deviation);
+size_t exec_layer_add_vector(exec_layer *layer, const char *name, int columns, float value);
 
 /// Memory of master and, of a layer that learns, of moments and gradient, all 0; the gradient
 /// apart, since only the others travel.

@@ -42,51 +42,46 @@ static int rank_of(const exec_layer *layer)
     return exchange != NULL ? exchange->member : 0;
 }
 
-/// A tensor of all experts that are here. All ranks draw from one stream of numbers.
-static size_t add_tensor(exec_layer *layer, exec_tensor tensor)
+/// Makes the tensor at an offset, the last, one of all experts that are here. All ranks draw from
+/// one stream of numbers.
+///
+/// @return offset
+static size_t of_experts(exec_layer *layer, size_t offset)
 {
-    tensor.before = (size_t)rank_of(layer) * (size_t)tensor.rows * (size_t)tensor.columns;
-    layer->expert_parameter_count += (size_t)tensor.rows * (size_t)tensor.columns;
-    return exec_layer_add_tensor(layer, &tensor);
+    const size_t count = layer->parameter_count - offset;
+    layer->tensors[layer->tensor_count - 1].before = (size_t)rank_of(layer) * count;
+    layer->expert_parameter_count += count;
+    return offset;
+}
+
+static exec_linear add_linears(exec_layer *layer, int input_width, int output_width, int count,
+                               float deviation, const char *const names[2])
+{
+    exec_linear linear = {.input_width = input_width,
+                          .output_width = output_width,
+                          .has_bias = !layer->model->lacks_mlp_bias};
+    linear.weight = of_experts(layer, exec_layer_add_matrix(layer, names[0], count * input_width,
+                                                            output_width, deviation));
+    if (linear.has_bias) {
+        linear.bias =
+            of_experts(layer, exec_layer_add_vector(layer, names[1], count * output_width, 0));
+    }
+    return linear;
 }
 
 exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_deviation)
 {
+    static const char *const up_names[] = {"experts up", "experts up bias"};
+    static const char *const down_names[] = {"experts down", "experts down bias"};
     const int width = layer->model->width;
-    const int expert_count = options_of(layer)->expert_count;
-    const int count = expert_count / rank_count_of(layer);
     const int inner_width = exec_model_expert_width(layer->model);
     const int up_width = exec_block_inner_width(layer->model, inner_width);
-    const bool has_bias = !layer->model->lacks_mlp_bias;
-    const exec_tensor router = {.name = "router",
-                                .rows = width,
-                                .columns = expert_count,
-                                .decays = true,
-                                .initial_deviation = up_deviation};
-    const exec_tensor up = {.name = "experts up",
-                            .rows = count * width,
-                            .columns = up_width,
-                            .decays = true,
-                            .initial_deviation = up_deviation};
-    const exec_tensor down = {.name = "experts down",
-                              .rows = count * inner_width,
-                              .columns = width,
-                              .decays = true,
-                              .initial_deviation = down_deviation};
-    const exec_tensor up_bias = {.name = "experts up bias", .rows = 1, .columns = count * up_width};
-    const exec_tensor down_bias = {
-        .name = "experts down bias", .rows = 1, .columns = count * width};
-    exec_experts experts = {
-        .expert_count = expert_count,
-        .held_count = count,
-        .router = exec_layer_add_tensor(layer, &router),
-        .up = {.input_width = width, .output_width = up_width, .has_bias = has_bias},
-        .down = {.input_width = inner_width, .output_width = width, .has_bias = has_bias},
-    };
-    experts.up.weight = add_tensor(layer, up);
-    if (has_bias) experts.up.bias = add_tensor(layer, up_bias);
-    experts.down.weight = add_tensor(layer, down);
-    if (has_bias) experts.down.bias = add_tensor(layer, down_bias);
+    exec_experts experts = {.expert_count = options_of(layer)->expert_count};
+    const int count = experts.held_count = experts.expert_count / rank_count_of(layer);
+    experts.router =
+        exec_layer_add_matrix(layer, "router", width, experts.expert_count, up_deviation);
+    experts.up = add_linears(layer, width, up_width, count, up_deviation, up_names);
+    experts.down = add_linears(layer, inner_width, width, count, down_deviation, down_names);
     return experts;
 }
 

@@ -4,13 +4,13 @@
 
 #include <math.h>
 
-exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3])
+exec_prediction exec_prediction_add(exec_layer *layer, const char *weight_name,
+                                    const char *bias_name, const char *matrix_name)
 {
     const exec_model *model = layer->model;
-    exec_prediction prediction = {.norm = exec_norm_add(layer, names)};
-    prediction.logits =
-        exec_linear_add(layer, model->width, model->vocabulary, 0.5F / sqrtf((float)model->width),
-                        (const char *const[]){names[2], NULL});
+    exec_prediction prediction = {.norm = exec_norm_add(layer, weight_name, bias_name)};
+    prediction.logits = exec_linear_add(layer, model->width, model->vocabulary,
+                                        0.5F / sqrtf((float)model->width), matrix_name, NULL);
     return prediction;
 }
 

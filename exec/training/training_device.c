@@ -59,8 +59,7 @@ static void destroy(exec_device *device)
 static bool is_held(const bal_placed_partition *plan, int place, int layer)
 {
     for (int chunk = 0; place >= 0 && chunk < plan->chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int stage = bal_placed_stage(plan, place, chunk);
         if (layer >= plan->first_layer[stage] && layer < plan->first_layer[stage + 1]) return true;
     }
     return false;

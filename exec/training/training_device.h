@@ -1,12 +1,7 @@
 /// The devices that learn: `cpu` and `cuda` compute what their ops stand for, the forward and
-/// backward passes of a byte-level language model, over the layers of layer.h.
-///
-/// A rank holds the layers of its stages, each with its optimizer's state, and for each layer as
-/// a slot for each microbatch; a rank without a place holds nothing.
-///
-/// Which rank holds which layer, and in which order ops run, does not change a bit of what is
-/// learnt, as long as the gradients of a stage are added in ascending microbatches
-/// (weight_order.h): every sum has one owner and one order. See README.md.
+/// backward passes of a language model, over the layers of layer.h. A rank holds the layers of its
+/// stages, each with its optimizer's state, and for each layer a slot for each microbatch; a rank
+/// without a place holds nothing.
 #pragma once
 
 #include "base/status.h"

@@ -17,10 +17,10 @@ static status reduce_layer(exec_layer *layer, const exec_group *replicas, error_
     const exec_expert_exchange *exchange = layer->model->expert_exchange;
     const int64_t apart = exchange != NULL ? (int64_t)layer->expert_parameter_count : 0;
     const int64_t everywhere = (int64_t)layer->held_count - apart;
-    status result = exec_group_sum_float(replicas, gradient, everywhere, err);
+    status result = exec_group_sum_float(replicas, gradient, everywhere, 1, err);
     if (result == STATUS_OK && apart > 0) {
-        result = exec_group_sum_float_parts(&exchange->owners, gradient + everywhere, apart,
-                                            exchange->member_count, err);
+        result = exec_group_sum_float(&exchange->owners, gradient + everywhere, apart,
+                                      exchange->member_count, err);
     }
     if (result == STATUS_OK && is_staged) {
         kernels->table->to_device(kernels, layer->gradient, gradient, bytes);

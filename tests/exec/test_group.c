@@ -64,7 +64,7 @@ static status sum_and_compare(const exec_group *group, int count, double *double
         integers[index] = (int64_t)doubles[index];
     }
     TRY(exec_group_sum_double(group, doubles, count, err));
-    TRY(exec_group_sum_float(group, floats, count, err));
+    TRY(exec_group_sum_float(group, floats, count, 1, err));
     TRY(exec_group_sum_int64(group, integers, count, err));
     for (int index = 0; index < count; index++) {
         double sum = number_of(0, index);
