@@ -264,10 +264,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
         transport = request.transport;
         ended = probe(arguments, &request, memory, out, err);
     }
-    if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
-    if (err != NULL) err->message[0] = '\0';
-    exec_transport_let_leader_end(transport);
-    return ended;
+    return exec_transport_end(transport, ended, err);
 }
 
 const cli_command cli_command_probe = {

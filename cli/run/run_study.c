@@ -296,13 +296,12 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     take_row(opened);
     TRY(add_slow(request, opened, err));
     TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
-    opened->is_set_up = true;
     TRY(check_iterations(request, opened, err));
     return check_plan(request, opened, err);
 }
 
 void cli_run_study_close(cli_run_study *opened)
 {
-    if (opened->is_set_up) ana_setup_close(&opened->setup);
-    if (opened->study.document != NULL) ana_study_close(&opened->study);
+    ana_setup_close(&opened->setup);
+    ana_study_close(&opened->study);
 }

@@ -6,24 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/// Rows that lie by place (kernels.h) are "of entries", [entry_count]: of this rank's tokens. Those
-/// of the experts that are here are "held", by the rank that they come from and then by expert: in
-/// expert_count segments, since of R ranks that share the experts each has 1 / R of them. Where the
-/// rank has all experts both are the same rows. Others are of tokens.
-struct exec_moe_slot {
-    exec_routing routing;  // first_place and place_expert until W, the rest until B
-    int held_row_count;    // rows that are held
-    const int *first_row;  // [expert_count + 1] device memory: held, of each segment
-    int *count;            // [R][expert_count] host: entries that each rank has of each expert;
-                           // NULL, as what follows, where the rank has all experts
-    int *shared_row;       // [expert_count + 1] host: first_row then
-    int *shared_group;     // [held] host: of which expert that is here a row is
-    void *input;           // [held][width] F to W: what experts get
-    void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
-    void *output_gradient; // [held][width] B to W
-    void *logits_gradient; // [row_count][expert_count] B to W
-};
-
 static const exec_moe_options *options_of(const exec_layer *layer)
 {
     return &layer->model->moe;
@@ -95,11 +77,6 @@ exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
     const size_t entries = (size_t)(exec_model_row_count(layer->model) * options_of(layer)->top_k);
     made->shared_group = arena_array(memory, (size_t)rank_count_of(layer) * entries, sizeof(int));
     return made;
-}
-
-const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot)
-{
-    return &slot->routing;
 }
 
 void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int *count)

@@ -189,10 +189,8 @@ typedef struct exec_gathered {
     void *bytes;    // one after the other
 } exec_gathered;
 
-/// The packet of a rank of the group.
-///
-/// @param offset in and out: where it begins; 0 for the first. Ranks are read in their order
-exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset);
+/// The packet of a rank of the group; it is only read, and not freed.
+exec_packet exec_gathered_of(const exec_gathered *gathered, int index);
 
 /// Reads the reports of an iteration.
 ///

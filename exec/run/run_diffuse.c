@@ -162,12 +162,11 @@ static status hear_cuts(void *context, const bal_problem *problem, int *first_la
 {
     exec_leader *leader = context;
     const exec_gathered *gathered = &leader->run.gathered;
-    int64_t offset = 0;
     *has_decided = false;
     if (!is_at_hand(leader, problem)) return STATUS_OK;
     TRY(give_command(leader, problem, err));
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        exec_packet packet = exec_gathered_of(gathered, index);
         const exec_diffused_answer *answer = exec_packet_take(&packet, sizeof *answer);
         if (answer->place < 0) continue;
         first_layer[answer->place] = (int)answer->first_layer;

@@ -34,12 +34,13 @@ void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report)
     if (layers->layer_count > 0) put_layers(packet, layers);
 }
 
-exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
+exec_packet exec_gathered_of(const exec_gathered *gathered, int index)
 {
-    const int64_t size = gathered->sizes[index];
-    exec_packet packet = exec_packet_of((unsigned char *)gathered->bytes + *offset, size);
-    *offset += size;
-    return packet;
+    unsigned char *bytes = gathered->bytes;
+    for (int before = 0; before < index; before++) {
+        bytes += gathered->sizes[before];
+    }
+    return (exec_packet){.bytes = bytes, .byte_count = gathered->sizes[index]};
 }
 
 /// The reports in the midst of being read.
@@ -203,10 +204,9 @@ void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *
         .memory = memory,
         .reports = &read,
     };
-    int64_t offset = 0;
     make_timelines(&at);
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        exec_packet packet = exec_gathered_of(gathered, index);
         read_rank(&at, gathered->group->rank[index], &packet);
     }
     read.measured.loss /= ranks->replica_count;

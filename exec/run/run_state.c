@@ -44,9 +44,8 @@ status exec_leader_hash(exec_leader *leader, int iteration, error_message *err)
     uint64_t *hash = arena_array(leader->iteration_memory, layers, sizeof *hash);
     exec_run_begin_command(&leader->run, &command);
     TRY(exec_run_give_command(&leader->run, err));
-    int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        exec_packet packet = exec_gathered_of(gathered, index);
         while (packet.taken_bytes < packet.byte_count) {
             const layer_answer *answer = exec_packet_take(&packet, sizeof *answer);
             hash[answer->index] = answer->hash;

@@ -21,7 +21,6 @@ static void reset_plan(exec_learner *learner)
     learner->load_count = 0;
     arena_destroy(learner->memory);
     learner->memory = NULL;
-    learner->stage_count = 0;
     learner->report = (exec_layer_report){0};
 }
 
@@ -83,10 +82,9 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
 {
     arena *memory = learner->memory = arena_create(1 << 14);
     learner->place = place;
-    learner->stage_count = bal_placed_stage_count(plan);
     learner->microbatch_count = microbatch_count;
     const size_t columns = (size_t)microbatch_count;
-    const size_t cuts = (size_t)learner->stage_count + 1;
+    const size_t cuts = (size_t)bal_placed_stage_count(plan) + 1;
     const size_t rows = (size_t)exec_model_row_count(&learner->model);
     const size_t packed = (size_t)exec_flow_pool_packed_bytes(&learner->flows, false);
     learner->first_layer = arena_array(memory, cuts, sizeof(int));

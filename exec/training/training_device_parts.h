@@ -39,8 +39,7 @@ typedef struct exec_learner {
     // The plan in force: nothing of it while the rank has no place.
     arena *memory;
     int place;
-    int stage_count;
-    int *first_layer; // [stage_count + 1]
+    int *first_layer; // [stages + 1]
     int microbatch_count;
     exec_flow_pool flows;
     exec_stopwatch watch;

@@ -57,11 +57,6 @@ const void *exec_packet_take(exec_packet *packet, int64_t byte_count)
     return taken;
 }
 
-exec_packet exec_packet_of(void *bytes, int64_t byte_count)
-{
-    return (exec_packet){.bytes = bytes, .byte_count = byte_count};
-}
-
 status exec_packet_share(const exec_group *group, exec_packet *packet, error_message *err)
 {
     int64_t byte_count = packet->byte_count;

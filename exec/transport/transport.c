@@ -170,8 +170,11 @@ bool exec_transport_is_leader(const char *name)
     return process.has_run ? process.speaks : launcher_rank() == 0;
 }
 
-void exec_transport_let_leader_end(const char *name)
+status exec_transport_end(const char *name, status ended, error_message *err)
 {
     const struct timespec patience = {.tv_sec = 5};
-    if (find(name) >= 0 && strcmp(name, "local") != 0) nanosleep(&patience, NULL);
+    if (ended == STATUS_OK || exec_transport_is_leader(name)) return ended;
+    if (err != NULL) err->message[0] = '\0';
+    nanosleep(&patience, NULL);
+    return ended;
 }

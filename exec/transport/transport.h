@@ -187,7 +187,9 @@ status exec_transport_check(const char *name, const char *device, error_message 
 /// rank 1. False for an unknown name.
 bool exec_transport_is_leader(const char *name);
 
-/// For a process that is not the leader and is about to end with a failure: lets the leader end
+/// What a process ends with: only the leader has a message. After a failure all others let it end
 /// first, within 5 s, because a launcher that sees one process fail ends all, before they have
-/// printed. Returns at once where ranks are threads.
-void exec_transport_let_leader_end(const char *name);
+/// printed.
+///
+/// @return ended
+status exec_transport_end(const char *name, status ended, error_message *err);

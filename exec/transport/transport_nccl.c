@@ -308,37 +308,25 @@ static void destroy_lanes(nccl_world *world)
     }
 }
 
-/// One byte from a place to another of this rank's line, where this rank is one of the two.
-static status exchange_byte(nccl_world *world, const lane *way, int from, int to,
-                            error_message *err)
-{
-    const int rank = world->inner.rank;
-    const int first = rank / world->line_ranks * world->line_ranks;
-    const int peer = world->place[rank] == from ? to : from;
-    if (world->place[rank] != from && world->place[rank] != to) return STATUS_OK;
-    for (int other = first; other < first + world->line_ranks; other++) {
-        if (world->place[other] != peer) continue;
-        TRY_NCCL((peer == to)
-                     ? ncclSend(world->device_bytes, 1, ncclChar, world->active_rank[other],
-                                way->communicator, way->stream)
-                     : ncclRecv(world->device_bytes + 1, 1, ncclChar, world->active_rank[other],
-                                way->communicator, way->stream));
-    }
-    return STATUS_OK;
-}
-
 /// NCCL connects two ranks when they first exchange something, and makes both wait for it. All
-/// active ranks do that here together, for the ways that plans use.
+/// active ranks do that here together, for the ways that plans use: a byte to and from every rank
+/// of the line that the lane leads to.
 static status connect_lane(nccl_world *world, int lane_index, error_message *err)
 {
     const lane *way = &world->lanes[lane_index];
+    const int own = world->inner.rank;
+    const int first = own / world->line_ranks * world->line_ranks;
+    if (lane_index == EXEC_LANE_UP_FAR || lane_index == EXEC_LANE_DOWN_FAR) return STATUS_OK;
     TRY_NCCL(ncclGroupStart());
-    for (int from = 0; from < world->place_count; from++) {
-        for (int to = 0; to < world->place_count; to++) {
-            if (from == to) continue;
-            if ((int)exec_lane_between(from, to, world->place_count) != lane_index) continue;
-            if (lane_index == EXEC_LANE_UP_FAR || lane_index == EXEC_LANE_DOWN_FAR) continue;
-            TRY(exchange_byte(world, way, from, to, err));
+    for (int other = first; other < first + world->line_ranks; other++) {
+        if (other == own || world->place[other] < 0) continue;
+        if (lane_between(world, own, other) == lane_index) {
+            TRY_NCCL(ncclSend(world->device_bytes, 1, ncclChar, world->active_rank[other],
+                              way->communicator, way->stream));
+        }
+        if (lane_between(world, other, own) == lane_index) {
+            TRY_NCCL(ncclRecv(world->device_bytes + 1, 1, ncclChar, world->active_rank[other],
+                              way->communicator, way->stream));
         }
     }
     TRY_NCCL(ncclGroupEnd());

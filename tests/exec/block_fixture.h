@@ -133,7 +133,7 @@ static inline double loss_of(block_fixture *fixture)
     }
     if (fixture->model.mechanism == EXEC_MOE) {
         const exec_block_slot *slot = (const exec_block_slot *)fixture->slot;
-        loss += fixture->model.moe.balance * balance_of(exec_moe_slot_routing(slot->moe));
+        loss += fixture->model.moe.balance * balance_of(&slot->moe->routing);
     }
     return fixture->own_loss != NULL ? loss + fixture->own_loss(fixture) : loss;
 }
