@@ -90,8 +90,15 @@ static void put_source(exec_packet *packet, const bal_layer_costs *source)
 {
     static const int64_t something; // that all of them point to, so that packets can be compared
     bal_layer_costs layers = *source;
-    bal_layer_costs head = *source;
+    bal_layer_costs head;
     const int64_t **arrays[BAL_COST_ARRAY_COUNT], **heads[BAL_COST_ARRAY_COUNT];
+    memset(&head, 0, sizeof head); // padding is compared, too
+    head.layer_count = layers.layer_count;
+    head.microbatch_count = layers.microbatch_count;
+    head.has_split = layers.has_split;
+    head.embedding = layers.embedding;
+    head.head = layers.head;
+    head.first_stage_whole = layers.first_stage_whole;
     bal_layer_costs_list(&layers, arrays);
     bal_layer_costs_list(&head, heads);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
