@@ -10,7 +10,7 @@
 
 /// To be increased with every change of this struct, of a table, or of a struct that is passed
 /// through one: program and module of different builds then refuse each other.
-enum { LOADABLE_INTERFACE = 2 };
+enum { LOADABLE_INTERFACE = 3 };
 
 /// What a module hands over. Static storage of the module.
 typedef struct loadable {

@@ -190,26 +190,6 @@ static void fill_played(const replay *state, bool is_announced, bal_training_ite
     }
 }
 
-/// The layers of the iteration that follows, as they would be measured under the plan in force.
-static status look_ahead(replay *state, int iteration, const bal_layer_costs **next)
-{
-    const bal_training *training = state->training;
-    bool is_new = false;
-    bool is_announced = false;
-    *next = NULL;
-    if (training->information != BAL_INFORMATION_FORESIGHT ||
-        iteration + 1 == training->iteration_count) {
-        return STATUS_OK;
-    }
-    TRY(bal_training_costs_fetch(&state->costs, iteration + 1, state->plan.batch, &is_new,
-                                 &is_announced, state->err));
-    *next = &state->profile;
-    if (!is_new) return STATUS_OK;
-    *next = &state->next;
-    return bal_training_costs_measure(&state->costs, state->plan.rank_of_layer, &state->next,
-                                      state->err);
-}
-
 /// Charges the state that further replicas of re-packed pipelines get.
 static status charge_replicas(replay *state, bal_training_iteration *record)
 {
@@ -241,7 +221,8 @@ static status decide(replay *state, bool changed, bal_training_iteration *record
     const bal_training *training = state->training;
     const bool has_owners = state->plan.owner != NULL;
     const bal_layer_costs *next = NULL;
-    TRY(look_ahead(state, record->iteration, &next));
+    TRY(bal_training_costs_look_ahead(&state->costs, state->plan.batch, state->plan.rank_of_layer,
+                                      &state->profile, &state->next, &next, state->err));
     const bal_profile profile = {
         .iteration = record->iteration,
         .layers = &state->profile,
@@ -358,22 +339,12 @@ static status start(replay *state)
 static void finish(replay *state)
 {
     bal_training_result *result = &state->ledger.result;
-    const bal_machine *machine = &state->training->machine;
-    const bal_layer_costs *layers = &state->profile;
-    bal_training_ledger_finish(&state->ledger);
-    result->bottleneck_ns = state->decision.bottleneck_ns;
-    result->bottleneck_lower_bound_ns = state->decision.bottleneck_lower_bound_ns;
-    if (result->executable) {
-        result->final_first_layer = state->plan.first_layer;
-        result->final_machine_rank = state->plan.machine_rank;
-        result->final_rank_count = state->plan.placed.rank_count;
-    }
-    result->peak_memory_bytes = state->peak_memory;
-    result->is_memory_known = layers->state_bytes != NULL && layers->activation_bytes != NULL;
-    result->fits = true;
-    for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
-        if (state->peak_memory[rank] > machine->rank_memory_bytes) result->fits = false;
-    }
+    bal_training_ledger_finish(&state->ledger, &state->decision, &state->training->machine,
+                               &state->profile, state->peak_memory);
+    if (!result->executable) return;
+    result->final_first_layer = state->plan.first_layer;
+    result->final_machine_rank = state->plan.machine_rank;
+    result->final_rank_count = state->plan.placed.rank_count;
 }
 
 static status run_all(replay *state)

@@ -370,3 +370,23 @@ status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_
     arena_reset(memory);
     return bal_replica_costs_merge(&all, memory, measured, err);
 }
+
+status bal_training_costs_look_ahead(bal_training_costs *costs, bal_batch batch,
+                                     const int *rank_of_layer, const bal_layer_costs *profile,
+                                     bal_layer_costs *ahead, const bal_layer_costs **next,
+                                     error_message *err)
+{
+    const bal_training *training = costs->training;
+    bool is_new = false;
+    bool is_announced = false;
+    *next = NULL;
+    if (training->information != BAL_INFORMATION_FORESIGHT ||
+        costs->iteration + 1 == training->iteration_count) {
+        return STATUS_OK;
+    }
+    TRY(bal_training_costs_fetch(costs, costs->iteration + 1, batch, &is_new, &is_announced, err));
+    *next = profile;
+    if (!is_new) return STATUS_OK;
+    *next = ahead;
+    return bal_training_costs_measure(costs, rank_of_layer, ahead, err);
+}

@@ -97,3 +97,15 @@ bool bal_training_costs_borrow(const bal_training_costs *costs);
 ///         they are not borrowed
 status bal_training_costs_measure(bal_training_costs *costs, const int *rank_of_layer,
                                   bal_layer_costs *measured, error_message *err);
+
+/// What the layers will take in the iteration after the one at hand, as measured then under the
+/// plan in force, for controllers with foresight.
+///
+/// @param profile as measured of the one at hand
+/// @param ahead   of the other, where it differs
+/// @param next    out: one of them; NULL: there is no foresight, or nothing to come
+/// @return as bal_training_costs_fetch and _measure
+status bal_training_costs_look_ahead(bal_training_costs *costs, bal_batch batch,
+                                     const int *rank_of_layer, const bal_layer_costs *profile,
+                                     bal_layer_costs *ahead, const bal_layer_costs **next,
+                                     error_message *err);

@@ -93,7 +93,9 @@ status bal_training_ledger_add(bal_training_ledger *ledger, const bal_training_i
     return STATUS_OK;
 }
 
-void bal_training_ledger_finish(bal_training_ledger *ledger)
+void bal_training_ledger_finish(bal_training_ledger *ledger, const bal_decision *decision,
+                                const bal_machine *machine, const bal_layer_costs *layers,
+                                const int64_t *peak_memory_bytes)
 {
     bal_training_result *result = &ledger->result;
     if (ledger->busy_ns > 0) { // as of one iteration: 0 where nothing was computed
@@ -104,4 +106,12 @@ void bal_training_ledger_finish(bal_training_ledger *ledger)
         result->rank_count_mean = (double)ledger->place_time_ns / (double)result->total_ns;
     }
     result->imbalance_ratio = ledger->imbalance_sum / ledger->iteration_count;
+    result->bottleneck_ns = decision->bottleneck_ns;
+    result->bottleneck_lower_bound_ns = decision->bottleneck_lower_bound_ns;
+    result->peak_memory_bytes = peak_memory_bytes;
+    result->is_memory_known = layers->state_bytes != NULL && layers->activation_bytes != NULL;
+    result->fits = true;
+    for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
+        if (peak_memory_bytes[rank] > machine->rank_memory_bytes) result->fits = false;
+    }
 }

@@ -32,5 +32,11 @@ status bal_training_ledger_add(bal_training_ledger *ledger, const bal_training_i
                                const bal_iteration_times *times, int played_count,
                                error_message *err);
 
-/// Derives the ratios from the sums.
-void bal_training_ledger_finish(bal_training_ledger *ledger);
+/// Derives the ratios from the sums, and notes how the run has ended.
+///
+/// @param decision          the last
+/// @param layers            of the last iteration
+/// @param peak_memory_bytes [machine->rank_count] borrowed by the result
+void bal_training_ledger_finish(bal_training_ledger *ledger, const bal_decision *decision,
+                                const bal_machine *machine, const bal_layer_costs *layers,
+                                const int64_t *peak_memory_bytes);

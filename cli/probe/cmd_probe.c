@@ -45,17 +45,6 @@ static int launched_ranks(const char *transport)
     return strcmp(transport, "local") == 0 || variable == NULL ? 2 : count;
 }
 
-/// Transports that cannot do what is asked of them.
-static status check_transport(const probe_request *request, error_message *err)
-{
-    if (strcmp(request->transport, "nccl") == 0 && strcmp(request->device, "cuda") != 0) {
-        return error_set(err, STATUS_INVALID,
-                         "--transport nccl: moves the memory of GPUs; device %s has none",
-                         request->device);
-    }
-    return exec_transport_check_launcher(request->transport, err);
-}
-
 static status read_numbers(const cli_arguments *arguments, probe_request *request,
                            error_message *err)
 {
@@ -81,11 +70,11 @@ static status read_request(const cli_arguments *arguments, probe_request *reques
                            error_message *err)
 {
     static const char *const devices[] = {"cpu", "cuda"};
-    static const char *const transports[] = {"local", "mpi", "tcp", "nccl"};
     static const char *const precisions[] = {"bf16", "fp32"};
     const char *precision = NULL;
     TRY(one_of(arguments, "--device", devices, 2, &request->device, err));
-    TRY(one_of(arguments, "--transport", transports, 4, &request->transport, err));
+    TRY(one_of(arguments, "--transport", exec_transport_names, EXEC_TRANSPORT_COUNT,
+               &request->transport, err));
     TRY(one_of(arguments, "--precision", precisions, 2, &precision, err));
     const bool is_cuda = strcmp(request->device, "cuda") == 0;
     if (!is_cuda && cli_has(arguments, "--precision")) {
@@ -96,7 +85,7 @@ static status read_request(const cli_arguments *arguments, probe_request *reques
                          "--hardware is needed on cuda: efficiency is told as a share of its dense "
                          "peak, which no product reaches");
     }
-    TRY(check_transport(request, err));
+    TRY(exec_transport_check(request->transport, request->device, err));
     request->is_bf16 = is_cuda && strcmp(precision, "bf16") == 0;
     request->model = cli_has(arguments, "--model") ? cli_value(arguments, "--model")
                      : is_cuda                     ? "llama-2-7b"
@@ -275,10 +264,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
         transport = request.transport;
         ended = probe(arguments, &request, memory, out, err);
     }
-    if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
-    if (err != NULL) err->message[0] = '\0';
-    exec_transport_let_leader_end(transport);
-    return ended;
+    return exec_transport_end(transport, ended, err);
 }
 
 const cli_command cli_command_probe = {

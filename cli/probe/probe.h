@@ -60,26 +60,14 @@ typedef enum cli_probe_source {
     CLI_PROBE_SOURCES
 } cli_probe_source;
 
-/// What goes into the file.
-typedef enum cli_probe_value {
-    CLI_PROBE_PEAK, ///< FLOP/s
-    CLI_PROBE_GEMM, ///< shares are at most 1
-    CLI_PROBE_ATTENTION,
-    CLI_PROBE_STREAMS,
-    CLI_PROBE_BYTES,
-    CLI_PROBE_BYTES_PER_S,
-    CLI_PROBE_RANKS,
-    CLI_PROBE_INTRA_LATENCY, ///< ns
-    CLI_PROBE_INTRA_SPEED,   ///< bytes per s
-    CLI_PROBE_INTER_LATENCY,
-    CLI_PROBE_INTER_SPEED,
-    CLI_PROBE_VALUES
-} cli_probe_value;
-
 enum { CLI_PROBE_TEXT = 512 };
 
+/// What goes into the file beside what the report says.
 typedef struct cli_probe_result {
-    double value[CLI_PROBE_VALUES];
+    double peak;                     // FLOP/s
+    double gemm, attention, streams; // shares of it, and of bytes_per_s: at most 1
+    double bytes_per_s;
+    bal_link intra, inter;
     bool is_measured[CLI_PROBE_SOURCES];
     char source[CLI_PROBE_SOURCES][CLI_PROBE_TEXT];
 } cli_probe_result;

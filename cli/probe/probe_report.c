@@ -83,7 +83,6 @@ static status find_device(const cli_probe_report *report, cli_probe_result *resu
                           error_message *err)
 {
     const device_sums sums = sum_up(&report->device_list);
-    double *value = result->value;
     double peak = sums.fastest;
     if (report->uses_preset_peak) peak = (double)report->preset->flop_per_s[report->dtype];
     if (!(peak > 0)) {
@@ -91,16 +90,12 @@ static status find_device(const cli_probe_report *report, cli_probe_result *resu
                          report->preset->name, model_dtype_name(report->dtype));
     }
     const double attention = sums.attention_flop / (sums.attention_ns / 1e9);
-    value[CLI_PROBE_PEAK] = peak;
-    value[CLI_PROBE_GEMM] = fmin(sums.product_flop / (sums.product_ns / 1e9) / peak, 1);
-    value[CLI_PROBE_ATTENTION] = fmin(attention / peak, 1);
-    value[CLI_PROBE_STREAMS] = fmin(sums.passed / sums.copied, 1);
-    value[CLI_PROBE_BYTES_PER_S] = sums.copied;
-    for (int each = 0; each <= CLI_PROBE_BYTES_PER_S; each++) {
-        value[each] = text_rounded(value[each], DIGITS);
-    }
-    value[CLI_PROBE_BYTES] = (double)report->memory_bytes;
-    value[CLI_PROBE_RANKS] = report->rank_capacity;
+    const double gemm = sums.product_flop / (sums.product_ns / 1e9);
+    result->peak = text_rounded(peak, DIGITS);
+    result->gemm = text_rounded(fmin(gemm / peak, 1), DIGITS);
+    result->attention = text_rounded(fmin(attention / peak, 1), DIGITS);
+    result->streams = text_rounded(fmin(sums.passed / sums.copied, 1), DIGITS);
+    result->bytes_per_s = text_rounded(sums.copied, DIGITS);
     describe_device(report, &sums, result);
     return STATUS_OK;
 }
@@ -133,18 +128,12 @@ static void describe_line(const cli_probe_report *report, const exec_probe_line 
              line->count, 100 * line->deviation_ratio);
 }
 
-static void take_line(const cli_probe_report *report, const exec_probe_line *line,
-                      const exec_probe_line *other, bool is_intra, double *value)
+static bal_link link_of(const exec_probe_line *line, const exec_probe_line *other,
+                        const bal_link *preset)
 {
-    value[0] = (double)line->latency_ns;
-    value[1] = (double)line->bytes_per_s;
-    if (line->count > 0) return;
-    value[0] = (double)other->latency_ns;
-    value[1] = (double)other->bytes_per_s;
-    if (report->preset == NULL) return;
-    const bal_link link = is_intra ? report->preset->intra_node : report->preset->inter_node;
-    value[0] = (double)link.latency_ns;
-    value[1] = (double)link.bytes_per_s;
+    if (line->count == 0 && preset != NULL) return *preset;
+    if (line->count == 0) line = other;
+    return (bal_link){.latency_ns = line->latency_ns, .bytes_per_s = line->bytes_per_s};
 }
 
 static status find_links(const cli_probe_report *report, arena *memory, cli_probe_result *result,
@@ -160,8 +149,9 @@ static status find_links(const cli_probe_report *report, arena *memory, cli_prob
                          "links are between ranks: name at least 2 (--ranks, mpirun -n), or "
                          "--hardware for links that are not measured");
     }
-    take_line(report, &intra, &inter, true, &result->value[CLI_PROBE_INTRA_LATENCY]);
-    take_line(report, &inter, &intra, false, &result->value[CLI_PROBE_INTER_LATENCY]);
+    const model_hardware *preset = report->preset;
+    result->intra = link_of(&intra, &inter, preset != NULL ? &preset->intra_node : NULL);
+    result->inter = link_of(&inter, &intra, preset != NULL ? &preset->inter_node : NULL);
     describe_line(report, &intra, "inter", told[0]);
     describe_line(report, &inter, "intra", told[1]);
     for (int way = 0; way < 2; way++) {
@@ -181,19 +171,11 @@ status cli_probe_result_of(const cli_probe_report *report, arena *memory, cli_pr
     return find_links(report, memory, result, err);
 }
 
-/// A number of the file that is whole.
-static void put_whole(json_writer *writer, const char *key, const cli_probe_result *result,
-                      cli_probe_value value)
-{
-    json_put_int64(writer, key, (int64_t)result->value[value]);
-}
-
-static void write_link(json_writer *writer, const char *key, const cli_probe_result *result,
-                       cli_probe_value latency)
+static void write_link(json_writer *writer, const char *key, bal_link link)
 {
     json_put_object(writer, key);
-    put_whole(writer, "latency_ns", result, latency);
-    put_whole(writer, "bytes_per_s", result, latency + 1);
+    json_put_int64(writer, "latency_ns", link.latency_ns);
+    json_put_int64(writer, "bytes_per_s", link.bytes_per_s);
     json_end_object(writer);
 }
 
@@ -204,19 +186,19 @@ static void write_hardware(json_writer *writer, const cli_probe_report *report,
     json_put_string(writer, "schema", "dynmo-hardware/1");
     json_put_string(writer, "name", report->name);
     json_put_object(writer, "flop_per_s");
-    put_whole(writer, model_dtype_name(report->dtype), result, CLI_PROBE_PEAK);
+    json_put_int64(writer, model_dtype_name(report->dtype), (int64_t)result->peak);
     json_end_object(writer);
     json_put_object(writer, "efficiency");
-    json_put_double(writer, "gemm", result->value[CLI_PROBE_GEMM]);
-    json_put_double(writer, "attention", result->value[CLI_PROBE_ATTENTION]);
-    json_put_double(writer, "memory", result->value[CLI_PROBE_STREAMS]);
+    json_put_double(writer, "gemm", result->gemm);
+    json_put_double(writer, "attention", result->attention);
+    json_put_double(writer, "memory", result->streams);
     json_end_object(writer);
-    put_whole(writer, "memory_bytes", result, CLI_PROBE_BYTES);
-    put_whole(writer, "memory_bytes_per_s", result, CLI_PROBE_BYTES_PER_S);
-    put_whole(writer, "gpus_per_node", result, CLI_PROBE_RANKS);
+    json_put_int64(writer, "memory_bytes", report->memory_bytes);
+    json_put_int64(writer, "memory_bytes_per_s", (int64_t)result->bytes_per_s);
+    json_put_int64(writer, "gpus_per_node", report->rank_capacity);
     json_put_object(writer, "links");
-    write_link(writer, "intra", result, CLI_PROBE_INTRA_LATENCY);
-    write_link(writer, "inter", result, CLI_PROBE_INTER_LATENCY);
+    write_link(writer, "intra", result->intra);
+    write_link(writer, "inter", result->inter);
     json_end_object(writer);
     json_put_object(writer, "source");
     for (int source = 0; source < CLI_PROBE_SOURCES; source++) {

@@ -16,7 +16,6 @@ static const double TOLERANCE_CUDA = 0.1;
 enum { PPB = 1000000000, WATCHDOG_SECONDS_DEFAULT = 60, WATCHDOG_SECONDS_MAX = 86400 };
 
 static const char *const devices[] = {"timed", "cpu", "cuda"};
-static const char *const transports[] = {"local", "mpi", "tcp", "nccl"};
 static const char *const precisions[] = {"fp32", "bf16"};
 
 static status read_choices(const cli_arguments *arguments, cli_run_request *request,
@@ -27,10 +26,11 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
     int precision = 0;
     int clock = 0;
     TRY(cli_choice(arguments, "--device", devices, 3, 0, &device, err));
-    TRY(cli_choice(arguments, "--transport", transports, 4, 0, &transport, err));
+    TRY(cli_choice(arguments, "--transport", exec_transport_names, EXEC_TRANSPORT_COUNT, 0,
+                   &transport, err));
     TRY(cli_choice(arguments, "--precision", precisions, 2, 0, &precision, err));
     request->device = devices[device];
-    request->transport = transports[transport];
+    request->transport = exec_transport_names[transport];
     request->learns = device != 0;
     request->is_bf16 = precision == 1;
     TRY(cli_choice(arguments, "--clock", exec_clock_names, EXEC_CLOCK_COUNT,
@@ -39,7 +39,7 @@ static status read_choices(const cli_arguments *arguments, cli_run_request *requ
     return STATUS_OK;
 }
 
-/// Options that mean nothing with the device that was chosen.
+/// Options that mean nothing with the device that was chosen, and transports that cannot serve it.
 static status check_device(const cli_arguments *arguments, const cli_run_request *request,
                            error_message *err)
 {
@@ -58,12 +58,7 @@ static status check_device(const cli_arguments *arguments, const cli_run_request
     if (strcmp(request->device, "cuda") != 0 && cli_has(arguments, "--precision")) {
         return error_set(err, STATUS_INVALID, "--precision: only device cuda has a choice");
     }
-    if (strcmp(request->transport, "nccl") == 0 && strcmp(request->device, "cuda") != 0) {
-        return error_set(err, STATUS_INVALID,
-                         "--transport nccl: moves the memory of GPUs; device %s has none",
-                         request->device);
-    }
-    return STATUS_OK;
+    return exec_transport_check(request->transport, request->device, err);
 }
 
 /// "1=2.5": rank 1 takes 2.5 times as long.
@@ -151,7 +146,6 @@ static status read_request(const cli_arguments *arguments, cli_run_request *requ
     };
     TRY(read_choices(arguments, request, err));
     TRY(check_device(arguments, request, err));
-    TRY(exec_transport_check_launcher(request->transport, err));
     TRY(check_files(request, err));
     TRY(read_slow(arguments, request, err));
     TRY(read_forecast(arguments, request, err));
@@ -247,8 +241,11 @@ static status prepare_device(run_state *state, error_message *err)
 static status create_device(void *context, int world_rank, exec_device **out, error_message *err)
 {
     run_state *state = context;
-    if (!state->request.learns) return exec_device_timed_create(state->layer_count, out, err);
-    return exec_training_device_create(&state->device, world_rank, out, err);
+    if (state->request.learns) {
+        return exec_training_device_create(&state->device, world_rank, out, err);
+    }
+    *out = exec_device_timed_create(state->layer_count);
+    return STATUS_OK;
 }
 
 /// What all ranks of this process need. Nothing is written yet.
@@ -381,10 +378,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
         transport = request.transport;
         ended = run_and_free(arguments, &request, out, err);
     }
-    if (ended == STATUS_OK || exec_transport_is_leader(transport)) return ended;
-    if (err != NULL) err->message[0] = '\0';
-    exec_transport_let_leader_end(transport);
-    return ended;
+    return exec_transport_end(transport, ended, err);
 }
 
 const cli_command cli_command_run = {

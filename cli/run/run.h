@@ -56,7 +56,6 @@ typedef struct cli_run_study {
     const ana_balancing *row;
     bal_plan plan; // of a plan file; rank_count 0: the balancer makes it
     bool has_plan;
-    bool is_set_up; // setup is open
 } cli_run_study;
 
 /// Opens it. A plan file needs --trace, or --model with --hardware where the device is told how

@@ -1,67 +1,51 @@
 /// What sharing experts among ranks comes to: how uneven they are, and what waiting for them takes.
 #include "cli/run/run.h"
 
-/// One block's F of one microbatch.
-typedef struct cell {
-    const exec_measured *measured;
-    int64_t at;            // in [layer_count][microbatch_count]
-    const int64_t *tokens; // [load_columns]
-} cell;
+#include "balance/metrics.h"
 
-/// Tokens of the busiest rank over those of all ranks alike; 0: the layer has no experts.
-static double token_ratio(const cell *of, int rank_count)
-{
-    const int held = of->measured->load_columns / rank_count;
-    int64_t sum = 0;
-    int64_t busiest = 0;
-    for (int rank = 0; rank < rank_count; rank++) {
-        int64_t tokens = 0;
-        for (int expert = 0; expert < held; expert++) {
-            tokens += of->tokens[rank * held + expert];
-        }
-        sum += tokens;
-        if (tokens > busiest) busiest = tokens;
-    }
-    return sum > 0 ? (double)busiest * rank_count / (double)sum : 0;
-}
+#include <string.h>
 
-/// Time that the busiest rank of the first group computes over that of all ranks alike.
-static double time_ratio(const cell *of, int rank_count)
+/// Tokens of each rank in one block's F of one microbatch.
+///
+/// @param at in [layer_count][microbatch_count]
+/// @return of all ranks; 0: the layer has no experts
+static int64_t count_tokens(const exec_measured *measured, int64_t at, int rank_count,
+                            int64_t *tokens)
 {
-    const exec_measured *measured = of->measured;
+    const int64_t *count = measured->load_count + at * measured->load_columns;
     int64_t sum = 0;
-    int64_t busiest = 0;
-    for (int rank = 0; rank < rank_count; rank++) {
-        const int64_t busy_ns = measured->played->replicas[rank].forward_ns[of->at] -
-                                measured->exchange_ns[rank][of->at];
-        sum += busy_ns;
-        if (busy_ns > busiest) busiest = busy_ns;
+    memset(tokens, 0, (size_t)rank_count * sizeof *tokens);
+    for (int expert = 0; expert < measured->load_columns; expert++) {
+        tokens[expert * rank_count / measured->load_columns] += count[expert];
+        sum += count[expert];
     }
-    return sum > 0 ? (double)busiest * rank_count / (double)sum : 0;
+    return sum;
 }
 
 void cli_run_experts_add(cli_run_experts *experts, const exec_measured *measured, arena *memory)
 {
-    const bal_played_plan *played = measured->played;
-    const int64_t cells =
-        (int64_t)played->replicas[0].layer_count * played->replicas[0].microbatch_count;
+    const bal_layer_costs *replicas = measured->played->replicas;
+    const int replica_count = measured->played->replica_count;
+    const int64_t cells = (int64_t)replicas[0].layer_count * replicas[0].microbatch_count;
+    int64_t of_rank[EXEC_EXPERT_COUNT_MAX]; // tokens, then time: first of those that share experts
     if (experts->rank_count < 2) return;
     if (experts->forward_ns == NULL) {
-        experts->replica_count = played->replica_count;
-        experts->forward_ns = arena_array(memory, (size_t)played->replica_count, sizeof(int64_t));
-        experts->exchange_ns = arena_array(memory, (size_t)played->replica_count, sizeof(int64_t));
+        experts->replica_count = replica_count;
+        experts->forward_ns = arena_array(memory, (size_t)replica_count, sizeof(int64_t));
+        experts->exchange_ns = arena_array(memory, (size_t)replica_count, sizeof(int64_t));
     }
     for (int64_t at = 0; at < cells; at++) {
-        const cell of = {measured, at, measured->load_count + at * measured->load_columns};
-        const double tokens = token_ratio(&of, experts->rank_count);
-        if (tokens == 0) continue;
+        if (count_tokens(measured, at, experts->rank_count, of_rank) == 0) continue;
         experts->cell_count++;
-        experts->token_ratios += tokens;
-        experts->time_ratios += time_ratio(&of, experts->rank_count);
-        for (int replica = 0; replica < played->replica_count; replica++) {
-            experts->forward_ns[replica] += played->replicas[replica].forward_ns[at];
-            experts->exchange_ns[replica] += measured->exchange_ns[replica][at];
+        experts->token_ratios += bal_imbalance_ratio(of_rank, experts->rank_count);
+        for (int replica = 0; replica < replica_count; replica++) {
+            const int64_t forward_ns = replicas[replica].forward_ns[at];
+            const int64_t exchange_ns = measured->exchange_ns[replica][at];
+            experts->forward_ns[replica] += forward_ns;
+            experts->exchange_ns[replica] += exchange_ns;
+            if (replica < experts->rank_count) of_rank[replica] = forward_ns - exchange_ns;
         }
+        experts->time_ratios += bal_imbalance_ratio(of_rank, experts->rank_count);
     }
 }
 

@@ -5,55 +5,9 @@
 #include "base/json.h"
 #include "models/cost/config.h"
 
-#include <stddef.h>
 #include <string.h>
 
-enum { INTEGER_MAX = 1 << 30, EVERY_MECHANISM = EXEC_MECHANISM_COUNT };
-
-#define MODEL(member) offsetof(exec_model, member)
-
-/// The numbers and choices that "execution" may give, and below it those of each mechanism.
-static const struct number_key {
-    int mechanism; // EVERY_MECHANISM: of "execution" itself
-    const char *name;
-    enum { TO_INT, TO_FLOAT, TO_DOUBLE, TO_ORDER, TO_MEASURE } kind;
-    size_t offset; // in exec_model
-} number_keys[] = {
-    {EVERY_MECHANISM, "learning_rate", TO_FLOAT, MODEL(learning_rate)},
-    {EVERY_MECHANISM, "beta1", TO_FLOAT, MODEL(beta1)},
-    {EVERY_MECHANISM, "beta2", TO_FLOAT, MODEL(beta2)},
-    {EVERY_MECHANISM, "epsilon", TO_FLOAT, MODEL(epsilon)},
-    {EVERY_MECHANISM, "weight_decay", TO_FLOAT, MODEL(weight_decay)},
-    {EVERY_MECHANISM, "clip_norm", TO_FLOAT, MODEL(clip_norm)},
-    {EXEC_MOE, "expert_count", TO_INT, MODEL(moe.expert_count)},
-    {EXEC_MOE, "top_k", TO_INT, MODEL(moe.top_k)},
-    {EXEC_MOE, "expert_width", TO_INT, MODEL(moe.expert_width)},
-    {EXEC_MOE, "balance", TO_DOUBLE, MODEL(moe.balance)},
-    {EXEC_MOE, "sinkhorn_rounds", TO_INT, MODEL(moe.sinkhorn_rounds)},
-    {EXEC_MOD, "capacity_ratio", TO_DOUBLE, MODEL(mod.capacity_ratio)},
-    {EXEC_MOD, "every", TO_INT, MODEL(mod.every)},
-    {EXEC_EARLY_EXIT, "measure", TO_MEASURE, MODEL(early_exit)},
-    {EXEC_EARLY_EXIT, "target_cosine", TO_DOUBLE, MODEL(early_exit.target_cosine)},
-    {EXEC_EARLY_EXIT, "threshold", TO_DOUBLE, MODEL(early_exit.threshold)},
-    {EXEC_EARLY_EXIT, "settle_iterations", TO_INT, MODEL(early_exit.settle_iterations)},
-    {EXEC_EARLY_EXIT, "first_exit", TO_INT, MODEL(early_exit.first_exit)},
-    {EXEC_PRUNING, "start_iteration", TO_INT, MODEL(pruning.start_iteration)},
-    {EXEC_PRUNING, "end_iteration", TO_INT, MODEL(pruning.end_iteration)},
-    {EXEC_PRUNING, "interval", TO_INT, MODEL(pruning.interval)},
-    {EXEC_PRUNING, "initial_sparsity", TO_DOUBLE, MODEL(pruning.initial_sparsity)},
-    {EXEC_PRUNING, "final_sparsity", TO_DOUBLE, MODEL(pruning.final_sparsity)},
-    {EXEC_PRUNING, "csr_from", TO_DOUBLE, MODEL(pruning.csr_from)},
-    {EXEC_FREEZING, "interval", TO_INT, MODEL(freezing.interval)},
-    {EXEC_FREEZING, "start_iteration", TO_INT, MODEL(freezing.start_iteration)},
-    {EXEC_FREEZING, "tolerance", TO_DOUBLE, MODEL(freezing.tolerance)},
-    {EXEC_FREEZING, "patience", TO_INT, MODEL(freezing.patience)},
-    {EXEC_FREEZING, "largest_share", TO_DOUBLE, MODEL(freezing.largest_share)},
-    {EXEC_SPARSE_ATTENTION, "order", TO_ORDER, MODEL(sparse_attention.order)},
-    {EXEC_SPARSE_ATTENTION, "bit_count", TO_INT, MODEL(sparse_attention.bit_count)},
-    {EXEC_SPARSE_ATTENTION, "affinity", TO_DOUBLE, MODEL(sparse_attention.affinity)},
-    {EXEC_SPARSE_ATTENTION, "block_rows", TO_INT, MODEL(sparse_attention.block_rows)},
-};
-enum { NUMBER_KEYS = sizeof number_keys / sizeof number_keys[0] };
+enum { INTEGER_MAX = 1 << 30 };
 
 /// The number of a name among names.
 static status read_name(json_value named, const char *what, const char *const *names,
@@ -71,25 +25,26 @@ static status read_name(json_value named, const char *what, const char *const *n
                       text_suggestion(name, names, name_count, suggestion));
 }
 
-static status read_number(json_value value, const struct number_key *key, exec_model *model,
+static status read_number(json_value value, const exec_model_number *key, exec_model *model,
                           error_message *err)
 {
     void *place = (char *)model + key->offset;
     double number = 0;
     if (json_is_missing(value)) return STATUS_OK;
-    if (key->kind == TO_ORDER) {
+    if (key->kind == EXEC_ROW_ORDER) {
         return read_name(value, key->name, exec_row_order_names, EXEC_ROW_ORDER_COUNT, place, err);
     }
-    if (key->kind == TO_MEASURE) { // has defaults of its own; keys that follow are read after it
+    if (key->kind ==
+        EXEC_EXIT_MEASURE) { // has defaults of its own; keys that follow are read after it
         int measure = 0;
         TRY(read_name(value, key->name, exec_exit_measure_names, EXEC_EXIT_MEASURE_COUNT, &measure,
                       err));
         model->early_exit = exec_early_exit_options_default((exec_exit_measure)measure);
         return STATUS_OK;
     }
-    if (key->kind == TO_INT) return json_int(value, 0, INTEGER_MAX, place, err);
+    if (key->kind == EXEC_INT) return json_int(value, 0, INTEGER_MAX, place, err);
     TRY(json_double(value, -1e9, 1e9, &number, err));
-    if (key->kind == TO_FLOAT) {
+    if (key->kind == EXEC_FLOAT) {
         *(float *)place = (float)number;
     } else {
         *(double *)place = number;
@@ -103,20 +58,20 @@ static status read_number(json_value value, const struct number_key *key, exec_m
 static status read_numbers(json_value object, int mechanism, const char *const *other,
                            int other_count, exec_model *model, error_message *err)
 {
-    const char *allowed[NUMBER_KEYS + 4];
+    const char *allowed[EXEC_MODEL_NUMBERS + 4];
     int allowed_count = 0;
-    for (int key = 0; key < NUMBER_KEYS; key++) {
-        if (number_keys[key].mechanism == mechanism) {
-            allowed[allowed_count++] = number_keys[key].name;
-        }
+    for (int key = 0; key < EXEC_MODEL_NUMBERS; key++) {
+        const exec_model_number *number = &exec_model_numbers[key];
+        if (number->mechanism == mechanism) allowed[allowed_count++] = number->name;
     }
     for (int key = 0; key < other_count; key++) {
         allowed[allowed_count++] = other[key];
     }
     TRY(json_check_keys(object, allowed, allowed_count, err));
-    for (int key = 0; key < NUMBER_KEYS; key++) {
-        if (number_keys[key].mechanism != mechanism) continue;
-        TRY(read_number(json_member(object, number_keys[key].name), &number_keys[key], model, err));
+    for (int key = 0; key < EXEC_MODEL_NUMBERS; key++) {
+        const exec_model_number *number = &exec_model_numbers[key];
+        if (number->mechanism != mechanism) continue;
+        TRY(read_number(json_member(object, number->name), number, model, err));
     }
     return STATUS_OK;
 }
@@ -157,7 +112,7 @@ static status read_execution(json_value execution, exec_model *model, const char
     static const char *const other[] = {"text", "token_bytes", "seed", "mechanism"};
     int64_t seed = (int64_t)model->seed;
     if (json_is_missing(execution)) return STATUS_OK;
-    TRY(read_numbers(execution, EVERY_MECHANISM, other, sizeof other / sizeof other[0], model,
+    TRY(read_numbers(execution, EXEC_MECHANISM_COUNT, other, sizeof other / sizeof other[0], model,
                      err));
     const json_value named = json_member(execution, "text");
     const json_value seeded = json_member(execution, "seed");

@@ -57,25 +57,14 @@ static void write_changes(const cli_run_request *request, bool needs_hardware, t
 /// A study around a plan: its schedule and sizes, kept as it is.
 static void write_plan_study(const bal_plan *plan, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
-    json_put_string(&writer, "schema", "dynmo-study/1");
-    json_put_object(&writer, "training");
-    json_put_int64(&writer, "microbatches", plan->microbatch_count);
-    json_put_int64(&writer, "data_parallel", plan->data_parallel);
-    json_end_object(&writer);
-    json_put_object(&writer, "pipeline");
-    json_put_int64(&writer, "stages", plan->rank_count);
-    if (plan->chunk_count > 1) json_put_int64(&writer, "chunks", plan->chunk_count);
-    json_put_string(&writer, "schedule", plan->schedule);
-    if (plan->first_stage_whole) json_put_string(&writer, "first_stage_backward", "whole");
-    json_end_object(&writer);
-    json_put_array(&writer, "balancing");
-    json_begin_object(&writer);
-    json_put_string(&writer, "balancer", "even");
-    json_end_object(&writer);
-    json_end_array(&writer);
-    json_end_object(&writer);
+    text_format(out,
+                "{\"schema\":\"dynmo-study/1\",\"balancing\":[{\"balancer\":\"even\"}],"
+                "\"training\":{\"microbatches\":%d,\"data_parallel\":%d},"
+                "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"",
+                plan->microbatch_count, plan->data_parallel, plan->rank_count, plan->schedule);
+    if (plan->chunk_count > 1) text_format(out, ",\"chunks\":%d", plan->chunk_count);
+    if (plan->first_stage_whole) text_append(out, ",\"first_stage_backward\":\"whole\"");
+    text_append(out, "}}");
 }
 
 static status check_costs_of_plan(const cli_run_request *request, error_message *err)
@@ -307,13 +296,12 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     take_row(opened);
     TRY(add_slow(request, opened, err));
     TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
-    opened->is_set_up = true;
     TRY(check_iterations(request, opened, err));
     return check_plan(request, opened, err);
 }
 
 void cli_run_study_close(cli_run_study *opened)
 {
-    if (opened->is_set_up) ana_setup_close(&opened->setup);
-    if (opened->study.document != NULL) ana_study_close(&opened->study);
+    ana_setup_close(&opened->setup);
+    ana_study_close(&opened->study);
 }

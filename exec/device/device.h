@@ -64,7 +64,7 @@ void exec_layer_report_carve(exec_layer_report *report, arena *memory);
 
 typedef struct exec_device exec_device;
 
-/// The functions of a device. One table per device, static storage.
+/// The functions of a device, which live as long as it.
 typedef struct exec_device_table {
     const char *name;     // "timed", "cpu", "cuda"
     bool is_modelled;     // ops take the duration they are said to: the engine sleeps for it
@@ -176,5 +176,5 @@ struct exec_device {
 /// Makes the device that only takes time: every op what its layers cost.
 ///
 /// @param layer_count of the model
-/// @param device      out: released with its table's destroy
-status exec_device_timed_create(int layer_count, exec_device **device, error_message *err);
+/// @return released with its table's destroy
+exec_device *exec_device_timed_create(int layer_count);

@@ -30,13 +30,6 @@ typedef struct timed_device {
     exec_iteration iteration; // the last; costs NULL: none under this plan
 } timed_device;
 
-static int compare_layers(const void *left, const void *right)
-{
-    const int a = *(const int *)left;
-    const int b = *(const int *)right;
-    return (a > b) - (a < b);
-}
-
 static status timed_hold(exec_device *device, const bal_placed_partition *plan, int place,
                          int microbatch_count, error_message *err)
 {
@@ -54,16 +47,16 @@ static status timed_hold(exec_device *device, const bal_placed_partition *plan, 
     own->costs = arena_array(own->plan_memory, chunks, sizeof *own->costs);
     own->layer = arena_array(own->plan_memory, (size_t)own->model_layer_count, sizeof *own->layer);
     for (int chunk = 0; chunk < plan->chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int stage = bal_placed_stage(plan, place, chunk);
         first[chunk] = plan->first_layer[stage];
         end[chunk] = plan->first_layer[stage + 1];
-        for (int layer = first[chunk]; layer < end[chunk]; layer++) {
+    }
+    for (int stage = 0; stage < bal_placed_stage_count(plan); stage++) {
+        if (bal_placed_place(plan, stage) != place) continue;
+        for (int layer = plan->first_layer[stage]; layer < plan->first_layer[stage + 1]; layer++) {
             own->layer[own->layer_count++] = layer;
         }
     }
-    // With V placement, or none of the chunks in model order.
-    qsort(own->layer, (size_t)own->layer_count, sizeof *own->layer, compare_layers);
     own->first_layer = first;
     own->end_layer = end;
     own->chunk_count = plan->chunk_count;
@@ -236,14 +229,12 @@ static const exec_device_table table_timed = {
     .destroy = timed_destroy,
 };
 
-status exec_device_timed_create(int layer_count, exec_device **device, error_message *err)
+exec_device *exec_device_timed_create(int layer_count)
 {
     timed_device *own = memory_array(1, sizeof *own);
     own->device.table = &table_timed;
     own->model_layer_count = layer_count;
     own->plan_memory = arena_create(1 << 12);
     own->iteration_memory = arena_create(1 << 14);
-    (void)err;
-    *device = &own->device;
-    return STATUS_OK;
+    return &own->device;
 }

@@ -19,7 +19,6 @@
 /// from rounding algorithms, STOC 2002.
 #pragma once
 
-#include "base/status.h"
 #include "exec/kernels/kernels.h"
 
 typedef enum exec_row_order {
@@ -27,9 +26,6 @@ typedef enum exec_row_order {
     EXEC_ROWS_AS_TEXT,
     EXEC_ROW_ORDER_COUNT
 } exec_row_order;
-
-/// "sorted", "text".
-extern const char *const exec_row_order_names[EXEC_ROW_ORDER_COUNT];
 
 typedef struct exec_sparse_attention_options {
     int order;       // exec_row_order
@@ -39,10 +35,3 @@ typedef struct exec_sparse_attention_options {
                      // equally full; 0: all meet
     int block_rows;  // 16, 32 or 64 rows; 0: as dense attention does
 } exec_sparse_attention_options;
-
-/// Sorted, 16 buckets, blocks of 16 rows; in the order of the text as many pairs as by chance.
-exec_sparse_attention_options exec_sparse_attention_options_default(void);
-
-/// STATUS_INVALID naming parameter, value and limits.
-status exec_sparse_attention_options_check(const exec_sparse_attention_options *options,
-                                           error_message *err);

@@ -2,34 +2,6 @@
 
 #include <math.h>
 
-exec_freezing_options exec_freezing_options_default(void)
-{
-    return (exec_freezing_options){
-        .interval = 10, .tolerance = 0.5, .patience = 2, .largest_share = 0.75};
-}
-
-status exec_freezing_options_check(const exec_freezing_options *options, error_message *err)
-{
-    if (options->interval < 1) {
-        return error_set(err, STATUS_INVALID, "interval %d is below 1", options->interval);
-    }
-    if (options->start_iteration < 0) {
-        return error_set(err, STATUS_INVALID, "start_iteration %d is negative",
-                         options->start_iteration);
-    }
-    if (!(options->tolerance > 0 && options->tolerance <= 1)) {
-        return error_set(err, STATUS_INVALID, "tolerance %g is outside (0, 1]", options->tolerance);
-    }
-    if (options->patience < 1) {
-        return error_set(err, STATUS_INVALID, "patience %d is below 1", options->patience);
-    }
-    if (!(options->largest_share >= 0 && options->largest_share < 1)) {
-        return error_set(err, STATUS_INVALID, "largest_share %g is outside [0, 1)",
-                         options->largest_share);
-    }
-    return STATUS_OK;
-}
-
 bool exec_freezing_decides(const exec_freezing_options *options, int iteration)
 {
     return (iteration + 1) % options->interval == 0;

@@ -6,8 +6,6 @@
 /// cancels.
 #pragma once
 
-#include "base/status.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,13 +19,6 @@ typedef struct exec_freezing_options {
     double largest_share; // of the layers, embedding and head among them, that may freeze, in
                           // [0, 1)
 } exec_freezing_options;
-
-/// Every 10 iterations, calm below half of the largest movement twice in a row, at most three
-/// quarters of the layers.
-exec_freezing_options exec_freezing_options_default(void);
-
-/// STATUS_INVALID naming parameter, value and limits.
-status exec_freezing_options_check(const exec_freezing_options *options, error_message *err);
 
 /// Whether layers may freeze after an iteration.
 bool exec_freezing_decides(const exec_freezing_options *options, int iteration);

@@ -1,8 +1,6 @@
 /// Gradual magnitude pruning: when a model is pruned and how much of it stays.
 #pragma once
 
-#include "base/status.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,12 +15,6 @@ typedef struct exec_pruning_options {
     /// rows, and computed with in these; in [0, 1], 0: never.
     double csr_from;
 } exec_pruning_options;
-
-/// To 90 % from iteration 30 to 70, every 10 (DynMo's weak scaling).
-exec_pruning_options exec_pruning_options_default(void);
-
-/// STATUS_INVALID naming parameter, value and limits.
-status exec_pruning_options_check(const exec_pruning_options *options, error_message *err);
 
 /// Whether the model is pruned before this iteration, and so after the one in front of it.
 bool exec_pruning_is_step(const exec_pruning_options *options, int iteration);

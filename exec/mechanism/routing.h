@@ -11,7 +11,6 @@
 /// 2202.01169, section 3.1).
 #pragma once
 
-#include "base/status.h"
 #include "exec/kernels/kernels.h"
 
 /// How the MLP of a block is divided.
@@ -27,14 +26,3 @@ typedef struct exec_moe_options {
 } exec_moe_options;
 
 enum { EXEC_EXPERT_WIDTH_MAX = 1 << 16, EXEC_SINKHORN_ROUNDS_MAX = 1000 };
-
-/// 8 experts, 2 of them for each token, balance 0.01.
-exec_moe_options exec_moe_options_default(void);
-
-/// The width that expert_width stands for.
-int exec_moe_expert_width(const exec_moe_options *options, int hidden_width);
-
-/// STATUS_INVALID naming parameter, value and limits; also if hidden_width is not a multiple of
-/// top_k where expert_width is 0.
-status exec_moe_options_check(const exec_moe_options *options, int hidden_width,
-                              error_message *err);

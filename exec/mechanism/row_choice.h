@@ -7,8 +7,6 @@
 /// chosen rows.
 #pragma once
 
-#include "base/status.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,12 +25,6 @@ typedef struct exec_mod_options {
     double capacity_ratio; // of the rows of a sequence, in (0, 1]
     int every;             // 1: every block routes; 2: every second one, beginning with the second
 } exec_mod_options;
-
-/// 12.5 % in every second block, which Raposo et al. (arXiv 2404.02258) found best.
-exec_mod_options exec_mod_options_default(void);
-
-/// STATUS_INVALID naming parameter, value and limits.
-status exec_mod_options_check(const exec_mod_options *options, error_message *err);
 
 /// Whether block (from 0) routes; the others compute all rows.
 bool exec_mod_routes(const exec_mod_options *options, int block);
@@ -54,9 +46,6 @@ typedef enum exec_exit_measure {
     EXEC_EXIT_MEASURE_COUNT
 } exec_exit_measure;
 
-/// "saturation", "softmax", "probability", "classifier".
-extern const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT];
-
 /// Early exit.
 typedef struct exec_early_exit_options {
     int measure;           // exec_exit_measure
@@ -72,9 +61,6 @@ typedef struct exec_early_exit_options {
 /// others: of 8 blocks of width 64 the later ones are then left with a half to a tenth of the
 /// tokens by saturation, with more by the softmax.
 exec_early_exit_options exec_early_exit_options_default(exec_exit_measure measure);
-
-/// STATUS_INVALID naming parameter, value and limits.
-status exec_early_exit_options_check(const exec_early_exit_options *options, error_message *err);
 
 /// The confidence above which a token leaves in this iteration.
 double exec_exit_threshold(const exec_early_exit_options *options, int iteration);

@@ -8,8 +8,7 @@ static status check_rank(const bal_schedule *schedule, int rank, int *next, erro
     for (int index = schedule->first_op[rank]; index < schedule->first_op[rank + 1]; index++) {
         const bal_op op = schedule->ops[index];
         if (op.kind != OP_BACKWARD_WEIGHT && op.kind != OP_BACKWARD) continue;
-        const int stage = bal_stage_of(schedule->placement, schedule->rank_count,
-                                       schedule->chunk_count, rank, op.chunk);
+        const int stage = bal_schedule_stage(schedule, rank, op.chunk);
         if (op.microbatch != next[stage]) {
             char name[32];
             char expected[32];

@@ -51,13 +51,6 @@ static void let_half_go(exec_block *block, exec_half_slot *half)
     exec_holding_give(&half->until_weight, block->layer.buffers);
 }
 
-static exec_linear add_linear(exec_layer *layer, int input_width, int output_width, float deviation,
-                              const char *name, const char *bias_name)
-{
-    return exec_linear_add(layer, input_width, output_width, deviation,
-                           (const char *const[]){name, bias_name});
-}
-
 /// Of a row's queries, keys and values, heads that are shared once.
 static int compact_width(const exec_model *model)
 {
@@ -80,13 +73,8 @@ static status write_rotation(exec_block *block, error_message *err)
             rotation[at + 1] = (float)sin(angle);
         }
     }
-    status result =
-        exec_buffers_take(layer->buffers, count * sizeof *rotation, &block->rotation, err);
-    if (result == STATUS_OK) {
-        layer->kernels->table->to_device(layer->kernels, block->rotation, rotation,
-                                         count * sizeof *rotation);
-        result = layer->kernels->table->finish(layer->kernels, err);
-    }
+    const status result =
+        exec_layer_upload(layer, rotation, count * sizeof *rotation, &block->rotation, err);
     free(rotation);
     return result;
 }
@@ -101,31 +89,26 @@ static status describe(exec_layer *layer, error_message *err)
     const int hidden = exec_model_hidden_width(model);
     const float deviation = 0.5F / sqrtf((float)width);
     const float residual = sqrtf(2.0F * (float)model->block_count);
-    block->norm1 = exec_norm_add(layer, (const char *const[]){"norm1 weight", "norm1 bias"});
+    block->norm1 = exec_norm_add(layer, "norm1 weight", "norm1 bias");
     block->query_key_value =
-        add_linear(layer, width, compact_width(model), deviation, "query-key-value",
-                   model->lacks_query_key_value_bias ? NULL : "query-key-value bias");
-    block->attention_output = add_linear(
+        exec_linear_add(layer, width, compact_width(model), deviation, "query-key-value",
+                        model->lacks_query_key_value_bias ? NULL : "query-key-value bias");
+    block->attention_output = exec_linear_add(
         layer, exec_model_attention_width(model), width, deviation / residual, "attention output",
         model->lacks_attention_output_bias ? NULL : "attention output bias");
-    block->norm2 = exec_norm_add(layer, (const char *const[]){"norm2 weight", "norm2 bias"});
+    block->norm2 = exec_norm_add(layer, "norm2 weight", "norm2 bias");
     if (model->mechanism == EXEC_MOE) {
-        const int inner = exec_moe_expert_width(&model->moe, hidden);
+        const int inner = exec_model_expert_width(model);
         block->experts = exec_experts_add(layer, deviation, 0.5F / sqrtf((float)inner) / residual);
     } else {
         const bool is_plain = model->lacks_mlp_bias;
-        block->up = add_linear(layer, width, exec_block_inner_width(model, hidden), deviation, "up",
-                               is_plain ? NULL : "up bias");
-        block->down = add_linear(layer, hidden, width, 0.5F / sqrtf((float)hidden) / residual,
-                                 "down", is_plain ? NULL : "down bias");
+        block->up = exec_linear_add(layer, width, exec_block_inner_width(model, hidden), deviation,
+                                    "up", is_plain ? NULL : "up bias");
+        block->down = exec_linear_add(layer, hidden, width, 0.5F / sqrtf((float)hidden) / residual,
+                                      "down", is_plain ? NULL : "down bias");
     }
     if (model->mechanism == EXEC_MOD && exec_block_chooses_rows(layer)) {
-        const exec_tensor router = {.name = "row router",
-                                    .rows = 1,
-                                    .columns = width,
-                                    .decays = true,
-                                    .initial_deviation = deviation};
-        block->row_router = exec_layer_add_tensor(layer, &router);
+        block->row_router = exec_layer_add_matrix(layer, "row router", 1, width, deviation);
     }
     if (exec_exit_follows(layer)) block->exit = exec_exit_add(layer);
     return model->rotary_base > 0 ? write_rotation(block, err) : STATUS_OK;
@@ -136,9 +119,8 @@ static void undescribe(exec_layer *layer)
     exec_buffers_give(layer->buffers, ((exec_block *)layer)->rotation);
 }
 
-static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
+static void begin_slot(const exec_layer *layer, exec_slot *slot)
 {
-    (void)err;
     exec_block_slot *kept = (exec_block_slot *)slot;
     const int sequences = layer->model->microbatch_size;
     arena *memory = kept->memory = arena_create(1 << 12);
@@ -148,7 +130,6 @@ static status begin_slot(exec_layer *layer, exec_slot *slot, error_message *err)
         kept->lists = exec_block_lists_carve(layer, memory);
     }
     if (exec_block_chooses_rows(layer)) kept->chosen_rows = exec_rows_slot_carve(layer, memory);
-    return STATUS_OK;
 }
 
 static void end_slot(exec_layer *layer, exec_slot *slot)
@@ -284,8 +265,7 @@ static status attend_input(const exec_block *block, const exec_half_slot *half,
     void *sorted[3]; // the output, its gradient, that of queries, keys and values
     for (int index = 0; index < 3; index++) {
         const int columns = index == 2 ? 3 * width : width;
-        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, columns),
-                              &sorted[index], err));
+        TRY(exec_layer_take(layer, &scratch, count, columns, &sorted[index], err));
     }
     table->gather_rows(layer->kernels, half->outer, row, count, width, sorted[0]);
     table->gather_rows(layer->kernels, dout, row, count, width, sorted[1]);
@@ -306,20 +286,17 @@ static status attention_half_forward(exec_block *block, exec_half_slot *half,
     exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
     TRY(exec_norm_forward(layer, &block->norm1, values, count, &half->norm, &half->until_input,
                           for_weight, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, count, 3 * width), &half->inner, err));
+    TRY(exec_layer_take(layer, &half->until_input, count, 3 * width, &half->inner, err));
     void *log_sum;
     TRY(exec_holding_take(&half->until_input, layer->buffers,
                           (size_t)count * (size_t)layer->model->head_count * sizeof(float),
                           &log_sum, err));
     half->log_sum = log_sum;
-    TRY(exec_holding_take(layer->is_frozen ? &half->until_input : &half->until_weight,
-                          layer->buffers, exec_layer_bytes(layer, count, width), &half->outer,
-                          err));
+    TRY(exec_layer_take(layer, layer->is_frozen ? &half->until_input : &half->until_weight, count,
+                        width, &half->outer, err));
     void *qkv = half->inner;
     if (is_sorted(rows)) {
-        TRY(exec_holding_take(&passing, layer->buffers, exec_layer_bytes(layer, count, 3 * width),
-                              &qkv, err));
+        TRY(exec_layer_take(layer, &passing, count, 3 * width, &qkv, err));
     }
     TRY(project(block, rows, half->norm.output, qkv, err));
     TRY(attend(block, half, rows, qkv, err));
@@ -343,16 +320,13 @@ static status attention_half_backward_input(exec_block *block, exec_half_slot *h
     void *dout; // gradient of attention's output, then of the norm's
     void *dqkv; // of queries, keys and values as attention takes them
     TRY(keep_gradient(block, half, count, gradient, err));
-    TRY(exec_holding_take(&scratch, layer->buffers,
-                          exec_layer_bytes(layer, count, width > model_width ? width : model_width),
-                          &dout, err));
-    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, count, compact_width(layer->model)),
-                          &half->inner_gradient, err));
+    TRY(exec_layer_take(layer, &scratch, count, width > model_width ? width : model_width, &dout,
+                        err));
+    TRY(exec_layer_take(layer, layer->is_frozen ? &scratch : &half->until_weight, count,
+                        compact_width(layer->model), &half->inner_gradient, err));
     dqkv = half->inner_gradient;
     if (is_needed) {
-        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, count, 3 * width),
-                              &dqkv, err));
+        TRY(exec_layer_take(layer, &scratch, count, 3 * width, &dqkv, err));
     }
     exec_linear_backward_input(layer, &block->attention_output, half->output_gradient, count, dout);
     TRY(attend_input(block, half, rows, dout, dqkv, err));
@@ -418,10 +392,8 @@ static status mlp_half_forward(exec_block *block, exec_half_slot *half, int row_
     exec_holding *for_weight = layer->is_frozen ? &passing : &half->until_weight;
     TRY(exec_norm_forward(layer, &block->norm2, values, row_count, &half->norm, &half->until_input,
                           for_weight, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, row_count, inner), &half->inner, err));
-    TRY(exec_holding_take(for_weight, layer->buffers, exec_layer_bytes(layer, row_count, hidden),
-                          &half->outer, err));
+    TRY(exec_layer_take(layer, &half->until_input, row_count, inner, &half->inner, err));
+    TRY(exec_layer_take(layer, for_weight, row_count, hidden, &half->outer, err));
     exec_linear_forward(layer, &block->up, half->norm.output, row_count, half->inner);
     exec_half_activate(layer, half->inner, row_count, hidden, half->outer);
     exec_linear_forward_add(layer, &block->down, half->outer, row_count, values);
@@ -440,14 +412,12 @@ static status mlp_half_backward_input(exec_block *block, exec_half_slot *half, v
     void *norm_gradient;
     void *outer_gradient;
     TRY(keep_gradient(block, half, rows, gradient, err));
-    TRY(exec_holding_take(&scratch, layer->buffers,
-                          exec_layer_bytes(layer, rows, layer->model->width), &norm_gradient, err));
-    TRY(exec_holding_take(layer->is_frozen ? &scratch : &half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, rows, inner), &half->inner_gradient, err));
+    TRY(exec_layer_take(layer, &scratch, rows, layer->model->width, &norm_gradient, err));
+    TRY(exec_layer_take(layer, layer->is_frozen ? &scratch : &half->until_weight, rows, inner,
+                        &half->inner_gradient, err));
     outer_gradient = half->inner_gradient;
     if (layer->model->is_gated) {
-        TRY(exec_holding_take(&scratch, layer->buffers, exec_layer_bytes(layer, rows, hidden),
-                              &outer_gradient, err));
+        TRY(exec_layer_take(layer, &scratch, rows, hidden, &outer_gradient, err));
     }
     exec_linear_backward_input(layer, &block->down, half->output_gradient, rows, outer_gradient);
     exec_half_activate_input(layer, half->inner, rows, hidden, outer_gradient,
@@ -506,48 +476,33 @@ static status forward(exec_layer *layer, exec_slot *slot, exec_flow *flow, error
 {
     exec_block *block = (exec_block *)layer;
     exec_block_slot *kept = (exec_block_slot *)slot;
-    if (kept->chosen_rows == NULL) {
-        take_all_rows(layer, kept, flow);
-        TRY(exec_block_halves_forward(block, kept, flow->values, err));
-        if (flow->load == NULL) return STATUS_OK;
-        if (kept->moe != NULL) exec_moe_slot_count(layer, kept->moe, flow->load);
-        if (kept->lists != NULL) {
-            layer->kernels->table->copy(layer->kernels, flow->load, kept->lists->met_count,
-                                        2 * sizeof *flow->load);
-        }
-        return STATUS_OK;
+    if (kept->chosen_rows != NULL) return exec_chosen_rows_forward(block, kept, flow, err);
+    take_all_rows(layer, kept, flow);
+    TRY(exec_block_halves_forward(block, kept, flow->values, err));
+    if (flow->load == NULL) return STATUS_OK;
+    if (kept->moe != NULL) exec_moe_slot_count(layer, kept->moe, flow->load);
+    if (kept->lists != NULL) {
+        layer->kernels->table->copy(layer->kernels, flow->load, kept->lists->met_count,
+                                    2 * sizeof *flow->load);
     }
-    if (layer->model->mechanism == EXEC_MOD) {
-        return exec_block_mod_forward(block, kept, flow, err);
-    }
-    return exec_block_early_exit_forward(block, kept, flow, err);
+    return STATUS_OK;
 }
 
 static status backward_input(exec_layer *layer, exec_slot *slot, void *gradient, error_message *err)
 {
     exec_block *block = (exec_block *)layer;
     exec_block_slot *kept = (exec_block_slot *)slot;
-    if (kept->chosen_rows == NULL) {
-        return exec_block_halves_backward_input(block, kept, gradient, err);
-    }
-    if (layer->model->mechanism == EXEC_MOD) {
-        return exec_block_mod_backward_input(block, kept, gradient, err);
-    }
-    return exec_block_early_exit_backward_input(block, kept, gradient, err);
+    return (kept->chosen_rows != NULL
+                ? exec_chosen_rows_backward_input
+                : exec_block_halves_backward_input)(block, kept, gradient, err);
 }
 
 static status backward_weight(exec_layer *layer, exec_slot *slot, error_message *err)
 {
     exec_block *block = (exec_block *)layer;
     exec_block_slot *kept = (exec_block_slot *)slot;
-    if (kept->chosen_rows == NULL) {
-        exec_block_halves_backward_weight(block, kept);
-        return STATUS_OK;
-    }
-    if (layer->model->mechanism == EXEC_MOD) {
-        return exec_block_mod_backward_weight(block, kept, err);
-    }
-    exec_block_early_exit_backward_weight(block, kept);
+    if (kept->chosen_rows != NULL) return exec_chosen_rows_backward_weight(block, kept, err);
+    exec_block_halves_backward_weight(block, kept);
     return STATUS_OK;
 }
 

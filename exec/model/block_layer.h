@@ -19,7 +19,7 @@
 ///   key blocks  exec_block_attention makes the shape of attention: all blocks up to the query's.
 ///               Sparse attention chooses fewer after the queries and keys, and may sort rows for
 ///               attention alone (hashed_attention.h).
-///   MLP         the second half is one pair of linears, mlp_half.c, or experts, moe_half.h.
+///   MLP         the second half is one pair of linears, block_layer.c, or experts, moe_half.h.
 ///   freezing    is_frozen and passes_no_gradient of exec_layer are heeded everywhere.
 #pragma once
 

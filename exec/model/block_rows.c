@@ -100,8 +100,8 @@ static void add_chosen(exec_layer *layer, const exec_rows_slot *rows, const void
                                         all);
 }
 
-status exec_block_mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
-                              error_message *err)
+static status mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                          error_message *err)
 {
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
@@ -139,8 +139,8 @@ static status backward_gates(exec_layer *layer, exec_rows_slot *rows, const void
 
 /// With y = x + gate(router . x) * (block(x) - x) of chosen rows, the gradient of x beyond that of
 /// the residual path: through the block, less gate times that of y, and through the router.
-status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
-                                     error_message *err)
+static status mod_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                 error_message *err)
 {
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
@@ -171,7 +171,7 @@ status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, v
     return STATUS_OK;
 }
 
-status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err)
+static status mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err)
 {
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
@@ -182,8 +182,8 @@ status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, 
     return STATUS_OK;
 }
 
-status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
-                                     error_message *err)
+static status early_exit_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                                 error_message *err)
 {
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
@@ -214,8 +214,8 @@ status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, e
     return STATUS_OK;
 }
 
-status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *slot,
-                                            void *gradient, error_message *err)
+static status early_exit_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                        error_message *err)
 {
     exec_layer *layer = &block->layer;
     exec_kernels *kernels = layer->kernels;
@@ -223,8 +223,7 @@ status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *
     const int width = layer->model->width;
     void *live = NULL;
     if (rows->chosen_count == 0) return STATUS_OK;
-    TRY(exec_holding_take(&rows->until_input, layer->buffers,
-                          exec_layer_bytes(layer, rows->chosen_count, width), &live, err));
+    TRY(exec_layer_take(layer, &rows->until_input, rows->chosen_count, width, &live, err));
     kernels->table->gather_rows(kernels, gradient, rows->row, rows->chosen_count, width, live);
     if (exec_exit_follows(layer)) {
         TRY(exec_exit_backward_input(layer, &block->exit, &rows->exit, live, err));
@@ -235,7 +234,7 @@ status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *
     return STATUS_OK;
 }
 
-void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot)
+static void early_exit_backward_weight(exec_block *block, exec_block_slot *slot)
 {
     exec_layer *layer = &block->layer;
     exec_rows_slot *rows = slot->chosen_rows;
@@ -246,4 +245,30 @@ void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *s
         }
     }
     exec_holding_give(&rows->until_weight, layer->buffers);
+}
+
+static bool is_mod(const exec_block *block)
+{
+    return block->layer.model->mechanism == EXEC_MOD;
+}
+
+status exec_chosen_rows_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                                error_message *err)
+{
+    return (is_mod(block) ? mod_forward : early_exit_forward)(block, slot, flow, err);
+}
+
+status exec_chosen_rows_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                       error_message *err)
+{
+    return (is_mod(block) ? mod_backward_input : early_exit_backward_input)(block, slot, gradient,
+                                                                            err);
+}
+
+status exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot,
+                                        error_message *err)
+{
+    if (is_mod(block)) return mod_backward_weight(block, slot, err);
+    early_exit_backward_weight(block, slot);
+    return STATUS_OK;
 }

@@ -20,21 +20,19 @@ void exec_rows_slot_let_go(exec_layer *layer, exec_rows_slot *slot);
 /// Whether the block computes chosen rows under the model's mechanism; all rows otherwise.
 bool exec_block_chooses_rows(const exec_layer *layer);
 
+/// F, B and W of such a block.
+///
 /// Mixture of depths: values[row] += gate(score) * (block(rows)[row] - values[row]) of the chosen.
 /// The router, a vector, scores every row; the device chooses as many of each sequence as the model
 /// says, so that the host knows their number.
-status exec_block_mod_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
-                              error_message *err);
-status exec_block_mod_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
-                                     error_message *err);
-status exec_block_mod_backward_weight(exec_block *block, exec_block_slot *slot, error_message *err);
-
-/// Early exit: rows that are alive become block(rows); those that the exit after it (exits.h)
-/// finds sure leave. F waits for the device.
 ///
-/// @param flow is_live is changed
-status exec_block_early_exit_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
-                                     error_message *err);
-status exec_block_early_exit_backward_input(exec_block *block, exec_block_slot *slot,
-                                            void *gradient, error_message *err);
-void exec_block_early_exit_backward_weight(exec_block *block, exec_block_slot *slot);
+/// Early exit: rows that are alive become block(rows); those that the exit after it (exits.h) finds
+/// sure leave. F waits for the device.
+///
+/// @param flow with early exit is_live is changed
+status exec_chosen_rows_forward(exec_block *block, exec_block_slot *slot, exec_flow *flow,
+                                error_message *err);
+status exec_chosen_rows_backward_input(exec_block *block, exec_block_slot *slot, void *gradient,
+                                       error_message *err);
+status exec_chosen_rows_backward_weight(exec_block *block, exec_block_slot *slot,
+                                        error_message *err);

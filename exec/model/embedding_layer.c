@@ -30,11 +30,7 @@ static status write_positions(embedding *self, error_message *err)
     for (int row = 0; row < rows; row++) {
         position[row] = row % layer->model->sequence_length;
     }
-    status result = exec_buffers_take(layer->buffers, bytes, &self->position, err);
-    if (result == STATUS_OK) {
-        layer->kernels->table->to_device(layer->kernels, self->position, position, bytes);
-        result = layer->kernels->table->finish(layer->kernels, err);
-    }
+    const status result = exec_layer_upload(layer, position, bytes, &self->position, err);
     free(position);
     return result;
 }
@@ -45,18 +41,10 @@ static status describe(exec_layer *layer, error_message *err)
     const exec_model *model = layer->model;
     const float deviation = 0.5F / sqrtf((float)model->width);
     self->token_table =
-        exec_layer_add_tensor(layer, &(exec_tensor){.name = "tokens",
-                                                    .rows = model->vocabulary,
-                                                    .columns = model->width,
-                                                    .decays = true,
-                                                    .initial_deviation = deviation});
+        exec_layer_add_matrix(layer, "tokens", model->vocabulary, model->width, deviation);
     if (model->rotary_base > 0) return STATUS_OK;
     self->position_table =
-        exec_layer_add_tensor(layer, &(exec_tensor){.name = "positions",
-                                                    .rows = model->sequence_length,
-                                                    .columns = model->width,
-                                                    .decays = true,
-                                                    .initial_deviation = deviation});
+        exec_layer_add_matrix(layer, "positions", model->sequence_length, model->width, deviation);
     return write_positions(self, err);
 }
 

@@ -19,23 +19,14 @@ static bool has_head(const exec_early_exit_options *options)
 /// The classifier begins undecided, with zeros.
 exec_exit exec_exit_add(exec_layer *layer)
 {
+    const exec_early_exit_options *options = &layer->model->early_exit;
     exec_exit added = {0};
-    switch ((exec_exit_measure)layer->model->early_exit.measure) {
-    case EXEC_EXIT_SATURATION:
-    case EXEC_EXIT_MEASURE_COUNT:
-        break;
-    case EXEC_EXIT_SOFTMAX:
-    case EXEC_EXIT_PROBABILITY:
-        added.prediction = exec_prediction_add(
-            layer, (const char *const[]){"exit norm weight", "exit norm bias", "exit logits"});
-        break;
-    case EXEC_EXIT_CLASSIFIER:
-        added.vector = exec_layer_add_tensor(layer, &(exec_tensor){.name = "exit vector",
-                                                                   .rows = 1,
-                                                                   .columns = layer->model->width,
-                                                                   .decays = true});
-        exec_layer_add_tensor(layer, &(exec_tensor){.name = "exit bias", .rows = 1, .columns = 1});
-        break;
+    if (has_head(options)) {
+        added.prediction =
+            exec_prediction_add(layer, "exit norm weight", "exit norm bias", "exit logits");
+    } else if (options->measure == EXEC_EXIT_CLASSIFIER) {
+        added.vector = exec_layer_add_matrix(layer, "exit vector", 1, layer->model->width, 0);
+        exec_layer_add_vector(layer, "exit bias", 1, 0);
     }
     return added;
 }
@@ -206,19 +197,13 @@ status exec_exit_backward_input(const exec_layer *layer, const exec_exit *leavin
 void exec_exit_backward_weight(const exec_layer *layer, const exec_exit *leaving,
                                exec_exit_slot *slot)
 {
-    switch ((exec_exit_measure)layer->model->early_exit.measure) {
-    case EXEC_EXIT_SATURATION:
-    case EXEC_EXIT_MEASURE_COUNT:
-        break;
-    case EXEC_EXIT_SOFTMAX:
-    case EXEC_EXIT_PROBABILITY:
+    const exec_early_exit_options *options = &layer->model->early_exit;
+    if (has_head(options)) {
         exec_prediction_backward_weight(layer, &leaving->prediction, &slot->prediction);
-        break;
-    case EXEC_EXIT_CLASSIFIER:
+    } else if (options->measure == EXEC_EXIT_CLASSIFIER) {
         layer->kernels->table->add_floats(
             layer->kernels, exec_layer_gradient(layer, leaving->vector), slot->classifier_gradient,
             (size_t)layer->model->width + 1);
         exec_holding_give(&slot->until_weight, layer->buffers);
-        break;
     }
 }

@@ -8,11 +8,9 @@
 /// Streams of random numbers of projections begin here; those of parameters elsewhere.
 static const uint64_t projection_purpose = (uint64_t)1 << 41;
 
-/// What a layer hashes with.
-typedef struct hashed_attention {
-    void *directions; // [3 * width][2 * bit_count] values, device memory: as qkv lies, so that one
-                      // product makes all projections; 0 for values, which are not hashed
-} hashed_attention;
+// layer->mechanism is what a layer hashes with: directions [3 * width][2 * bit_count] values,
+// device memory: as qkv lies, so that one product makes all projections; 0 for values, which are
+// not hashed.
 
 static int bits_of(const exec_layer *layer)
 {
@@ -34,20 +32,21 @@ static void draw_directions(const exec_layer *layer, float *directions)
     }
 }
 
-static status put_directions(const exec_layer *layer, hashed_attention *hashed, error_message *err)
+status exec_hashed_attention_create(exec_layer *layer, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const exec_kernel_table *table = kernels->table;
     const size_t count =
         6 * (size_t)exec_model_attention_width(layer->model) * (size_t)bits_of(layer);
-    TRY(table->allocate(kernels, count * (size_t)table->value_bytes, &hashed->directions, err));
+    if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
+    TRY(table->allocate(kernels, count * (size_t)table->value_bytes, &layer->mechanism, err));
     float *drawn = memory_array(count, sizeof *drawn);
     void *floats = NULL;
     status result = table->allocate(kernels, count * sizeof *drawn, &floats, err);
     if (result == STATUS_OK) {
         draw_directions(layer, drawn);
         table->to_device(kernels, floats, drawn, count * sizeof *drawn);
-        table->to_values(kernels, floats, hashed->directions, count);
+        table->to_values(kernels, floats, layer->mechanism, count);
         result = table->finish(kernels, err);
     }
     table->release(kernels, floats);
@@ -55,20 +54,9 @@ static status put_directions(const exec_layer *layer, hashed_attention *hashed, 
     return result;
 }
 
-status exec_hashed_attention_create(exec_layer *layer, error_message *err)
-{
-    if (layer->kind != EXEC_LAYER_BLOCK) return STATUS_OK;
-    hashed_attention *hashed = memory_array(1, sizeof *hashed);
-    layer->mechanism = hashed;
-    return put_directions(layer, hashed, err);
-}
-
 void exec_hashed_attention_destroy(exec_layer *layer)
 {
-    hashed_attention *hashed = layer->mechanism;
-    if (hashed == NULL) return;
-    layer->kernels->table->release(layer->kernels, hashed->directions);
-    free(hashed);
+    layer->kernels->table->release(layer->kernels, layer->mechanism);
     layer->mechanism = NULL;
 }
 
@@ -103,7 +91,6 @@ status exec_block_lists_choose(const exec_layer *layer, const exec_attention *sh
                                const void *qkv, int row_count, exec_block_choice *lists,
                                exec_holding *holding, error_message *err)
 {
-    const hashed_attention *hashed = layer->mechanism;
     exec_kernels *kernels = layer->kernels;
     const exec_matmul product = {.rows = row_count,
                                  .columns = 2 * bits_of(layer),
@@ -113,7 +100,7 @@ status exec_block_lists_choose(const exec_layer *layer, const exec_attention *sh
     void *projection;
     TRY(take_lists(layer, shape, row_count, lists, holding, err));
     TRY(exec_buffers_take(layer->buffers, bytes, &projection, err));
-    kernels->table->matmul(kernels, &product, qkv, hashed->directions, projection);
+    kernels->table->matmul(kernels, &product, qkv, layer->mechanism, projection);
     kernels->table->choose_blocks(kernels, shape, lists, projection);
     exec_buffers_give(layer->buffers, projection);
     return STATUS_OK;

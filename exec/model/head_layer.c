@@ -15,8 +15,7 @@ typedef struct head_slot {
 static status describe(exec_layer *layer, error_message *err)
 {
     (void)err;
-    ((head *)layer)->prediction =
-        exec_prediction_add(layer, (const char *const[]){"norm weight", "norm bias", "logits"});
+    ((head *)layer)->prediction = exec_prediction_add(layer, "norm weight", "norm bias", "logits");
     return STATUS_OK;
 }
 

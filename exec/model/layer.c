@@ -16,24 +16,9 @@
 /// Streams of random numbers of parameters begin here; those of data and mechanisms elsewhere.
 static const uint64_t parameter_purpose = (uint64_t)1 << 40;
 
-static exec_layer_kind kind_of(const exec_model *model, int index)
-{
-    if (index == 0) return EXEC_LAYER_EMBEDDING;
-    return index <= model->block_count ? EXEC_LAYER_BLOCK : EXEC_LAYER_HEAD;
-}
-
-static const exec_layer_table *table_of(exec_layer_kind kind)
-{
-    switch (kind) {
-    case EXEC_LAYER_EMBEDDING:
-        return &exec_embedding_layer;
-    case EXEC_LAYER_BLOCK:
-        return &exec_block_layer;
-    case EXEC_LAYER_HEAD:
-        break;
-    }
-    return &exec_head_layer;
-}
+static const exec_layer_table *const tables[] = {[EXEC_LAYER_EMBEDDING] = &exec_embedding_layer,
+                                                 [EXEC_LAYER_BLOCK] = &exec_block_layer,
+                                                 [EXEC_LAYER_HEAD] = &exec_head_layer};
 
 status exec_layer_allocate_state(const exec_layer *layer, size_t held_count, bool is_frozen,
                                  float **master, float **gradient, error_message *err)
@@ -88,16 +73,17 @@ status exec_layer_create(const exec_model *model, exec_buffers *buffers, int ind
                          exec_layer **layer, error_message *err)
 {
     assert(index >= 0 && index < exec_model_layer_count(model));
-    const exec_layer_kind kind = kind_of(model, index);
-    const exec_layer_table *table = table_of(kind);
-    exec_layer *made = memory_array(1, table->layer_bytes);
-    made->table = table;
+    const exec_layer_kind kind = index == 0                    ? EXEC_LAYER_EMBEDDING
+                                 : index <= model->block_count ? EXEC_LAYER_BLOCK
+                                                               : EXEC_LAYER_HEAD;
+    exec_layer *made = memory_array(1, tables[kind]->layer_bytes);
+    made->table = tables[kind];
     made->model = model;
     made->buffers = buffers;
     made->kernels = exec_buffers_kernels(buffers);
     made->kind = kind;
     made->index = index;
-    status result = table->describe(made, err);
+    status result = made->table->describe(made, err);
     const int members = model->expert_exchange != NULL ? model->expert_exchange->member_count : 1;
     made->expert_gradient_count = (size_t)(members - 1) * made->expert_parameter_count;
     if (result == STATUS_OK) result = allocate_parameters(made, err);
@@ -191,18 +177,11 @@ void exec_layer_refresh(exec_layer *layer)
                                      layer->held_count);
 }
 
-status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err)
+exec_slot *exec_slot_create(exec_layer *layer)
 {
     exec_slot *made = memory_array(1, layer->table->slot_bytes);
-    if (layer->table->begin_slot != NULL) {
-        const status result = layer->table->begin_slot(layer, made, err);
-        if (result != STATUS_OK) {
-            exec_slot_destroy(layer, made);
-            return result;
-        }
-    }
-    *slot = made;
-    return STATUS_OK;
+    if (layer->table->begin_slot != NULL) layer->table->begin_slot(layer, made);
+    return made;
 }
 
 static void let_go(exec_layer *layer, exec_slot *slot)
@@ -303,14 +282,29 @@ void exec_layer_update(exec_layer *layer, float gradient_scale, const uint8_t *k
     }
 }
 
-size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor)
+static size_t add_tensor(exec_layer *layer, exec_tensor tensor)
 {
     assert(layer->tensor_count < EXEC_LAYER_TENSORS_MAX);
-    exec_tensor *added = &layer->tensors[layer->tensor_count++];
-    *added = *tensor;
-    added->offset = added->held = layer->parameter_count;
-    layer->parameter_count += (size_t)tensor->rows * (size_t)tensor->columns;
-    return added->offset;
+    tensor.offset = tensor.held = layer->parameter_count;
+    layer->tensors[layer->tensor_count++] = tensor;
+    layer->parameter_count += (size_t)tensor.rows * (size_t)tensor.columns;
+    return tensor.offset;
+}
+
+size_t exec_layer_add_matrix(exec_layer *layer, const char *name, int rows, int columns,
+                             float deviation)
+{
+    return add_tensor(layer, (exec_tensor){.name = name,
+                                           .rows = rows,
+                                           .columns = columns,
+                                           .decays = true,
+                                           .initial_deviation = deviation});
+}
+
+size_t exec_layer_add_vector(exec_layer *layer, const char *name, int columns, float value)
+{
+    return add_tensor(
+        layer, (exec_tensor){.name = name, .rows = 1, .columns = columns, .initial_value = value});
 }
 
 /// Where the parameter at an offset is held.
@@ -338,6 +332,21 @@ float *exec_layer_gradient(const exec_layer *layer, size_t offset)
 size_t exec_layer_bytes(const exec_layer *layer, int rows, int width)
 {
     return (size_t)rows * (size_t)width * (size_t)layer->kernels->table->value_bytes;
+}
+
+status exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes, void **region,
+                         error_message *err)
+{
+    TRY(exec_buffers_take(layer->buffers, bytes, region, err));
+    layer->kernels->table->to_device(layer->kernels, *region, host, bytes);
+    return layer->kernels->table->finish(layer->kernels, err);
+}
+
+status exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width,
+                       void **region, error_message *err)
+{
+    return exec_holding_take(holding, layer->buffers, exec_layer_bytes(layer, rows, width), region,
+                             err);
 }
 
 static const uint32_t state_magic = 0x6d6e7964; // "dynm" in memory of a little-endian machine
@@ -382,16 +391,11 @@ static size_t left_count(const exec_layer *layer)
     return is_pruned ? (size_t)mechanism->read_keep(layer, NULL) : layer->held_count;
 }
 
-/// Bytes of the arrays without what is pruned.
-static size_t left_bytes(const exec_layer *layer)
-{
-    return (layer->is_frozen ? 1 : 3) * left_count(layer) * sizeof(float);
-}
-
 int64_t exec_layer_state_bytes(const exec_layer *layer, bool has_arrays)
 {
-    return (int64_t)sizeof(state_head) + mechanism_bytes(layer) +
-           (has_arrays ? (int64_t)left_bytes(layer) : 0);
+    const size_t array_count = has_arrays ? layer->is_frozen ? 1 : 3 : 0;
+    return (int64_t)(sizeof(state_head) + array_count * left_count(layer) * sizeof(float)) +
+           mechanism_bytes(layer);
 }
 
 /// Which parameters are left, [parameter_count] to be freed.

@@ -117,7 +117,9 @@ void exec_layer_refresh(exec_layer *layer);
 
 /// A slot serves one microbatch after the other. F may be called again at any time: what the slot
 /// held of the microbatch before is given back.
-status exec_slot_create(exec_layer *layer, exec_slot **slot, error_message *err);
+///
+/// @return release with exec_slot_destroy
+exec_slot *exec_slot_create(exec_layer *layer);
 
 /// NULL is allowed.
 void exec_slot_destroy(exec_layer *layer, exec_slot *slot);

@@ -7,12 +7,11 @@
 /// sizes are those of the structs that extend exec_layer and exec_slot.
 struct exec_layer_table {
     size_t layer_bytes, slot_bytes;
-    /// Lists the tensors with exec_layer_add_tensor, and fills what the kind has beside.
+    /// Lists the tensors with exec_layer_add_..., and fills what the kind has beside.
     status (*describe)(exec_layer *layer, error_message *err);
     void (*undescribe)(exec_layer *layer); // also after a describe that failed; NULL: nothing
-    /// What a slot has beside regions of the buffers; both NULL: nothing. end_slot also after a
-    /// begin_slot that failed.
-    status (*begin_slot)(exec_layer *layer, exec_slot *slot, error_message *err);
+    /// What a slot has beside regions of the buffers; both NULL: nothing.
+    void (*begin_slot)(const exec_layer *layer, exec_slot *slot);
     void (*end_slot)(exec_layer *layer, exec_slot *slot);
     /// Gives back everything that the slot holds.
     void (*let_go)(exec_layer *layer, exec_slot *slot);
@@ -26,9 +25,14 @@ extern const exec_layer_table exec_embedding_layer;
 extern const exec_layer_table exec_block_layer;
 extern const exec_layer_table exec_head_layer;
 
-/// Appends a tensor; its offset is filled. At most EXEC_LAYER_TENSORS_MAX.
+/// Appends a tensor that decays, of uniform numbers with this deviation, or one that does not and
+/// begins with one value. At most EXEC_LAYER_TENSORS_MAX.
+///
+/// @param name static storage
 /// @return its offset
-size_t exec_layer_add_tensor(exec_layer *layer, const exec_tensor *tensor);
+size_t exec_layer_add_matrix(exec_layer *layer, const char *name, int rows, int columns,
+                             float deviation);
+size_t exec_layer_add_vector(exec_layer *layer, const char *name, int columns, float value);
 
 /// Memory of master and, of a layer that learns, of moments and gradient, all 0; the gradient
 /// apart, since only the others travel.
@@ -48,3 +52,11 @@ float *exec_layer_gradient(const exec_layer *layer, size_t offset);
 
 /// Bytes of rows of values.
 size_t exec_layer_bytes(const exec_layer *layer, int rows, int width);
+
+/// Takes a region with bytes of the host.
+status exec_layer_upload(const exec_layer *layer, const void *host, size_t bytes, void **region,
+                         error_message *err);
+
+/// Takes memory for rows of values.
+status exec_layer_take(const exec_layer *layer, exec_holding *holding, int rows, int width,
+                       void **region, error_message *err);

@@ -4,20 +4,13 @@
 #include "exec/model/layer_table.h"
 
 exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width,
-                            float initial_deviation, const char *const names[2])
+                            float initial_deviation, const char *name, const char *bias_name)
 {
     exec_linear linear = {
-        .input_width = input_width, .output_width = output_width, .has_bias = names[1] != NULL};
+        .input_width = input_width, .output_width = output_width, .has_bias = bias_name != NULL};
     linear.weight =
-        exec_layer_add_tensor(layer, &(exec_tensor){.name = names[0],
-                                                    .rows = input_width,
-                                                    .columns = output_width,
-                                                    .decays = true,
-                                                    .initial_deviation = initial_deviation});
-    if (linear.has_bias) {
-        linear.bias = exec_layer_add_tensor(
-            layer, &(exec_tensor){.name = names[1], .rows = 1, .columns = output_width});
-    }
+        exec_layer_add_matrix(layer, name, input_width, output_width, initial_deviation);
+    if (linear.has_bias) linear.bias = exec_layer_add_vector(layer, bias_name, output_width, 0);
     return linear;
 }
 
@@ -165,16 +158,12 @@ status exec_vector_backward_weight(const exec_layer *layer, const void *values,
     return STATUS_OK;
 }
 
-exec_norm exec_norm_add(exec_layer *layer, const char *const names[2])
+exec_norm exec_norm_add(exec_layer *layer, const char *name, const char *bias_name)
 {
     const int width = layer->model->width;
     exec_norm norm = {.width = width, .is_rms = layer->model->has_rms_norm};
-    norm.weight = exec_layer_add_tensor(
-        layer,
-        &(exec_tensor){.name = names[0], .rows = 1, .columns = width, .initial_value = 1.0F});
-    if (norm.is_rms) return norm;
-    norm.bias =
-        exec_layer_add_tensor(layer, &(exec_tensor){.name = names[1], .rows = 1, .columns = width});
+    norm.weight = exec_layer_add_vector(layer, name, width, 1);
+    if (!norm.is_rms) norm.bias = exec_layer_add_vector(layer, bias_name, width, 0);
     return norm;
 }
 

@@ -11,9 +11,9 @@ typedef struct exec_linear {
 } exec_linear;
 
 /// Appends both tensors to the layer.
-/// @param names of the matrix and the bias, static storage; the second NULL: it has no bias
+/// @param name, bias_name static storage; bias_name NULL: it has no bias
 exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width,
-                            float initial_deviation, const char *const names[2]);
+                            float initial_deviation, const char *name, const char *bias_name);
 
 /// output [rows][output_width] = input W + b
 void exec_linear_forward(const exec_layer *layer, const exec_linear *linear, const void *input,
@@ -75,8 +75,8 @@ typedef struct exec_norm_slot {
     float *parameter_gradient; // [2 * width] B to W: weight, bias
 } exec_norm_slot;
 
-/// @param names of weight and bias, static storage
-exec_norm exec_norm_add(exec_layer *layer, const char *const names[2]);
+/// @param name, bias_name of weight and bias, static storage
+exec_norm exec_norm_add(exec_layer *layer, const char *name, const char *bias_name);
 
 /// Copies the rows of values and normalises them into slot->output.
 status exec_norm_forward(const exec_layer *layer, const exec_norm *norm, const void *values,

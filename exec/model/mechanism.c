@@ -24,10 +24,10 @@ const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism)
     return tables[mechanism];
 }
 
-static int one_column(const exec_model *model)
+int exec_mechanism_load_columns(const exec_model *model)
 {
-    (void)model;
-    return 1;
+    const int columns = exec_mechanism_find(model->mechanism)->load_columns;
+    return columns < 0 ? model->moe.expert_count : columns;
 }
 
 static void count_rows(const exec_layer *layer, const exec_slot *slot, int64_t *count)
@@ -48,23 +48,18 @@ static status adapt_threshold(const exec_layer_set *set, int iteration, const ex
 }
 
 const exec_mechanism_table exec_mechanism_mod = {
-    .load_columns = one_column,
+    .load_columns = 1,
     .load = count_rows,
 };
 
 const exec_mechanism_table exec_mechanism_early_exit = {
     .adapt = adapt_threshold,
-    .load_columns = one_column,
+    .load_columns = 1,
     .load = count_rows,
 };
 
-static int column_per_expert(const exec_model *model)
-{
-    return model->moe.expert_count;
-}
-
 const exec_mechanism_table exec_mechanism_moe = {
-    .load_columns = column_per_expert,
+    .load_columns = -1,
 };
 
 static int64_t state_bytes(const exec_layer *layer)
@@ -75,15 +70,9 @@ static int64_t state_bytes(const exec_layer *layer)
            layer->kernels->table->value_bytes;
 }
 
-static int two_columns(const exec_model *model)
-{
-    (void)model;
-    return 2;
-}
-
 const exec_mechanism_table exec_mechanism_sparse_attention = {
     .create = exec_hashed_attention_create,
     .destroy = exec_hashed_attention_destroy,
     .state_bytes = state_bytes,
-    .load_columns = two_columns,
+    .load_columns = 2,
 };

@@ -63,8 +63,8 @@ typedef struct exec_mechanism_table {
     int64_t (*read_keep)(const exec_layer *layer, uint8_t *keep);
 
     /// Loads of a layer in one microbatch, for records: tokens per expert, rows computed, entries
-    /// kept, live blocks. Every layer of a model has as many columns.
-    int (*load_columns)(const exec_model *model);
+    /// kept, live blocks. Every layer of a model has as many columns; -1: one for each expert.
+    int load_columns;
 
     /// After F, where the host knows them; NULL: they are counted on the device (exec_flow.load).
     ///
@@ -74,6 +74,9 @@ typedef struct exec_mechanism_table {
 
 /// The table of a mechanism; of EXEC_DENSE one that is all NULL.
 const exec_mechanism_table *exec_mechanism_find(exec_mechanism mechanism);
+
+/// Loads of a layer in one microbatch; 0: none.
+int exec_mechanism_load_columns(const exec_model *model);
 
 /// The rows of the list.
 extern const exec_mechanism_table exec_mechanism_moe;

@@ -162,12 +162,6 @@ static int64_t state_bytes(const exec_layer *layer)
     return layer->is_frozen ? 0 : (int64_t)parameter_bytes(layer);
 }
 
-static int load_columns(const exec_model *model)
-{
-    (void)model;
-    return 1;
-}
-
 /// 1 where the layer learns.
 static void count_learning(const exec_layer *layer, const exec_slot *slot, int64_t *count)
 {
@@ -184,6 +178,6 @@ const exec_mechanism_table exec_mechanism_freezing = {
     .pack = pack,
     .unpack = unpack,
     .state_bytes = state_bytes,
-    .load_columns = load_columns,
+    .load_columns = 1,
     .load = count_learning,
 };

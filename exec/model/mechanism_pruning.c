@@ -234,12 +234,6 @@ static const uint8_t *keep(const exec_layer *layer)
     return pruned != NULL ? pruned->keep : NULL;
 }
 
-static int load_columns(const exec_model *model)
-{
-    (void)model;
-    return 2;
-}
-
 /// Weights that are left, and that there were.
 static void count_entries(const exec_layer *layer, const exec_slot *slot, int64_t *count)
 {
@@ -261,6 +255,6 @@ const exec_mechanism_table exec_mechanism_pruning = {
     .state_bytes = state_bytes,
     .keep = keep,
     .read_keep = read_keep,
-    .load_columns = load_columns,
+    .load_columns = 2,
     .load = count_entries,
 };

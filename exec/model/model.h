@@ -14,6 +14,7 @@
 #include "exec/mechanism/row_choice.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /// What changes the model while it trains; at most one.
@@ -42,7 +43,7 @@ typedef struct exec_model {
     int sequence_length; // tokens
     int microbatch_size; // sequences
     int packed_rows;     // of the fullest microbatch, of documents of unlike length, each at most
-                         // sequence_length tokens (packing.h); 0: sequences are all alike
+                         // sequence_length tokens (packed_documents.h); 0: sequences are all alike
     int kv_head_count;   // of keys and values, divides head_count; 0: head_count
     double rotary_base;  // rotary positions with angles position * rotary_base^(-2 i / head_width);
                          // 0: learned ones, added to the embedding
@@ -66,8 +67,31 @@ typedef struct exec_model {
     exec_sparse_attention_options sparse_attention;
 } exec_model;
 
+/// "sorted", "text"; "saturation", "softmax", "probability", "classifier".
+extern const char *const exec_row_order_names[EXEC_ROW_ORDER_COUNT];
+extern const char *const exec_exit_measure_names[EXEC_EXIT_MEASURE_COUNT];
+
+/// A number that a study may give: where it is, and its limits.
+typedef struct exec_model_number {
+    int mechanism; // whose options it is of; EXEC_MECHANISM_COUNT: of every model
+    const char *name;
+    enum { EXEC_INT, EXEC_FLOAT, EXEC_DOUBLE, EXEC_ROW_ORDER, EXEC_EXIT_MEASURE } kind;
+    size_t offset;      // in exec_model; an int but of EXEC_FLOAT and EXEC_DOUBLE
+    const char *bounds; // "[]", "(]", "[)": whether low and high are among the values; NULL: limits
+                        // depend on other numbers
+    double low, high;   // high INFINITY: finite
+} exec_model_number;
+
+enum { EXEC_MODEL_NUMBERS = 33 };
+extern const exec_model_number exec_model_numbers[EXEC_MODEL_NUMBERS];
+
 /// 8 blocks of width 64, 4 heads, sequences of 64 bytes, 4 of them a microbatch; AdamW with 3e-3,
-/// 0.9, 0.95, 1e-8, decay 0.1, clipped at 1.
+/// 0.9, 0.95, 1e-8, decay 0.1, clipped at 1. Of the mechanisms: 8 experts, 2 of them for each
+/// token, balance 0.01; depths of 12.5 % in every second block, which Raposo et al. (arXiv
+/// 2404.02258) found best; pruning to 90 % from iteration 30 to 70, every 10 (DynMo's weak
+/// scaling); freezing every 10 iterations, calm below half of the largest movement twice in a row,
+/// at most three quarters of the layers; attention over sorted rows, 16 buckets, blocks of 16 rows,
+/// in the order of the text as many pairs as by chance.
 exec_model exec_model_default(void);
 
 /// @return STATUS_INVALID naming the parameter, its value and its limits
@@ -80,6 +104,9 @@ int exec_model_layer_count(const exec_model *model);
 int exec_model_head_width(const exec_model *model);
 int exec_model_attention_width(const exec_model *model);
 int exec_model_hidden_width(const exec_model *model);
+
+/// Of the MLP of one expert.
+int exec_model_expert_width(const exec_model *model);
 
 /// Tokens of a microbatch, of the fullest.
 int exec_model_row_count(const exec_model *model);

@@ -6,24 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/// Rows that lie by place (kernels.h) are "of entries", [entry_count]: of this rank's tokens. Those
-/// of the experts that are here are "held", by the rank that they come from and then by expert: in
-/// expert_count segments, since of R ranks that share the experts each has 1 / R of them. Where the
-/// rank has all experts both are the same rows. Others are of tokens.
-struct exec_moe_slot {
-    exec_routing routing;  // first_place and place_expert until W, the rest until B
-    int held_row_count;    // rows that are held
-    const int *first_row;  // [expert_count + 1] device memory: held, of each segment
-    int *count;            // [R][expert_count] host: entries that each rank has of each expert;
-                           // NULL, as what follows, where the rank has all experts
-    int *shared_row;       // [expert_count + 1] host: first_row then
-    int *shared_group;     // [held] host: of which expert that is here a row is
-    void *input;           // [held][width] F to W: what experts get
-    void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
-    void *output_gradient; // [held][width] B to W
-    void *logits_gradient; // [row_count][expert_count] B to W
-};
-
 static const exec_moe_options *options_of(const exec_layer *layer)
 {
     return &layer->model->moe;
@@ -42,52 +24,46 @@ static int rank_of(const exec_layer *layer)
     return exchange != NULL ? exchange->member : 0;
 }
 
-/// A tensor of all experts that are here. All ranks draw from one stream of numbers.
-static size_t add_tensor(exec_layer *layer, exec_tensor tensor)
+/// Makes the tensor at an offset, the last, one of all experts that are here. All ranks draw from
+/// one stream of numbers.
+///
+/// @return offset
+static size_t of_experts(exec_layer *layer, size_t offset)
 {
-    tensor.before = (size_t)rank_of(layer) * (size_t)tensor.rows * (size_t)tensor.columns;
-    layer->expert_parameter_count += (size_t)tensor.rows * (size_t)tensor.columns;
-    return exec_layer_add_tensor(layer, &tensor);
+    const size_t count = layer->parameter_count - offset;
+    layer->tensors[layer->tensor_count - 1].before = (size_t)rank_of(layer) * count;
+    layer->expert_parameter_count += count;
+    return offset;
+}
+
+static exec_linear add_linears(exec_layer *layer, int input_width, int output_width, int count,
+                               float deviation, const char *const names[2])
+{
+    exec_linear linear = {.input_width = input_width,
+                          .output_width = output_width,
+                          .has_bias = !layer->model->lacks_mlp_bias};
+    linear.weight = of_experts(layer, exec_layer_add_matrix(layer, names[0], count * input_width,
+                                                            output_width, deviation));
+    if (linear.has_bias) {
+        linear.bias =
+            of_experts(layer, exec_layer_add_vector(layer, names[1], count * output_width, 0));
+    }
+    return linear;
 }
 
 exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_deviation)
 {
+    static const char *const up_names[] = {"experts up", "experts up bias"};
+    static const char *const down_names[] = {"experts down", "experts down bias"};
     const int width = layer->model->width;
-    const int expert_count = options_of(layer)->expert_count;
-    const int count = expert_count / rank_count_of(layer);
-    const int inner_width =
-        exec_moe_expert_width(options_of(layer), exec_model_hidden_width(layer->model));
+    const int inner_width = exec_model_expert_width(layer->model);
     const int up_width = exec_block_inner_width(layer->model, inner_width);
-    const bool has_bias = !layer->model->lacks_mlp_bias;
-    const exec_tensor router = {.name = "router",
-                                .rows = width,
-                                .columns = expert_count,
-                                .decays = true,
-                                .initial_deviation = up_deviation};
-    const exec_tensor up = {.name = "experts up",
-                            .rows = count * width,
-                            .columns = up_width,
-                            .decays = true,
-                            .initial_deviation = up_deviation};
-    const exec_tensor down = {.name = "experts down",
-                              .rows = count * inner_width,
-                              .columns = width,
-                              .decays = true,
-                              .initial_deviation = down_deviation};
-    const exec_tensor up_bias = {.name = "experts up bias", .rows = 1, .columns = count * up_width};
-    const exec_tensor down_bias = {
-        .name = "experts down bias", .rows = 1, .columns = count * width};
-    exec_experts experts = {
-        .expert_count = expert_count,
-        .held_count = count,
-        .router = exec_layer_add_tensor(layer, &router),
-        .up = {.input_width = width, .output_width = up_width, .has_bias = has_bias},
-        .down = {.input_width = inner_width, .output_width = width, .has_bias = has_bias},
-    };
-    experts.up.weight = add_tensor(layer, up);
-    if (has_bias) experts.up.bias = add_tensor(layer, up_bias);
-    experts.down.weight = add_tensor(layer, down);
-    if (has_bias) experts.down.bias = add_tensor(layer, down_bias);
+    exec_experts experts = {.expert_count = options_of(layer)->expert_count};
+    const int count = experts.held_count = experts.expert_count / rank_count_of(layer);
+    experts.router =
+        exec_layer_add_matrix(layer, "router", width, experts.expert_count, up_deviation);
+    experts.up = add_linears(layer, width, up_width, count, up_deviation, up_names);
+    experts.down = add_linears(layer, inner_width, width, count, down_deviation, down_names);
     return experts;
 }
 
@@ -101,11 +77,6 @@ exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory)
     const size_t entries = (size_t)(exec_model_row_count(layer->model) * options_of(layer)->top_k);
     made->shared_group = arena_array(memory, (size_t)rank_count_of(layer) * entries, sizeof(int));
     return made;
-}
-
-const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot)
-{
-    return &slot->routing;
 }
 
 void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int *count)
@@ -322,12 +293,10 @@ status exec_moe_half_forward(exec_block *block, exec_half_slot *half, exec_moe_s
     const size_t up_bytes = exec_layer_bytes(layer, held, block->experts.up.output_width);
     const size_t inner_bytes = exec_layer_bytes(layer, held, inner_width);
     void *sent, *made;
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
-                          &slot->input, err));
+    TRY(exec_layer_take(layer, &half->until_weight, held, width, &slot->input, err));
     TRY(exec_holding_take(&half->until_input, layer->buffers, up_bytes, &half->inner, err));
     TRY(exec_holding_take(&half->until_weight, layer->buffers, inner_bytes, &half->outer, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, entries, width), &slot->output, err));
+    TRY(exec_layer_take(layer, &half->until_input, entries, width, &slot->output, err));
     TRY(take_passing(layer, entries, slot->input, &sent, err));
     table->gather_rows(kernels, half->norm.output, slot->routing.row, entries, width, sent);
     TRY(pass_rows(block, slot, false, sent, slot->input, err));
@@ -348,9 +317,8 @@ static status backward_router(exec_block *block, exec_half_slot *half, exec_moe_
     const exec_routing *routing = &slot->routing;
     const int entries = routing->row_count * routing->top_k;
     void *weight_gradient = NULL;
-    TRY(exec_holding_take(&half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, routing->row_count, routing->expert_count),
-                          &slot->logits_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_weight, routing->row_count, routing->expert_count,
+                        &slot->logits_gradient, err));
     TRY(exec_buffers_take(layer->buffers, (size_t)entries * sizeof(float), &weight_gradient, err));
     kernels->table->row_dots(kernels, gradient, routing->row, slot->output, NULL, entries,
                              layer->model->width, weight_gradient);
@@ -410,21 +378,16 @@ status exec_moe_half_backward_input(exec_block *block, exec_half_slot *half, exe
     const int held = slot->held_row_count;
     void *sent, *made, *input_gradient, *norm_gradient;
     TRY(backward_router(block, half, slot, gradient, err));
-    TRY(exec_holding_take(&half->until_weight, layer->buffers, exec_layer_bytes(layer, held, width),
-                          &slot->output_gradient, err));
-    TRY(exec_holding_take(&half->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, held, block->experts.up.output_width),
-                          &half->inner_gradient, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, entries, width), &input_gradient, err));
-    TRY(exec_holding_take(&half->until_input, layer->buffers,
-                          exec_layer_bytes(layer, slot->routing.row_count, width), &norm_gradient,
-                          err));
+    TRY(exec_layer_take(layer, &half->until_weight, held, width, &slot->output_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_weight, held, block->experts.up.output_width,
+                        &half->inner_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_input, entries, width, &input_gradient, err));
+    TRY(exec_layer_take(layer, &half->until_input, slot->routing.row_count, width, &norm_gradient,
+                        err));
     void *outer_gradient = half->inner_gradient;
     if (layer->model->is_gated) {
-        TRY(exec_holding_take(&half->until_input, layer->buffers,
-                              exec_layer_bytes(layer, held, block->experts.down.input_width),
-                              &outer_gradient, err));
+        TRY(exec_layer_take(layer, &half->until_input, held, block->experts.down.input_width,
+                            &outer_gradient, err));
     }
     TRY(take_passing(layer, entries, slot->output_gradient, &sent, err));
     kernels->table->gather_rows(kernels, gradient, slot->routing.row, entries, width, sent);

@@ -11,7 +11,24 @@
 #include "exec/model/block_layer.h"
 
 /// What one microbatch leaves, beside the half's slot.
-typedef struct exec_moe_slot exec_moe_slot;
+///
+/// Rows that lie by place (kernels.h) are "of entries", [entry_count]: of this rank's tokens. Those
+/// of the experts that are here are "held", by the rank that they come from and then by expert: in
+/// expert_count segments, since of R ranks that share the experts each has 1 / R of them. Where the
+/// rank has all experts both are the same rows. Others are of tokens.
+typedef struct exec_moe_slot {
+    exec_routing routing;  // first_place and place_expert until W, the rest until B
+    int held_row_count;    // rows that are held
+    const int *first_row;  // [expert_count + 1] device memory: held, of each segment
+    int *count;            // [R][expert_count] host: entries that each rank has of each expert;
+                           // NULL, as what follows, where the rank has all experts
+    int *shared_row;       // [expert_count + 1] host: first_row then
+    int *shared_group;     // [held] host: of which expert that is here a row is
+    void *input;           // [held][width] F to W: what experts get
+    void *output;          // [entry_count][width] F to B: what experts made of this rank's tokens
+    void *output_gradient; // [held][width] B to W
+    void *logits_gradient; // [row_count][expert_count] B to W
+} exec_moe_slot;
 
 /// Appends the tensors of router and experts to the layer.
 /// @param up_deviation, down_deviation of the matrices' initial values; the router's is up's
@@ -19,10 +36,7 @@ exec_experts exec_experts_add(exec_layer *layer, float up_deviation, float down_
 
 exec_moe_slot *exec_moe_slot_carve(const exec_layer *layer, arena *memory);
 
-/// Who met whom in the microbatch of the slot's last F, of this rank's tokens; until B.
-const exec_routing *exec_moe_slot_routing(const exec_moe_slot *slot);
-
-/// Tokens of each expert in it, of all ranks that share the experts.
+/// Tokens of each expert in the microbatch of the last F, of all ranks that share the experts.
 ///
 /// @param count [expert_count] device memory, out
 void exec_moe_slot_count(const exec_layer *layer, const exec_moe_slot *slot, int *count);

@@ -4,13 +4,13 @@
 
 #include <math.h>
 
-exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3])
+exec_prediction exec_prediction_add(exec_layer *layer, const char *weight_name,
+                                    const char *bias_name, const char *matrix_name)
 {
     const exec_model *model = layer->model;
-    exec_prediction prediction = {.norm = exec_norm_add(layer, names)};
-    prediction.logits =
-        exec_linear_add(layer, model->width, model->vocabulary, 0.5F / sqrtf((float)model->width),
-                        (const char *const[]){names[2], NULL});
+    exec_prediction prediction = {.norm = exec_norm_add(layer, weight_name, bias_name)};
+    prediction.logits = exec_linear_add(layer, model->width, model->vocabulary,
+                                        0.5F / sqrtf((float)model->width), matrix_name, NULL);
     return prediction;
 }
 
@@ -22,8 +22,7 @@ status exec_prediction_forward(const exec_layer *layer, const exec_prediction *p
     const int classes = layer->model->vocabulary;
     TRY(exec_norm_forward(layer, &prediction->norm, values, rows, &slot->norm, &slot->until_input,
                           &slot->until_weight, err));
-    TRY(exec_holding_take(&slot->until_weight, layer->buffers,
-                          exec_layer_bytes(layer, rows, classes), &slot->logits_gradient, err));
+    TRY(exec_layer_take(layer, &slot->until_weight, rows, classes, &slot->logits_gradient, err));
     exec_linear_forward(layer, &prediction->logits, slot->norm.output, rows, slot->logits_gradient);
     layer->kernels->table->cross_entropy(layer->kernels, slot->logits_gradient, target, rows,
                                          classes, scale, loss, confidence, slot->logits_gradient);

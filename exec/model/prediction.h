@@ -17,8 +17,9 @@ typedef struct exec_prediction_slot {
 } exec_prediction_slot;
 
 /// Appends the tensors to the layer.
-/// @param names of the norm's weight and bias and of the matrix, static storage
-exec_prediction exec_prediction_add(exec_layer *layer, const char *const names[3]);
+/// @param weight_name, bias_name of the norm, static storage
+exec_prediction exec_prediction_add(exec_layer *layer, const char *weight_name,
+                                    const char *bias_name, const char *matrix_name);
 
 /// @param target, loss, confidence device memory, as cross_entropy takes them
 /// @param scale the gradients are of the sum of losses times this

@@ -1,23 +1,16 @@
 /// Executes a training run on real ranks: the second player. Description, controller and records
 /// are those of the simulator's replay; the ops are played by devices, the messages travel.
 ///
-/// Rank 0 of the world leads: it has the costs (of a device that only takes time), the controller
-/// and the record. It tells all others what to do next, gathers what they measured, asks the
-/// controller and has layers moved. Released ranks hold nothing and sleep until they are called.
-///
 ///   iteration_ns = pipeline + exposed gradient reduction + optimizer step + profiling
 ///                + decision + migration
 ///
-/// A modelled device (`timed`) has the costs of the sources. Under the nominal clock every part is
-/// then what the replay of the same training says, to the ns. Under the other clocks pipeline,
-/// decision and migration are measured; reduction, step and profiling are the model's, the
-/// reduction from the measured ends of the ops.
+/// Which of these are measured is in ../README.md, who leads and who sleeps in README.md.
 ///
-/// A device that learns (`cpu`, `cuda`) is measured: its layers' times, bytes and loads are what
-/// the controller sees, and what its mechanism changes is announced to it. Nothing is known before
+/// Of a device that learns (`cpu`, `cuda`) layers' times, bytes and loads as measured are what the
+/// controller sees, and what its mechanism changes is announced to it. Nothing is known before
 /// iteration 0, so that this is played under the even partition (or the plan that was given) and
 /// profiled; after it the controller starts with what was measured, and its plan of the start is
-/// moved to. Reduction and step come after the pipeline and are measured; profiling is in the ops.
+/// moved to. Profiling is in the ops.
 ///
 /// Not executed: balancers without stages, released ranks that make further replicas. Who asks for
 /// a run refuses them.
@@ -84,8 +77,8 @@ typedef struct exec_forced_plan {
 
 /// Zero-initialise, then fill by name. Everything is borrowed for the call.
 typedef struct exec_training {
-    const bal_training *training;   // read by the leader only. Of a device that learns sources may
-                                    // be NULL
+    const bal_training *training;   // read by the leader only. Of a device that learns sources are
+                                    // NULL
     const bal_evaluator *evaluator; // leader only; NULL: none
     const bal_plan *plan;           // leader only: the plan of the start, kept unless the policy
                                     // asks (after the first warm iteration the

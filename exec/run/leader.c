@@ -1,6 +1,7 @@
 /// The rank that leads a run from its start to its end, and keeps the record.
 #include "exec/run/run.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +54,8 @@ static status check_plans(const exec_leader *leader, error_message *err)
                      training->schedule);
 }
 
-/// Takes the description, with a source that is there where nothing but measuring tells costs.
+/// Takes the description, with a source that is there where nothing but measuring tells costs, and
+/// the mechanism what it changes.
 static status take_description(exec_leader *leader, const exec_training *execution,
                                error_message *err)
 {
@@ -84,8 +86,6 @@ static void allocate(exec_leader *leader)
     arena *const memory = leader->memory;
     leader->iteration_memory = arena_create(1 << 16);
     leader->profile_memory = arena_create(1 << 16);
-    leader->plan_memory[0] = arena_create(1 << 14);
-    leader->plan_memory[1] = arena_create(1 << 14);
     leader->next_memory = arena_create(1 << 16);
     leader->rank_time_factor = arena_array(memory, ranks, sizeof *leader->rank_time_factor);
     leader->rank_end_ns = arena_array(memory, ranks, sizeof *leader->rank_end_ns);
@@ -105,14 +105,9 @@ static status leader_open(exec_leader *leader, exec_endpoint *endpoint,
     leader->learns = table->learns;
     leader->is_nominal = table->is_modelled && execution->clock == EXEC_CLOCK_NOMINAL;
     leader->microbatch_count = leader->training.microbatch_count;
-    if (leader->learns) {
-        // Gradients are reduced after the pipeline, and the mechanism announces what it changes.
-        leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
-        leader->stand_in =
-            (bal_cost_source){.layer_count = terms.layer_count, .announces_changes = true};
-        leader->training.sources = &leader->stand_in;
-        leader->training.source_count = 1;
-    }
+    assert(leader->learns == (leader->training.sources == &leader->stand_in));
+    // Gradients are reduced after the pipeline.
+    if (leader->learns) leader->training.reduction_overlap = BAL_REDUCTION_EXPOSED;
     allocate(leader);
     bal_training_costs_init(&leader->costs, &leader->training, memory);
     if (execution->distributes_decisions) TRY(exec_leader_distribute(leader, err));
@@ -126,8 +121,6 @@ static void leader_close(exec_leader *leader)
     bal_training_costs_free(&leader->costs);
     arena_destroy(leader->iteration_memory);
     arena_destroy(leader->profile_memory);
-    arena_destroy(leader->plan_memory[0]);
-    arena_destroy(leader->plan_memory[1]);
     arena_destroy(leader->next_memory);
     exec_run_close(&leader->run);
 }
@@ -173,7 +166,7 @@ static status put_record(exec_leader *leader, bal_training_iteration *record, er
         TRY(bal_stage_costs_from_layers(&leader->replicas[slowest], leader->played.plan,
                                         &leader->training.machine, leader->played.rank_time_factor,
                                         leader->iteration_memory, stages, err));
-        record->timeline = &leader->reports.timelines[slowest];
+        record->timeline = &leader->reports.measured.timelines[slowest];
         record->costs = stages;
     }
     return sink->put != NULL ? sink->put(sink->context, record, err) : STATUS_OK;
@@ -183,29 +176,13 @@ static status put_measured(exec_leader *leader, const bal_training_iteration *re
                            error_message *err)
 {
     const exec_training_listener *listener = leader->execution->listener;
-    const exec_run_reports *reports = &leader->reports;
+    exec_measured *measured = &leader->reports.measured;
     if (listener == NULL) return STATUS_OK;
-    const exec_measured measured = {
-        .record = record,
-        .played = &leader->played,
-        .timelines = reports->timelines,
-        .load_count = reports->load_columns > 0 ? reports->load_count : NULL,
-        .load_columns = reports->load_columns,
-        .exchange_ns = reports->exchange_ns,
-        .loss = reports->loss,
-        .gradient_norm = reports->gradient_norm,
-        .state_hash = leader->state_hash,
-        .overhead_ns = reports->overhead_ns,
-        .wake_ns = reports->wake_ns,
-        .latency_ns = reports->latency_ns,
-        .op_count = reports->op_count,
-        .message_count = reports->message_count,
-        .clock_offset_ns = reports->clock.offset_ns,
-        .clock_residual_ns = reports->clock.residual_ns,
-        .migration_finish_ns = leader->moved.finish_ns,
-        .migrated_bytes = leader->moved.bytes,
-    };
-    return listener->put(listener->context, &measured, err);
+    measured->record = record;
+    measured->played = &leader->played;
+    measured->migration_finish_ns = leader->moved.finish_ns;
+    measured->migrated_bytes = leader->moved.bytes;
+    return listener->put(listener->context, measured, err);
 }
 
 /// Closes the record of an iteration and hands it to sink and listener.
@@ -244,21 +221,12 @@ static void finish(exec_leader *leader)
 {
     bal_training_result *result = &leader->ledger.result;
     const bal_placed_partition *placed = &exec_run_plan_in_force(&leader->run)->placed;
-    const bal_machine *machine = &leader->training.machine;
-    bal_training_ledger_finish(&leader->ledger);
-    result->bottleneck_ns = leader->decision.bottleneck_ns;
-    result->bottleneck_lower_bound_ns = leader->decision.bottleneck_lower_bound_ns;
+    bal_training_ledger_finish(&leader->ledger, &leader->decision, &leader->training.machine,
+                               &leader->profile, leader->peak_memory);
     result->final_first_layer =
         kept(leader, placed->first_layer, bal_placed_stage_count(placed) + 1);
     result->final_machine_rank = kept(leader, placed->machine_rank, placed->rank_count);
     result->final_rank_count = placed->rank_count;
-    result->peak_memory_bytes = leader->peak_memory;
-    result->is_memory_known =
-        leader->profile.state_bytes != NULL && leader->profile.activation_bytes != NULL;
-    result->fits = true;
-    for (int rank = 0; rank < machine->rank_count && machine->rank_memory_bytes > 0; rank++) {
-        if (leader->peak_memory[rank] > machine->rank_memory_bytes) result->fits = false;
-    }
 }
 
 /// Notes the plan of the start in the result.

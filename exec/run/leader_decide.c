@@ -2,34 +2,6 @@
 /// and has the layers moved.
 #include "exec/run/run.h"
 
-static int64_t now_ns(const exec_leader *leader)
-{
-    const exec_endpoint *endpoint = leader->run.endpoint;
-    return endpoint->transport->now_ns(endpoint);
-}
-
-/// The layers of the iteration that follows, as they would be measured under the plan in force.
-static status look_ahead(exec_leader *leader, int iteration, const bal_layer_costs **next,
-                         error_message *err)
-{
-    const bal_training *training = &leader->training;
-    const int microbatches = leader->microbatch_count;
-    bool is_new = false;
-    bool is_announced = false;
-    *next = NULL;
-    if (training->information != BAL_INFORMATION_FORESIGHT ||
-        iteration + 1 == training->iteration_count || leader->learns) {
-        return STATUS_OK;
-    }
-    TRY(bal_training_costs_fetch(&leader->costs, iteration + 1,
-                                 (bal_batch){microbatches, microbatches}, &is_new, &is_announced,
-                                 err));
-    *next = &leader->profile;
-    if (!is_new) return STATUS_OK;
-    *next = &leader->ahead;
-    return bal_training_costs_measure(&leader->costs, leader->rank_of_layer, &leader->ahead, err);
-}
-
 /// Moves to a plan, and fills what the record says of that.
 ///
 /// @param moving      the layers as they are on their way
@@ -94,7 +66,12 @@ static status start_late(exec_leader *leader, bal_training_iteration *record, er
 static status observe(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
     const bal_layer_costs *next = NULL;
-    TRY(look_ahead(leader, record->iteration, &next, err));
+    const bal_batch batch = {leader->microbatch_count, leader->microbatch_count};
+    if (!leader->learns) {
+        TRY(bal_training_costs_look_ahead(&leader->costs, batch,
+                                          exec_run_plan_in_force(&leader->run)->rank_of_layer,
+                                          &leader->profile, &leader->ahead, &next, err));
+    }
     const bal_profile profile = {
         .iteration = record->iteration,
         .layers = &leader->profile,
@@ -115,24 +92,21 @@ static status observe(exec_leader *leader, bal_training_iteration *record, error
                 next != NULL ? next : &leader->profile, decision->migration_ns, record, err);
 }
 
-/// Whether the plan of the start stays for good.
-static bool keeps_start(const exec_leader *leader)
-{
-    return leader->execution->plan != NULL && leader->training.policy.kind == BAL_POLICY_NEVER;
-}
-
 status exec_leader_decide(exec_leader *leader, bal_training_iteration *record, error_message *err)
 {
-    const int64_t begin_ns = now_ns(leader);
+    const int64_t begin_ns = exec_endpoint_now_ns(leader->run.endpoint);
+    const bool keeps_start =
+        leader->execution->plan != NULL && leader->training.policy.kind == BAL_POLICY_NEVER;
     if (leader->execution->forced_count > 0) {
         TRY(follow_forced(leader, record, err));
     } else if (leader->is_controlled) {
         TRY(observe(leader, record, err));
-    } else if (record->iteration >= leader->execution->warmup_count && !keeps_start(leader)) {
+    } else if (record->iteration >= leader->execution->warmup_count && !keeps_start) {
         TRY(start_late(leader, record, err));
     }
     if (!record->was_asked) return STATUS_OK;
-    record->decision_ns = leader->is_nominal ? leader->training.decision_ns
-                                             : now_ns(leader) - begin_ns - leader->moved.elapsed_ns;
+    const int64_t passed_ns = exec_endpoint_now_ns(leader->run.endpoint) - begin_ns;
+    record->decision_ns =
+        leader->is_nominal ? leader->training.decision_ns : passed_ns - leader->moved.elapsed_ns;
     return STATUS_OK;
 }

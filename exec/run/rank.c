@@ -27,8 +27,7 @@ typedef struct running {
 
 static int64_t now_ns(const running *at)
 {
-    const exec_endpoint *endpoint = at->play->endpoint;
-    return endpoint->transport->now_ns(endpoint) - at->play->iteration_begin_ns;
+    return exec_endpoint_now_ns(at->play->endpoint) - at->play->iteration_begin_ns;
 }
 
 static status sleep_until(const running *at, int64_t until_ns, error_message *err)
@@ -54,12 +53,12 @@ static status receive_input(running *at, const exec_step *step, exec_payload *in
     const int from = play->world_rank[step->wait_place];
     const uint64_t key = key_of(at->iteration, step, step->stage);
     exec_message head;
-    const int64_t begin_ns = transport->now_ns(endpoint);
+    const int64_t begin_ns = exec_endpoint_now_ns(endpoint);
     const int64_t capacity = play->device->table->input_place(play->device, step, &input->bytes);
     arrived->is_message = true;
     arrived->was_there = transport->is_there(endpoint, from, key, NULL);
     TRY(transport->receive(endpoint, from, key, &head, input->bytes, capacity, err));
-    const int64_t end_ns = transport->now_ns(endpoint);
+    const int64_t end_ns = exec_endpoint_now_ns(endpoint);
     input->byte_count = head.payload_bytes;
     arrived->ready_ns = head.ready_ns;
     arrived->here_ns = end_ns - play->iteration_begin_ns;

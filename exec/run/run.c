@@ -4,46 +4,30 @@
 #include <string.h>
 
 /// A group without ranks, and room for them.
-static int *group_init(exec_run_ranks *ranks, int channel, int *sequence, arena *memory,
-                       exec_group *group)
+static exec_group group_of(exec_endpoint *endpoint, int channel, int *sequence, arena *memory)
 {
-    int *rank = arena_array(memory, (size_t)ranks->endpoint->rank_count, sizeof *rank);
-    *group = (exec_group){.endpoint = ranks->endpoint,
-                          .rank = rank,
-                          .self = -1,
-                          .sequence = sequence,
-                          .channel = channel};
-    return rank;
+    return (exec_group){.endpoint = endpoint,
+                        .rank = arena_array(memory, (size_t)endpoint->rank_count, sizeof(int)),
+                        .self = -1,
+                        .sequence = sequence,
+                        .channel = channel};
 }
 
-static void group_clear(exec_group *group)
-{
-    group->rank_count = 0;
-    group->self = -1;
-}
-
-/// Ranks are added in rising order, to the array of the group.
-static void group_add(exec_group *group, int *array, int rank)
+/// Ranks are added in rising order.
+static void group_add(exec_group *group, int rank)
 {
     if (rank == group->endpoint->rank) group->self = group->rank_count;
-    array[group->rank_count++] = rank;
-}
-
-static bool is_in_replica(const exec_run_ranks *ranks, int rank)
-{
-    return rank / ranks->rank_count == ranks->replica;
+    group->rank[group->rank_count++] = rank;
 }
 
 static void fill_groups(exec_run_ranks *ranks)
 {
-    group_clear(&ranks->awake);
-    group_clear(&ranks->pipeline);
+    ranks->awake.rank_count = ranks->pipeline.rank_count = 0;
+    ranks->awake.self = ranks->pipeline.self = -1;
     for (int rank = 0; rank < ranks->endpoint->rank_count; rank++) {
-        if (ranks->place[rank] >= 0 || rank == EXEC_LEADER) {
-            group_add(&ranks->awake, ranks->awake_rank, rank);
-        }
-        if (ranks->place[rank] >= 0 && is_in_replica(ranks, rank)) {
-            group_add(&ranks->pipeline, ranks->pipeline_rank, rank);
+        if (ranks->place[rank] >= 0 || rank == EXEC_LEADER) group_add(&ranks->awake, rank);
+        if (ranks->place[rank] >= 0 && rank / ranks->rank_count == ranks->replica) {
+            group_add(&ranks->pipeline, rank);
         }
     }
     ranks->awake_sequence = 0;
@@ -69,19 +53,16 @@ static status ranks_init(exec_run_ranks *ranks, exec_endpoint *endpoint, int rep
         .machine_rank = endpoint->rank % rank_count,
         .place = arena_array(memory, (size_t)world, sizeof *ranks->place),
     };
-    int *all = group_init(ranks, EXEC_CHANNEL_WORLD, &ranks->world_sequence, memory, &ranks->world);
-    ranks->awake_rank =
-        group_init(ranks, EXEC_CHANNEL_AWAKE, &ranks->awake_sequence, memory, &ranks->awake);
-    ranks->pipeline_rank = group_init(ranks, EXEC_CHANNEL_PIPELINE, &ranks->pipeline_sequence,
-                                      memory, &ranks->pipeline);
-    int *same = group_init(ranks, EXEC_CHANNEL_REPLICAS, &ranks->replicas_sequence, memory,
-                           &ranks->replicas);
+    ranks->world = group_of(endpoint, EXEC_CHANNEL_WORLD, &ranks->world_sequence, memory);
+    ranks->awake = group_of(endpoint, EXEC_CHANNEL_AWAKE, &ranks->awake_sequence, memory);
+    ranks->pipeline = group_of(endpoint, EXEC_CHANNEL_PIPELINE, &ranks->pipeline_sequence, memory);
+    ranks->replicas = group_of(endpoint, EXEC_CHANNEL_REPLICAS, &ranks->replicas_sequence, memory);
     for (int rank = 0; rank < world; rank++) {
         ranks->place[rank] = rank;
-        group_add(&ranks->world, all, rank);
+        group_add(&ranks->world, rank);
     }
     for (int replica = 0; replica < replica_count; replica++) {
-        group_add(&ranks->replicas, same, exec_run_world_rank(ranks, replica, ranks->machine_rank));
+        group_add(&ranks->replicas, exec_run_world_rank(ranks, replica, ranks->machine_rank));
     }
     fill_groups(ranks);
     return STATUS_OK;
@@ -134,7 +115,7 @@ status exec_run_open(exec_run *run, exec_endpoint *endpoint, const exec_training
     exec_activity_set_phase(&endpoint->activity, 0, EXEC_PHASE_START);
     TRY(ranks_init(&run->ranks, endpoint, 1, world, run->memory, err));
     if (endpoint->rank == EXEC_LEADER) run->terms = *terms;
-    TRY(exec_group_broadcast(&run->ranks.world, &run->terms, (int64_t)sizeof run->terms, err));
+    TRY(exec_group_broadcast(&run->ranks.world, &run->terms, sizeof run->terms, err));
     TRY(ranks_init(&run->ranks, endpoint, run->terms.replica_count, run->terms.machine.rank_count,
                    run->memory, err));
     return training->devices.create(training->devices.context, endpoint->rank, &run->device, err);
@@ -161,7 +142,7 @@ const exec_run_plan *exec_run_plan_in_force(const exec_run *run)
 void exec_run_begin_command(exec_run *run, const exec_command *command)
 {
     exec_packet_reset(&run->command);
-    exec_packet_put(&run->command, command, (int64_t)sizeof *command);
+    exec_packet_put(&run->command, command, sizeof *command);
 }
 
 /// Whether ranks that sleep must hear of a command, too.
@@ -171,32 +152,26 @@ static bool concerns_all(const exec_command *command)
            (command->kind == EXEC_COMMAND_MOVE && command->changes_ranks);
 }
 
+static status (*const carriers[EXEC_COMMAND_END])(exec_run *, const exec_command *,
+                                                  error_message *) = {
+    [EXEC_COMMAND_MOVE] = exec_run_move,
+    [EXEC_COMMAND_ITERATE] = exec_run_iterate,
+    [EXEC_COMMAND_DIFFUSE] = exec_run_diffuse,
+    [EXEC_COMMAND_HASH] = exec_run_hash,
+};
+
 /// Does what run->command says, and gathers the answers at the leader.
 static status carry_out(exec_run *run, bool *is_end, error_message *err)
 {
     const exec_command command =
-        *(const exec_command *)exec_packet_take(&run->command, (int64_t)sizeof command);
+        *(const exec_command *)exec_packet_take(&run->command, sizeof command);
     // After a change of ranks the group is another; all of the world are awake then.
     const exec_group *group = concerns_all(&command) ? &run->ranks.world : &run->ranks.awake;
     arena_reset(run->scratch);
     exec_packet_reset(&run->answer);
     *is_end = command.kind == EXEC_COMMAND_END;
-    switch (command.kind) {
-    case EXEC_COMMAND_MOVE:
-        TRY(exec_run_move(run, &command, err));
-        break;
-    case EXEC_COMMAND_ITERATE:
-        TRY(exec_run_iterate(run, &command, err));
-        break;
-    case EXEC_COMMAND_DIFFUSE:
-        TRY(exec_run_diffuse(run, &command, err));
-        break;
-    case EXEC_COMMAND_HASH:
-        TRY(exec_run_hash(run, &command, err));
-        break;
-    case EXEC_COMMAND_END:
-        return exec_group_barrier(group, err);
-    }
+    if (*is_end) return exec_group_barrier(group, err);
+    TRY(carriers[command.kind](run, &command, err));
     run->gathered = (exec_gathered){.group = group};
     run->gathered.sizes =
         arena_array(run->scratch, (size_t)group->rank_count, sizeof *run->gathered.sizes);
@@ -204,16 +179,11 @@ static status carry_out(exec_run *run, bool *is_end, error_message *err)
                              run->gathered.sizes, &run->gathered.bytes, err);
 }
 
-static bool sleeps(const exec_run_ranks *ranks, int rank)
-{
-    return rank != EXEC_LEADER && ranks->place[rank] < 0;
-}
-
 /// Sends the command to those who sleep.
 static status wake(exec_run *run, error_message *err)
 {
     for (int rank = 0; rank < run->endpoint->rank_count; rank++) {
-        if (!sleeps(&run->ranks, rank)) continue;
+        if (rank == EXEC_LEADER || run->ranks.place[rank] >= 0) continue;
         TRY(exec_packet_send(run->endpoint, rank, EXEC_MESSAGE_ORDER, run->order_count[rank]++,
                              &run->command, err));
     }

@@ -1,9 +1,5 @@
 /// An execution from inside: what every rank has, the commands that all carry out together, and the
-/// rank that leads.
-///
-/// The leader makes a command, shares it with all who are awake, carries it out like everybody
-/// else, and gathers the answers. The others do what they are told until the end. Released ranks
-/// sleep; they hear only of a change of who is active, and of the end.
+/// rank that leads (README.md).
 #pragma once
 
 #include "balance/control/controller.h"
@@ -50,8 +46,6 @@ typedef struct exec_run_ranks {
     exec_group awake;    // the active ones of all replicas and the leader: who hears every command
     exec_group pipeline; // the active ones of this rank's replica; of a released rank empty
     exec_group replicas; // this rank of the machine in all replicas
-    int *awake_rank;     // [awake.rank_count]
-    int *pipeline_rank;  // [pipeline.rank_count]
     int world_sequence;
     int awake_sequence;
     int pipeline_sequence;
@@ -79,6 +73,7 @@ typedef struct exec_run_plan {
     bal_schedule schedule;       // one order for all replicas
     int place;                   // of this rank; -1: none
     exec_program program;        // of the place; no steps without one
+    const int *rank_of_layer;    // [layers of the model] rank of the machine
     const int *layer;            // [layer_count] that this rank holds, in model order
     int layer_count;
 } exec_run_plan;
@@ -179,23 +174,12 @@ void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report);
 
 /// What all ranks that are awake have told, as the leader reads it.
 typedef struct exec_run_reports {
-    const bal_timeline *timelines; // [replica_count]
-    bal_layer_costs *layers;       // [replica_count] where they were measured, one column per
-                                   // microbatch; else NULL
-    int64_t *load_count;           // [layer_count][microbatch_count][load_columns], replica 0
-    int load_columns;
-    const int64_t **exchange_ns; // [replica_count], of F
+    exec_measured measured;  // timelines to clocks; the rest is the leader's to fill
+    bal_layer_costs *layers; // [replica_count] where they were measured, one column per
+                             // microbatch; else NULL
     bool has_changed;
-    double loss;          // mean over the replicas
-    double gradient_norm; // of replica 0
-    int64_t reduced_ns;   // largest over the ranks
-    int64_t stepped_ns;   // likewise
-    int64_t overhead_ns;  // sums over the ranks
-    int64_t wake_ns;
-    int64_t latency_ns;
-    int64_t op_count;
-    int64_t message_count;
-    exec_clock_offset clock; // the one that is furthest from the leader's
+    int64_t reduced_ns; // largest over the ranks
+    int64_t stepped_ns; // likewise
 } exec_run_reports;
 
 /// What was gathered of a command, at the leader.
@@ -205,10 +189,8 @@ typedef struct exec_gathered {
     void *bytes;    // one after the other
 } exec_gathered;
 
-/// The packet of a rank of the group.
-///
-/// @param offset in and out: where it begins; 0 for the first. Ranks are read in their order
-exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset);
+/// The packet of a rank of the group; it is only read, and not freed.
+exec_packet exec_gathered_of(const exec_gathered *gathered, int index);
 
 /// Reads the reports of an iteration.
 ///
@@ -283,7 +265,7 @@ status exec_run_hash(exec_run *run, const exec_command *command, error_message *
 typedef struct exec_next_plan {
     bal_placed_partition placed;
     const bal_schedule *order;      // or NULL: what the run's schedule makes of it
-    const bal_layer_costs *layers;  // what a searched order goes by; NULL: not known
+    const bal_layer_costs *layers;  // what a searched order goes by
     const bal_migration *migration; // or NULL: nothing moves
     const bal_layer_costs *moving;  // with migration: whose state_bytes are on their way
     int microbatch_count;
@@ -301,7 +283,7 @@ typedef struct exec_move_times {
 typedef struct exec_leader {
     exec_run run; // the leader is a rank, too
     const exec_training *execution;
-    bal_training training; // as given; of a device that learns with a source that has no costs
+    bal_training training; // as given; of a device that learns with stand_in, which has no costs
     bal_cost_source stand_in;
     bool learns;
     bool is_nominal;            // nothing is measured: modelled device, nominal clock
@@ -312,8 +294,7 @@ typedef struct exec_leader {
     arena *memory; // the caller's, of the result
     arena *iteration_memory;
     arena *profile_memory;
-    arena *plan_memory[2]; // of what follows from each of the run's two plans
-    arena *next_memory;    // of the one to come
+    arena *next_memory; // of the plan to come
 
     bal_training_costs costs; // of a modelled device
     bool costs_told;          // the others have those that were told last
@@ -325,7 +306,6 @@ typedef struct exec_leader {
     bal_layer_costs profile;   // of all replicas, as the controller sees them
     bal_layer_costs ahead;     // of the iteration that follows, for foresight
     const int *last_backward;  // [stage_count] of the plan in force
-    const int *rank_of_layer;  // [layer_count] of the plan in force
 
     exec_run_reports reports;
     bal_played_plan played;
@@ -337,7 +317,6 @@ typedef struct exec_leader {
     bal_diffuser diffuser; // with distributes_decisions: the leader's part of it
     int iteration;         // at hand
     bal_training_ledger ledger;
-    uint64_t state_hash;
 } exec_leader;
 
 /// Takes a plan into force on all ranks.

@@ -8,11 +8,6 @@
 /// Clocks drift apart by no more than this: 50 ppm, what quartz and NTP's slewing stay well within.
 enum { FIRST_ROUNDS = 16, DRIFT_DIVISOR = 20000 };
 
-static int64_t now_ns(const exec_run *run)
-{
-    return run->endpoint->transport->now_ns(run->endpoint);
-}
-
 static uint64_t key_of(int iteration)
 {
     return exec_message_key(EXEC_MESSAGE_GROUP, iteration, EXEC_STAGE_MAX - 1, 0);
@@ -25,7 +20,7 @@ static status tell(exec_run *run, int rank, uint64_t key, error_message *err)
     exec_message question = {.value = {1}};
     while (question.value[0] > 0) {
         TRY(transport->receive(run->endpoint, rank, key, &question, NULL, 0, err));
-        const exec_message answer = {.key = key, .value = {now_ns(run)}};
+        const exec_message answer = {.key = key, .value = {exec_endpoint_now_ns(run->endpoint)}};
         TRY(transport->send(run->endpoint, rank, &answer, NULL, err));
     }
     return STATUS_OK;
@@ -50,11 +45,11 @@ static status ask(exec_run *run, uint64_t key, error_message *err)
     const exec_transport *transport = run->endpoint->transport;
     for (int left = run->clock.is_known ? 0 : FIRST_ROUNDS - 1; left >= 0; left--) {
         exec_message answer;
-        const int64_t asked_ns = now_ns(run);
+        const int64_t asked_ns = exec_endpoint_now_ns(run->endpoint);
         const exec_message question = {.key = key, .value = {left}};
         TRY(transport->send(run->endpoint, EXEC_LEADER, &question, NULL, err));
         TRY(transport->receive(run->endpoint, EXEC_LEADER, key, &answer, NULL, 0, err));
-        take(&run->clock, asked_ns, answer.value[0], now_ns(run));
+        take(&run->clock, asked_ns, answer.value[0], exec_endpoint_now_ns(run->endpoint));
     }
     return STATUS_OK;
 }

@@ -10,15 +10,22 @@
 #include <string.h>
 
 /// What all ranks know of the problem; after it in the command those of the arrays of stages that
-/// the flags name, in their order.
+/// are not NULL, in the order of list_arrays.
 typedef struct exec_diffuse_terms {
-    bool allow_empty_stages;
-    bool embedding;
-    bool head;
     bool by_parameters; // layers are weighed by them; else by time
-    bool has_array[4];  // stage_memory_bytes, stage_inflight, stage_time_factor_ppb,
-                        // stage_fixed_ns: [places] each
+    bal_chain chain;    // without sums of layers
 } exec_diffuse_terms;
+
+enum { STAGE_ARRAYS = 4 };
+
+/// The arrays of a chain that have a number for each stage.
+static void list_arrays(bal_chain *chain, const int64_t **arrays[STAGE_ARRAYS])
+{
+    arrays[0] = &chain->stage_memory_bytes;
+    arrays[1] = &chain->stage_inflight;
+    arrays[2] = &chain->stage_time_factor_ppb;
+    arrays[3] = &chain->stage_fixed_ns;
+}
 
 /// What a place has decided; place -1 of a leader whose rank has been released.
 typedef struct exec_diffused_answer {
@@ -72,33 +79,25 @@ static const int64_t *before(exec_run *run, const int64_t *values)
 /// @param first [places + 1] out
 static status decide(exec_run *run, const exec_diffuse_terms *terms, int *first, error_message *err)
 {
-    const int layers = run->terms.layer_count;
-    const int places = exec_run_plan_in_force(run)->placed.rank_count;
+    bal_chain chain = terms->chain;
+    const int layers = chain.layer_count;
     int64_t *numbers = arena_array(run->scratch, 3 * (size_t)layers, sizeof *numbers);
-    const int64_t *arrays[4] = {NULL, NULL, NULL, NULL};
+    const int64_t **arrays[STAGE_ARRAYS];
     exec_layer_report report;
-    for (int array = 0; array < 4; array++) {
-        if (!terms->has_array[array]) continue;
-        arrays[array] = exec_packet_take(&run->command, places * (int64_t)sizeof *arrays[array]);
+    list_arrays(&chain, arrays);
+    for (int array = 0; array < STAGE_ARRAYS; array++) {
+        if (*arrays[array] == NULL) continue;
+        *arrays[array] =
+            exec_packet_take(&run->command, chain.stage_count * (int64_t)sizeof **arrays[array]);
     }
     run->device->table->report(run->device, &report);
     TRY(weigh(run, &report, terms->by_parameters, numbers, err));
     spread(&report, report.state_bytes, numbers + layers);
     spread(&report, report.activation_bytes, numbers + 2 * layers);
     TRY(exec_group_sum_int64(&run->ranks.pipeline, numbers, 3 * (int64_t)layers, err));
-    bal_chain chain = {.layer_count = layers,
-                       .stage_count = places,
-                       .chunk_count = 1,
-                       .allow_empty_stages = terms->allow_empty_stages,
-                       .embedding = terms->embedding,
-                       .head = terms->head,
-                       .weight_before = before(run, numbers),
-                       .state_before = before(run, numbers + layers),
-                       .activation_before = before(run, numbers + 2 * layers),
-                       .stage_memory_bytes = arrays[0],
-                       .stage_inflight = arrays[1],
-                       .stage_time_factor_ppb = arrays[2],
-                       .stage_fixed_ns = arrays[3]};
+    chain.weight_before = before(run, numbers);
+    chain.state_before = before(run, numbers + layers);
+    chain.activation_before = before(run, numbers + 2 * layers);
     TRY(bal_chain_bound_load_sum(&chain, err));
     return bal_diffusion_cuts(&chain, run->scratch, first, err);
 }
@@ -106,7 +105,7 @@ static status decide(exec_run *run, const exec_diffuse_terms *terms, int *first,
 status exec_run_diffuse(exec_run *run, const exec_command *command, error_message *err)
 {
     const exec_diffuse_terms terms =
-        *(const exec_diffuse_terms *)exec_packet_take(&run->command, (int64_t)sizeof terms);
+        *(const exec_diffuse_terms *)exec_packet_take(&run->command, sizeof terms);
     const exec_run_plan *plan = exec_run_plan_in_force(run);
     exec_diffused_answer answer = {.place = plan->place};
     exec_activity_set_phase(&run->endpoint->activity, command->iteration, EXEC_PHASE_DECISION);
@@ -116,7 +115,7 @@ status exec_run_diffuse(exec_run *run, const exec_command *command, error_messag
         answer.first_layer = first[plan->place];
         answer.end_layer = first[plan->place + 1];
     }
-    exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
+    exec_packet_put(&run->answer, &answer, sizeof answer);
     return STATUS_OK;
 }
 
@@ -133,23 +132,27 @@ static status give_command(exec_leader *leader, const bal_problem *problem, erro
 {
     exec_run *run = &leader->run;
     const exec_command command = {.kind = EXEC_COMMAND_DIFFUSE, .iteration = leader->iteration};
-    const int64_t *arrays[] = {problem->stage_memory_bytes, problem->stage_inflight,
-                               problem->stage_time_factor_ppb, problem->stage_fixed_ns};
     exec_diffuse_terms terms = {
-        .allow_empty_stages = problem->allow_empty_stages,
-        .embedding = problem->layers.embedding,
-        .head = problem->layers.head,
         .by_parameters = problem->weight == BAL_WEIGHT_PARAMETERS,
+        .chain = {.layer_count = run->terms.layer_count,
+                  .stage_count = problem->stage_count,
+                  .chunk_count = 1,
+                  .allow_empty_stages = problem->allow_empty_stages,
+                  .embedding = problem->layers.embedding,
+                  .head = problem->layers.head,
+                  .stage_memory_bytes = problem->stage_memory_bytes,
+                  .stage_inflight = problem->stage_inflight,
+                  .stage_time_factor_ppb = problem->stage_time_factor_ppb,
+                  .stage_fixed_ns = problem->stage_fixed_ns},
     };
-    for (int array = 0; array < 4; array++) {
-        terms.has_array[array] = arrays[array] != NULL;
-    }
+    const int64_t **arrays[STAGE_ARRAYS];
+    list_arrays(&terms.chain, arrays);
     exec_run_begin_command(run, &command);
-    exec_packet_put(&run->command, &terms, (int64_t)sizeof terms);
-    for (int array = 0; array < 4; array++) {
-        if (arrays[array] == NULL) continue;
-        exec_packet_put(&run->command, arrays[array],
-                        problem->stage_count * (int64_t)sizeof *arrays[array]);
+    exec_packet_put(&run->command, &terms, sizeof terms);
+    for (int array = 0; array < STAGE_ARRAYS; array++) {
+        if (*arrays[array] == NULL) continue;
+        exec_packet_put(&run->command, *arrays[array],
+                        problem->stage_count * (int64_t)sizeof **arrays[array]);
     }
     return exec_run_give_command(run, err);
 }
@@ -159,13 +162,12 @@ static status hear_cuts(void *context, const bal_problem *problem, int *first_la
 {
     exec_leader *leader = context;
     const exec_gathered *gathered = &leader->run.gathered;
-    int64_t offset = 0;
     *has_decided = false;
     if (!is_at_hand(leader, problem)) return STATUS_OK;
     TRY(give_command(leader, problem, err));
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
-        const exec_diffused_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
+        exec_packet packet = exec_gathered_of(gathered, index);
+        const exec_diffused_answer *answer = exec_packet_take(&packet, sizeof *answer);
         if (answer->place < 0) continue;
         first_layer[answer->place] = (int)answer->first_layer;
         first_layer[answer->place + 1] = (int)answer->end_layer;

@@ -5,11 +5,6 @@
 #include "balance/metrics.h"
 #include "exec/transport/activity.h"
 
-static int64_t now_ns(const exec_run *run)
-{
-    return run->endpoint->transport->now_ns(run->endpoint);
-}
-
 /// Takes costs that are new, and what follows from them and from a new plan.
 static status take_costs(exec_run *run, const exec_command *command, error_message *err)
 {
@@ -31,8 +26,8 @@ static status find_begin(exec_run *run, int iteration, int64_t *begin_ns, error_
     if (run->training->clock == EXEC_CLOCK_NOMINAL) return STATUS_OK;
     TRY(exec_run_compare_clocks(run, iteration, err));
     TRY(exec_group_barrier(&run->ranks.awake, err));
-    *begin_ns = now_ns(run);
-    TRY(exec_group_broadcast(&run->ranks.awake, begin_ns, (int64_t)sizeof *begin_ns, err));
+    *begin_ns = exec_endpoint_now_ns(run->endpoint);
+    TRY(exec_group_broadcast(&run->ranks.awake, begin_ns, sizeof *begin_ns, err));
     *begin_ns += run->clock.offset_ns;
     return STATUS_OK;
 }
@@ -84,7 +79,6 @@ static status learn(exec_run *run, int iteration, exec_rank_report *report, erro
     const int64_t begin_ns = table->now_ns(run->device);
     if (!has_place) return STATUS_OK;
     if (run->ranks.replica_count > 1) {
-        exec_activity_set_phase(activity, iteration, EXEC_PHASE_REDUCTION);
         TRY(table->reduce(run->device, &run->ranks.replicas, err));
         report->reduced_ns = table->now_ns(run->device) - begin_ns;
     }
@@ -125,12 +119,6 @@ status exec_run_iterate(exec_run *run, const exec_command *command, error_messag
     return STATUS_OK;
 }
 
-static bal_batch batch_of(const exec_leader *leader)
-{
-    const int microbatches = leader->microbatch_count;
-    return (bal_batch){microbatches, microbatches};
-}
-
 /// Finds out what the iteration costs, as far as anybody knows before it has been played.
 static status fetch(exec_leader *leader, int iteration, error_message *err)
 {
@@ -141,9 +129,10 @@ static status fetch(exec_leader *leader, int iteration, error_message *err)
         leader->is_changed = leader->is_announced;
         return STATUS_OK;
     }
+    const bal_batch batch = {leader->microbatch_count, leader->microbatch_count};
     bool is_new = false;
-    TRY(bal_training_costs_fetch(&leader->costs, iteration, batch_of(leader), &is_new,
-                                 &leader->is_announced, err));
+    TRY(bal_training_costs_fetch(&leader->costs, iteration, batch, &is_new, &leader->is_announced,
+                                 err));
     leader->is_changed =
         leader->training.sources[0].announces_changes ? leader->is_announced : is_new;
     return STATUS_OK;
@@ -191,7 +180,8 @@ static status time_iteration(exec_leader *leader, error_message *err)
     };
     TRY(bal_iteration_begin(played, leader->iteration_memory, times, err));
     for (int replica = 0; replica < replicas; replica++) {
-        TRY(bal_iteration_add_timeline(played, replica, &leader->reports.timelines[replica],
+        TRY(bal_iteration_add_timeline(played, replica,
+                                       &leader->reports.measured.timelines[replica],
                                        leader->iteration_memory, times, err));
     }
     bal_iteration_finish(played, leader->iteration_memory, times);
@@ -230,8 +220,9 @@ static status note_memory(exec_leader *leader, error_message *err)
 static status profile(exec_leader *leader, int iteration, error_message *err)
 {
     if (!leader->learns) {
-        return bal_training_costs_measure(&leader->costs, leader->rank_of_layer, &leader->profile,
-                                          err);
+        return bal_training_costs_measure(&leader->costs,
+                                          exec_run_plan_in_force(&leader->run)->rank_of_layer,
+                                          &leader->profile, err);
     }
     const bool is_alone = leader->training.data_parallel == 1;
     const bal_replica_costs merged = {

@@ -54,7 +54,7 @@ static status pace(const mover *at, int64_t transfer_ns)
 {
     exec_endpoint *endpoint = at->run->endpoint;
     if (!at->command->paces || transfer_ns == 0) return STATUS_OK;
-    const int64_t now_ns = endpoint->transport->now_ns(endpoint);
+    const int64_t now_ns = exec_endpoint_now_ns(endpoint);
     return endpoint->transport->sleep_until(endpoint, now_ns + transfer_ns, at->err);
 }
 
@@ -68,13 +68,12 @@ static status fill_leg(const mover *at, int layer, int64_t end_ns, exec_packet *
     if (device->leaves_out_arrays) head.shipped_bytes = device->table->shipped_bytes(device, layer);
     if (passing->bytes == NULL) {
         head.byte_count = device->table->packed_bytes(device, layer);
-        exec_packet_put(packet, &head, (int64_t)sizeof head);
+        exec_packet_put(packet, &head, sizeof head);
         return exec_packet_pack(packet, device, layer, at->err);
     }
     passing->taken_bytes = 0;
-    head.byte_count =
-        ((const exec_layer_head *)exec_packet_take(passing, (int64_t)sizeof head))->byte_count;
-    exec_packet_put(packet, &head, (int64_t)sizeof head);
+    head.byte_count = ((const exec_layer_head *)exec_packet_take(passing, sizeof head))->byte_count;
+    exec_packet_put(packet, &head, sizeof head);
     exec_packet_put(packet, exec_packet_take(passing, head.byte_count), head.byte_count);
     exec_packet_free(passing);
     return STATUS_OK;
@@ -113,7 +112,7 @@ static status receive_leg(mover *at, int leg)
     const exec_message ready = {.key = ready_key(leg), .value = {at->free_ns}};
     TRY(endpoint->transport->send(endpoint, from, &ready, NULL, at->err));
     TRY(exec_packet_receive(endpoint, from, EXEC_MESSAGE_MIGRATE, leg, packet, at->err));
-    const exec_layer_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
+    const exec_layer_head *head = exec_packet_take(packet, sizeof *head);
     at->free_ns = head->end_ns;
     at->answer.bytes += head->byte_count + head->shipped_bytes;
     if (head->shipped_bytes == 0) return STATUS_OK;
@@ -153,7 +152,7 @@ static status fill_layers(const mover *at, const exec_run_plan *plan)
         exec_packet *packet = &at->layers[layer];
         if (packet->bytes == NULL) continue;
         packet->taken_bytes = 0;
-        const exec_layer_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
+        const exec_layer_head *head = exec_packet_take(packet, sizeof *head);
         TRY(device->table->unpack(device, layer, exec_packet_take(packet, head->byte_count),
                                   head->byte_count, at->err));
     }
@@ -183,7 +182,7 @@ static status move(mover *at)
                                  plan->schedule.microbatch_count, at->err));
     TRY(fill_layers(at, plan));
     run->device->leaves_out_arrays = false;
-    exec_packet_put(&run->answer, &at->answer, (int64_t)sizeof at->answer);
+    exec_packet_put(&run->answer, &at->answer, sizeof at->answer);
     return STATUS_OK;
 }
 
@@ -225,16 +224,10 @@ static status find_order(exec_leader *leader, const exec_next_plan *next,
                          const bal_placed_partition *placed, bal_schedule *order,
                          error_message *err)
 {
-    bal_layer_costs layers;
     if (next->order != NULL) {
         *order = *next->order;
     } else {
-        if (next->layers != NULL) {
-            layers = *next->layers;
-        } else {
-            equal_layers(leader, leader->next_memory, &layers);
-        }
-        TRY(bal_training_order(&leader->training, placed, &layers, next->microbatch_count,
+        TRY(bal_training_order(&leader->training, placed, next->layers, next->microbatch_count,
                                leader->next_memory, order, err));
     }
     TRY(bal_schedule_check(order, NULL, err));
@@ -296,25 +289,12 @@ static void put_releases(exec_leader *leader)
     exec_packet_put(&leader->run.command, release_ns, (int64_t)(ranks * sizeof *release_ns));
 }
 
-/// What follows from the plan that has come into force.
-static void take_plan(exec_leader *leader)
-{
-    const exec_run_plan *plan = exec_run_plan_in_force(&leader->run);
-    arena *memory = leader->plan_memory[leader->run.plan_index];
-    arena_reset(memory);
-    int *owner = arena_array(memory, (size_t)leader->run.terms.layer_count, sizeof *owner);
-    bal_placed_owners(&plan->placed, owner);
-    leader->rank_of_layer = owner;
-    bal_last_backwards(&plan->schedule, memory, &leader->last_backward);
-}
-
 static void read_answers(exec_leader *leader, exec_move_times *times)
 {
     const exec_gathered *gathered = &leader->run.gathered;
-    int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
-        const exec_move_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
+        exec_packet packet = exec_gathered_of(gathered, index);
+        const exec_move_answer *answer = exec_packet_take(&packet, sizeof *answer);
         if (answer->free_ns > times->finish_ns) times->finish_ns = answer->free_ns;
         times->bytes += answer->bytes;
     }
@@ -324,8 +304,7 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
                         exec_move_times *times, error_message *err)
 {
     exec_run *run = &leader->run;
-    const exec_transport *transport = run->endpoint->transport;
-    const int64_t begin_ns = transport->now_ns(run->endpoint);
+    const int64_t begin_ns = exec_endpoint_now_ns(run->endpoint);
     bal_placed_partition placed = next->placed;
     bal_schedule order;
     exec_migration_leg *legs = NULL;
@@ -348,27 +327,27 @@ status exec_leader_move(exec_leader *leader, const exec_next_plan *next, int ite
     TRY(exec_run_give_command(run, err));
     if (command.changes_ranks) leader->costs_told = false;
     leader->microbatch_count = next->microbatch_count;
-    *times = (exec_move_times){.elapsed_ns = transport->now_ns(run->endpoint) - begin_ns};
+    *times = (exec_move_times){.elapsed_ns = exec_endpoint_now_ns(run->endpoint) - begin_ns};
     read_answers(leader, times);
-    take_plan(leader);
+    const exec_run_plan *plan = exec_run_plan_in_force(run);
+    bal_last_backwards(&plan->schedule, plan->memory, &leader->last_backward);
     return STATUS_OK;
 }
 
 /// The partition that somebody would choose who knows nothing of the layers.
-static status find_even(exec_leader *leader, bal_placed_partition *placed, error_message *err)
+static status find_even(exec_leader *leader, const bal_layer_costs *layers,
+                        bal_placed_partition *placed, error_message *err)
 {
     bal_training plain = leader->training;
     bal_controller *controller = NULL;
-    bal_layer_costs layers;
     bal_decision decision;
     plain.balancer = bal_balancer_find("even");
     plain.policy = (bal_policy){.kind = BAL_POLICY_NEVER};
     plain.repack = bal_repack_options_default();
     plain.weight = BAL_WEIGHT_TIME;
     plain.machine.rank_memory_bytes = 0;
-    equal_layers(leader, leader->next_memory, &layers);
     TRY(bal_training_controller(&plain, NULL, &controller, err));
-    const status started = bal_controller_start(controller, &layers, &decision, err);
+    const status started = bal_controller_start(controller, layers, &decision, err);
     if (started == STATUS_OK) {
         const size_t bounds = (size_t)bal_placed_stage_count(&decision.plan) + 1;
         int *first_layer = arena_array(leader->next_memory, bounds, sizeof *first_layer);
@@ -391,8 +370,8 @@ static status choose_start(exec_leader *leader, exec_next_plan *next, error_mess
         next->order = plan->order;
         return STATUS_OK;
     }
-    if (leader->learns) return find_even(leader, &next->placed, err);
-    TRY(bal_controller_start(leader->controller, &leader->profile, &leader->decision, err));
+    if (leader->learns) return find_even(leader, next->layers, &next->placed, err);
+    TRY(bal_controller_start(leader->controller, next->layers, &leader->decision, err));
     leader->is_controlled = true;
     next->placed = leader->decision.plan;
     return STATUS_OK;
@@ -403,13 +382,16 @@ status exec_leader_start(exec_leader *leader, error_message *err)
     const int microbatches = leader->microbatch_count;
     exec_next_plan next = {.microbatch_count = microbatches, .is_start = true};
     exec_move_times times;
+    bal_layer_costs equal;
     bool is_new = false;
-    if (!leader->learns) {
+    next.layers = leader->learns ? &equal : &leader->profile;
+    if (leader->learns) {
+        equal_layers(leader, leader->next_memory, &equal);
+    } else {
         TRY(bal_training_costs_fetch(&leader->costs, 0, (bal_batch){microbatches, microbatches},
                                      &is_new, &leader->is_announced, err));
         TRY(bal_training_costs_measure(&leader->costs, NULL, &leader->profile, err));
     }
     TRY(choose_start(leader, &next, err));
-    next.layers = leader->learns ? NULL : &leader->profile;
     return exec_leader_move(leader, &next, 0, &times, err);
 }

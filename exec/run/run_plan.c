@@ -15,8 +15,8 @@ void exec_run_plan_put(exec_packet *packet, const bal_placed_partition *placed,
                        const bal_schedule *schedule)
 {
     const int ranks = placed->rank_count;
-    exec_packet_put(packet, placed, (int64_t)sizeof *placed);
-    exec_packet_put(packet, schedule, (int64_t)sizeof *schedule);
+    exec_packet_put(packet, placed, sizeof *placed);
+    exec_packet_put(packet, schedule, sizeof *schedule);
     exec_packet_put(packet, placed->first_layer,
                     bytes_of(bal_placed_stage_count(placed) + 1, sizeof(int)));
     exec_packet_put(packet, placed->machine_rank, bytes_of(ranks, sizeof(int)));
@@ -45,17 +45,15 @@ static const char *take_name(exec_packet *packet)
 /// Lists the layers of this rank's stages.
 static void list_layers(exec_run_plan *plan, int machine_rank)
 {
-    const bal_placed_partition *placed = &plan->placed;
-    const int stages = bal_placed_stage_count(placed);
-    int *layers = arena_array(plan->memory, (size_t)placed->first_layer[stages], sizeof *layers);
+    const int count = plan->placed.first_layer[bal_placed_stage_count(&plan->placed)];
+    int *owner = arena_array(plan->memory, (size_t)count, sizeof *owner);
+    int *layers = arena_array(plan->memory, (size_t)count, sizeof *layers);
+    bal_placed_owners(&plan->placed, owner);
+    plan->rank_of_layer = owner;
     plan->layer = layers;
     plan->layer_count = 0;
-    for (int stage = 0; stage < stages; stage++) {
-        if (bal_placed_machine_rank(placed, stage) != machine_rank) continue;
-        for (int layer = placed->first_layer[stage]; layer < placed->first_layer[stage + 1];
-             layer++) {
-            layers[plan->layer_count++] = layer;
-        }
+    for (int layer = 0; layer < count; layer++) {
+        if (owner[layer] == machine_rank) layers[plan->layer_count++] = layer;
     }
 }
 
@@ -63,10 +61,8 @@ void exec_run_plan_take(exec_run_plan *plan, exec_packet *packet, int machine_ra
 {
     if (plan->memory == NULL) plan->memory = arena_create(1 << 16);
     arena_reset(plan->memory);
-    plan->placed =
-        *(const bal_placed_partition *)exec_packet_take(packet, (int64_t)sizeof plan->placed);
-    plan->schedule =
-        *(const bal_schedule *)exec_packet_take(packet, (int64_t)sizeof plan->schedule);
+    plan->placed = *(const bal_placed_partition *)exec_packet_take(packet, sizeof plan->placed);
+    plan->schedule = *(const bal_schedule *)exec_packet_take(packet, sizeof plan->schedule);
     const int ranks = plan->placed.rank_count;
     plan->placed.first_layer =
         take_array(packet, plan->memory, bal_placed_stage_count(&plan->placed) + 1, sizeof(int));
@@ -88,34 +84,27 @@ void exec_run_plan_free(exec_run_plan *plan)
     *plan = (exec_run_plan){0};
 }
 
-/// One source as it travels; the arrays that are there follow.
-typedef struct costs_head {
-    int layer_count;
-    int column_count;
-    bool has_split;
-    bool embedding;
-    bool head;
-    bool first_stage_whole;
-    bool has_array[BAL_COST_ARRAY_COUNT];
-} costs_head;
-
+/// A source travels as it is. Of its pointers only whether they are NULL means anything elsewhere;
+/// what they point to follows.
 static void put_source(exec_packet *packet, const bal_layer_costs *source)
 {
+    static const int64_t something; // that all of them point to, so that packets can be compared
     bal_layer_costs layers = *source;
-    const int64_t **arrays[BAL_COST_ARRAY_COUNT];
-    bal_layer_costs_list(&layers, arrays);
-    costs_head head;
+    bal_layer_costs head;
+    const int64_t **arrays[BAL_COST_ARRAY_COUNT], **heads[BAL_COST_ARRAY_COUNT];
     memset(&head, 0, sizeof head); // padding is compared, too
     head.layer_count = layers.layer_count;
-    head.column_count = layers.microbatch_count;
+    head.microbatch_count = layers.microbatch_count;
     head.has_split = layers.has_split;
     head.embedding = layers.embedding;
     head.head = layers.head;
     head.first_stage_whole = layers.first_stage_whole;
+    bal_layer_costs_list(&layers, arrays);
+    bal_layer_costs_list(&head, heads);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        head.has_array[array] = *arrays[array] != NULL;
+        if (*arrays[array] != NULL) *heads[array] = &something;
     }
-    exec_packet_put(packet, &head, (int64_t)sizeof head);
+    exec_packet_put(packet, &head, sizeof head);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         if (*arrays[array] == NULL) continue;
         exec_packet_put(packet, *arrays[array],
@@ -132,7 +121,7 @@ static bool is_same(const exec_packet *packet, const exec_packet *other)
 bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, int source_count)
 {
     exec_packet made = {0};
-    exec_packet_put(&made, &source_count, (int64_t)sizeof source_count);
+    exec_packet_put(&made, &source_count, sizeof source_count);
     for (int source = 0; source < source_count; source++) {
         put_source(&made, &sources[source]);
     }
@@ -144,22 +133,13 @@ bool exec_run_costs_put(exec_run_costs *costs, const bal_layer_costs *sources, i
 
 static bal_layer_costs take_source(exec_packet *packet)
 {
-    const costs_head *head = exec_packet_take(packet, (int64_t)sizeof *head);
-    bal_layer_costs layers = {
-        .layer_count = head->layer_count,
-        .microbatch_count = head->column_count,
-        .has_split = head->has_split,
-        .embedding = head->embedding,
-        .head = head->head,
-        .first_stage_whole = head->first_stage_whole,
-    };
+    bal_layer_costs layers = *(const bal_layer_costs *)exec_packet_take(packet, sizeof layers);
     const int64_t **arrays[BAL_COST_ARRAY_COUNT];
     bal_layer_costs_list(&layers, arrays);
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
-        if (head->has_array[array]) {
-            *arrays[array] =
-                exec_packet_take(packet, (int64_t)bal_layer_costs_array_bytes(&layers, array));
-        }
+        if (*arrays[array] == NULL) continue;
+        *arrays[array] =
+            exec_packet_take(packet, (int64_t)bal_layer_costs_array_bytes(&layers, array));
     }
     return layers;
 }
@@ -169,7 +149,7 @@ bal_layer_costs exec_run_costs_of(exec_run_costs *costs, int replica)
     exec_packet *packet = &costs->packet;
     bal_layer_costs layers = {0};
     packet->taken_bytes = 0;
-    const int *source_count = exec_packet_take(packet, (int64_t)sizeof *source_count);
+    const int *source_count = exec_packet_take(packet, sizeof *source_count);
     for (int source = 0; source <= replica % *source_count; source++) {
         layers = take_source(packet);
     }

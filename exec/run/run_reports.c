@@ -28,18 +28,19 @@ void exec_rank_report_put(exec_packet *packet, const exec_rank_report *report)
 {
     const exec_rank_times *times = &report->times;
     const exec_layer_report *layers = &report->layers;
-    exec_packet_put(packet, report, (int64_t)sizeof *report);
+    exec_packet_put(packet, report, sizeof *report);
     exec_packet_put(packet, times->begin_ns, numbers(report->step_count));
     exec_packet_put(packet, times->end_ns, numbers(report->step_count));
     if (layers->layer_count > 0) put_layers(packet, layers);
 }
 
-exec_packet exec_gathered_next(const exec_gathered *gathered, int index, int64_t *offset)
+exec_packet exec_gathered_of(const exec_gathered *gathered, int index)
 {
-    const int64_t size = gathered->sizes[index];
-    exec_packet packet = exec_packet_of((unsigned char *)gathered->bytes + *offset, size);
-    *offset += size;
-    return packet;
+    unsigned char *bytes = gathered->bytes;
+    for (int before = 0; before < index; before++) {
+        bytes += gathered->sizes[before];
+    }
+    return (exec_packet){.bytes = bytes, .byte_count = gathered->sizes[index]};
 }
 
 /// The reports in the midst of being read.
@@ -65,7 +66,7 @@ static void make_timelines(reading *at)
                                             .begin_ns = times + 2 * replica * ops,
                                             .end_ns = times + (2 * replica + 1) * ops};
     }
-    at->reports->timelines = timelines;
+    at->reports->measured.timelines = timelines;
 }
 
 static bal_layer_costs costs_of(const reading *at, const exec_layer_report *layers,
@@ -97,19 +98,20 @@ static void make_layers(reading *at, const exec_layer_report *told)
     at->layers = arena_array(at->memory, replicas, sizeof *at->layers);
     at->reduction_ns = arena_array(at->memory, replicas, sizeof *at->reduction_ns);
     reports->layers = arena_array(at->memory, replicas, sizeof *reports->layers);
-    reports->exchange_ns = arena_array(at->memory, replicas, sizeof *reports->exchange_ns);
+    const int64_t **exchange_ns = arena_array(at->memory, replicas, sizeof *exchange_ns);
     for (size_t replica = 0; replica < replicas; replica++) {
         at->layers[replica] = (exec_layer_report){.layer_count = at->layer_count,
                                                   .microbatch_count = told->microbatch_count,
                                                   .load_columns = told->load_columns};
         exec_layer_report_carve(&at->layers[replica], at->memory);
-        reports->exchange_ns[replica] = at->layers[replica].exchange_ns;
+        exchange_ns[replica] = at->layers[replica].exchange_ns;
         at->reduction_ns[replica] =
             arena_array(at->memory, (size_t)at->layer_count, sizeof **at->reduction_ns);
         reports->layers[replica] = costs_of(at, &at->layers[replica], at->reduction_ns[replica]);
     }
-    reports->load_columns = told->load_columns;
-    reports->load_count = at->layers[0].load_count;
+    reports->measured.exchange_ns = exchange_ns;
+    reports->measured.load_columns = told->load_columns;
+    if (told->load_columns > 0) reports->measured.load_count = at->layers[0].load_count;
 }
 
 /// Shares out what the reduction of a rank took to its layers, by their parameters.
@@ -155,31 +157,33 @@ static void read_layers(reading *at, const exec_rank_report *report, int replica
 
 static void add_sums(exec_run_reports *reports, const exec_rank_report *report, int replica)
 {
+    exec_measured *sums = &reports->measured;
     if (report->reduced_ns > reports->reduced_ns) reports->reduced_ns = report->reduced_ns;
     if (report->stepped_ns > reports->stepped_ns) reports->stepped_ns = report->stepped_ns;
-    reports->overhead_ns += report->times.overhead_ns;
-    reports->wake_ns += report->times.wake_ns;
-    reports->latency_ns += report->times.latency_ns;
-    reports->op_count += report->step_count;
-    reports->message_count += report->times.message_count;
-    if (llabs(report->clock.offset_ns) > llabs(reports->clock.offset_ns)) {
-        reports->clock = report->clock;
+    sums->overhead_ns += report->times.overhead_ns;
+    sums->wake_ns += report->times.wake_ns;
+    sums->latency_ns += report->times.latency_ns;
+    sums->op_count += report->step_count;
+    sums->message_count += report->times.message_count;
+    if (llabs(report->clock.offset_ns) > llabs(sums->clock_offset_ns)) {
+        sums->clock_offset_ns = report->clock.offset_ns;
+        sums->clock_residual_ns = report->clock.residual_ns;
     }
     reports->has_changed = reports->has_changed || report->has_changed;
-    if (report->has_loss) reports->loss += report->loss;
-    if (replica == 0 && report->step_count > 0) reports->gradient_norm = report->gradient_norm;
+    if (report->has_loss) sums->loss += report->loss;
+    if (replica == 0 && report->step_count > 0) sums->gradient_norm = report->gradient_norm;
 }
 
 /// Reads what one rank of the world has told.
 static void read_rank(reading *at, int rank, exec_packet *packet)
 {
-    const exec_rank_report *report = exec_packet_take(packet, (int64_t)sizeof *report);
+    const exec_rank_report *report = exec_packet_take(packet, sizeof *report);
     const int replica = rank / at->ranks->rank_count;
     const bal_schedule *schedule = &at->plan->schedule;
     const int place = exec_run_place_of(&at->plan->placed, rank % at->ranks->rank_count);
     add_sums(at->reports, report, replica);
     if (place < 0) return;
-    const bal_timeline *timeline = &at->reports->timelines[replica];
+    const bal_timeline *timeline = &at->reports->measured.timelines[replica];
     const int first = schedule->first_op[place];
     assert(report->step_count == schedule->first_op[place + 1] - first);
     const int64_t bytes = numbers(report->step_count);
@@ -200,12 +204,11 @@ void exec_run_reports_read(const exec_gathered *gathered, const exec_run_ranks *
         .memory = memory,
         .reports = &read,
     };
-    int64_t offset = 0;
     make_timelines(&at);
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        exec_packet packet = exec_gathered_of(gathered, index);
         read_rank(&at, gathered->group->rank[index], &packet);
     }
-    read.loss /= ranks->replica_count;
+    read.measured.loss /= ranks->replica_count;
     *reports = read;
 }

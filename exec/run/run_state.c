@@ -19,7 +19,7 @@ static status hash_layer(exec_run *run, int layer, error_message *err)
         const layer_answer answer = {
             .index = run->ranks.replica * run->terms.layer_count + layer,
             .hash = file_hash(FILE_HASH_START, packed.bytes, (size_t)byte_count)};
-        exec_packet_put(&run->answer, &answer, (int64_t)sizeof answer);
+        exec_packet_put(&run->answer, &answer, sizeof answer);
     }
     exec_packet_free(&packed);
     return done;
@@ -44,14 +44,13 @@ status exec_leader_hash(exec_leader *leader, int iteration, error_message *err)
     uint64_t *hash = arena_array(leader->iteration_memory, layers, sizeof *hash);
     exec_run_begin_command(&leader->run, &command);
     TRY(exec_run_give_command(&leader->run, err));
-    int64_t offset = 0;
     for (int index = 0; index < gathered->group->rank_count; index++) {
-        exec_packet packet = exec_gathered_next(gathered, index, &offset);
+        exec_packet packet = exec_gathered_of(gathered, index);
         while (packet.taken_bytes < packet.byte_count) {
-            const layer_answer *answer = exec_packet_take(&packet, (int64_t)sizeof *answer);
+            const layer_answer *answer = exec_packet_take(&packet, sizeof *answer);
             hash[answer->index] = answer->hash;
         }
     }
-    leader->state_hash = file_hash(FILE_HASH_START, hash, layers * sizeof *hash);
+    leader->reports.measured.state_hash = file_hash(FILE_HASH_START, hash, layers * sizeof *hash);
     return STATUS_OK;
 }

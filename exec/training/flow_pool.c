@@ -109,31 +109,14 @@ int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool)
     return (int64_t)value_bytes(pool);
 }
 
-static status offer(exec_flow_pool *pool, const exec_flow_buffer *buffer, void *bytes,
-                    error_message *err)
-{
-    exec_handover handover = {0};
-    TRY(pool->kernels->table->offer(pool->kernels, buffer->values, value_bytes(pool), &handover,
-                                    err));
-    memcpy(bytes, &handover, sizeof handover);
-    return STATUS_OK;
-}
-
-static status take(exec_flow_pool *pool, const void *bytes, exec_flow_buffer *buffer,
-                   error_message *err)
-{
-    exec_handover handover;
-    memcpy(&handover, bytes, sizeof handover);
-    return pool->kernels->table->take(pool->kernels, &handover, buffer->values, err);
-}
-
 status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
                            void *bytes, error_message *err)
 {
+    exec_kernels *kernels = pool->kernels;
     if (pool->hands_over) {
-        TRY(offer(pool, buffer, bytes, err));
+        TRY(kernels->table->offer(kernels, buffer->values, value_bytes(pool), bytes, err));
     } else {
-        pool->kernels->table->to_host(pool->kernels, bytes, buffer->values, value_bytes(pool));
+        kernels->table->to_host(kernels, bytes, buffer->values, value_bytes(pool));
     }
     if (pool->sends_live && !is_backward) {
         memcpy((char *)bytes + packed_row_bytes(pool), buffer->is_live, (size_t)pool->row_count);
@@ -144,10 +127,11 @@ status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer,
 status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,
                              exec_flow_buffer *buffer, error_message *err)
 {
+    exec_kernels *kernels = pool->kernels;
     if (pool->hands_over) {
-        TRY(take(pool, bytes, buffer, err));
+        TRY(kernels->table->take(kernels, bytes, buffer->values, err));
     } else {
-        pool->kernels->table->to_device(pool->kernels, buffer->values, bytes, value_bytes(pool));
+        kernels->table->to_device(kernels, buffer->values, bytes, value_bytes(pool));
     }
     if (is_backward) return STATUS_OK;
     if (pool->sends_live) {

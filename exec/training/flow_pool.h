@@ -55,11 +55,12 @@ int64_t exec_flow_pool_row_bytes(const exec_flow_pool *pool);
 /// Packs a microbatch: its rows, or a description of them; and forward, where tokens
 /// leave, one byte per token.
 ///
+/// @param bytes [exec_flow_pool_packed_bytes] out: aligned for any type
 /// @return what the backend's offer returns
 status exec_flow_pool_pack(exec_flow_pool *pool, const exec_flow_buffer *buffer, bool is_backward,
                            void *bytes, error_message *err);
 
-/// The other way. bytes holds exec_flow_pool_packed_bytes.
+/// The other way.
 ///
 /// @return what the backend's take returns
 status exec_flow_pool_unpack(exec_flow_pool *pool, const void *bytes, bool is_backward,

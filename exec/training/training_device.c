@@ -21,7 +21,6 @@ static void reset_plan(exec_learner *learner)
     learner->load_count = 0;
     arena_destroy(learner->memory);
     learner->memory = NULL;
-    learner->stage_count = 0;
     learner->report = (exec_layer_report){0};
 }
 
@@ -59,8 +58,7 @@ static void destroy(exec_device *device)
 static bool is_held(const bal_placed_partition *plan, int place, int layer)
 {
     for (int chunk = 0; place >= 0 && chunk < plan->chunk_count; chunk++) {
-        const int stage =
-            bal_stage_of(plan->placement, plan->rank_count, plan->chunk_count, place, chunk);
+        const int stage = bal_placed_stage(plan, place, chunk);
         if (layer >= plan->first_layer[stage] && layer < plan->first_layer[stage + 1]) return true;
     }
     return false;
@@ -84,10 +82,9 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
 {
     arena *memory = learner->memory = arena_create(1 << 14);
     learner->place = place;
-    learner->stage_count = bal_placed_stage_count(plan);
     learner->microbatch_count = microbatch_count;
     const size_t columns = (size_t)microbatch_count;
-    const size_t cuts = (size_t)learner->stage_count + 1;
+    const size_t cuts = (size_t)bal_placed_stage_count(plan) + 1;
     const size_t rows = (size_t)exec_model_row_count(&learner->model);
     const size_t packed = (size_t)exec_flow_pool_packed_bytes(&learner->flows, false);
     learner->first_layer = arena_array(memory, cuts, sizeof(int));
@@ -104,10 +101,9 @@ static void carve_plan(exec_learner *learner, const bal_placed_partition *plan, 
     }
     memcpy(learner->first_layer, plan->first_layer, cuts * sizeof(int));
     learner->report =
-        (exec_layer_report){.layer_count = held_count, .microbatch_count = microbatch_count};
-    if (learner->mechanism->load_columns != NULL) {
-        learner->report.load_columns = learner->mechanism->load_columns(&learner->model);
-    }
+        (exec_layer_report){.layer_count = held_count,
+                            .microbatch_count = microbatch_count,
+                            .load_columns = exec_mechanism_load_columns(&learner->model)};
     exec_layer_report_carve(&learner->report, memory);
     learner->load_count = learner->mechanism->load != NULL
                               ? 0
@@ -265,36 +261,40 @@ static status initialise(exec_device *device, int layer, error_message *err)
     return learner->kernels->table->finish(learner->kernels, err);
 }
 
-#define TRAINING_DEVICE_TABLE(device_name, runs_ahead, ships)                                      \
-    {                                                                                              \
-        .name = device_name, .is_asynchronous = runs_ahead, .learns = true, .hold = hold,          \
-        .begin = exec_learner_begin, .input_place = exec_learner_input_place,                      \
-        .play = exec_learner_play, .finish = exec_learner_finish, .report = report,                \
-        .packed_bytes = packed_bytes, .pack = pack, .unpack = unpack, .ship = ships,               \
-        .shipped_bytes = shipped_bytes, .destroy = destroy, .now_ns = exec_learner_now_ns,         \
-        .initialise = initialise, .reduce = exec_learner_reduce, .step = exec_learner_step,        \
-        .adapt = exec_learner_adapt, .loss = exec_learner_loss,                                    \
-    }
-
-static const exec_device_table cpu_table = TRAINING_DEVICE_TABLE("cpu", false, NULL);
-static const exec_device_table cuda_table = TRAINING_DEVICE_TABLE("cuda", false, ship);
-static const exec_device_table cuda_ahead_table = TRAINING_DEVICE_TABLE("cuda", true, ship);
-
-static const exec_device_table *table_of(const exec_training_device *options)
+static exec_device_table table_of(const exec_training_device *options)
 {
-    const bool is_cuda =
-        options->backend == EXEC_BACKEND_CUDA_FP32 || options->backend == EXEC_BACKEND_CUDA_BF16;
-    if (!is_cuda) return &cpu_table;
-    return options->runs_ahead ? &cuda_ahead_table : &cuda_table;
+    const bool is_cuda = options->backend != EXEC_BACKEND_CPU;
+    return (exec_device_table){
+        .name = is_cuda ? "cuda" : "cpu",
+        .is_asynchronous = is_cuda && options->runs_ahead,
+        .learns = true,
+        .hold = hold,
+        .begin = exec_learner_begin,
+        .input_place = exec_learner_input_place,
+        .play = exec_learner_play,
+        .finish = exec_learner_finish,
+        .report = report,
+        .packed_bytes = packed_bytes,
+        .pack = pack,
+        .unpack = unpack,
+        .ship = is_cuda ? ship : NULL,
+        .shipped_bytes = shipped_bytes,
+        .destroy = destroy,
+        .now_ns = exec_learner_now_ns,
+        .initialise = initialise,
+        .reduce = exec_learner_reduce,
+        .step = exec_learner_step,
+        .adapt = exec_learner_adapt,
+        .loss = exec_learner_loss,
+    };
 }
 
-status exec_training_device_create_over(const exec_training_device *options, int world_rank,
-                                        exec_kernels *kernels, exec_device **out,
-                                        error_message *err)
+exec_device *exec_training_device_create_over(const exec_training_device *options, int world_rank,
+                                              exec_kernels *kernels)
 {
     exec_learner *learner = memory_array(1, sizeof *learner);
     *learner = (exec_learner){
-        .device.table = table_of(options),
+        .table = table_of(options),
         .model = *options->model,
         .text = options->text,
         .packing = options->packing,
@@ -306,7 +306,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
         .layer_count = exec_model_layer_count(options->model),
         .replica_count = 1,
     };
-    (void)err;
+    learner->device.table = &learner->table;
     if (learner->model.mechanism == EXEC_MOE && learner->model.moe.expert_parallel > 1) {
         learner->exchange =
             exec_expert_exchange_of(learner->model.moe.expert_parallel, learner->replica,
@@ -315,8 +315,7 @@ status exec_training_device_create_over(const exec_training_device *options, int
     }
     learner->buffers = exec_buffers_create(learner->kernels);
     learner->held = memory_array((size_t)learner->layer_count, sizeof *learner->held);
-    *out = &learner->device;
-    return STATUS_OK;
+    return &learner->device;
 }
 
 static status open_kernels(const exec_training_device *options, int world_rank,
@@ -362,5 +361,6 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
     }
     exec_kernels *kernels = NULL;
     TRY(open_kernels(options, world_rank, &kernels, err));
-    return exec_training_device_create_over(options, world_rank, kernels, out, err);
+    *out = exec_training_device_create_over(options, world_rank, kernels);
+    return STATUS_OK;
 }

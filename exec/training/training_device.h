@@ -1,12 +1,7 @@
 /// The devices that learn: `cpu` and `cuda` compute what their ops stand for, the forward and
-/// backward passes of a byte-level language model, over the layers of layer.h.
-///
-/// A rank holds the layers of its stages, each with its optimizer's state, and for each layer as
-/// a slot for each microbatch; a rank without a place holds nothing.
-///
-/// Which rank holds which layer, and in which order ops run, does not change a bit of what is
-/// learnt, as long as the gradients of a stage are added in ascending microbatches
-/// (weight_order.h): every sum has one owner and one order. See README.md.
+/// backward passes of a language model, over the layers of layer.h. A rank holds the layers of its
+/// stages, each with its optimizer's state, and for each layer a slot for each microbatch; a rank
+/// without a place holds nothing.
 #pragma once
 
 #include "base/status.h"
@@ -57,7 +52,6 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
 
 /// The same over kernels that are open already.
 ///
-/// @param kernels the device's from now on, also on failure: it closes them
-status exec_training_device_create_over(const exec_training_device *options, int world_rank,
-                                        exec_kernels *kernels, exec_device **out,
-                                        error_message *err);
+/// @param kernels the device's from now on: it closes them
+exec_device *exec_training_device_create_over(const exec_training_device *options, int world_rank,
+                                              exec_kernels *kernels);

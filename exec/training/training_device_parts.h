@@ -21,7 +21,8 @@ typedef struct exec_held_layer {
 
 /// A device that learns.
 typedef struct exec_learner {
-    exec_device device;
+    exec_device device;      // first member
+    exec_device_table table; // of device
     exec_model model;
     const exec_training_text *text;
     const exec_packing *packing;
@@ -38,8 +39,7 @@ typedef struct exec_learner {
     // The plan in force: nothing of it while the rank has no place.
     arena *memory;
     int place;
-    int stage_count;
-    int *first_layer; // [stage_count + 1]
+    int *first_layer; // [stages + 1]
     int microbatch_count;
     exec_flow_pool flows;
     exec_stopwatch watch;

@@ -236,7 +236,7 @@ static status forward(exec_learner *learner, const exec_step *step, exec_flow_bu
     for (int index = learner->first_layer[step->stage]; index < end; index++) {
         exec_held_layer *held = &learner->held[index];
         exec_slot **slot = &held->slots[microbatch];
-        if (*slot == NULL) TRY(exec_slot_create(held->layer, slot, err));
+        if (*slot == NULL) *slot = exec_slot_create(held->layer);
         if (learner->load_count > 0)
             flow.load = learner->load + load_place(learner, held, microbatch);
         TRY(exec_layer_forward(held->layer, *slot, &flow, err));
@@ -269,7 +269,8 @@ static status backward_input(exec_learner *learner, exec_held_layer *held, void 
     return lap(learner, OP_BACKWARD_INPUT, held->layer, microbatch, err);
 }
 
-/// B or BW: of every layer that is not idle B, and with BW its W, the last layer first.
+/// B of every layer that is not idle, W of every one that learns, or with BW both, the last layer
+/// first.
 static status backward(exec_learner *learner, const exec_step *step, void *gradient,
                        int64_t *duration_ns, error_message *err)
 {
@@ -278,24 +279,14 @@ static status backward(exec_learner *learner, const exec_step *step, void *gradi
     TRY(exec_stopwatch_begin_op(&learner->watch, err));
     for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
         exec_held_layer *held = &learner->held[index];
-        if (is_idle(held->layer)) break; // and so are all in front
-        is_empty = false;
-        TRY(backward_input(learner, held, gradient, step->op.microbatch, err));
-        if (step->op.kind != OP_BACKWARD) continue;
+        if (step->op.kind != OP_BACKWARD_WEIGHT) {
+            if (is_idle(held->layer)) break; // and so are all in front
+            is_empty = false;
+            TRY(backward_input(learner, held, gradient, step->op.microbatch, err));
+        }
+        if (step->op.kind == OP_BACKWARD_INPUT) continue;
         TRY(backward_weight(learner, held, step->op.microbatch, err));
-    }
-    return end_op(learner, is_empty, duration_ns, err);
-}
-
-static status play_weight(exec_learner *learner, const exec_step *step, int64_t *duration_ns,
-                          error_message *err)
-{
-    const int first = learner->first_layer[step->stage];
-    bool is_empty = true;
-    TRY(exec_stopwatch_begin_op(&learner->watch, err));
-    for (int index = learner->first_layer[step->stage + 1] - 1; index >= first; index--) {
-        TRY(backward_weight(learner, &learner->held[index], step->op.microbatch, err));
-        is_empty = is_empty && learner->held[index].layer->is_frozen;
+        is_empty = is_empty && held->layer->is_frozen;
     }
     return end_op(learner, is_empty, duration_ns, err);
 }
@@ -340,7 +331,7 @@ status exec_learner_play(exec_device *device, const exec_step *step, const exec_
     case OP_BACKWARD:
         return play_backward(learner, step, input, output, duration_ns, err);
     case OP_BACKWARD_WEIGHT:
-        return play_weight(learner, step, duration_ns, err);
+        return backward(learner, step, NULL, duration_ns, err);
     case OP_KIND_COUNT:
         break;
     }

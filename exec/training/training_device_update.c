@@ -7,23 +7,27 @@
 #include <string.h>
 
 /// Sums one layer's gradient, through host memory where it is not such.
-static status reduce_layer(exec_layer *layer, float *staging, const exec_group *replicas,
-                           error_message *err)
+static status reduce_layer(exec_layer *layer, const exec_group *replicas, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
+    const bool is_staged = !kernels->table->has_host_memory;
     const size_t bytes = layer->held_count * sizeof(float);
-    float *gradient = staging != NULL ? staging : layer->gradient;
-    if (staging != NULL) kernels->table->to_host(kernels, staging, layer->gradient, bytes);
+    float *gradient = is_staged ? memory_array(1, bytes) : layer->gradient;
+    if (is_staged) kernels->table->to_host(kernels, gradient, layer->gradient, bytes);
     const exec_expert_exchange *exchange = layer->model->expert_exchange;
     const int64_t apart = exchange != NULL ? (int64_t)layer->expert_parameter_count : 0;
     const int64_t everywhere = (int64_t)layer->held_count - apart;
-    TRY(exec_group_sum_float(replicas, gradient, everywhere, err));
-    if (apart > 0) {
-        TRY(exec_group_sum_float_parts(&exchange->owners, gradient + everywhere, apart,
-                                       exchange->member_count, err));
+    status result = exec_group_sum_float(replicas, gradient, everywhere, 1, err);
+    if (result == STATUS_OK && apart > 0) {
+        result = exec_group_sum_float(&exchange->owners, gradient + everywhere, apart,
+                                      exchange->member_count, err);
     }
-    if (staging != NULL) kernels->table->to_device(kernels, layer->gradient, staging, bytes);
-    return kernels->table->finish(kernels, err);
+    if (result == STATUS_OK && is_staged) {
+        kernels->table->to_device(kernels, layer->gradient, gradient, bytes);
+    }
+    if (result == STATUS_OK) result = kernels->table->finish(kernels, err);
+    if (is_staged) free(gradient);
+    return result;
 }
 
 /// A part of a layer's gradient, as large as any.
@@ -44,9 +48,10 @@ static gradient_part part_of(const exec_layer *layer, int part, int part_count)
 /// Sends part `to` of the gradient, or its own, to each other replica, and receives into memory of
 /// as many parts, or in place.
 static status exchange_parts(const exec_layer *layer, const exec_group *replicas, float *received,
-                             exec_transfer *transfers, error_message *err)
+                             error_message *err)
 {
     const int parts = replicas->rank_count, self = replicas->self;
+    exec_transfer *transfers = memory_array(2 * (size_t)parts, sizeof *transfers);
     const gradient_part own = part_of(layer, self, parts);
     int count = 0;
     for (int other = 0; other < parts; other++) {
@@ -69,14 +74,15 @@ static status exchange_parts(const exec_layer *layer, const exec_group *replicas
         }
     }
     exec_endpoint *endpoint = replicas->endpoint;
-    return endpoint->transport->exchange(endpoint, layer->kernels->table->stream(layer->kernels),
-                                         transfers, count, err);
+    const status result = endpoint->transport->exchange(
+        endpoint, layer->kernels->table->stream(layer->kernels), transfers, count, err);
+    free(transfers);
+    return result;
 }
 
 /// Sums one layer's gradient from device to device: every replica adds a part of it over the
 /// replicas, in their order as the host would, and gives it to the others.
-static status exchange_layer(exec_layer *layer, const exec_group *replicas,
-                             exec_transfer *transfers, error_message *err)
+static status exchange_layer(exec_layer *layer, const exec_group *replicas, error_message *err)
 {
     exec_kernels *kernels = layer->kernels;
     const int parts = replicas->rank_count;
@@ -85,7 +91,7 @@ static status exchange_layer(exec_layer *layer, const exec_group *replicas,
     void *taken = NULL;
     TRY(exec_buffers_take(layer->buffers, room * (size_t)parts * sizeof(float), &taken, err));
     float *received = taken;
-    status result = exchange_parts(layer, replicas, received, transfers, err);
+    status result = exchange_parts(layer, replicas, received, err);
     const size_t bytes = own.count * sizeof(float);
     float *own_copy = received + room * (size_t)replicas->self;
     if (own.count > 0) kernels->table->copy(kernels, own_copy, own.values, bytes);
@@ -93,33 +99,9 @@ static status exchange_layer(exec_layer *layer, const exec_group *replicas,
         kernels->table->add_floats(kernels, received, received + room * (size_t)other, own.count);
     }
     if (own.count > 0) kernels->table->copy(kernels, own.values, received, bytes);
-    if (result == STATUS_OK) result = exchange_parts(layer, replicas, NULL, transfers, err);
+    if (result == STATUS_OK) result = exchange_parts(layer, replicas, NULL, err);
     exec_buffers_give(layer->buffers, taken);
     return result;
-}
-
-static status exchange_gradients(exec_learner *learner, const exec_group *replicas,
-                                 error_message *err)
-{
-    exec_transfer *transfers = memory_array(2 * (size_t)replicas->rank_count, sizeof *transfers);
-    status result = STATUS_OK;
-    for (int row = 0; row < learner->report.layer_count && result == STATUS_OK; row++) {
-        exec_layer *layer = learner->layers[row];
-        if (!layer->is_frozen) result = exchange_layer(layer, replicas, transfers, err);
-    }
-    free(transfers);
-    if (result != STATUS_OK) return result;
-    return learner->kernels->table->finish(learner->kernels, err);
-}
-
-static size_t largest_held_count(const exec_learner *learner)
-{
-    size_t largest = 0;
-    for (int row = 0; row < learner->report.layer_count; row++) {
-        const size_t count = learner->layers[row]->held_count;
-        if (count > largest) largest = count;
-    }
-    return largest;
 }
 
 int64_t exec_learner_now_ns(const exec_device *device)
@@ -134,22 +116,14 @@ status exec_learner_reduce(exec_device *device, const exec_group *replicas, erro
 {
     exec_learner *learner = (exec_learner *)device;
     learner->replica_count = replicas->rank_count;
-    if (learner->kernels->table->stream != NULL &&
-        replicas->endpoint->transport->exchange != NULL) {
-        return exchange_gradients(learner, replicas, err);
-    }
-    float *staging = NULL;
-    if (!learner->kernels->table->has_host_memory) {
-        const size_t count = largest_held_count(learner);
-        staging = memory_array(count, sizeof *staging);
-    }
-    status result = STATUS_OK;
-    for (int row = 0; row < learner->report.layer_count && result == STATUS_OK; row++) {
+    const bool is_on_device =
+        learner->kernels->table->stream != NULL && replicas->endpoint->transport->exchange != NULL;
+    for (int row = 0; row < learner->report.layer_count; row++) {
         exec_layer *layer = learner->layers[row];
-        if (!layer->is_frozen) result = reduce_layer(layer, staging, replicas, err);
+        if (layer->is_frozen) continue;
+        TRY((is_on_device ? exchange_layer : reduce_layer)(layer, replicas, err));
     }
-    free(staging);
-    return result;
+    return is_on_device ? learner->kernels->table->finish(learner->kernels, err) : STATUS_OK;
 }
 
 /// The gradients are sums over microbatches of all replicas; this makes them means.

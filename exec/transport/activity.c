@@ -50,10 +50,11 @@ const char *exec_activity_text(const exec_activity *activity, int rank,
     return out;
 }
 
-status exec_activity_blame(const exec_activity *activity, int rank, status code, error_message *err)
+void exec_activity_blame(const exec_activity *activity, int rank, status code, error_message *err)
 {
     char text[EXEC_ACTIVITY_BYTES];
-    if (err == NULL || strncmp(err->message, "rank ", 5) == 0) return code;
-    error_prefix(err, code, "%s", exec_activity_text(activity, rank, text));
-    return code;
+    if (strncmp(err->message, "rank ", 5) != 0) {
+        error_prefix(err, code, "%s", exec_activity_text(activity, rank, text));
+    }
+    err->code = code;
 }

@@ -44,8 +44,4 @@ const char *exec_activity_text(const exec_activity *activity, int rank,
                                char out[EXEC_ACTIVITY_BYTES]);
 
 /// Puts that and ": " in front of a message that does not name a rank yet.
-///
-/// @param err may be NULL
-/// @return code
-status exec_activity_blame(const exec_activity *activity, int rank, status code,
-                           error_message *err);
+void exec_activity_blame(const exec_activity *activity, int rank, status code, error_message *err);

@@ -198,15 +198,8 @@ static status sum_elements(const exec_group *group, const element *of, void *val
     return result == STATUS_OK ? broadcast(group, sequence, values, byte_count, err) : result;
 }
 
-status exec_group_sum_float(const exec_group *group, float *values, int64_t count,
+status exec_group_sum_float(const exec_group *group, float *values, int64_t count, int part_count,
                             error_message *err)
-{
-    const element of = {sizeof *values, add_floats};
-    return sum_elements(group, &of, values, count, 1, err);
-}
-
-status exec_group_sum_float_parts(const exec_group *group, float *values, int64_t count,
-                                  int part_count, error_message *err)
 {
     const element of = {sizeof *values, add_floats};
     return sum_elements(group, &of, values, count, part_count, err);

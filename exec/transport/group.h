@@ -23,7 +23,7 @@ enum {
 /// Some ranks of the world, ascending, the caller among them; the first is the root.
 typedef struct exec_group {
     exec_endpoint *endpoint;
-    const int *rank; // [rank_count] of the world
+    int *rank; // [rank_count] of the world
     int rank_count;
     int self;      // index of the caller in rank
     int *sequence; // number of the caller's next collective, the same on all ranks of the group.
@@ -64,18 +64,13 @@ typedef struct exec_group_part {
 status exec_group_exchange(const exec_group *group, const exec_group_part *sent,
                            const exec_group_part *received, int64_t *ready_ns, error_message *err);
 
-/// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group.
-///
-/// @param values [count] in and out. Unspecified on failure
-status exec_group_sum_float(const exec_group *group, float *values, int64_t count,
-                            error_message *err);
-
-/// The same where every rank has several arrays, one after another: all of the first rank in their
+/// Sums arrays element by element: ((r0 + r1) + r2) + ..., the same on every rank of the group. Of
+/// floats every rank may have several, one after another: all of the first rank are added in their
 /// order, then all of the second. The sum is in the first.
 ///
-/// @param values [part_count][count]
-status exec_group_sum_float_parts(const exec_group *group, float *values, int64_t count,
-                                  int part_count, error_message *err);
+/// @param values [count], of floats [part_count][count], in and out. Unspecified on failure
+status exec_group_sum_float(const exec_group *group, float *values, int64_t count, int part_count,
+                            error_message *err);
 status exec_group_sum_double(const exec_group *group, double *values, int64_t count,
                              error_message *err);
 status exec_group_sum_int64(const exec_group *group, int64_t *values, int64_t count,

@@ -4,6 +4,7 @@
 #include "exec/monotonic_clock.h"
 #include "exec/transport/transports.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,37 +15,6 @@ void exec_cond_init(pthread_cond_t *cond)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(cond, &attributes);
     pthread_condattr_destroy(&attributes);
-}
-
-void exec_failure_init(exec_failure *failure)
-{
-    pthread_mutex_init(&failure->lock, NULL);
-}
-
-void exec_failure_reset(exec_failure *failure)
-{
-    pthread_mutex_destroy(&failure->lock);
-}
-
-bool exec_failure_note(exec_failure *failure, const error_message *why)
-{
-    pthread_mutex_lock(&failure->lock);
-    const bool is_first = !atomic_load(&failure->has_failed);
-    if (is_first) {
-        failure->message = *why;
-        atomic_store(&failure->has_failed, true);
-    }
-    pthread_mutex_unlock(&failure->lock);
-    return is_first;
-}
-
-status exec_failure_tell(exec_failure *failure, error_message *err)
-{
-    if (!atomic_load(&failure->has_failed)) return STATUS_OK;
-    pthread_mutex_lock(&failure->lock);
-    const status code = error_set(err, STATUS_BACKEND, "%s", failure->message.message);
-    pthread_mutex_unlock(&failure->lock);
-    return code;
 }
 
 void exec_inbox_init(exec_inbox *inbox, exec_watched *watched, exec_failure *failure)
@@ -73,6 +43,14 @@ exec_queued_message *exec_queued_message_make(int from, const exec_message *head
     made->next = NULL;
     made->from = from;
     made->head = *head;
+    return made;
+}
+
+exec_queued_message *exec_queued_message_of(int from, const exec_message *head, const void *payload)
+{
+    exec_queued_message *made = exec_queued_message_make(from, head);
+    made->head.sent_ns = exec_monotonic_ns();
+    if (head->payload_bytes > 0) memcpy(made->payload, payload, (size_t)head->payload_bytes);
     return made;
 }
 
@@ -139,9 +117,11 @@ void exec_inbox_note_move(exec_inbox *inbox)
     atomic_fetch_add_explicit(&inbox->watched->move_count, 1, memory_order_relaxed);
 }
 
-status exec_inbox_receive(exec_inbox *inbox, int from, uint64_t key, exec_message *head,
+status exec_inbox_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
                           void *payload, int64_t capacity_bytes, error_message *err)
 {
+    exec_inbox *inbox = endpoint->state;
+    assert(from >= 0 && from < endpoint->rank_count);
     exec_queued_message *taken = take(inbox, from, key);
     if (taken == NULL) return exec_failure_tell(inbox->failure, err);
     exec_inbox_note_move(inbox);
@@ -152,8 +132,9 @@ status exec_inbox_receive(exec_inbox *inbox, int from, uint64_t key, exec_messag
     return exec_transport_check_length(from, bytes, capacity_bytes, err);
 }
 
-bool exec_inbox_has(exec_inbox *inbox, int from, uint64_t key, exec_message *head)
+bool exec_inbox_has(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
+    exec_inbox *inbox = endpoint->state;
     pthread_mutex_lock(&inbox->lock);
     const exec_queued_message *found = *find(inbox, from, key);
     if (found != NULL && head != NULL) *head = found->head;
@@ -161,8 +142,9 @@ bool exec_inbox_has(exec_inbox *inbox, int from, uint64_t key, exec_message *hea
     return found != NULL;
 }
 
-status exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns, error_message *err)
+status exec_inbox_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
 {
+    exec_inbox *inbox = endpoint->state;
     const struct timespec until = exec_timespec_of(until_ns);
     exec_watched *watched = inbox->watched;
     atomic_store_explicit(&watched->sleep_until_ns, until_ns, memory_order_relaxed);
@@ -176,4 +158,10 @@ status exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns, error_message
     exec_inbox_note_move(inbox);
     atomic_store_explicit(&watched->sleep_until_ns, 0, memory_order_relaxed);
     return exec_failure_tell(inbox->failure, err);
+}
+
+bool exec_inbox_has_failed(const exec_endpoint *endpoint)
+{
+    const exec_inbox *inbox = endpoint->state;
+    return atomic_load(&inbox->failure->has_failed);
 }

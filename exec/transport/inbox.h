@@ -1,12 +1,11 @@
-/// The messages that have come to a rank and that it has not asked for yet, and the failure of the
-/// run, which ends its waits. One thread takes them, any other may put them in.
+/// The messages that have come to a rank and that it has not asked for yet. One thread takes them,
+/// any other may put them in. The failure of the run ends its waits.
 #pragma once
 
 #include "exec/transport/transport.h"
 #include "exec/transport/watch.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 
 enum { EXEC_INBOX_BUCKETS = 128 };
@@ -18,23 +17,6 @@ typedef struct exec_queued_message {
     exec_message head;
     char payload[]; // [head.payload_bytes]
 } exec_queued_message;
-
-/// The first failure that a process has heard of. Zero-initialise; must stay where it is.
-typedef struct exec_failure {
-    pthread_mutex_t lock; // of the message
-    atomic_bool has_failed;
-    error_message message; // then
-} exec_failure;
-
-void exec_failure_init(exec_failure *failure);
-void exec_failure_reset(exec_failure *failure);
-
-/// @return whether it is the first
-bool exec_failure_note(exec_failure *failure, const error_message *why);
-
-/// What others than the failed rank return: STATUS_BACKEND with its message; STATUS_OK as long as
-/// there is none.
-status exec_failure_tell(exec_failure *failure, error_message *err);
 
 /// Must stay where it is. What stands below lock is read and written under it.
 typedef struct exec_inbox {
@@ -55,21 +37,24 @@ void exec_inbox_reset(exec_inbox *inbox);
 /// @param head copied
 exec_queued_message *exec_queued_message_make(int from, const exec_message *head);
 
+/// A message that is sent now.
+exec_queued_message *exec_queued_message_of(int from, const exec_message *head,
+                                            const void *payload);
+
 /// Puts a message in, and wakes the rank if it waits for this one.
 void exec_inbox_put(exec_inbox *inbox, exec_queued_message *message);
 
 /// Wakes the rank because the run has failed.
 void exec_inbox_wake(exec_inbox *inbox);
 
-/// As exec_transport.receive.
-status exec_inbox_receive(exec_inbox *inbox, int from, uint64_t key, exec_message *head,
+// As those of exec_transport, by the machine's monotonic clock, for endpoints whose state begins
+// with an inbox.
+
+status exec_inbox_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
                           void *payload, int64_t capacity_bytes, error_message *err);
-
-/// As exec_transport.is_there.
-bool exec_inbox_has(exec_inbox *inbox, int from, uint64_t key, exec_message *head);
-
-/// As exec_transport.sleep_until, by the machine's monotonic clock.
-status exec_inbox_sleep_until(exec_inbox *inbox, int64_t until_ns, error_message *err);
+bool exec_inbox_has(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head);
+status exec_inbox_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err);
+bool exec_inbox_has_failed(const exec_endpoint *endpoint);
 
 /// Counts that the rank has got on.
 void exec_inbox_note_move(exec_inbox *inbox);

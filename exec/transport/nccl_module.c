@@ -11,7 +11,7 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
 
 const loadable *dynmo_module(void)
 {
-    static const exec_transport_module transport = {.run = run, .is_leader = exec_nccl_is_leader};
+    static const exec_transport_module transport = {.run = run};
     static const loadable module = {
         .interface = LOADABLE_INTERFACE, .name = "nccl", .table = &transport};
     return &module;

@@ -57,15 +57,10 @@ const void *exec_packet_take(exec_packet *packet, int64_t byte_count)
     return taken;
 }
 
-exec_packet exec_packet_of(void *bytes, int64_t byte_count)
-{
-    return (exec_packet){.bytes = bytes, .byte_count = byte_count};
-}
-
 status exec_packet_share(const exec_group *group, exec_packet *packet, error_message *err)
 {
     int64_t byte_count = packet->byte_count;
-    TRY(exec_group_broadcast(group, &byte_count, (int64_t)sizeof byte_count, err));
+    TRY(exec_group_broadcast(group, &byte_count, sizeof byte_count, err));
     reserve(packet, byte_count);
     packet->byte_count = byte_count;
     packet->taken_bytes = 0;

@@ -33,9 +33,6 @@ void *exec_packet_room(exec_packet *packet, int64_t byte_count);
 /// @return borrowed until the packet is filled anew; aligned for any number
 const void *exec_packet_take(exec_packet *packet, int64_t byte_count);
 
-/// A packet over bytes that are in memory already; it is only read, and not freed.
-exec_packet exec_packet_of(void *bytes, int64_t byte_count);
-
 /// Gives every rank of the group the packet of its root. Collective.
 status exec_packet_share(const exec_group *group, exec_packet *packet, error_message *err);
 

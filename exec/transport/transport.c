@@ -1,36 +1,25 @@
 #include "exec/transport/transport.h"
 
 #include "base/launcher.h"
+#include "base/loadable.h"
+#include "exec/monotonic_clock.h"
 #include "exec/transport/transports.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-static bool local_is_leader(void)
-{
-    return true;
-}
+const char *const exec_transport_names[EXEC_TRANSPORT_COUNT] = {"local", "mpi", "tcp", "nccl"};
 
-static void local_let_leader_end(void)
-{
-}
+/// NULL: that of the module of this name.
+static exec_transport_runner *const runners[EXEC_TRANSPORT_COUNT] = {exec_transport_local_run, NULL,
+                                                                     exec_transport_tcp_run, NULL};
 
-static const struct {
-    const char *name;
-    exec_transport_runner *run;
-    bool (*is_leader)(void);
-    void (*let_leader_end)(void);
-} transports[] = {
-    {"local", exec_transport_local_run, local_is_leader, local_let_leader_end},
-    {"mpi", exec_transport_mpi_run, exec_transport_mpi_is_leader,
-     exec_transport_mpi_let_leader_end},
-    {"tcp", exec_transport_tcp_run, exec_transport_tcp_is_leader,
-     exec_transport_mpi_let_leader_end},
-    {"nccl", exec_transport_nccl_run, exec_transport_nccl_is_leader,
-     exec_transport_mpi_let_leader_end},
-};
-enum { TRANSPORT_COUNT = sizeof transports / sizeof transports[0] };
+/// What this process knows of who prints.
+static struct {
+    bool has_run;
+    bool speaks;
+} process;
 
 /// Bits of a key, from the top: kind (4), sequence (24), stage (16), microbatch (20).
 enum { SEQUENCE_BITS = 24, STAGE_BITS = 16, MICROBATCH_BITS = 20 };
@@ -47,6 +36,17 @@ uint64_t exec_message_key(exec_message_kind kind, int sequence, int stage, int m
            (uint64_t)microbatch;
 }
 
+bool exec_message_is_of_op(uint64_t key)
+{
+    const uint64_t kind = key >> (SEQUENCE_BITS + STAGE_BITS + MICROBATCH_BITS);
+    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD;
+}
+
+uint64_t exec_note_key(exec_note what)
+{
+    return exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, (int)what);
+}
+
 exec_transport_options exec_transport_options_default(void)
 {
     return (exec_transport_options){
@@ -56,30 +56,27 @@ exec_transport_options exec_transport_options_default(void)
     };
 }
 
-/// The row of a name, or -1.
+/// The number of a name, or -1.
 static int find(const char *name)
 {
-    for (int row = 0; row < TRANSPORT_COUNT; row++) {
-        if (strcmp(transports[row].name, name) == 0) return row;
+    for (int index = 0; index < EXEC_TRANSPORT_COUNT; index++) {
+        if (strcmp(exec_transport_names[index], name) == 0) return index;
     }
     return -1;
 }
 
 static status check_name(const char *name, error_message *err)
 {
-    const char *names[TRANSPORT_COUNT];
     char suggestion[TEXT_SUGGESTION_BYTES];
     if (find(name) >= 0) return STATUS_OK;
-    for (int row = 0; row < TRANSPORT_COUNT; row++) {
-        names[row] = transports[row].name;
-    }
     return error_set(err, STATUS_INVALID, "unknown transport '%.60s'%s", name,
-                     text_suggestion(name, names, TRANSPORT_COUNT, suggestion));
+                     text_suggestion(name, exec_transport_names, EXEC_TRANSPORT_COUNT, suggestion));
 }
 
-status exec_transport_meet(exec_endpoint *endpoint, uint64_t key, error_message *err)
+status exec_transport_meet(exec_endpoint *endpoint, error_message *err)
 {
     const exec_transport *transport = endpoint->transport;
+    const uint64_t key = exec_note_key(EXEC_NOTE_MEETING);
     const exec_message empty = {.key = key};
     if (endpoint->rank != 0) {
         TRY(transport->send(endpoint, 0, &empty, NULL, err));
@@ -94,6 +91,20 @@ status exec_transport_meet(exec_endpoint *endpoint, uint64_t key, error_message 
     return STATUS_OK;
 }
 
+status exec_transport_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
+                              error_message *err)
+{
+    (void)place;
+    (void)line_ranks;
+    return exec_transport_meet(endpoint, err);
+}
+
+int64_t exec_transport_now_ns(const exec_endpoint *endpoint)
+{
+    (void)endpoint;
+    return exec_monotonic_ns();
+}
+
 status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_bytes,
                                    error_message *err)
 {
@@ -104,22 +115,48 @@ status exec_transport_check_length(int from, int64_t bytes, int64_t capacity_byt
                      bytes, from, capacity_bytes);
 }
 
+static status find_runner(const char *name, exec_transport_runner **run, error_message *err)
+{
+    const loadable *module = NULL;
+    *run = runners[find(name)];
+    if (*run != NULL) return STATUS_OK;
+    TRY(loadable_open(name, &module, err));
+    *run = ((const exec_transport_module *)module->table)->run;
+    return STATUS_OK;
+}
+
 status exec_transport_run(const char *name, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err)
 {
+    exec_transport_options complete = *options;
+    exec_transport_runner *run = NULL;
+    int abandoned_rank_count;
     TRY(check_name(name, err));
     if (options->rank_count < 1 || options->rank_count > BAL_RANKS_MAX) {
         return error_set(err, STATUS_INVALID, "%d ranks: outside [1, %d]", options->rank_count,
                          BAL_RANKS_MAX);
     }
-    if (options->abandoned_rank_count != NULL) *options->abandoned_rank_count = 0;
-    return transports[find(name)].run(options, body, context, err);
+    if (complete.abandoned_rank_count == NULL) {
+        complete.abandoned_rank_count = &abandoned_rank_count;
+    }
+    *complete.abandoned_rank_count = 0;
+    if (complete.speaks == NULL) {
+        if (!process.has_run) process.speaks = launcher_rank() == 0;
+        process.has_run = true;
+        complete.speaks = &process.speaks;
+    }
+    TRY(find_runner(name, &run, err));
+    return run(&complete, body, context, err);
 }
 
-status exec_transport_check_launcher(const char *name, error_message *err)
+status exec_transport_check(const char *name, const char *device, error_message *err)
 {
     const char *variable = NULL;
     const int count = launcher_process_count(&variable);
+    if (strcmp(name, "nccl") == 0 && strcmp(device, "cuda") != 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--transport nccl: moves the memory of GPUs; device %s has none", device);
+    }
     if (strcmp(name, "local") != 0 || count == 1) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s=%d: a launcher has started several processes, but --transport local has "
@@ -129,12 +166,15 @@ status exec_transport_check_launcher(const char *name, error_message *err)
 
 bool exec_transport_is_leader(const char *name)
 {
-    const int row = find(name);
-    return row >= 0 && transports[row].is_leader();
+    if (find(name) < 0 || strcmp(name, "local") == 0) return find(name) >= 0;
+    return process.has_run ? process.speaks : launcher_rank() == 0;
 }
 
-void exec_transport_let_leader_end(const char *name)
+status exec_transport_end(const char *name, status ended, error_message *err)
 {
-    const int row = find(name);
-    if (row >= 0) transports[row].let_leader_end();
+    const struct timespec patience = {.tv_sec = 5};
+    if (ended == STATUS_OK || exec_transport_is_leader(name)) return ended;
+    if (err != NULL) err->message[0] = '\0';
+    nanosleep(&patience, NULL);
+    return ended;
 }

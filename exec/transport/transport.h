@@ -49,6 +49,9 @@ enum { EXEC_STAGE_MAX = (1 << 16) - 2, EXEC_STAGE_OF_TRANSPORT = (1 << 16) - 1 }
 /// @param microbatch microbatch or part in [0, BAL_MICROBATCHES_MAX)
 uint64_t exec_message_key(exec_message_kind kind, int sequence, int stage, int microbatch);
 
+/// Whether a message is an op's.
+bool exec_message_is_of_op(uint64_t key);
+
 typedef struct exec_endpoint exec_endpoint;
 
 /// Device memory that goes to another rank, or comes from it.
@@ -129,6 +132,11 @@ struct exec_endpoint {
     void *state;            // the transport's own
 };
 
+static inline int64_t exec_endpoint_now_ns(const exec_endpoint *endpoint)
+{
+    return endpoint->transport->now_ns(endpoint);
+}
+
 typedef struct exec_transport_options {
     int rank_count;            // of the world; what the launcher has started, if it has
     int64_t watchdog_ns;       // the run has failed where nothing has moved for so long
@@ -138,10 +146,16 @@ typedef struct exec_transport_options {
                                // the run ends within a second, "interrupted"
     int *abandoned_rank_count; // out, or NULL: threads of `local` that were not back when the grace
                                // was over. What the body borrows then stays in use: end the process
+    bool *speaks; // NULL: what exec_transport_is_leader says; else the transport above tells it
 } exec_transport_options;
 
 /// One rank, a watchdog of 60 s, 5 s of grace, nothing else.
 exec_transport_options exec_transport_options_default(void);
+
+enum { EXEC_TRANSPORT_COUNT = 4 };
+
+/// "local", "mpi", "tcp", "nccl".
+extern const char *const exec_transport_names[EXEC_TRANSPORT_COUNT];
 
 /// What a rank does. It borrows the endpoint for the call. Collective: the body of every rank is
 /// called.
@@ -151,7 +165,7 @@ typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_mess
 /// started several processes, it makes rank_count threads and returns when all have ended; else it
 /// runs body once, for the rank that this process is, and every process returns the same.
 ///
-/// @param name "local", "mpi", "tcp" or "nccl"
+/// @param name one of exec_transport_names
 /// @return the status of the rank that failed first, "rank 3, iteration 12, F5 of stage 3: " in
 ///         front of its message unless that names a rank itself; STATUS_BACKEND for ranks that hang
 ///         or wait for each other, naming them and what they do, and where interrupted;
@@ -160,17 +174,22 @@ typedef status exec_rank_body(exec_endpoint *endpoint, void *context, error_mess
 status exec_transport_run(const char *name, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err);
 
-/// What a launcher has started several times runs as one only over MPI or TCP.
+/// What a launcher has started several times runs as one only over MPI or TCP; NCCL moves the
+/// memory of GPUs.
 ///
-/// @return STATUS_INVALID naming the launcher's variable, for `local` in one of several processes
-status exec_transport_check_launcher(const char *name, error_message *err);
+/// @param device that the ranks have, by its name
+/// @return STATUS_INVALID naming the launcher's variable, for `local` in one of several processes;
+///         for `nccl` with another device than cuda
+status exec_transport_check(const char *name, const char *device, error_message *err);
 
 /// Whether this process speaks for the run, and so writes files and prints: the one with rank 0, as
 /// the launcher has told it, also before the run. After a failure in which rank 0 is lost: that of
 /// rank 1. False for an unknown name.
 bool exec_transport_is_leader(const char *name);
 
-/// For a process that is not the leader and is about to end with a failure: lets the leader end
+/// What a process ends with: only the leader has a message. After a failure all others let it end
 /// first, within 5 s, because a launcher that sees one process fail ends all, before they have
-/// printed. Returns at once where ranks are threads.
-void exec_transport_let_leader_end(const char *name);
+/// printed.
+///
+/// @return ended
+status exec_transport_end(const char *name, status ended, error_message *err);

@@ -37,15 +37,6 @@ static const int64_t nap_max_ns = 2000000;        // where no bell is rung, or m
 static const int64_t nap_alone_max_ns = 50000000; // where each message rings
 static const int64_t failure_leaves_ns = 1000000000;
 
-/// What the transport tells its own; the last part of a key.
-typedef enum note { NOTE_FAILURE, NOTE_MEETING } note;
-
-/// A failure as its rank tells it to all others.
-typedef struct failure_note {
-    error_message failure;
-    int lost_rank; // that cannot speak; -1: all can
-} failure_note;
-
 /// A message that comes, or goes. In the list of its kind until it has been taken, or has gone.
 typedef struct mpi_message {
     struct mpi_message *next;
@@ -82,8 +73,7 @@ typedef struct mpi_world {
     int coming_count; // arrivals that are not there yet
     message_list leaving;
     int64_t tended_ns;
-    bool has_failed;
-    failure_note failed; // then
+    exec_failure failure;
 } mpi_world;
 
 /// MPI is opened once in a process, and so this is the process's.
@@ -91,7 +81,6 @@ static struct {
     bool is_open;
     bool has_failed; // then it is not closed
     int rank;
-    int speaker; // the rank that prints
 } process;
 
 static void append(message_list *list, mpi_message *last)
@@ -115,13 +104,6 @@ static mpi_message *make_message(int lines)
     mpi_message *made = memory_resize(NULL, bytes, 1);
     made->request = MPI_REQUEST_NULL;
     return made;
-}
-
-/// Whether it is an op's, and so takes the communicator of the active ranks.
-static bool is_of_op(uint64_t key)
-{
-    const uint64_t kind = key >> 60;
-    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD;
 }
 
 // What comes
@@ -220,7 +202,7 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
 {
     const int64_t bytes = head->payload_bytes;
     const int64_t lines = 1 + (bytes + LINE_BYTES - 1) / LINE_BYTES;
-    const bool of_op = is_of_op(head->key);
+    const bool of_op = exec_message_is_of_op(head->key);
     MPI_Comm comm = of_op ? all->active : all->world;
     const int rank = of_op ? all->active_rank[to] : to;
     assert(bytes >= 0 && lines <= INT_MAX);
@@ -238,20 +220,14 @@ static status post(mpi_world *all, int to, const exec_message *head, const void 
 
 // Failure
 
-static uint64_t note_key(note what)
-{
-    return exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, (int)what);
-}
-
 /// Makes this the failure of the run on this rank, and tells the others unless they have told it.
 /// What cannot be sent any more is not: the launcher ends those.
-static void fail(mpi_world *all, const failure_note *failed, bool tells)
+static void fail(mpi_world *all, const exec_failure_note *failed, bool tells)
 {
-    const exec_message head = {.key = note_key(NOTE_FAILURE), .payload_bytes = sizeof *failed};
-    if (all->has_failed) return;
-    all->has_failed = true;
+    const exec_message head = {.key = exec_note_key(EXEC_NOTE_FAILURE),
+                               .payload_bytes = sizeof *failed};
+    if (!exec_failure_take(&all->failure, failed)) return;
     atomic_store(&all->own->has_failed, true);
-    all->failed = *failed;
     for (int rank = 0; tells && rank < all->endpoint->rank_count; rank++) {
         if (rank != all->endpoint->rank) (void)post(all, rank, &head, failed, NULL);
     }
@@ -259,26 +235,12 @@ static void fail(mpi_world *all, const failure_note *failed, bool tells)
 
 static void hear_failures(mpi_world *all)
 {
-    failure_note failed;
-    for (int rank = 0; rank < all->endpoint->rank_count && !all->has_failed; rank++) {
-        mpi_message **at = find(all, rank, note_key(NOTE_FAILURE));
+    exec_failure_note failed;
+    for (int rank = 0; rank < all->endpoint->rank_count; rank++) {
+        mpi_message **at = find(all, rank, exec_note_key(EXEC_NOTE_FAILURE));
         if (at == NULL) continue;
         memcpy(&failed, (*at)->payload, sizeof failed);
         fail(all, &failed, false);
-    }
-}
-
-/// Looks after the others and heeds an interruption. A rank that hangs cannot speak for the run.
-static void look_after(mpi_world *all)
-{
-    const atomic_bool *interrupt = all->options->interrupt;
-    failure_note failed = {.lost_rank = -1};
-    if (exec_watch_look(&all->watch, &failed.failure) != STATUS_OK) {
-        failed.lost_rank = all->watch.hung_rank;
-        fail(all, &failed, true);
-    } else if (interrupt != NULL && atomic_load(interrupt)) {
-        error_set(&failed.failure, STATUS_BACKEND, "interrupted");
-        fail(all, &failed, true);
     }
 }
 
@@ -287,13 +249,13 @@ static status tend(mpi_world *all, error_message *err)
 {
     const int64_t now_ns = exec_monotonic_ns();
     const atomic_bool *interrupt = all->options->interrupt;
+    exec_failure_note failed = {0};
     hear_failures(all);
     if (now_ns - all->tended_ns >= tend_every_ns || (interrupt != NULL && atomic_load(interrupt))) {
         all->tended_ns = now_ns;
-        look_after(all);
+        if (exec_watch_look(&all->watch, &failed) != STATUS_OK) fail(all, &failed, true);
     }
-    if (!all->has_failed) return STATUS_OK;
-    return error_set(err, STATUS_BACKEND, "%s", all->failed.failure.message);
+    return exec_failure_tell(&all->failure, err);
 }
 
 // Waiting
@@ -354,7 +316,7 @@ static status mpi_send(exec_endpoint *endpoint, int to, const exec_message *head
 {
     mpi_world *all = endpoint->state;
     assert(to >= 0 && to < endpoint->rank_count);
-    if (all->has_failed) return tend(all, err);
+    TRY(exec_failure_tell(&all->failure, err));
     TRY(post(all, to, head, payload, err));
     note_move(all);
     return STATUS_OK;
@@ -409,12 +371,6 @@ static status mpi_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_m
     return code;
 }
 
-static int64_t mpi_now_ns(const exec_endpoint *endpoint)
-{
-    (void)endpoint;
-    return exec_monotonic_ns();
-}
-
 /// As far as ranks of this machine have heard of it.
 static bool mpi_has_failed(const exec_endpoint *endpoint)
 {
@@ -433,7 +389,7 @@ static status mpi_regroup(exec_endpoint *endpoint, const int *place, int line_ra
     mpi_world *all = endpoint->state;
     int active_count = 0;
     TRY(settle(all, err));
-    TRY(exec_transport_meet(endpoint, note_key(NOTE_MEETING), err));
+    TRY(exec_transport_meet(endpoint, err));
     for (int rank = 0; rank < endpoint->rank_count; rank++) {
         all->active_rank[rank] = place[rank] >= 0 ? active_count : -1;
         if (place[rank] >= 0) all->world_rank[active_count++] = rank;
@@ -454,7 +410,7 @@ static const exec_transport transport_mpi = {
     .receive = mpi_receive,
     .is_there = mpi_is_there,
     .sleep_until = mpi_sleep_until,
-    .now_ns = mpi_now_ns,
+    .now_ns = exec_transport_now_ns,
     .has_failed = mpi_has_failed,
     .regroup = mpi_regroup,
 };
@@ -532,6 +488,7 @@ static status join_node(mpi_world *all, error_message *err)
         .rank_count = count,
         .watchdog_ns = all->options->watchdog_ns,
         .waiting_ns = all->options->watchdog_ns * (all->is_alone ? 1 : NODE_WAITS_FACTOR),
+        .interrupt = all->options->interrupt,
     };
     int *pairs = memory_array((size_t)all->options->rank_count, sizeof own);
     const int gathered = MPI_Allgather(own, 2, MPI_INT, pairs, 2, MPI_INT, MPI_COMM_WORLD);
@@ -575,7 +532,7 @@ static status close_world(mpi_world *all, error_message *err)
 {
     exec_activity_set_phase(&all->endpoint->activity, 0, EXEC_PHASE_NONE);
     TRY(settle(all, err));
-    TRY(exec_transport_meet(all->endpoint, note_key(NOTE_MEETING), err));
+    TRY(exec_transport_meet(all->endpoint, err));
     TRY(settle(all, err));
     while (all->arrivals.first != NULL) {
         free(take_out(&all->arrivals, &all->arrivals.first));
@@ -595,25 +552,25 @@ static status leave_failed(mpi_world *all, error_message *err)
 {
     const int64_t end_ns = exec_monotonic_ns() + failure_leaves_ns;
     process.has_failed = true;
-    process.speaker = all->failed.lost_rank == 0 && all->endpoint->rank_count > 1 ? 1 : 0;
     while (all->leaving.first != NULL && exec_monotonic_ns() < end_ns) {
         const struct timespec step = exec_timespec_of(nap_max_ns);
         if (push_on(all, NULL) != STATUS_OK) break;
         nanosleep(&step, NULL);
     }
-    return error_set(err, all->failed.failure.code, "%s", all->failed.failure.message);
+    return exec_failure_end(&all->failure, all->options, process.rank, err);
 }
 
 static status run(const exec_transport_options *options, exec_rank_body *body, void *context,
                   error_message *err)
 {
-    failure_note own = {.lost_rank = -1};
+    exec_failure_note own = {.lost_rank = -1};
     if (process.has_failed) {
         return error_set(err, STATUS_BACKEND,
                          "transport 'mpi': an earlier run has failed, and "
                          "left MPI unusable");
     }
     TRY(open_mpi(err));
+    *options->speaks = process.rank == 0;
     if (check_rank_count(options, err) != STATUS_OK) {
         process.has_failed = true; // who ends first shall not wait for the others
         return STATUS_INVALID;
@@ -623,11 +580,10 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
     arena *memory = arena_create(4096);
     status code = create_world(&all, memory, err);
     if (code == STATUS_OK) {
-        code = body(all.endpoint, context, &own.failure);
-        if (code == STATUS_OK) code = close_world(&all, &own.failure);
+        code = body(all.endpoint, context, &own.why);
+        if (code == STATUS_OK) code = close_world(&all, &own.why);
         if (code != STATUS_OK) {
-            own.failure.code =
-                exec_activity_blame(&all.endpoint->activity, process.rank, code, &own.failure);
+            exec_activity_blame(&all.endpoint->activity, process.rank, code, &own.why);
             fail(&all, &own, true);
             code = leave_failed(&all, err);
         }
@@ -636,14 +592,9 @@ static status run(const exec_transport_options *options, exec_rank_body *body, v
     return code;
 }
 
-static bool is_leader(int launched_rank)
-{
-    return process.is_open ? process.rank == process.speaker : launched_rank == 0;
-}
-
 const loadable *dynmo_module(void)
 {
-    static const exec_transport_module transport = {.run = run, .is_leader = is_leader};
+    static const exec_transport_module transport = {.run = run};
     static const loadable module = {
         .interface = LOADABLE_INTERFACE, .name = "mpi", .table = &transport};
     return &module;

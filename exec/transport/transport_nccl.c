@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/launcher.h"
+#include "base/loadable.h"
 #include "exec/check.h"
 #include "exec/cuda/cuda_check.h"
 #include "exec/cuda/cuda_handover.h"
@@ -37,9 +38,8 @@ typedef struct arrival {
 } arrival;
 
 typedef struct nccl_world {
-    const exec_transport *inner; // the transport below, and its state
-    void *inner_state;
-    exec_endpoint *endpoint;
+    exec_endpoint inner;     // as the transport below has it
+    exec_endpoint *endpoint; // the rank's, which others look at to see what it does
     int64_t watchdog_ns;
     pthread_mutex_t lock; // of calls of NCCL: communicators are the rank's, but the guard aborts
     bool is_aborted;      // then there are none any more
@@ -62,11 +62,6 @@ typedef struct nccl_world {
     void *context;
 } nccl_world;
 
-/// What is said beforehand of each message with device memory, in the order of its lane.
-typedef struct announcement {
-    int64_t byte_count;
-} announcement;
-
 /// Calls NCCL for a `world`, unless its communicators have been aborted.
 #define TRY_NCCL(call)                                                                             \
     do {                                                                                           \
@@ -80,40 +75,31 @@ typedef struct announcement {
         }                                                                                          \
     } while (0)
 
-static const exec_transport nccl_transport;
-
 static status tell_abort(const nccl_world *world, error_message *err)
 {
     const bool is_own = world->why.code != STATUS_OK;
     return error_set(err, STATUS_BACKEND, "%s", is_own ? world->why.message : "NCCL was aborted");
 }
 
-/// The endpoint is the inner transport's own, which others look at to see what this rank does. For
-/// inner calls it is given back what it was; then it is this transport's again.
-static nccl_world *to_inner(exec_endpoint *endpoint)
+/// While a rank is in this transport, the one below watches it.
+static nccl_world *enter(const exec_endpoint *endpoint)
 {
     nccl_world *world = endpoint->state;
-    endpoint->transport = world->inner;
-    endpoint->state = world->inner_state;
     atomic_store(&world->is_inside, true);
     return world;
 }
 
-static void to_outer(exec_endpoint *endpoint, nccl_world *world)
+static void leave(nccl_world *world)
 {
-    endpoint->transport = &nccl_transport;
-    endpoint->state = world;
     atomic_fetch_add(&world->inside_count, 1);
     atomic_store(&world->is_inside, false);
 }
 
 /// Waits until what NCCL does for a communicator after the caller is done: looks again and again at
 /// first, then between naps. A failure of another rank ends the wait, because it ends every nap.
-/// The endpoint is the inner one's.
-static status settle(nccl_world *world, exec_endpoint *endpoint, ncclComm_t communicator,
-                     error_message *err)
+static status settle(nccl_world *world, ncclComm_t communicator, error_message *err)
 {
-    const int64_t begin_ns = world->inner->now_ns(endpoint);
+    const int64_t begin_ns = exec_monotonic_ns();
     for (;;) {
         ncclResult_t state = ncclSuccess;
         TRY_NCCL(ncclCommGetAsyncError(communicator, &state));
@@ -121,20 +107,14 @@ static status settle(nccl_world *world, exec_endpoint *endpoint, ncclComm_t comm
         if (state != ncclInProgress) {
             return error_set(err, STATUS_BACKEND, "NCCL failed: %s", ncclGetErrorString(state));
         }
-        const int64_t now_ns = world->inner->now_ns(endpoint);
+        const int64_t now_ns = exec_monotonic_ns();
         if (now_ns - begin_ns > world->watchdog_ns) {
             return error_set(err, STATUS_BACKEND, "NCCL has not begun what it was told for %.3g s",
                              (double)world->watchdog_ns / 1e9);
         }
         const int64_t wait_ns = now_ns - begin_ns < nap_ns ? 0 : nap_ns;
-        TRY(world->inner->sleep_until(endpoint, now_ns + wait_ns, err));
+        TRY(world->inner.transport->sleep_until(&world->inner, now_ns + wait_ns, err));
     }
-}
-
-static bool carries_device_memory(uint64_t key)
-{
-    const uint64_t kind = key >> 60;
-    return kind == EXEC_MESSAGE_FORWARD || kind == EXEC_MESSAGE_BACKWARD;
 }
 
 static uint64_t announcement_key(int lane_index)
@@ -149,20 +129,26 @@ static int lane_between(const nccl_world *world, int from, int to)
 
 // Sending
 
-/// Says that device memory comes, so that the receiver can begin to receive it.
-static status announce(nccl_world *world, exec_endpoint *endpoint, int to, int lane_index,
-                       const exec_handover *described, error_message *err)
+static status send_below(nccl_world *world, int to, const exec_message *head, const void *payload,
+                         error_message *err)
+{
+    return world->inner.transport->send(&world->inner, to, head, payload, err);
+}
+
+/// Says that device memory comes, and how much, in the order of the lane, so that the receiver can
+/// begin to receive it.
+static status announce(nccl_world *world, int to, int lane_index, const exec_handover *described,
+                       error_message *err)
 {
     const exec_message head = {.key = announcement_key(lane_index),
-                               .payload_bytes = sizeof(announcement)};
-    const announcement said = {.byte_count = described->byte_count};
-    return world->inner->send(endpoint, to, &head, &said, err);
+                               .payload_bytes = sizeof described->byte_count};
+    return send_below(world, to, &head, &described->byte_count, err);
 }
 
 /// Sends the payload with the handover's number in its lane in place of pointers that mean nothing
 /// elsewhere.
-static status send_numbered(nccl_world *world, exec_endpoint *endpoint, int to, int number,
-                            const exec_message *head, const void *payload, error_message *err)
+static status send_numbered(nccl_world *world, int to, int number, const exec_message *head,
+                            const void *payload, error_message *err)
 {
     exec_handover described;
     memcpy(&described, payload, sizeof described);
@@ -171,62 +157,68 @@ static status send_numbered(nccl_world *world, exec_endpoint *endpoint, int to, 
     char *copy = memory_array(1, (size_t)head->payload_bytes);
     memcpy(copy, payload, (size_t)head->payload_bytes);
     memcpy(copy, &described, sizeof described);
-    const status result = world->inner->send(endpoint, to, head, copy, err);
+    const status result = send_below(world, to, head, copy, err);
     free(copy);
     return result;
 }
 
 /// The messages of the host go first: NCCL may wait for the receiver before it enqueues.
-static status send_memory(nccl_world *world, exec_endpoint *endpoint, int to,
-                          const exec_message *head, const void *payload, error_message *err)
+static status send_memory(nccl_world *world, int to, const exec_message *head, const void *payload,
+                          error_message *err)
 {
-    const int lane_index = lane_between(world, endpoint->rank, to);
+    const int lane_index = lane_between(world, world->inner.rank, to);
     lane *way = &world->lanes[lane_index];
     exec_handover described;
     memcpy(&described, payload, sizeof described);
-    TRY(announce(world, endpoint, to, lane_index, &described, err));
-    TRY(send_numbered(world, endpoint, to, way->sent[to]++, head, payload, err));
+    TRY(announce(world, to, lane_index, &described, err));
+    TRY(send_numbered(world, to, way->sent[to]++, head, payload, err));
     TRY(exec_cuda_take_begin(way->stream, &described, err));
     TRY_NCCL(ncclSend(described.memory, (size_t)described.byte_count, ncclChar,
                       world->active_rank[to], way->communicator, way->stream));
-    TRY(settle(world, endpoint, way->communicator, err));
+    TRY(settle(world, way->communicator, err));
     return exec_cuda_take_end(way->stream, &described, err);
 }
 
 static status nccl_send(exec_endpoint *endpoint, int to, const exec_message *head,
                         const void *payload, error_message *err)
 {
-    nccl_world *world = to_inner(endpoint);
-    const bool has_memory = carries_device_memory(head->key) && to != endpoint->rank &&
+    nccl_world *world = enter(endpoint);
+    const bool has_memory = exec_message_is_of_op(head->key) && to != endpoint->rank &&
                             exec_cuda_is_handover(payload, head->payload_bytes);
     status result = world->why.code != STATUS_OK ? tell_abort(world, err) : STATUS_OK;
     if (result == STATUS_OK) {
-        result = has_memory ? send_memory(world, endpoint, to, head, payload, err)
-                            : world->inner->send(endpoint, to, head, payload, err);
+        result = has_memory ? send_memory(world, to, head, payload, err)
+                            : send_below(world, to, head, payload, err);
     }
-    to_outer(endpoint, world);
+    leave(world);
     return result;
 }
 
 // Receiving
 
+static status receive_below(nccl_world *world, int from, uint64_t key, exec_message *head,
+                            void *payload, int64_t capacity_bytes, error_message *err)
+{
+    return world->inner.transport->receive(&world->inner, from, key, head, payload, capacity_bytes,
+                                           err);
+}
+
 /// Begins to receive the next device memory of a lane from a rank.
-static status post(nccl_world *world, exec_endpoint *endpoint, int from, int lane_index,
-                   error_message *err)
+static status post(nccl_world *world, int from, int lane_index, error_message *err)
 {
     lane *way = &world->lanes[lane_index];
-    announcement said;
-    TRY(world->inner->receive(endpoint, from, announcement_key(lane_index), NULL, &said,
-                              sizeof said, err));
+    int64_t byte_count;
+    TRY(receive_below(world, from, announcement_key(lane_index), NULL, &byte_count,
+                      sizeof byte_count, err));
     arrival *posted = memory_array(1, sizeof *posted);
     *posted = (arrival){
         .next = world->arrivals, .from = from, .lane = lane_index, .number = way->posted[from]++};
     world->arrivals = posted;
     exec_handover *described = &posted->described;
-    TRY(exec_cuda_give_begin(&world->buffers, (size_t)said.byte_count, described, err));
-    TRY_NCCL(ncclRecv(described->memory, (size_t)said.byte_count, ncclChar,
-                      world->active_rank[from], way->communicator, way->stream));
-    TRY(settle(world, endpoint, way->communicator, err));
+    TRY(exec_cuda_give_begin(&world->buffers, (size_t)byte_count, described, err));
+    TRY_NCCL(ncclRecv(described->memory, (size_t)byte_count, ncclChar, world->active_rank[from],
+                      way->communicator, way->stream));
+    TRY(settle(world, way->communicator, err));
     return exec_cuda_give_end(way->stream, described, err);
 }
 
@@ -246,15 +238,14 @@ static bool take_arrival(nccl_world *world, int from, int lane_index, int number
 }
 
 /// Puts a handover of this rank's into a payload that has just come with a number.
-static status receive_memory(nccl_world *world, exec_endpoint *endpoint, int from, void *payload,
-                             error_message *err)
+static status receive_memory(nccl_world *world, int from, void *payload, error_message *err)
 {
     exec_handover described;
     memcpy(&described, payload, sizeof described);
     const int number = (int)(intptr_t)described.state;
-    const int lane_index = lane_between(world, from, endpoint->rank);
+    const int lane_index = lane_between(world, from, world->inner.rank);
     while (world->lanes[lane_index].posted[from] <= number) {
-        TRY(post(world, endpoint, from, lane_index, err));
+        TRY(post(world, from, lane_index, err));
     }
     const bool is_there = take_arrival(world, from, lane_index, number, &described);
     assert(is_there); // each message is received once
@@ -267,17 +258,16 @@ static status nccl_receive(exec_endpoint *endpoint, int from, uint64_t key, exec
                            void *payload, int64_t capacity_bytes, error_message *err)
 {
     exec_message received = {0};
-    nccl_world *world = to_inner(endpoint);
+    nccl_world *world = enter(endpoint);
     status result = world->why.code != STATUS_OK ? tell_abort(world, err) : STATUS_OK;
     if (result == STATUS_OK) {
-        result =
-            world->inner->receive(endpoint, from, key, &received, payload, capacity_bytes, err);
+        result = receive_below(world, from, key, &received, payload, capacity_bytes, err);
     }
-    if (result == STATUS_OK && carries_device_memory(key) && from != endpoint->rank &&
+    if (result == STATUS_OK && exec_message_is_of_op(key) && from != endpoint->rank &&
         exec_cuda_is_handover(payload, received.payload_bytes)) {
-        result = receive_memory(world, endpoint, from, payload, err);
+        result = receive_memory(world, from, payload, err);
     }
-    to_outer(endpoint, world);
+    leave(world);
     if (result == STATUS_OK && head != NULL) *head = received;
     return result;
 }
@@ -285,35 +275,23 @@ static status nccl_receive(exec_endpoint *endpoint, int from, uint64_t key, exec
 static bool nccl_has_failed(const exec_endpoint *endpoint)
 {
     const nccl_world *world = endpoint->state;
-    exec_endpoint inner = *endpoint;
-    inner.transport = world->inner;
-    inner.state = world->inner_state;
-    return world->inner->has_failed(&inner);
+    return world->inner.transport->has_failed(&world->inner);
 }
 
 static bool nccl_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
 {
-    nccl_world *world = to_inner(endpoint);
-    const bool is_there = world->inner->is_there(endpoint, from, key, head);
-    to_outer(endpoint, world);
+    nccl_world *world = enter(endpoint);
+    const bool is_there = world->inner.transport->is_there(&world->inner, from, key, head);
+    leave(world);
     return is_there;
 }
 
 static status nccl_sleep_until(exec_endpoint *endpoint, int64_t clock_ns, error_message *err)
 {
-    nccl_world *world = to_inner(endpoint);
-    const status result = world->inner->sleep_until(endpoint, clock_ns, err);
-    to_outer(endpoint, world);
+    nccl_world *world = enter(endpoint);
+    const status result = world->inner.transport->sleep_until(&world->inner, clock_ns, err);
+    leave(world);
     return result;
-}
-
-static int64_t nccl_now_ns(const exec_endpoint *endpoint)
-{
-    const nccl_world *world = endpoint->state;
-    exec_endpoint inner = *endpoint;
-    inner.transport = world->inner;
-    inner.state = world->inner_state;
-    return world->inner->now_ns(&inner);
 }
 
 // Communicators
@@ -330,60 +308,47 @@ static void destroy_lanes(nccl_world *world)
     }
 }
 
-/// One byte from a place to another of this rank's line, where this rank is one of the two.
-static status exchange_byte(nccl_world *world, const lane *way, int rank, int from, int to,
-                            error_message *err)
-{
-    const int first = rank / world->line_ranks * world->line_ranks;
-    const int peer = world->place[rank] == from ? to : from;
-    if (world->place[rank] != from && world->place[rank] != to) return STATUS_OK;
-    for (int other = first; other < first + world->line_ranks; other++) {
-        if (world->place[other] != peer) continue;
-        TRY_NCCL((peer == to)
-                     ? ncclSend(world->device_bytes, 1, ncclChar, world->active_rank[other],
-                                way->communicator, way->stream)
-                     : ncclRecv(world->device_bytes + 1, 1, ncclChar, world->active_rank[other],
-                                way->communicator, way->stream));
-    }
-    return STATUS_OK;
-}
-
 /// NCCL connects two ranks when they first exchange something, and makes both wait for it. All
-/// active ranks do that here together, for the ways that plans use.
-static status connect_lane(nccl_world *world, exec_endpoint *endpoint, int lane_index,
-                           error_message *err)
+/// active ranks do that here together, for the ways that plans use: a byte to and from every rank
+/// of the line that the lane leads to.
+static status connect_lane(nccl_world *world, int lane_index, error_message *err)
 {
     const lane *way = &world->lanes[lane_index];
+    const int own = world->inner.rank;
+    const int first = own / world->line_ranks * world->line_ranks;
+    if (lane_index == EXEC_LANE_UP_FAR || lane_index == EXEC_LANE_DOWN_FAR) return STATUS_OK;
     TRY_NCCL(ncclGroupStart());
-    for (int from = 0; from < world->place_count; from++) {
-        for (int to = 0; to < world->place_count; to++) {
-            if (from == to) continue;
-            if ((int)exec_lane_between(from, to, world->place_count) != lane_index) continue;
-            if (lane_index == EXEC_LANE_UP_FAR || lane_index == EXEC_LANE_DOWN_FAR) continue;
-            TRY(exchange_byte(world, way, endpoint->rank, from, to, err));
+    for (int other = first; other < first + world->line_ranks; other++) {
+        if (other == own || world->place[other] < 0) continue;
+        if (lane_between(world, own, other) == lane_index) {
+            TRY_NCCL(ncclSend(world->device_bytes, 1, ncclChar, world->active_rank[other],
+                              way->communicator, way->stream));
+        }
+        if (lane_between(world, other, own) == lane_index) {
+            TRY_NCCL(ncclRecv(world->device_bytes + 1, 1, ncclChar, world->active_rank[other],
+                              way->communicator, way->stream));
         }
     }
     TRY_NCCL(ncclGroupEnd());
-    return settle(world, endpoint, way->communicator, err);
+    return settle(world, way->communicator, err);
 }
 
-/// Splits the lanes off the world, for the ranks that have a place. The endpoint is the inner
-/// one's.
-static status split_lanes(nccl_world *world, exec_endpoint *endpoint, error_message *err)
+/// Splits the lanes off the world, for the ranks that have a place.
+static status split_lanes(nccl_world *world, error_message *err)
 {
-    const bool has_part = world->place[endpoint->rank] >= 0;
+    const bool has_part = world->place[world->inner.rank] >= 0;
     const int colour = has_part ? 0 : NCCL_SPLIT_NOCOLOR;
     for (int index = 0; index < EXEC_LANE_COUNT; index++) {
         lane *way = &world->lanes[index];
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
-        TRY_NCCL(ncclCommSplit(world->communicator, colour, endpoint->rank, &way->communicator,
+        TRY_NCCL(ncclCommSplit(world->communicator, colour, world->inner.rank, &way->communicator,
                                &config));
-        TRY(settle(world, endpoint, world->communicator, err));
+        TRY(settle(world, world->communicator, err));
         if (!has_part) way->communicator = NULL;
         memset(way->sent, 0, (size_t)world->rank_count * sizeof *way->sent);
         memset(way->posted, 0, (size_t)world->rank_count * sizeof *way->posted);
-        if (has_part) TRY(settle(world, endpoint, way->communicator, err));
+        if (has_part) TRY(settle(world, way->communicator, err));
     }
     return STATUS_OK;
 }
@@ -405,17 +370,15 @@ static bool take_places(nccl_world *world, const int *place, int line_ranks)
     return differs;
 }
 
-/// Lanes between places, new ones where other ranks have a place than before. The endpoint is the
-/// inner one's.
-static status seat(nccl_world *world, exec_endpoint *endpoint, const int *place, int line_ranks,
-                   error_message *err)
+/// Lanes between places, new ones where other ranks have a place than before.
+static status seat(nccl_world *world, const int *place, int line_ranks, error_message *err)
 {
     if (take_places(world, place, line_ranks)) {
         destroy_lanes(world);
-        TRY(split_lanes(world, endpoint, err));
+        TRY(split_lanes(world, err));
     }
-    for (int index = 0; index < EXEC_LANE_COUNT && place[endpoint->rank] >= 0; index++) {
-        TRY(connect_lane(world, endpoint, index, err));
+    for (int index = 0; index < EXEC_LANE_COUNT && place[world->inner.rank] >= 0; index++) {
+        TRY(connect_lane(world, index, err));
     }
     return STATUS_OK;
 }
@@ -423,16 +386,16 @@ static status seat(nccl_world *world, exec_endpoint *endpoint, const int *place,
 static status nccl_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
                            error_message *err)
 {
-    nccl_world *world = to_inner(endpoint);
-    status result = world->inner->regroup(endpoint, place, line_ranks, err);
-    if (result == STATUS_OK) result = seat(world, endpoint, place, line_ranks, err);
-    to_outer(endpoint, world);
+    nccl_world *world = enter(endpoint);
+    status result = world->inner.transport->regroup(&world->inner, place, line_ranks, err);
+    if (result == STATUS_OK) result = seat(world, place, line_ranks, err);
+    leave(world);
     return result;
 }
 
 /// By the world's communicator, which nothing else sends on.
-static status exchange_all(nccl_world *world, exec_endpoint *endpoint, void *stream,
-                           const exec_transfer *transfers, int count, error_message *err)
+static status exchange_all(nccl_world *world, void *stream, const exec_transfer *transfers,
+                           int count, error_message *err)
 {
     TRY_NCCL(ncclGroupStart());
     for (int index = 0; index < count; index++) {
@@ -444,15 +407,15 @@ static status exchange_all(nccl_world *world, exec_endpoint *endpoint, void *str
                 : ncclRecv(one->memory, bytes, ncclChar, one->rank, world->communicator, stream));
     }
     TRY_NCCL(ncclGroupEnd());
-    return settle(world, endpoint, world->communicator, err);
+    return settle(world, world->communicator, err);
 }
 
 static status nccl_exchange(exec_endpoint *endpoint, void *stream, const exec_transfer *transfers,
                             int count, error_message *err)
 {
-    nccl_world *world = to_inner(endpoint);
-    const status result = exchange_all(world, endpoint, stream, transfers, count, err);
-    to_outer(endpoint, world);
+    nccl_world *world = enter(endpoint);
+    const status result = exchange_all(world, stream, transfers, count, err);
+    leave(world);
     return result;
 }
 
@@ -478,10 +441,6 @@ static void abort_all(nccl_world *world)
 static void *guard(void *argument)
 {
     nccl_world *world = argument;
-    const exec_endpoint inner = {.transport = world->inner,
-                                 .rank = world->endpoint->rank,
-                                 .rank_count = world->rank_count,
-                                 .state = world->inner_state};
     const struct timespec nap = {.tv_nsec = guard_nap_ns};
     uint64_t seen_count = 0;
     int64_t seen_ns = exec_monotonic_ns();
@@ -494,10 +453,10 @@ static void *guard(void *argument)
         if (hangs) {
             const exec_activity *activity = &world->endpoint->activity;
             error_set(&world->why, STATUS_BACKEND, "%s: waits on its GPU for longer than %.3g s",
-                      exec_activity_text(activity, inner.rank, text),
+                      exec_activity_text(activity, world->inner.rank, text),
                       (double)world->watchdog_ns / 1e9);
         }
-        if (hangs || world->inner->has_failed(&inner)) {
+        if (hangs || world->inner.transport->has_failed(&world->inner)) {
             abort_all(world);
             return NULL;
         }
@@ -508,9 +467,9 @@ static void *guard(void *argument)
 
 static void nccl_abandon(exec_endpoint *endpoint)
 {
-    nccl_world *world = to_inner(endpoint);
+    nccl_world *world = enter(endpoint);
     abort_all(world);
-    to_outer(endpoint, world);
+    leave(world);
 }
 
 static const exec_transport nccl_transport = {.name = "nccl",
@@ -519,16 +478,17 @@ static const exec_transport nccl_transport = {.name = "nccl",
                                               .receive = nccl_receive,
                                               .is_there = nccl_is_there,
                                               .sleep_until = nccl_sleep_until,
-                                              .now_ns = nccl_now_ns,
+                                              .now_ns = exec_transport_now_ns,
                                               .has_failed = nccl_has_failed,
                                               .regroup = nccl_regroup,
                                               .exchange = nccl_exchange,
                                               .abandon = nccl_abandon};
 
 /// Threads of one process take the GPUs in their order, processes those of their local ranks.
-static status choose_gpu(const nccl_world *world, int rank, error_message *err)
+static status choose_gpu(const nccl_world *world, error_message *err)
 {
-    const bool is_alone = strcmp(world->inner->name, "local") == 0;
+    const int rank = world->inner.rank;
+    const bool is_alone = strcmp(world->inner.transport->name, "local") == 0;
     int device_count = 0;
     TRY_CUDA(cudaGetDeviceCount(&device_count));
     if (is_alone && device_count < world->rank_count) {
@@ -542,29 +502,25 @@ static status choose_gpu(const nccl_world *world, int rank, error_message *err)
 }
 
 /// Rank 0 tells the others by which name they find each other.
-static status share_id(nccl_world *world, exec_endpoint *endpoint, ncclUniqueId *id,
-                       error_message *err)
+static status share_id(nccl_world *world, ncclUniqueId *id, error_message *err)
 {
     const uint64_t key = exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_MAX, 0);
-    if (endpoint->rank > 0) {
-        return world->inner->receive(endpoint, 0, key, NULL, id, sizeof *id, err);
-    }
+    if (world->inner.rank > 0) return receive_below(world, 0, key, NULL, id, sizeof *id, err);
     TRY_NCCL(ncclGetUniqueId(id));
     const exec_message head = {.key = key, .payload_bytes = sizeof *id};
     for (int rank = 1; rank < world->rank_count; rank++) {
-        TRY(world->inner->send(endpoint, rank, &head, id, err));
+        TRY(send_below(world, rank, &head, id, err));
     }
     return STATUS_OK;
 }
 
-static status open_world(nccl_world *world, exec_endpoint *endpoint, arena *memory,
-                         error_message *err)
+static status open_world(nccl_world *world, arena *memory, error_message *err)
 {
     const size_t ranks = (size_t)world->rank_count;
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    TRY(choose_gpu(world, endpoint->rank, err));
+    TRY(choose_gpu(world, err));
     world->active_rank = memory_array(ranks, sizeof *world->active_rank);
     world->place = memory_array(ranks, sizeof *world->place);
     int *place = arena_array(memory, ranks, sizeof *place);
@@ -581,11 +537,11 @@ static status open_world(nccl_world *world, exec_endpoint *endpoint, arena *memo
     void *bytes = NULL;
     TRY_CUDA(cudaMalloc(&bytes, 2));
     world->device_bytes = bytes;
-    TRY(share_id(world, endpoint, &id, err));
-    TRY_NCCL(ncclCommInitRankConfig(&world->communicator, world->rank_count, id, endpoint->rank,
+    TRY(share_id(world, &id, err));
+    TRY_NCCL(ncclCommInitRankConfig(&world->communicator, world->rank_count, id, world->inner.rank,
                                     &config));
-    TRY(settle(world, endpoint, world->communicator, err));
-    return seat(world, endpoint, place, world->rank_count, err);
+    TRY(settle(world, world->communicator, err));
+    return seat(world, place, world->rank_count, err);
 }
 
 /// After a failure the others may be gone, and communicators are not waited for.
@@ -617,8 +573,7 @@ static void close_world(nccl_world *world, status result)
 static status nccl_body(exec_endpoint *endpoint, void *context, error_message *err)
 {
     const nccl_world *asked = context;
-    nccl_world world = {.inner = endpoint->transport,
-                        .inner_state = endpoint->state,
+    nccl_world world = {.inner = *endpoint,
                         .endpoint = endpoint,
                         .watchdog_ns = asked->watchdog_ns,
                         .rank_count = endpoint->rank_count,
@@ -628,13 +583,17 @@ static status nccl_body(exec_endpoint *endpoint, void *context, error_message *e
     pthread_mutex_init(&world.lock, NULL);
     atomic_store(&world.is_inside, true);
     const int started = pthread_create(&world.guard, NULL, guard, &world);
-    status result = started == 0 ? open_world(&world, endpoint, memory, err)
+    status result = started == 0 ? open_world(&world, memory, err)
                                  : error_set(err, STATUS_BACKEND, "no thread to guard NCCL");
     arena_destroy(memory);
     if (result == STATUS_OK) {
-        to_outer(endpoint, &world);
+        endpoint->transport = &nccl_transport;
+        endpoint->state = &world;
+        leave(&world);
         result = world.body(endpoint, world.context, err);
-        to_inner(endpoint);
+        enter(endpoint);
+        endpoint->transport = world.inner.transport;
+        endpoint->state = world.inner.state;
     }
     atomic_store(&world.is_closing, true);
     if (started == 0) pthread_join(world.guard, NULL);
@@ -643,16 +602,19 @@ static status nccl_body(exec_endpoint *endpoint, void *context, error_message *e
     return result;
 }
 
+/// The transport that carries what NCCL does not.
+static const char *find_inner(void)
+{
+    const loadable *module = NULL;
+    if (launcher_process_count(NULL) == 1) return "local";
+    if (getenv("MASTER_ADDR") != NULL) return "tcp";
+    return loadable_open("mpi", &module, NULL) == STATUS_OK ? "mpi" : "tcp";
+}
+
 status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err)
 {
-    if (inner == NULL) inner = exec_transport_beneath_nccl();
     nccl_world asked = {.body = body, .context = context, .watchdog_ns = options->watchdog_ns};
-    return exec_transport_run(inner, options, nccl_body, &asked, err);
-}
-
-bool exec_nccl_is_leader(int launched_rank)
-{
-    (void)launched_rank;
-    return exec_transport_is_leader(exec_transport_beneath_nccl());
+    return exec_transport_run(inner != NULL ? inner : find_inner(), options, nccl_body, &asked,
+                              err);
 }

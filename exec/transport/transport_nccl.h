@@ -22,10 +22,8 @@
 /// As exec_transport_run with "nccl".
 ///
 /// @param inner name of the transport below: "mpi", "tcp", or "local": a thread for each GPU of one
-///              process; NULL: exec_transport_beneath_nccl
+///              process; NULL: `local` in a single process; of several `tcp` where MASTER_ADDR is
+///              set or this machine has no MPI, else `mpi`
 /// @return as well STATUS_UNSUPPORTED over "local" where there are fewer GPUs than ranks
 status exec_nccl_run_over(const char *inner, const exec_transport_options *options,
                           exec_rank_body *body, void *context, error_message *err);
-
-/// Whether this process speaks for a run over exec_transport_beneath_nccl.
-bool exec_nccl_is_leader(int launched_rank);

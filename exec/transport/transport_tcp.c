@@ -26,15 +26,6 @@
 enum { LOOK_MS = 50, WAITS_FACTOR = 4 };
 static const int64_t failure_leaves_ns = 1000000000;
 
-/// What the transport tells its own; the last part of a key.
-typedef enum note { NOTE_FAILURE, NOTE_MEETING, NOTE_END } note;
-
-/// A failure as its rank tells it to all others.
-typedef struct failure_note {
-    error_message failure;
-    int lost_rank; // that cannot speak; -1: all can
-} failure_note;
-
 /// The connection to another rank. What leaves is under the world's lock.
 typedef struct peer {
     int socket; // -1: this rank itself
@@ -51,33 +42,20 @@ _Static_assert(offsetof(exec_queued_message, payload) ==
                "the payload follows the head, as on the wire");
 
 typedef struct tcp_world {
-    const exec_transport_options *options;
+    exec_inbox inbox; // first member
+    exec_transport_options options;
     exec_rank_body *body;
     void *context;
     exec_watched own;
     exec_watch watch;
-    exec_inbox inbox;
     peer *peers;           // [rank_count]
     struct pollfd *polled; // [rank_count + 1]; the last is the bell
     int bell;              // rung when something shall leave, or the body has ended
     pthread_t thread;      // of the body
     exec_failure failure;
-    _Atomic int lost_rank; // by the failure, as in its note
     atomic_bool has_ended; // the body
     pthread_mutex_t lock;  // of what leaves
 } tcp_world;
-
-/// What the process knows of its rank.
-static struct {
-    bool is_known;
-    int rank;
-    int speaker; // the rank that prints
-} process;
-
-static uint64_t note_key(note what)
-{
-    return exec_message_key(EXEC_MESSAGE_GROUP, 0, EXEC_STAGE_OF_TRANSPORT, (int)what);
-}
 
 static size_t wire_bytes(const exec_message *head)
 {
@@ -114,9 +92,7 @@ static void push(peer *to)
 static void post(tcp_world *all, int to, const exec_message *head, const void *payload)
 {
     peer *there = &all->peers[to];
-    exec_queued_message *sent = exec_queued_message_make(all->own.endpoint.rank, head);
-    sent->head.sent_ns = exec_monotonic_ns();
-    if (head->payload_bytes > 0) memcpy(sent->payload, payload, (size_t)head->payload_bytes);
+    exec_queued_message *sent = exec_queued_message_of(all->own.endpoint.rank, head, payload);
     if (there->socket < 0) {
         exec_inbox_put(&all->inbox, sent);
         return;
@@ -132,18 +108,18 @@ static void post(tcp_world *all, int to, const exec_message *head, const void *p
 
 static void post_all(tcp_world *all, const exec_message *head, const void *payload)
 {
-    for (int rank = 0; rank < all->options->rank_count; rank++) {
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
         if (rank != all->own.endpoint.rank) post(all, rank, head, payload);
     }
 }
 
 /// Makes this the failure of the run on this rank, if it is the first, and tells the others, also
 /// where it was heard: so that nobody takes for lost who ends because of it.
-static void fail(tcp_world *all, const failure_note *failed)
+static void fail(tcp_world *all, const exec_failure_note *failed)
 {
-    const exec_message head = {.key = note_key(NOTE_FAILURE), .payload_bytes = sizeof *failed};
-    if (!exec_failure_note(&all->failure, &failed->failure)) return;
-    atomic_store(&all->lost_rank, failed->lost_rank);
+    const exec_message head = {.key = exec_note_key(EXEC_NOTE_FAILURE),
+                               .payload_bytes = sizeof *failed};
+    if (!exec_failure_take(&all->failure, failed)) return;
     post_all(all, &head, failed);
     exec_inbox_wake(&all->inbox);
 }
@@ -154,13 +130,13 @@ static void fail(tcp_world *all, const failure_note *failed)
 static void deliver(tcp_world *all, peer *from, exec_queued_message *message)
 {
     const exec_message *head = &message->head;
-    failure_note failed;
-    if (head->key == note_key(NOTE_FAILURE) && head->payload_bytes == sizeof failed) {
+    exec_failure_note failed;
+    if (head->key == exec_note_key(EXEC_NOTE_FAILURE) && head->payload_bytes == sizeof failed) {
         memcpy(&failed, message->payload, sizeof failed);
-        failed.failure.message[sizeof failed.failure.message - 1] = '\0';
+        failed.why.message[sizeof failed.why.message - 1] = '\0';
         fail(all, &failed);
         free(message);
-    } else if (head->key == note_key(NOTE_END)) {
+    } else if (head->key == exec_note_key(EXEC_NOTE_END)) {
         from->has_ended = true;
         free(message);
     } else {
@@ -172,9 +148,9 @@ static void deliver(tcp_world *all, peer *from, exec_queued_message *message)
 static void lose(tcp_world *all, peer *from, const char *why)
 {
     const int rank = (int)(from - all->peers);
-    failure_note failed = {.lost_rank = rank};
+    exec_failure_note failed = {.lost_rank = rank};
     from->has_ended = true;
-    error_set(&failed.failure, STATUS_BACKEND, "rank %d is lost: %s", rank, why);
+    error_set(&failed.why, STATUS_BACKEND, "rank %d is lost: %s", rank, why);
     fail(all, &failed);
 }
 
@@ -222,56 +198,15 @@ static status tcp_send(exec_endpoint *endpoint, int to, const exec_message *head
     return STATUS_OK;
 }
 
-static status tcp_receive(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head,
-                          void *payload, int64_t capacity_bytes, error_message *err)
-{
-    tcp_world *all = endpoint->state;
-    assert(from >= 0 && from < endpoint->rank_count);
-    return exec_inbox_receive(&all->inbox, from, key, head, payload, capacity_bytes, err);
-}
-
-static bool tcp_is_there(exec_endpoint *endpoint, int from, uint64_t key, exec_message *head)
-{
-    tcp_world *all = endpoint->state;
-    return exec_inbox_has(&all->inbox, from, key, head);
-}
-
-static status tcp_sleep_until(exec_endpoint *endpoint, int64_t until_ns, error_message *err)
-{
-    tcp_world *all = endpoint->state;
-    return exec_inbox_sleep_until(&all->inbox, until_ns, err);
-}
-
-static int64_t tcp_now_ns(const exec_endpoint *endpoint)
-{
-    (void)endpoint;
-    return exec_monotonic_ns();
-}
-
-static bool tcp_has_failed(const exec_endpoint *endpoint)
-{
-    const tcp_world *all = endpoint->state;
-    return atomic_load(&all->failure.has_failed);
-}
-
-/// There is nothing to split.
-static status tcp_regroup(exec_endpoint *endpoint, const int *place, int line_ranks,
-                          error_message *err)
-{
-    (void)place;
-    (void)line_ranks;
-    return exec_transport_meet(endpoint, note_key(NOTE_MEETING), err);
-}
-
 static const exec_transport transport_tcp = {
     .name = "tcp",
     .send = tcp_send,
-    .receive = tcp_receive,
-    .is_there = tcp_is_there,
-    .sleep_until = tcp_sleep_until,
-    .now_ns = tcp_now_ns,
-    .has_failed = tcp_has_failed,
-    .regroup = tcp_regroup,
+    .receive = exec_inbox_receive,
+    .is_there = exec_inbox_has,
+    .sleep_until = exec_inbox_sleep_until,
+    .now_ns = exec_transport_now_ns,
+    .has_failed = exec_inbox_has_failed,
+    .regroup = exec_transport_regroup,
 };
 
 // Begin and end of a run
@@ -281,18 +216,17 @@ static void *run_rank(void *argument)
 {
     tcp_world *all = argument;
     exec_endpoint *endpoint = &all->own.endpoint;
-    failure_note own = {.lost_rank = -1};
-    exec_thread_make_punctual(all->options->real_time);
-    status code = all->body(endpoint, all->context, &own.failure);
+    exec_failure_note own = {.lost_rank = -1};
+    exec_thread_make_punctual(all->options.real_time);
+    status code = all->body(endpoint, all->context, &own.why);
     if (code == STATUS_OK) {
         exec_activity_set_phase(&endpoint->activity, 0, EXEC_PHASE_NONE);
-        code = exec_transport_meet(endpoint, note_key(NOTE_MEETING), &own.failure);
+        code = exec_transport_meet(endpoint, &own.why);
     }
     if (code == STATUS_OK) {
-        post_all(all, &(exec_message){.key = note_key(NOTE_END)}, NULL);
+        post_all(all, &(exec_message){.key = exec_note_key(EXEC_NOTE_END)}, NULL);
     } else {
-        own.failure.code =
-            exec_activity_blame(&endpoint->activity, endpoint->rank, code, &own.failure);
+        exec_activity_blame(&endpoint->activity, endpoint->rank, code, &own.why);
         fail(all, &own);
     }
     atomic_store(&all->own.has_ended, true);
@@ -304,7 +238,7 @@ static void *run_rank(void *argument)
 /// Waits for the sockets, and moves what they have.
 static void move(tcp_world *all)
 {
-    const int ranks = all->options->rank_count;
+    const int ranks = all->options.rank_count;
     uint64_t rung;
     for (int rank = 0; rank < ranks; rank++) {
         peer *one = &all->peers[rank];
@@ -326,18 +260,12 @@ static void move(tcp_world *all)
     }
 }
 
-/// Heeds an interruption, and sees to it that a rank which hangs does not keep the others waiting.
+/// Sees to it that a rank which hangs does not keep the others waiting.
 static void look_after(tcp_world *all)
 {
-    failure_note failed = {.lost_rank = -1};
+    exec_failure_note failed = {0};
     if (atomic_load(&all->failure.has_failed) || atomic_load(&all->has_ended)) return;
-    if (exec_watch_look(&all->watch, &failed.failure) != STATUS_OK) {
-        failed.lost_rank = all->watch.hung_rank;
-        fail(all, &failed);
-    } else if (all->options->interrupt != NULL && atomic_load(all->options->interrupt)) {
-        error_set(&failed.failure, STATUS_BACKEND, "interrupted");
-        fail(all, &failed);
-    }
+    if (exec_watch_look(&all->watch, &failed) != STATUS_OK) fail(all, &failed);
 }
 
 /// Whether all that the rank has said has left, and, if it ended well, all others have ended.
@@ -347,7 +275,7 @@ static bool is_over(tcp_world *all)
     const bool has_failed = atomic_load(&all->failure.has_failed);
     if (!atomic_load(&all->has_ended)) return false;
     pthread_mutex_lock(&all->lock);
-    for (int rank = 0; rank < all->options->rank_count; rank++) {
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
         const peer *one = &all->peers[rank];
         if (one->socket < 0) continue;
         is_quiet = is_quiet && (one->leaving == NULL || one->has_ended);
@@ -367,7 +295,7 @@ static bool watch_over(tcp_world *all)
         const bool has_ended = atomic_load(&all->has_ended);
         if (now_ns > (has_ended ? leave_end_ns : body_end_ns)) break;
         if (atomic_load(&all->failure.has_failed) && body_end_ns == INT64_MAX) {
-            body_end_ns = now_ns + all->options->grace_ns;
+            body_end_ns = now_ns + all->options.grace_ns;
             leave_end_ns = now_ns + failure_leaves_ns;
         }
         move(all);
@@ -378,13 +306,14 @@ static bool watch_over(tcp_world *all)
 
 static void init_world(tcp_world *all)
 {
-    const int ranks = all->options->rank_count;
+    const int ranks = all->options.rank_count;
     all->own.endpoint = (exec_endpoint){
-        .transport = &transport_tcp, .rank = process.rank, .rank_count = ranks, .state = all};
+        .transport = &transport_tcp, .rank = launcher_rank(), .rank_count = ranks, .state = all};
     all->watch = (exec_watch){.ranks = &all->own,
                               .rank_count = 1,
-                              .watchdog_ns = all->options->watchdog_ns,
-                              .waiting_ns = all->options->watchdog_ns * WAITS_FACTOR};
+                              .watchdog_ns = all->options.watchdog_ns,
+                              .waiting_ns = all->options.watchdog_ns * WAITS_FACTOR,
+                              .interrupt = all->options.interrupt};
     all->peers = memory_array((size_t)ranks, sizeof *all->peers);
     for (int rank = 0; rank < ranks; rank++) {
         all->peers[rank].socket = -1;
@@ -393,20 +322,18 @@ static void init_world(tcp_world *all)
     all->polled = memory_array((size_t)ranks + 1, sizeof *all->polled);
     all->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&all->lock, NULL);
-    atomic_store(&all->lost_rank, -1);
-    exec_failure_init(&all->failure);
     exec_inbox_init(&all->inbox, &all->own, &all->failure);
 }
 
 static status connect_all(tcp_world *all, error_message *err)
 {
-    const int ranks = all->options->rank_count;
+    const int ranks = all->options.rank_count;
     char host[LAUNCHER_HOST_BYTES] = "";
-    exec_tcp_meeting meeting = {.rank = process.rank,
+    exec_tcp_meeting meeting = {.rank = all->own.endpoint.rank,
                                 .rank_count = ranks,
                                 .host = host,
-                                .patience_ns = all->options->watchdog_ns,
-                                .interrupt = all->options->interrupt};
+                                .patience_ns = all->options.watchdog_ns,
+                                .interrupt = all->options.interrupt};
     if (ranks > 1) TRY(launcher_meeting_point(host, &meeting.port, err));
     int *sockets = memory_array((size_t)ranks, sizeof *sockets);
     const status met = exec_tcp_connect(&meeting, sockets, err);
@@ -419,7 +346,7 @@ static status connect_all(tcp_world *all, error_message *err)
 
 static void free_world(tcp_world *all)
 {
-    for (int rank = 0; rank < all->options->rank_count; rank++) {
+    for (int rank = 0; rank < all->options.rank_count; rank++) {
         peer *one = &all->peers[rank];
         while (one->leaving != NULL) {
             exec_queued_message *first = one->leaving;
@@ -431,7 +358,6 @@ static void free_world(tcp_world *all)
     }
     if (all->bell >= 0) close(all->bell);
     exec_inbox_reset(&all->inbox);
-    exec_failure_reset(&all->failure);
     pthread_mutex_destroy(&all->lock);
     free(all->polled);
     free(all->peers);
@@ -443,8 +369,8 @@ static status play(tcp_world *all, bool *is_back, error_message *err)
 {
     const int code = pthread_create(&all->thread, NULL, run_rank, all);
     if (code != 0) {
-        return error_set(err, STATUS_BACKEND, "cannot start a thread for rank %d: %s", process.rank,
-                         strerror(code));
+        return error_set(err, STATUS_BACKEND, "cannot start a thread for rank %d: %s",
+                         all->own.endpoint.rank, strerror(code));
     }
     *is_back = watch_over(all);
     if (*is_back) {
@@ -452,19 +378,13 @@ static status play(tcp_world *all, bool *is_back, error_message *err)
     } else {
         pthread_detach(all->thread);
     }
-    if (!atomic_load(&all->failure.has_failed)) return STATUS_OK;
-    const error_message *why = &all->failure.message;
-    const bool is_rank_0_lost = atomic_load(&all->lost_rank) == 0 && all->options->rank_count > 1;
-    process.speaker = is_rank_0_lost ? 1 : 0;
-    return error_set(err, why->code, "%s", why->message);
+    return exec_failure_end(&all->failure, &all->options, all->own.endpoint.rank, err);
 }
 
 status exec_transport_tcp_run(const exec_transport_options *options, exec_rank_body *body,
                               void *context, error_message *err)
 {
     const int started = launcher_process_count(NULL);
-    process.rank = launcher_rank();
-    process.is_known = true;
     if (started != options->rank_count) {
         return error_set(err, STATUS_INVALID,
                          "transport 'tcp': %d ranks are needed, %d were started; start as many "
@@ -473,7 +393,7 @@ status exec_transport_tcp_run(const exec_transport_options *options, exec_rank_b
     }
     bool is_back = true;
     tcp_world *all = memory_array(1, sizeof *all);
-    all->options = options;
+    all->options = *options;
     all->body = body;
     all->context = context;
     init_world(all);
@@ -481,12 +401,7 @@ status exec_transport_tcp_run(const exec_transport_options *options, exec_rank_b
                       ? connect_all(all, err)
                       : error_set(err, STATUS_BACKEND, "transport 'tcp': %s", strerror(errno));
     if (code == STATUS_OK) code = play(all, &is_back, err);
-    if (options->abandoned_rank_count != NULL) *options->abandoned_rank_count = is_back ? 0 : 1;
+    *options->abandoned_rank_count = is_back ? 0 : 1;
     if (is_back) free_world(all);
     return code;
-}
-
-bool exec_transport_tcp_is_leader(void)
-{
-    return process.is_known ? process.rank == process.speaker : launcher_rank() == 0;
 }

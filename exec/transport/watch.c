@@ -4,6 +4,29 @@
 
 #include <stdio.h>
 
+bool exec_failure_take(exec_failure *failure, const exec_failure_note *note)
+{
+    if (atomic_exchange(&failure->is_taken, true)) return false;
+    failure->note = *note;
+    atomic_store(&failure->has_failed, true);
+    return true;
+}
+
+status exec_failure_tell(const exec_failure *failure, error_message *err)
+{
+    if (!atomic_load(&failure->has_failed)) return STATUS_OK;
+    return error_set(err, STATUS_BACKEND, "%s", failure->note.why.message);
+}
+
+status exec_failure_end(const exec_failure *failure, const exec_transport_options *options,
+                        int rank, error_message *err)
+{
+    const exec_failure_note *note = &failure->note;
+    if (!atomic_load(&failure->has_failed)) return STATUS_OK;
+    *options->speaks = rank == (note->lost_rank == 0 && options->rank_count > 1 ? 1 : 0);
+    return error_set(err, note->why.code, "%s", note->why.message);
+}
+
 static const char *activity_text(const exec_watch *watch, int index, char out[EXEC_ACTIVITY_BYTES])
 {
     const exec_endpoint *endpoint = &watch->ranks[index].endpoint;
@@ -50,10 +73,10 @@ static int awaited_index(const exec_watch *watch, int index)
 }
 
 /// Where no rank can go on: who waits for whom, in a circle or for one that has ended.
-static status tell_waits(const exec_watch *watch, error_message *err)
+static status tell_waits(const exec_watch *watch, error_message *why)
 {
     char text[EXEC_ACTIVITY_BYTES];
-    char chain[sizeof err->message] = "";
+    char chain[sizeof why->message] = "";
     size_t length = 0;
     int index = 0;
     while (!waits(watch, index)) {
@@ -74,10 +97,10 @@ static status tell_waits(const exec_watch *watch, error_message *err)
     } while (index >= 0 && index != first && waits(watch, index) &&
              length < sizeof chain - EXEC_ACTIVITY_BYTES - 32);
     const bool is_end = index >= 0 && atomic_load(&watch->ranks[index].has_ended);
-    return error_set(err, STATUS_BACKEND, "%s%s", chain, is_end ? ", which has ended" : "");
+    return error_set(why, STATUS_BACKEND, "%s%s", chain, is_end ? ", which has ended" : "");
 }
 
-status exec_watch_look(exec_watch *watch, error_message *err)
+status exec_watch_look(exec_watch *watch, exec_failure_note *note)
 {
     static const int64_t look_max_ns = 1000000000;
     const int64_t now_ns = exec_monotonic_ns();
@@ -86,6 +109,10 @@ status exec_watch_look(exec_watch *watch, error_message *err)
     const int busy = first_busy(watch);
     watch->looked_ns = now_ns;
     watch->all_waited = busy < 0;
+    note->lost_rank = -1;
+    if (watch->interrupt != NULL && atomic_load(watch->interrupt)) {
+        return error_set(&note->why, STATUS_BACKEND, "interrupted");
+    }
     if (has_moved(watch, now_ns)) {
         watch->quiet_ns = 0;
         return STATUS_OK;
@@ -94,12 +121,11 @@ status exec_watch_look(exec_watch *watch, error_message *err)
     watch->quiet_ns += passed_ns < look_max_ns ? passed_ns : look_max_ns;
     if (busy < 0) {
         if (!all_waited || watch->quiet_ns < watch->waiting_ns) return STATUS_OK;
-        watch->hung_rank = -1;
-        return tell_waits(watch, err);
+        return tell_waits(watch, &note->why);
     }
     if (watch->quiet_ns < watch->watchdog_ns) return STATUS_OK;
     char text[EXEC_ACTIVITY_BYTES];
-    watch->hung_rank = watch->ranks[busy].endpoint.rank;
-    return error_set(err, STATUS_BACKEND, "%s: hangs: no rank has moved for %.3g s",
+    note->lost_rank = watch->ranks[busy].endpoint.rank;
+    return error_set(&note->why, STATUS_BACKEND, "%s: hangs: no rank has moved for %.3g s",
                      activity_text(watch, busy, text), (double)watch->watchdog_ns / 1e9);
 }

@@ -180,13 +180,10 @@ static status play_with(exec_endpoint *endpoint, trial *at, exec_device *device,
 static status play_rank(exec_endpoint *endpoint, void *context, error_message *err)
 {
     trial *at = context;
-    exec_device *device = NULL;
     arena *memory = arena_create(1 << 18);
-    status code = exec_device_timed_create(at->rank_count, &device, err);
-    if (code == STATUS_OK) {
-        code = play_with(endpoint, at, device, memory, err);
-        device->table->destroy(device);
-    }
+    exec_device *device = exec_device_timed_create(at->rank_count);
+    const status code = play_with(endpoint, at, device, memory, err);
+    device->table->destroy(device);
     arena_destroy(memory);
     return code;
 }

@@ -145,7 +145,7 @@ static void set_moe(exec_model *model, double level)
 {
     (void)level;
     model->mechanism = EXEC_MOE;
-    model->moe = exec_moe_options_default();
+    model->moe = exec_model_default().moe;
     model->moe.expert_width = exec_model_hidden_width(model) / model->moe.top_k;
 }
 
@@ -213,7 +213,7 @@ static void write_moe(char *text, double load, const char *path)
 static void set_sparse_attention(exec_model *model, double level)
 {
     model->mechanism = EXEC_SPARSE_ATTENTION;
-    model->sparse_attention = exec_sparse_attention_options_default();
+    model->sparse_attention = exec_model_default().sparse_attention;
     model->sparse_attention.order = EXEC_ROWS_AS_TEXT; // any share can be had
     model->sparse_attention.affinity = level;
 }
@@ -421,7 +421,7 @@ static void describe_model(const exec_model *model, fitted_base *fitted)
     if (!has_experts) return;
     fitted->config.expert_count = model->moe.expert_count;
     fitted->config.expert_top_k = model->moe.top_k;
-    fitted->config.expert_ffn_size = exec_moe_expert_width(&model->moe, hidden_width);
+    fitted->config.expert_ffn_size = exec_model_expert_width(model);
     fitted->config.router_weight_count = (int64_t)model->width * model->moe.expert_count;
 }
 

@@ -107,7 +107,7 @@ static stopwatch_table stopwatch_of(const measured_block *block)
     stopwatch_table watch = {
         .table = *block->kernels->table,
         .inner = block->kernels->table,
-        .mlp_width = has_experts ? exec_moe_expert_width(&model->moe, hidden_width) : hidden_width,
+        .mlp_width = has_experts ? exec_model_expert_width(model) : hidden_width,
         .expert_count = has_experts ? model->moe.expert_count : 0,
     };
     watch.table.matmul = timed_matmul;
@@ -144,7 +144,7 @@ void measured_block_open(measured_block *block, exec_kernels *kernels, const exe
     bench_require(exec_layer_create(&block->model, block->buffers, layer, &block->layer, &err),
                   &err);
     bench_require(exec_layer_initialise(block->layer, &err), &err);
-    bench_require(exec_slot_create(block->layer, &block->slot, &err), &err);
+    block->slot = exec_slot_create(block->layer);
     block->host_input = memory_array(count, sizeof(float));
     block->is_live = memory_array(1, rows);
     block->live_scratch = memory_array(1, rows);
@@ -318,13 +318,11 @@ block_figures measured_block_measure(measured_block *block, int round_count)
     measure_parts(block, round_count, &figures);
     figures.activation_bytes = block->slot->activation_bytes;
     figures.gradient_bytes = block->slot->gradient_bytes;
-    if (mechanism->load_columns != NULL) {
-        figures.load_columns = mechanism->load_columns(&block->model);
-        if (mechanism->load != NULL) {
-            mechanism->load(block->layer, block->slot, figures.load);
-        } else {
-            read_counts(block, figures.load_columns, figures.load);
-        }
+    figures.load_columns = exec_mechanism_load_columns(&block->model);
+    if (mechanism->load != NULL) {
+        mechanism->load(block->layer, block->slot, figures.load);
+    } else if (figures.load_columns > 0) {
+        read_counts(block, figures.load_columns, figures.load);
     }
     free(gradient);
     return figures;

@@ -72,7 +72,7 @@ static inline void open_block(block_fixture *fixture, const exec_model *model, i
     require(exec_layer_create(&fixture->model, fixture->buffers, 1 + block, &fixture->layer, &err),
             &err);
     require(exec_layer_initialise(fixture->layer, &err), &err);
-    require(exec_slot_create(fixture->layer, &fixture->slot, &err), &err);
+    fixture->slot = exec_slot_create(fixture->layer);
     fill(fixture->layer->master, fixture->layer->parameter_count, 0.5, 5);
     exec_layer_refresh(fixture->layer);
     fill(fixture->input, VALUES, 1, 6);
@@ -133,7 +133,7 @@ static inline double loss_of(block_fixture *fixture)
     }
     if (fixture->model.mechanism == EXEC_MOE) {
         const exec_block_slot *slot = (const exec_block_slot *)fixture->slot;
-        loss += fixture->model.moe.balance * balance_of(exec_moe_slot_routing(slot->moe));
+        loss += fixture->model.moe.balance * balance_of(&slot->moe->routing);
     }
     return fixture->own_loss != NULL ? loss + fixture->own_loss(fixture) : loss;
 }

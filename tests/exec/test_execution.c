@@ -50,7 +50,8 @@ static status listen(void *context, const exec_measured *measured, error_message
 static status make_timed(void *context, int world_rank, exec_device **device, error_message *err)
 {
     const small_run *run = context;
-    return exec_device_timed_create(run->drawn.ports[0].layer_count, device, err);
+    *device = exec_device_timed_create(run->drawn.ports[0].layer_count);
+    return STATUS_OK;
 }
 
 /// 1F1B on three ranks without links that take time; the balancer is asked after every iteration.

@@ -297,32 +297,6 @@ static void as_many_blocks_are_met_as_the_simulator_counts(void **state)
     assert_in_range(dense_count, 50, 450);
 }
 
-static void refused(exec_sparse_attention_options options, const char *message)
-{
-    error_message err = {0};
-    assert_int_equal(exec_sparse_attention_options_check(&options, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
-}
-
-static void options_outside_their_limits_are_refused(void **state)
-{
-    const exec_sparse_attention_options options = exec_sparse_attention_options_default();
-    assert_ok(exec_sparse_attention_options_check(&options, NULL));
-
-    exec_sparse_attention_options wrong = options;
-    wrong.order = 2;
-    refused(wrong, "order 2 is outside [0, 1]");
-    wrong = options;
-    wrong.bit_count = 9;
-    refused(wrong, "bit_count 9 is outside [1, 8]");
-    wrong = options;
-    wrong.affinity = -1;
-    refused(wrong, "affinity -1 is negative or not finite");
-    wrong = options;
-    wrong.block_rows = 17;
-    refused(wrong, "block_rows 17 is none of 0, 16, 32, 64");
-}
-
 static exec_model sparse_model(double affinity)
 {
     exec_model model = model_of(EXEC_SPARSE_ATTENTION);
@@ -478,7 +452,6 @@ int main(void)
         cmocka_unit_test(sorted_lists_are_those_of_the_definition),
         cmocka_unit_test(as_many_blocks_are_met_as_the_simulator_counts),
         cmocka_unit_test(sorted_rows_attend_to_their_bucket_up_to_themselves),
-        cmocka_unit_test(options_outside_their_limits_are_refused),
         cmocka_unit_test(chosen_blocks_have_the_gradients_of_finite_differences),
         cmocka_unit_test(all_blocks_chosen_and_one_bucket_are_the_dense_block),
         cmocka_unit_test(no_affinity_leaves_the_own_block),

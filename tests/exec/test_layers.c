@@ -101,7 +101,7 @@ static void network_create(network *made, const exec_model *model)
         assert_ok(
             exec_layer_create(&made->model, made->buffers, layer, &made->layers[layer], NULL));
         assert_ok(exec_layer_initialise(made->layers[layer], NULL));
-        assert_ok(exec_slot_create(made->layers[layer], &made->slots[layer], NULL));
+        made->slots[layer] = exec_slot_create(made->layers[layer]);
     }
 }
 
@@ -336,7 +336,7 @@ static void backward_for_weights_may_wait(void **state)
         backward_input(&at_once, 0);
         backward_weight(&at_once, 0);
         for (int layer = 0; layer < later.layer_count; layer++) {
-            assert_ok(exec_slot_create(later.layers[layer], &slots[microbatch][layer], NULL));
+            slots[microbatch][layer] = exec_slot_create(later.layers[layer]);
         }
         memcpy(later.slots, slots[microbatch], sizeof own);
         load(&later, microbatch);

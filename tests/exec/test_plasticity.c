@@ -17,7 +17,7 @@ static void movement_is_relative_to_the_size(void **state)
 
 static void a_layer_is_calm_far_below_its_largest_movement(void **state)
 {
-    const exec_freezing_options options = exec_freezing_options_default(); // half
+    const exec_freezing_options options = exec_model_default().freezing; // half
     exec_plasticity plasticity = {0};
 
     exec_plasticity_observe(&plasticity, 4, true, &options);
@@ -35,7 +35,7 @@ static void a_layer_is_calm_far_below_its_largest_movement(void **state)
 
 static void a_layer_after_the_first_waits(void **state)
 {
-    const exec_freezing_options options = exec_freezing_options_default();
+    const exec_freezing_options options = exec_model_default().freezing;
     exec_plasticity plasticity = {0};
 
     exec_plasticity_observe(&plasticity, 4, false, &options);
@@ -48,7 +48,7 @@ static void a_layer_after_the_first_waits(void **state)
 
 static void layers_freeze_front_to_back(void **state)
 {
-    const exec_freezing_options options = exec_freezing_options_default(); // 6 of 8
+    const exec_freezing_options options = exec_model_default().freezing; // 6 of 8
     const int64_t none[8] = {0};
     const int64_t two[8] = {1, 1};
     const int64_t calm[8] = {1, 1, 0, 1, 1, 1, 1, 1};
@@ -63,41 +63,12 @@ static void layers_freeze_front_to_back(void **state)
 
 static void decisions_are_at_the_end_of_intervals(void **state)
 {
-    const exec_freezing_options options = exec_freezing_options_default(); // 10
+    const exec_freezing_options options = exec_model_default().freezing; // 10
 
     assert_false(exec_freezing_decides(&options, 0));
     assert_true(exec_freezing_decides(&options, 9));
     assert_false(exec_freezing_decides(&options, 10));
     assert_true(exec_freezing_decides(&options, 19));
-}
-
-static void refused(exec_freezing_options options, const char *message)
-{
-    error_message err = {0};
-    assert_int_equal(exec_freezing_options_check(&options, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
-}
-
-static void options_outside_their_limits_are_refused(void **state)
-{
-    const exec_freezing_options options = exec_freezing_options_default();
-    assert_ok(exec_freezing_options_check(&options, NULL));
-
-    exec_freezing_options wrong = options;
-    wrong.interval = 0;
-    refused(wrong, "interval 0 is below 1");
-    wrong = options;
-    wrong.start_iteration = -1;
-    refused(wrong, "start_iteration -1 is negative");
-    wrong = options;
-    wrong.tolerance = 0;
-    refused(wrong, "tolerance 0 is outside (0, 1]");
-    wrong = options;
-    wrong.patience = 0;
-    refused(wrong, "patience 0 is below 1");
-    wrong = options;
-    wrong.largest_share = 1;
-    refused(wrong, "largest_share 1 is outside [0, 1)");
 }
 
 /// B of a block, from the fixture's slope.
@@ -189,7 +160,6 @@ int main(void)
         cmocka_unit_test(a_layer_after_the_first_waits),
         cmocka_unit_test(layers_freeze_front_to_back),
         cmocka_unit_test(decisions_are_at_the_end_of_intervals),
-        cmocka_unit_test(options_outside_their_limits_are_refused),
         cmocka_unit_test(a_frozen_block_passes_the_gradient_on),
         cmocka_unit_test(a_frozen_prefix_keeps_nothing_of_a_microbatch),
         cmocka_unit_test(the_state_of_a_frozen_layer_freezes_another),

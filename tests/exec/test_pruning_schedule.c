@@ -1,12 +1,12 @@
 /// When a model is pruned and how much stays: the cubic schedule against numbers worked out by hand
-/// and those that are published, and options out of their limits.
-#include "exec/mechanism/pruning_schedule.h"
+/// and those that are published.
+#include "exec/model/model.h"
 #include "tests/assert_close.h"
 
 /// DynMo's schedule for 10 000 iterations.
 static exec_pruning_options published(void)
 {
-    exec_pruning_options options = exec_pruning_options_default();
+    exec_pruning_options options = exec_model_default().pruning;
     options.start_iteration = 3000;
     options.end_iteration = 7000;
     options.interval = 1000;
@@ -50,48 +50,12 @@ static void the_rest_of_the_weights_stays(void **state)
     assert_int_equal(exec_pruning_kept_count(0.5, 0), 0);
 }
 
-static void refused(exec_pruning_options options, const char *message)
-{
-    error_message err = {0};
-    assert_int_equal(exec_pruning_options_check(&options, &err), STATUS_INVALID);
-    assert_string_equal(err.message, message);
-}
-
-static void options_outside_their_limits_are_refused(void **state)
-{
-    const exec_pruning_options options = exec_pruning_options_default();
-    assert_ok(exec_pruning_options_check(&options, NULL));
-
-    exec_pruning_options wrong = options;
-    wrong.start_iteration = -1;
-    refused(wrong, "start_iteration -1 is negative");
-    wrong = options;
-    wrong.end_iteration = 30;
-    refused(wrong, "end_iteration 30 is not after start_iteration 30");
-    wrong = options;
-    wrong.interval = 0;
-    refused(wrong, "interval 0 is below 1");
-    wrong.interval = 7;
-    refused(wrong, "interval 7 does not divide the 40 iterations from start_iteration to "
-                   "end_iteration");
-    wrong = options;
-    wrong.final_sparsity = 1.5;
-    refused(wrong, "final_sparsity 1.5 is outside [0, 1]");
-    wrong = options;
-    wrong.initial_sparsity = 0.95;
-    refused(wrong, "initial_sparsity 0.95 is outside [0, final_sparsity 0.9]");
-    wrong = options;
-    wrong.csr_from = 1.5;
-    refused(wrong, "csr_from 1.5 is outside [0, 1]");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparsity_is_that_of_zhu_and_gupta),
         cmocka_unit_test(steps_are_at_intervals_from_start_to_end),
         cmocka_unit_test(the_rest_of_the_weights_stays),
-        cmocka_unit_test(options_outside_their_limits_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,13 +74,10 @@ static status play_with(exec_endpoint *endpoint, played *shared, exec_device *de
 static status play_rank(exec_endpoint *endpoint, void *context, error_message *err)
 {
     played *shared = context;
-    exec_device *device = NULL;
     arena *memory = arena_create(1 << 14);
-    status code = exec_device_timed_create(shared->layers->layer_count, &device, err);
-    if (code == STATUS_OK) {
-        code = play_with(endpoint, shared, device, memory, err);
-        device->table->destroy(device);
-    }
+    exec_device *device = exec_device_timed_create(shared->layers->layer_count);
+    const status code = play_with(endpoint, shared, device, memory, err);
+    device->table->destroy(device);
     arena_destroy(memory);
     return code;
 }

@@ -1,6 +1,6 @@
 /// Routing to experts in plain C: a case worked out by hand, an oracle for the choice and the
 /// order, gradients against finite differences of the loss written down plainly.
-#include "exec/mechanism/routing.h"
+#include "exec/kernels/kernels.h"
 
 #include "base/arena.h"
 #include "base/rng.h"
@@ -219,38 +219,6 @@ static void gradients_of_the_logits_are_those_of_finite_differences(void **state
     arena_destroy(memory);
 }
 
-static void options_outside_their_limits_are_named(void **state)
-{
-    (void)state;
-    error_message err = {0};
-    exec_moe_options options = exec_moe_options_default();
-    options.sinkhorn_rounds = 1001;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "sinkhorn_rounds 1001 is outside [0, 1000]");
-    options.sinkhorn_rounds = 8;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_OK);
-    assert_int_equal(exec_moe_expert_width(&options, 64), 32);
-
-    options.top_k = 9;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "top_k 9 is outside [1, expert_count 8]");
-    options.expert_count = 0;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "expert_count 0 is outside [1, 256]");
-    options = exec_moe_options_default();
-    options.top_k = 3;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
-    options.expert_width = 20;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_OK);
-    assert_int_equal(exec_moe_expert_width(&options, 64), 20);
-    options.expert_width = 65537;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "expert_width 65537 is outside [0, 65536]");
-    options.expert_width = 20;
-    options.balance = NAN;
-    assert_int_equal(exec_moe_options_check(&options, 64, &err), STATUS_INVALID);
-}
-
 /// Tokens of the busiest expert over the mean.
 static double busiest(const exec_routing *routing)
 {
@@ -333,7 +301,6 @@ int main(void)
         cmocka_unit_test(a_skewed_router_fills_one_expert_without_dropping_a_token),
         cmocka_unit_test(logits_that_are_no_numbers_still_route),
         cmocka_unit_test(gradients_of_the_logits_are_those_of_finite_differences),
-        cmocka_unit_test(options_outside_their_limits_are_named),
     };
     if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /// Rows that a block computes: chosen by score in plain C, or alive; an oracle for the choice, the
 /// gate against finite differences, the threshold of early exit by hand.
-#include "exec/mechanism/row_choice.h"
+#include "exec/model/model.h"
 
 #include "exec/kernels/kernels.h"
 
@@ -81,7 +81,7 @@ static void zeros_of_either_sign_tie_and_no_number_is_no_trouble(void **state)
 
 static void capacity_is_a_share_of_the_sequence_and_never_nothing(void **state)
 {
-    const exec_mod_options eighth = exec_mod_options_default();
+    const exec_mod_options eighth = exec_model_default().mod;
     const exec_mod_options all = {.capacity_ratio = 1, .every = 1};
 
     assert_int_equal(exec_mod_row_count(&eighth, 64), 8);
@@ -154,42 +154,6 @@ static void a_state_that_hardly_turned_is_saturated(void **state)
     assert_false(exec_is_saturated(NAN, 1, 1, 0.5));
 }
 
-static void options_outside_their_limits_are_named(void **state)
-{
-    error_message err = {0};
-    exec_mod_options mod = exec_mod_options_default();
-    exec_early_exit_options exits = exec_early_exit_options_default(EXEC_EXIT_SATURATION);
-    assert_ok(exec_mod_options_check(&mod, &err));
-    assert_ok(exec_early_exit_options_check(&exits, &err));
-
-    mod.every = 0;
-    assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "every 0 is below 1");
-    mod.capacity_ratio = 0;
-    assert_int_equal(exec_mod_options_check(&mod, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "capacity_ratio 0 is outside (0, 1]");
-    exits.first_exit = -1;
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "first_exit -1 is negative");
-    exits.settle_iterations = -2;
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "settle_iterations -2 is negative");
-    exits.threshold = 1.5;
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "threshold 1.5 is outside (-1, 1]");
-    exits = exec_early_exit_options_default(EXEC_EXIT_CLASSIFIER);
-    assert_ok(exec_early_exit_options_check(&exits, &err));
-    exits.target_cosine = -1;
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "target_cosine -1 is outside (-1, 1]");
-    exits.threshold = 0;
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "threshold 0 is outside (0, 1]");
-    exits.measure = EXEC_EXIT_MEASURE_COUNT;
-    assert_int_equal(exec_early_exit_options_check(&exits, &err), STATUS_INVALID);
-    assert_string_equal(err.message, "measure 4 is outside [0, 3]");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,7 +164,6 @@ int main(void)
         cmocka_unit_test(live_rows_keep_their_order_and_sequences_may_be_empty),
         cmocka_unit_test(the_threshold_comes_down_from_one_and_settles),
         cmocka_unit_test(a_state_that_hardly_turned_is_saturated),
-        cmocka_unit_test(options_outside_their_limits_are_named),
     };
     if (exec_kernels_cpu_open(&cpu) != STATUS_OK) return 1;
     const int failures = cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,6 @@ static int64_t mark_ns(exec_kernels *kernels, int number)
 static exec_device *open_device(exec_training_device options)
 {
     exec_kernels *kernels = NULL;
-    exec_device *device = NULL;
     error_message err = {0};
     require(exec_kernels_cpu_open(&kernels), &err);
     marking_table = *kernels->table;
@@ -36,8 +35,7 @@ static exec_device *open_device(exec_training_device options)
     mark_count = 0;
     options.text = &learning_text;
     options.backend = EXEC_BACKEND_CUDA_FP32; // of the table that stands in for
-    require(exec_training_device_create_over(&options, 0, kernels, &device, &err), &err);
-    return device;
+    return exec_training_device_create_over(&options, 0, kernels);
 }
 
 static void hold(exec_device *device, const bal_placed_partition *plan, int place)

@@ -33,84 +33,84 @@ static void wait_for(table *of, int index, int rank)
 }
 
 /// As if nothing had moved for so long when somebody looks.
-static status look_after(table *of, int64_t quiet_ns, error_message *err)
+static status look_after(table *of, int64_t quiet_ns, exec_failure_note *note)
 {
-    assert_ok(exec_watch_look(&of->watch, err));
+    assert_ok(exec_watch_look(&of->watch, note));
     of->watch.quiet_ns = quiet_ns;
-    return exec_watch_look(&of->watch, err);
+    return exec_watch_look(&of->watch, note);
 }
 
 static void a_busy_rank_hangs_when_nothing_moves_for_too_long(void **state)
 {
     table of;
-    error_message err = {0};
+    exec_failure_note note = {0};
     fill(&of);
     wait_for(&of, 0, 9);
 
-    assert_ok(look_after(&of, watchdog_ns / 2, &err));
-    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_BACKEND);
+    assert_ok(look_after(&of, watchdog_ns / 2, &note));
+    assert_int_equal(look_after(&of, watchdog_ns, &note), STATUS_BACKEND);
 
-    assert_string_equal(err.message,
+    assert_string_equal(note.why.message,
                         "rank 9, iteration 12, F5 of stage 1: hangs: no rank has moved for 60 s");
-    assert_int_equal(of.watch.hung_rank, 9);
+    assert_int_equal(note.lost_rank, 9);
 }
 
 static void ranks_that_all_wait_are_told_after_a_time_of_their_own(void **state)
 {
     table of;
-    error_message err = {0};
+    exec_failure_note note = {0};
     fill(&of);
     wait_for(&of, 0, 9);
     wait_for(&of, 1, 8);
 
-    assert_ok(look_after(&of, watchdog_ns, &err));
-    assert_int_equal(look_after(&of, 2 * watchdog_ns, &err), STATUS_BACKEND);
+    assert_ok(look_after(&of, watchdog_ns, &note));
+    assert_int_equal(look_after(&of, 2 * watchdog_ns, &note), STATUS_BACKEND);
 
-    assert_string_equal(err.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 9; "
-                                     "rank 9, iteration 12, F5 of stage 1 waits for rank 8");
-    assert_int_equal(of.watch.hung_rank, -1);
+    assert_string_equal(note.why.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 9; "
+                                          "rank 9, iteration 12, F5 of stage 1 waits for rank 8");
+    assert_int_equal(note.lost_rank, -1);
 }
 
 static void a_wait_for_a_rank_elsewhere_is_told_too(void **state)
 {
     table of;
-    error_message err = {0};
+    exec_failure_note note = {0};
     fill(&of);
     wait_for(&of, 0, 3);
     atomic_store(&of.ranks[1].has_ended, true);
 
-    assert_int_equal(look_after(&of, 2 * watchdog_ns, &err), STATUS_BACKEND);
+    assert_int_equal(look_after(&of, 2 * watchdog_ns, &note), STATUS_BACKEND);
 
-    assert_string_equal(err.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 3");
+    assert_string_equal(note.why.message, "rank 8, iteration 12, F5 of stage 0 waits for rank 3");
 }
 
 static void a_rank_that_moves_or_sleeps_to_an_end_is_no_hang(void **state)
 {
     table of;
-    error_message err = {0};
+    exec_failure_note note = {0};
     fill(&of);
 
-    assert_ok(exec_watch_look(&of.watch, &err));
+    assert_ok(exec_watch_look(&of.watch, &note));
     of.watch.quiet_ns = watchdog_ns;
     atomic_fetch_add(&of.ranks[0].move_count, 1);
-    assert_ok(exec_watch_look(&of.watch, &err));
+    assert_ok(exec_watch_look(&of.watch, &note));
     assert_int_equal(of.watch.quiet_ns, 0);
 
     atomic_store(&of.ranks[1].sleep_until_ns, INT64_MAX);
-    assert_ok(look_after(&of, watchdog_ns, &err));
+    assert_ok(look_after(&of, watchdog_ns, &note));
     atomic_store(&of.ranks[1].sleep_until_ns, 1);
-    assert_int_equal(look_after(&of, watchdog_ns, &err), STATUS_BACKEND);
+    assert_int_equal(look_after(&of, watchdog_ns, &note), STATUS_BACKEND);
 }
 
 static void a_machine_that_stood_still_is_not_a_quiet_run(void **state)
 {
     table of;
-    error_message err = {0};
+    exec_failure_note note = {0};
     fill(&of);
 
-    assert_ok(exec_watch_look(&of.watch, &err));
+    assert_ok(exec_watch_look(&of.watch, &note));
     of.watch.looked_ns = 1; // long ago
-    assert_ok(exec_watch_look(&of.watch, &err));
+    assert_ok(exec_watch_look(&of.watch, &note));
 
     assert_true(of.watch.quiet_ns <= 1000000000);
 }

@@ -60,7 +60,8 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
     const exec_cuda_kind kind =
         run->way.backend == EXEC_BACKEND_CUDA_BF16 ? EXEC_CUDA_BF16 : EXEC_CUDA_FP32;
     TRY(gpu_open(kind, world_rank, run->way.rank_count, &kernels, err));
-    return exec_training_device_create_over(&options, world_rank, kernels, out, err);
+    *out = exec_training_device_create_over(&options, world_rank, kernels);
+    return STATUS_OK;
 }
 
 static status body(exec_endpoint *endpoint, void *context, error_message *err)

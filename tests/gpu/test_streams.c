@@ -183,7 +183,8 @@ static status make_device(void *context, int world_rank, exec_device **out, erro
     exec_kernels *kernels = NULL;
     TRY(exec_cuda_kernels_open(EXEC_CUDA_FP32, of->is_over_nccl ? 0 : world_rank,
                                of->is_over_nccl ? 1 : ranks, &kernels, err));
-    return exec_training_device_create_over(&options, world_rank, kernels, out, err);
+    *out = exec_training_device_create_over(&options, world_rank, kernels);
+    return STATUS_OK;
 }
 
 static status body(exec_endpoint *endpoint, void *context, error_message *err)
@@ -341,12 +342,11 @@ static int begin_waits_for_what_it_queued(void)
         .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
     const exec_iteration iteration = {.rank_time_factor = 1};
     exec_kernels *kernels = NULL;
-    exec_device *device = NULL;
     gpu_emulation_begin(&lazy);
     status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
     if (result != STATUS_OK) return 1;
-    result = exec_training_device_create_over(&options, 0, kernels, &device, NULL);
-    if (result == STATUS_OK) result = device->table->hold(device, &plan, 0, 1, NULL);
+    exec_device *device = exec_training_device_create_over(&options, 0, kernels);
+    result = device->table->hold(device, &plan, 0, 1, NULL);
     for (int layer = 0; layer < LAYERS && result == STATUS_OK; layer++) {
         result = device->table->initialise(device, layer, NULL);
     }
@@ -405,14 +405,13 @@ static int ops_do_not_wait(exec_mechanism mechanism, exec_exit_measure measure, 
     const bal_placed_partition plan = {
         .first_layer = first_layer, .rank_count = 1, .chunk_count = 1, .machine_rank = &rank};
     exec_kernels *kernels = NULL;
-    exec_device *device = NULL;
     model.block_count = BLOCKS;
     int wait_count = 0;
     gpu_emulation_begin(&guarded);
     status result = exec_cuda_kernels_open(EXEC_CUDA_FP32, 0, 1, &kernels, NULL);
     if (result != STATUS_OK) return 1;
-    result = exec_training_device_create_over(&options, 0, kernels, &device, NULL);
-    if (result == STATUS_OK) result = device->table->hold(device, &plan, 0, MICROBATCHES, NULL);
+    exec_device *device = exec_training_device_create_over(&options, 0, kernels);
+    result = device->table->hold(device, &plan, 0, MICROBATCHES, NULL);
     for (int layer = 0; layer < BLOCKS + 2 && result == STATUS_OK; layer++) {
         result = device->table->initialise(device, layer, NULL);
     }

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
     if (exec_transport_is_leader(transport)) {
         fprintf(stderr, "mpi_faults: %s\n", err.message);
     } else {
-        exec_transport_let_leader_end(transport);
+        (void)exec_transport_end(transport, code, NULL);
     }
     return 1;
 }

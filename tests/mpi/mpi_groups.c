@@ -49,7 +49,7 @@ static status sum(const exec_group *group, int round, error_message *err)
     }
     TRY(exec_group_sum_double(group, own, COUNT, err));
     TRY(expect_bytes(own, expected, sizeof own, "sum of doubles", err));
-    TRY(exec_group_sum_float(group, own_floats, COUNT, err));
+    TRY(exec_group_sum_float(group, own_floats, COUNT, 1, err));
     return expect_bytes(own_floats, expected_floats, sizeof own_floats, "sum of floats", err);
 }
 
@@ -132,7 +132,7 @@ static status sum_parts(const exec_group *group, int round, error_message *err)
             }
         }
     }
-    TRY(exec_group_sum_float_parts(group, &own[0][0], COUNT, PARTS, err));
+    TRY(exec_group_sum_float(group, &own[0][0], COUNT, PARTS, err));
     return expect_bytes(own[0], expected, sizeof expected, "sum of parts", err);
 }
 
