@@ -124,6 +124,14 @@ void *arena_array(arena *memory, size_t count, size_t element_bytes)
     return memset(array, 0, bytes);
 }
 
+void *arena_grow(arena *memory, void *array, size_t count, size_t element_bytes)
+{
+    if (count > 0 && (count & (count - 1)) != 0) return array;
+    void *larger = arena_array(memory, count == 0 ? 1 : 2 * count, element_bytes);
+    if (count > 0) memcpy(larger, array, count * element_bytes);
+    return larger;
+}
+
 char *arena_string(arena *memory, const char *text)
 {
     const size_t bytes = strlen(text) + 1;

@@ -27,6 +27,13 @@ void arena_destroy(arena *memory);
 void *arena_array(arena *memory, size_t count, size_t element_bytes)
     __attribute__((returns_nonnull));
 
+/// The same array with room for one element more, as it grows by doubling: where count is a power
+/// of two it moves.
+///
+/// @param array [count] of the arena; NULL where count is 0
+void *arena_grow(arena *memory, void *array, size_t count, size_t element_bytes)
+    __attribute__((returns_nonnull));
+
 /// Copies a string into the arena.
 char *arena_string(arena *memory, const char *text) __attribute__((returns_nonnull));
 
