@@ -21,12 +21,6 @@
 /// throughputs that the zero-bubble paper measured.
 #define ANA_COMPOSITION_RATIO 0.0050
 
-/// The factor of one part at one shape: its log comes after those of the terms.
-typedef struct ana_part_shape {
-    ana_part part;
-    int64_t key[ANA_PART_KEY_FIELDS];
-} ana_part_shape;
-
 typedef struct ana_calibration {
     const char *source;      // what was fitted, in words
     int64_t vocabulary_size; // that rows were given where they had none; 0: all had one
@@ -39,7 +33,7 @@ typedef struct ana_calibration {
     double *logs;                     // [coefficient_count] of terms, then of factors
     double *covariance;               // [coefficient_count]^2 of logs, row-major, symmetric
     int part_shape_count;
-    ana_part_shape *part_shapes;           // [part_shape_count]
+    ana_part_shape *part_shapes;           // [part_shape_count] whose factors' logs are known
     double *shape_inverse;                 // [part_shape_count]^2 inverse of the correlations
     double part_deviation[ANA_PART_COUNT]; // standard deviation of factors' logs among shapes
     double residual_ratio;                 // standard deviation of one run's log
@@ -74,6 +68,12 @@ enum { ANA_CALIBRATION_RUNS_MIN = 4, ANA_CALIBRATION_SHAPES_MAX = 400 };
 /// @param part_share  [ANA_PART_COUNT] out
 double ana_log_time(const double *logs, const double *quantities, const double *part_log,
                     double *term_share, double *part_share);
+
+/// The index among part_shapes of a part of a run, which is added if it is the first of its shape.
+///
+/// @param most shapes that there is room for; without any left: -1
+int ana_calibration_take_shape(ana_calibration *calibration, const ana_run_shape *shape,
+                               ana_part part, int most);
 
 /// Makes shape_inverse from part_shapes.
 ///
@@ -153,25 +153,30 @@ void ana_calibration_write(const ana_calibration *calibration, text_buffer *out)
 
 // How well a calibration predicts runs that were measured.
 
+/// Errors are predicted over measured, less 1, and absolute unless said.
+typedef struct ana_errors {
+    double mean, median, p90, max;
+    double signed_mean;
+} ana_errors;
+
+/// @param errors [count] signed; taken to pieces. Of none all is 0.
+ana_errors ana_errors_of(double *errors, int count);
+
 /// One predicted run.
 typedef struct ana_scored_run {
-    int row; // of the table
+    int line; // of the table's file
+    double measured_ms;
     double predicted_ms;
     double low_ms; // the interval
     double high_ms;
 } ana_scored_run;
 
-/// Errors are predicted over measured, less 1, and absolute unless said.
 typedef struct ana_calibration_score {
     int fitted_count;
     int predicted_count;
     int both_count; // rows that were predicted and fitted, which is no test
     double level;   // of the intervals
-    double error_mean;
-    double error_median;
-    double error_p90;
-    double error_max;
-    double error_signed_mean;
+    ana_errors error;
     double interval_coverage;           // share of runs whose measured time is within
     double interval_width_mean;         // over the predicted time
     double fitted_error_mean;           // of the rows that were fitted
@@ -192,13 +197,10 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
                            ana_calibration *calibration, ana_calibration_score *score,
                            error_message *err);
 
-/// Everything that is shown. Borrowed for the call.
-typedef struct ana_calibration_shown {
-    const ana_measured_runs *runs;
-    const ana_calibration *calibration;
-    const ana_calibration_score *score;
-    bool with_runs; // each predicted run too
-} ana_calibration_shown;
-
-void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer *out);
-void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out);
+/// @param with_runs each predicted run too
+void ana_calibration_write_json(const ana_calibration *calibration,
+                                const ana_calibration_score *score, bool with_runs,
+                                text_buffer *out);
+void ana_calibration_write_text(const ana_calibration *calibration,
+                                const ana_calibration_score *score, bool with_runs,
+                                text_buffer *out);

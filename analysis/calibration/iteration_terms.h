@@ -39,7 +39,11 @@ typedef enum ana_part {
     ANA_PART_COUNT      ///< of no such part: sends between stages
 } ana_part;
 
-enum { ANA_PART_KEY_FIELDS = 5 };
+/// A part of runs that share its deviation: what they share.
+typedef struct ana_part_shape {
+    ana_part part;
+    int64_t key[5]; // 1 after the last
+} ana_part_shape;
 
 /// How a term goes with others. Those of speed are high or low together: the GPU's generation and
 /// number format scale them all. Launches of a part run beside its work: the longer of both is what
@@ -74,12 +78,12 @@ double ana_term_log_covariance(ana_term left, ana_term right);
 /// @param quantities    [ANA_TERM_COUNT] out
 void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities);
 
-/// What runs share when they share a part's deviation.
-///
-/// @param key [ANA_PART_KEY_FIELDS] out, 1 after the last
-void ana_part_key(ana_part part, const ana_run_shape *shape, int64_t *key);
+/// Without replicas a run has no reduction.
+bool ana_run_has_part(const ana_run_shape *shape, ana_part part);
 
-/// How much the deviations of a part at two shapes hang together, (0, 1]: 1 of the same shape; of
-/// others a share, less by 1/e for every ANA_RELATED_DOUBLINGS doublings between their fields.
-double ana_part_correlation(const int64_t *left, const int64_t *right);
+ana_part_shape ana_part_shape_of(const ana_run_shape *shape, ana_part part);
+
+/// How much the deviations of two shapes hang together: 0 of different parts; 1 of the same shape;
+/// of others a share, less by 1/e for every ANA_RELATED_DOUBLINGS doublings between their keys.
+double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *right);
 #define ANA_RELATED_DOUBLINGS 3.0

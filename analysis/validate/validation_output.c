@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void put_ns(json_writer *writer, const char *key, double ns)
 {
@@ -55,24 +56,24 @@ enum { FIGURES = 13 };
 
 static void list_figures(const ana_validation_summary *summary, summary_figure figures[FIGURES])
 {
+    static const ana_errors unknown = {.mean = NAN, .median = NAN, .signed_mean = NAN};
+    const ana_errors memory = summary->memory_count > 0 ? summary->memory_error : unknown;
     const summary_figure all[FIGURES] = {
-        {"error_mean", "error of time, mean", summary->error_mean, true},
-        {"error_median", "median", summary->error_median, true},
-        {"error_p90", "90th percentile", summary->error_p90, true},
-        {"error_max", "worst", summary->error_max, true},
-        {"signed_mean", "signed mean", summary->signed_mean, true},
+        {"error_mean", "error of time, mean", summary->error.mean, true},
+        {"error_median", "median", summary->error.median, true},
+        {"error_p90", "90th percentile", summary->error.p90, true},
+        {"error_max", "worst", summary->error.max, true},
+        {"signed_mean", "signed mean", summary->error.signed_mean, true},
         {"coverage", "90 % bars that hold", summary->coverage, true},
         {"regret_mean", "regret, mean over groups", summary->regret_mean, true},
         {"regret_max", "worst", summary->regret_max, true},
         {"random_regret_mean", "of a choice at random", summary->random_regret_mean, true},
         {"rank_correlation", "rank correlation within groups", summary->rank_correlation, false},
-        {"memory_error_mean", "error of peak memory, mean", summary->memory_error_mean, true},
-        {"memory_error_median", "median", summary->memory_error_median, true},
-        {"memory_signed_mean", "signed mean", summary->memory_signed_mean, true},
+        {"memory_error_mean", "error of peak memory, mean", memory.mean, true},
+        {"memory_error_median", "median", memory.median, true},
+        {"memory_signed_mean", "signed mean", memory.signed_mean, true},
     };
-    for (int figure = 0; figure < FIGURES; figure++) {
-        figures[figure] = all[figure];
-    }
+    memcpy(figures, all, sizeof all);
 }
 
 void ana_validation_write_json(const ana_validation *validation, text_buffer *out)
