@@ -384,7 +384,7 @@ static void print_decision_row(const ana_row *row, int label_width, text_buffer 
 {
     const ana_course *course = &row->course;
     const bal_training_result *result = &row->result;
-    const int64_t spent_ns[] = {result->profile_ns, course->decision_ns, course->migration_ns};
+    const int64_t spent_ns[] = {result->profile_ns, result->decision_ns, result->migration_ns};
     double overhead = 0;
     text_format(out, "%-*s %6d %6d", label_width, row->balancing->label, course->asked_count,
                 course->acted_count);

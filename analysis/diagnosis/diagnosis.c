@@ -270,7 +270,7 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->series = series;
     made->spacing = ana_series_spacing(series);
     made->has_columns = series->costs[0].microbatch_count > 1;
-    made->is_uniform = setup->store != NULL && is_uniform(series);
+    made->is_uniform = setup->study->trace_path != NULL && is_uniform(series);
     return STATUS_OK;
 }
 
@@ -288,7 +288,7 @@ status ana_diagnose(ana_setup *setup, const ana_diagnosis_options *options,
     made.evidence =
         (ana_evidence){.threshold_ratio = options->threshold_ratio,
                        .is_uniform = made.is_uniform,
-                       .is_of_stages = setup->store != NULL && setup->stage_count > 1 &&
+                       .is_of_stages = setup->study->trace_path != NULL && setup->stage_count > 1 &&
                                        made.series->costs[0].layer_count <= setup->stage_count,
                        .knows_state = made.knows_state};
     TRY(play_rows(made.setup, &steps, &of, memory, &made.comparison, err));

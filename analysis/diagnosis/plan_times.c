@@ -1,7 +1,7 @@
 #include "analysis/diagnosis/plan_times.h"
 
 #include "analysis/check/plan_prediction.h"
-#include "analysis/compare/contiguous_bound.h"
+#include "analysis/compare/compare.h"
 #include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"

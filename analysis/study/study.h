@@ -15,40 +15,22 @@
 #include "models/assumption.h"
 #include "models/cost/dtype.h"
 #include "models/cost/parallel.h"
+#include "models/dynamism/dynamism.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// The inputs of a result: each with its value and where it comes from (inputs.c).
+// The inputs of a result, each with its value and where it comes from, in the order in which they
+// were added (inputs.c). Names are paths in the study, "cluster.links.intra.latency_ns".
 
-typedef struct ana_input {
-    const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
-    const char *value; // as text with its unit
-    model_origin_kind origin;
-} ana_input;
-
-/// The inputs of a result, in the order in which they were added.
-typedef struct ana_inputs {
-    ana_input *entries; // [count] from the arena of who adds
-    int count;
-} ana_inputs;
-
-/// Adds an input; the texts are copied into memory.
-void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/// The same with a value as it is.
-void ana_inputs_put(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
-                    const char *value);
-
-/// True if an input of this name is in the list: whoever gave it comes before a default.
-bool ana_inputs_have(const ana_inputs *inputs, const char *name);
+/// NULL: no input has this name. Whoever gave one comes before a default.
+const model_assumption *ana_inputs_find(const model_assumption_list *inputs, const char *name);
 
 /// Appends the list for people; ends with the inputs counted by origin.
-void ana_inputs_print(const ana_inputs *inputs, text_buffer *out);
+void ana_inputs_print(const model_assumption_list *inputs, text_buffer *out);
 
 /// Appends the list as a JSON array.
-void ana_inputs_write(const ana_inputs *inputs, json_writer *writer);
+void ana_inputs_write(const model_assumption_list *inputs, json_writer *writer);
 
 enum {
     ANA_BALANCINGS_MAX = 64,
@@ -73,6 +55,10 @@ typedef struct ana_balancing {
     ana_repack repack;
     const char *packing; // of sequences, in place of the study's "dynamism"; NULL: as there
     const char *label;   // unique; "partition on-change" unless the study names it
+
+    // With a packing, from ana_setup_open on: the study's case with it, and the loads of replicas.
+    model_dynamism *dynamism;
+    const bal_cost_source *sources;
 } ana_balancing;
 
 /// A row that keeps its plan and has the default of everything else; labelled by its balancer.
@@ -155,8 +141,8 @@ typedef struct ana_study {
 
     json_value uncertainty; // of a what-if study; missing: none
 
-    ana_inputs inputs;       // every value above that was given or defaulted
-    json_document *document; // names above are borrowed from it or from the arena
+    model_assumption_list inputs; // every value above that was given or defaulted
+    json_document *document;      // names above are borrowed from it or from the arena
 } ana_study;
 
 /// Reads a study file. Release with ana_study_close.
@@ -170,11 +156,9 @@ status ana_study_open(const char *path, const char *trace_path, arena *memory, a
                       error_message *err);
 
 /// As ana_study_open, of a study that is in memory; name stands for its path.
-status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
-                           error_message *err);
-
-/// The same with changes, as json_open_changed takes them.
-status ana_study_open_changed(const char *name, const char *text, const char *changes,
-                              arena *memory, ana_study *study, error_message *err);
+///
+/// @param changes of the text, as json_open_changed takes them; "{}": none
+status ana_study_open_text(const char *name, const char *text, const char *changes, arena *memory,
+                           ana_study *study, error_message *err);
 
 void ana_study_close(ana_study *study);

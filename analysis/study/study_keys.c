@@ -338,20 +338,6 @@ status ana_study_path_check(const char *path, error_message *err)
                      nearest != NULL ? "'?" : "");
 }
 
-/// The value that a study gives at a path of keys; missing where it gives none.
-static json_value given_at(const ana_study *study, const char *path)
-{
-    json_value value = json_root(study->document);
-    char name[64];
-    for (const char *at = path; *at != '\0' && !json_is_missing(value);) {
-        const size_t length = strcspn(at, ".");
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
-        value = json_member(value, name);
-        at += length + (at[length] == '.');
-    }
-    return value;
-}
-
 /// What the key, or an object around it, says of players.
 static unsigned flags_around(const ana_study_key *key)
 {
@@ -379,7 +365,7 @@ static bool is_default(const ana_study_key *key, const ana_study *study, const a
 status ana_study_check_costs(const ana_study *study, error_message *err)
 {
     for (int key = 0; key < KEY_COUNT && study->model == NULL; key++) {
-        const json_value given = given_at(study, keys[key].path);
+        const json_value given = json_at(json_root(study->document), keys[key].path);
         if ((keys[key].flags & ANA_KEY_OF_MODEL) == 0 || json_is_missing(given)) continue;
         return json_error(given, STATUS_FORMAT, err,
                           "the times of a trace are as recorded; only a model's depend on it");
@@ -390,10 +376,11 @@ status ana_study_check_costs(const ana_study *study, error_message *err)
 status ana_study_check_player(const ana_study *study, unsigned flags, error_message *err)
 {
     ana_study defaults = {0};
+    const json_value root = json_root(study->document);
     ana_study_keys_init("", &defaults);
     for (int key = 0; key < KEY_COUNT; key++) {
         const unsigned unplayed = flags_around(&keys[key]) & flags;
-        if (unplayed == 0 || json_is_missing(given_at(study, keys[key].path))) continue;
+        if (unplayed == 0 || json_is_missing(json_at(root, keys[key].path))) continue;
         if (is_default(&keys[key], study, &defaults)) continue;
         return error_set(err, STATUS_UNSUPPORTED, "%s: %s is simulated only; %s", study->path,
                          keys[key].path,

@@ -1,11 +1,13 @@
 /// The time that no split and no order of ops beats, for the run of a point.
 #include "analysis/whatif/point.h"
 
-#include "analysis/compare/contiguous_bound.h"
+#include "analysis/compare/compare.h"
 #include "balance/schedule/schedule.h"
 #include "base/text.h"
 
 #include <string.h>
+
+enum { KEPT_BYTES_MAX = 1 << 14 }; // of an array of costs
 
 /// Whether the bounds below hold for the run.
 static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
@@ -38,10 +40,9 @@ static status bound_plans(const ana_setup *setup, const bal_layer_costs *costs, 
 static status find_bound(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
                          ana_contiguous_bound *bound, error_message *err)
 {
-    const ana_setup_cache *cache = setup->cache;
     const int counts[] = {setup->machine.rank_count, microbatches, costs->microbatch_count};
     const size_t bytes = (size_t)costs->layer_count * (size_t)costs->microbatch_count * 8;
-    if (cache == NULL || 3 * bytes + sizeof counts > ANA_MEMO_KEY_BYTES_MAX) {
+    if (bytes > KEPT_BYTES_MAX) {
         return bound_plans(setup, costs, microbatches, bound, err);
     }
     text_buffer key = {0};
@@ -49,7 +50,7 @@ static status find_bound(const ana_setup *setup, const bal_layer_costs *costs, i
     text_append_bytes(&key, (const char *)costs->forward_ns, bytes);
     text_append_bytes(&key, (const char *)costs->backward_input_ns, bytes);
     text_append_bytes(&key, (const char *)costs->backward_weight_ns, bytes);
-    ana_memo_entry *entry = ana_memo_find(cache->bounds, key.bytes, key.length);
+    ana_memo_entry *entry = ana_memo_find(setup->cache->bounds, key.bytes, key.length);
     text_free(&key);
     if (entry->value == NULL) {
         TRY(bound_plans(setup, costs, microbatches, bound, err));

@@ -187,7 +187,8 @@ static status open_text(const cli_run_request *request, const text_buffer *text,
     write_changes(request, lacks_hardware, &changes);
     status result = json_change(request->path, text->bytes, changes.bytes, &changed, err);
     if (result == STATUS_OK) {
-        result = ana_study_open_text(request->path, changed.bytes, memory, &opened->study, err);
+        result =
+            ana_study_open_text(request->path, changed.bytes, "{}", memory, &opened->study, err);
     }
     text_free(&changes);
     text_free(&changed);
@@ -306,7 +307,7 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     TRY(refuse_unplayed(request, opened, err));
     take_row(opened);
     TRY(add_slow(request, opened, err));
-    TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
+    TRY(ana_setup_open(&opened->study, NULL, memory, &opened->setup, err));
     opened->is_set_up = true;
     TRY(check_iterations(request, opened, err));
     return check_plan(request, opened, err);
