@@ -1,5 +1,5 @@
 /// Names, ranges and quantities of the terms of an iteration.
-#include "analysis/calibration/iteration_terms.h"
+#include "analysis/calibration/calibration.h"
 
 #include <math.h>
 #include <string.h>

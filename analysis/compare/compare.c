@@ -13,7 +13,7 @@ static double rate(const ana_setup *setup, int64_t total_ns)
     const double units =
         setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
     const double per_iteration = units * (double)setup->microbatch_count *
-                                 (double)setup->study->round_count *
+                                 (double)setup->study->run.round_count *
                                  (double)setup->study->parallel.data;
     if (total_ns <= 0) return 0;
     return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);

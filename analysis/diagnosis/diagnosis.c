@@ -242,7 +242,7 @@ static status check_setup(const ana_setup *setup, error_message *err)
     if (setup->stage_count == setup->machine.rank_count) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
                      "schedule %s puts %d stages on a rank; a diagnosis needs one",
-                     setup->study->schedule, setup->stage_count / setup->machine.rank_count);
+                     setup->study->run.schedule, setup->stage_count / setup->machine.rank_count);
 }
 
 /// The setup with the series in place of its costs.

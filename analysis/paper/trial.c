@@ -32,7 +32,7 @@ static status change_text(const char *name, const char *const *changes, int chan
 /// Sums over the run. An iteration in which nothing changes repeats the one before it.
 static status bound_run(const ana_setup *setup, arena *memory, ana_trial *trial, error_message *err)
 {
-    const bool hides_reduction = setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    const bool hides_reduction = setup->study->run.reduction_overlap != BAL_REDUCTION_EXPOSED;
     ana_contiguous_bound bound = {0};
     int64_t work_ns = 0;
     int64_t reduction_ns = 0;

@@ -61,7 +61,7 @@ static status count_microbatches(ana_setup *setup, error_message *err)
 {
     ana_study *study = setup->study;
     const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
-    const int64_t together = (int64_t)size * study->parallel.data * study->round_count;
+    const int64_t together = (int64_t)size * study->parallel.data * study->run.round_count;
     if (study->global_batch == 0) return STATUS_OK;
     // Interleaved schedules want a multiple of the stages.
     int64_t batch = nearest_batch(study, together * study->stage_count);
@@ -71,7 +71,7 @@ static status count_microbatches(ana_setup *setup, error_message *err)
                          "%s: training.global_batch: %d sequences are not divisible by data %d x "
                          "microbatch_size %d%s = %" PRId64,
                          study->path, study->global_batch, study->parallel.data, size,
-                         study->round_count > 1 ? " x accumulation" : "", together);
+                         study->run.round_count > 1 ? " x accumulation" : "", together);
     }
     const int64_t microbatches = batch / together;
     if (microbatches > BAL_MICROBATCHES_MAX) {
@@ -243,8 +243,8 @@ static status settle_repack(const ana_setup *setup, ana_balancing *row, error_me
     error_message inner = {0};
     if (options->kind == BAL_REPACK_NONE) return STATUS_OK;
     if (row->repack.by_node) options->rank_unit = setup->machine.ranks_per_node;
-    const bal_schedule_family *family = bal_schedule_family_find(setup->study->schedule);
-    const int chunks = bal_schedule_chunk_count(family, setup->study->chunk_count);
+    const bal_schedule_family *family = bal_schedule_family_find(setup->study->run.schedule);
+    const int chunks = bal_schedule_chunk_count(family, setup->study->run.chunk_count);
     if (chunks > 1 && options->kind > BAL_REPACK_GPU_TIME) {
         return error_set(err, STATUS_INVALID,
                          "%s: %.80s: re-packing '%s' knows one chunk per rank, not %d",
@@ -366,8 +366,8 @@ static void fill_training(ana_setup *setup)
 static status check_sizes(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
-    const bal_schedule_family *family = bal_schedule_family_find(study->schedule);
-    const int chunks = bal_schedule_chunk_count(family, study->chunk_count);
+    const bal_schedule_family *family = bal_schedule_family_find(study->run.schedule);
+    const int chunks = bal_schedule_chunk_count(family, study->run.chunk_count);
     setup->stage_count = study->stage_count * chunks;
     if (setup->stage_count > setup->source.layer_count) {
         return error_set(err, STATUS_INVALID,
@@ -480,41 +480,29 @@ model_dynamism *ana_setup_dynamism(const ana_setup *setup, const ana_balancing *
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
                                 bal_record_sink sink)
 {
-    const ana_study *study = setup->study;
-    return (bal_training){
-        .sources = ana_setup_sources(setup, balancing),
-        .source_count = setup->source_count,
-        .machine = setup->machine,
-        .iteration_count = setup->iteration_count,
-        .microbatch_count = setup->microbatch_count,
-        .chunk_count = study->chunk_count,
-        .schedule = study->schedule,
-        .round_count = study->round_count,
-        .post_validation = study->post_validation,
-        .disturbance = study->disturbance,
-        .data_parallel = study->parallel.data,
-        .gpus_per_rank = study->parallel.tensor * study->parallel.context,
-        .reduction_overlap = study->reduction_overlap,
-        .optimizer_step_ns = study->optimizer_step_ns,
-        .decision_ns = study->decision_ns,
-        .profile_ns = study->profile_ns,
-        .change_ratio = study->change_ratio,
-        .balancer = balancing->balancer,
-        .weight = balancing->weight,
-        .given_first_layer = setup->given_first_layer,
-        .policy = balancing->policy,
-        .information = balancing->information,
-        .migration = balancing->migration,
-        .repack = balancing->repack.options,
-        .slow_ranks = study->slow_ranks,
-        .slow_rank_count = study->slow_rank_count,
-        .sink = sink,
-    };
+    bal_training training = setup->study->run;
+    training.sources = ana_setup_sources(setup, balancing);
+    training.source_count = setup->source_count;
+    training.machine = setup->machine;
+    training.iteration_count = setup->iteration_count;
+    training.microbatch_count = setup->microbatch_count;
+    training.data_parallel = setup->study->parallel.data;
+    training.gpus_per_rank = setup->study->parallel.tensor * setup->study->parallel.context;
+    training.balancer = balancing->balancer;
+    training.weight = balancing->weight;
+    training.given_first_layer = setup->given_first_layer;
+    training.policy = balancing->policy;
+    training.information = balancing->information;
+    training.migration = balancing->migration;
+    training.repack = balancing->repack.options;
+    training.slow_ranks = setup->study->slow_ranks;
+    training.sink = sink;
+    return training;
 }
 
 bal_plan ana_setup_plan(const ana_setup *setup, const bal_training_iteration *iteration)
 {
-    const bal_schedule_family *family = bal_schedule_family_find(setup->study->schedule);
+    const bal_schedule_family *family = bal_schedule_family_find(setup->study->run.schedule);
     return (bal_plan){
         .first_layer = iteration->first_layer,
         .rank_count = iteration->rank_count,

@@ -71,7 +71,8 @@ static status open_model(ana_setup *setup, error_message *err)
     setup->tokens_per_microbatch =
         (int64_t)costs->shape.sequence_length * costs->shape.microbatch_size;
     if (ana_inputs_find(&study->inputs, "training.optimizer_step_ns") == NULL) {
-        setup->study->optimizer_step_ns = costs->update_ns / study->stage_count; // of an even split
+        setup->study->run.optimizer_step_ns =
+            costs->update_ns / study->stage_count; // of an even split
     }
     add_model_inputs(setup, costs);
     return STATUS_OK;
@@ -101,7 +102,7 @@ static void add_trace_inputs(ana_setup *setup, const trace_info *info)
                                     : "inside layers: hidden behind compute");
     }
     if (info->has_gaps && ana_inputs_find(inputs, "training.optimizer_step_ns") == NULL) {
-        setup->study->optimizer_step_ns = info->outside_ns;
+        setup->study->run.optimizer_step_ns = info->outside_ns;
         model_assume(inputs, "training.optimizer_step_ns", MODEL_ORIGIN_MEASURED, NULL,
                      "%" PRId64 ", all of an iteration that is outside ops", info->outside_ns);
     }

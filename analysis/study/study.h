@@ -91,48 +91,42 @@ typedef struct ana_study {
     bal_send send;
     bool shares_node_links;
     bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
-    int slow_rank_count;
     double price_per_gpu_hour;  // -1: not given
     const char *price_currency; // "USD" unless given
     const char *price_date;     // "2026-11-22"; given with every price
     const char *price_source;   // NULL: not said
+
+    // What a player is told as it stands: the schedule and its chunks, passes per step, what hides
+    // reductions, the barrier, times of steps, decisions and profiling, what counts as a change,
+    // what disturbs the run and which ranks are slow. The rest of it is from the setup.
+    bal_training run;
 
     // training; 0: not given, the trace decides
     int iteration_count;
     int sequence_length;
     int microbatch_size;
     int microbatch_count;
-    int global_batch;            // sequences, in place of microbatches
-    double batch_tolerance;      // share of them by which they may differ to be divisible
-    int64_t token_count;         // of the whole training
-    bool fills_cluster;          // data is what the cluster's GPUs give; see setup.h
-    model_parallel parallel;     // degrees are 1 or more
-    model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
-    const char *attention;       // with a model; NULL: not given
-    int transformer_layer_count; // with a model, instead of its own number; 0: not given
-    int64_t decision_ns;         // time of one decision, whether or not layers move
-    int64_t relaunch_ns;         // of the machine
-    int64_t profile_ns;          // time that profiling adds to an iteration
-    int64_t optimizer_step_ns;
+    int global_batch;                 // sequences, in place of microbatches
+    double batch_tolerance;           // share of them by which they may differ to be divisible
+    int64_t token_count;              // of the whole training
+    bool fills_cluster;               // data is what the cluster's GPUs give; see setup.h
+    model_parallel parallel;          // degrees are 1 or more
+    model_dtype dtype;                // with a model; MODEL_DTYPE_UNKNOWN: not given
+    const char *attention;            // with a model; NULL: not given
+    int transformer_layer_count;      // with a model, instead of its own number; 0: not given
+    int64_t relaunch_ns;              // of the machine
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
     int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
-    bal_reduction_overlap reduction_overlap;
-    int round_count;      // passes of the pipeline per step of the optimizer
-    bool post_validation; // step without the global barrier: an iteration lasts the span
 
-    bal_disturbance disturbance;
     bal_disturbed_link disturbed_links[ANA_DISTURBED_LINKS_MAX];
 
     // pipeline
     int stage_count;
-    int chunk_count;        // 0: the schedule's own
-    bool first_stage_whole; // see bal_stage_costs_join_first
-    const char *schedule;
+    bool first_stage_whole;          // see bal_stage_costs_join_first
     const int64_t *layers_per_stage; // [layers_per_stage_count] in model order; NULL: not given
     int layers_per_stage_count;
 
     json_value dynamism;  // the object with a "case"; missing: costs change as the trace's do
-    double change_ratio;  // dynamism.change_ratio
     json_value execution; // what `dynmo run` trains; missing: a plain transformer
 
     ana_repack repack; // of rows with a policy that do not say otherwise

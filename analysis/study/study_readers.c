@@ -166,7 +166,7 @@ ANA_READER(ana_add_slow_rank)
     ana_study *study = reading->study;
     TRY(end_after(reading, value, slow->first_iteration, &slow->end_iteration));
     slow->time_factor = 1 / slow->time_factor; // of a speed, as the file has it
-    study->slow_ranks[study->slow_rank_count++] = *slow;
+    study->slow_ranks[study->run.slow_rank_count++] = *slow;
     return STATUS_OK;
 }
 
@@ -218,8 +218,8 @@ ANA_READER(ana_add_disturbed_link)
     bal_disturbed_link *link = record;
     ana_study *study = reading->study;
     TRY(end_after(reading, value, link->first_iteration, &link->end_iteration));
-    study->disturbance.links = study->disturbed_links;
-    study->disturbed_links[study->disturbance.link_count++] = *link;
+    study->run.disturbance.links = study->disturbed_links;
+    study->disturbed_links[study->run.disturbance.link_count++] = *link;
     return STATUS_OK;
 }
 

@@ -59,7 +59,7 @@ double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *se
         (double)hardware->intra_node.bytes_per_s,
         (double)hardware->inter_node.bytes_per_s,
         setup->model_costs.shape.parallel.expert_deduplication,
-        (double)setup->study->decision_ns,
+        (double)setup->study->run.decision_ns,
     };
     static_assert(sizeof values / sizeof values[0] + 1 ==
                       sizeof ana_assumed_ranges / sizeof ana_assumed_ranges[0],

@@ -101,7 +101,7 @@ static void write_training(const ana_setup *setup, text_buffer *out)
     const int64_t sequences = study->batch_tolerance > 0 && study->global_batch > 0
                                   ? study->global_batch
                                   : (int64_t)microbatch_size(setup) * setup->microbatch_count *
-                                        study->round_count * study->parallel.data;
+                                        study->run.round_count * study->parallel.data;
     text_format(out, "%s|%s|%d|", text_or_none(study->trace_path), text_or_none(study->trace_name),
                 setup->first_iteration);
     if (!is_traced) write_model(&setup->model_costs.config, out);
@@ -297,7 +297,7 @@ static double step_count(const ana_setup *setup)
     const int64_t wanted =
         setup->study->token_count > 0 ? setup->study->token_count : ANA_TOKENS_DEFAULT;
     const int64_t tokens = setup->tokens_per_microbatch * setup->microbatch_count;
-    const int64_t replicas = (int64_t)setup->study->parallel.data * setup->study->round_count;
+    const int64_t replicas = (int64_t)setup->study->parallel.data * setup->study->run.round_count;
     if (tokens == 0 || tokens > INT64_MAX / replicas) return 0;
     const int64_t step = tokens * replicas;
     return (double)(wanted / step + (wanted % step != 0));
@@ -311,9 +311,10 @@ static void fill_times(const ana_setup *setup, const bal_training_result *result
     const double total_ns = (double)result->total_ns;
     const double price = setup->study->price_per_gpu_hour;
     point->iteration_ns = total_ns / setup->iteration_count;
-    point->per_second = total_ns > 0 ? units * setup->microbatch_count * setup->study->round_count *
-                                           setup->study->parallel.data * 1e9 / point->iteration_ns
-                                     : 0;
+    point->per_second = total_ns > 0
+                            ? units * setup->microbatch_count * setup->study->run.round_count *
+                                  setup->study->parallel.data * 1e9 / point->iteration_ns
+                            : 0;
     point->gpu_count = (double)setup->gpu_count;
     point->used_gpu_count =
         (double)model_parallel_gpu_count(&setup->study->parallel, setup->study->stage_count);
@@ -334,7 +335,7 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
         forward += (double)costs->forward_flop[row];
     }
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
-    point->flop_per_s = 3 * forward * setup->microbatch_count * study->round_count * 1e9 /
+    point->flop_per_s = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /
                         (point->iteration_ns * study->stage_count);
     point->flop_share = rate > 0 ? point->flop_per_s / rate : 0;
 }

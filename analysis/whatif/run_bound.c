@@ -15,12 +15,12 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
     const bal_repack_options *repack = &balancing->repack.options;
     if (balancing->balancer->owns_freely) return false;
     if (repack->kind != BAL_REPACK_NONE && repack->use == BAL_RELEASED_REPLICATE) return false;
-    const bal_disturbance *disturbance = &setup->study->disturbance;
+    const bal_disturbance *disturbance = &setup->study->run.disturbance;
     if (disturbance->op_sigma > 0 || disturbance->iteration_sigma > 0 ||
         disturbance->rank_sigma > 0) {
         return false; // what is drawn may be faster than its costs
     }
-    for (int slow = 0; slow < setup->study->slow_rank_count; slow++) {
+    for (int slow = 0; slow < setup->study->run.slow_rank_count; slow++) {
         if (setup->study->slow_ranks[slow].time_factor < 1) return false;
     }
     return true;
@@ -65,14 +65,15 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
                               int64_t *bound_ns, error_message *err)
 {
     const int ranks = setup->machine.rank_count;
-    const bool hides_reduction = setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    const bool hides_reduction = setup->study->run.reduction_overlap != BAL_REDUCTION_EXPOSED;
     ana_contiguous_bound bound = {0};
     // Passes one after the other are one order of the microbatches of all.
-    TRY(find_bound(setup, costs, setup->microbatch_count * setup->study->round_count, &bound, err));
+    TRY(find_bound(setup, costs, setup->microbatch_count * setup->study->run.round_count, &bound,
+                   err));
     const int64_t share_ns = (bound.work_ns + ranks - 1) / ranks;
     const int64_t any_ns = share_ns > bound.longest_ns ? share_ns : bound.longest_ns;
-    const bool is_contiguous = setup->stage_count == ranks && !setup->study->post_validation;
-    *bound_ns = (is_contiguous ? bound.makespan_ns : any_ns) + setup->study->optimizer_step_ns +
+    const bool is_contiguous = setup->stage_count == ranks && !setup->study->run.post_validation;
+    *bound_ns = (is_contiguous ? bound.makespan_ns : any_ns) + setup->study->run.optimizer_step_ns +
                 (hides_reduction ? 0 : ana_reduction_share_ns(costs, ranks));
     return STATUS_OK;
 }

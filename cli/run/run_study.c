@@ -201,12 +201,12 @@ static status add_slow(const cli_run_request *request, cli_run_study *opened, er
     ana_study *study = &opened->study;
     for (int slow = 0; slow < request->slow_rank_count; slow++) {
         const bal_slow_rank *entry = &request->slow_ranks[slow];
-        if (entry->rank >= study->stage_count || study->slow_rank_count == ANA_SLOW_RANKS_MAX) {
+        if (entry->rank >= study->stage_count || study->run.slow_rank_count == ANA_SLOW_RANKS_MAX) {
             return error_set(err, STATUS_INVALID,
                              "--slow: rank %d of %d, as one of at most %d slow ranks", entry->rank,
                              study->stage_count, ANA_SLOW_RANKS_MAX);
         }
-        study->slow_ranks[study->slow_rank_count++] = *entry;
+        study->slow_ranks[study->run.slow_rank_count++] = *entry;
     }
     return STATUS_OK;
 }

@@ -50,7 +50,7 @@ static void a_short_study_gets_stated_defaults(void **state)
     assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
 
     assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
-    assert_string_equal(study.schedule, "zb-h1");
+    assert_string_equal(study.run.schedule, "zb-h1");
     assert_int_equal(study.parallel.data, 1);
     assert_int_equal(study.balancing_count, 5);
     assert_string_equal(study.balancings[0].label, "even");
@@ -168,10 +168,10 @@ static void what_a_run_is_like_is_read(void **state)
 
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);
-    assert_int_equal(study.round_count, 3);
-    assert_int_equal(study.reduction_overlap, BAL_REDUCTION_BACKWARD);
-    assert_true(study.post_validation);
-    const bal_disturbance *read = &study.disturbance;
+    assert_int_equal(study.run.round_count, 3);
+    assert_int_equal(study.run.reduction_overlap, BAL_REDUCTION_BACKWARD);
+    assert_true(study.run.post_validation);
+    const bal_disturbance *read = &study.run.disturbance;
     assert_int_equal(read->seed, 4);
     assert_true(read->op_sigma == 0.1 && read->iteration_sigma == 0.2 && read->rank_sigma == 0.3);
     assert_true(read->straggler_probability == 0.5 && read->straggler_factor == 2);

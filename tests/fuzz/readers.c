@@ -368,7 +368,7 @@ static void check_study(const ana_study *read)
     assert((read->trace_path == NULL) == (read->model != NULL));
     assert(read->stage_count >= 1 && read->parallel.data >= 1 && read->parallel.tensor >= 1);
     assert(read->balancing_count >= 1 && read->balancing_count <= ANA_BALANCINGS_MAX);
-    for (int slow = 0; slow < read->slow_rank_count; slow++) {
+    for (int slow = 0; slow < read->run.slow_rank_count; slow++) {
         assert(read->slow_ranks[slow].rank < read->stage_count);
         assert(read->slow_ranks[slow].time_factor > 0);
     }
