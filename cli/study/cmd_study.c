@@ -285,15 +285,6 @@ static status find_answer(ana_spread *spread, arena *memory, answered *found, er
     return result;
 }
 
-static status print_words(const answered *found, text_buffer *out, error_message *err)
-{
-    ana_point_worker *worker = ana_point_worker_create();
-    const status result =
-        ana_result_print(&found->study, found->drawn, found->row_count, worker, out, err);
-    ana_point_worker_destroy(worker);
-    return result;
-}
-
 static status write_csv(const char *path, const answered *found, error_message *err)
 {
     text_buffer csv = {0};
@@ -308,7 +299,9 @@ static status tell(const cli_arguments *arguments, const answered *found, text_b
 {
     const char *csv = cli_value(arguments, "--csv");
     if (csv != NULL) TRY(write_csv(csv, found, err));
-    if (!cli_has(arguments, "--json")) return print_words(found, out, err);
+    if (!cli_has(arguments, "--json")) {
+        return ana_result_print(&found->study, found->drawn, found->row_count, out, err);
+    }
     ana_result_write(&found->study, found->drawn, out);
     return STATUS_OK;
 }
@@ -321,7 +314,7 @@ static status keep_answer(const answered *found, ana_kept_run *kept, error_messa
     text_buffer words = {0};
     if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
     ana_result_write(&found->study, found->drawn, &answer);
-    status result = print_words(found, &printed, err);
+    status result = ana_result_print(&found->study, found->drawn, found->row_count, &printed, err);
     json_writer writer = json_writer_init(&words);
     json_begin_object(&writer);
     json_put_string(&writer, "text", printed.bytes);
