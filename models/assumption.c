@@ -26,12 +26,14 @@ model_origin_kind model_origin_kind_find(const char *name)
 void model_assume_list(model_assumption_list *list, const char *name, model_origin origin,
                        const char *format, va_list arguments)
 {
+    char first[160]; // most are shorter
     va_list once_more;
     va_copy(once_more, arguments);
-    const size_t length = (size_t)vsnprintf(NULL, 0, format, once_more);
+    const size_t bytes = (size_t)vsnprintf(first, sizeof first, format, arguments) + 1;
+    char *value = arena_array(list->memory, bytes, 1);
+    memcpy(value, first, bytes < sizeof first ? bytes : sizeof first);
+    if (bytes > sizeof first) vsnprintf(value, bytes, format, once_more);
     va_end(once_more);
-    char *value = arena_array(list->memory, length + 1, 1);
-    vsnprintf(value, length + 1, format, arguments);
     list->rows = arena_grow(list->memory, list->rows, (size_t)list->count, sizeof *list->rows);
     list->rows[list->count++] = (model_assumption){name, value, origin};
 }

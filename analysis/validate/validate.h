@@ -48,7 +48,7 @@ typedef struct ana_validation_summary {
     double random_regret_mean; // of a choice at random
     double rank_correlation;   // Kendall's tau over all pairs within groups; NAN: no pair
     int memory_count;          // rows whose peak was measured
-    ana_errors memory_error;
+    ana_errors memory_error;   // NAN: none
 } ana_validation_summary;
 
 typedef struct ana_validation {

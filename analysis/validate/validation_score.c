@@ -35,6 +35,8 @@ static void score_memory(ana_validation *validation, double *errors)
         errors[summary->memory_count++] = run->peak_bytes / run->measured_peak_bytes - 1;
     }
     summary->memory_error = ana_errors_of(errors, summary->memory_count);
+    if (summary->memory_count > 0) return;
+    summary->memory_error = (ana_errors){.mean = NAN, .median = NAN, .signed_mean = NAN};
 }
 
 /// A predicted row and the group it is in.

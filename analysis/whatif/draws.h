@@ -69,7 +69,7 @@ typedef struct ana_uncertainty {
     bool draws_are_given;
     uint64_t seed;
     int point_count;         // the best ones, which are drawn
-    bool ranges_assumed;     // inputs that are assumed have the ranges of assumed_ranges.h
+    bool ranges_assumed;     // inputs that are assumed have the ranges of assumed_ranges.c
     const char *calibration; // path as written, or NULL
     double model_error;      // standard deviation, relative, of what the cost model says of a
                              // machine; where nothing was fitted
