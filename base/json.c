@@ -364,6 +364,17 @@ json_value json_member(json_value object, const char *key)
     return member;
 }
 
+json_value json_at(json_value object, const char *path)
+{
+    char key[128];
+    for (const char *dot = strchr(path, '.'); dot != NULL; dot = strchr(path, '.')) {
+        snprintf(key, sizeof key, "%.*s", (int)(dot - path), path);
+        object = json_member(object, key);
+        path = dot + 1;
+    }
+    return json_member(object, path);
+}
+
 int json_count(json_value container)
 {
     const cJSON *node = node_of(container);

@@ -46,6 +46,9 @@ bool json_is_number(json_value value);
 /// The member of an object; missing if object is missing or has no such key.
 json_value json_member(json_value object, const char *key);
 
+/// The value at a path of keys with dots between them; missing where there is none.
+json_value json_at(json_value object, const char *path);
+
 int json_count(json_value container);                     ///< members or elements; 0 if neither
 json_value json_element(json_value container, int index); ///< element, or member in file order
 json_value json_next(json_value element); ///< the one after it in its container, or missing

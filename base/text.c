@@ -271,6 +271,13 @@ void text_free(text_buffer *buffer)
     *buffer = (text_buffer){0};
 }
 
+const char *text_keep(text_buffer *buffer, arena *memory)
+{
+    const char *kept = arena_string(memory, buffer->bytes != NULL ? buffer->bytes : "");
+    text_free(buffer);
+    return kept;
+}
+
 static void write_scaled(double value, const char *unit, char out[32])
 {
     const double magnitude = fabs(value);

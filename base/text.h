@@ -1,6 +1,7 @@
 /// Text in and out: strict numbers, a growing buffer, words for people.
 #pragma once
 
+#include "base/arena.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -52,6 +53,9 @@ void text_append_wrapped(text_buffer *buffer, const char *words, int indent, int
 void text_append_escaped(text_buffer *buffer, const char *text);
 void text_clear(text_buffer *buffer); ///< length 0, memory kept
 void text_free(text_buffer *buffer);
+
+/// Moves the text into memory: what an empty buffer held is "". The buffer is free then.
+const char *text_keep(text_buffer *buffer, arena *memory);
 
 /// Writes a duration with three digits and a unit, for example "1.23 ms", into out.
 ///

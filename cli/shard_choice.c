@@ -150,9 +150,7 @@ static const char *shard_store(const char *store, int rank, int rank_count, aren
 {
     text_buffer path = {0};
     text_format(&path, "%s.shard-%d-of-%d", store, rank, rank_count);
-    const char *kept = arena_string(memory, path.bytes);
-    text_free(&path);
-    return kept;
+    return text_keep(&path, memory);
 }
 
 /// Waits for a shard of another rank. A store that is being made cannot be read yet.

@@ -26,17 +26,16 @@ model_origin_kind model_origin_kind_find(const char *name)
 void model_assume_list(model_assumption_list *list, const char *name, model_origin origin,
                        const char *format, va_list arguments)
 {
-    enum { FIRST_CAPACITY = 32, VALUE_BYTES = 160 };
-    char value[VALUE_BYTES];
-    vsnprintf(value, sizeof value, format, arguments);
-    if (list->count == list->capacity) {
-        const int capacity = list->capacity == 0 ? FIRST_CAPACITY : 2 * list->capacity;
-        model_assumption *rows = arena_array(list->memory, (size_t)capacity, sizeof *rows);
-        if (list->count > 0) memcpy(rows, list->rows, (size_t)list->count * sizeof *rows);
-        list->rows = rows;
-        list->capacity = capacity;
-    }
-    list->rows[list->count++] = (model_assumption){name, arena_string(list->memory, value), origin};
+    char first[160]; // most are shorter
+    va_list once_more;
+    va_copy(once_more, arguments);
+    const size_t bytes = (size_t)vsnprintf(first, sizeof first, format, arguments) + 1;
+    char *value = arena_array(list->memory, bytes, 1);
+    memcpy(value, first, bytes < sizeof first ? bytes : sizeof first);
+    if (bytes > sizeof first) vsnprintf(value, bytes, format, once_more);
+    va_end(once_more);
+    list->rows = arena_grow(list->memory, list->rows, (size_t)list->count, sizeof *list->rows);
+    list->rows[list->count++] = (model_assumption){name, value, origin};
 }
 
 void model_assume(model_assumption_list *list, const char *name, model_origin_kind kind,

@@ -36,9 +36,8 @@ model_origin_kind model_origin_kind_find(const char *name);
 /// The inputs while they are collected. Zero-initialise all but memory.
 typedef struct model_assumption_list {
     arena *memory;
-    model_assumption *rows; // [capacity] of which count are used; carved from memory
+    model_assumption *rows; // [count] carved from memory
     int count;
-    int capacity;
 } model_assumption_list;
 
 /// Adds an input.

@@ -50,9 +50,19 @@ double ana_log_time(const double *logs, const double *quantities, const double *
     return log(sum);
 }
 
-static double correlation_of(const ana_part_shape *left, const ana_part_shape *right)
+int ana_calibration_take_shape(ana_calibration *calibration, const ana_run_shape *shape,
+                               ana_part part, int most)
 {
-    return left->part == right->part ? ana_part_correlation(left->key, right->key) : 0;
+    const ana_part_shape wanted = ana_part_shape_of(shape, part);
+    for (int index = 0; index < calibration->part_shape_count; index++) {
+        const ana_part_shape *known = &calibration->part_shapes[index];
+        if (known->part == part && memcmp(known->key, wanted.key, sizeof wanted.key) == 0) {
+            return index;
+        }
+    }
+    if (calibration->part_shape_count == most) return -1;
+    calibration->part_shapes[calibration->part_shape_count] = wanted;
+    return calibration->part_shape_count++;
 }
 
 status ana_calibration_relate(ana_calibration *calibration, arena *memory, error_message *err)
@@ -65,9 +75,9 @@ status ana_calibration_relate(ana_calibration *calibration, arena *memory, error
     gsl_matrix_view inverse = gsl_matrix_view_array(calibration->shape_inverse, count, count);
     for (size_t row = 0; row < count; row++) {
         for (size_t column = 0; column < count; column++) {
-            gsl_matrix_set(
-                &inverse.matrix, row, column,
-                correlation_of(&calibration->part_shapes[row], &calibration->part_shapes[column]));
+            gsl_matrix_set(&inverse.matrix, row, column,
+                           ana_part_correlation(&calibration->part_shapes[row],
+                                                &calibration->part_shapes[column]));
         }
     }
     if (gsl_linalg_cholesky_decomp1(&inverse.matrix) == GSL_SUCCESS) {
@@ -92,29 +102,16 @@ static double weigh(const ana_calibration *calibration, const ana_part_shape *sh
     double open = 1;
     memset(weights, 0, count * sizeof *weights);
     for (size_t column = 0; column < count; column++) {
-        const double correlation = correlation_of(shape, &calibration->part_shapes[column]);
+        const double correlation = ana_part_correlation(shape, &calibration->part_shapes[column]);
         if (!(correlation > 0)) continue;
         for (size_t row = 0; row < count; row++) {
             weights[row] += correlation * calibration->shape_inverse[row * count + column];
         }
     }
     for (size_t column = 0; column < count; column++) {
-        open -= weights[column] * correlation_of(shape, &calibration->part_shapes[column]);
+        open -= weights[column] * ana_part_correlation(shape, &calibration->part_shapes[column]);
     }
     return open_variance * fmax(open, 0);
-}
-
-static ana_part_shape part_shape_of(ana_part part, const ana_run_shape *shape)
-{
-    ana_part_shape made = {.part = part};
-    ana_part_key(part, shape, made.key);
-    return made;
-}
-
-/// Without replicas there is no reduction whose factor could be known.
-static bool has_part(ana_part part, const ana_run_shape *shape)
-{
-    return part != ANA_PART_REDUCTION || shape->data_degree > 1;
 }
 
 /// The log of a run's time with some logs of coefficients.
@@ -133,8 +130,8 @@ static double respond(const ana_calibration *calibration, const double *logs,
     double left[ANA_PART_COUNT] = {0};
     memset(slope, 0, (size_t)calibration->coefficient_count * sizeof *slope);
     for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-        const ana_part_shape each = part_shape_of(part, shape);
-        if (!has_part(part, shape)) continue;
+        const ana_part_shape each = ana_part_shape_of(shape, part);
+        if (!ana_run_has_part(shape, part)) continue;
         left[part] = weigh(calibration, &each, weights);
         for (int index = 0; index < shape_count; index++) {
             part_log[part] += weights[index] * factors[index];
@@ -225,16 +222,6 @@ typedef struct extension {
     double *weights; // [to->part_shape_count - from->part_shape_count][from->part_shape_count]
 } extension;
 
-static void add_part_shape(ana_calibration *calibration, const ana_part_shape *added)
-{
-    for (int index = 0; index < calibration->part_shape_count; index++) {
-        const ana_part_shape *known = &calibration->part_shapes[index];
-        if (known->part != added->part) continue;
-        if (memcmp(known->key, added->key, sizeof known->key) == 0) return;
-    }
-    calibration->part_shapes[calibration->part_shape_count++] = *added;
-}
-
 /// Covariance of an added factor with coefficient `other`, which is known or was added before it.
 static double added_covariance(const extension *of, int added, int other)
 {
@@ -250,9 +237,9 @@ static double added_covariance(const extension *of, int added, int other)
     const ana_part_shape *left = &of->to->part_shapes[known + added];
     const ana_part_shape *right = &of->to->part_shapes[other - ANA_TERM_COUNT];
     const double deviation = of->to->part_deviation[left->part];
-    double open = correlation_of(left, right);
+    double open = ana_part_correlation(left, right);
     for (int index = 0; index < known; index++) {
-        open -= weights[index] * correlation_of(&of->to->part_shapes[index], right);
+        open -= weights[index] * ana_part_correlation(&of->to->part_shapes[index], right);
     }
     return sum + open_variance * deviation * deviation * open;
 }
@@ -292,8 +279,8 @@ status ana_calibration_extend(const ana_calibration *calibration, const ana_run_
     memcpy(made.part_shapes, calibration->part_shapes, known * sizeof *made.part_shapes);
     for (int shape = 0; shape < shape_count; shape++) {
         for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
-            const ana_part_shape added = part_shape_of(part, &shapes[shape]);
-            if (has_part(part, &shapes[shape])) add_part_shape(&made, &added);
+            if (!ana_run_has_part(&shapes[shape], part)) continue;
+            (void)ana_calibration_take_shape(&made, &shapes[shape], part, (int)most);
         }
     }
     made.coefficient_count = ANA_TERM_COUNT + made.part_shape_count;

@@ -1,13 +1,12 @@
 /// What was fitted to measured runs: how long an iteration takes, and how sure that is.
 ///
-/// The log of a run's time is that of the sum of its terms (iteration_terms.h), each part of it
+/// The log of a run's time is that of the sum of its terms (iteration_terms.c), each part of it
 /// times the factor that runs of the same or related shapes showed, and a residual. Logs of
 /// coefficients and of factors are known as a normal distribution: before any run as
 /// iteration_terms says, after the fit as the runs leave it. What no run measured keeps what was
 /// known before. Times are in milliseconds.
 #pragma once
 
-#include "analysis/calibration/iteration_terms.h"
 #include "analysis/calibration/measured_runs.h"
 #include "base/arena.h"
 #include "base/status.h"
@@ -16,16 +15,97 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// What an iteration's time is made of: quantities that a run's shape fixes, each times a
+// coefficient (README.md has their derivation and sources).
+
+typedef enum ana_term {
+    ANA_TERM_LAYER,           ///< layers passed, one microbatch each: launches and what is fixed
+    ANA_TERM_PRODUCTS,        ///< TFLOP of the layers' matrix products on one GPU
+    ANA_TERM_ATTENTION,       ///< TFLOP of queries times keys, and of scores times values
+    ANA_TERM_SCORES,          ///< GB of attention scores read and written
+    ANA_TERM_ACTIVATIONS,     ///< GB of activations read and written
+    ANA_TERM_TENSOR_MESSAGES, ///< ring steps of all-reduces between tensor-parallel ranks
+    ANA_TERM_TENSOR_BYTES,    ///< GB over their links inside a node
+    ANA_TERM_TENSOR_NODES,    ///< GB over each link between nodes
+    ANA_TERM_MICROBATCH,      ///< microbatches: embedding, head and loss, waited for
+    ANA_TERM_HEAD,            ///< TFLOP of the head
+    ANA_TERM_LOGITS,          ///< GB of logits
+    ANA_TERM_ITERATION,       ///< 1
+    ANA_TERM_UPDATE,          ///< 1e9 parameters updated by one GPU
+    ANA_TERM_REDUCTION_STEPS, ///< steps of the ring of data-parallel ranks
+    ANA_TERM_REDUCTION_BYTES, ///< GB over links inside a node
+    ANA_TERM_REDUCTION_NODES, ///< GB over each link between nodes
+    ANA_TERM_TIED,            ///< GB of gradients of a matrix that embedding and head share
+    ANA_TERM_TRANSFER,        ///< GB sent to a stage in the same node
+    ANA_TERM_BETWEEN,         ///< GB sent to a stage in another node
+    ANA_TERM_COUNT
+} ana_term;
+
+/// Parts of an iteration. What a part costs at one shape may deviate from its terms by a factor
+/// that all runs of that shape share, and runs of related shapes in part.
+typedef enum ana_part {
+    ANA_PART_LAYERS,    ///< shape: hidden size, tensor degree, microbatch, sequence, heads
+    ANA_PART_HEAD,      ///< shape: hidden size, tensor degree, microbatch, sequence, vocabulary
+    ANA_PART_UPDATE,    ///< shape: hidden size, tensor degree
+    ANA_PART_REDUCTION, ///< shape: hidden size, tensor degree, data degree
+    ANA_PART_COUNT      ///< of no such part: sends between stages
+} ana_part;
+
+/// A part of runs that share its deviation: what they share.
+typedef struct ana_part_shape {
+    ana_part part;
+    int64_t key[5]; // 1 after the last
+} ana_part_shape;
+
+/// How a term goes with others. Those of speed are high or low together: the GPU's generation and
+/// number format scale them all. Launches of a part run beside its work: the longer of both is what
+/// it takes, but for what does not overlap.
+typedef enum ana_term_kind {
+    ANA_TERM_OF_ITS_OWN,
+    ANA_TERM_OF_SPEED,
+    ANA_TERM_OF_LAUNCHES
+} ana_term_kind;
+
+/// A term's coefficient: on hardware from a V100 over PCIe to a B200 over NVLink, 9 of 10 are in
+/// [low, high], the middle of their orders of magnitude likeliest.
+typedef struct ana_term_info {
+    const char *name;
+    const char *unit;
+    ana_part part;
+    double low;
+    double high;
+    ana_term_kind kind;
+} ana_term_info;
+
+extern const ana_term_info ana_terms[ANA_TERM_COUNT];
+extern const char *const ana_part_names[ANA_PART_COUNT];
+
+/// Mean and covariance of the logs of coefficients of which nothing is known but their ranges.
+double ana_term_log_mean(ana_term term);
+double ana_term_log_covariance(ana_term left, ana_term right);
+
+/// Quantities of all terms for one run.
+///
+/// @param gpus_per_node ranks are placed tensor first, then data, then pipeline
+/// @param quantities    [ANA_TERM_COUNT] out
+void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *quantities);
+
+/// Without replicas a run has no reduction.
+bool ana_run_has_part(const ana_run_shape *shape, ana_part part);
+
+ana_part_shape ana_part_shape_of(const ana_run_shape *shape, ana_part part);
+
+/// How much the deviations of two shapes hang together: 0 of different parts; 1 of the same shape;
+/// of others a share, less by 1/e for every ANA_RELATED_DOUBLINGS doublings between their keys.
+double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *right);
+#define ANA_RELATED_DOUBLINGS 3.0
+
+// What is fitted.
+
 /// Relative standard deviation of a pipeline's measured time around the time composed of its
 /// stages, where no pipeline as deep was fitted: the residual of a fit to the twelve 1F1B
 /// throughputs that the zero-bubble paper measured.
 #define ANA_COMPOSITION_RATIO 0.0050
-
-/// The factor of one part at one shape: its log comes after those of the terms.
-typedef struct ana_part_shape {
-    ana_part part;
-    int64_t key[ANA_PART_KEY_FIELDS];
-} ana_part_shape;
 
 typedef struct ana_calibration {
     const char *source;      // what was fitted, in words
@@ -39,7 +119,7 @@ typedef struct ana_calibration {
     double *logs;                     // [coefficient_count] of terms, then of factors
     double *covariance;               // [coefficient_count]^2 of logs, row-major, symmetric
     int part_shape_count;
-    ana_part_shape *part_shapes;           // [part_shape_count]
+    ana_part_shape *part_shapes;           // [part_shape_count] whose factors' logs are known
     double *shape_inverse;                 // [part_shape_count]^2 inverse of the correlations
     double part_deviation[ANA_PART_COUNT]; // standard deviation of factors' logs among shapes
     double residual_ratio;                 // standard deviation of one run's log
@@ -74,6 +154,12 @@ enum { ANA_CALIBRATION_RUNS_MIN = 4, ANA_CALIBRATION_SHAPES_MAX = 400 };
 /// @param part_share  [ANA_PART_COUNT] out
 double ana_log_time(const double *logs, const double *quantities, const double *part_log,
                     double *term_share, double *part_share);
+
+/// The index among part_shapes of a part of a run, which is added if it is the first of its shape.
+///
+/// @param most shapes that there is room for; without any left: -1
+int ana_calibration_take_shape(ana_calibration *calibration, const ana_run_shape *shape,
+                               ana_part part, int most);
 
 /// Makes shape_inverse from part_shapes.
 ///
@@ -153,25 +239,30 @@ void ana_calibration_write(const ana_calibration *calibration, text_buffer *out)
 
 // How well a calibration predicts runs that were measured.
 
+/// Errors are predicted over measured, less 1, and absolute unless said.
+typedef struct ana_errors {
+    double mean, median, p90, max;
+    double signed_mean;
+} ana_errors;
+
+/// @param errors [count] signed; taken to pieces. Of none all is 0.
+ana_errors ana_errors_of(double *errors, int count);
+
 /// One predicted run.
 typedef struct ana_scored_run {
-    int row; // of the table
+    int line; // of the table's file
+    double measured_ms;
     double predicted_ms;
     double low_ms; // the interval
     double high_ms;
 } ana_scored_run;
 
-/// Errors are predicted over measured, less 1, and absolute unless said.
 typedef struct ana_calibration_score {
     int fitted_count;
     int predicted_count;
     int both_count; // rows that were predicted and fitted, which is no test
     double level;   // of the intervals
-    double error_mean;
-    double error_median;
-    double error_p90;
-    double error_max;
-    double error_signed_mean;
+    ana_errors error;
     double interval_coverage;           // share of runs whose measured time is within
     double interval_width_mean;         // over the predicted time
     double fitted_error_mean;           // of the rows that were fitted
@@ -192,13 +283,10 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
                            ana_calibration *calibration, ana_calibration_score *score,
                            error_message *err);
 
-/// Everything that is shown. Borrowed for the call.
-typedef struct ana_calibration_shown {
-    const ana_measured_runs *runs;
-    const ana_calibration *calibration;
-    const ana_calibration_score *score;
-    bool with_runs; // each predicted run too
-} ana_calibration_shown;
-
-void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer *out);
-void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out);
+/// @param with_runs each predicted run too
+void ana_calibration_write_json(const ana_calibration *calibration,
+                                const ana_calibration_score *score, bool with_runs,
+                                text_buffer *out);
+void ana_calibration_write_text(const ana_calibration *calibration,
+                                const ana_calibration_score *score, bool with_runs,
+                                text_buffer *out);

@@ -54,30 +54,6 @@ typedef struct attempt {
     double *logs;    // [count]
 } attempt;
 
-static int find_shape(const ana_calibration *calibration, ana_part part, const int64_t *key)
-{
-    for (int index = 0; index < calibration->part_shape_count; index++) {
-        const ana_part_shape *known = &calibration->part_shapes[index];
-        if (known->part == part && memcmp(known->key, key, sizeof known->key) == 0) return index;
-    }
-    return -1;
-}
-
-/// The factor's coefficient for a run, made if it is the first of its shape; -1 if there are too
-/// many.
-static int take_shape(ana_calibration *out, ana_part part, const ana_run_shape *shape)
-{
-    ana_part_shape made = {.part = part};
-    ana_part_key(part, shape, made.key);
-    int index = find_shape(out, part, made.key);
-    if (index < 0) {
-        if (out->part_shape_count == ANA_CALIBRATION_SHAPES_MAX) return -1;
-        index = out->part_shape_count++;
-        out->part_shapes[index] = made;
-    }
-    return ANA_TERM_COUNT + index;
-}
-
 static status collect(const ana_run_shape *shapes, const double *iteration_ms, fitting *fit,
                       ana_calibration *out, error_message *err)
 {
@@ -90,9 +66,12 @@ static status collect(const ana_run_shape *shapes, const double *iteration_ms, f
         }
         for (ana_part part = 0; part < ANA_PART_COUNT; part++) {
             int *index = &fit->shape_of[run * ANA_PART_COUNT + (int)part];
-            const bool is_absent = part == ANA_PART_REDUCTION && shapes[run].data_degree == 1;
-            *index = is_absent ? -1 : take_shape(out, part, &shapes[run]);
-            if (is_absent || *index >= 0) continue;
+            *index = -1;
+            if (!ana_run_has_part(&shapes[run], part)) continue;
+            const int taken =
+                ana_calibration_take_shape(out, &shapes[run], part, ANA_CALIBRATION_SHAPES_MAX);
+            *index = ANA_TERM_COUNT + taken;
+            if (taken >= 0) continue;
             return error_set(err, STATUS_INVALID,
                              "runs to fit have more than %d shapes of layers, heads, updates and "
                              "reductions: fit fewer rows",
@@ -131,9 +110,8 @@ static double known_covariance(const ana_calibration *out, int left, int right)
     if (is_term) return ana_term_log_covariance((ana_term)left, (ana_term)right);
     const ana_part_shape *first = &out->part_shapes[left - ANA_TERM_COUNT];
     const ana_part_shape *second = &out->part_shapes[right - ANA_TERM_COUNT];
-    if (first->part != second->part) return 0;
     const double deviation = out->part_deviation[first->part];
-    return deviation * deviation * ana_part_correlation(first->key, second->key);
+    return deviation * deviation * ana_part_correlation(first, second);
 }
 
 /// What is known before any run, with a spread of factors.

@@ -20,11 +20,11 @@ static double deviation_of(const ana_calibration *calibration, int coefficient)
 
 static void put_errors(json_writer *writer, const ana_calibration_score *score)
 {
-    json_put_rounded(writer, "mape", score->error_mean, DIGITS);
-    json_put_rounded(writer, "median", score->error_median, DIGITS);
-    json_put_rounded(writer, "p90", score->error_p90, DIGITS);
-    json_put_rounded(writer, "max", score->error_max, DIGITS);
-    json_put_rounded(writer, "bias", score->error_signed_mean, DIGITS);
+    json_put_rounded(writer, "mape", score->error.mean, DIGITS);
+    json_put_rounded(writer, "median", score->error.median, DIGITS);
+    json_put_rounded(writer, "p90", score->error.p90, DIGITS);
+    json_put_rounded(writer, "max", score->error.max, DIGITS);
+    json_put_rounded(writer, "bias", score->error.signed_mean, DIGITS);
     json_put_rounded(writer, "interval_level", score->level, DIGITS);
     json_put_rounded(writer, "interval_coverage", score->interval_coverage, DIGITS);
     json_put_rounded(writer, "interval_mean_width", score->interval_width_mean, DIGITS);
@@ -65,14 +65,14 @@ static void put_terms(json_writer *writer, const ana_calibration *calibration)
     json_end_array(writer);
 }
 
-static void put_runs(json_writer *writer, const ana_calibration_shown *shown)
+static void put_runs(json_writer *writer, const ana_calibration_score *score)
 {
     json_put_array(writer, "runs");
-    for (int run = 0; run < shown->score->predicted_count; run++) {
-        const ana_scored_run *each = &shown->score->runs[run];
+    for (int run = 0; run < score->predicted_count; run++) {
+        const ana_scored_run *each = &score->runs[run];
         json_begin_object(writer);
-        json_put_int64(writer, "line", shown->runs->source.lines[each->row]);
-        json_put_rounded(writer, "measured_ms", shown->runs->iteration_ms[each->row], DIGITS);
+        json_put_int64(writer, "line", each->line);
+        json_put_rounded(writer, "measured_ms", each->measured_ms, DIGITS);
         json_put_rounded(writer, "predicted_ms", each->predicted_ms, DIGITS);
         json_put_rounded(writer, "low_ms", each->low_ms, DIGITS);
         json_put_rounded(writer, "high_ms", each->high_ms, DIGITS);
@@ -81,12 +81,13 @@ static void put_runs(json_writer *writer, const ana_calibration_shown *shown)
     json_end_array(writer);
 }
 
-void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer *out)
+void ana_calibration_write_json(const ana_calibration *calibration,
+                                const ana_calibration_score *score, bool with_runs,
+                                text_buffer *out)
 {
-    const ana_calibration *calibration = shown->calibration;
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
-    put_score(&writer, shown->score);
+    put_score(&writer, score);
     put_terms(&writer, calibration);
     json_put_object(&writer, "deviation_between_shapes");
     for (int part = 0; part < ANA_PART_COUNT; part++) {
@@ -101,7 +102,7 @@ void ana_calibration_write_json(const ana_calibration_shown *shown, text_buffer 
     } else {
         json_write_null(&writer);
     }
-    if (shown->with_runs) put_runs(&writer, shown);
+    if (with_runs) put_runs(&writer, score);
     json_end_object(&writer);
     text_append(out, "\n");
 }
@@ -138,22 +139,22 @@ static void write_beyond(text_buffer *out, const ana_calibration_score *score)
     if (any) text_append(out, "\n");
 }
 
-static void write_runs(text_buffer *out, const ana_calibration_shown *shown)
+static void write_runs(text_buffer *out, const ana_calibration_score *score)
 {
     text_format(out, "\n%6s  %12s  %12s  %8s  %12s  %12s\n", "line", "measured", "predicted",
                 "error", "low", "high");
-    for (int run = 0; run < shown->score->predicted_count; run++) {
-        const ana_scored_run *each = &shown->score->runs[run];
-        const double measured = shown->runs->iteration_ms[each->row];
-        text_format(out, "%6d  %9.3f ms  %9.3f ms  %+6.2f %%  %9.3f ms  %9.3f ms\n",
-                    shown->runs->source.lines[each->row], measured, each->predicted_ms,
-                    100 * (each->predicted_ms / measured - 1), each->low_ms, each->high_ms);
+    for (int run = 0; run < score->predicted_count; run++) {
+        const ana_scored_run *each = &score->runs[run];
+        text_format(out, "%6d  %9.3f ms  %9.3f ms  %+6.2f %%  %9.3f ms  %9.3f ms\n", each->line,
+                    each->measured_ms, each->predicted_ms,
+                    100 * (each->predicted_ms / each->measured_ms - 1), each->low_ms,
+                    each->high_ms);
     }
 }
 
-static void write_head(text_buffer *out, const ana_calibration_shown *shown)
+static void write_head(text_buffer *out, const ana_calibration *calibration,
+                       const ana_calibration_score *score)
 {
-    const ana_calibration_score *score = shown->score;
     text_format(out, "%d rows fitted", score->fitted_count);
     if (score->predicted_count > 0) text_format(out, ", %d predicted", score->predicted_count);
     text_append(out, "\n");
@@ -161,31 +162,32 @@ static void write_head(text_buffer *out, const ana_calibration_shown *shown)
         text_format(out, "%d of them were both: their errors say nothing about prediction\n",
                     score->both_count);
     }
-    if (shown->calibration->vocabulary_size > 0) {
+    if (calibration->vocabulary_size > 0) {
         text_format(out, "no column vocabulary: %" PRId64 " assumed\n",
-                    shown->calibration->vocabulary_size);
+                    calibration->vocabulary_size);
     }
     text_append(out, "\n");
 }
 
-void ana_calibration_write_text(const ana_calibration_shown *shown, text_buffer *out)
+void ana_calibration_write_text(const ana_calibration *calibration,
+                                const ana_calibration_score *score, bool with_runs,
+                                text_buffer *out)
 {
-    const ana_calibration_score *score = shown->score;
     const bool has_predictions = score->predicted_count > 0;
-    write_head(out, shown);
-    write_terms(out, shown->calibration);
+    write_head(out, calibration, score);
+    write_terms(out, calibration);
     write_beyond(out, score);
     if (has_predictions) {
         text_format(out,
                     "error                     mean %.2f %%, median %.2f %%, 90th percentile "
                     "%.2f %%, worst %.2f %%, signed %+.2f %%\n",
-                    100 * score->error_mean, 100 * score->error_median, 100 * score->error_p90,
-                    100 * score->error_max, 100 * score->error_signed_mean);
+                    100 * score->error.mean, 100 * score->error.median, 100 * score->error.p90,
+                    100 * score->error.max, 100 * score->error.signed_mean);
     }
     text_format(out, "error of fitted rows      mean %.2f %%\n", 100 * score->fitted_error_mean);
     if (!has_predictions) return;
     text_format(out, "%.0f %% intervals            cover %.1f %%, mean width %.2f %% of the time\n",
                 100 * score->level, 100 * score->interval_coverage,
                 100 * score->interval_width_mean);
-    if (shown->with_runs) write_runs(out, shown);
+    if (with_runs) write_runs(out, score);
 }

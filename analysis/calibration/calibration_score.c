@@ -5,61 +5,66 @@
 #include <gsl/gsl_statistics_double.h>
 #include <math.h>
 
-/// What is needed to predict one row after the other.
-typedef struct predictor {
-    const ana_calibration *calibration;
-    const ana_measured_runs *runs;
-    double quantile;
-    double *scratch;
-} predictor;
-
-static ana_scored_run predict(const predictor *with, int row)
+ana_errors ana_errors_of(double *errors, int count)
 {
-    const ana_prediction found =
-        ana_calibration_predict(with->calibration, &with->runs->shapes[row], with->scratch);
-    const double half = exp(with->quantile * found.deviation);
-    return (ana_scored_run){.row = row,
+    const size_t entries = (size_t)count;
+    ana_errors found = {0};
+    for (int index = 0; index < count; index++) {
+        found.signed_mean += errors[index] / count;
+        errors[index] = fabs(errors[index]);
+        found.mean += errors[index] / count;
+    }
+    if (count == 0) return found;
+    gsl_sort(errors, 1, entries);
+    found.median = gsl_stats_median_from_sorted_data(errors, 1, entries);
+    found.p90 = gsl_stats_quantile_from_sorted_data(errors, 1, entries, 0.9);
+    found.max = errors[count - 1];
+    return found;
+}
+
+/// @param scratch as ana_calibration_predict takes it
+static ana_scored_run predict(const ana_calibration *calibration, const ana_measured_runs *runs,
+                              int row, double level, double *scratch)
+{
+    const ana_prediction found = ana_calibration_predict(calibration, &runs->shapes[row], scratch);
+    const double half = exp(ana_calibration_quantile(calibration, level) * found.deviation);
+    return (ana_scored_run){.line = runs->source.lines[row],
+                            .measured_ms = runs->iteration_ms[row],
                             .predicted_ms = found.middle_ms,
                             .low_ms = found.middle_ms / half,
                             .high_ms = found.middle_ms * half};
 }
 
-static double error_of(const ana_measured_runs *runs, const ana_scored_run *run)
+static double error_of(const ana_scored_run *run)
 {
-    return run->predicted_ms / runs->iteration_ms[run->row] - 1;
+    return run->predicted_ms / run->measured_ms - 1;
 }
 
-static void count_beyond(const predictor *with, int row, ana_calibration_score *score)
+static void count_beyond(const ana_calibration *calibration, const ana_run_shape *shape,
+                         ana_calibration_score *score)
 {
-    const unsigned beyond = ana_calibration_beyond(with->calibration, &with->runs->shapes[row]);
+    const unsigned beyond = ana_calibration_beyond(calibration, shape);
     for (int field = 0; field < ANA_SHAPE_FIELDS; field++) {
         score->beyond_count[field] += (beyond & 1U << field) != 0;
     }
 }
 
-static void score_predictions(const ana_measured_runs *runs, arena *memory,
-                              ana_calibration_score *score)
+static void score_predictions(arena *memory, ana_calibration_score *score)
 {
-    const size_t count = (size_t)score->predicted_count;
-    double *errors = arena_array(memory, count, sizeof *errors);
+    const int count = score->predicted_count;
+    double *errors = arena_array(memory, (size_t)count, sizeof *errors);
     int covered = 0;
     double width = 0;
     if (count == 0) return;
-    for (int run = 0; run < score->predicted_count; run++) {
-        const ana_scored_run *each = &score->runs[run];
-        const double measured = runs->iteration_ms[each->row];
-        errors[run] = fabs(error_of(runs, each));
-        score->error_signed_mean += error_of(runs, each) / score->predicted_count;
-        covered += measured >= each->low_ms && measured <= each->high_ms;
-        width += (each->high_ms - each->low_ms) / each->predicted_ms;
+    for (int index = 0; index < count; index++) {
+        const ana_scored_run *run = &score->runs[index];
+        errors[index] = error_of(run);
+        covered += run->measured_ms >= run->low_ms && run->measured_ms <= run->high_ms;
+        width += (run->high_ms - run->low_ms) / run->predicted_ms;
     }
-    score->interval_coverage = (double)covered / score->predicted_count;
-    score->interval_width_mean = width / score->predicted_count;
-    gsl_sort(errors, 1, count);
-    score->error_mean = gsl_stats_mean(errors, 1, count);
-    score->error_median = gsl_stats_median_from_sorted_data(errors, 1, count);
-    score->error_p90 = gsl_stats_quantile_from_sorted_data(errors, 1, count, 0.9);
-    score->error_max = errors[count - 1];
+    score->interval_coverage = (double)covered / count;
+    score->interval_width_mean = width / count;
+    score->error = ana_errors_of(errors, count);
 }
 
 status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, int fit_count,
@@ -77,21 +82,21 @@ status ana_calibration_try(const ana_measured_runs *runs, const int *fit_rows, i
         is_fitted[fit_rows[index]] = true;
     }
     TRY(ana_calibration_fit(shapes, iteration_ms, fit_count, settings, memory, calibration, err));
+    double *scratch =
+        arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *scratch);
     *score = (ana_calibration_score){
         .fitted_count = fit_count, .predicted_count = predict_count, .level = level};
     score->runs = arena_array(memory, (size_t)predict_count, sizeof *score->runs);
-    const predictor with = {
-        calibration, runs, ana_calibration_quantile(calibration, level),
-        arena_array(memory, 2 * (size_t)calibration->coefficient_count, sizeof *with.scratch)};
     for (int index = 0; index < predict_count; index++) {
-        score->runs[index] = predict(&with, predict_rows[index]);
-        score->both_count += is_fitted[predict_rows[index]];
-        count_beyond(&with, predict_rows[index], score);
+        const int row = predict_rows[index];
+        score->runs[index] = predict(calibration, runs, row, level, scratch);
+        score->both_count += is_fitted[row];
+        count_beyond(calibration, &runs->shapes[row], score);
     }
     for (int index = 0; index < fit_count; index++) {
-        const ana_scored_run fitted = predict(&with, fit_rows[index]);
-        score->fitted_error_mean += fabs(error_of(runs, &fitted)) / fit_count;
+        const ana_scored_run fitted = predict(calibration, runs, fit_rows[index], level, scratch);
+        score->fitted_error_mean += fabs(error_of(&fitted)) / fit_count;
     }
-    score_predictions(runs, memory, score);
+    score_predictions(memory, score);
     return STATUS_OK;
 }

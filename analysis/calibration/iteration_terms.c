@@ -1,5 +1,5 @@
 /// Names, ranges and quantities of the terms of an iteration.
-#include "analysis/calibration/iteration_terms.h"
+#include "analysis/calibration/calibration.h"
 
 #include <math.h>
 #include <string.h>
@@ -173,25 +173,28 @@ void ana_term_quantities(const ana_run_shape *shape, int gpus_per_node, double *
     transfer_quantities(shape, gpus_per_node, quantities);
 }
 
-void ana_part_key(ana_part part, const ana_run_shape *shape, int64_t *key)
+bool ana_run_has_part(const ana_run_shape *shape, ana_part part)
 {
-    for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
-        key[field] = 1;
-    }
-    key[0] = shape->hidden_size;
-    key[1] = shape->tensor_degree;
-    if (part == ANA_PART_REDUCTION) key[2] = shape->data_degree;
-    if (part == ANA_PART_UPDATE || part == ANA_PART_REDUCTION) return;
-    key[2] = shape->microbatch_size;
-    key[3] = shape->sequence_length;
-    key[4] = part == ANA_PART_LAYERS ? shape->head_count : shape->vocabulary_size;
+    return part != ANA_PART_REDUCTION || shape->data_degree > 1;
 }
 
-double ana_part_correlation(const int64_t *left, const int64_t *right)
+ana_part_shape ana_part_shape_of(const ana_run_shape *shape, ana_part part)
+{
+    ana_part_shape made = {part, {shape->hidden_size, shape->tensor_degree, 1, 1, 1}};
+    if (part == ANA_PART_REDUCTION) made.key[2] = shape->data_degree;
+    if (part == ANA_PART_UPDATE || part == ANA_PART_REDUCTION) return made;
+    made.key[2] = shape->microbatch_size;
+    made.key[3] = shape->sequence_length;
+    made.key[4] = part == ANA_PART_LAYERS ? shape->head_count : shape->vocabulary_size;
+    return made;
+}
+
+double ana_part_correlation(const ana_part_shape *left, const ana_part_shape *right)
 {
     double doublings = 0;
-    for (int field = 0; field < ANA_PART_KEY_FIELDS; field++) {
-        doublings += fabs(log2((double)left[field] / (double)right[field]));
+    if (left->part != right->part) return 0;
+    for (size_t field = 0; field < sizeof left->key / sizeof *left->key; field++) {
+        doublings += fabs(log2((double)left->key[field] / (double)right->key[field]));
     }
     return doublings > 0 ? related_share * exp(-doublings / ANA_RELATED_DOUBLINGS) : 1;
 }

@@ -1,7 +1,9 @@
-/// Compares an executed iteration with the simulated one, op by op.
 #include "analysis/compare/agreement.h"
 
+#include "analysis/compare/senders.h"
 #include "sim/training_play.h"
+
+#include <string.h>
 
 static int64_t distance_ns(int64_t one, int64_t other)
 {
@@ -63,4 +65,166 @@ double ana_agreement_error_ratio(const ana_agreement *agreement)
 {
     if (agreement->predicted_ns <= 0) return 0;
     return (double)agreement->measured_ns / (double)agreement->predicted_ns - 1;
+}
+
+// The forecast from warm iterations.
+
+enum { NONE = -1 };
+
+int64_t ana_time_parts_ns(const ana_time_parts *parts)
+{
+    return parts->op_ns + parts->message_ns + parts->gap_ns + parts->reduction_ns + parts->step_ns;
+}
+
+double ana_forecast_error_ratio(const ana_forecast *forecast)
+{
+    const int64_t forecast_ns = ana_time_parts_ns(&forecast->forecast);
+    if (forecast_ns <= 0) return 0;
+    return (double)ana_time_parts_ns(&forecast->measured) / (double)forecast_ns - 1;
+}
+
+/// The rank of an op.
+static int rank_of(const bal_schedule *schedule, int op)
+{
+    int rank = 0;
+    while (op >= schedule->first_op[rank + 1]) {
+        rank++;
+    }
+    return rank;
+}
+
+/// Adds up the chain that ends the timeline, walked back from its end. @return the makespan
+static int64_t add_chain(const bal_timeline *timeline, arena *memory, ana_time_parts *parts)
+{
+    const bal_schedule *schedule = timeline->schedule;
+    const int64_t *end_ns = timeline->end_ns;
+    const int *senders = ana_senders(schedule, memory);
+    int64_t first_begin_ns = INT64_MAX;
+    int last = 0;
+    for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
+        if (timeline->begin_ns[op] < first_begin_ns) first_begin_ns = timeline->begin_ns[op];
+        if (end_ns[op] > end_ns[last]) last = op;
+    }
+    for (int op = last, next = NONE; op >= 0; op = next) {
+        const int before = op > schedule->first_op[rank_of(schedule, op)] ? op - 1 : NONE;
+        int sender = senders[op];
+        if (schedule->ops[op].overlaps_next != 0) {
+            const int other = senders[op + 1];
+            if (sender < 0 || (other >= 0 && end_ns[other] > end_ns[sender])) sender = other;
+        }
+        const bool waited = sender >= 0 && (before < 0 || end_ns[sender] > end_ns[before]);
+        next = waited ? sender : before;
+        const int64_t from_ns = next >= 0 ? end_ns[next] : first_begin_ns;
+        *(waited ? &parts->message_ns : &parts->gap_ns) += timeline->begin_ns[op] - from_ns;
+        parts->op_ns += end_ns[op] - timeline->begin_ns[op];
+    }
+    return end_ns[last] - first_begin_ns;
+}
+
+/// Adds an iteration: the chain of the replica that takes longest, and all ops.
+static void add_iteration(const bal_timeline *timelines, int replica_count, int64_t reduction_ns,
+                          int64_t step_ns, arena *memory, ana_time_parts *parts)
+{
+    ana_time_parts longest = {0};
+    int64_t longest_ns = NONE;
+    for (int replica = 0; replica < replica_count; replica++) {
+        const bal_timeline *timeline = &timelines[replica];
+        const bal_schedule *schedule = timeline->schedule;
+        ana_time_parts chain = {0};
+        const int64_t makespan_ns = add_chain(timeline, memory, &chain);
+        if (makespan_ns > longest_ns) longest = chain;
+        if (makespan_ns > longest_ns) longest_ns = makespan_ns;
+        for (int op = 0; op < schedule->first_op[schedule->rank_count]; op++) {
+            parts->kind_ns[schedule->ops[op].kind] += timeline->end_ns[op] - timeline->begin_ns[op];
+        }
+    }
+    parts->op_ns += longest.op_ns;
+    parts->message_ns += longest.message_ns;
+    parts->gap_ns += longest.gap_ns;
+    parts->reduction_ns += reduction_ns;
+    parts->step_ns += step_ns;
+}
+
+static void begin_profile(ana_forecast *forecast, const bal_layer_costs *layers)
+{
+    if (forecast->memory == NULL) forecast->memory = arena_create(1 << 14);
+    arena_reset(forecast->memory);
+    forecast->sum_step_ns = 0;
+    for (int time = 0; time < 3; time++) {
+        forecast->sum_ns[time] =
+            arena_array(forecast->memory, (size_t)layers->layer_count, sizeof(int64_t));
+    }
+    bal_costs_copy_take(&forecast->like, layers);
+}
+
+static status add_profile(ana_forecast *forecast, const bal_played_plan *played, int64_t step_ns,
+                          arena *scratch, error_message *err)
+{
+    bal_layer_times mean;
+    if (forecast->profiled_count++ == 0) begin_profile(forecast, &played->replicas[0]);
+    bal_layer_times_init(&mean, played->replicas[0].layer_count, scratch);
+    for (int replica = 0; replica < played->replica_count; replica++) {
+        TRY(bal_layer_times_fill(&mean, &played->replicas[replica], err));
+        for (int layer = 0; layer < mean.layer_count; layer++) {
+            forecast->sum_ns[0][layer] += mean.forward_ns[layer];
+            forecast->sum_ns[1][layer] += mean.backward_input_ns[layer];
+            forecast->sum_ns[2][layer] += mean.backward_weight_ns[layer];
+        }
+    }
+    forecast->sum_step_ns += step_ns;
+    return STATUS_OK;
+}
+
+/// What the profile says that every replica costs.
+static bal_played_plan forecast_plan(const ana_forecast *forecast, const bal_played_plan *played,
+                                     arena *scratch)
+{
+    const int count = forecast->profiled_count * played->replica_count;
+    const int layers = forecast->like.layers.layer_count;
+    bal_layer_times *mean = arena_array(scratch, 1, sizeof *mean);
+    bal_layer_times_init(mean, layers, scratch);
+    for (int layer = 0; layer < layers; layer++) {
+        mean->forward_ns[layer] = (forecast->sum_ns[0][layer] + count / 2) / count;
+        mean->backward_input_ns[layer] = (forecast->sum_ns[1][layer] + count / 2) / count;
+        mean->backward_weight_ns[layer] = (forecast->sum_ns[2][layer] + count / 2) / count;
+    }
+    bal_layer_costs *replicas =
+        arena_array(scratch, (size_t)played->replica_count, sizeof *replicas);
+    for (int replica = 0; replica < played->replica_count; replica++) {
+        replicas[replica] = bal_layer_times_costs(mean, &forecast->like.layers);
+    }
+    bal_played_plan plan = *played;
+    plan.replicas = replicas;
+    return plan;
+}
+
+status ana_forecast_add(ana_forecast *forecast, const ana_executed *executed, bool changed,
+                        int64_t step_ns, arena *scratch, error_message *err)
+{
+    const bal_played_plan *played = executed->played;
+    sim_plan_replay replay;
+    arena_reset(scratch);
+    if (forecast->seen_count++ < forecast->warmup_count) return STATUS_OK;
+    if (changed && forecast->profiled_count > 0) {
+        forecast->profiled_count = 0;
+        forecast->change_count++;
+    }
+    if (forecast->profiled_count < ANA_FORECAST_PROFILE) {
+        return add_profile(forecast, played, step_ns, scratch, err);
+    }
+    const bal_played_plan plan = forecast_plan(forecast, played, scratch);
+    TRY(sim_plan_replay_play(executed->machine, &plan, scratch, &replay, err));
+    add_iteration(replay.timelines, played->replica_count, replay.times.reduction_ns,
+                  forecast->sum_step_ns / forecast->profiled_count, scratch, &forecast->forecast);
+    add_iteration(executed->timelines, played->replica_count, executed->reduction_ns, step_ns,
+                  scratch, &forecast->measured);
+    forecast->iteration_count++;
+    return STATUS_OK;
+}
+
+void ana_forecast_free(ana_forecast *forecast)
+{
+    bal_costs_copy_free(&forecast->like);
+    arena_destroy(forecast->memory);
+    forecast->memory = NULL;
 }

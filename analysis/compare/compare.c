@@ -13,7 +13,7 @@ static double rate(const ana_setup *setup, int64_t total_ns)
     const double units =
         setup->tokens_per_microbatch > 0 ? (double)setup->tokens_per_microbatch : 1.0;
     const double per_iteration = units * (double)setup->microbatch_count *
-                                 (double)setup->study->round_count *
+                                 (double)setup->study->run.round_count *
                                  (double)setup->study->parallel.data;
     if (total_ns <= 0) return 0;
     return per_iteration * (double)setup->iteration_count / ((double)total_ns / 1e9);
@@ -30,6 +30,27 @@ const char *const ana_factor_names[ANA_FACTOR_COUNT] = {
     [ANA_FACTOR_DYNAMIC] = "dynamic",
     [ANA_FACTOR_REPACK] = "repacking",
 };
+
+void ana_course_add(ana_course *course, const bal_training_iteration *iteration)
+{
+    if (!iteration->was_asked) return;
+    course->asked_count++;
+    course->reason_counts[iteration->reason]++;
+    if (iteration->action == BAL_ACTION_KEEP) return;
+    course->acted_count++;
+    if (course->move_count == ANA_COURSE_MAX) return;
+    course->moves = arena_grow(course->memory, course->moves, (size_t)course->move_count,
+                               sizeof *course->moves);
+    course->moves[course->move_count++] = (ana_move){
+        .iteration = iteration->iteration,
+        .action = iteration->action,
+        .reason = iteration->reason,
+        .moved_layer_count = iteration->moved_layer_count,
+        .moved_bytes = iteration->moved_bytes,
+        .decision_ns = iteration->decision_ns,
+        .migration_ns = iteration->migration_ns,
+    };
+}
 
 /// A row while it is played.
 typedef struct player {
@@ -63,15 +84,21 @@ void ana_row_rate(ana_row *row, const ana_setup *setup)
     row->per_second = rate(setup, row->result.total_ns);
 }
 
-static status play_row(const ana_setup *setup, const ana_listener *listener, arena *memory,
-                       ana_row *row, error_message *err)
+/// @param source in place of the study's; NULL: these
+static status play_row(const ana_setup *setup, const ana_listener *listener,
+                       const bal_cost_source *source, arena *memory, ana_row *row,
+                       error_message *err)
 {
     row->course = (ana_course){.memory = memory};
     ana_splits_init(&row->splits, setup->stage_count / setup->machine.rank_count, memory);
     player playing = {.listener = listener, .row = row};
     const bal_record_sink sink = {
         .context = &playing, .wants_timeline = wants_timeline, .put = put_iteration};
-    const bal_training training = ana_setup_training(setup, row->balancing, sink);
+    bal_training training = ana_setup_training(setup, row->balancing, sink);
+    if (source != NULL) {
+        training.sources = source;
+        training.source_count = 1;
+    }
     if (listener->begin_row != NULL) {
         TRY(listener->begin_row(listener->sink.context, row->balancing, err));
     }
@@ -93,25 +120,20 @@ static status play_row(const ana_setup *setup, const ana_listener *listener, are
                      row->balancing->label, row->result.total_ns);
 }
 
+static const ana_listener nobody = {0};
+
 /// Plays what is no row of the study, for its length alone.
 ///
+/// @param source   in place of the study's; NULL: these
 /// @param total_ns out: 0 if no plan fits
 static status play_beside(const ana_setup *setup, const bal_cost_source *source,
                           const ana_balancing *balancing, arena *memory, int64_t *total_ns,
                           error_message *err)
 {
-    bal_training training = ana_setup_training(setup, balancing, (bal_record_sink){0});
-    bal_training_result result;
-    error_message inner = {0};
-    if (source != NULL) {
-        training.sources = source;
-        training.source_count = 1;
-    }
-    *total_ns = 0;
-    const status outcome = sim_training_replay(&training, memory, &result, &inner);
-    if (outcome == STATUS_OK) *total_ns = result.total_ns;
-    if (outcome == STATUS_OK || outcome == STATUS_INFEASIBLE) return STATUS_OK;
-    return error_set(err, outcome, "%s: %.*s", balancing->label, 400, inner.message);
+    ana_row row = {.balancing = balancing};
+    TRY(play_row(setup, &nobody, source, memory, &row, err));
+    *total_ns = row.result.total_ns;
+    return STATUS_OK;
 }
 
 /// Rows whose plan may change and whose times are known.
@@ -130,7 +152,7 @@ static status play_unpacked(const ana_setup *setup, arena *memory, ana_row *row,
     return play_beside(setup, NULL, &unpacked, memory, &row->unpacked_ns, err);
 }
 
-/// The row of a static baseline under its own weight; NULL if there is none.
+/// A static baseline under its own weight.
 static bool is_baseline(const ana_balancing *balancing, const char *name)
 {
     return strcmp(balancing->balancer->name, name) == 0 && !ana_balancing_is_dynamic(balancing) &&
@@ -140,19 +162,9 @@ static bool is_baseline(const ana_balancing *balancing, const char *name)
 static const ana_row *baseline_row(const ana_row *rows, int row_count, const char *name)
 {
     for (int row = 0; row < row_count; row++) {
-        if (is_baseline(rows[row].balancing, name) && rows[row].outcome == STATUS_OK) {
-            return &rows[row];
-        }
+        if (is_baseline(rows[row].balancing, name)) return &rows[row];
     }
     return NULL;
-}
-
-static bool has_row(const ana_study *study, const char *name)
-{
-    for (int row = 0; row < study->balancing_count; row++) {
-        if (is_baseline(&study->balancings[row], name)) return true;
-    }
-    return false;
 }
 
 static bool has_dynamic_row(const ana_study *study)
@@ -169,7 +181,7 @@ static status baseline_ns(const ana_setup *setup, const ana_row *rows, const cha
 {
     const ana_row *row = baseline_row(rows, setup->study->balancing_count, name);
     *total_ns = row != NULL ? row->result.total_ns : 0;
-    if (has_row(setup->study, name) || !has_dynamic_row(setup->study)) return STATUS_OK;
+    if (row != NULL || !has_dynamic_row(setup->study)) return STATUS_OK;
     const ana_balancing still = ana_balancing_default(name);
     return play_beside(setup, NULL, &still, memory, total_ns, err);
 }
@@ -210,10 +222,12 @@ static void relate(const ana_comparison *comparison, ana_row *rows)
     const int row_count = comparison->setup->study->balancing_count;
     const ana_row *even = baseline_row(rows, row_count, "even");
     const ana_row *tuned = baseline_row(rows, row_count, "tuned");
+    const bool has_even = even != NULL && even->outcome == STATUS_OK;
+    const bool has_tuned = tuned != NULL && tuned->outcome == STATUS_OK;
     for (int index = 0; index < row_count; index++) {
         ana_row *row = &rows[index];
-        if (even != NULL) row->relative_to_even = row->per_second / even->per_second;
-        if (tuned != NULL) row->relative_to_tuned = row->per_second / tuned->per_second;
+        if (has_even) row->relative_to_even = row->per_second / even->per_second;
+        if (has_tuned) row->relative_to_tuned = row->per_second / tuned->per_second;
         if (row->outcome == STATUS_OK && has_times(row->balancing)) divide(comparison, row);
     }
 }
@@ -221,14 +235,13 @@ static void relate(const ana_comparison *comparison, ana_row *rows)
 status ana_compare(const ana_setup *setup, const ana_listener *listener, arena *memory,
                    ana_comparison *comparison, error_message *err)
 {
-    static const ana_listener nobody = {0};
     const int row_count = setup->study->balancing_count;
     ana_row *rows = arena_array(memory, (size_t)row_count, sizeof *rows);
     if (listener == NULL) listener = &nobody;
     int feasible = 0;
     for (int row = 0; row < row_count; row++) {
         rows[row].balancing = &setup->study->balancings[row];
-        TRY(play_row(setup, listener, memory, &rows[row], err));
+        TRY(play_row(setup, listener, NULL, memory, &rows[row], err));
         feasible += rows[row].outcome == STATUS_OK;
     }
     if (feasible == 0) return error_set(err, STATUS_INFEASIBLE, "%s", rows[0].message);

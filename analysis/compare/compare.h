@@ -2,11 +2,11 @@
 /// for programs.
 #pragma once
 
-#include "analysis/compare/course.h"
-#include "analysis/compare/splits.h"
 #include "analysis/study/setup.h"
+#include "balance/control/controller.h"
 #include "balance/run/training.h"
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -24,6 +24,78 @@ typedef enum ana_factor {
 
 /// "algorithm", "static", "dynamic", "repacking".
 extern const char *const ana_factor_names[ANA_FACTOR_COUNT];
+
+/// Moves beyond this are counted and not kept.
+enum { ANA_COURSE_MAX = 1 << 17 };
+
+/// A decision that changed the plan, after an iteration.
+typedef struct ana_move {
+    int iteration;
+    bal_action action;
+    bal_reason reason;
+    int moved_layer_count;
+    int64_t moved_bytes;
+    int64_t decision_ns;
+    int64_t migration_ns; // that the iteration lasted longer for it
+} ana_move;
+
+/// What was decided while a row was played. Zero-initialise with memory, which is borrowed.
+typedef struct ana_course {
+    arena *memory;
+    int reason_counts[BAL_REASON_COUNT]; // of all decisions
+    int asked_count;
+    int acted_count; // decisions that changed the plan
+    ana_move *moves; // [move_count] in order
+    int move_count;
+} ana_course;
+
+/// Adds an iteration as it was played. Call in order.
+void ana_course_add(ana_course *course, const bal_training_iteration *iteration);
+
+// The layers of the stages of a row, and when they change: what is to be set (splits.c).
+
+/// Of more splits the first ones and the last are kept.
+enum { ANA_SPLITS_MAX = 256 };
+
+/// The split from an iteration on, until the next one.
+typedef struct ana_split_step {
+    int from_iteration;
+    int stage_count;
+    int *first_layer; // [stage_count + 1]
+} ana_split_step;
+
+/// Arrays grow in memory while the row is played.
+typedef struct ana_splits {
+    arena *memory;
+    int chunk_count;
+    ana_split_step *steps; // [step_count] in order; none for a balancer without stages
+    int step_count;
+    int change_count; // changes, also those that are not kept
+} ana_splits;
+
+/// How the iterations of a row are called.
+typedef struct ana_iteration_names {
+    const int *number; // [iteration] or NULL: as they are
+    int offset;        // that is added
+} ana_iteration_names;
+
+/// @param memory borrowed as long as the splits are used
+void ana_splits_init(ana_splits *splits, int chunk_count, arena *memory);
+
+/// Adds the split of an iteration, if it is another. Call in order.
+void ana_splits_add(ana_splits *splits, const bal_training_iteration *iteration);
+
+/// Appends lines for people: "LABEL  from 12:  4 4 3 3", layers per stage in model order; of many
+/// the first few and the last.
+void ana_splits_print(const ana_splits *splits, const char *indent, const char *label,
+                      int label_width, ana_iteration_names names, text_buffer *out);
+
+/// Appends "dynmo export FORMAT FILE", with what else it takes for plans of a schedule: Megatron
+/// has no V placement, and runs 1F1B alone.
+void ana_splits_print_export(const char *schedule, const char *file, text_buffer *out);
+
+/// Appends what is kept: "splits": [{"from_iteration", "first_layer"}], and "split_changes".
+void ana_splits_write(const ana_splits *splits, ana_iteration_names names, json_writer *writer);
 
 /// The outcome under one balancer and policy.
 typedef struct ana_row {
@@ -84,3 +156,33 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out);
 
 /// Appends the comparison as one JSON object ("dynmo-simulation/1").
 void ana_comparison_write(const ana_comparison *comparison, text_buffer *out);
+
+// What no contiguous plan and no schedule beats (contiguous_bound.c): the bounds of
+// balance/partition/bounds.h, minimised over all plans instead of asked of one.
+
+typedef struct ana_contiguous_bound {
+    int64_t makespan_ns; // no plan of one stage per rank has a smaller one
+    int64_t work_ns;     // F, B and W of all layers and microbatches
+    int64_t longest_ns;  // of the layer with most of it
+} ana_contiguous_bound;
+
+/// An even share of the reduction of gradients, which no plan does in less on its fullest rank.
+int64_t ana_reduction_share_ns(const bal_layer_costs *costs, int rank_count);
+
+/// The smallest, over all contiguous plans with stages that may be empty, of the largest over their
+/// stages of
+///   - F of one microbatch through the layers in front, then all of the stage's work;
+///   - the same, then F and B of the stage only, then B of one microbatch back to the first layer,
+/// where what is in front of a stage takes, in each layer, its shortest microbatch.
+///
+/// Assumes that an op runs without a break on one rank, one op at a time, and that messages, memory
+/// and the reduction of gradients cost nothing.
+///
+/// @param costs            columns are cycled through where there are fewer than microbatches
+/// @param microbatch_count M >= 1
+/// @param memory           for scratch
+/// @return STATUS_INVALID if the work does not fit int64
+///
+/// Time O(layer_count * (M + rank_count * layer_count)).
+status ana_bound_contiguous(const bal_layer_costs *costs, int rank_count, int microbatch_count,
+                            arena *memory, ana_contiguous_bound *bound, error_message *err);

@@ -324,10 +324,10 @@ void ana_comparison_write(const ana_comparison *comparison, text_buffer *out)
     json_put_int64(&writer, "layers", setup->source.layer_count);
     json_put_int64(&writer, "stages", setup->machine.rank_count);
     json_put_int64(&writer, "microbatches", setup->microbatch_count);
-    if (setup->study->round_count > 1) {
-        json_put_int64(&writer, "accumulation", setup->study->round_count);
+    if (setup->study->run.round_count > 1) {
+        json_put_int64(&writer, "accumulation", setup->study->run.round_count);
     }
-    json_put_string(&writer, "schedule", setup->study->schedule);
+    json_put_string(&writer, "schedule", setup->study->run.schedule);
     write_layout(setup, &writer);
     json_put_array(&writer, "rows");
     for (int row = 0; row < setup->study->balancing_count; row++) {
@@ -384,7 +384,7 @@ static void print_decision_row(const ana_row *row, int label_width, text_buffer 
 {
     const ana_course *course = &row->course;
     const bal_training_result *result = &row->result;
-    const int64_t spent_ns[] = {result->profile_ns, course->decision_ns, course->migration_ns};
+    const int64_t spent_ns[] = {result->profile_ns, result->decision_ns, result->migration_ns};
     double overhead = 0;
     text_format(out, "%-*s %6d %6d", label_width, row->balancing->label, course->asked_count,
                 course->acted_count);
@@ -551,7 +551,7 @@ static void print_splits(const ana_comparison *comparison, int label_width, text
         ana_splits_print(&each->splits, "", each->balancing->label, label_width, names, out);
     }
     text_append(out, "Recorded with --store RUN.db: ");
-    ana_splits_print_export(setup->study->schedule, "RUN.db --row LABEL", out);
+    ana_splits_print_export(setup->study->run.schedule, "RUN.db --row LABEL", out);
     if (setup->first_iteration > 0) {
         text_format(out, " --iteration (N - %d)\n", setup->first_iteration);
     } else {
@@ -570,11 +570,12 @@ void ana_comparison_print(const ana_comparison *comparison, text_buffer *out)
         if (length > label_width) label_width = length;
     }
     char passes[32] = "";
-    if (study->round_count > 1) snprintf(passes, sizeof passes, " x %d passes", study->round_count);
+    if (study->run.round_count > 1)
+        snprintf(passes, sizeof passes, " x %d passes", study->run.round_count);
     text_format(out, "%s: %d iterations, %d layers on %d stages, %d microbatches%s, %s%s\n\n",
                 study->name, setup->iteration_count, setup->source.layer_count,
-                setup->machine.rank_count, setup->microbatch_count, passes, study->schedule,
-                study->post_validation ? ", post-validation" : "");
+                setup->machine.rank_count, setup->microbatch_count, passes, study->run.schedule,
+                study->run.post_validation ? ", post-validation" : "");
     print_header(label_width, tokens, out);
     for (int row = 0; row < study->balancing_count; row++) {
         print_row(setup, &comparison->rows[row], label_width, out);

@@ -1,4 +1,4 @@
-#include "analysis/compare/contiguous_bound.h"
+#include "analysis/compare/compare.h"
 
 /// Prefix sums over the layers: [layer_count + 1].
 typedef struct prefixes {

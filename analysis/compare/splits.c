@@ -1,4 +1,4 @@
-#include "analysis/compare/splits.h"
+#include "analysis/compare/compare.h"
 
 #include "balance/schedule/schedule.h"
 

@@ -242,7 +242,7 @@ static status check_setup(const ana_setup *setup, error_message *err)
     if (setup->stage_count == setup->machine.rank_count) return STATUS_OK;
     return error_set(err, STATUS_UNSUPPORTED,
                      "schedule %s puts %d stages on a rank; a diagnosis needs one",
-                     setup->study->schedule, setup->stage_count / setup->machine.rank_count);
+                     setup->study->run.schedule, setup->stage_count / setup->machine.rank_count);
 }
 
 /// The setup with the series in place of its costs.
@@ -270,8 +270,8 @@ static status read_series(const ana_setup *setup, arena *memory, ana_diagnosis *
     made->series = series;
     made->spacing = ana_series_spacing(series);
     made->has_columns = series->costs[0].microbatch_count > 1;
-    made->evidence.is_uniform = setup->store != NULL && is_uniform(series);
-    made->evidence.is_of_stages = setup->store != NULL && setup->stage_count > 1 &&
+    made->evidence.is_uniform = setup->study->trace_path != NULL && is_uniform(series);
+    made->evidence.is_of_stages = setup->study->trace_path != NULL && setup->stage_count > 1 &&
                                   series->costs[0].layer_count <= setup->stage_count;
     return STATUS_OK;
 }

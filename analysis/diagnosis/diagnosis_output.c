@@ -63,7 +63,7 @@ static void print_head(const ana_diagnosis *of, text_buffer *out)
     const ana_series *series = of->series;
     const ana_setup *setup = of->setup;
     text_format(out, "%s: %d layers in %d stages, %s, %d microbatches\n", setup->study->name,
-                series->layer_count, setup->stage_count, setup->study->schedule,
+                series->layer_count, setup->stage_count, setup->study->run.schedule,
                 setup->microbatch_count);
     text_format(out, "%d iterations sampled, of %d to %d", series->sample_count,
                 series->first + setup->first_iteration, series->last + setup->first_iteration);
@@ -177,8 +177,8 @@ static void print_splits(const ana_diagnosis *of, const char *trace_path, text_b
                 "--schedule %s --microbatches %d -o plan.json\n  ",
                 trace_path, of->series->first + of->setup->first_iteration,
                 of->series->last + of->setup->first_iteration, of->setup->stage_count,
-                of->setup->study->schedule, of->setup->microbatch_count);
-    ana_splits_print_export(of->setup->study->schedule, "plan.json", out);
+                of->setup->study->run.schedule, of->setup->microbatch_count);
+    ana_splits_print_export(of->setup->study->run.schedule, "plan.json", out);
     text_append(out, "\n");
 }
 
@@ -215,7 +215,7 @@ static void write_run(json_writer *writer, const ana_diagnosis *of)
     json_put_string(writer, "name", setup->study->name);
     json_put_int64(writer, "layers", series->layer_count);
     json_put_int64(writer, "stages", setup->stage_count);
-    json_put_string(writer, "schedule", setup->study->schedule);
+    json_put_string(writer, "schedule", setup->study->run.schedule);
     json_put_int64(writer, "microbatches", setup->microbatch_count);
     json_put_int64(writer, "samples", series->sample_count);
     json_put_int64(writer, "iterations", series->count);

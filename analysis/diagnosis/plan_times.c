@@ -1,7 +1,7 @@
 #include "analysis/diagnosis/plan_times.h"
 
 #include "analysis/check/plan_prediction.h"
-#include "analysis/compare/contiguous_bound.h"
+#include "analysis/compare/compare.h"
 #include "balance/partition/balancer.h"
 #include "balance/partition/chain.h"
 #include "balance/partition/partition.h"
@@ -107,7 +107,7 @@ static void costs_as_played(const bal_layer_costs *costs, bool has_split, arena 
 status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series, int64_t *bound_ns,
                                 error_message *err)
 {
-    const bool has_split = bal_schedule_family_find(setup->study->schedule)->has_split;
+    const bool has_split = bal_schedule_family_find(setup->study->run.schedule)->has_split;
     arena *scratch = arena_create(1 << 16);
     status result = STATUS_OK;
     for (int index = 0; index < series->count && result == STATUS_OK; index++) {
@@ -117,7 +117,7 @@ status ana_contiguous_bounds_of(const ana_setup *setup, const ana_series *series
         costs_as_played(&series->costs[index], has_split, scratch, &played);
         result = ana_bound_contiguous(&played, setup->machine.rank_count, setup->microbatch_count,
                                       scratch, &bound, err);
-        bound_ns[index] = bound.makespan_ns + setup->study->optimizer_step_ns;
+        bound_ns[index] = bound.makespan_ns + setup->study->run.optimizer_step_ns;
     }
     arena_destroy(scratch);
     return result;
@@ -153,7 +153,7 @@ status ana_plan_takes(const ana_setup *setup, const ana_series *series, const in
     const bal_plan plan = {.first_layer = first_layer,
                            .rank_count = setup->stage_count,
                            .chunk_count = 1,
-                           .schedule = setup->study->schedule,
+                           .schedule = setup->study->run.schedule,
                            .microbatch_count = setup->microbatch_count,
                            .stage_ranks = stage_ranks,
                            .data_parallel = training.data_parallel};

@@ -21,7 +21,7 @@ ana_launch ana_launch_of(const ana_setup *setup)
             has_model ? setup->model_costs.shape.sequence_length : study->sequence_length,
         .prediction_layer_count = has_model ? setup->model_costs.config.prediction_layer_count : 0,
         .global_batch = (int64_t)size * setup->microbatch_count * parallel.data *
-                        (study->round_count > 0 ? study->round_count : 1),
+                        (study->run.round_count > 0 ? study->run.round_count : 1),
     };
 }
 

@@ -2,7 +2,6 @@
 #include "analysis/paper/rows.h"
 
 #include "analysis/compare/compare.h"
-#include "analysis/compare/contiguous_bound.h"
 #include "analysis/study/setup.h"
 #include "analysis/study/study.h"
 #include "base/arena.h"
@@ -33,7 +32,7 @@ static status change_text(const char *name, const char *const *changes, int chan
 /// Sums over the run. An iteration in which nothing changes repeats the one before it.
 static status bound_run(const ana_setup *setup, arena *memory, ana_trial *trial, error_message *err)
 {
-    const bool hides_reduction = setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    const bool hides_reduction = setup->study->run.reduction_overlap != BAL_REDUCTION_EXPOSED;
     ana_contiguous_bound bound = {0};
     int64_t work_ns = 0;
     int64_t reduction_ns = 0;
@@ -73,7 +72,7 @@ static status play(ana_study *study, arena *memory, ana_trial *trial, error_mess
 {
     ana_setup setup;
     ana_comparison comparison;
-    TRY(ana_setup_open(study, memory, &setup, err));
+    TRY(ana_setup_open(study, NULL, memory, &setup, err));
     status result = ana_compare(&setup, NULL, memory, &comparison, err);
     arena *scratch = arena_create(1 << 16);
     if (result == STATUS_OK) result = bound_run(&setup, scratch, trial, err);
@@ -103,7 +102,7 @@ status ana_trial_play(const char *study, const char *const *changes, int change_
     ana_study opened;
     status result = change_text(study, changes, change_count, &text, err);
     if (result == STATUS_OK) {
-        result = ana_study_open_text(study, text.bytes, memory, &opened, err);
+        result = ana_study_open_text(study, text.bytes, "{}", memory, &opened, err);
         if (result == STATUS_OK) {
             result = play(&opened, memory, trial, err);
             ana_study_close(&opened);

@@ -38,12 +38,7 @@ static status add_file(finding *all, const char *path, error_message *err)
         return error_set(err, STATUS_INVALID,
                          "--store: what is asked for reads %s itself; give another store", path);
     }
-    if ((all->count & (all->count - 1)) == 0) { // at powers of two there is no more room
-        trace_input_file *grown =
-            arena_array(all->memory, 2 * (size_t)all->count + 1, sizeof *grown);
-        if (all->count > 0) memcpy(grown, all->files, (size_t)all->count * sizeof *grown);
-        all->files = grown;
-    }
+    all->files = arena_grow(all->memory, all->files, (size_t)all->count, sizeof *all->files);
     trace_input_file *file = &all->files[all->count++];
     *file = (trace_input_file){.path = arena_string(all->memory, path)}; // path may lie in the JSON
     return file_hash_path(path, &file->bytes, &file->hash, err);
@@ -102,14 +97,6 @@ static void make_identity(const finding *all, char identity[ANA_IDENTITY_BYTES])
         snprintf(identity + length, (size_t)(ANA_IDENTITY_BYTES - length), ":%d/%d",
                  options->shard.index, options->shard.count);
     }
-}
-
-status ana_kept_run_recall(const ana_kept_run *kept, int pass, void *target,
-                           status (*take)(void *target, int64_t item, const char *bytes,
-                                          size_t length, error_message *err),
-                           error_message *err)
-{
-    return trace_items_read(kept->store, kept->number, pass, target, take, err);
 }
 
 status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const text_buffer *result,

@@ -62,14 +62,7 @@ status ana_kept_run_identify(const ana_kept_options *options, char identity[ANA_
 status ana_kept_run_look(const char *store, const char *identity, bool *is_complete,
                          error_message *err);
 
-/// Gives what is kept of a pass to take, in ascending order of the items. What take returns ends
-/// it. Each ana_spread_run is a pass, numbered from 0.
-status ana_kept_run_recall(const ana_kept_run *kept, int pass, void *target,
-                           status (*take)(void *target, int64_t item, const char *bytes,
-                                          size_t length, error_message *err),
-                           error_message *err);
-
-/// Keeps the result of an item.
+/// Keeps the result of an item. Each ana_spread_run is a pass, numbered from 0.
 ///
 /// @return STATUS_FORMAT if the run is complete; as trace_run_put_item
 status ana_kept_run_put(const ana_kept_run *kept, int pass, int64_t item, const text_buffer *result,

@@ -13,7 +13,7 @@ enum { NAMED_MAX = 8 }; // missing shards in a message
 typedef struct found_shard {
     const char *path; // NULL: nowhere yet
     int64_t run_id;
-    trace_status status;
+    bool is_complete;
 } found_shard;
 
 typedef struct merging {
@@ -66,8 +66,8 @@ static status note_shard(merging *all, trace_store *store, const char *path,
     *is_ours = true;
     TRY(trace_run_get(store, name->run_id, all->memory, &info, err));
     found_shard *known = &all->shards[shard.index];
-    if (known->path != NULL && known->status == TRACE_COMPLETE) return STATUS_OK;
-    *known = (found_shard){.path = path, .run_id = name->run_id, .status = info.status};
+    if (known->is_complete) return STATUS_OK;
+    *known = (found_shard){path, name->run_id, info.status == TRACE_COMPLETE};
     return STATUS_OK;
 }
 
@@ -94,7 +94,7 @@ static status check_whole(const merging *all, error_message *err)
     int missing_count = 0;
     for (int index = 0; index < all->shard_count; index++) {
         const found_shard *shard = &all->shards[index];
-        if (shard->path != NULL && shard->status == TRACE_COMPLETE) continue;
+        if (shard->is_complete) continue;
         if (missing_count++ >= NAMED_MAX) continue;
         text_format(&missing, "%s%d%s", missing_count > 1 ? ", " : "", index,
                     shard->path != NULL ? " (not complete)" : "");

@@ -2,6 +2,7 @@
 
 #include "analysis/shards/kept_run.h"
 #include "base/arena.h"
+#include "traces/store/items.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -174,7 +175,8 @@ static status do_all(pool *all, error_message *err)
     const ana_spread *spread = all->spread;
     all->end = all->item_count = count_items(all);
     if (spread->kept != NULL) {
-        TRY(ana_kept_run_recall(spread->kept, spread->pass, all, recall_item, err));
+        TRY(trace_items_read(spread->kept->store, spread->kept->number, spread->pass, all,
+                             recall_item, err));
     }
     all->window = all->end < WINDOW_MAX ? all->end : WINDOW_MAX;
     if (all->window == 0) return STATUS_OK;

@@ -1,12 +1,10 @@
-#include "analysis/study/cache.h"
+#include "analysis/study/setup.h"
 
 #include "base/file.h"
 #include "traces/store/reader.h"
 #include "traces/store/store.h"
 
-#include <assert.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,50 +34,26 @@ void ana_memo_destroy(ana_memo *memo)
     free(memo);
 }
 
-static bool is_of(const kept_entry *kept, uint64_t hash, const char *key, size_t length)
-{
-    return kept->hash == hash && kept->entry.memory != NULL && kept->length == length &&
-           memcmp(kept->key, key, length) == 0;
-}
-
-static ana_memo_entry *fill(kept_entry *place, const ana_memo *memo, uint64_t hash, const char *key,
-                            size_t length)
-{
-    arena *memory = arena_create(1 << 12);
-    char *copy = arena_array(memory, length + 1, 1);
-    memcpy(copy, key, length);
-    *place = (kept_entry){{NULL, memory}, hash, length, copy, memo->use_count};
-    return &place->entry;
-}
-
 ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length)
 {
-    assert(length <= ANA_MEMO_KEY_BYTES_MAX);
     const uint64_t hash = file_hash(FILE_HASH_START, key, length);
     kept_entry *oldest = &memo->kept[0];
     memo->use_count++;
     for (int place = 0; place < ANA_MEMO_ENTRIES; place++) {
         kept_entry *kept = &memo->kept[place];
         if (kept->last_use < oldest->last_use) oldest = kept;
-        if (!is_of(kept, hash, key, length)) continue;
+        if (kept->entry.value == NULL || kept->hash != hash || kept->length != length ||
+            memcmp(kept->key, key, length) != 0) {
+            continue;
+        }
         kept->last_use = memo->use_count;
-        if (kept->entry.value == NULL) break;
         return &kept->entry;
     }
     arena_destroy(oldest->entry.memory);
-    return fill(oldest, memo, hash, key, length);
-}
-
-ana_memo_entry *ana_memo_find_lasting(ana_memo *memo, const char *key, size_t length)
-{
-    assert(length <= ANA_MEMO_KEY_BYTES_MAX);
-    const uint64_t hash = file_hash(FILE_HASH_START, key, length);
-    for (int place = 0; place < ANA_MEMO_ENTRIES; place++) {
-        kept_entry *kept = &memo->kept[place];
-        if (is_of(kept, hash, key, length)) return &kept->entry;
-        if (kept->entry.memory == NULL) return fill(kept, memo, hash, key, length);
-    }
-    return NULL;
+    arena *memory = arena_create(1 << 12);
+    char *copy = memcpy(arena_array(memory, length + 1, 1), key, length);
+    *oldest = (kept_entry){{NULL, memory}, hash, length, copy, memo->use_count};
+    return &oldest->entry;
 }
 
 // A trace
@@ -95,9 +69,10 @@ struct ana_trace_cache {
     trace_info info;
     bal_layer_costs **kept; // [kept_count] of each iteration that was asked for, those of one
                             // sample shared; NULL: not kept
-    int kept_count;         // 0: of very long runs nothing is kept
+    int kept_count;         // 0: nothing is kept, as of very long runs
     int read_iteration;     // that the reader was last asked for; -1: none
     int64_t kept_bytes;
+    int64_t kept_bytes_max; // 0: nothing is kept
 };
 
 /// What a setup sees of a trace: whether costs have changed is told beside its own last question.
@@ -107,24 +82,12 @@ typedef struct view {
     const bal_layer_costs *last; // NULL: none, or not kept
 } view;
 
-ana_trace_cache *ana_trace_cache_create(void)
-{
-    return memory_array(1, sizeof(ana_trace_cache));
-}
-
 static void forget(ana_trace_cache *trace)
 {
     trace_reader_close(trace->reader);
     trace_store_close(trace->store);
     arena_destroy(trace->memory);
-    *trace = (ana_trace_cache){.memory = NULL};
-}
-
-void ana_trace_cache_destroy(ana_trace_cache *cache)
-{
-    if (cache == NULL) return;
-    forget(cache);
-    free(cache);
+    *trace = (ana_trace_cache){.kept_bytes_max = trace->kept_bytes_max};
 }
 
 static bool is_named(const ana_trace_cache *trace, const char *path, const char *name)
@@ -137,14 +100,17 @@ static bool is_named(const ana_trace_cache *trace, const char *path, const char 
 static status open_trace(const char *path, const char *name, ana_trace_cache *trace,
                          error_message *err)
 {
-    *trace = (ana_trace_cache){.memory = arena_create(1 << 16), .read_iteration = -1};
+    trace->memory = arena_create(1 << 16);
+    trace->read_iteration = -1;
     trace->path = arena_string(trace->memory, path);
     trace->name = name != NULL ? arena_string(trace->memory, name) : NULL;
     TRY(trace_store_open(path, TRACE_READ, &trace->store, err));
     TRY(trace_find(trace->store, name, trace->memory, &trace->info, err));
     TRY(trace_reader_open(trace->store, trace->info.trace_id, TRACE_COLUMNS_RECORDED,
                           &trace->reader, err));
-    if (trace->info.last_iteration >= KEPT_ITERATIONS_MAX) return STATUS_OK;
+    if (trace->kept_bytes_max == 0 || trace->info.last_iteration >= KEPT_ITERATIONS_MAX) {
+        return STATUS_OK;
+    }
     trace->kept_count = (int)trace->info.last_iteration + 1;
     trace->kept = arena_array(trace->memory, (size_t)trace->kept_count, sizeof *(trace->kept));
     return STATUS_OK;
@@ -158,7 +124,7 @@ static bal_layer_costs *keep(ana_trace_cache *trace, const bal_layer_costs *cost
     for (int array = 0; array < BAL_COST_ARRAY_COUNT; array++) {
         trace->kept_bytes += (int64_t)bal_layer_costs_array_bytes(costs, array);
     }
-    if (trace->kept_bytes > ANA_CACHED_BYTES_MAX) return NULL;
+    if (trace->kept_bytes > trace->kept_bytes_max) return NULL;
     copy = arena_array(trace->memory, 1, sizeof *copy);
     *copy = *costs;
     bal_layer_costs_list(copy, arrays);
@@ -224,4 +190,26 @@ status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char
     source->context = seen;
     source->costs_at = costs_at;
     return STATUS_OK;
+}
+
+// All of them
+
+ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max)
+{
+    ana_setup_cache *cache = memory_array(1, sizeof *cache);
+    cache->traces = memory_array(1, sizeof *cache->traces);
+    cache->traces->kept_bytes_max = trace_bytes_max;
+    cache->costs = ana_memo_create();
+    cache->bounds = ana_memo_create();
+    return cache;
+}
+
+void ana_setup_cache_destroy(ana_setup_cache *cache)
+{
+    if (cache == NULL) return;
+    forget(cache->traces);
+    free(cache->traces);
+    ana_memo_destroy(cache->costs);
+    ana_memo_destroy(cache->bounds);
+    free(cache);
 }

@@ -17,7 +17,7 @@ static int64_t replica_gpus(const ana_study *study)
     return (int64_t)study->stage_count * study->parallel.tensor * study->parallel.context;
 }
 
-static status count_replicas(ana_setup *setup, arena *memory, error_message *err)
+static status count_replicas(ana_setup *setup, error_message *err)
 {
     ana_study *study = setup->study;
     const int64_t gpus = replica_gpus(study);
@@ -41,9 +41,9 @@ static status count_replicas(ana_setup *setup, arena *memory, error_message *err
                          study->path, study->gpu_count, replicas, MODEL_DEGREE_MAX);
     }
     study->parallel.data = (int)replicas;
-    ana_inputs_add(&study->inputs, memory, "training.data_parallel.filled", MODEL_ORIGIN_GIVEN,
-                   "%d replicas on %" PRId64 " of %d GPUs", (int)replicas, replicas * gpus,
-                   study->gpu_count);
+    model_assume(&study->inputs, "training.data_parallel.filled", MODEL_ORIGIN_GIVEN, NULL,
+                 "%d replicas on %" PRId64 " of %d GPUs", (int)replicas, replicas * gpus,
+                 study->gpu_count);
     return STATUS_OK;
 }
 
@@ -57,11 +57,11 @@ static int64_t nearest_batch(const ana_study *study, int64_t unit)
     return nearest > 0 && off <= study->batch_tolerance * (double)wanted ? nearest : wanted;
 }
 
-static status count_microbatches(ana_setup *setup, arena *memory, error_message *err)
+static status count_microbatches(ana_setup *setup, error_message *err)
 {
     ana_study *study = setup->study;
     const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
-    const int64_t together = (int64_t)size * study->parallel.data * study->round_count;
+    const int64_t together = (int64_t)size * study->parallel.data * study->run.round_count;
     if (study->global_batch == 0) return STATUS_OK;
     // Interleaved schedules want a multiple of the stages.
     int64_t batch = nearest_batch(study, together * study->stage_count);
@@ -71,7 +71,7 @@ static status count_microbatches(ana_setup *setup, arena *memory, error_message 
                          "%s: training.global_batch: %d sequences are not divisible by data %d x "
                          "microbatch_size %d%s = %" PRId64,
                          study->path, study->global_batch, study->parallel.data, size,
-                         study->round_count > 1 ? " x accumulation" : "", together);
+                         study->run.round_count > 1 ? " x accumulation" : "", together);
     }
     const int64_t microbatches = batch / together;
     if (microbatches > BAL_MICROBATCHES_MAX) {
@@ -82,12 +82,11 @@ static status count_microbatches(ana_setup *setup, arena *memory, error_message 
                          study->path, microbatches, BAL_MICROBATCHES_MAX);
     }
     study->microbatch_count = (int)microbatches;
-    ana_inputs_add(&study->inputs, memory, "training.microbatches", MODEL_ORIGIN_GIVEN,
-                   "%d of %d sequences, by the global batch", study->microbatch_count, size);
+    model_assume(&study->inputs, "training.microbatches", MODEL_ORIGIN_GIVEN, NULL,
+                 "%d of %d sequences, by the global batch", study->microbatch_count, size);
     if (batch == study->global_batch) return STATUS_OK;
-    ana_inputs_add(&study->inputs, memory, "training.global_batch.held", MODEL_ORIGIN_GIVEN,
-                   "%" PRId64 " for %d sequences, within the tolerance", batch,
-                   study->global_batch);
+    model_assume(&study->inputs, "training.global_batch.held", MODEL_ORIGIN_GIVEN, NULL,
+                 "%" PRId64 " for %d sequences, within the tolerance", batch, study->global_batch);
     return STATUS_OK;
 }
 
@@ -126,34 +125,13 @@ static void write_inputs_key(const ana_study *study, text_buffer *key)
     append_word(key, study->attention);
 }
 
-ana_memo_entry *ana_setup_find_file(ana_memo *memo, const char *name, const char *changes,
-                                    arena *memory, ana_memo_entry *own)
-{
-    text_buffer key = {0};
-    *own = (ana_memo_entry){NULL, memory};
-    if (memo == NULL) return own;
-    append_word(&key, name);
-    append_word(&key, changes);
-    ana_memo_entry *entry = key.length <= ANA_MEMO_KEY_BYTES_MAX
-                                ? ana_memo_find_lasting(memo, key.bytes, key.length)
-                                : NULL;
-    text_free(&key);
-    return entry != NULL ? entry : own;
-}
-
 /// Finds what an earlier setup had of the same, or makes room for it.
-static ana_model_inputs *find_inputs(ana_setup *setup, arena *memory)
+static ana_model_inputs *find_inputs(ana_setup *setup)
 {
     text_buffer key = {0};
-    ana_memo_entry own = {NULL, memory};
-    ana_memo_entry *entry = &own;
-    if (setup->cache != NULL) {
-        write_inputs_key(setup->study, &key);
-        if (key.length <= ANA_MEMO_KEY_BYTES_MAX) {
-            entry = ana_memo_find(setup->cache->costs, key.bytes, key.length);
-        }
-        text_free(&key);
-    }
+    write_inputs_key(setup->study, &key);
+    ana_memo_entry *entry = ana_memo_find(setup->cache->costs, key.bytes, key.length);
+    text_free(&key);
     setup->inputs_memory = entry->memory;
     if (entry->value == NULL) {
         entry->value = arena_array(entry->memory, 1, sizeof(ana_model_inputs));
@@ -168,31 +146,14 @@ static void override_link(bal_link given, bal_link *link)
     if (given.bytes_per_s > 0) link->bytes_per_s = given.bytes_per_s;
 }
 
-/// The hardware of the study's file, read unless an earlier setup has.
-static status read_hardware(const ana_setup *setup, model_hardware *hardware, error_message *err)
+/// The hardware of the study's file, with the nodes that the study puts in place of its own.
+static status read_hardware(const ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     const char *name = setup->hardware_is_named ? study->hardware : "h100-sxm";
-    ana_memo_entry own;
-    ana_memo_entry *file =
-        ana_setup_find_file(setup->cache != NULL ? setup->cache->hardware : NULL, name,
-                            study->hardware_changes, setup->inputs_memory, &own);
-    if (file->value == NULL) {
-        model_hardware *read = arena_array(file->memory, 1, sizeof *read);
-        TRY(model_hardware_open_changed(arena_string(file->memory, name), study->hardware_changes,
-                                        file->memory, read, err));
-        file->value = read;
-    }
-    *hardware = *(const model_hardware *)file->value;
-    return STATUS_OK;
-}
-
-/// With the nodes that the study puts in place of the hardware's.
-static status choose_hardware(ana_setup *setup, error_message *err)
-{
-    const ana_study *study = setup->study;
     model_hardware hardware;
-    TRY(read_hardware(setup, &hardware, err));
+    TRY(model_hardware_open_changed(arena_string(setup->inputs_memory, name),
+                                    study->hardware_changes, setup->inputs_memory, &hardware, err));
     if (study->gpus_per_node > 0) {
         hardware.gpus_per_node = study->gpus_per_node;
     } else if (!setup->hardware_is_named) {
@@ -202,60 +163,59 @@ static status choose_hardware(ana_setup *setup, error_message *err)
     return STATUS_OK;
 }
 
-static status open_hardware(ana_setup *setup, arena *memory, error_message *err)
+static status open_hardware(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
     const status checked = model_parallel_check_degrees(&study->parallel, err);
     if (checked != STATUS_OK) return error_prefix(err, checked, "%s", study->path);
     setup->hardware_is_named = study->hardware != NULL;
-    setup->inputs = find_inputs(setup, memory);
-    if (setup->inputs->hardware.name == NULL) TRY(choose_hardware(setup, err));
+    setup->inputs = find_inputs(setup);
+    if (setup->inputs->hardware.name == NULL) TRY(read_hardware(setup, err));
     setup->hardware = setup->inputs->hardware;
     override_link(study->intra_node, &setup->hardware.intra_node);
     override_link(study->inter_node, &setup->hardware.inter_node);
     return STATUS_OK;
 }
 
-static void add_number(const ana_setup *setup, arena *memory, const char *name,
-                       model_origin_kind origin, int64_t value, const char *unit)
+static void add_number(const ana_setup *setup, const char *name, model_origin_kind origin,
+                       int64_t value, const char *unit)
 {
-    ana_inputs_add(&setup->study->inputs, memory, name, origin, "%" PRId64 " %s", value, unit);
+    model_assume(&setup->study->inputs, name, origin, NULL, "%" PRId64 " %s", value, unit);
 }
 
 /// Lists what of a link is the hardware's: what the study gave it has listed.
-static void add_link(const ana_setup *setup, arena *memory, const char *scope, bal_link given,
+static void add_link(const ana_setup *setup, const char *latency, const char *rate, bal_link given,
                      bal_link link)
 {
-    char name[64];
     if (given.latency_ns < 0) {
-        snprintf(name, sizeof name, "cluster.links.%s.latency_ns", scope);
-        add_number(setup, memory, name, setup->hardware.latency_origin.kind, link.latency_ns, "ns");
+        add_number(setup, latency, setup->hardware.latency_origin.kind, link.latency_ns, "ns");
     }
     if (given.bytes_per_s > 0) return;
-    snprintf(name, sizeof name, "cluster.links.%s.bytes_per_s", scope);
-    add_number(setup, memory, name, setup->hardware.links_origin.kind, link.bytes_per_s, "B/s");
+    add_number(setup, rate, setup->hardware.links_origin.kind, link.bytes_per_s, "B/s");
 }
 
 /// Lists what the study left open. A preset that stands in where the study has no hardware gives
 /// links only.
-static void add_machine_inputs(ana_setup *setup, arena *memory)
+static void add_machine_inputs(ana_setup *setup)
 {
     const ana_study *study = setup->study;
     const model_hardware *hardware = &setup->hardware;
     if (study->gpus_per_node == 0) {
-        add_number(setup, memory, "cluster.gpus_per_node",
+        add_number(setup, "cluster.gpus_per_node",
                    setup->hardware_is_named ? MODEL_ORIGIN_PRESET : MODEL_ORIGIN_ASSUMED,
                    hardware->gpus_per_node, "GPUs");
     }
     if (study->memory_bytes < 0 && setup->hardware_is_named) {
-        add_number(setup, memory, "cluster.memory_bytes", hardware->memory_origin.kind,
+        add_number(setup, "cluster.memory_bytes", hardware->memory_origin.kind,
                    hardware->memory_bytes, "B");
     } else if (study->memory_bytes < 0) {
-        ana_inputs_add(&setup->study->inputs, memory, "cluster.memory_bytes", MODEL_ORIGIN_ASSUMED,
-                       "not limited");
+        model_assume(&setup->study->inputs, "cluster.memory_bytes", MODEL_ORIGIN_ASSUMED, NULL,
+                     "not limited");
     }
-    add_link(setup, memory, "intra", study->intra_node, hardware->intra_node);
-    add_link(setup, memory, "inter", study->inter_node, hardware->inter_node);
+    add_link(setup, "cluster.links.intra.latency_ns", "cluster.links.intra.bytes_per_s",
+             study->intra_node, hardware->intra_node);
+    add_link(setup, "cluster.links.inter.latency_ns", "cluster.links.inter.bytes_per_s",
+             study->inter_node, hardware->inter_node);
 }
 
 static status check_cluster(ana_setup *setup, error_message *err)
@@ -283,8 +243,8 @@ static status settle_repack(const ana_setup *setup, ana_balancing *row, error_me
     error_message inner = {0};
     if (options->kind == BAL_REPACK_NONE) return STATUS_OK;
     if (row->repack.by_node) options->rank_unit = setup->machine.ranks_per_node;
-    const bal_schedule_family *family = bal_schedule_family_find(setup->study->schedule);
-    const int chunks = bal_schedule_chunk_count(family, setup->study->chunk_count);
+    const bal_schedule_family *family = bal_schedule_family_find(setup->study->run.schedule);
+    const int chunks = bal_schedule_chunk_count(family, setup->study->run.chunk_count);
     if (chunks > 1 && options->kind > BAL_REPACK_GPU_TIME) {
         return error_set(err, STATUS_INVALID,
                          "%s: %.80s: re-packing '%s' knows one chunk per rank, not %d",
@@ -297,7 +257,7 @@ static status settle_repack(const ana_setup *setup, ana_balancing *row, error_me
 }
 
 /// What recomputation and sharding hold for a while is not for layers to fill.
-static status set_working_memory_aside(ana_setup *setup, arena *memory, error_message *err)
+static status set_working_memory_aside(ana_setup *setup, error_message *err)
 {
     const bool is_modelled = setup->study->trace_path == NULL;
     const int64_t reserve = is_modelled ? setup->model_costs.reserve_bytes : 0;
@@ -312,15 +272,14 @@ static status set_working_memory_aside(ana_setup *setup, arena *memory, error_me
     }
     *limit -= working;
     if (reserve > 0) {
-        add_number(setup, memory, "memory reserve", MODEL_ORIGIN_ASSUMED, reserve, "B");
+        add_number(setup, "memory reserve", MODEL_ORIGIN_ASSUMED, reserve, "B");
     }
     if (working == reserve) return STATUS_OK;
-    add_number(setup, memory, "training.working_bytes", MODEL_ORIGIN_ASSUMED, working - reserve,
-               "B");
+    add_number(setup, "training.working_bytes", MODEL_ORIGIN_ASSUMED, working - reserve, "B");
     return STATUS_OK;
 }
 
-static status open_machine(ana_setup *setup, arena *memory, error_message *err)
+static status open_machine(ana_setup *setup, error_message *err)
 {
     ana_study *study = setup->study;
     bal_machine *machine = &setup->machine;
@@ -333,8 +292,8 @@ static status open_machine(ana_setup *setup, arena *memory, error_message *err)
     machine->send = study->send;
     machine->shares_node_links = study->shares_node_links;
     machine->relaunch_ns = study->relaunch_ns;
-    add_machine_inputs(setup, memory);
-    return set_working_memory_aside(setup, memory, err);
+    add_machine_inputs(setup);
+    return set_working_memory_aside(setup, err);
 }
 
 static status settle_rows(ana_setup *setup, error_message *err)
@@ -347,7 +306,7 @@ static status settle_rows(ana_setup *setup, error_message *err)
 }
 
 /// What re-packing to further replicas is not charged for.
-static void add_replicate_input(const ana_setup *setup, arena *memory)
+static void add_replicate_input(const ana_setup *setup)
 {
     const ana_study *study = setup->study;
     bool replicates = false;
@@ -357,59 +316,58 @@ static void add_replicate_input(const ana_setup *setup, arena *memory)
                      (options->kind != BAL_REPACK_NONE && options->use == BAL_RELEASED_REPLICATE);
     }
     if (!replicates) return;
-    ana_inputs_add(&setup->study->inputs, memory, "repack.replicate", MODEL_ORIGIN_ASSUMED,
-                   "state is sent between nodes; %s",
-                   study->parallel.data > 1
-                       ? "reductions grow by the bytes that a ring of more replicas sends"
-                       : "gradients of the replicas that one becomes are reduced at no cost");
+    model_assume(&setup->study->inputs, "repack.replicate", MODEL_ORIGIN_ASSUMED, NULL,
+                 "state is sent between nodes; %s",
+                 study->parallel.data > 1
+                     ? "reductions grow by the bytes that a ring of more replicas sends"
+                     : "gradients of the replicas that one becomes are reduced at no cost");
 }
 
 /// Iterations, microbatches and tokens: the study's own before the trace's.
-static void fill_training(ana_setup *setup, arena *memory)
+static void fill_training(ana_setup *setup)
 {
     const ana_study *study = setup->study;
-    ana_inputs *inputs = &setup->study->inputs;
+    model_assumption_list *inputs = &setup->study->inputs;
     const model_origin_kind source =
         study->trace_path != NULL ? MODEL_ORIGIN_MEASURED : MODEL_ORIGIN_ASSUMED;
     if (study->iteration_count > 0) {
         setup->iteration_count = study->iteration_count;
     } else {
-        ana_inputs_add(inputs, memory, "training.iterations", source, "%d", setup->iteration_count);
+        model_assume(inputs, "training.iterations", source, NULL, "%d", setup->iteration_count);
     }
     if (study->microbatch_count > 0) {
         setup->microbatch_count = study->microbatch_count;
     } else {
-        ana_inputs_add(inputs, memory, "training.microbatches", source, "%d",
-                       setup->microbatch_count);
+        model_assume(inputs, "training.microbatches", source, NULL, "%d", setup->microbatch_count);
     }
     if (study->sequence_length > 0) {
         const int size = study->microbatch_size > 0 ? study->microbatch_size : 1;
         setup->tokens_per_microbatch = (int64_t)study->sequence_length * size;
     } else if (setup->tokens_per_microbatch > 0) {
-        ana_inputs_add(inputs, memory, "training.tokens_per_microbatch", source, "%" PRId64,
-                       setup->tokens_per_microbatch);
+        model_assume(inputs, "training.tokens_per_microbatch", source, NULL, "%" PRId64,
+                     setup->tokens_per_microbatch);
     }
-    ana_study_list_default(setup->study, memory, "training.decision_ns");
-    ana_study_list_default(setup->study, memory, "training.optimizer_step_ns");
+    ana_study_list_default(setup->study, "training.decision_ns");
+    ana_study_list_default(setup->study, "training.optimizer_step_ns");
     if (study->parallel.data > 1) {
-        ana_study_list_default(setup->study, memory, "training.reduction_overlap");
+        ana_study_list_default(setup->study, "training.reduction_overlap");
     }
-    ana_study_list_default(setup->study, memory, "training.step");
-    add_replicate_input(setup, memory);
+    ana_study_list_default(setup->study, "training.step");
+    add_replicate_input(setup);
     if (!json_is_missing(json_member(study->execution, "mechanism"))) {
-        ana_inputs_add(inputs, memory, "execution.mechanism", MODEL_ORIGIN_ASSUMED,
-                       "not simulated: see dynamism");
+        model_assume(inputs, "execution.mechanism", MODEL_ORIGIN_ASSUMED, NULL,
+                     "not simulated: see dynamism");
     }
     if (json_is_missing(study->dynamism)) {
-        ana_study_list_default(setup->study, memory, "dynamism.change_ratio");
+        ana_study_list_default(setup->study, "dynamism.change_ratio");
     }
 }
 
 static status check_sizes(ana_setup *setup, error_message *err)
 {
     const ana_study *study = setup->study;
-    const bal_schedule_family *family = bal_schedule_family_find(study->schedule);
-    const int chunks = bal_schedule_chunk_count(family, study->chunk_count);
+    const bal_schedule_family *family = bal_schedule_family_find(study->run.schedule);
+    const int chunks = bal_schedule_chunk_count(family, study->run.chunk_count);
     setup->stage_count = study->stage_count * chunks;
     if (setup->stage_count > setup->source.layer_count) {
         return error_set(err, STATUS_INVALID,
@@ -465,62 +423,39 @@ static status check_replicas(ana_setup *setup, error_message *err)
                      study->path, study->parallel.data);
 }
 
-/// The base with its gaps filled becomes the source of the replay.
-static void complete(ana_setup *setup, arena *memory)
-{
-    const ana_study *study = setup->study;
-    setup->completion = (ana_completion){
-        .inner = setup->base,
-        .first_iteration = setup->first_iteration,
-        .state_bytes_per_parameter = study->state_bytes_per_parameter > 0
-                                         ? study->state_bytes_per_parameter
-                                         : ANA_STATE_BYTES_DEFAULT,
-        .gradient_bytes_per_parameter = study->gradient_bytes_per_parameter > 0
-                                            ? study->gradient_bytes_per_parameter
-                                            : ANA_GRADIENT_BYTES_DEFAULT,
-        .first_stage_whole = study->first_stage_whole,
-        .replicas = model_parallel_groups(&study->parallel, &setup->hardware).replicas,
-    };
-    ana_setup_complete(setup, memory);
-}
-
 static status open_all(ana_setup *setup, arena *memory, error_message *err)
 {
-    setup->step = ANA_SETUP_REPLICAS;
-    TRY(count_replicas(setup, memory, err));
-    setup->step = ANA_SETUP_BATCH;
-    TRY(count_microbatches(setup, memory, err));
-    setup->step = ANA_SETUP_COSTS;
-    TRY(open_hardware(setup, memory, err));
+    setup->refusal = ANA_REFUSAL_GPUS;
+    TRY(count_replicas(setup, err));
+    setup->refusal = ANA_REFUSAL_BATCH;
+    TRY(count_microbatches(setup, err));
+    setup->refusal = ANA_REFUSAL_MODEL;
+    TRY(open_hardware(setup, err));
     TRY(ana_setup_open_base(setup, memory, err));
-    complete(setup, memory);
-    setup->step = ANA_SETUP_MEMORY;
-    TRY(open_machine(setup, memory, err));
-    setup->step = ANA_SETUP_CLUSTER;
+    ana_setup_complete(setup, memory);
+    setup->refusal = ANA_REFUSAL_MEMORY;
+    TRY(open_machine(setup, err));
+    setup->refusal = ANA_REFUSAL_GPUS;
     TRY(check_cluster(setup, err));
-    setup->step = ANA_SETUP_ROWS;
+    setup->refusal = ANA_REFUSAL_VALUES;
     TRY(settle_rows(setup, err));
-    fill_training(setup, memory);
-    setup->step = ANA_SETUP_STAGES;
+    fill_training(setup);
+    setup->refusal = ANA_REFUSAL_STAGES;
     TRY(check_sizes(setup, err));
     TRY(read_split(setup, memory, err));
-    setup->step = ANA_SETUP_COSTS;
+    setup->refusal = ANA_REFUSAL_MODEL;
     TRY(check_replicas(setup, err));
-    setup->step = ANA_SETUP_DYNAMISM;
+    setup->refusal = ANA_REFUSAL_VALUES;
     TRY(ana_setup_open_dynamism(setup, memory, err));
-    setup->step = ANA_SETUP_OPEN;
+    setup->refusal = ANA_REFUSAL_NONE;
     return STATUS_OK;
 }
 
-status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err)
+status ana_setup_open(ana_study *study, ana_setup_cache *cache, arena *memory, ana_setup *setup,
+                      error_message *err)
 {
-    return ana_setup_open_cached(study, NULL, memory, setup, err);
-}
-
-status ana_setup_open_cached(ana_study *study, const ana_setup_cache *cache, arena *memory,
-                             ana_setup *setup, error_message *err)
-{
-    *setup = (ana_setup){.study = study, .cache = cache};
+    ana_setup_cache *own = cache == NULL ? ana_setup_cache_create(0) : NULL;
+    *setup = (ana_setup){.study = study, .cache = cache != NULL ? cache : own, .own_cache = own};
     const status result = open_all(setup, memory, err);
     if (result != STATUS_OK) ana_setup_close(setup);
     return result;
@@ -528,73 +463,46 @@ status ana_setup_open_cached(ana_study *study, const ana_setup_cache *cache, are
 
 void ana_setup_close(ana_setup *setup)
 {
-    trace_reader_close(setup->reader);
-    trace_store_close(setup->store);
-    setup->reader = NULL;
-    setup->store = NULL;
-}
-
-/// The row of the study that packs as one with a packing of its own does.
-static int row_of_packing(const ana_setup *setup, const ana_balancing *balancing)
-{
-    int row = 0;
-    while (setup->row_sources[row] == NULL ||
-           strcmp(setup->study->balancings[row].packing, balancing->packing) != 0) {
-        row++;
-    }
-    return row;
+    ana_setup_cache_destroy(setup->own_cache);
+    setup->own_cache = NULL;
 }
 
 const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing)
 {
-    if (balancing->packing == NULL) return setup->sources;
-    return setup->row_sources[row_of_packing(setup, balancing)];
+    return balancing->packing != NULL ? balancing->sources : setup->sources;
 }
 
 model_dynamism *ana_setup_dynamism(const ana_setup *setup, const ana_balancing *balancing)
 {
-    if (balancing->packing == NULL) return setup->dynamism;
-    return setup->row_dynamism[row_of_packing(setup, balancing)];
+    return balancing->packing != NULL ? balancing->dynamism : setup->dynamism;
 }
 
 bal_training ana_setup_training(const ana_setup *setup, const ana_balancing *balancing,
                                 bal_record_sink sink)
 {
-    const ana_study *study = setup->study;
-    return (bal_training){
-        .sources = ana_setup_sources(setup, balancing),
-        .source_count = setup->source_count,
-        .machine = setup->machine,
-        .iteration_count = setup->iteration_count,
-        .microbatch_count = setup->microbatch_count,
-        .chunk_count = study->chunk_count,
-        .schedule = study->schedule,
-        .round_count = study->round_count,
-        .post_validation = study->post_validation,
-        .disturbance = study->disturbance,
-        .data_parallel = study->parallel.data,
-        .gpus_per_rank = study->parallel.tensor * study->parallel.context,
-        .reduction_overlap = study->reduction_overlap,
-        .optimizer_step_ns = study->optimizer_step_ns,
-        .decision_ns = study->decision_ns,
-        .profile_ns = study->profile_ns,
-        .change_ratio = study->change_ratio,
-        .balancer = balancing->balancer,
-        .weight = balancing->weight,
-        .given_first_layer = setup->given_first_layer,
-        .policy = balancing->policy,
-        .information = balancing->information,
-        .migration = balancing->migration,
-        .repack = balancing->repack.options,
-        .slow_ranks = study->slow_ranks,
-        .slow_rank_count = study->slow_rank_count,
-        .sink = sink,
-    };
+    bal_training training = setup->study->run;
+    training.sources = ana_setup_sources(setup, balancing);
+    training.source_count = setup->source_count;
+    training.machine = setup->machine;
+    training.iteration_count = setup->iteration_count;
+    training.microbatch_count = setup->microbatch_count;
+    training.data_parallel = setup->study->parallel.data;
+    training.gpus_per_rank = setup->study->parallel.tensor * setup->study->parallel.context;
+    training.balancer = balancing->balancer;
+    training.weight = balancing->weight;
+    training.given_first_layer = setup->given_first_layer;
+    training.policy = balancing->policy;
+    training.information = balancing->information;
+    training.migration = balancing->migration;
+    training.repack = balancing->repack.options;
+    training.slow_ranks = setup->study->slow_ranks;
+    training.sink = sink;
+    return training;
 }
 
 bal_plan ana_setup_plan(const ana_setup *setup, const bal_training_iteration *iteration)
 {
-    const bal_schedule_family *family = bal_schedule_family_find(setup->study->schedule);
+    const bal_schedule_family *family = bal_schedule_family_find(setup->study->run.schedule);
     return (bal_plan){
         .first_layer = iteration->first_layer,
         .rank_count = iteration->rank_count,

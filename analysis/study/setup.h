@@ -2,7 +2,6 @@
 /// in, and the origin of each.
 #pragma once
 
-#include "analysis/study/cache.h"
 #include "analysis/study/study.h"
 #include "balance/costs/machine.h"
 #include "balance/plan.h"
@@ -12,49 +11,79 @@
 #include "base/status.h"
 #include "models/cost/cost_model.h"
 #include "models/dynamism/dynamism.h"
-#include "traces/store/reader.h"
-#include "traces/store/store.h"
+#include "traces/store/catalog.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-/// Weights, gradients and Adam's moments in fp32.
-enum { ANA_STATE_BYTES_DEFAULT = 16, ANA_GRADIENT_BYTES_DEFAULT = 4 };
+/// Why a study cannot be played. Its message says more.
+typedef enum ana_refusal {
+    ANA_REFUSAL_NONE,
+    ANA_REFUSAL_MEMORY,   ///< no plan fits
+    ANA_REFUSAL_STAGES,   ///< more stages than layers
+    ANA_REFUSAL_BATCH,    ///< the global batch is not divisible
+    ANA_REFUSAL_GPUS,     ///< the cluster has too few
+    ANA_REFUSAL_SCHEDULE, ///< a rule of the schedule: a multiple of the stages, chunks
+    ANA_REFUSAL_MODEL,    ///< degrees that do not divide the model, rates that are not known
+    ANA_REFUSAL_LOADS,    ///< a balancer without stages has no times
+    ANA_REFUSAL_VALUES,   ///< values of several axes that do not go together
+    ANA_REFUSAL_LIMIT,    ///< beyond the deadline or the budget
+    ANA_REFUSAL_COUNT
+} ana_refusal;
 
-/// What is decided, in this order: where opening has failed, the step that did.
-typedef enum ana_setup_step {
-    ANA_SETUP_REPLICAS, ///< of the pipeline on the cluster's GPUs
-    ANA_SETUP_BATCH,    ///< microbatches of the global batch
-    ANA_SETUP_COSTS,    ///< hardware, and the trace or the model
-    ANA_SETUP_MEMORY,   ///< machine
-    ANA_SETUP_CLUSTER,  ///< its nodes
-    ANA_SETUP_ROWS,     ///< re-packing of the rows
-    ANA_SETUP_STAGES,   ///< against the layers that there are
-    ANA_SETUP_DYNAMISM,
-    ANA_SETUP_OPEN ///< nothing is left
-} ana_setup_step;
+// What setups that are opened one after the other need not find again (cache.c): results by what
+// they depend on, of which the one that was used longest ago goes where there is no room, and the
+// trace that was opened last.
 
-/// Costs with what their source does not know completed: bytes of state from parameters, reductions
-/// from parameters and replicas, and all of the activations as held from B to W.
-typedef struct ana_completion {
-    bal_cost_source inner;
-    int first_iteration;               // of inner: what the completed source calls iteration 0
-    int64_t state_bytes_per_parameter; // where inner has parameters and no bytes of state
-    int gradient_bytes_per_parameter;  // where it has parameters and no reductions
-    bool first_stage_whole;            // of the study
-    bal_group replicas;                // that reduce gradients; 1 rank: nobody does
-    int64_t *state_bytes;              // [layer_count]
-    int64_t *reduction_ns;             // [layer_count]
-} ana_completion;
+enum { ANA_MEMO_ENTRIES = 64 };
 
-/// What setups one after the other need not find again. Each thread has its own.
+/// One result. Its value and what that points to are carved from memory.
+typedef struct ana_memo_entry {
+    void *value; // NULL: just made, the caller finds the result
+    arena *memory;
+} ana_memo_entry;
+
+/// Not for several threads at once.
+typedef struct ana_memo ana_memo;
+
+/// Owned by the caller; release with ana_memo_destroy.
+ana_memo *ana_memo_create(void);
+void ana_memo_destroy(ana_memo *memo);
+
+/// The entry of these bytes, made if there is none. A result that cannot be found is left without a
+/// value: the next who asks tries again.
+///
+/// @return borrowed until ANA_MEMO_ENTRIES - 1 others have been asked for
+ana_memo_entry *ana_memo_find(ana_memo *memo, const char *key, size_t length);
+
+/// The trace that was opened last, which stays open from one setup to the next, its costs kept in
+/// memory as they are read. Not for several threads at once.
+typedef struct ana_trace_cache ana_trace_cache;
+
+/// Finds the trace, or opens it in place of another: what was found of that is then no more. What
+/// has been opened is taken to stay as it is in its store.
+///
+/// @param name   as trace_find takes it
+/// @param info   out: borrowed until the trace goes
+/// @param memory of the source's own state
+/// @param source out: as trace_reader_source; borrowed until the trace goes
+/// @return what trace_store_open, trace_find and trace_reader_open return
+status ana_trace_cache_find(ana_trace_cache *cache, const char *path, const char *name,
+                            arena *memory, const trace_info **info, bal_cost_source *source,
+                            error_message *err);
+
+/// Each thread has its own.
 typedef struct ana_setup_cache {
     ana_trace_cache *traces;
-    ana_memo *hardware; // files as they are changed, which last
-    ana_memo *models;
-    ana_memo *costs;  // of models on hardware, which point into both of these
-    ana_memo *bounds; // of costs, see run_bound.h
+    ana_memo *costs;  // of models on hardware
+    ana_memo *bounds; // of costs, see run_bound.c
 } ana_setup_cache;
+
+/// @param trace_bytes_max costs of a trace beyond this are read again whenever they are asked for
+/// @return owned by the caller; release with ana_setup_cache_destroy
+ana_setup_cache *ana_setup_cache_create(int64_t trace_bytes_max);
+void ana_setup_cache_destroy(ana_setup_cache *cache);
 
 /// A GPU and what a model costs on it.
 typedef struct ana_model_inputs {
@@ -65,17 +94,14 @@ typedef struct ana_model_inputs {
 
 typedef struct ana_setup {
     ana_study *study;
-    ana_setup_step step;
+    ana_refusal refusal; // where opening has failed
     int64_t gpu_count; // rented: those of the cluster, if the study says how many; else those used
     const bal_cost_source *sources; // [source_count] replica r has the loads of r % source_count
     int source_count;
-    const bal_cost_source **row_sources; // [study->balancing_count] of rows with a packing of their
-                                         // own, else NULL; NULL: no row has
-    model_dynamism **row_dynamism;       // likewise: the case that these come from
-    bal_cost_source source;              // of replica 0
-    bal_cost_source still;               // the same without the study's case of dynamism
-    bal_machine machine;                 // of one pipeline: rank_count is the number of stages
-    int first_iteration;                 // of the trace: what the replay calls iteration 0
+    bal_cost_source source; // of replica 0
+    bal_cost_source still;  // the same without the study's case of dynamism
+    bal_machine machine;    // of one pipeline: rank_count is the number of stages
+    int first_iteration;    // of the trace: what the replay calls iteration 0
     int iteration_count;
     int microbatch_count;
     int stage_count;               // ranks x chunks
@@ -87,10 +113,11 @@ typedef struct ana_setup {
     model_hardware hardware; // with the study's links and GPUs per node
     bool hardware_is_named;  // by the study; false: h100-sxm stands in, for its links
     bal_cost_source base;    // what the trace or the model says
-    ana_completion completion;
-    trace_store *store; // of the trace; NULL: from a model, or from the cache
-    trace_reader *reader;
-    const ana_setup_cache *cache; // NULL: nothing is kept
+    bal_group replicas;      // that reduce gradients; 1 rank: nobody does
+    int64_t *state_bytes;    // [layer_count] where the base has none
+    int64_t *reduction_ns;   // [layer_count] likewise
+    const ana_setup_cache *cache;
+    ana_setup_cache *own_cache; // which goes with the setup; NULL: it is the caller's
     ana_model_inputs *inputs;
     arena *inputs_memory;      // of what it points to
     model_costs model_costs;   // of the study's model, or of the one that was traced
@@ -98,13 +125,6 @@ typedef struct ana_setup {
     model_layer_shares shares; // with model_costs and a case
     model_dynamism *dynamism;  // NULL: the study names no case
 } ana_setup;
-
-/// Finds what an earlier setup has read of a file with the same changes, or an entry without a
-/// value to read it into.
-///
-/// @param memo of the cache; NULL: `own` is filled and returned
-ana_memo_entry *ana_setup_find_file(ana_memo *memo, const char *name, const char *changes,
-                                    arena *memory, ana_memo_entry *own);
 
 /// Opens the costs of a study and decides what it leaves open. Every decision is added to
 /// study->inputs.
@@ -122,23 +142,20 @@ ana_memo_entry *ana_setup_find_file(ana_memo *memo, const char *name, const char
 /// - with data_parallel > 1 the gradients are reduced in 4 bytes per parameter; parameters unknown:
 ///   STATUS_INVALID
 ///
+/// @param cache borrowed as long as setup is used: traces and costs stay there for the next setup;
+/// NULL:
+///              the setup has one of its own
 /// @param setup must stay where it is; release with ana_setup_close
 /// @return what the store, the model or the hardware file refuse; STATUS_INVALID if the trace has
 ///         fewer layers than there are stages; STATUS_INFEASIBLE if GPUs are too few, the global
-///         batch is not divisible, or memory cannot be enough. setup->step then says where.
-status ana_setup_open(ana_study *study, arena *memory, ana_setup *setup, error_message *err);
-
-/// The same for who opens many setups, one after the other: traces and costs stay in the cache.
-///
-/// @param cache borrowed until setup is closed; NULL: as ana_setup_open
-status ana_setup_open_cached(ana_study *study, const ana_setup_cache *cache, arena *memory,
-                             ana_setup *setup, error_message *err);
+///         batch is not divisible, or memory cannot be enough. setup->refusal then says which.
+status ana_setup_open(ana_study *study, ana_setup_cache *cache, arena *memory, ana_setup *setup,
+                      error_message *err);
 
 void ana_setup_close(ana_setup *setup);
 
-/// The loads of the replicas under a row of the study.
+/// The loads of the replicas under a row of the study, or a copy of one.
 ///
-/// @param balancing a row, or a copy with the packing of one
 /// @return [source_count]
 const bal_cost_source *ana_setup_sources(const ana_setup *setup, const ana_balancing *balancing);
 
@@ -154,7 +171,9 @@ bal_plan ana_setup_plan(const ana_setup *setup, const bal_training_iteration *it
 
 // Steps of opening, in setup_costs.c.
 
-/// Makes setup->completion, which is filled by name up to replicas, the source of the replay.
+/// Makes the base the source of the replay, with what it does not know completed: bytes of state
+/// from parameters, reductions from parameters and replicas, and all of the activations as held
+/// from B to W.
 void ana_setup_complete(ana_setup *setup, arena *memory);
 
 /// Opens the trace, or the model, as setup->base.

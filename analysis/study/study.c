@@ -33,7 +33,7 @@ static status check_schema(const ana_reading *reading, json_value schema)
 /// An origin that is said of nothing is a mistyped path.
 static status check_sources(const ana_reading *reading)
 {
-    const ana_inputs *inputs = &reading->study->inputs;
+    const model_assumption_list *inputs = &reading->study->inputs;
     if (!json_is_missing(reading->sources) && !json_is_object(reading->sources)) {
         return json_error(reading->sources, STATUS_FORMAT, reading->err, "not an object");
     }
@@ -43,7 +43,7 @@ static status check_sources(const ana_reading *reading)
         const size_t length = strlen(path);
         bool known = false;
         for (int input = 0; input < inputs->count && !known; input++) {
-            const char *name = inputs->entries[input].name;
+            const char *name = inputs->rows[input].name;
             const bool begins = strncmp(name, path, length) == 0;
             known = begins && (name[length] == '\0' || name[length] == '.');
         }
@@ -79,6 +79,7 @@ static status open_document(const char *path, const char *text, json_document *d
         .name = path,
         .text = text,
         .repack = {.options = bal_repack_options_default()},
+        .inputs = {.memory = memory},
         .document = document,
     };
     ana_study_keys_init("", study);
@@ -102,14 +103,8 @@ status ana_study_open(const char *path, const char *trace_path, arena *memory, a
     return open_document(path, text, document, trace_path, memory, study, err);
 }
 
-status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
-                           error_message *err)
-{
-    return ana_study_open_changed(name, text, "{}", memory, study, err);
-}
-
-status ana_study_open_changed(const char *name, const char *text, const char *changes,
-                              arena *memory, ana_study *study, error_message *err)
+status ana_study_open_text(const char *name, const char *text, const char *changes, arena *memory,
+                           ana_study *study, error_message *err)
 {
     json_document *document = NULL;
     TRY(json_open_changed(name, text, changes, &document, err));

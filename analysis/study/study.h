@@ -15,40 +15,22 @@
 #include "models/assumption.h"
 #include "models/cost/dtype.h"
 #include "models/cost/parallel.h"
+#include "models/dynamism/dynamism.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// The inputs of a result: each with its value and where it comes from (inputs.c).
+// The inputs of a result, each with its value and where it comes from, in the order in which they
+// were added (inputs.c). Names are paths in the study, "cluster.links.intra.latency_ns".
 
-typedef struct ana_input {
-    const char *name;  // path in the study, for example "cluster.links.intra.latency_ns"
-    const char *value; // as text with its unit
-    model_origin_kind origin;
-} ana_input;
-
-/// The inputs of a result, in the order in which they were added.
-typedef struct ana_inputs {
-    ana_input *entries; // [count] from the arena of who adds
-    int count;
-} ana_inputs;
-
-/// Adds an input; the texts are copied into memory.
-void ana_inputs_add(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/// The same with a value as it is.
-void ana_inputs_put(ana_inputs *inputs, arena *memory, const char *name, model_origin_kind origin,
-                    const char *value);
-
-/// True if an input of this name is in the list: whoever gave it comes before a default.
-bool ana_inputs_have(const ana_inputs *inputs, const char *name);
+/// NULL: no input has this name. Whoever gave one comes before a default.
+const model_assumption *ana_inputs_find(const model_assumption_list *inputs, const char *name);
 
 /// Appends the list for people; ends with the inputs counted by origin.
-void ana_inputs_print(const ana_inputs *inputs, text_buffer *out);
+void ana_inputs_print(const model_assumption_list *inputs, text_buffer *out);
 
 /// Appends the list as a JSON array.
-void ana_inputs_write(const ana_inputs *inputs, json_writer *writer);
+void ana_inputs_write(const model_assumption_list *inputs, json_writer *writer);
 
 enum {
     ANA_BALANCINGS_MAX = 64,
@@ -73,6 +55,10 @@ typedef struct ana_balancing {
     ana_repack repack;
     const char *packing; // of sequences, in place of the study's "dynamism"; NULL: as there
     const char *label;   // unique; "partition on-change" unless the study names it
+
+    // With a packing, from ana_setup_open on: the study's case with it, and the loads of replicas.
+    model_dynamism *dynamism;
+    const bal_cost_source *sources;
 } ana_balancing;
 
 /// A row that keeps its plan and has the default of everything else; labelled by its balancer.
@@ -105,48 +91,42 @@ typedef struct ana_study {
     bal_send send;
     bool shares_node_links;
     bal_slow_rank slow_ranks[ANA_SLOW_RANKS_MAX];
-    int slow_rank_count;
     double price_per_gpu_hour;  // -1: not given
     const char *price_currency; // "USD" unless given
     const char *price_date;     // "2026-11-22"; given with every price
     const char *price_source;   // NULL: not said
+
+    // What a player is told as it stands: the schedule and its chunks, passes per step, what hides
+    // reductions, the barrier, times of steps, decisions and profiling, what counts as a change,
+    // what disturbs the run and which ranks are slow. The rest of it is from the setup.
+    bal_training run;
 
     // training; 0: not given, the trace decides
     int iteration_count;
     int sequence_length;
     int microbatch_size;
     int microbatch_count;
-    int global_batch;            // sequences, in place of microbatches
-    double batch_tolerance;      // share of them by which they may differ to be divisible
-    int64_t token_count;         // of the whole training
-    bool fills_cluster;          // data is what the cluster's GPUs give; see setup.h
-    model_parallel parallel;     // degrees are 1 or more
-    model_dtype dtype;           // with a model; MODEL_DTYPE_UNKNOWN: not given
-    const char *attention;       // with a model; NULL: not given
-    int transformer_layer_count; // with a model, instead of its own number; 0: not given
-    int64_t decision_ns;         // time of one decision, whether or not layers move
-    int64_t relaunch_ns;         // of the machine
-    int64_t profile_ns;          // time that profiling adds to an iteration
-    int64_t optimizer_step_ns;
+    int global_batch;                 // sequences, in place of microbatches
+    double batch_tolerance;           // share of them by which they may differ to be divisible
+    int64_t token_count;              // of the whole training
+    bool fills_cluster;               // data is what the cluster's GPUs give; see setup.h
+    model_parallel parallel;          // degrees are 1 or more
+    model_dtype dtype;                // with a model; MODEL_DTYPE_UNKNOWN: not given
+    const char *attention;            // with a model; NULL: not given
+    int transformer_layer_count;      // with a model, instead of its own number; 0: not given
+    int64_t relaunch_ns;              // of the machine
     int state_bytes_per_parameter;    // weights, gradients, optimizer; where the trace does not say
     int gradient_bytes_per_parameter; // in the reduction between replicas; 0: not given
-    bal_reduction_overlap reduction_overlap;
-    int round_count;      // passes of the pipeline per step of the optimizer
-    bool post_validation; // step without the global barrier: an iteration lasts the span
 
-    bal_disturbance disturbance;
     bal_disturbed_link disturbed_links[ANA_DISTURBED_LINKS_MAX];
 
     // pipeline
     int stage_count;
-    int chunk_count;        // 0: the schedule's own
-    bool first_stage_whole; // see bal_stage_costs_join_first
-    const char *schedule;
+    bool first_stage_whole;          // see bal_stage_costs_join_first
     const int64_t *layers_per_stage; // [layers_per_stage_count] in model order; NULL: not given
     int layers_per_stage_count;
 
     json_value dynamism;  // the object with a "case"; missing: costs change as the trace's do
-    double change_ratio;  // dynamism.change_ratio
     json_value execution; // what `dynmo run` trains; missing: a plain transformer
 
     ana_repack repack; // of rows with a policy that do not say otherwise
@@ -155,8 +135,8 @@ typedef struct ana_study {
 
     json_value uncertainty; // of a what-if study; missing: none
 
-    ana_inputs inputs;       // every value above that was given or defaulted
-    json_document *document; // names above are borrowed from it or from the arena
+    model_assumption_list inputs; // every value above that was given or defaulted
+    json_document *document;      // names above are borrowed from it or from the arena
 } ana_study;
 
 /// Reads a study file. Release with ana_study_close.
@@ -170,11 +150,9 @@ status ana_study_open(const char *path, const char *trace_path, arena *memory, a
                       error_message *err);
 
 /// As ana_study_open, of a study that is in memory; name stands for its path.
-status ana_study_open_text(const char *name, const char *text, arena *memory, ana_study *study,
-                           error_message *err);
-
-/// The same with changes, as json_open_changed takes them.
-status ana_study_open_changed(const char *name, const char *text, const char *changes,
-                              arena *memory, ana_study *study, error_message *err);
+///
+/// @param changes of the text, as json_open_changed takes them; "{}": none
+status ana_study_open_text(const char *name, const char *text, const char *changes, arena *memory,
+                           ana_study *study, error_message *err);
 
 void ana_study_close(ana_study *study);

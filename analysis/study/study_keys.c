@@ -104,7 +104,7 @@ static const ana_study_key keys[] = {
      "of global_batch, by which a point may leave it to be divisible", NULL, 0, 0.5, 0,
      OFFSET(batch_tolerance), .flags = ANA_KEY_NOT_LEARNT},
     {"training.accumulation", ANA_KEY_INT, "passes of the pipeline per step of the optimizer",
-     "passes", 1, BAL_ROUNDS_MAX, 1, OFFSET(round_count), .flags = ANA_KEY_SIMULATED},
+     "passes", 1, BAL_ROUNDS_MAX, 1, OFFSET(run.round_count), .flags = ANA_KEY_SIMULATED},
     {"training.tokens", ANA_KEY_INT64, "of the whole training", "tokens", 1,
      (double)JSON_INTEGER_MAX, 0, OFFSET(token_count)},
     {"training.data_parallel", ANA_KEY_OWN, "replicas, or \"fill\": as many as cluster.gpus make",
@@ -152,31 +152,31 @@ static const ana_study_key keys[] = {
     {"training.layers", ANA_KEY_INT, "of a model, in place of its own number", "transformer layers",
      1, BAL_LAYERS_MAX, 0, OFFSET(transformer_layer_count), .flags = ANA_KEY_OF_MODEL},
     {"training.decision_ns", ANA_KEY_INT64, "time of one decision", "ns", 0, NS_MAX, 0,
-     OFFSET(decision_ns)},
+     OFFSET(run.decision_ns)},
     {"training.relaunch_ns", ANA_KEY_INT64, "standstill whenever layers move, beside the transfers",
      "ns", 0, 1e14, 0, OFFSET(relaunch_ns), .flags = ANA_KEY_SIMULATED},
     {"training.profile_ns", ANA_KEY_INT64, "that profiling adds to an iteration", "ns", 0, NS_MAX,
-     0, OFFSET(profile_ns)},
+     0, OFFSET(run.profile_ns)},
     {"training.optimizer_step_ns", ANA_KEY_INT64, "time of the optimizer's step", "ns", 0, NS_MAX,
-     0, OFFSET(optimizer_step_ns)},
+     0, OFFSET(run.optimizer_step_ns)},
     {"training.state_bytes_per_parameter", ANA_KEY_INT, "weights, gradients, optimizer", "B", 1, 64,
      0, OFFSET(state_bytes_per_parameter), .flags = ANA_KEY_NOT_LEARNT},
     {"training.gradient_bytes_per_parameter", ANA_KEY_INT, "that replicas reduce", "B", 1, 8, 0,
      OFFSET(gradient_bytes_per_parameter), .flags = ANA_KEY_NOT_LEARNT},
     {"training.reduction_overlap", ANA_KEY_CHOICE, "what hides the reduction of gradients", NULL, 0,
-     BAL_REDUCTION_OVERLAP_COUNT - 1, BAL_REDUCTION_EXPOSED, OFFSET(reduction_overlap),
+     BAL_REDUCTION_OVERLAP_COUNT - 1, BAL_REDUCTION_EXPOSED, OFFSET(run.reduction_overlap),
      .names = bal_reduction_overlap_names, .flags = ANA_KEY_NOT_LEARNT},
     {"training.step", ANA_KEY_SWITCH,
      "barrier: all wait for the norm of all gradients; post-validation: nobody does", NULL, 0, 1, 0,
-     OFFSET(post_validation), .names = step_names, .flags = ANA_KEY_NOT_LEARNT},
+     OFFSET(run.post_validation), .names = step_names, .flags = ANA_KEY_NOT_LEARNT},
 
     {"pipeline", ANA_KEY_OBJECT, "stages and their order", .read = ana_check_pipeline,
      .flags = ANA_KEY_NEEDED | ANA_KEY_ALWAYS},
     {"pipeline.stages", ANA_KEY_INT, "ranks of one replica", NULL, 1, BAL_RANKS_MAX, 0,
      OFFSET(stage_count), .flags = ANA_KEY_NEEDED},
     {"pipeline.chunks", ANA_KEY_INT, "per rank; else the schedule's own", NULL, 1, BAL_CHUNKS_MAX,
-     0, OFFSET(chunk_count)},
-    {"pipeline.schedule", ANA_KEY_OWN, "as `dynmo schedule` names them", OFFSET(schedule),
+     0, OFFSET(run.chunk_count)},
+    {"pipeline.schedule", ANA_KEY_OWN, "as `dynmo schedule` names them", OFFSET(run.schedule),
      .text = "zb-h1", .read = ana_read_schedule},
     {"pipeline.layers_per_stage", ANA_KEY_OWN,
      "split of the balancer `given`: transformer layers, or with embedding and head counted",
@@ -189,28 +189,28 @@ static const ana_study_key keys[] = {
      .read = ana_read_replay},
 
     {"disturbance", ANA_KEY_OBJECT, "times that are drawn", .flags = ANA_KEY_SIMULATED},
-    {"disturbance.seed", ANA_KEY_SEED, "of the draws", OFFSET(disturbance.seed)},
+    {"disturbance.seed", ANA_KEY_SEED, "of the draws", OFFSET(run.disturbance.seed)},
     {"disturbance.op_sigma", ANA_KEY_DOUBLE, "deviation of every op's time", NULL, 0, 1, 0,
-     OFFSET(disturbance.op_sigma)},
+     OFFSET(run.disturbance.op_sigma)},
     {"disturbance.iteration_sigma", ANA_KEY_DOUBLE, "of a rank in an iteration", NULL, 0, 1, 0,
-     OFFSET(disturbance.iteration_sigma)},
+     OFFSET(run.disturbance.iteration_sigma)},
     {"disturbance.rank_sigma", ANA_KEY_DOUBLE, "of a rank in the run", NULL, 0, 1, 0,
-     OFFSET(disturbance.rank_sigma)},
+     OFFSET(run.disturbance.rank_sigma)},
     {"disturbance.stragglers", ANA_KEY_OBJECT, .help = "ranks that are slow for some iterations"},
     {"disturbance.stragglers.probability", ANA_KEY_DOUBLE, "that a rank begins to straggle", NULL,
-     0, 1, 0, OFFSET(disturbance.straggler_probability), .flags = ANA_KEY_NEEDED},
+     0, 1, 0, OFFSET(run.disturbance.straggler_probability), .flags = ANA_KEY_NEEDED},
     {"disturbance.stragglers.factor", ANA_KEY_DOUBLE, "of its times", NULL, 1, 1000, 0,
-     OFFSET(disturbance.straggler_factor), .flags = ANA_KEY_NEEDED},
+     OFFSET(run.disturbance.straggler_factor), .flags = ANA_KEY_NEEDED},
     {"disturbance.stragglers.iterations", ANA_KEY_INT, "that it does", NULL, 1,
-     BAL_STRAGGLE_ITERATIONS_MAX, 1, OFFSET(disturbance.straggler_iterations),
+     BAL_STRAGGLE_ITERATIONS_MAX, 1, OFFSET(run.disturbance.straggler_iterations),
      .flags = ANA_KEY_WITH_SECTION},
     {"disturbance.messages", ANA_KEY_OBJECT, .help = "what messages take, in times of their links"},
     {"disturbance.messages.factor", ANA_KEY_DOUBLE, "mean", NULL, 0, 1000, 0,
-     OFFSET(disturbance.message_factor), .flags = ANA_KEY_NEEDED},
+     OFFSET(run.disturbance.message_factor), .flags = ANA_KEY_NEEDED},
     {"disturbance.messages.sigma", ANA_KEY_DOUBLE, "deviation", NULL, 0, 1000, 0,
-     OFFSET(disturbance.message_sigma)},
+     OFFSET(run.disturbance.message_sigma)},
     {"disturbance.messages.factor_max", ANA_KEY_DOUBLE, "draws are put within 1 and this", NULL, 1,
-     1000, 1000, OFFSET(disturbance.message_factor_max), .flags = ANA_KEY_WITH_SECTION},
+     1000, 1000, OFFSET(run.disturbance.message_factor_max), .flags = ANA_KEY_WITH_SECTION},
     {"disturbance.links", ANA_KEY_RECORDS, "links that are slower for a while", NULL, 0,
      ANA_DISTURBED_LINKS_MAX, .read = ana_add_disturbed_link},
     {"disturbance.links.between", ANA_KEY_OWN, "[rank, rank]", LINK(rank), .read = ana_read_between,
@@ -231,7 +231,7 @@ static const ana_study_key keys[] = {
      .read = ana_read_dynamism},
     {"dynamism.change_ratio", ANA_KEY_DOUBLE,
      "without a case: of F + B + W of a layer since the last change, for it to be one", NULL, 0.001,
-     1000, 0.25, OFFSET(change_ratio)},
+     1000, 0.25, OFFSET(run.change_ratio)},
     {"execution", ANA_KEY_OWN, "what `dynmo run` trains; not simulated", OFFSET(execution),
      .read = ana_read_value, .flags = ANA_KEY_FIXED},
     {"uncertainty", ANA_KEY_OWN, "ranges of inputs, of `dynmo study`", OFFSET(uncertainty),
@@ -338,20 +338,6 @@ status ana_study_path_check(const char *path, error_message *err)
                      nearest != NULL ? "'?" : "");
 }
 
-/// The value that a study gives at a path of keys; missing where it gives none.
-static json_value given_at(const ana_study *study, const char *path)
-{
-    json_value value = json_root(study->document);
-    char name[64];
-    for (const char *at = path; *at != '\0' && !json_is_missing(value);) {
-        const size_t length = strcspn(at, ".");
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
-        value = json_member(value, name);
-        at += length + (at[length] == '.');
-    }
-    return value;
-}
-
 /// What the key, or an object around it, says of players.
 static unsigned flags_around(const ana_study_key *key)
 {
@@ -379,7 +365,7 @@ static bool is_default(const ana_study_key *key, const ana_study *study, const a
 status ana_study_check_costs(const ana_study *study, error_message *err)
 {
     for (int key = 0; key < KEY_COUNT && study->model == NULL; key++) {
-        const json_value given = given_at(study, keys[key].path);
+        const json_value given = json_at(json_root(study->document), keys[key].path);
         if ((keys[key].flags & ANA_KEY_OF_MODEL) == 0 || json_is_missing(given)) continue;
         return json_error(given, STATUS_FORMAT, err,
                           "the times of a trace are as recorded; only a model's depend on it");
@@ -390,10 +376,11 @@ status ana_study_check_costs(const ana_study *study, error_message *err)
 status ana_study_check_player(const ana_study *study, unsigned flags, error_message *err)
 {
     ana_study defaults = {0};
+    const json_value root = json_root(study->document);
     ana_study_keys_init("", &defaults);
     for (int key = 0; key < KEY_COUNT; key++) {
         const unsigned unplayed = flags_around(&keys[key]) & flags;
-        if (unplayed == 0 || json_is_missing(given_at(study, keys[key].path))) continue;
+        if (unplayed == 0 || json_is_missing(json_at(root, keys[key].path))) continue;
         if (is_default(&keys[key], study, &defaults)) continue;
         return error_set(err, STATUS_UNSUPPORTED, "%s: %s is simulated only; %s", study->path,
                          keys[key].path,

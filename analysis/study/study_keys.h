@@ -99,7 +99,9 @@ status ana_read_keys(const ana_reading *reading, json_value object, const char *
 status ana_read_late_key(const ana_reading *reading, json_value value, const char *path);
 
 /// Adds the value that the study has for a key to its inputs as assumed, unless it was given.
-void ana_study_list_default(ana_study *study, arena *memory, const char *path);
+///
+/// @param path lives as long as the study
+void ana_study_list_default(ana_study *study, const char *path);
 
 /// Whether an axis may name path: it is a value of a study, an object around some of them, or
 /// something below `dynamism` or `model`.
@@ -122,8 +124,10 @@ void ana_study_keys_print(text_buffer *out);
 // Readers of the keys that need more than their type says, and checks of objects whose keys are
 // read (study_readers.c, study_rows.c); see ana_study_key for what they take.
 
+#define ANA_UNUSED __attribute__((unused)) // by some of them
 #define ANA_READER(name)                                                                           \
-    status name(const ana_reading *reading, json_value value, const char *path, void *record)
+    status name(const ana_reading *reading, ANA_UNUSED json_value value,                           \
+                ANA_UNUSED const char *path, ANA_UNUSED void *record)
 
 // Where costs come from.
 ANA_READER(ana_refuse_axes);

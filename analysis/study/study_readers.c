@@ -39,15 +39,14 @@ status ana_list_given(const ana_reading *reading, const char *path, const char *
 {
     model_origin_kind origin;
     TRY(origin_of(reading, path, &origin));
-    ana_inputs_put(&reading->study->inputs, reading->memory, path, origin, value);
+    model_assume(&reading->study->inputs, arena_string(reading->memory, path), origin, NULL, "%s",
+                 value);
     return STATUS_OK;
 }
 
 /// Axes are for `dynmo study`, which puts a value of each in their place before it reads a point.
 ANA_READER(ana_refuse_axes)
 {
-    (void)path;
-    (void)record;
     return json_error(value, STATUS_UNSUPPORTED, reading->err,
                       "has many runs for one; `dynmo study` plays them");
 }
@@ -122,8 +121,7 @@ static status read_based_file(const ana_reading *reading, json_value value, cons
     }
     json_end_object(&writer);
     const status result = list_changes(reading, value, path, &text);
-    *changes = arena_string(reading->memory, text.bytes);
-    text_free(&text);
+    *changes = text_keep(&text, reading->memory);
     return result;
 }
 
@@ -144,7 +142,6 @@ ANA_READER(ana_read_hardware)
 /// The user's own price: none is known here, and one without its day is worth nothing.
 ANA_READER(ana_check_cluster)
 {
-    (void)path;
     const ana_study *study = record;
     const json_value price = json_member(value, "price_per_gpu_hour");
     if (json_is_missing(price) || study->price_date != NULL) return STATUS_OK;
@@ -165,12 +162,11 @@ static status end_after(const ana_reading *reading, json_value value, int from, 
 
 ANA_READER(ana_add_slow_rank)
 {
-    (void)path;
     bal_slow_rank *slow = record;
     ana_study *study = reading->study;
     TRY(end_after(reading, value, slow->first_iteration, &slow->end_iteration));
     slow->time_factor = 1 / slow->time_factor; // of a speed, as the file has it
-    study->slow_ranks[study->slow_rank_count++] = *slow;
+    study->slow_ranks[study->run.slow_rank_count++] = *slow;
     return STATUS_OK;
 }
 
@@ -197,7 +193,6 @@ ANA_READER(ana_read_between)
 /// [layers, ...], a number for each stage.
 ANA_READER(ana_read_split)
 {
-    (void)record;
     ana_study *study = reading->study;
     const int count = json_count(value);
     if (json_is_missing(value)) return STATUS_OK;
@@ -220,19 +215,17 @@ ANA_READER(ana_read_split)
 
 ANA_READER(ana_add_disturbed_link)
 {
-    (void)path;
     bal_disturbed_link *link = record;
     ana_study *study = reading->study;
     TRY(end_after(reading, value, link->first_iteration, &link->end_iteration));
-    study->disturbance.links = study->disturbed_links;
-    study->disturbed_links[study->disturbance.link_count++] = *link;
+    study->run.disturbance.links = study->disturbed_links;
+    study->disturbed_links[study->run.disturbance.link_count++] = *link;
     return STATUS_OK;
 }
 
 /// The batch of an iteration is given in microbatches of each replica or in sequences of all.
 ANA_READER(ana_check_training)
 {
-    (void)path;
     const ana_study *study = record;
     if (study->microbatch_count == 0 || study->global_batch == 0) return STATUS_OK;
     return json_error(json_member(value, "global_batch"), STATUS_FORMAT, reading->err,
@@ -266,7 +259,6 @@ ANA_READER(ana_read_replicas)
 
 ANA_READER(ana_read_schedule)
 {
-    (void)path;
     const char **schedule = record;
     const char *text = NULL;
     TRY(json_string(value, &text, reading->err));
@@ -288,8 +280,6 @@ ANA_READER(ana_read_schedule)
 
 ANA_READER(ana_read_replay)
 {
-    (void)path;
-    (void)record;
     const char *text = NULL;
     TRY(json_string(value, &text, reading->err));
     if (strcmp(text, "static") == 0) return STATUS_OK;
@@ -301,8 +291,6 @@ ANA_READER(ana_read_replay)
 /// The slow ranks of the cluster, now that it is known which ranks there are.
 ANA_READER(ana_check_pipeline)
 {
-    (void)value;
-    (void)path;
     const ana_study *study = record;
     const json_value cluster = json_member(json_root(study->document), "cluster");
     return ana_read_late_key(reading, json_member(cluster, "slow_ranks"), "cluster.slow_ranks");
@@ -327,7 +315,6 @@ ANA_READER(ana_read_value)
     if (!json_is_object(value)) {
         return json_error(value, STATUS_FORMAT, reading->err, "needs an object");
     }
-    (void)path;
     *(json_value *)record = value;
     return STATUS_OK;
 }

@@ -126,12 +126,12 @@ static void value_text(const ana_study_key *key, const void *record, char out[PA
     }
 }
 
-void ana_study_list_default(ana_study *study, arena *memory, const char *path)
+void ana_study_list_default(ana_study *study, const char *path)
 {
     char text[PATH_BYTES];
-    if (ana_inputs_have(&study->inputs, path)) return;
+    if (ana_inputs_find(&study->inputs, path) != NULL) return;
     value_text(ana_study_key_find(path), study, text);
-    ana_inputs_put(&study->inputs, memory, path, MODEL_ORIGIN_ASSUMED, text);
+    model_assume(&study->inputs, path, MODEL_ORIGIN_ASSUMED, NULL, "%s", text);
 }
 
 static status read_choice(const ana_study_key *key, json_value value, int *choice,

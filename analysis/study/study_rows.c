@@ -40,7 +40,6 @@ ANA_READER(ana_read_repack)
 
 ANA_READER(ana_read_balancer)
 {
-    (void)path;
     ana_balancing *row = record;
     const char *text = NULL;
     TRY(json_string(value, &text, reading->err));
@@ -56,7 +55,6 @@ ANA_READER(ana_read_balancer)
 
 ANA_READER(ana_read_policy)
 {
-    (void)path;
     ana_balancing *row = record;
     const char *text = NULL;
     error_message inner = {0};
@@ -125,9 +123,7 @@ static const char *label_of(const ana_balancing *row, arena *memory)
             text_format(&label, " %s", bal_released_names[repack->use]);
         }
     }
-    const char *kept = arena_string(memory, label.bytes);
-    text_free(&label);
-    return kept;
+    return text_keep(&label, memory);
 }
 
 static status add_row(const ana_reading *reading, json_value place, ana_balancing row)
@@ -189,8 +185,6 @@ static status add_default_rows(const ana_reading *reading, json_value place)
 
 ANA_READER(ana_read_rows)
 {
-    (void)path;
-    (void)record;
     if (json_is_missing(value)) return add_default_rows(reading, value);
     if (json_is_object(value)) return read_row(reading, value, 0);
     const int count = json_count(value);

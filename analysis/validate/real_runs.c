@@ -130,10 +130,7 @@ static status find_column(ana_real_runs *runs, int column, error_message *err)
 
 static char *slice(arena *memory, const char *text, size_t length)
 {
-    char *copy = arena_array(memory, length + 1, 1);
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    return copy;
+    return memcpy(arena_array(memory, length + 1, 1), text, length);
 }
 
 /// Words of a run's name are a column's name and a whole number: "tp4", "mbc32".
@@ -176,9 +173,7 @@ static const char *list_ignored(const ana_real_runs *runs, arena *memory)
         if (is_known) continue;
         text_format(&names, "%s%s", names.length > 0 ? ", " : "", runs->source.columns[at]);
     }
-    const char *joined = arena_string(memory, names.bytes != NULL ? names.bytes : "");
-    text_free(&names);
-    return joined;
+    return text_keep(&names, memory);
 }
 
 status ana_real_runs_read(const table *from, const char *renamed, const char *constants,

@@ -122,8 +122,8 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
 /// @param memory of what is read meanwhile
 const char *ana_real_recompute(const ana_real_runs *runs, int row, int attempt, arena *memory);
 
-/// Appends what holds for rows that do not say otherwise, one "name: value" after the other.
-void ana_real_defaults(text_buffer *out);
+/// What holds for rows that do not say otherwise, one "name: value" after the other.
+extern const char ana_real_defaults[];
 
 /// Appends the name of the group of a row: runs of the same training on the same machine, among
 /// which one would have chosen.

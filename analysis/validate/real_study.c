@@ -459,26 +459,18 @@ status ana_real_study_write(const ana_real_runs *runs, int row, const char *reco
     return STATUS_OK;
 }
 
-void ana_real_defaults(text_buffer *out)
-{
-    text_append(
-        out,
-        "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none, or where that "
-        "needs more "
-        "memory than the GPU has the least of norms, activation, latent, offload (links.host, "
-        "dense), mlp, full (unfused: "
-        "selective, full) that fits; sequence: 2048; microbatch: 1; degrees: 1; gpus, dp: by the "
-        "other degrees; sharding: "
-        "parameters with fsdp above 1 and one stage, optimizer with several or where attention is "
-        "fused, else none; loss: fused; "
-        "sequence_parallel and gradients reduced under the backward: where attention is "
-        "fused; tensor_overlap: 0.7 where attention is fused, else 0; expert_overlap: 0; "
-        "expert_deduplication: 0.5 (all-to-all 0, DeepEP 1); etp: 1 where attention is "
-        "fused, else as tp; layers_per_stage: even, or the least bottleneck where a model's "
-        "layers do not divide or it predicts several tokens; schedule: 1f1b, "
-        "interleaved with vp; vocabulary: 51200; attention_heads: "
-        "hidden_size / 64; dropout: 0.1 of models given by sizes");
-}
+const char ana_real_defaults[] =
+    "hardware: h100-sxm; precision: bf16; attention: fused; recompute: none, or where that needs "
+    "more memory than the GPU has the least of norms, activation, latent, offload (links.host, "
+    "dense), mlp, full (unfused: selective, full) that fits; sequence: 2048; microbatch: 1; "
+    "degrees: 1; gpus, dp: by the other degrees; sharding: parameters with fsdp above 1 and one "
+    "stage, optimizer with several or where attention is fused, else none; loss: fused; "
+    "sequence_parallel and gradients reduced under the backward: where attention is fused; "
+    "tensor_overlap: 0.7 where attention is fused, else 0; expert_overlap: 0; "
+    "expert_deduplication: 0.5 (all-to-all 0, DeepEP 1); etp: 1 where attention is fused, else "
+    "as tp; layers_per_stage: even, or the least bottleneck where a model's layers do not divide "
+    "or it predicts several tokens; schedule: 1f1b, interleaved with vp; vocabulary: 51200; "
+    "attention_heads: hidden_size / 64; dropout: 0.1 of models given by sizes";
 
 void ana_real_group(const ana_real_runs *runs, int row, text_buffer *out)
 {

@@ -2,6 +2,7 @@
 /// choice by the predictions would have cost.
 #pragma once
 
+#include "analysis/calibration/calibration.h"
 #include "analysis/shards/spread.h"
 #include "analysis/validate/real_runs.h"
 #include "base/arena.h"
@@ -34,16 +35,11 @@ typedef struct ana_validated_run {
     double tokens_per_s_per_gpu; // predicted
 } ana_validated_run;
 
-/// Errors are |predicted / measured - 1|.
 typedef struct ana_validation_summary {
     int row_count; // that were predicted
     int refused_count;
     int ambiguous_count; // rows that say fp32
-    double error_mean;
-    double error_median;
-    double error_p90;
-    double error_max;
-    double signed_mean; // predicted / measured - 1
+    ana_errors error;
     double coverage;    // share of rows whose measured time is within the bar; NAN: no bars
     int group_count;    // with more than one predicted row
     double regret_mean; // over groups: measured time of the row predicted fastest, over the least
@@ -52,9 +48,7 @@ typedef struct ana_validation_summary {
     double random_regret_mean; // of a choice at random
     double rank_correlation;   // Kendall's tau over all pairs within groups; NAN: no pair
     int memory_count;          // rows whose peak was measured
-    double memory_error_mean;  // NAN: none
-    double memory_error_median;
-    double memory_signed_mean;
+    ana_errors memory_error;   // NAN: none
 } ana_validation_summary;
 
 typedef struct ana_validation {

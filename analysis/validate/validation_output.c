@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 static void put_ns(json_writer *writer, const char *key, double ns)
@@ -43,50 +44,45 @@ static void write_row(const ana_validation *validation, int row, json_writer *wr
     json_end_object(writer);
 }
 
+#define SUMMARY(member) offsetof(ana_validation_summary, member)
+
 /// The figures of a summary in the order in which they are shown.
-typedef struct summary_figure {
+static const struct {
     const char *key;
     const char *words;
-    double value;
+    size_t offset;
     bool is_share;
-} summary_figure;
+} figures[] = {
+    {"error_mean", "error of time, mean", SUMMARY(error.mean), true},
+    {"error_median", "median", SUMMARY(error.median), true},
+    {"error_p90", "90th percentile", SUMMARY(error.p90), true},
+    {"error_max", "worst", SUMMARY(error.max), true},
+    {"signed_mean", "signed mean", SUMMARY(error.signed_mean), true},
+    {"coverage", "90 % bars that hold", SUMMARY(coverage), true},
+    {"regret_mean", "regret, mean over groups", SUMMARY(regret_mean), true},
+    {"regret_max", "worst", SUMMARY(regret_max), true},
+    {"random_regret_mean", "of a choice at random", SUMMARY(random_regret_mean), true},
+    {"rank_correlation", "rank correlation within groups", SUMMARY(rank_correlation), false},
+    {"memory_error_mean", "error of peak memory, mean", SUMMARY(memory_error.mean), true},
+    {"memory_error_median", "median", SUMMARY(memory_error.median), true},
+    {"memory_signed_mean", "signed mean", SUMMARY(memory_error.signed_mean), true},
+};
 
-enum { FIGURES = 13 };
+enum { FIGURES = sizeof figures / sizeof figures[0] };
 
-static void list_figures(const ana_validation_summary *summary, summary_figure figures[FIGURES])
+static double value_of(const ana_validation_summary *summary, int figure)
 {
-    const summary_figure all[FIGURES] = {
-        {"error_mean", "error of time, mean", summary->error_mean, true},
-        {"error_median", "median", summary->error_median, true},
-        {"error_p90", "90th percentile", summary->error_p90, true},
-        {"error_max", "worst", summary->error_max, true},
-        {"signed_mean", "signed mean", summary->signed_mean, true},
-        {"coverage", "90 % bars that hold", summary->coverage, true},
-        {"regret_mean", "regret, mean over groups", summary->regret_mean, true},
-        {"regret_max", "worst", summary->regret_max, true},
-        {"random_regret_mean", "of a choice at random", summary->random_regret_mean, true},
-        {"rank_correlation", "rank correlation within groups", summary->rank_correlation, false},
-        {"memory_error_mean", "error of peak memory, mean", summary->memory_error_mean, true},
-        {"memory_error_median", "median", summary->memory_error_median, true},
-        {"memory_signed_mean", "signed mean", summary->memory_signed_mean, true},
-    };
-    for (int figure = 0; figure < FIGURES; figure++) {
-        figures[figure] = all[figure];
-    }
+    return *(const double *)((const char *)summary + figures[figure].offset);
 }
 
 void ana_validation_write_json(const ana_validation *validation, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
-    summary_figure figures[FIGURES];
-    text_buffer defaults = {0};
     json_writer writer = json_writer_init(out);
     json_begin_object(&writer);
     json_put_string(&writer, "runs", validation->runs->source.path);
     json_put_string(&writer, "source", validation->runs->source.source);
-    ana_real_defaults(&defaults);
-    json_put_string(&writer, "defaults", defaults.bytes);
-    text_free(&defaults);
+    json_put_string(&writer, "defaults", ana_real_defaults);
     json_put_string(&writer, "ignored_columns", validation->runs->ignored);
     json_put_array(&writer, "rows");
     for (int row = 0; row < validation->runs->source.row_count; row++) {
@@ -97,9 +93,8 @@ void ana_validation_write_json(const ana_validation *validation, text_buffer *ou
     json_put_int64(&writer, "rows", summary->row_count);
     json_put_int64(&writer, "refused", summary->refused_count);
     json_put_int64(&writer, "groups", summary->group_count);
-    list_figures(summary, figures);
     for (int figure = 0; figure < FIGURES; figure++) {
-        json_put_double(&writer, figures[figure].key, text_rounded(figures[figure].value, 6));
+        json_put_double(&writer, figures[figure].key, text_rounded(value_of(summary, figure), 6));
     }
     json_put_int64(&writer, "ambiguous", summary->ambiguous_count);
     json_end_object(&writer);
@@ -161,8 +156,6 @@ static void print_unsaid(const ana_real_runs *runs, text_buffer *out)
 void ana_validation_write_text(const ana_validation *validation, bool with_rows, text_buffer *out)
 {
     const ana_validation_summary *summary = &validation->summary;
-    summary_figure figures[FIGURES];
-    text_buffer defaults = {0};
     if (summary->ambiguous_count > 0) {
         text_format(out,
                     "%d rows say fp32, which is multiplied as such or as TF32: times are predicted "
@@ -174,17 +167,15 @@ void ana_validation_write_text(const ana_validation *validation, bool with_rows,
     text_format(out, "%s: %d runs predicted", validation->runs->source.path, summary->row_count);
     if (summary->refused_count > 0) text_format(out, ", %d refused", summary->refused_count);
     text_append(out, "\n");
-    list_figures(summary, figures);
     for (int figure = 0; figure < FIGURES && summary->row_count > 0; figure++) {
-        const summary_figure *shown = &figures[figure];
-        if (isnan(shown->value)) continue;
-        text_format(out, "  %-32s %8.*f%s\n", shown->words, shown->is_share ? 1 : 3,
-                    shown->value * (shown->is_share ? 100 : 1), shown->is_share ? " %" : "");
+        const bool is_share = figures[figure].is_share;
+        const double value = value_of(summary, figure);
+        if (isnan(value)) continue;
+        text_format(out, "  %-32s %8.*f%s\n", figures[figure].words, is_share ? 1 : 3,
+                    value * (is_share ? 100 : 1), is_share ? " %" : "");
     }
-    ana_real_defaults(&defaults);
     text_append(out, "\nWhere a row says nothing:\n");
-    text_append_wrapped(out, defaults.bytes, 2, 100);
-    text_free(&defaults);
+    text_append_wrapped(out, ana_real_defaults, 2, 100);
     if (validation->runs->ignored[0] != '\0') {
         text_format(out, "Columns that are not read: %s\n", validation->runs->ignored);
     }

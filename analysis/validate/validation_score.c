@@ -1,18 +1,12 @@
 /// Scores of predictions: errors, coverage, and what choosing by them costs.
 #include "analysis/validate/real_runs.h"
 #include "analysis/validate/validate.h"
-#include "analysis/whatif/standing.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static double error_of(const ana_validated_run *run)
-{
-    return run->predicted_ns / run->measured_ns - 1;
-}
-
-static void score_times(ana_validation *validation, double *errors, double *scratch)
+static void score_times(ana_validation *validation, double *errors)
 {
     ana_validation_summary *summary = &validation->summary;
     int bars = 0;
@@ -23,40 +17,26 @@ static void score_times(ana_validation *validation, double *errors, double *scra
             summary->refused_count++;
             continue;
         }
-        const double error = error_of(run);
-        errors[summary->row_count++] = fabs(error);
+        errors[summary->row_count++] = run->predicted_ns / run->measured_ns - 1;
         summary->ambiguous_count += run->is_ambiguous;
-        summary->error_mean += fabs(error);
-        summary->signed_mean += error;
-        summary->error_max = fmax(summary->error_max, fabs(error));
         bars += run->has_bar;
         held += run->has_bar && run->low_ns <= run->measured_ns && run->measured_ns <= run->high_ns;
     }
     summary->coverage = bars > 0 ? (double)held / bars : NAN;
-    if (summary->row_count == 0) return;
-    summary->error_mean /= summary->row_count;
-    summary->signed_mean /= summary->row_count;
-    summary->error_median = ana_quantile_of(errors, summary->row_count, 0.5, scratch);
-    summary->error_p90 = ana_quantile_of(errors, summary->row_count, 0.9, scratch);
+    summary->error = ana_errors_of(errors, summary->row_count);
 }
 
-static void score_memory(ana_validation *validation, double *errors, double *scratch)
+static void score_memory(ana_validation *validation, double *errors)
 {
     ana_validation_summary *summary = &validation->summary;
-    double sum = 0;
-    double signed_sum = 0;
     for (int row = 0; row < validation->runs->source.row_count; row++) {
         const ana_validated_run *run = &validation->rows[row];
         if (run->is_refused || run->measured_peak_bytes == 0) continue;
-        const double error = run->peak_bytes / run->measured_peak_bytes - 1;
-        errors[summary->memory_count++] = fabs(error);
-        sum += fabs(error);
-        signed_sum += error;
+        errors[summary->memory_count++] = run->peak_bytes / run->measured_peak_bytes - 1;
     }
-    const int count = summary->memory_count;
-    summary->memory_error_mean = count > 0 ? sum / count : NAN;
-    summary->memory_signed_mean = count > 0 ? signed_sum / count : NAN;
-    summary->memory_error_median = count > 0 ? ana_quantile_of(errors, count, 0.5, scratch) : NAN;
+    summary->memory_error = ana_errors_of(errors, summary->memory_count);
+    if (summary->memory_count > 0) return;
+    summary->memory_error = (ana_errors){.mean = NAN, .median = NAN, .signed_mean = NAN};
 }
 
 /// A predicted row and the group it is in.
@@ -139,18 +119,16 @@ void ana_validation_score(ana_validation *validation)
     const int count = validation->runs->source.row_count;
     arena *memory = validation->memory;
     double *errors = arena_array(memory, (size_t)count, sizeof *errors);
-    double *scratch = arena_array(memory, (size_t)count, sizeof *scratch);
     grouped_row *rows = arena_array(memory, (size_t)count, sizeof *rows);
     int row_count = 0;
     validation->summary = (ana_validation_summary){0};
-    score_times(validation, errors, scratch);
-    score_memory(validation, errors, scratch);
+    score_times(validation, errors);
+    score_memory(validation, errors);
     for (int row = 0; row < count; row++) {
         text_buffer group = {0};
         if (validation->rows[row].is_refused) continue;
         ana_real_group(validation->runs, row, &group);
-        rows[row_count++] = (grouped_row){arena_string(memory, group.bytes), row};
-        text_free(&group);
+        rows[row_count++] = (grouped_row){text_keep(&group, memory), row};
     }
     qsort(rows, (size_t)row_count, sizeof *rows, compare_groups);
     score_groups(validation, rows, row_count);

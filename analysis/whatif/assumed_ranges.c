@@ -59,7 +59,7 @@ double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *se
         (double)hardware->intra_node.bytes_per_s,
         (double)hardware->inter_node.bytes_per_s,
         setup->model_costs.shape.parallel.expert_deduplication,
-        (double)setup->study->decision_ns,
+        (double)setup->study->run.decision_ns,
     };
     static_assert(sizeof values / sizeof values[0] + 1 ==
                       sizeof ana_assumed_ranges / sizeof ana_assumed_ranges[0],
@@ -67,25 +67,17 @@ double ana_assumed_range_value(const ana_assumed_range *row, const ana_setup *se
     return values[row - ana_assumed_ranges];
 }
 
-static const ana_input *find_input(const ana_inputs *inputs, const char *name)
-{
-    for (int input = 0; input < inputs->count; input++) {
-        if (strcmp(inputs->entries[input].name, name) == 0) return &inputs->entries[input];
-    }
-    return NULL;
-}
-
 bool ana_assumed_range_holds(const ana_assumed_range *row, const ana_setup *setup)
 {
-    const ana_inputs *inputs = &setup->study->inputs;
-    const ana_input *said = find_input(inputs, row->path); // in the study, before any file
-    const ana_input *input = said != NULL ? said : find_input(inputs, row->input);
+    const model_assumption_list *inputs = &setup->study->inputs;
+    const model_assumption *said = ana_inputs_find(inputs, row->path); // before any file
+    const model_assumption *input = said != NULL ? said : ana_inputs_find(inputs, row->input);
     const bool has_overhead = setup->hardware.operator_ns > 0 && setup->hardware.kernel_ns > 0;
     if (input != NULL && strcmp(input->name, "overhead") == 0 && !has_overhead) return false;
     const bool decides = setup->study->balancings[0].policy.kind != BAL_POLICY_NEVER;
     if (input == NULL || (strcmp(row->path, "training.decision_ns") == 0 && !decides)) return false;
-    if (input->origin == MODEL_ORIGIN_ASSUMED) return true;
-    return input->origin == MODEL_ORIGIN_PRESET && strstr(row->path, ".bytes_per_s") != NULL;
+    if (input->origin.kind == MODEL_ORIGIN_ASSUMED) return true;
+    return input->origin.kind == MODEL_ORIGIN_PRESET && strstr(row->path, ".bytes_per_s") != NULL;
 }
 
 const char *ana_measurement_of(const char *path)

@@ -1,4 +1,4 @@
-#include "analysis/whatif/calibrated.h"
+#include "analysis/whatif/certainty.h"
 
 #include "base/file.h"
 #include "base/json.h"

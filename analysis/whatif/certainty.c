@@ -25,23 +25,6 @@ typedef struct drawing {
     double *losses;  // [point_count][draw_count]
 } drawing;
 
-/// What an objective wants to be small: where the training's length is not known the time of a
-/// token, or of a microbatch. INFINITY if the point does not fit.
-static double loss_of(ana_objective objective, const ana_point *point)
-{
-    if (point->refusal != ANA_REFUSAL_NONE) return INFINITY;
-    switch (objective) {
-    case ANA_OBJECTIVE_GPU_HOURS:
-        return point->gpu_hours;
-    case ANA_OBJECTIVE_COST:
-        return point->cost;
-    case ANA_OBJECTIVE_MEMORY:
-        return (double)point->peak_memory_bytes;
-    default:
-        return point->train_ns > 0 ? point->train_ns : 1 / point->per_second;
-    }
-}
-
 // Which points
 
 /// Takes an item of the training of the reference, unless one that is like it is taken: beside its
@@ -49,7 +32,7 @@ static double loss_of(ana_objective objective, const ana_point *point)
 static void take_item(const ana_whatif *study, int64_t item, drawing *shared)
 {
     const ana_point *point = &study->points[item];
-    const double loss = loss_of(study->objective, point); // without a price there is no cost
+    const double loss = ana_point_loss(point, study->objective); // 0 where GPUs cost nothing
     if (!(loss > 0) || isinf(loss) || point->training != study->training) return;
     for (int taken = 0; taken < shared->point_count; taken++) {
         if (ana_points_are_alike(point, &study->points[shared->items[taken]])) return;
@@ -91,11 +74,9 @@ static status add_point(drawing *shared, int point, ana_point_worker *worker, ar
     ana_certainty *certainty = shared->certainty;
     const ana_whatif *study = certainty->study;
     text_buffer built = {0};
-    status result = ana_whatif_text(study, shared->items[point], &built, err);
-    if (result == STATUS_OK) result = ana_point_check(worker, study->path, built.bytes, "{}", err);
-    if (result == STATUS_OK) shared->texts[point] = arena_string(memory, built.bytes);
-    text_free(&built);
-    if (result != STATUS_OK) return result;
+    TRY(ana_whatif_text(study, shared->items[point], &built, err));
+    shared->texts[point] = text_keep(&built, memory);
+    TRY(ana_point_check(worker, study->path, shared->texts[point], "{}", err));
     const ana_setup *setup = ana_point_worker_setup(worker);
     TRY(ana_draws_add_point(&certainty->draws, setup, err));
     if (study->calibration == NULL) return STATUS_OK;
@@ -185,7 +166,7 @@ static status draw_points(ana_spread *spread, drawing *shared, arena *memory, er
     }
     for (size_t run = 0; run < runs; run++) {
         if (shared->fitted != NULL) ana_point_scale(&shared->runs[run], shared->fitted[run]);
-        shared->losses[run] = loss_of(certainty->study->objective, &shared->runs[run]);
+        shared->losses[run] = ana_point_loss(&shared->runs[run], certainty->study->objective);
     }
     return STATUS_OK;
 }

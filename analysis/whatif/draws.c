@@ -1,6 +1,5 @@
 #include "analysis/whatif/draws.h"
 
-#include "analysis/whatif/matrix.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/rng.h"
@@ -77,7 +76,7 @@ static status add_declared(ana_draws *draws, ana_drawn_point *point, const ana_s
     for (int input = 0; input < draws->uncertainty->range_count; input++) {
         const ana_uncertain *uncertain = &draws->inputs[input];
         const ana_assumed_range *known = find_assumed(uncertain->path);
-        const json_value value = ana_value_at(root, uncertain->path);
+        const json_value value = json_at(root, uncertain->path);
         double nominal = NAN;
         if (known != NULL) {
             nominal = ana_assumed_range_value(known, setup);
@@ -249,19 +248,16 @@ static bool has_range(const ana_draws *draws, const char *name)
 }
 
 /// What is assumed and stays as it is: named, so that nobody takes it for known.
-static const char *list_unranged(const ana_draws *draws, const ana_inputs *inputs)
+static const char *list_unranged(const ana_draws *draws, const model_assumption_list *inputs)
 {
     text_buffer names = {0};
-    text_append(&names, "");
     for (int input = 0; input < inputs->count; input++) {
-        const char *name = inputs->entries[input].name;
-        const bool is_assumed = inputs->entries[input].origin == MODEL_ORIGIN_ASSUMED;
+        const char *name = inputs->rows[input].name;
+        const bool is_assumed = inputs->rows[input].origin.kind == MODEL_ORIGIN_ASSUMED;
         if (!is_assumed || has_range(draws, name)) continue;
         text_format(&names, "%s%s", names.length > 0 ? ", " : "", name);
     }
-    const char *kept = arena_string(draws->memory, names.bytes);
-    text_free(&names);
-    return kept;
+    return text_keep(&names, draws->memory);
 }
 
 status ana_draws_add_point(ana_draws *draws, const ana_setup *setup, error_message *err)

@@ -13,14 +13,6 @@ typedef struct axes_reading {
     error_message *err;
 } axes_reading;
 
-/// Moves a text into the arena.
-static const char *keep(arena *memory, text_buffer *text)
-{
-    const char *kept = arena_string(memory, text->bytes != NULL ? text->bytes : "");
-    text_free(text);
-    return kept;
-}
-
 // Axes
 
 /// Strings and numbers as they are; of a row of balancing its label or its names; of a case without
@@ -46,7 +38,7 @@ static const char *label_of(json_value value, bool is_row, arena *memory)
         json_writer writer = json_writer_init(&text);
         json_write_value(&writer, value);
     }
-    return keep(memory, &text);
+    return text_keep(&text, memory);
 }
 
 /// Writes a value under its path; a model or hardware that is named becomes the object around its
@@ -65,14 +57,19 @@ static void put_change(json_writer *writer, const char *path, json_value value)
     }
 }
 
+/// @param place in the study, for the message
+static status check_path(const axes_reading *reading, const char *path, json_value place)
+{
+    error_message inner = {0};
+    if (ana_study_path_check(path, &inner) == STATUS_OK) return STATUS_OK;
+    return json_error(place, STATUS_FORMAT, reading->err, "%.200s", inner.message);
+}
+
 /// Notes a path that values of the axis set, and writes a value under it.
 static status set_path(const axes_reading *reading, ana_axis *axis, const char *path,
                        json_value value, json_writer *writer)
 {
-    error_message inner = {0};
-    if (ana_study_path_check(path, &inner) != STATUS_OK) {
-        return json_error(value, STATUS_FORMAT, reading->err, "%.200s", inner.message);
-    }
+    TRY(check_path(reading, path, value));
     axis->paths[axis->path_count++] = arena_string(reading->memory, path);
     put_change(writer, path, value);
     return STATUS_OK;
@@ -104,7 +101,7 @@ static status read_value(const axes_reading *reading, const char *path, json_val
         }
     }
     json_end_object(&writer);
-    read->changes = keep(reading->memory, &text);
+    read->changes = text_keep(&text, reading->memory);
     return result;
 }
 
@@ -156,38 +153,30 @@ static status read_axis(const axes_reading *reading, const char *name, const cha
     return STATUS_OK;
 }
 
-static status read_varied(const axes_reading *reading, json_value values)
+/// Reads an axis of "vary", whose name is a path, or one of "alternatives".
+static status read_member(const axes_reading *reading, json_value values, const char *path)
 {
-    const char *path = json_key(values);
-    error_message inner = {0};
-    if (ana_study_path_check(path, &inner) != STATUS_OK) {
-        return json_error(values, STATUS_FORMAT, reading->err, "%.200s", inner.message);
-    }
-    if (!json_is_array(values)) {
+    if (path != NULL) TRY(check_path(reading, path, values));
+    if (path != NULL && !json_is_array(values)) {
         return json_error(values, STATUS_FORMAT, reading->err, "needs an array of values");
     }
-    return read_axis(reading, path, path, values);
-}
-
-static status read_alternatives(const axes_reading *reading, json_value values)
-{
-    if (!json_is_object(values)) {
+    if (path == NULL && !json_is_object(values)) {
         return json_error(values, STATUS_FORMAT, reading->err,
                           "needs an object of named values, each an object of paths");
     }
-    return read_axis(reading, json_key(values), NULL, values);
+    return read_axis(reading, json_key(values), path, values);
 }
 
-/// Reads the axes of one section.
-static status read_section(const axes_reading *reading, json_value section,
-                           status (*read)(const axes_reading *, json_value))
+static status read_section(const axes_reading *reading, json_value root, const char *section)
 {
-    if (section.node == NULL) return STATUS_OK;
-    if (!json_is_object(section) || json_count(section) == 0) {
-        return json_error(section, STATUS_FORMAT, reading->err, "needs at least one axis");
+    const json_value axes = json_member(root, section);
+    const bool has_paths = strcmp(section, "vary") == 0;
+    if (axes.node == NULL) return STATUS_OK;
+    if (!json_is_object(axes) || json_count(axes) == 0) {
+        return json_error(axes, STATUS_FORMAT, reading->err, "needs at least one axis");
     }
-    for (json_value axis = json_element(section, 0); axis.node != NULL; axis = json_next(axis)) {
-        TRY(read(reading, axis));
+    for (json_value axis = json_element(axes, 0); axis.node != NULL; axis = json_next(axis)) {
+        TRY(read_member(reading, axis, has_paths ? json_key(axis) : NULL));
     }
     return STATUS_OK;
 }
@@ -237,8 +226,8 @@ static status check_paths(const axes_reading *reading)
 static status read_axes(const axes_reading *reading, json_value root)
 {
     const json_value rows = json_member(root, "balancing");
-    TRY(read_section(reading, json_member(root, "vary"), read_varied));
-    TRY(read_section(reading, json_member(root, "alternatives"), read_alternatives));
+    TRY(read_section(reading, root, "vary"));
+    TRY(read_section(reading, root, "alternatives"));
     if (json_is_array(rows) && json_count(rows) > 1) {
         const ana_axis *other = ana_matrix_axis(reading->matrix, "balancing");
         if (other != NULL) {
@@ -288,19 +277,8 @@ static status make_base(const char *text, json_value root, arena *memory, ana_ma
     write_base_changes(root, &changes);
     const status result = json_change(matrix->name, text, changes.bytes, &changed, err);
     text_free(&changes);
-    matrix->base = keep(memory, &changed);
+    matrix->base = text_keep(&changed, memory);
     return result;
-}
-
-json_value ana_value_at(json_value object, const char *path)
-{
-    char key[128];
-    for (const char *dot = strchr(path, '.'); dot != NULL; dot = strchr(path, '.')) {
-        snprintf(key, sizeof key, "%.*s", (int)(dot - path), path);
-        object = json_member(object, key);
-        path = dot + 1;
-    }
-    return json_member(object, path);
 }
 
 static bool are_equal(json_value one, json_value other)
@@ -323,36 +301,37 @@ static status base_has(json_value base, const ana_axis_value *value, bool *has, 
     *has = true;
     json_value change = json_element(json_root(changes), 0);
     for (; change.node != NULL && *has; change = json_next(change)) {
-        *has = are_equal(ana_value_at(base, json_key(change)), change);
+        *has = are_equal(json_at(base, json_key(change)), change);
     }
     json_close(changes);
     return STATUS_OK;
 }
 
-static status find_base_value(json_value base, const ana_axis *axis, int *found, error_message *err)
+static status find_base_value(json_value base, ana_axis *axis, error_message *err)
 {
-    *found = -1;
+    axis->base_value = -1;
     for (int value = 0; value < axis->value_count; value++) {
         bool has = false;
         TRY(base_has(base, &axis->values[value], &has, err));
         if (!has) continue;
-        *found = value;
+        axis->base_value = value;
         return STATUS_OK;
+    }
+    for (int path = 0; path < axis->path_count; path++) {
+        axis->replaces = axis->replaces || !json_is_missing(json_at(base, axis->paths[path]));
     }
     return STATUS_OK;
 }
 
-static status locate_base(ana_matrix *matrix, arena *memory, error_message *err)
+static status locate_base(ana_matrix *matrix, error_message *err)
 {
     json_document *base = NULL;
     status result = STATUS_OK;
-    int *found = arena_array(memory, (size_t)matrix->axis_count + 1, sizeof *found);
     TRY(json_open_bytes(matrix->name, matrix->base, strlen(matrix->base), &base, err));
     for (int axis = 0; axis < matrix->axis_count && result == STATUS_OK; axis++) {
-        result = find_base_value(json_root(base), &matrix->axes[axis], &found[axis], err);
+        result = find_base_value(json_root(base), &matrix->axes[axis], err);
     }
     json_close(base);
-    matrix->base_value = found;
     return result;
 }
 
@@ -378,7 +357,7 @@ static status read_matrix(const char *text, json_value root, arena *memory, ana_
     if (!json_is_object(root)) return json_error(root, STATUS_FORMAT, err, "not an object");
     TRY(read_axes(&reading, root));
     TRY(make_base(text, root, memory, matrix, err));
-    TRY(locate_base(matrix, memory, err));
+    TRY(locate_base(matrix, err));
     return count_points(matrix, err);
 }
 
@@ -408,8 +387,8 @@ int64_t ana_matrix_base_point(const ana_matrix *matrix)
 {
     int64_t found = 0;
     for (int axis = 0; axis < matrix->axis_count; axis++) {
-        if (matrix->base_value[axis] < 0) return -1;
-        found = found * matrix->axes[axis].value_count + matrix->base_value[axis];
+        if (matrix->axes[axis].base_value < 0) return -1;
+        found = found * matrix->axes[axis].value_count + matrix->axes[axis].base_value;
     }
     return found;
 }

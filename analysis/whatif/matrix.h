@@ -33,6 +33,8 @@ typedef struct ana_axis {
     ana_axis_value *values; // [value_count]
     int path_count;
     const char **paths; // [path_count] that its values set, some perhaps several times
+    int base_value;     // index of the value that the base has; -1: none of them
+    bool replaces;      // the base has something else at one of the paths
 } ana_axis;
 
 /// Filled by ana_matrix_open; everything is carved from its arena.
@@ -42,7 +44,6 @@ typedef struct ana_matrix {
     ana_axis axes[ANA_AXES_MAX];
     int axis_count;
     int64_t point_count;
-    const int *base_value; // [axis_count] index of the value that the base has; -1: none of them
 } ana_matrix;
 
 /// Reads the axes of a study. Values are not looked at but for their number and their being
@@ -75,6 +76,3 @@ const ana_axis *ana_matrix_axis(const ana_matrix *matrix, const char *path);
 ///
 /// @param value [axis_count], negative: what the study has there; or NULL: the study as written
 void ana_matrix_changes(const ana_matrix *matrix, const int *value, text_buffer *out);
-
-/// The value at a path of keys with dots between them; missing where there is none.
-json_value ana_value_at(json_value object, const char *path);

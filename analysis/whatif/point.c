@@ -101,7 +101,7 @@ static void write_training(const ana_setup *setup, text_buffer *out)
     const int64_t sequences = study->batch_tolerance > 0 && study->global_batch > 0
                                   ? study->global_batch
                                   : (int64_t)microbatch_size(setup) * setup->microbatch_count *
-                                        study->round_count * study->parallel.data;
+                                        study->run.round_count * study->parallel.data;
     text_format(out, "%s|%s|%d|", text_or_none(study->trace_path), text_or_none(study->trace_name),
                 setup->first_iteration);
     if (!is_traced) write_model(&setup->model_costs.config, out);
@@ -122,7 +122,7 @@ static uint64_t training_of(const ana_setup *setup)
     return hash;
 }
 
-enum { WORKER_BLOCK_BYTES = 1 << 18 };
+enum { WORKER_BLOCK_BYTES = 1 << 18, TRACE_BYTES_MAX = 1 << 28 };
 
 const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
     [ANA_REFUSAL_NONE] = "none",
@@ -139,7 +139,7 @@ const char *const ana_refusal_names[ANA_REFUSAL_COUNT] = {
 
 struct ana_point_worker {
     arena *memory; // of one evaluation
-    ana_setup_cache cache;
+    ana_setup_cache *cache;
     sim_order_book orders; // of all evaluations: points share schedules
     bal_peak_book peaks;   // likewise
     bal_plan_book plans;   // likewise
@@ -153,18 +153,13 @@ void *ana_point_worker_create(void)
 {
     ana_point_worker *worker = memory_array(1, sizeof *worker);
     worker->memory = arena_create(WORKER_BLOCK_BYTES);
-    worker->cache = (ana_setup_cache){.hardware = ana_memo_create(),
-                                      .models = ana_memo_create(),
-                                      .costs = ana_memo_create(),
-                                      .bounds = ana_memo_create()};
-    worker->cache.traces = ana_trace_cache_create();
+    worker->cache = ana_setup_cache_create(TRACE_BYTES_MAX);
     return worker;
 }
 
 /// Closes what the evaluation before has opened.
 static void clear(ana_point_worker *worker)
 {
-    if (worker->has_setup) ana_setup_close(&worker->setup);
     if (worker->has_study) ana_study_close(&worker->study);
     worker->has_setup = false;
     worker->has_study = false;
@@ -176,11 +171,7 @@ void ana_point_worker_destroy(void *context)
     ana_point_worker *worker = context;
     if (worker == NULL) return;
     clear(worker);
-    ana_trace_cache_destroy(worker->cache.traces);
-    ana_memo_destroy(worker->cache.hardware);
-    ana_memo_destroy(worker->cache.models);
-    ana_memo_destroy(worker->cache.costs);
-    ana_memo_destroy(worker->cache.bounds);
+    ana_setup_cache_destroy(worker->cache);
     sim_order_book_free(&worker->orders);
     bal_peak_book_free(&worker->peaks);
     bal_plan_book_free(&worker->plans);
@@ -196,26 +187,6 @@ const ana_setup *ana_point_worker_setup(const ana_point_worker *worker)
 const ana_study *ana_point_worker_study(const ana_point_worker *worker)
 {
     return worker->has_study ? &worker->study : NULL;
-}
-
-/// Where a setup has stopped, as a reason.
-static ana_refusal refusal_of_step(ana_setup_step step)
-{
-    switch (step) {
-    case ANA_SETUP_REPLICAS:
-    case ANA_SETUP_CLUSTER:
-        return ANA_REFUSAL_GPUS;
-    case ANA_SETUP_BATCH:
-        return ANA_REFUSAL_BATCH;
-    case ANA_SETUP_MEMORY:
-        return ANA_REFUSAL_MEMORY;
-    case ANA_SETUP_STAGES:
-        return ANA_REFUSAL_STAGES;
-    case ANA_SETUP_COSTS:
-        return ANA_REFUSAL_MODEL;
-    default:
-        return ANA_REFUSAL_VALUES;
-    }
 }
 
 /// Makes a failure an outcome, unless it is one of the whole study. The message goes without the
@@ -242,9 +213,9 @@ static status open_setup(ana_point_worker *worker, const char *name, const char 
                          const char *changes, error_message *err)
 {
     clear(worker);
-    TRY(ana_study_open_changed(name, text, changes, worker->memory, &worker->study, err));
+    TRY(ana_study_open_text(name, text, changes, worker->memory, &worker->study, err));
     worker->has_study = true;
-    TRY(ana_setup_open_cached(&worker->study, &worker->cache, worker->memory, &worker->setup, err));
+    TRY(ana_setup_open(&worker->study, worker->cache, worker->memory, &worker->setup, err));
     worker->has_setup = true;
     return STATUS_OK;
 }
@@ -256,8 +227,7 @@ static status open_point(ana_point_worker *worker, const char *name, const char 
     error_message inner = {0};
     if (open_setup(worker, name, text, changes, &inner) == STATUS_OK) return STATUS_OK;
     const bool is_of_values = !worker->has_study || inner.code == STATUS_FORMAT;
-    return refuse(worker, name,
-                  is_of_values ? ANA_REFUSAL_VALUES : refusal_of_step(worker->setup.step), &inner,
+    return refuse(worker, name, is_of_values ? ANA_REFUSAL_VALUES : worker->setup.refusal, &inner,
                   point, err);
 }
 
@@ -297,26 +267,28 @@ static status refuse_memory(ana_point_worker *worker, const bal_training_result 
     return refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, &inner, point, err);
 }
 
-/// Plays the run as if memory had no end, to say how much is missing.
-static status explain_memory(ana_point_worker *worker, const error_message *inner, ana_point *point,
-                             error_message *err)
+/// Plays the run with what points share.
+static status replay(ana_point_worker *worker, bal_training *training, bal_training_result *result,
+                     error_message *err)
 {
-    const ana_setup *setup = &worker->setup;
-    bal_training training =
-        ana_setup_training(setup, &setup->study->balancings[0], (bal_record_sink){0});
+    training->peak_book = &worker->peaks;
+    training->plan_book = &worker->plans;
+    return sim_training_replay_with(training, &worker->orders, worker->memory, result, err);
+}
+
+/// Plays the run as if memory had no end, to say how much is missing.
+static status explain_memory(ana_point_worker *worker, bal_training *training,
+                             const error_message *inner, ana_point *point, error_message *err)
+{
     bal_training_result result;
-    error_message unlimited = {0};
-    training.machine.rank_memory_bytes = 0;
-    training.peak_book = &worker->peaks;
-    training.plan_book = &worker->plans;
-    TRY(refuse(worker, setup->study->path, ANA_REFUSAL_MEMORY, inner, point, err));
-    if (setup->machine.rank_memory_bytes == 0) return STATUS_OK;
-    if (sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &unlimited) ==
-            STATUS_OK &&
-        result.executable) {
-        return refuse_memory(worker, &result, point, err);
+    TRY(refuse(worker, worker->setup.study->path, ANA_REFUSAL_MEMORY, inner, point, err));
+    if (training->machine.rank_memory_bytes == 0) return STATUS_OK;
+    training->machine.rank_memory_bytes = 0;
+    training->sink = (bal_record_sink){0};
+    if (replay(worker, training, &result, NULL) != STATUS_OK || !result.executable) {
+        return STATUS_OK;
     }
-    return STATUS_OK;
+    return refuse_memory(worker, &result, point, err);
 }
 
 /// How many iterations the whole training has; 0: tokens of a microbatch are not known.
@@ -325,7 +297,7 @@ static double step_count(const ana_setup *setup)
     const int64_t wanted =
         setup->study->token_count > 0 ? setup->study->token_count : ANA_TOKENS_DEFAULT;
     const int64_t tokens = setup->tokens_per_microbatch * setup->microbatch_count;
-    const int64_t replicas = (int64_t)setup->study->parallel.data * setup->study->round_count;
+    const int64_t replicas = (int64_t)setup->study->parallel.data * setup->study->run.round_count;
     if (tokens == 0 || tokens > INT64_MAX / replicas) return 0;
     const int64_t step = tokens * replicas;
     return (double)(wanted / step + (wanted % step != 0));
@@ -339,9 +311,10 @@ static void fill_times(const ana_setup *setup, const bal_training_result *result
     const double total_ns = (double)result->total_ns;
     const double price = setup->study->price_per_gpu_hour;
     point->iteration_ns = total_ns / setup->iteration_count;
-    point->per_second = total_ns > 0 ? units * setup->microbatch_count * setup->study->round_count *
-                                           setup->study->parallel.data * 1e9 / point->iteration_ns
-                                     : 0;
+    point->per_second = total_ns > 0
+                            ? units * setup->microbatch_count * setup->study->run.round_count *
+                                  setup->study->parallel.data * 1e9 / point->iteration_ns
+                            : 0;
     point->gpu_count = (double)setup->gpu_count;
     point->used_gpu_count =
         (double)model_parallel_gpu_count(&setup->study->parallel, setup->study->stage_count);
@@ -362,7 +335,7 @@ static void fill_flop(const ana_setup *setup, ana_point *point)
         forward += (double)costs->forward_flop[row];
     }
     const double rate = (double)setup->hardware.flop_per_s[costs->shape.dtype];
-    point->flop_per_s = 3 * forward * setup->microbatch_count * study->round_count * 1e9 /
+    point->flop_per_s = 3 * forward * setup->microbatch_count * study->run.round_count * 1e9 /
                         (point->iteration_ns * study->stage_count);
     point->flop_share = rate > 0 ? point->flop_per_s / rate : 0;
 }
@@ -395,11 +368,8 @@ static status play(ana_point_worker *worker, const bal_record_sink *sink, ana_po
     error_message inner = {0};
     int64_t bound_ns = 0;
     point->training = training_of(setup);
-    training.peak_book = &worker->peaks;
-    training.plan_book = &worker->plans;
-    const status played =
-        sim_training_replay_with(&training, &worker->orders, worker->memory, &result, &inner);
-    if (played == STATUS_INFEASIBLE) return explain_memory(worker, &inner, point, err);
+    const status played = replay(worker, &training, &result, &inner);
+    if (played == STATUS_INFEASIBLE) return explain_memory(worker, &training, &inner, point, err);
     if (played != STATUS_OK) {
         return refuse(worker, setup->study->path, ANA_REFUSAL_SCHEDULE, &inner, point, err);
     }
@@ -462,12 +432,8 @@ status ana_point_read(const char *bytes, size_t length, arena *memory, ana_point
         return error_set(err, STATUS_FORMAT, "a result of %zu bytes is not one of a point", length);
     }
     const size_t said = length - sizeof read;
-    if (said > 0) {
-        char *message = arena_array(memory, said + 1, 1);
-        memcpy(message, bytes + sizeof read, said);
-        message[said] = '\0';
-        read.message = message;
-    }
+    if (said > 0)
+        read.message = memcpy(arena_array(memory, said + 1, 1), bytes + sizeof read, said);
     *point = read;
     return STATUS_OK;
 }

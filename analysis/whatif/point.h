@@ -9,21 +9,6 @@
 
 #include <stdint.h>
 
-/// Why a point cannot be. The text of a point's message says more.
-typedef enum ana_refusal {
-    ANA_REFUSAL_NONE,
-    ANA_REFUSAL_MEMORY,   ///< no plan fits
-    ANA_REFUSAL_STAGES,   ///< more stages than layers
-    ANA_REFUSAL_BATCH,    ///< the global batch is not divisible
-    ANA_REFUSAL_GPUS,     ///< the cluster has too few
-    ANA_REFUSAL_SCHEDULE, ///< a rule of the schedule: a multiple of the stages, chunks
-    ANA_REFUSAL_MODEL,    ///< degrees that do not divide the model, rates that are not known
-    ANA_REFUSAL_LOADS,    ///< a balancer without stages has no times
-    ANA_REFUSAL_VALUES,   ///< values of several axes that do not go together
-    ANA_REFUSAL_LIMIT,    ///< beyond the deadline or the budget
-    ANA_REFUSAL_COUNT
-} ana_refusal;
-
 /// "out of memory", "more stages than layers", ...
 extern const char *const ana_refusal_names[ANA_REFUSAL_COUNT];
 

@@ -307,23 +307,25 @@ static void print_refusals(const ana_whatif *study, text_buffer *out)
     }
 }
 
-/// The inputs of the best point.
-static status print_inputs(const ana_whatif *study, ana_point_worker *worker, text_buffer *out,
-                           error_message *err)
+/// The inputs of the best point, which is opened again for them.
+static status print_inputs(const ana_whatif *study, text_buffer *out, error_message *err)
 {
+    ana_point_worker *worker = ana_point_worker_create();
     text_buffer changes = {0};
     ana_whatif_changes(study, study->standing.order[0], &changes);
     const status result =
         ana_point_check(worker, study->path, study->matrix.base, changes.bytes, err);
+    if (result == STATUS_OK) {
+        text_append(out, "\n");
+        ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
+    }
     text_free(&changes);
-    TRY(result);
-    text_append(out, "\n");
-    ana_inputs_print(&ana_point_worker_study(worker)->inputs, out);
-    return STATUS_OK;
+    ana_point_worker_destroy(worker);
+    return result;
 }
 
 status ana_result_print(const ana_whatif *study, const ana_certainty *certainty, int row_count,
-                        ana_point_worker *worker, text_buffer *out, error_message *err)
+                        text_buffer *out, error_message *err)
 {
     const ana_standing *standing = &study->standing;
     text_format(out,
@@ -347,7 +349,7 @@ status ana_result_print(const ana_whatif *study, const ana_certainty *certainty,
     }
     print_refusals(study, out);
     if (certainty != NULL) ana_certainty_print(certainty, row_count, out);
-    return print_inputs(study, worker, out, err);
+    return print_inputs(study, out, err);
 }
 
 // For programs

@@ -11,9 +11,8 @@
 ///
 /// @param certainty NULL: nothing was drawn
 /// @param row_count points of the table, besides the reference
-/// @param worker    to open the best point again, for its inputs
 status ana_result_print(const ana_whatif *study, const ana_certainty *certainty, int row_count,
-                        ana_point_worker *worker, text_buffer *out, error_message *err);
+                        text_buffer *out, error_message *err);
 
 /// Appends everything as one JSON object ("dynmo-study-result/1"), with all points.
 ///

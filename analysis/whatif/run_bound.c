@@ -1,11 +1,13 @@
 /// The time that no split and no order of ops beats, for the run of a point.
 #include "analysis/whatif/point.h"
 
-#include "analysis/compare/contiguous_bound.h"
+#include "analysis/compare/compare.h"
 #include "balance/schedule/schedule.h"
 #include "base/text.h"
 
 #include <string.h>
+
+enum { KEPT_BYTES_MAX = 1 << 14 }; // of an array of costs
 
 /// Whether the bounds below hold for the run.
 static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
@@ -13,12 +15,12 @@ static bool is_proven(const ana_setup *setup, const ana_balancing *balancing)
     const bal_repack_options *repack = &balancing->repack.options;
     if (balancing->balancer->owns_freely) return false;
     if (repack->kind != BAL_REPACK_NONE && repack->use == BAL_RELEASED_REPLICATE) return false;
-    const bal_disturbance *disturbance = &setup->study->disturbance;
+    const bal_disturbance *disturbance = &setup->study->run.disturbance;
     if (disturbance->op_sigma > 0 || disturbance->iteration_sigma > 0 ||
         disturbance->rank_sigma > 0) {
         return false; // what is drawn may be faster than its costs
     }
-    for (int slow = 0; slow < setup->study->slow_rank_count; slow++) {
+    for (int slow = 0; slow < setup->study->run.slow_rank_count; slow++) {
         if (setup->study->slow_ranks[slow].time_factor < 1) return false;
     }
     return true;
@@ -38,10 +40,9 @@ static status bound_plans(const ana_setup *setup, const bal_layer_costs *costs, 
 static status find_bound(const ana_setup *setup, const bal_layer_costs *costs, int microbatches,
                          ana_contiguous_bound *bound, error_message *err)
 {
-    const ana_setup_cache *cache = setup->cache;
     const int counts[] = {setup->machine.rank_count, microbatches, costs->microbatch_count};
     const size_t bytes = (size_t)costs->layer_count * (size_t)costs->microbatch_count * 8;
-    if (cache == NULL || 3 * bytes + sizeof counts > ANA_MEMO_KEY_BYTES_MAX) {
+    if (bytes > KEPT_BYTES_MAX) {
         return bound_plans(setup, costs, microbatches, bound, err);
     }
     text_buffer key = {0};
@@ -49,7 +50,7 @@ static status find_bound(const ana_setup *setup, const bal_layer_costs *costs, i
     text_append_bytes(&key, (const char *)costs->forward_ns, bytes);
     text_append_bytes(&key, (const char *)costs->backward_input_ns, bytes);
     text_append_bytes(&key, (const char *)costs->backward_weight_ns, bytes);
-    ana_memo_entry *entry = ana_memo_find(cache->bounds, key.bytes, key.length);
+    ana_memo_entry *entry = ana_memo_find(setup->cache->bounds, key.bytes, key.length);
     text_free(&key);
     if (entry->value == NULL) {
         TRY(bound_plans(setup, costs, microbatches, bound, err));
@@ -64,14 +65,15 @@ static status bound_iteration(const ana_setup *setup, const bal_layer_costs *cos
                               int64_t *bound_ns, error_message *err)
 {
     const int ranks = setup->machine.rank_count;
-    const bool hides_reduction = setup->study->reduction_overlap != BAL_REDUCTION_EXPOSED;
+    const bool hides_reduction = setup->study->run.reduction_overlap != BAL_REDUCTION_EXPOSED;
     ana_contiguous_bound bound = {0};
     // Passes one after the other are one order of the microbatches of all.
-    TRY(find_bound(setup, costs, setup->microbatch_count * setup->study->round_count, &bound, err));
+    TRY(find_bound(setup, costs, setup->microbatch_count * setup->study->run.round_count, &bound,
+                   err));
     const int64_t share_ns = (bound.work_ns + ranks - 1) / ranks;
     const int64_t any_ns = share_ns > bound.longest_ns ? share_ns : bound.longest_ns;
-    const bool is_contiguous = setup->stage_count == ranks && !setup->study->post_validation;
-    *bound_ns = (is_contiguous ? bound.makespan_ns : any_ns) + setup->study->optimizer_step_ns +
+    const bool is_contiguous = setup->stage_count == ranks && !setup->study->run.post_validation;
+    *bound_ns = (is_contiguous ? bound.makespan_ns : any_ns) + setup->study->run.optimizer_step_ns +
                 (hides_reduction ? 0 : ana_reduction_share_ns(costs, ranks));
     return STATUS_OK;
 }

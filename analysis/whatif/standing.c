@@ -24,21 +24,21 @@ typedef struct sort_key {
     int64_t index;
 } sort_key;
 
-static sort_key key_of(const ana_point *points, int64_t index, uint64_t training,
-                       ana_objective objective)
+static void find_qualities(const ana_point *point, double quality[QUALITY_COUNT])
+{
+    quality[TIME] = point->train_ns > 0 ? point->train_ns : 1 / point->per_second;
+    quality[SECONDS_PER_TOKEN] = 1 / point->per_second;
+    quality[GPU_HOURS] = point->gpu_hours;
+    quality[COST] = point->cost < 0 ? INFINITY : point->cost;
+    quality[MEMORY] = (double)point->peak_memory_bytes;
+}
+
+double ana_point_loss(const ana_point *point, ana_objective objective)
 {
     static const int qualities[ANA_OBJECTIVE_COUNT] = {TIME, GPU_HOURS, COST, MEMORY};
-    const ana_point *point = &points[index];
-    sort_key key = {
-        .is_other = point->training != training,
-        .training = point->training,
-        .quality = {point->train_ns > 0 ? point->train_ns : 1 / point->per_second,
-                    1 / point->per_second, point->gpu_hours,
-                    point->cost < 0 ? INFINITY : point->cost, (double)point->peak_memory_bytes},
-        .index = index,
-    };
-    key.objective = key.quality[qualities[objective]];
-    return key;
+    double quality[QUALITY_COUNT];
+    find_qualities(point, quality);
+    return point->refusal == ANA_REFUSAL_NONE ? quality[qualities[objective]] : INFINITY;
 }
 
 static int compare_doubles(double one, double other)
@@ -131,7 +131,12 @@ void ana_standing_find(const ana_point *points, int64_t point_count, uint64_t tr
     int64_t *front = memory_array((count > 0 ? count : 1), sizeof *front);
     for (int64_t index = 0; index < point_count; index++) {
         if (points[index].refusal != ANA_REFUSAL_NONE) continue;
-        keys[found.feasible_count++] = key_of(points, index, training, objective);
+        sort_key *key = &keys[found.feasible_count++];
+        key->is_other = points[index].training != training;
+        key->training = points[index].training;
+        key->objective = ana_point_loss(&points[index], objective);
+        key->index = index;
+        find_qualities(&points[index], key->quality);
     }
     order_keys(keys, front, &found);
     *standing = found;
@@ -158,10 +163,6 @@ int64_t ana_standing_alike_end(const ana_standing *standing, const ana_point *po
 
 // Points over draws
 
-#define LOW_QUANTILE 0.05
-#define MIDDLE_QUANTILE 0.5
-#define HIGH_QUANTILE 0.95
-
 /// GSL interpolates, and between INFINITY and itself, or 0 times it, there is no number.
 static double sorted_quantile(const double *sorted, int count, double quantile)
 {
@@ -171,26 +172,15 @@ static double sorted_quantile(const double *sorted, int count, double quantile)
     return gsl_stats_quantile_from_sorted_data(sorted, 1, (size_t)count, quantile);
 }
 
-static void sort_into(const double *values, int count, double *scratch)
+ana_error_bar ana_error_bar_of(const double *values, int count, double *scratch)
 {
     assert(count >= 1);
     memcpy(scratch, values, (size_t)count * sizeof *values);
     gsl_sort(scratch, 1, (size_t)count);
-}
-
-double ana_quantile_of(const double *values, int count, double quantile, double *scratch)
-{
-    sort_into(values, count, scratch);
-    return sorted_quantile(scratch, count, quantile);
-}
-
-ana_error_bar ana_error_bar_of(const double *values, int count, double *scratch)
-{
-    sort_into(values, count, scratch);
     return (ana_error_bar){
-        .low = sorted_quantile(scratch, count, LOW_QUANTILE),
-        .middle = sorted_quantile(scratch, count, MIDDLE_QUANTILE),
-        .high = sorted_quantile(scratch, count, HIGH_QUANTILE),
+        .low = sorted_quantile(scratch, count, 0.05),
+        .middle = sorted_quantile(scratch, count, 0.5),
+        .high = sorted_quantile(scratch, count, 0.95),
     };
 }
 

@@ -19,6 +19,9 @@ typedef enum ana_objective {
 /// "time", "gpu-hours", "cost", "memory".
 extern const char *const ana_objective_names[ANA_OBJECTIVE_COUNT];
 
+/// What the objective wants to be small; INFINITY of a point that is refused, or has no price.
+double ana_point_loss(const ana_point *point, ana_objective objective);
+
 /// Filled by ana_standing_find, from an arena.
 typedef struct ana_standing {
     int64_t *order; // [feasible_count] indices of points: best first, those of the same
@@ -75,9 +78,6 @@ typedef struct ana_error_bar {
 /// Quantiles are interpolated between the two draws beside them (Hyndman & Fan, The American
 /// Statistician 50 (1996), definition 7).
 ana_error_bar ana_error_bar_of(const double *values, int count, double *scratch);
-
-/// The same at one quantile in [0, 1].
-double ana_quantile_of(const double *values, int count, double quantile, double *scratch);
 
 /// Where a point stands.
 typedef struct ana_ranked {

@@ -1,4 +1,4 @@
-#include "analysis/whatif/study_draft.h"
+#include "analysis/whatif/whatif.h"
 
 #include "base/json.h"
 #include "models/cost/config.h"

@@ -1,4 +1,4 @@
-#include "analysis/whatif/uncertainty.h"
+#include "analysis/whatif/draws.h"
 
 #include "analysis/study/study_keys.h"
 #include "base/text.h"
@@ -17,7 +17,9 @@ enum { DIGITS = 9 };
 const char *const ana_distribution_names[ANA_DISTRIBUTION_COUNT] = {"uniform", "log-uniform",
                                                                     "triangular", "normal"};
 
-status ana_range_read(json_value value, ana_range *range, error_message *err)
+/// Reads [low, high], uniform, {"log":[low, high]}, log-uniform, or {"factor":[low, high]},
+/// uniform.
+static status read_range(json_value value, ana_range *range, error_message *err)
 {
     static const char *const keys[] = {"factor", "log"};
     ana_range found = {.distribution = ANA_UNIFORM};
@@ -96,7 +98,7 @@ static status read_ranges(json_value ranges, ana_uncertainty *uncertainty, error
         if (ana_study_path_check(declared->path, &inner) != STATUS_OK) {
             return json_error(at, STATUS_FORMAT, err, "%.180s", inner.message);
         }
-        TRY(ana_range_read(at, &declared->range, err));
+        TRY(read_range(at, &declared->range, err));
     }
     return STATUS_OK;
 }

@@ -1,6 +1,6 @@
 #include "analysis/whatif/whatif.h"
 
-#include "analysis/whatif/calibrated.h"
+#include "analysis/whatif/certainty.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,29 +21,10 @@ static status check_values(const ana_whatif *study, const int *value, ana_point_
     return result;
 }
 
-/// Whether the study as written is refused in these words: then no axis is to blame.
-static bool is_of_base(const ana_whatif *study, ana_point_worker *worker, const char *message)
+static bool is_priced(const ana_point_worker *worker)
 {
-    error_message written = {0};
-    return check_values(study, NULL, worker, &written) != STATUS_OK &&
-           strcmp(written.message, message) == 0;
-}
-
-/// Whether the study as written has something where an axis puts its values, and none of them.
-static status finds_replaced(const ana_whatif *study, int axis, bool *is_replaced,
-                             error_message *err)
-{
-    const ana_matrix *matrix = &study->matrix;
-    json_document *base = NULL;
-    *is_replaced = false;
-    if (matrix->base_value[axis] >= 0) return STATUS_OK;
-    TRY(json_open_bytes(study->path, matrix->base, strlen(matrix->base), &base, err));
-    for (int path = 0; path < matrix->axes[axis].path_count; path++) {
-        const json_value value = ana_value_at(json_root(base), matrix->axes[axis].paths[path]);
-        *is_replaced = *is_replaced || !json_is_missing(value);
-    }
-    json_close(base);
-    return STATUS_OK;
+    const ana_study *opened = ana_point_worker_study(worker);
+    return opened != NULL && opened->price_per_gpu_hour >= 0;
 }
 
 /// What stands under an axis and is none of its values could be a value of it.
@@ -51,9 +32,7 @@ static status check_replaced(const ana_whatif *study, int axis, ana_point_worker
                              error_message *err)
 {
     int value[ANA_AXES_MAX] = {0};
-    bool is_replaced = false;
-    TRY(finds_replaced(study, axis, &is_replaced, err));
-    if (!is_replaced) return STATUS_OK;
+    if (!study->matrix.axes[axis].replaces) return STATUS_OK;
     value[axis] = -1;
     const status checked = check_values(study, value, worker, err);
     if (checked == STATUS_OK) return STATUS_OK;
@@ -62,8 +41,10 @@ static status check_replaced(const ana_whatif *study, int axis, ana_point_worker
 }
 
 /// Checks every value of every axis, the other axes being at their first values.
-static status check_axes(const ana_whatif *study, ana_point_worker *worker, bool *is_priced,
-                         error_message *err)
+///
+/// @param written why the study as written cannot be opened: no axis is to blame for the same
+static status check_axes(const ana_whatif *study, const error_message *written,
+                         ana_point_worker *worker, bool *has_price, error_message *err)
 {
     int value[ANA_AXES_MAX] = {0};
     const ana_matrix *matrix = &study->matrix;
@@ -71,14 +52,11 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, bool
         for (int index = 0; index < matrix->axes[axis].value_count; index++) {
             value[axis] = index;
             const status checked = check_values(study, value, worker, err);
-            const ana_study *opened = ana_point_worker_study(worker);
-            *is_priced = *is_priced || (opened != NULL && opened->price_per_gpu_hour >= 0);
-            if (checked != STATUS_OK) {
-                if (is_of_base(study, worker, err->message)) return checked;
-                return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
-                                    matrix->axes[axis].name,
-                                    matrix->axes[axis].values[index].label);
-            }
+            *has_price = *has_price || is_priced(worker);
+            if (checked == STATUS_OK) continue;
+            if (strcmp(written->message, err->message) == 0) return checked;
+            return error_prefix(err, checked, "%s: axis '%.60s' at '%.60s'", study->path,
+                                matrix->axes[axis].name, matrix->axes[axis].values[index].label);
         }
         value[axis] = 0;
         TRY(check_replaced(study, axis, worker, err));
@@ -87,11 +65,9 @@ static status check_axes(const ana_whatif *study, ana_point_worker *worker, bool
 }
 
 /// The study as written becomes the reference, if it can be opened; else the first point.
-static void choose_reference(ana_whatif *study, ana_point_worker *worker)
+static void choose_reference(ana_whatif *study)
 {
-    error_message inner = {0};
     study->item_count = study->matrix.point_count;
-    study->is_written = check_values(study, NULL, worker, &inner) == STATUS_OK;
     study->reference = study->is_written ? ana_matrix_base_point(&study->matrix) : 0;
     if (study->reference < 0) study->reference = study->item_count++;
 }
@@ -103,23 +79,20 @@ enum { HIDDEN_MIN = 2048, HIDDEN_MAX = 25600, GPUS_MAX = 3072 };
 /// range.
 static const char *beyond_validated(const ana_setup *setup, arena *memory)
 {
-    char text[128] = "";
+    text_buffer text = {0};
     if (setup == NULL || setup->study->trace_path != NULL) return "";
     const model_parallel *parallel = &setup->study->parallel;
     const int hidden = setup->model_costs.config.hidden_size;
     const int64_t gpus =
         (int64_t)parallel->tensor * parallel->data * parallel->context * setup->study->stage_count;
-    const bool is_hidden = hidden < HIDDEN_MIN || hidden > HIDDEN_MAX;
-    int used = 0;
-    if (is_hidden) {
-        used = snprintf(text, sizeof text, "hidden size %d, not %d to %d", hidden, HIDDEN_MIN,
-                        HIDDEN_MAX);
+    if (hidden < HIDDEN_MIN || hidden > HIDDEN_MAX) {
+        text_format(&text, "hidden size %d, not %d to %d", hidden, HIDDEN_MIN, HIDDEN_MAX);
     }
     if (gpus > GPUS_MAX) {
-        snprintf(text + used, sizeof text - (size_t)used, "%s%" PRId64 " GPUs, more than %d",
-                 is_hidden ? "; " : "", gpus, GPUS_MAX);
+        text_format(&text, "%s%" PRId64 " GPUs, more than %d", text.length > 0 ? "; " : "", gpus,
+                    GPUS_MAX);
     }
-    return arena_string(memory, text);
+    return text_keep(&text, memory);
 }
 
 /// What the study says of itself, from the setup of the reference.
@@ -139,36 +112,35 @@ static status read_reference(ana_whatif *study, ana_point_worker *worker, error_
     return STATUS_OK;
 }
 
-static status check_objective(const ana_whatif *study, bool is_priced, error_message *err)
+static status check_objective(const ana_whatif *study, bool has_price, error_message *err)
 {
     const bool needs_price = study->objective == ANA_OBJECTIVE_COST || study->budget > 0;
-    if (!needs_price || is_priced) return STATUS_OK;
+    if (!needs_price || has_price) return STATUS_OK;
     return error_set(err, STATUS_INVALID,
                      "%s: %s needs cluster.price_per_gpu_hour, which is missing", study->path,
                      study->budget > 0 ? "a budget" : "an order by cost");
 }
 
-/// Whether the study as written or a value of an axis has a price.
-static status check_written(const ana_whatif *study, ana_point_worker *worker, bool *is_priced,
-                            error_message *err)
+/// Checks the study as written, which may be no study without the values of its axes, and these.
+static status check_study(ana_whatif *study, ana_point_worker *worker, error_message *err)
 {
-    error_message inner = {0};
-    const status checked = check_values(study, NULL, worker, &inner);
-    const ana_study *opened = ana_point_worker_study(worker);
-    *is_priced = opened != NULL && opened->price_per_gpu_hour >= 0;
-    if (study->matrix.axis_count > 0 || checked == STATUS_OK) return STATUS_OK;
-    return error_set(err, checked, "%s", inner.message);
+    error_message written = {0};
+    const status checked = check_values(study, NULL, worker, &written);
+    bool has_price = is_priced(worker);
+    if (study->matrix.axis_count == 0 && checked != STATUS_OK) {
+        return error_set(err, checked, "%s", written.message);
+    }
+    study->is_written = checked == STATUS_OK;
+    TRY(check_axes(study, &written, worker, &has_price, err));
+    return check_objective(study, has_price, err);
 }
 
 static status open_checked(ana_whatif *study, const char *calibration, error_message *err)
 {
     ana_point_worker *worker = ana_point_worker_create();
-    bool is_priced = false;
-    status result = check_written(study, worker, &is_priced, err);
-    if (result == STATUS_OK) result = check_axes(study, worker, &is_priced, err);
-    if (result == STATUS_OK) result = check_objective(study, is_priced, err);
+    status result = check_study(study, worker, err);
     if (result == STATUS_OK) {
-        choose_reference(study, worker);
+        choose_reference(study);
         result = read_reference(study, worker, err);
     }
     if (result == STATUS_OK && calibration != NULL) {
@@ -205,8 +177,10 @@ void ana_whatif_values(const ana_whatif *study, int64_t item, int *value)
 {
     if (item < study->matrix.point_count) {
         ana_matrix_values(&study->matrix, item, value);
-    } else if (study->matrix.axis_count > 0) {
-        memcpy(value, study->matrix.base_value, (size_t)study->matrix.axis_count * sizeof *value);
+    } else {
+        for (int axis = 0; axis < study->matrix.axis_count; axis++) {
+            value[axis] = study->matrix.axes[axis].base_value;
+        }
     }
 }
 

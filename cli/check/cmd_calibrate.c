@@ -18,25 +18,17 @@ typedef struct calibrate_request {
     ana_calibration_settings settings;
 } calibrate_request;
 
-/// All values of an option that may repeat, with commas between them.
-static void join(const cli_arguments *arguments, const char *name, arena *memory,
-                 const char **joined)
+/// Rows that the conditions of an option choose; where it repeats, all that it says must hold.
+static status choose(const cli_arguments *arguments, const char *name, const table *from,
+                     arena *memory, int **rows, int *count, error_message *err)
 {
     text_buffer text = {0};
     for (int index = 0; cli_value_at(arguments, name, index) != NULL; index++) {
         text_format(&text, "%s%s", index > 0 ? "," : "", cli_value_at(arguments, name, index));
     }
-    *joined = arena_string(memory, text.bytes != NULL ? text.bytes : "");
+    const status result = ana_rows_matching(name, text.bytes, from, memory, rows, count, err);
     text_free(&text);
-}
-
-/// Rows that an option's conditions choose; without the option all rows, or those not in others.
-static status choose(const cli_arguments *arguments, const char *name, const table *from,
-                     arena *memory, int **rows, int *count, error_message *err)
-{
-    const char *text = NULL;
-    join(arguments, name, memory, &text);
-    return ana_rows_matching(name, text, from, memory, rows, count, err);
+    return result;
 }
 
 static status read_settings(const cli_arguments *arguments, calibrate_request *request,
@@ -98,14 +90,11 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     TRY(ana_calibration_try(&request.runs, request.fit_rows, request.fit_count,
                             request.predict_rows, request.predict_count, &request.settings,
                             request.level, memory, &calibration, &score, err));
-    const ana_calibration_shown shown = {.runs = &request.runs,
-                                         .calibration = &calibration,
-                                         .score = &score,
-                                         .with_runs = cli_has(arguments, "--rows")};
+    const bool with_runs = cli_has(arguments, "--rows");
     if (cli_has(arguments, "--json")) {
-        ana_calibration_write_json(&shown, out);
+        ana_calibration_write_json(&calibration, &score, with_runs, out);
     } else {
-        ana_calibration_write_text(&shown, out);
+        ana_calibration_write_text(&calibration, &score, with_runs, out);
     }
     const char *path = cli_value(arguments, "--output");
     return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;

@@ -4,7 +4,7 @@
 
 #include "analysis/calibration/measured_runs.h"
 #include "analysis/validate/validate.h"
-#include "analysis/whatif/uncertainty.h"
+#include "analysis/whatif/draws.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -31,18 +31,6 @@ static const char *value_or_none(const cli_arguments *arguments, const char *nam
     return value != NULL ? value : "";
 }
 
-static status predict(const cli_arguments *arguments, ana_spread *spread, const ana_real_runs *runs,
-                      const ana_validation_settings *settings, arena *memory,
-                      ana_validation *validation, error_message *err)
-{
-    cli_progress progress;
-    (void)arguments;
-    cli_spread_watch(spread, "runs", &progress);
-    const status result = ana_validate(spread, runs, settings, memory, validation, err);
-    cli_spread_unwatch(spread);
-    return result;
-}
-
 static status answer(const cli_arguments *arguments, arena *memory, text_buffer *out,
                      error_message *err)
 {
@@ -50,6 +38,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     ana_validation validation;
     ana_real_runs runs;
     ana_spread spread = {.thread_count = ana_spread_core_count()};
+    cli_progress progress;
     table from;
     char calibration[PATH_MAX];
     TRY(cli_int(arguments, "--threads", 1, 1024, spread.thread_count, &spread.thread_count, err));
@@ -65,7 +54,10 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     TRY(ana_measured_table_open(cli_operand(arguments, 0), memory, &from, err));
     TRY(ana_real_runs_read(&from, value_or_none(arguments, "--columns"),
                            value_or_none(arguments, "--set"), memory, &runs, err));
-    TRY(predict(arguments, &spread, &runs, &settings, memory, &validation, err));
+    cli_spread_watch(&spread, "runs", &progress);
+    const status result = ana_validate(&spread, &runs, &settings, memory, &validation, err);
+    cli_spread_unwatch(&spread);
+    TRY(result);
     if (cli_has(arguments, "--json")) {
         ana_validation_write_json(&validation, out);
     } else {

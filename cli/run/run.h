@@ -3,7 +3,6 @@
 #pragma once
 
 #include "analysis/compare/agreement.h"
-#include "analysis/compare/warm_forecast.h"
 #include "analysis/study/setup.h"
 #include "balance/plan.h"
 #include "balance/run/training.h"

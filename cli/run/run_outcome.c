@@ -322,7 +322,7 @@ void cli_run_outcome_print(const cli_run_outcome *outcome, text_buffer *out)
     text_format(out, "%s, %s: %d iterations on %d x %d ranks, %d microbatches, %s\n",
                 outcome->opened->study.name, outcome->opened->row->label, outcome->iteration_count,
                 outcome->opened->study.parallel.data, setup->machine.rank_count,
-                setup->microbatch_count, outcome->opened->study.schedule);
+                setup->microbatch_count, outcome->opened->study.run.schedule);
     text_format(out, "device %s, transport %s, clock %s\n", request->device, request->transport,
                 exec_clock_names[request->clock]);
     if (request->learns) print_losses(outcome, out);

@@ -176,7 +176,8 @@ static status open_text(const cli_run_request *request, const text_buffer *text,
     write_changes(request, lacks_hardware, &changes);
     status result = json_change(request->path, text->bytes, changes.bytes, &changed, err);
     if (result == STATUS_OK) {
-        result = ana_study_open_text(request->path, changed.bytes, memory, &opened->study, err);
+        result =
+            ana_study_open_text(request->path, changed.bytes, "{}", memory, &opened->study, err);
     }
     text_free(&changes);
     text_free(&changed);
@@ -189,12 +190,12 @@ static status add_slow(const cli_run_request *request, cli_run_study *opened, er
     ana_study *study = &opened->study;
     for (int slow = 0; slow < request->slow_rank_count; slow++) {
         const bal_slow_rank *entry = &request->slow_ranks[slow];
-        if (entry->rank >= study->stage_count || study->slow_rank_count == ANA_SLOW_RANKS_MAX) {
+        if (entry->rank >= study->stage_count || study->run.slow_rank_count == ANA_SLOW_RANKS_MAX) {
             return error_set(err, STATUS_INVALID,
                              "--slow: rank %d of %d, as one of at most %d slow ranks", entry->rank,
                              study->stage_count, ANA_SLOW_RANKS_MAX);
         }
-        study->slow_ranks[study->slow_rank_count++] = *entry;
+        study->slow_ranks[study->run.slow_rank_count++] = *entry;
     }
     return STATUS_OK;
 }
@@ -295,7 +296,7 @@ status cli_run_study_open(const cli_run_request *request, arena *memory, cli_run
     TRY(refuse_unplayed(request, opened, err));
     take_row(opened);
     TRY(add_slow(request, opened, err));
-    TRY(ana_setup_open(&opened->study, memory, &opened->setup, err));
+    TRY(ana_setup_open(&opened->study, NULL, memory, &opened->setup, err));
     TRY(check_iterations(request, opened, err));
     return check_plan(request, opened, err);
 }

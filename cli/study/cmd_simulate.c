@@ -62,7 +62,7 @@ static status simulate(const cli_arguments *arguments, ana_study *study, arena *
 {
     ana_setup setup;
     ana_comparison comparison;
-    const status opened = ana_setup_open(study, memory, &setup, err);
+    const status opened = ana_setup_open(study, NULL, memory, &setup, err);
     if (opened != STATUS_OK) return error_about(err, opened, study->path);
     trace_store *store = NULL;
     status result = play(arguments, &setup, &store, memory, &comparison, err);

@@ -2,20 +2,208 @@
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/shard_choice.h"
-#include "cli/study/study_source.h"
 
 #include "analysis/shards/spread.h"
+#include "analysis/study/study.h"
 #include "analysis/whatif/certainty.h"
+#include "analysis/whatif/matrix.h"
 #include "analysis/whatif/result.h"
 #include "analysis/whatif/whatif.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "models/cost/parallel.h"
+#include "models/shipped.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { TOP_DEFAULT = 10, TOP_MAX = 400, ANSWER_POINTS_MAX = 200000 };
+enum {
+    TOP_DEFAULT = 10,
+    TOP_MAX = 400,
+    ANSWER_POINTS_MAX = 200000,
+    STUDY_BYTES_MAX = 16 << 20,
+    NUMBER_BYTES = 40
+};
+
+/// A unit that may stand behind a number.
+typedef struct unit {
+    const char *suffix;
+    double factor;
+} unit;
+
+/// A number in [min, max] times the unit behind it.
+///
+/// @param units the last is "", for numbers alone
+static status read_with_unit(const char *text, const char *what, const unit *units, double min,
+                             double max, double *value, error_message *err)
+{
+    char number[NUMBER_BYTES];
+    const size_t length = strlen(text);
+    size_t tail = strlen(units->suffix);
+    while (length < tail || strcmp(text + length - tail, units->suffix) != 0) {
+        tail = strlen((++units)->suffix);
+    }
+    snprintf(number, sizeof number, "%.*s", (int)(length - tail), text);
+    TRY(text_parse_double(number, what, min, max, value, err));
+    *value *= units->factor;
+    return STATUS_OK;
+}
+
+// Where the study comes from
+
+/// What only goes with --model: the keys of the study that is made.
+static const char *const model_options[] = {
+    "--gpu",          "--gpus",  "--gpus-max",        "--tokens",
+    "--global-batch", "--price", "--sequence-length", "--price-date",
+    "--currency"};
+enum { MODEL_OPTION_COUNT = sizeof model_options / sizeof model_options[0] };
+
+/// A study comes from one place only.
+static status check_source(const cli_arguments *arguments, error_message *err)
+{
+    const bool has_model = cli_has(arguments, "--model");
+    if (cli_operand_count(arguments) + has_model != 1) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo study: needs one of STUDY.json and --model CONFIG");
+    }
+    for (int option = 0; option < MODEL_OPTION_COUNT && !has_model; option++) {
+        if (!cli_has(arguments, model_options[option])) continue;
+        return error_set(err, STATUS_INVALID,
+                         "dynmo study: %s goes with --model; a study says it itself",
+                         model_options[option]);
+    }
+    if (cli_operand_count(arguments) == 1 && cli_has(arguments, "--output")) {
+        return error_set(err, STATUS_INVALID,
+                         "dynmo study: -o is for a study that is made from --model");
+    }
+    return STATUS_OK;
+}
+
+/// A number of tokens, with k, M, B or T after it.
+static status read_tokens(const char *text, int64_t *tokens, error_message *err)
+{
+    static const unit units[] = {{"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}, {"", 1}};
+    double number = 0;
+    if (read_with_unit(text, "--tokens", units, 0, 1e18, &number, NULL) != STATUS_OK ||
+        number < 1 || number > (double)JSON_INTEGER_MAX) {
+        return error_set(err, STATUS_INVALID,
+                         "--tokens: '%.40s' is no number of tokens from 1 to 2^53, as 300B or 1.5T",
+                         text);
+    }
+    *tokens = (int64_t)round(number);
+    return STATUS_OK;
+}
+
+/// A path that is written into a study is meant from the study's folder: it becomes absolute.
+static const char *settled(const char *named, const embedded_file *shipped, arena *memory)
+{
+    char *absolute = embedded_find(shipped, named) == NULL ? realpath(named, NULL) : NULL;
+    const char *path = absolute != NULL ? arena_string(memory, absolute) : named;
+    free(absolute);
+    return path; // whoever opens it says that it is not there
+}
+
+static status read_price(const cli_arguments *arguments, ana_draft_options *options,
+                         error_message *err)
+{
+    const char *price = cli_value(arguments, "--price");
+    options->price_per_gpu_hour = -1;
+    options->price_date = cli_value(arguments, "--price-date");
+    options->currency =
+        cli_has(arguments, "--currency") ? cli_value(arguments, "--currency") : "USD";
+    if (price == NULL) return STATUS_OK;
+    TRY(text_parse_double(price, "--price", 0, 1e6, &options->price_per_gpu_hour, err));
+    if (options->price_date != NULL) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "dynmo study: --price needs --price-date, the day on which it was asked for");
+}
+
+static status read_draft_options(const cli_arguments *arguments, arena *memory,
+                                 ana_draft_options *options, error_message *err)
+{
+    const char *tokens = cli_value(arguments, "--tokens");
+    TRY(cli_require(arguments, "--gpu", err));
+    options->has_fewer = cli_has(arguments, "--gpus-max");
+    if (options->has_fewer && cli_has(arguments, "--gpus")) {
+        return error_set(err, STATUS_INVALID, "dynmo study: --gpus and --gpus-max: one of them");
+    }
+    const char *gpus = options->has_fewer ? "--gpus-max" : "--gpus";
+    TRY(cli_require(arguments, gpus, err));
+    options->model = settled(cli_value(arguments, "--model"), model_shipped_configs, memory);
+    options->hardware = settled(cli_value(arguments, "--gpu"), model_shipped_hardware, memory);
+    TRY(cli_int(arguments, gpus, 1, MODEL_STAGE_GPUS_MAX, 1, &options->gpu_count, err));
+    TRY(cli_int(arguments, "--global-batch", 1, 1 << 30, 0, &options->global_batch, err));
+    TRY(cli_int(arguments, "--sequence-length", 1, 1 << 24, 0, &options->sequence_length, err));
+    if (tokens != NULL) TRY(read_tokens(tokens, &options->token_count, err));
+    return read_price(arguments, options, err);
+}
+
+/// Reads a study that was made, so that nothing is written that cannot be played.
+static status check_made(const char *path, const text_buffer *text, error_message *err)
+{
+    ana_matrix matrix;
+    ana_study study;
+    arena *memory = arena_create(1 << 16);
+    status result = ana_matrix_open(path, text->bytes, memory, &matrix, err);
+    if (result == STATUS_OK) {
+        result = ana_study_open_text(path, matrix.base, "{}", memory, &study, err);
+        if (result == STATUS_OK) ana_study_close(&study);
+    }
+    arena_destroy(memory);
+    return result;
+}
+
+/// Writes a study that was made, for its user to edit.
+static status write_made(const char *path, const text_buffer *text, error_message *err)
+{
+    if (access(path, F_OK) == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "%s: is there already; -o FILE writes the study elsewhere", path);
+    }
+    TRY(file_write(path, text->bytes, text->length, err));
+    fprintf(stderr, "dynmo: wrote %s; edit it and run `dynmo study %s`\n", path, path);
+    return STATUS_OK;
+}
+
+static status make(const cli_arguments *arguments, arena *memory, const char **path,
+                   text_buffer *text, error_message *err)
+{
+    ana_draft_options options = {.model = NULL};
+    TRY(read_draft_options(arguments, memory, &options, err));
+    TRY(ana_study_draft(&options, text, err));
+    *path = cli_has(arguments, "--output") ? cli_value(arguments, "--output") : "STUDY.json";
+    TRY(check_made(*path, text, err));
+    return write_made(*path, text, err);
+}
+
+/// The study that is named, or one that is made from --model and written.
+///
+/// @param path out: of the file; borrowed from arguments, or carved from memory
+/// @param text out: what is in it, carved from memory
+static status read_study(const cli_arguments *arguments, arena *memory, const char **path,
+                         const char **text, error_message *err)
+{
+    text_buffer made = {0};
+    char *read = NULL;
+    size_t length = 0;
+    TRY(check_source(arguments, err));
+    *text = NULL;
+    *path = cli_operand(arguments, 0);
+    status result = *path != NULL ? file_read(*path, STUDY_BYTES_MAX, &read, &length, err)
+                                  : make(arguments, memory, path, &made, err);
+    if (result == STATUS_OK) {
+        *text = arena_string(memory, read != NULL ? read : made.bytes);
+    }
+    free(read);
+    text_free(&made);
+    return result;
+}
+
+// What is asked of it
 
 /// What there is to tell of a study.
 typedef struct answered {
@@ -23,46 +211,23 @@ typedef struct answered {
     json_document *document; // of the study, from which names are borrowed
     ana_uncertainty uncertainty;
     ana_certainty certainty;
-    bool is_drawn; // certainty is filled
+    const ana_certainty *drawn; // certainty; NULL: nothing was drawn
     int row_count;
 } answered;
-
-static const ana_certainty *certainty_of(const answered *found)
-{
-    return found->is_drawn ? &found->certainty : NULL;
-}
-
-/// A deadline: days, or with h or min behind it hours or minutes.
-static status read_deadline(const char *text, double *ns, error_message *err)
-{
-    static const struct {
-        const char *suffix;
-        double ns;
-    } units[] = {{"min", 60e9}, {"h", 3.6e12}, {"d", 24 * 3.6e12}, {"", 24 * 3.6e12}};
-    const size_t length = strlen(text);
-    char number[32];
-    for (size_t unit = 0; unit < sizeof units / sizeof units[0]; unit++) {
-        const size_t tail = strlen(units[unit].suffix);
-        if (length < tail || strcmp(text + length - tail, units[unit].suffix) != 0) continue;
-        snprintf(number, sizeof number, "%.*s", (int)(length - tail), text);
-        TRY(text_parse_double(number, "--deadline", 1e-6, 1e6, ns, err));
-        *ns *= units[unit].ns;
-        break;
-    }
-    return STATUS_OK;
-}
 
 /// What a point may take; the question is then what it needs of the other.
 static status read_limits(const cli_arguments *arguments, ana_whatif_options *options,
                           error_message *err)
 {
+    static const unit units[] = {
+        {"min", 60e9}, {"h", 3.6e12}, {"d", 24 * 3.6e12}, {"", 24 * 3.6e12}};
     const char *deadline = cli_value(arguments, "--deadline");
     const char *budget = cli_value(arguments, "--budget");
     if (budget != NULL)
         TRY(text_parse_double(budget, "--budget", 0.01, 1e15, &options->budget, err));
     if (deadline == NULL) return STATUS_OK;
     if (budget == NULL) options->objective = ANA_OBJECTIVE_GPU_HOURS;
-    return read_deadline(deadline, &options->deadline_ns, err);
+    return read_with_unit(deadline, "--deadline", units, 1e-6, 1e6, &options->deadline_ns, err);
 }
 
 /// What study and command line say of draws.
@@ -116,16 +281,7 @@ static status find_answer(ana_spread *spread, arena *memory, answered *found, er
     const status result = ana_certainty_find(spread, &found->study, &found->uncertainty, memory,
                                              &found->certainty, err);
     cli_spread_unwatch(spread);
-    found->is_drawn = result == STATUS_OK;
-    return result;
-}
-
-static status print_words(const answered *found, text_buffer *out, error_message *err)
-{
-    ana_point_worker *worker = ana_point_worker_create();
-    const status result =
-        ana_result_print(&found->study, certainty_of(found), found->row_count, worker, out, err);
-    ana_point_worker_destroy(worker);
+    found->drawn = &found->certainty;
     return result;
 }
 
@@ -143,8 +299,10 @@ static status tell(const cli_arguments *arguments, const answered *found, text_b
 {
     const char *csv = cli_value(arguments, "--csv");
     if (csv != NULL) TRY(write_csv(csv, found, err));
-    if (!cli_has(arguments, "--json")) return print_words(found, out, err);
-    ana_result_write(&found->study, certainty_of(found), out);
+    if (!cli_has(arguments, "--json")) {
+        return ana_result_print(&found->study, found->drawn, found->row_count, out, err);
+    }
+    ana_result_write(&found->study, found->drawn, out);
     return STATUS_OK;
 }
 
@@ -155,8 +313,8 @@ static status keep_answer(const answered *found, ana_kept_run *kept, error_messa
     text_buffer printed = {0};
     text_buffer words = {0};
     if (kept == NULL || found->study.item_count > ANSWER_POINTS_MAX) return STATUS_OK;
-    ana_result_write(&found->study, certainty_of(found), &answer);
-    status result = print_words(found, &printed, err);
+    ana_result_write(&found->study, found->drawn, &answer);
+    status result = ana_result_print(&found->study, found->drawn, found->row_count, &printed, err);
     json_writer writer = json_writer_init(&words);
     json_begin_object(&writer);
     json_put_string(&writer, "text", printed.bytes);
@@ -211,15 +369,11 @@ static status play_study(const cli_arguments *arguments, ana_spread *spread, are
 static status check_options(const cli_arguments *arguments, const ana_spread *spread,
                             error_message *err)
 {
-    static const char *const of_whole[] = {"--csv", "--model"};
-    for (size_t index = 0; index < sizeof of_whole / sizeof of_whole[0]; index++) {
-        if (!cli_has(arguments, of_whole[index])) continue;
-        if (cli_has(arguments, "--shard") || (spread->shard.count > 0 && index > 0)) {
-            return error_set(err, STATUS_INVALID, "a shard plays a part of a study: without %s",
-                             of_whole[index]);
-        }
-    }
-    return STATUS_OK;
+    const bool has_csv = cli_has(arguments, "--csv") && cli_has(arguments, "--shard");
+    const bool has_model = cli_has(arguments, "--model") && spread->shard.count > 0;
+    if (!has_csv && !has_model) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "a shard plays a part of a study: without %s",
+                     has_csv ? "--csv" : "--model");
 }
 
 static status open_study(const cli_arguments *arguments, const char *path, const char *text,
@@ -246,7 +400,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
     const char *text = NULL;
     TRY(cli_spread_open(arguments, &spread, err));
     TRY(check_options(arguments, &spread, err));
-    TRY(cli_study_source(arguments, memory, &path, &text, err));
+    TRY(read_study(arguments, memory, &path, &text, err));
     status result = open_study(arguments, path, text, memory, &found, err);
     if (result == STATUS_OK) {
         result = play_study(arguments, &spread, memory, &found, out, err);

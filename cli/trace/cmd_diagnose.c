@@ -246,8 +246,8 @@ static status diagnose_study(const cli_arguments *arguments, bool is_counts, con
 {
     ana_study study;
     ana_setup setup;
-    TRY(ana_study_open_text("diagnose", text, memory, &study, err));
-    status result = ana_setup_open(&study, memory, &setup, err);
+    TRY(ana_study_open_text("diagnose", text, "{}", memory, &study, err));
+    status result = ana_setup_open(&study, NULL, memory, &setup, err);
     if (result == STATUS_OK) {
         result = diagnose_setup(arguments, is_counts, &setup, memory, out, err);
         ana_setup_close(&setup);

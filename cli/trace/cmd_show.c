@@ -336,7 +336,7 @@ static status show_study(const cli_arguments *arguments, arena *memory, text_buf
                          of_stores[option]);
     }
     TRY(ana_study_open(cli_operand(arguments, 0), NULL, memory, &study, err));
-    status result = ana_setup_open(&study, memory, &setup, err);
+    status result = ana_setup_open(&study, NULL, memory, &setup, err);
     if (result == STATUS_OK) {
         result = show_c_l(arguments, &setup, memory, out, err);
         ana_setup_close(&setup);

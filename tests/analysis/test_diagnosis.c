@@ -43,8 +43,8 @@ static fixture *diagnose(const int64_t *loads, int sampling, int64_t state_bytes
              "\"pipeline\":{\"stages\":%d,\"schedule\":\"%s\"},"
              "\"balancing\":%s}",
              ITERATIONS, MICROBATCHES, stages, schedule, ana_diagnosis_rows);
-    assert_ok(ana_study_open_text("n", text, opened->memory, &opened->study, &err));
-    assert_ok(ana_setup_open(&opened->study, opened->memory, &opened->setup, &err));
+    assert_ok(ana_study_open_text("n", text, "{}", opened->memory, &opened->study, &err));
+    assert_ok(ana_setup_open(&opened->study, NULL, opened->memory, &opened->setup, &err));
     for (int layer = 0; layer < LAYERS; layer++) {
         opened->state_bytes[layer] = state_bytes;
     }

@@ -1,7 +1,7 @@
 /// Points of a what-if study: their figures worked out by hand, every reason for which one cannot
 /// be, what they train, and that nothing is faster than the bound; costs that are kept do not
 /// depend on which points were played before.
-#include "analysis/study/cache.h"
+#include "analysis/study/setup.h"
 #include "analysis/whatif/point.h"
 #include "base/json.h"
 #include "tests/assert_close.h"

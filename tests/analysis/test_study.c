@@ -50,7 +50,7 @@ static void a_short_study_gets_stated_defaults(void **state)
     assert_ok(ana_study_open(file.path, NULL, memory, &study, NULL));
 
     assert_string_equal(study.trace_path, trace); // relative to the study, not to the caller
-    assert_string_equal(study.schedule, "zb-h1");
+    assert_string_equal(study.run.schedule, "zb-h1");
     assert_int_equal(study.parallel.data, 1);
     assert_int_equal(study.balancing_count, 5);
     assert_string_equal(study.balancings[0].label, "even");
@@ -74,8 +74,8 @@ static void values_carry_the_origin_that_the_study_states(void **state)
     int measured = 0;
     int given = 0;
     for (int input = 0; input < study.inputs.count; input++) {
-        measured += study.inputs.entries[input].origin == MODEL_ORIGIN_MEASURED;
-        given += study.inputs.entries[input].origin == MODEL_ORIGIN_GIVEN;
+        measured += study.inputs.rows[input].origin.kind == MODEL_ORIGIN_MEASURED;
+        given += study.inputs.rows[input].origin.kind == MODEL_ORIGIN_GIVEN;
     }
     assert_int_equal(measured, 2); // latency and bandwidth of the inter link
     assert_int_equal(given, 4);    // gpus_per_node, decision_ns, bytes of state, stages
@@ -143,7 +143,7 @@ static void a_row_says_how_it_looks_ahead_migrates_and_packs(void **state)
     assert_int_equal(row[2].repack.options.target_rank_count, 2);
     assert_string_equal(row[2].label, "diffusion threshold:0.05 foresight slack 0.03 relabel "
                                       "overlap hysteresis 0.01 repack published lend");
-    assert_true(ana_inputs_have(&study.inputs, "balancing[2].migration.slack"));
+    assert_non_null(ana_inputs_find(&study.inputs, "balancing[2].migration.slack"));
     ana_study_close(&study);
     remove_study(&file);
 }
@@ -164,14 +164,14 @@ static void what_a_run_is_like_is_read(void **state)
                      "\"messages\":{\"factor\":2.5,\"sigma\":1,\"factor_max\":4},"
                      "\"links\":[{\"between\":[2,1],\"factor\":4,\"delay_ns\":9,\"from\":3,"
                      "\"to\":5},{\"between\":[0,1]}]}"),
-        memory, &study, &err));
+        "{}", memory, &study, &err));
 
     assert_int_equal(study.send, BAL_SEND_RENDEZVOUS);
     assert_true(study.shares_node_links);
-    assert_int_equal(study.round_count, 3);
-    assert_int_equal(study.reduction_overlap, BAL_REDUCTION_BACKWARD);
-    assert_true(study.post_validation);
-    const bal_disturbance *read = &study.disturbance;
+    assert_int_equal(study.run.round_count, 3);
+    assert_int_equal(study.run.reduction_overlap, BAL_REDUCTION_BACKWARD);
+    assert_true(study.run.post_validation);
+    const bal_disturbance *read = &study.run.disturbance;
     assert_int_equal(read->seed, 4);
     assert_true(read->op_sigma == 0.1 && read->iteration_sigma == 0.2 && read->rank_sigma == 0.3);
     assert_true(read->straggler_probability == 0.5 && read->straggler_factor == 2);
@@ -264,7 +264,8 @@ static void what_is_wrong_is_named(void **state)
         ana_study study;
         error_message err = {0};
         const char *message = cases[index].message;
-        const status code = ana_study_open_text("s", cases[index].content, *state, &study, &err);
+        const status code =
+            ana_study_open_text("s", cases[index].content, "{}", *state, &study, &err);
         const char *found = err.message[0] == 's' ? err.message + 1 : err.message;
         if (strncmp(found, message, strlen(message)) != 0) {
             fail_msg("'%s', not '%s'", found, message);

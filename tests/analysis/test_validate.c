@@ -173,10 +173,10 @@ static void scores_are_those_worked_out_by_hand(void **state)
     const ana_validation_summary *summary = &validation.summary;
     assert_int_equal(summary->row_count, 4);
     assert_int_equal(summary->refused_count, 1);
-    assert_close(summary->error_mean, 0.2, 1e-12);
-    assert_close(summary->error_median, 0.15, 1e-12);
-    assert_close(summary->error_max, 0.5, 1e-12);
-    assert_close(summary->signed_mean, 0.1, 1e-12);
+    assert_close(summary->error.mean, 0.2, 1e-12);
+    assert_close(summary->error.median, 0.15, 1e-12);
+    assert_close(summary->error.max, 0.5, 1e-12);
+    assert_close(summary->error.signed_mean, 0.1, 1e-12);
     assert_close(summary->coverage, 0.5, 1e-12);
     // In x the second is chosen, 120 for 100; in y the first, which is the best.
     assert_int_equal(summary->group_count, 2);
@@ -185,7 +185,7 @@ static void scores_are_those_worked_out_by_hand(void **state)
     assert_close(summary->random_regret_mean, (0.1 + 0.5) / 2, 1e-12);
     assert_true(fabs(summary->rank_correlation) < 1e-12); // one pair right, one wrong
     assert_int_equal(summary->memory_count, 1);
-    assert_close(summary->memory_error_mean, 0.2, 1e-12);
+    assert_close(summary->memory_error.mean, 0.2, 1e-12);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /// The forecast of a run from its first warm iterations: by hand, and on random orders, where the
 /// parts of the error add up to it whatever happened.
-#include "analysis/compare/warm_forecast.h"
+#include "analysis/compare/agreement.h"
 
 #include "base/rng.h"
 #include "sim/training_play.h"

@@ -6,8 +6,8 @@
 #include "analysis/stragglers/causes.h"
 #include "analysis/study/study.h"
 #include "analysis/validate/real_runs.h"
+#include "analysis/whatif/draws.h"
 #include "analysis/whatif/matrix.h"
-#include "analysis/whatif/uncertainty.h"
 #include "balance/partition/balancer.h"
 #include "balance/plan.h"
 #include "cli/plan/plan_loads.h"
@@ -136,7 +136,7 @@ static status check_point(const ana_matrix *matrix, int64_t number, error_messag
     ana_matrix_changes(matrix, value, &text);
     arena *memory = arena_create(4096);
     const status result =
-        ana_study_open_changed("point", matrix->base, text.bytes, memory, &study, err);
+        ana_study_open_text("point", matrix->base, text.bytes, memory, &study, err);
     if (result == STATUS_OK) ana_study_close(&study);
     arena_destroy(memory);
     text_free(&text);
@@ -366,7 +366,7 @@ static void check_study(const ana_study *read)
     assert((read->trace_path == NULL) == (read->model != NULL));
     assert(read->stage_count >= 1 && read->parallel.data >= 1 && read->parallel.tensor >= 1);
     assert(read->balancing_count >= 1 && read->balancing_count <= ANA_BALANCINGS_MAX);
-    for (int slow = 0; slow < read->slow_rank_count; slow++) {
+    for (int slow = 0; slow < read->run.slow_rank_count; slow++) {
         assert(read->slow_ranks[slow].rank < read->stage_count);
         assert(read->slow_ranks[slow].time_factor > 0);
     }
