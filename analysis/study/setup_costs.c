@@ -81,7 +81,7 @@ static status open_model(ana_setup *setup, error_message *err)
 /// Of which both have the words; what is unknown to a trace is assumed.
 static model_origin_kind origin_of_known(trace_known known)
 {
-    const model_origin_kind kind = model_origin_kind_find(trace_known_name(known));
+    const model_origin_kind kind = model_origin_kind_find(trace_known_names[known]);
     return kind != MODEL_ORIGIN_KIND_COUNT ? kind : MODEL_ORIGIN_ASSUMED;
 }
 
