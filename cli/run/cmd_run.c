@@ -235,7 +235,7 @@ static status prepare_device(run_state *state, error_message *err)
         .runs_ahead = request->clock != EXEC_CLOCK_NOMINAL,
         .counts_cpu_time = request->clock == EXEC_CLOCK_NOMINAL,
     };
-    return STATUS_OK;
+    return exec_training_device_check(&state->device, err);
 }
 
 static status create_device(void *context, int world_rank, exec_device **out, error_message *err)

@@ -335,10 +335,8 @@ static status open_kernels(const exec_training_device *options, int world_rank,
     return STATUS_INVALID;
 }
 
-status exec_training_device_create(void *context, int world_rank, exec_device **out,
-                                   error_message *err)
+status exec_training_device_check(const exec_training_device *options, error_message *err)
 {
-    const exec_training_device *options = context;
     TRY(exec_model_check(options->model, err));
     if (options->backend != EXEC_BACKEND_CPU && options->model->mechanism == EXEC_PRUNING &&
         options->model->pruning.csr_from > 0) {
@@ -359,7 +357,15 @@ status exec_training_device_create(void *context, int world_rank, exec_device **
         return error_set(err, STATUS_UNSUPPORTED,
                          "documents of unlike length are packed on device cpu only");
     }
+    return STATUS_OK;
+}
+
+status exec_training_device_create(void *context, int world_rank, exec_device **out,
+                                   error_message *err)
+{
+    const exec_training_device *options = context;
     exec_kernels *kernels = NULL;
+    TRY(exec_training_device_check(options, err));
     TRY(open_kernels(options, world_rank, &kernels, err));
     *out = exec_training_device_create_over(options, world_rank, kernels);
     return STATUS_OK;

@@ -40,13 +40,18 @@ typedef struct exec_training_device {
                           // ops; for EXEC_CLOCK_NOMINAL
 } exec_training_device;
 
+/// What no rank could do, so that it need not be found by each.
+///
+/// @return STATUS_INVALID for a model outside its limits or a text that is too short;
+///         STATUS_UNSUPPORTED for what the backend does not compute
+status exec_training_device_check(const exec_training_device *options, error_message *err);
+
 /// Makes the device of a rank, as a run asks for it.
 ///
 /// @param context a const exec_training_device
 /// @param out released with its table's destroy
-/// @return STATUS_INVALID for a model outside its limits or a text that is too short;
-///         STATUS_UNSUPPORTED if the backend is not in this build or on this machine, saying what
-///         is missing
+/// @return what exec_training_device_check refuses; STATUS_UNSUPPORTED if the backend is not in
+///         this build or on this machine, saying what is missing
 status exec_training_device_create(void *context, int world_rank, exec_device **out,
                                    error_message *err);
 

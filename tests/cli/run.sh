@@ -208,7 +208,7 @@ for hash in loss_hash state_hash; do
 done
 [ "$(value masked.json loss_hash)" != "$(value even.json loss_hash)" ] || fail 'nothing was pruned'
 refuse 2 "csr_2.json: csr_from 2 is outside [0, 1]" csr_2.json --device cpu
-refuse 2 "rank 0, iteration 0, start: pruning: csr_from 0.5: device cuda has no products in compressed rows; cpu has, and 0 keeps layers dense" \
+refuse 2 "pruning: csr_from 0.5: device cuda has no products in compressed rows; cpu has, and 0 keeps layers dense" \
     csr_0.5.json --device cuda --row even
 
 # Two replicas learn from twice as much, with the same bits under every plan.
