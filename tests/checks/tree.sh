@@ -1,5 +1,5 @@
 # No file of the tree names a path of somebody's machine, has blanks at a line's end or unfinished
-# business, or is large.
+# business, is large, or was left at the root by a command.
 set -eu
 cd "$(dirname "$0")/../.."
 failed=0
@@ -26,4 +26,7 @@ refuse "$(lines '(^|[^A-Za-z0-9_.})])/(work|farm|root|home|tmp|var/tmp|Users)/')
 refuse "$(lines ' $' | grep -v '^\(\./\)\?LICENSE:' || true)" 'blanks at the end of a line'
 refuse "$(lines '(^|[^A-Za-z])(TO''DO|FIX''ME|XX''X)($|[^A-Za-z])')" 'unfinished'
 refuse "$(files | xargs -0 du -k --apparent-size | awk '$1 > 1024')" 'larger than 1 MiB'
+refuse "$(files | tr '\0' '\n' | sed 's|^\./||' | grep -v / |
+    grep -vE '^(\.clang-format|\.gitignore|CMakeLists\.txt|CMakePresets\.json|(CHANGELOG|README)\.md|LICENSE)$')" \
+    'files at the root that do not belong there'
 exit $failed
