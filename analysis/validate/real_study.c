@@ -273,12 +273,17 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
                              const char *recompute, json_writer *writer, error_message *err)
 {
     const bool fused = is_fused(runs, row);
+    const char *loss = ana_real_text(runs, row, ANA_REAL_LOSS);
+    const bool is_eager = strcasecmp(loss, "eager") == 0;
     const char *spread = ana_real_text(runs, row, ANA_REAL_SEQUENCE_PARALLEL);
     model_dtype dtype;
     int layers = 0;
     const bool has_model = ana_real_text(runs, row, ANA_REAL_MODEL)[0] != '\0';
     const bool spreads =
         spread[0] != '\0' ? strcmp(spread, "1") == 0 || strcasecmp(spread, "true") == 0 : fused;
+    if (loss[0] != '\0' && !is_eager && strcasecmp(loss, "fused") != 0) {
+        return refuse(runs, row, err, "loss is neither fused nor eager:", loss);
+    }
     TRY(find_dtype(runs, row, &dtype, err));
     TRY(ana_real_int(runs, row, ANA_REAL_LAYERS, 1, COUNT_MAX, 0, &layers, err));
     json_put_object(writer, "training");
@@ -305,8 +310,7 @@ static status write_training(const ana_real_runs *runs, int row, const real_size
     json_put_string(writer, "reduction_overlap", fused ? "backward" : "none");
     json_put_string(writer, "dtype", model_dtype_name(dtype));
     json_put_string(writer, "attention", fused ? "flash" : "unfused");
-    json_put_bool(writer, "eager_loss",
-                  strcasecmp(ana_real_text(runs, row, ANA_REAL_LOSS), "eager") == 0);
+    json_put_bool(writer, "eager_loss", is_eager);
     json_end_object(writer);
     return STATUS_OK;
 }

@@ -29,13 +29,13 @@ enum {
     NUMBER_BYTES = 40
 };
 
-/// A unit that may stand behind a number.
+/// A unit that may stand after a number.
 typedef struct unit {
     const char *suffix;
     double factor;
 } unit;
 
-/// A number in [min, max] times the unit behind it.
+/// A number in [min, max] times the unit after it.
 ///
 /// @param units the last is "", for numbers alone
 static status read_with_unit(const char *text, const char *what, const unit *units, double min,

@@ -91,6 +91,10 @@ echo 'tp
 1' >unmeasured.csv
 refuse 2 'unmeasured.csv: no column says what was measured: measured_ms, measured_s or tokens_per_s_per_gpu' \
     unmeasured.csv
+echo 'model,gbs,loss,measured_ms
+gpt2,8,eagre,5' >loss.csv
+"$dynmo" validate loss.csv --draws 0 >out 2>err
+grep -qh "loss.csv:2: loss is neither fused nor eager: eagre" out err || fail 'a loss that nobody knows'
 echo 'model,gbs,measured_ms
 gpt2,-1,5' >negative.csv
 refuse 2 'negative.csv:2: global_batch: -1 is outside [1, 16777216]' negative.csv

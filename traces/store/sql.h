@@ -155,7 +155,7 @@ typedef struct sql_record {
 
 /// Reads all rows of a query into an array.
 ///
-/// @param from  what stands behind the columns: " FROM ..."
+/// @param from  what stands after the columns: " FROM ..."
 /// @param items T **: the array [*count] of the record's struct, carved from memory
 /// @param types and what follows: the query's parameters, as sql_bind takes them
 status sql_rows(trace_store *store, const sql_record *record, const char *from, arena *memory,
