@@ -318,7 +318,7 @@ static status write_torchtitan(const bal_plan *plan, const int *first_block,
         text_append(out, ",\n");
     }
     text_append(out, "    ],\n)\n");
-    return STATUS_OK;
+    return launch != NULL ? ana_launch_torchtitan_rest(launch, out, err) : STATUS_OK;
 }
 
 static void write_torchtitan_json(const bal_plan *plan, const int *first_block,

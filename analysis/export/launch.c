@@ -46,6 +46,20 @@ static status append_dtype(const ana_launch *launch, const char *const *words,
                         out, err);
 }
 
+/// @param words of each way to recompute
+static status append_recompute(const ana_launch *launch, const char *const *words,
+                               const char *framework, text_buffer *out, error_message *err)
+{
+    const model_recompute recompute = launch->parallel.recompute;
+    if (launch->parallel.recompute_layers > 0 && recompute != MODEL_RECOMPUTE_NONE) {
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "recompute_layers %d: no option of %s spreads them over the model",
+                         launch->parallel.recompute_layers, framework);
+    }
+    return append_words(words[recompute], "recompute", model_recompute_names[recompute], framework,
+                        out, err);
+}
+
 /// Whether tokens go once to each GPU, rather than once to each expert.
 static bool sends_once(const model_parallel *parallel)
 {
@@ -96,8 +110,7 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
     append_degree(out, form, "seq-length", launch->sequence_length, 0);
     append_degree(out, form, "micro-batch-size", launch->microbatch_size, 0);
     append_degree(out, form, "global-batch-size", launch->global_batch, 0);
-    TRY(append_words(recompute[parallel->recompute], "recompute",
-                     model_recompute_names[parallel->recompute], "Megatron-LM", out, err));
+    TRY(append_recompute(launch, recompute, "Megatron-LM", out, err));
     text_append(out, sharding[parallel->sharding]);
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "    --use-tp-pp-dp-mapping\n");
@@ -140,8 +153,7 @@ status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_messa
     append_degree(out, form, "model.seq_length", launch->sequence_length, 0);
     append_degree(out, form, "train.micro_batch_size", launch->microbatch_size, 0);
     append_degree(out, form, "train.global_batch_size", launch->global_batch, 0);
-    TRY(append_words(recompute[parallel->recompute], "recompute",
-                     model_recompute_names[parallel->recompute], "Megatron-Bridge", out, err));
+    TRY(append_recompute(launch, recompute, "Megatron-Bridge", out, err));
     text_append(out, sharding[parallel->sharding]);
     if (parallel->order == MODEL_RANK_ORDER_PIPELINE_FIRST) {
         text_append(out, "dist.use_tp_pp_dp_mapping=true\n");
@@ -170,6 +182,19 @@ status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_m
     return STATUS_OK;
 }
 
+status ana_launch_torchtitan_rest(const ana_launch *launch, text_buffer *out, error_message *err)
+{
+    static const char *const dtypes[MODEL_DTYPE_COUNT] = {[MODEL_DTYPE_BFLOAT16] = ""};
+    static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
+        [MODEL_RECOMPUTE_NONE] = "activation_checkpoint = None\n",
+        [MODEL_RECOMPUTE_FULL] = "activation_checkpoint = \"FullAC\"\n",
+        [MODEL_RECOMPUTE_OPERATORS] = "activation_checkpoint = \"SelectiveAC\"\n"};
+    if (!launch->is_known) return STATUS_OK;
+    text_append(out, "# A class of torchtitan.distributed.activation_checkpoint.\n");
+    TRY(append_recompute(launch, recompute, "torchtitan", out, err));
+    return append_dtype(launch, dtypes, "torchtitan", out, err);
+}
+
 status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text_buffer *out,
                             error_message *err)
 {
@@ -178,6 +203,10 @@ status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text
         [MODEL_DTYPE_FLOAT16] = "    \"fp16\": {\"enabled\": True},\n",
         [MODEL_DTYPE_FLOAT32] = "",
     };
+    static const char *const recompute[MODEL_RECOMPUTE_COUNT] = {
+        [MODEL_RECOMPUTE_NONE] = "",
+        [MODEL_RECOMPUTE_FULL] = "# PipelineModule(..., activation_checkpoint_interval=...)\n"
+                                 "ACTIVATION_CHECKPOINT_INTERVAL = 1\n"};
     const model_parallel *parallel = &launch->parallel;
     if (!launch->is_known) return STATUS_OK;
     if (parallel->tensor > 1 || parallel->context > 1 || parallel->expert > 1 ||
@@ -196,5 +225,5 @@ status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text
                 launch->microbatch_size, microbatch_count, (int)parallel->sharding);
     TRY(append_dtype(launch, dtypes, "DeepSpeed", out, err));
     text_append(out, "}\n");
-    return STATUS_OK;
+    return append_recompute(launch, recompute, "DeepSpeed", out, err);
 }

@@ -31,13 +31,15 @@ status ana_launch_megatron(const ana_launch *launch, text_buffer *out, error_mes
 /// The same as overrides of a recipe of Megatron-Bridge, in Hydra's form.
 status ana_launch_bridge(const ana_launch *launch, text_buffer *out, error_message *err);
 
-/// The same as members of torchtitan's ParallelismConfig (0.3).
+/// The same as members of torchtitan's ParallelismConfig (0.3); and, as Python, what is no member.
 ///
-/// @return STATUS_UNSUPPORTED where experts are divided by tensors
+/// @return STATUS_UNSUPPORTED where experts are divided by tensors, for a precision that takes a
+///         converter of the model, and for a recomputation that has no class
 status ana_launch_torchtitan(const ana_launch *launch, text_buffer *out, error_message *err);
+status ana_launch_torchtitan_rest(const ana_launch *launch, text_buffer *out, error_message *err);
 
 /// The same as lines of a DeepSpeed configuration, in Python.
 ///
-/// @return STATUS_UNSUPPORTED for degrees that its pipeline has not, naming them
+/// @return STATUS_UNSUPPORTED for degrees and recomputations that its pipeline has not, naming them
 status ana_launch_deepspeed(const ana_launch *launch, int microbatch_count, text_buffer *out,
                             error_message *err);

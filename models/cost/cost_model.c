@@ -95,6 +95,20 @@ static status choose_host(const model_hardware *hardware, const model_parallel *
     return STATUS_OK;
 }
 
+/// Every second product is what frameworks make again of dense models; of experts they keep more.
+static status check_operators(const model_config *config, const model_parallel *parallel,
+                              error_message *err)
+{
+    bool is_plain = config->kv_rank == 0 && config->mamba_head_count == 0;
+    for (int layer = 0; layer < config->layer_count && is_plain; layer++) {
+        is_plain = !config->is_moe[layer];
+    }
+    if (parallel->recompute != MODEL_RECOMPUTE_OPERATORS || is_plain) return STATUS_OK;
+    return error_set(err, STATUS_INVALID,
+                     "recompute operators: of dense models with plain attention alone; take mlp "
+                     "for experts, latent attention and state-space mixers");
+}
+
 /// Links that collectives take; nobody asks for them where every stage is one GPU.
 static void assume_links(const model_hardware *hardware, const model_parallel *parallel,
                          model_assumption_list *list)
@@ -645,6 +659,7 @@ status model_costs_build(const model_config *config, const model_hardware *hardw
     assume_hardware(hardware, &built.shape, hardware_text, &list);
     assume_links(hardware, &built.shape.parallel, &list);
     TRY(choose_host(hardware, &built.shape.parallel, &list, err));
+    TRY(check_operators(config, &built.shape.parallel, err));
     assume_overhead(hardware, &list);
     choose_deduplication(&built, &list);
     built.reserve_bytes = reserve_of(hardware, &built.groups);

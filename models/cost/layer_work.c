@@ -666,6 +666,26 @@ static void keep_latent_products(const model_config *slice, bool is_remade, mode
     }
 }
 
+/// Of queries, keys, values, the attention's output and the matrices of an MLP, one after the
+/// other, every second. Keys and values are one product with queries elsewhere.
+static void list_every_second_product(const gpu_share *share, const model_shape *shape,
+                                      model_layer_work *work)
+{
+    const model_config *slice = &share->slice;
+    const int64_t hidden = slice->hidden_size;
+    const gemm projections[] = {plain_gemm(hidden, key_width(slice), ROWS_GATHERED),
+                                plain_gemm(core_output_width(slice), hidden, ROWS_ALL)};
+    const gemm mlp = slice->has_gated_mlp ? plain_gemm(hidden, slice->ffn_size, ROWS_GATHERED)
+                                          : plain_gemm(slice->ffn_size, hidden, ROWS_ALL);
+    work->projection_count = 2;
+    make_products(projections, 2, share, work->projections);
+    work->mlp_count = 1;
+    make_products(&mlp, 1, share, work->mlps);
+    work->elementwise.bytes =
+        saturating_add(cast_bytes(work->projections, 2, shape, MODEL_PASS_FORWARD),
+                       cast_bytes(work->mlps, 1, shape, MODEL_PASS_FORWARD));
+}
+
 model_layer_work model_layer_remade_work(const model_config *config, const model_shape *shape,
                                          int layer, unsigned remakes)
 {
@@ -692,6 +712,12 @@ model_layer_work model_layer_remade_work(const model_config *config, const model
         work.launches.library_count = 0;
     }
     keep_latent_products(&share.slice, (remakes & MODEL_REMAKES_LATENT) != 0, &work);
+    if ((remakes & MODEL_REMAKES_PRODUCTS) != 0) {
+        remade.rest = all.rest;
+        remade.own_rest = all.own_rest / 2; // the residual between attention and MLP
+        list_every_second_product(&share, shape, &work);
+        casts = work.elementwise.bytes;
+    }
     work.projection = products_work(work.projections, work.projection_count, MODEL_PASS_FORWARD);
     work.mlp = products_work(work.mlps, work.mlp_count, MODEL_PASS_FORWARD);
     work.elementwise.bytes = saturating_add(elementwise_bytes(&share, &remade, 0), casts);
@@ -873,6 +899,28 @@ static int64_t remade_bytes(const gemm_bytes *projections, const gemm_bytes *mlp
     return bytes;
 }
 
+/// What is kept where every second product is made again: the layer's input, queries, values, the
+/// core's output, the first matrix of the MLP; and what the attention's sum over tensor ranks gave.
+static int64_t every_second_kept_bytes(const gpu_share *share, const model_shape *shape)
+{
+    const model_config *slice = &share->slice;
+    const int64_t own = (int64_t)slice->hidden_size * (shape->parallel.tensor > 1 ? 2 : 1);
+    const int64_t all =
+        core_input_width(slice) - key_width(slice) + core_output_width(slice) + slice->ffn_size;
+    return saturating_add(saturating_multiply(share->own_tokens, own * share->wide_bytes),
+                          saturating_multiply(share->tokens, all * share->wide_bytes));
+}
+
+static int64_t layer_kept_bytes(const gpu_share *share, const model_shape *shape, int layer,
+                                unsigned remakes, int64_t kept_inputs)
+{
+    if ((remakes & (MODEL_REMAKES_LAYER | MODEL_REMAKES_NOTHING)) != 0) {
+        return model_message_bytes(share->whole, shape);
+    }
+    if ((remakes & MODEL_REMAKES_PRODUCTS) != 0) return every_second_kept_bytes(share, shape);
+    return saturating_add(kept_inputs, other_kept_bytes(share, shape, layer, remakes));
+}
+
 model_memory model_layer_memory(const model_config *config, const model_shape *shape, int layer)
 {
     assert(layer >= 0 && layer < config->layer_count);
@@ -886,10 +934,7 @@ model_memory model_layer_memory(const model_config *config, const model_shape *s
     const int64_t inputs = saturating_add(projections.inputs, mlps.inputs);
     const int64_t kept = inputs - remade_bytes(&projections, &mlps, &share.slice, remakes);
     return (model_memory){
-        .activation_bytes =
-            (remakes & (MODEL_REMAKES_LAYER | MODEL_REMAKES_NOTHING)) != 0
-                ? model_message_bytes(config, shape)
-                : saturating_add(kept, other_kept_bytes(&share, shape, layer, remakes)),
+        .activation_bytes = layer_kept_bytes(&share, shape, layer, remakes, kept),
         .gradient_bytes = saturating_add(inputs, saturating_add(projections.outputs, mlps.outputs)),
     };
 }

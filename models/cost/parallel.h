@@ -28,6 +28,9 @@ typedef enum model_recompute {
     MODEL_RECOMPUTE_MLP,        ///< and MLP or experts as a whole, their exchange too (mlp, moe)
     MODEL_RECOMPUTE_OFFLOAD,    ///< nothing: what is kept waits in the host's memory, sent there
                                 ///< beside F and back beside B (cpu_offloading_num_layers)
+    MODEL_RECOMPUTE_OPERATORS,  ///< all but the core and every second product: queries, values and
+                                ///< the first of the MLP are kept (torchtitan's SelectiveAC,
+                                ///< compiled); of dense models with plain attention
     MODEL_RECOMPUTE_COUNT
 } model_recompute;
 
@@ -39,7 +42,8 @@ enum {
     MODEL_REMAKES_LATENT = 1 << 3,
     MODEL_REMAKES_MLP = 1 << 4,
     MODEL_REMAKES_LAYER = 1 << 5,
-    MODEL_REMAKES_NOTHING = 1 << 6 // what is kept is on the host
+    MODEL_REMAKES_NOTHING = 1 << 6,  // what is kept is on the host
+    MODEL_REMAKES_PRODUCTS = 1 << 7, // every second, with rotation and the residual between
 };
 
 /// What replicas keep a share of instead of a copy.
@@ -60,8 +64,8 @@ typedef enum model_rank_order {
     MODEL_RANK_ORDER_COUNT
 } model_rank_order;
 
-/// "none", "selective", "full", "norms", "activation", "latent", "mlp", "offload"; "none",
-/// "optimizer", "gradients", "parameters"; "data-first", "pipeline-first".
+/// "none", "selective", "full", "norms", "activation", "latent", "mlp", "offload", "operators";
+/// "none", "optimizer", "gradients", "parameters"; "data-first", "pipeline-first".
 extern const char *const model_recompute_names[MODEL_RECOMPUTE_COUNT];
 extern const char *const model_sharding_names[MODEL_SHARDING_COUNT];
 extern const char *const model_rank_order_names[MODEL_RANK_ORDER_COUNT];

@@ -221,7 +221,14 @@ ddp.use_distributed_optimizer=true
 dist.use_tp_pp_dp_mapping=true
 mixed_precision=bf16_with_fp8_current_scaling_mixed' study.json --point 1
 subject='export torchtitan'
-"$dynmo" export torchtitan study.json --point 1 -o point.py || fail 'a point for torchtitan'
+refuse 2 'study.json: recompute selective: no option of torchtitan is known for it' study.json --point 1
+sed 's/selective/operators/' study.json >operators.json
+refuse 2 'operators.json: dtype float8: no option of torchtitan is known for it' operators.json --point 1
+sed -i 's/float8/bfloat16/' operators.json
+"$dynmo" export torchtitan operators.json --point 1 -o point.py || fail 'a point for torchtitan'
+[ "$(tail -n 1 point.py)" = 'activation_checkpoint = "SelectiveAC"' ] || fail "$(tail -n 1 point.py)"
+sed 's/"recompute":"operators"/"recompute":"full","recompute_layers":2/' operators.json >some.json
+refuse 2 'some.json: recompute_layers 2: no option of torchtitan spreads them over the model' some.json --point 1
 for line in 'data_parallel_replicate_degree=2' 'data_parallel_shard_degree=1' 'tensor_parallel_degree=2' \
     'context_parallel_degree=2' 'pipeline_parallel_microbatch_size=2'; do
     grep -q "^    $line,$" point.py || fail "torchtitan: no $line in $(cat point.py)"
@@ -229,14 +236,16 @@ done
 subject='export deepspeed'
 refuse 2 "study.json: tensor 2, context 2, expert 1, sharding optimizer: DeepSpeed's pipeline takes replicas alone, and shards no more than the optimizer" \
     study.json --point 1
-sed 's/"tensor_parallel":2,"context_parallel":2,//; s/float8/bfloat16/' study.json >plain.json
+sed 's/"tensor_parallel":2,"context_parallel":2,//; s/float8/bfloat16/; s/selective/full/' study.json >plain.json
 "$dynmo" export deepspeed plain.json --point 1 -o point.py || fail 'a point for DeepSpeed'
-[ "$(tail -n 6 point.py)" = 'CONFIG = {
+[ "$(tail -n 8 point.py)" = 'CONFIG = {
     "train_micro_batch_size_per_gpu": 2,
     "gradient_accumulation_steps": 8,
     "zero_optimization": {"stage": 1},
     "bf16": {"enabled": True},
-}' ] || fail "a configuration of DeepSpeed: $(tail -n 6 point.py)"
+}
+# PipelineModule(..., activation_checkpoint_interval=...)
+ACTIVATION_CHECKPOINT_INTERVAL = 1' ] || fail "a configuration of DeepSpeed: $(tail -n 8 point.py)"
 sed 's/"stages":4/"stages":64/' study.json >many.json
 refuse 3 'many.json: more stages than layers: pipeline.stages: 64 stages of 1 chunks need at least 64 layers, there are 34' many.json --point 0
 exit "$failed"

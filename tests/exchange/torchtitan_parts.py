@@ -15,6 +15,7 @@ import sys
 try:
     import torch
     from torchtitan.config import ParallelismConfig
+    from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC
     from torchtitan.distributed.pipeline_parallel import (
         _get_pp_rank_to_stage_indices_mapping,
         _split_module,
@@ -72,6 +73,8 @@ wanted, block_count = wanted_modules(wanted_plan)
 names = taken.module_fqns_per_model_part
 assert len(names) == len(wanted), names
 whole = Model(block_count)
+for recomputation in (FullAC, SelectiveAC):  # by these names points of studies are exported
+    recomputation.Config()
 for stage, module_names in enumerate(names):
     held = modules_in(_split_module(whole, module_names))
     assert held == wanted[stage], (stage, held, wanted[stage])
