@@ -147,7 +147,7 @@ static const ana_study_key keys[] = {
     {"training.attention", ANA_KEY_NAME, "kernels of attention; with a model", NULL, 0, 1, -1,
      OFFSET(attention), .names = attention_names, .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.eager_loss", ANA_KEY_BOOL,
-     "the loss is PyTorch's, uncompiled: 12 bytes of a logit, not 4; with a model",
+     "the loss is PyTorch's, uncompiled: 12 or 16 bytes of a logit, not 4; with a model",
      OFFSET(parallel.eager_loss), .flags = ANA_KEY_OF_MODEL | ANA_KEY_NOT_LEARNT},
     {"training.layers", ANA_KEY_INT, "of a model, in place of its own number", "transformer layers",
      1, BAL_LAYERS_MAX, 0, OFFSET(transformer_layer_count), .flags = ANA_KEY_OF_MODEL},

@@ -210,7 +210,7 @@ static void say_error(const ana_whatif *study, const ana_certainty *certainty, t
     }
 }
 
-/// Published peaks of memory were predicted 2 to 10 % off in the mean, by set, and up to 23 % in
+/// Published peaks of memory were predicted 2 to 9 % off in the mean, by set, and up to 21 % in
 /// single runs (analysis/validate/README.md).
 #define MEMORY_ERROR_RATIO 0.15
 
@@ -224,8 +224,8 @@ static void say_memory(const ana_point *point, text_buffer *out)
     text_size(point->free_bytes, free_size);
     text_size(point->peak_memory_bytes, peak);
     text_format(out,
-                "It leaves %s beside %s of memory, and predicted peaks were 2 to 10 %% off "
-                "measured ones, up to 23 %% in single runs: it may not fit. ",
+                "It leaves %s beside %s of memory, and predicted peaks were 2 to 9 %% off "
+                "measured ones, up to 21 %% in single runs: it may not fit. ",
                 free_size, peak);
 }
 

@@ -12,6 +12,7 @@ enum {
     LOGIT_BYTES = 4,        // the loss is computed in 32 bits
     LOSS_COPIES = 1,        // of the logits where it is fused: their softmax in their place
     EAGER_LOSS_COPIES = 3,  // else: log-softmax, gradients of it and of the logits
+    SPLIT_LOSS_COPIES = 4,  // of a divided vocabulary (PyTorch, loss_parallel): one-hot, too
     TOKEN_BYTES = 8,        // token numbers are int64
     MASK_BYTES = 1,         // of a dropped-or-kept flag
     HEAD_KERNELS = 8,       // of norm and loss
@@ -959,7 +960,8 @@ model_memory model_head_memory(const model_config *config, const model_shape *sh
     const int64_t hidden = config->hidden_size;
     const int64_t vocabulary = share.slice.vocabulary_size;
     const int64_t inputs = saturating_multiply(share.own_tokens, hidden * share.wide_bytes);
-    const int copies = shape->parallel.eager_loss ? EAGER_LOSS_COPIES : LOSS_COPIES;
+    const int eager = shape->parallel.tensor > 1 ? SPLIT_LOSS_COPIES : EAGER_LOSS_COPIES;
+    const int copies = shape->parallel.eager_loss ? eager : LOSS_COPIES;
     return (model_memory){
         .activation_bytes =
             saturating_add(saturating_multiply(inputs, 2),

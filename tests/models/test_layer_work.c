@@ -322,6 +322,9 @@ static void bytes_of_embedding_and_head_are_those_counted_by_hand(void **state)
                      4 * (2 * 8 * 2 + 100 * 12));
     assert_int_equal(model_head_work(&config, &eager, MODEL_PASS_FORWARD).elementwise.bytes,
                      4 * (2 * 8 * 2 + 100 * 18));
+    eager.parallel.tensor = 2; // half the vocabulary, once more
+    assert_int_equal(model_head_memory(&config, &eager).activation_bytes,
+                     4 * (2 * 8 * 2 + 50 * 16));
     const model_memory embedding = model_embedding_memory(&config, &shape);
     assert_int_equal(embedding.activation_bytes, 4 * (8 + 8));
     assert_int_equal(embedding.gradient_bytes, 4 * (8 + 8 + 16));
