@@ -243,6 +243,12 @@ status ana_whatif_put(void *context, int64_t item, const text_buffer *result, er
     return ana_point_read(result->bytes, result->length, study->memory, &study->points[item], err);
 }
 
+/// Whether a value is beyond a limit that is there, and was typed with the digits that are printed.
+static bool exceeds(double value, double limit)
+{
+    return limit > 0 && value > limit * (1 + 1e-9);
+}
+
 /// Refuses what takes longer or costs more than is allowed.
 static void hold_to_limits(ana_whatif *study)
 {
@@ -250,12 +256,12 @@ static void hold_to_limits(ana_whatif *study)
         ana_point *point = &study->points[item];
         char message[160];
         if (point->refusal != ANA_REFUSAL_NONE) continue;
-        if (study->deadline_ns > 0 && point->train_ns > study->deadline_ns) {
+        if (exceeds(point->train_ns, study->deadline_ns)) {
             snprintf(message, sizeof message, "trains for %.4g d, the deadline is %.4g d",
                      point->train_ns / NS_PER_DAY, study->deadline_ns / NS_PER_DAY);
         } else if (study->budget > 0 && point->cost < 0) {
             snprintf(message, sizeof message, "has no price");
-        } else if (study->budget > 0 && point->cost > study->budget) {
+        } else if (exceeds(point->cost, study->budget)) {
             snprintf(message, sizeof message, "costs %.0f %s, the budget is %.0f", point->cost,
                      study->currency, study->budget);
         } else {
