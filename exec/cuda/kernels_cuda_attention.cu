@@ -314,43 +314,8 @@ static void enqueue_attention(exec_kernels *kernels, const exec_attention *asked
     if (is_bf16(kernels) && exec_cuda_attention_mma_takes(&shape)) {
         return exec_cuda_attention_mma_forward(kernels, &shape, qkv, output, log_sum);
     }
-    if (is_bf16(kernels)) {
-        return launch(attention_forward<bf16>, grid_of(&shape), BLOCK_LANES, forward_bytes(&shape),
-                      kernels, shape, (const bf16 *)qkv, (bf16 *)output, log_sum);
-    }
-    return launch(attention_forward<float>, grid_of(&shape), BLOCK_LANES, forward_bytes(&shape),
-                  kernels, shape, (const float *)qkv, (float *)output, log_sum);
-}
-
-/// row_dot[row][head] = the sum of output * output_gradient, in scratch memory.
-template <typename Value>
-static float *dots(exec_kernels *kernels, const exec_cuda_lists *shape, const Value *output,
-                   const Value *output_gradient)
-{
-    const int pairs = shape->row_count * shape->head_count;
-    float *row_dot = (float *)exec_cuda_scratch(kernels, (size_t)pairs * sizeof(float));
-    if (row_dot == nullptr) return nullptr;
-    launch(row_output_dots<Value>, (pairs + BLOCK_WARPS - 1) / BLOCK_WARPS, BLOCK_LANES, 0, kernels,
-           *shape, output, output_gradient, row_dot);
-    return row_dot;
-}
-
-template <typename Value>
-static void backward(exec_kernels *kernels, const exec_cuda_lists *shape, const Value *qkv,
-                     const Value *output, const float *log_sum, const Value *output_gradient,
-                     Value *qkv_gradient)
-{
-    const float *row_dot = dots(kernels, shape, output, output_gradient);
-    if (row_dot == nullptr) return;
-    if (is_bf16(kernels) && exec_cuda_attention_mma_takes(shape)) {
-        return exec_cuda_attention_mma_backward(kernels, shape, qkv, log_sum, output_gradient,
-                                                row_dot, qkv_gradient);
-    }
-    const size_t bytes = backward_bytes(shape);
-    launch(key_value_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, kernels, *shape, qkv,
-           log_sum, output_gradient, row_dot, qkv_gradient);
-    launch(query_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, kernels, *shape, qkv,
-           log_sum, output_gradient, row_dot, qkv_gradient);
+    launch_either(attention_forward<bf16>, attention_forward<float>, grid_of(&shape),
+                  forward_bytes(&shape), kernels, shape, qkv, output, log_sum);
 }
 
 static void enqueue_attention_input(exec_kernels *kernels, const exec_attention *asked,
@@ -359,12 +324,20 @@ static void enqueue_attention_input(exec_kernels *kernels, const exec_attention 
 {
     exec_cuda_lists shape;
     if (!exec_cuda_find_lists(kernels, asked, &shape)) return;
-    if (is_bf16(kernels)) {
-        return backward(kernels, &shape, (const bf16 *)qkv, (const bf16 *)output, log_sum,
-                        (const bf16 *)output_gradient, (bf16 *)qkv_gradient);
+    const int pairs = shape.row_count * shape.head_count;
+    float *row_dot = (float *)exec_cuda_scratch(kernels, (size_t)pairs * sizeof(float));
+    if (row_dot == nullptr) return;
+    launch_either(row_output_dots<bf16>, row_output_dots<float>, warp_grid(pairs), 0, kernels,
+                  shape, output, output_gradient, row_dot);
+    if (is_bf16(kernels) && exec_cuda_attention_mma_takes(&shape)) {
+        return exec_cuda_attention_mma_backward(kernels, &shape, qkv, log_sum, output_gradient,
+                                                row_dot, qkv_gradient);
     }
-    return backward(kernels, &shape, (const float *)qkv, (const float *)output, log_sum,
-                    (const float *)output_gradient, (float *)qkv_gradient);
+    const size_t bytes = backward_bytes(&shape);
+    launch_either(key_value_gradients<bf16>, key_value_gradients<float>, grid_of(&shape), bytes,
+                  kernels, shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
+    launch_either(query_gradients<bf16>, query_gradients<float>, grid_of(&shape), bytes, kernels,
+                  shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
 }
 
 void exec_cuda_fill_attention(exec_kernel_table *table)
