@@ -156,20 +156,18 @@ int trace_kineto_link_backward(kineto_events *events)
     kineto_sort(events->targets, events->target_count, sizeof *events->targets, compare_targets);
     kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
                 compare_backwards);
-    int linked = 0;
+    const size_t before = events->mark_count;
     arena *scratch = arena_create(1 << 16);
     uint32_t *outer = find_outer_marks(events, scratch);
     backward_run *runs = arena_array(scratch, events->target_count, sizeof *runs);
     const size_t count = find_runs(events, outer, runs);
-    events->marks =
-        memory_resize(events->marks, events->mark_count + count + 1, sizeof *events->marks);
+    events->marks = memory_resize(events->marks, before + count + 1, sizeof *events->marks);
     for (size_t run = 0; run < count; run++) {
         if (runs[run].mark == KINETO_NO_MARK) continue;
         kineto_mark mark = backward_mark(events, &runs[run]);
         mark.order = (uint32_t)events->mark_count;
         events->marks[events->mark_count++] = mark;
-        linked++;
     }
     arena_destroy(scratch);
-    return linked;
+    return (int)(events->mark_count - before);
 }

@@ -495,10 +495,8 @@ static int count_linked_layers(const kineto_events *events, const region *of)
         while (layer > 0 && of->operators[of->first_operator[layer]].begin_ns > source->ts_ns) {
             layer--;
         }
+        linked += !is_linked[layer];
         is_linked[layer] = true;
-    }
-    for (int layer = 0; layer < of->layer_count; layer++) {
-        linked += is_linked[layer];
     }
     return linked;
 }
