@@ -210,3 +210,18 @@ void sorter_destroy(sorter *records)
     free(records->runs);
     free(records);
 }
+
+size_t sorted_place(const void *items, size_t count, size_t item_bytes, const void *key,
+                    int (*compare)(const void *item, const void *key))
+{
+    size_t low = 0;
+    while (low < count) {
+        const size_t middle = low + (count - low) / 2;
+        if (compare((const char *)items + middle * item_bytes, key) < 0) {
+            low = middle + 1;
+        } else {
+            count = middle;
+        }
+    }
+    return low;
+}

@@ -38,3 +38,8 @@ status sorter_sort(sorter *records, error_message *err);
 status sorter_next(sorter *records, const void **record, error_message *err);
 
 void sorter_destroy(sorter *records); ///< NULL is allowed
+
+/// How many of items[count] in memory, which are sorted by compare, stand before key: the place of
+/// the first that does not. O(log count).
+size_t sorted_place(const void *items, size_t count, size_t item_bytes, const void *key,
+                    int (*compare)(const void *item, const void *key));

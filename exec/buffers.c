@@ -16,8 +16,8 @@ typedef struct region {
 /// what is taken was mostly given back just before, so the walk begins at the end.
 struct exec_buffers {
     exec_kernels *kernels;
-    region *regions; // [region_count] of capacity region_max
-    int region_count, region_max;
+    region *regions; // [region_count]
+    int region_count;
     int64_t taken_bytes;
 };
 
@@ -59,14 +59,10 @@ static int find_free(const exec_buffers *buffers, size_t bytes)
 
 static status add_region(exec_buffers *buffers, size_t bytes, int *index, error_message *err)
 {
-    if (buffers->region_count == buffers->region_max) {
-        const int more = buffers->region_max > 0 ? 2 * buffers->region_max : 64;
-        region *regions = memory_resize(buffers->regions, (size_t)more, sizeof *regions);
-        buffers->regions = regions;
-        buffers->region_max = more;
-    }
     region made = {.capacity = bytes};
     TRY(buffers->kernels->table->allocate(buffers->kernels, bytes, &made.memory, err));
+    buffers->regions =
+        memory_grow(buffers->regions, (size_t)buffers->region_count, sizeof *buffers->regions);
     *index = buffers->region_count;
     buffers->regions[buffers->region_count++] = made;
     return STATUS_OK;

@@ -39,46 +39,30 @@ static int *words_of(const exec_attention *shape, size_t *count)
     return words;
 }
 
-/// Rows and key blocks of every block.
-static void list_key_blocks(const exec_attention *shape, exec_cuda_block *block, int *key_block)
+/// Rows, key blocks and query blocks of every block: those before it in its sequence and itself,
+/// and itself and those after it, in ascending order.
+static void list_dense_blocks(const exec_attention *shape, exec_cuda_block *block, int *key_block,
+                              int *query_block)
 {
-    int number = 0, entry = 0;
+    int number = 0, keys = 0, queries = 0;
     for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
-        const int first = number, end_row = shape->first_row[sequence + 1];
-        for (; number < first + exec_blocks_of(shape, sequence); number++) {
+        const int first = number, end = first + exec_blocks_of(shape, sequence);
+        for (; number < end; number++) {
             const int row = shape->first_row[sequence] + (number - first) * shape->block_rows;
-            const int rest = end_row - row;
+            const int rest = shape->first_row[sequence + 1] - row;
             block[number] =
                 (exec_cuda_block){.first_row = row,
                                   .row_count = rest < shape->block_rows ? rest : shape->block_rows,
-                                  .first_key_block = entry};
+                                  .first_key_block = keys,
+                                  .key_block_count = number + 1 - first,
+                                  .first_query_block = queries,
+                                  .query_block_count = end - number};
             for (int key = first; key <= number; key++) {
-                key_block[entry++] = key;
+                key_block[keys++] = key;
             }
-            block[number].key_block_count = entry - block[number].first_key_block;
-        }
-    }
-}
-
-/// The same lists read the other way: query blocks ascend because they are visited so.
-static void list_query_blocks(exec_cuda_block *block, int block_count, const int *key_block,
-                              int *query_block)
-{
-    for (int query = 0; query < block_count; query++) {
-        for (int entry = 0; entry < block[query].key_block_count; entry++) {
-            block[key_block[block[query].first_key_block + entry]].query_block_count++;
-        }
-    }
-    int first = 0;
-    for (int key = 0; key < block_count; key++) {
-        block[key].first_query_block = first;
-        first += block[key].query_block_count;
-        block[key].query_block_count = 0;
-    }
-    for (int query = 0; query < block_count; query++) {
-        for (int entry = 0; entry < block[query].key_block_count; entry++) {
-            exec_cuda_block *key = &block[key_block[block[query].first_key_block + entry]];
-            query_block[key->first_query_block + key->query_block_count++] = query;
+            for (int query = number; query < end; query++) {
+                query_block[queries++] = query;
+            }
         }
     }
 }
@@ -107,9 +91,8 @@ static status make_lists(exec_cuda_dense_lists *made, const exec_attention *shap
     const size_t words = block_words + 2 * entries;
     TRY(grow(kernels, &made->device, &made->word_capacity, words, err));
     int *host = memory_array(words, sizeof *host);
-    exec_cuda_block *block = (exec_cuda_block *)host;
-    list_key_blocks(shape, block, host + block_words);
-    list_query_blocks(block, shape->block_count, host + block_words, host + block_words + entries);
+    list_dense_blocks(shape, (exec_cuda_block *)host, host + block_words,
+                      host + block_words + entries);
     kernels->table->to_device(kernels, made->device, host, words * sizeof *host);
     free(host);
     made->lists = (exec_cuda_lists){

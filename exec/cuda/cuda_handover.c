@@ -42,9 +42,8 @@ static status fill_gift(exec_cuda_gift *gift, size_t bytes, error_message *err)
 static status make_gift(exec_cuda_handovers *handovers, size_t bytes, exec_cuda_gift **made,
                         error_message *err)
 {
-    const size_t count = (size_t)handovers->gift_count + 1;
-    exec_cuda_gift **larger = memory_resize(handovers->gifts, count * sizeof(exec_cuda_gift *), 1);
-    handovers->gifts = larger;
+    handovers->gifts =
+        memory_grow(handovers->gifts, (size_t)handovers->gift_count, sizeof(exec_cuda_gift *));
     exec_cuda_gift *gift = memory_array(1, sizeof *gift);
     atomic_init(&gift->state, GIFT_FREE);
     const status filled = fill_gift(gift, bytes, err);

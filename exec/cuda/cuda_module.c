@@ -1,6 +1,5 @@
 /// What dynmo_cuda.so offers to the program that opens it.
 #include "base/loadable.h"
-#include "exec/cuda/cuda.h"
 #include "exec/cuda/kernels_cuda_open.h"
 
 const loadable *dynmo_module(void)

@@ -36,7 +36,7 @@ typedef struct pinned_algorithm {
 /// The process's table of algorithms: it only grows.
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static pinned_algorithm *table;
-static int table_count, table_capacity;
+static int table_count;
 
 /// A product as cuBLASLt sees it: column-major, so it computes the transposed of all.
 typedef struct product {
@@ -192,12 +192,8 @@ static status pinned(cublasLtHandle_t handle, const product_key *key,
     while (entry < table_count && memcmp(&table[entry].key, key, sizeof *key) != 0) {
         entry++;
     }
-    if (entry == table_count && table_count == table_capacity) {
-        const int capacity = table_capacity == 0 ? 64 : 2 * table_capacity;
-        table = memory_resize(table, (size_t)capacity, sizeof *table);
-        table_capacity = capacity;
-    }
     if (entry == table_count) {
+        table = memory_grow(table, (size_t)table_count, sizeof *table);
         table[entry].key = *key;
         result = choose(handle, key, &table[entry].algorithm, err);
         if (result == STATUS_OK) table_count++;

@@ -58,9 +58,9 @@ void exec_cuda_note(exec_kernels *kernels, int error, const char *call)
 void exec_cuda_retire(exec_kernels *kernels, void *memory)
 {
     cuda_kernels *cuda = of(kernels);
-    const size_t count = (size_t)cuda->outgrown_count + 1;
     if (memory == NULL) return;
-    cuda->outgrown = memory_resize(cuda->outgrown, count, sizeof *cuda->outgrown);
+    cuda->outgrown =
+        memory_grow(cuda->outgrown, (size_t)cuda->outgrown_count, sizeof *cuda->outgrown);
     cuda->outgrown[cuda->outgrown_count++] = memory;
 }
 
@@ -240,12 +240,9 @@ static double cuda_sum_of_squares(exec_kernels *kernels, const float *values, si
 static status mark(cuda_kernels *cuda, int number, error_message *err)
 {
     while (number >= cuda->mark_count) {
-        const size_t count = cuda->mark_count == 0 ? 64 : 2 * (size_t)cuda->mark_count;
-        cudaEvent_t *larger = memory_resize(cuda->marks, count, sizeof *larger);
-        cuda->marks = larger;
-        for (; cuda->mark_count < (int)count; cuda->mark_count++) {
-            TRY_CUDA(cudaEventCreate(&cuda->marks[cuda->mark_count]));
-        }
+        cuda->marks = memory_grow(cuda->marks, (size_t)cuda->mark_count, sizeof *cuda->marks);
+        TRY_CUDA(cudaEventCreate(&cuda->marks[cuda->mark_count]));
+        cuda->mark_count++;
     }
     TRY_CUDA(cudaEventRecord(cuda->marks[number], cuda->part.stream));
     return STATUS_OK;

@@ -157,3 +157,16 @@ static void launch(void (*kernel)(Parameters...), dim3 grid, unsigned lanes, siz
                    (int)cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...),
                    "the launch of a kernel");
 }
+
+/// The same of the kernel for the backend's values, in blocks of BLOCK_LANES: memory of values is
+/// handed over as void *.
+template <typename... Halves, typename... Floats, typename... Arguments>
+static void launch_either(void (*of_bf16)(Halves...), void (*of_float)(Floats...), dim3 grid,
+                          size_t shared_bytes, exec_kernels *kernels, Arguments... arguments)
+{
+    if (is_bf16(kernels)) {
+        launch(of_bf16, grid, BLOCK_LANES, shared_bytes, kernels, arguments...);
+    } else {
+        launch(of_float, grid, BLOCK_LANES, shared_bytes, kernels, arguments...);
+    }
+}

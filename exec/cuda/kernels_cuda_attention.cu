@@ -25,6 +25,18 @@ __device__ void load_tile(const Value *matrix, int stride, const exec_cuda_block
     }
 }
 
+/// Has each value that the lane owns of a block's rows worked on: work(part, row, column).
+template <typename Work>
+__device__ void for_own_values(const exec_cuda_block &own, int width, Work work)
+{
+#pragma unroll
+    for (int part = 0; part < LANE_VALUES; part++) {
+        const int at = part * BLOCK_LANES + (int)threadIdx.x;
+        if (at >= own.row_count * width) break;
+        work(part, at / width, at % width);
+    }
+}
+
 __device__ inline float dot(const float *a, const float *b, int count)
 {
     float sum = 0.0f;
@@ -112,26 +124,18 @@ __global__ void attention_forward(exec_cuda_lists shape, const Value *qkv, Value
                                      &sum[row]);
         }
         __syncthreads();
-#pragma unroll
-        for (int part = 0; part < LANE_VALUES; part++) {
-            const int at = part * BLOCK_LANES + (int)threadIdx.x;
-            if (at >= own.row_count * size.width) break;
-            const int row = at / size.width, column = at % size.width;
+        for_own_values(own, size.width, [&](int part, int row, int column) {
             result[part] *= factor[row];
             for (int other_row = 0; other_row < other.row_count; other_row++) {
                 result[part] += score[row * size.score_pitch + other_row] *
                                 value[other_row * size.pitch + column];
             }
-        }
+        });
     }
-#pragma unroll
-    for (int part = 0; part < LANE_VALUES; part++) {
-        const int at = part * BLOCK_LANES + (int)threadIdx.x;
-        if (at >= own.row_count * size.width) break;
-        const int row = at / size.width, column = at % size.width;
+    for_own_values(own, size.width, [&](int part, int row, int column) {
         output[(size_t)(own.first_row + row) * size.output_stride + head * size.width + column] =
             from_float<Value>(result[part] / sum[row]);
-    }
+    });
     if ((int)threadIdx.x < own.row_count) {
         log_sum[(size_t)(own.first_row + threadIdx.x) * shape.head_count + head] =
             largest[threadIdx.x] + logf(sum[threadIdx.x]);
@@ -230,29 +234,21 @@ __global__ void key_value_gradients(exec_cuda_lists shape, const Value *qkv, con
         __syncthreads();
         backward_scores(shape, tiles, query_block, key_block, head, log_sum, row_dot);
         __syncthreads();
-#pragma unroll
-        for (int part = 0; part < LANE_VALUES; part++) {
-            const int at = part * BLOCK_LANES + (int)threadIdx.x;
-            if (at >= own.row_count * size.width) break;
-            const int row = at / size.width, column = at % size.width;
+        for_own_values(own, size.width, [&](int part, int row, int column) {
             for (int query = 0; query < other.row_count; query++) {
                 const int score = query * size.score_pitch + row;
                 const int value = query * size.pitch + column;
                 key_gradient[part] += tiles.score_gradient[score] * tiles.query[value];
                 value_gradient[part] += tiles.share[score] * tiles.gradient[value];
             }
-        }
+        });
     }
-#pragma unroll
-    for (int part = 0; part < LANE_VALUES; part++) {
-        const int at = part * BLOCK_LANES + (int)threadIdx.x;
-        if (at >= own.row_count * size.width) break;
-        const int row = at / size.width, column = at % size.width;
+    for_own_values(own, size.width, [&](int part, int row, int column) {
         Value *result = qkv_gradient + (size_t)(own.first_row + row) * size.qkv_stride +
                         head * size.width + column;
         result[size.output_stride] = from_float<Value>(key_gradient[part]);
         result[2 * size.output_stride] = from_float<Value>(value_gradient[part]);
-    }
+    });
 }
 
 template <typename Value>
@@ -280,25 +276,17 @@ __global__ void query_gradients(exec_cuda_lists shape, const Value *qkv, const f
         __syncthreads();
         backward_scores(shape, tiles, query_block, key_block, head, log_sum, row_dot);
         __syncthreads();
-#pragma unroll
-        for (int part = 0; part < LANE_VALUES; part++) {
-            const int at = part * BLOCK_LANES + (int)threadIdx.x;
-            if (at >= own.row_count * size.width) break;
-            const int row = at / size.width, column = at % size.width;
+        for_own_values(own, size.width, [&](int part, int row, int column) {
             for (int key = 0; key < other.row_count; key++) {
                 query_gradient[part] += tiles.score_gradient[row * size.score_pitch + key] *
                                         tiles.key[key * size.pitch + column];
             }
-        }
+        });
     }
-#pragma unroll
-    for (int part = 0; part < LANE_VALUES; part++) {
-        const int at = part * BLOCK_LANES + (int)threadIdx.x;
-        if (at >= own.row_count * size.width) break;
-        const int row = at / size.width, column = at % size.width;
+    for_own_values(own, size.width, [&](int part, int row, int column) {
         qkv_gradient[(size_t)(own.first_row + row) * size.qkv_stride + head * size.width + column] =
             from_float<Value>(query_gradient[part]);
-    }
+    });
 }
 
 static dim3 grid_of(const exec_cuda_lists *shape)
@@ -314,43 +302,8 @@ static void enqueue_attention(exec_kernels *kernels, const exec_attention *asked
     if (is_bf16(kernels) && exec_cuda_attention_mma_takes(&shape)) {
         return exec_cuda_attention_mma_forward(kernels, &shape, qkv, output, log_sum);
     }
-    if (is_bf16(kernels)) {
-        return launch(attention_forward<bf16>, grid_of(&shape), BLOCK_LANES, forward_bytes(&shape),
-                      kernels, shape, (const bf16 *)qkv, (bf16 *)output, log_sum);
-    }
-    return launch(attention_forward<float>, grid_of(&shape), BLOCK_LANES, forward_bytes(&shape),
-                  kernels, shape, (const float *)qkv, (float *)output, log_sum);
-}
-
-/// row_dot[row][head] = the sum of output * output_gradient, in scratch memory.
-template <typename Value>
-static float *dots(exec_kernels *kernels, const exec_cuda_lists *shape, const Value *output,
-                   const Value *output_gradient)
-{
-    const int pairs = shape->row_count * shape->head_count;
-    float *row_dot = (float *)exec_cuda_scratch(kernels, (size_t)pairs * sizeof(float));
-    if (row_dot == nullptr) return nullptr;
-    launch(row_output_dots<Value>, (pairs + BLOCK_WARPS - 1) / BLOCK_WARPS, BLOCK_LANES, 0, kernels,
-           *shape, output, output_gradient, row_dot);
-    return row_dot;
-}
-
-template <typename Value>
-static void backward(exec_kernels *kernels, const exec_cuda_lists *shape, const Value *qkv,
-                     const Value *output, const float *log_sum, const Value *output_gradient,
-                     Value *qkv_gradient)
-{
-    const float *row_dot = dots(kernels, shape, output, output_gradient);
-    if (row_dot == nullptr) return;
-    if (is_bf16(kernels) && exec_cuda_attention_mma_takes(shape)) {
-        return exec_cuda_attention_mma_backward(kernels, shape, qkv, log_sum, output_gradient,
-                                                row_dot, qkv_gradient);
-    }
-    const size_t bytes = backward_bytes(shape);
-    launch(key_value_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, kernels, *shape, qkv,
-           log_sum, output_gradient, row_dot, qkv_gradient);
-    launch(query_gradients<Value>, grid_of(shape), BLOCK_LANES, bytes, kernels, *shape, qkv,
-           log_sum, output_gradient, row_dot, qkv_gradient);
+    launch_either(attention_forward<bf16>, attention_forward<float>, grid_of(&shape),
+                  forward_bytes(&shape), kernels, shape, qkv, output, log_sum);
 }
 
 static void enqueue_attention_input(exec_kernels *kernels, const exec_attention *asked,
@@ -359,12 +312,20 @@ static void enqueue_attention_input(exec_kernels *kernels, const exec_attention 
 {
     exec_cuda_lists shape;
     if (!exec_cuda_find_lists(kernels, asked, &shape)) return;
-    if (is_bf16(kernels)) {
-        return backward(kernels, &shape, (const bf16 *)qkv, (const bf16 *)output, log_sum,
-                        (const bf16 *)output_gradient, (bf16 *)qkv_gradient);
+    const int pairs = shape.row_count * shape.head_count;
+    float *row_dot = (float *)exec_cuda_scratch(kernels, (size_t)pairs * sizeof(float));
+    if (row_dot == nullptr) return;
+    launch_either(row_output_dots<bf16>, row_output_dots<float>, warp_grid(pairs), 0, kernels,
+                  shape, output, output_gradient, row_dot);
+    if (is_bf16(kernels) && exec_cuda_attention_mma_takes(&shape)) {
+        return exec_cuda_attention_mma_backward(kernels, &shape, qkv, log_sum, output_gradient,
+                                                row_dot, qkv_gradient);
     }
-    return backward(kernels, &shape, (const float *)qkv, (const float *)output, log_sum,
-                    (const float *)output_gradient, (float *)qkv_gradient);
+    const size_t bytes = backward_bytes(&shape);
+    launch_either(key_value_gradients<bf16>, key_value_gradients<float>, grid_of(&shape), bytes,
+                  kernels, shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
+    launch_either(query_gradients<bf16>, query_gradients<float>, grid_of(&shape), bytes, kernels,
+                  shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
 }
 
 void exec_cuda_fill_attention(exec_kernel_table *table)

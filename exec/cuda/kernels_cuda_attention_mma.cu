@@ -380,8 +380,8 @@ static void forward_of(exec_kernels *kernels, const exec_cuda_lists *shape, cons
     const dim3 grid(shape->block_count, shape->head_count);
     const auto kernel =
         shape->first_key == nullptr ? forward_mma<WIDTH, false> : forward_mma<WIDTH, true>;
-    return launch(kernel, grid, MMA_LANES, 5 * tile_of<WIDTH>::BYTES, kernels, *shape,
-                  (const bf16 *)qkv, (bf16 *)output, log_sum);
+    return launch(kernel, grid, MMA_LANES, 5 * tile_of<WIDTH>::BYTES, kernels, *shape, qkv, output,
+                  log_sum);
 }
 
 template <int WIDTH>
@@ -393,11 +393,9 @@ static void backward_of(exec_kernels *kernels, const exec_cuda_lists *shape, con
     const size_t bytes = 6 * tile_of<WIDTH>::BYTES;
     const bool is_sorted = shape->first_key != nullptr;
     launch(is_sorted ? key_value_mma<WIDTH, true> : key_value_mma<WIDTH, false>, grid, MMA_LANES,
-           bytes, kernels, *shape, (const bf16 *)qkv, log_sum, (const bf16 *)output_gradient,
-           row_dot, (bf16 *)qkv_gradient);
+           bytes, kernels, *shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
     launch(is_sorted ? query_mma<WIDTH, true> : query_mma<WIDTH, false>, grid, MMA_LANES, bytes,
-           kernels, *shape, (const bf16 *)qkv, log_sum, (const bf16 *)output_gradient, row_dot,
-           (bf16 *)qkv_gradient);
+           kernels, *shape, qkv, log_sum, output_gradient, row_dot, qkv_gradient);
 }
 
 bool exec_cuda_attention_mma_takes(const exec_cuda_lists *shape)

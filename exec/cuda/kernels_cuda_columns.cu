@@ -157,12 +157,8 @@ static void add_by_index(exec_kernels *kernels, const void *from, const int *ind
                          int width, int count, float *to)
 {
     const dim3 grid(count, (width + BLOCK_LANES - 1) / BLOCK_LANES);
-    if (is_bf16(kernels)) {
-        return launch(add_rows_by_index<bf16>, grid, BLOCK_LANES, 0, kernels, (const bf16 *)from,
-                      index, rows, width, to);
-    }
-    return launch(add_rows_by_index<float>, grid, BLOCK_LANES, 0, kernels, (const float *)from,
-                  index, rows, width, to);
+    launch_either(add_rows_by_index<bf16>, add_rows_by_index<float>, grid, 0, kernels, from, index,
+                  rows, width, to);
 }
 
 static void enqueue_embed_weight(exec_kernels *kernels, const void *output_gradient,

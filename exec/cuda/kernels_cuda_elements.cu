@@ -186,12 +186,8 @@ static void enqueue_adamw(exec_kernels *kernels, const exec_adamw *options, floa
 {
     const adamw_step step = {*options, (float)(1.0 - pow((double)options->beta1, options->step)),
                              (float)(1.0 - pow((double)options->beta2, options->step))};
-    if (is_bf16(kernels)) {
-        return launch(update<bf16>, grid_for(count), BLOCK_LANES, 0, kernels, step, master, moment1,
-                      moment2, gradient, keep, (bf16 *)weights, count);
-    }
-    return launch(update<float>, grid_for(count), BLOCK_LANES, 0, kernels, step, master, moment1,
-                  moment2, gradient, keep, (float *)weights, count);
+    launch_either(update<bf16>, update<float>, grid_for(count), 0, kernels, step, master, moment1,
+                  moment2, gradient, keep, weights, count);
 }
 
 __global__ void square_parts(const float *values, size_t count, double *partial)

@@ -246,20 +246,12 @@ __global__ void __launch_bounds__(BLOCK_LANES)
     }
 }
 
-template <typename Result>
+template <bool TRANSPOSES_A, bool TRANSPOSES_B, typename Result>
 static void multiply_wide(exec_kernels *kernels, const group_product<bf16, Result> &product)
 {
-    const dim3 grid = product_grid(product, MMA_COLUMNS);
-    if (product.transposes_a) {
-        return launch(multiply_groups_mma<true, false, Result>, grid, BLOCK_LANES,
-                      2 * sizeof(bf16) * product_sides<true, false>::VALUES, kernels, product);
-    }
-    if (product.transposes_b) {
-        return launch(multiply_groups_mma<false, true, Result>, grid, BLOCK_LANES,
-                      2 * sizeof(bf16) * product_sides<false, true>::VALUES, kernels, product);
-    }
-    return launch(multiply_groups_mma<false, false, Result>, grid, BLOCK_LANES,
-                  2 * sizeof(bf16) * product_sides<false, false>::VALUES, kernels, product);
+    launch(multiply_groups_mma<TRANSPOSES_A, TRANSPOSES_B, Result>,
+           product_grid(product, MMA_COLUMNS), BLOCK_LANES,
+           2 * sizeof(bf16) * product_sides<TRANSPOSES_A, TRANSPOSES_B>::VALUES, kernels, product);
 }
 
 template <typename Value, typename Result>
@@ -290,11 +282,13 @@ static void multiply_bf16(exec_kernels *kernels, const group_product<bf16, Resul
 {
     const int side = product.transposes_a ? product.rows : product.inner;
     const bool both = product.transposes_a && product.transposes_b;
-    if (side % 8 == 0 && product.columns % 8 == 0 && !both && is_wide(product.a) &&
-        is_wide(product.b)) {
-        return multiply_wide(kernels, product);
+    if (side % 8 != 0 || product.columns % 8 != 0 || both || !is_wide(product.a) ||
+        !is_wide(product.b)) {
+        return multiply_plain(kernels, product);
     }
-    return multiply_plain(kernels, product);
+    if (product.transposes_a) return multiply_wide<true, false>(kernels, product);
+    if (product.transposes_b) return multiply_wide<false, true>(kernels, product);
+    return multiply_wide<false, false>(kernels, product);
 }
 
 static void enqueue_group_matmul(exec_kernels *kernels, const exec_matmul *shape,

@@ -15,12 +15,7 @@ template <typename Value> __global__ void swiglu(const Value *input, int width, 
 static void enqueue_swiglu(exec_kernels *kernels, const void *input, int rows, int width,
                            void *output)
 {
-    if (is_bf16(kernels)) {
-        return launch(swiglu<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)input, width,
-                      (bf16 *)output);
-    }
-    return launch(swiglu<float>, rows, BLOCK_LANES, 0, kernels, (const float *)input, width,
-                  (float *)output);
+    launch_either(swiglu<bf16>, swiglu<float>, rows, 0, kernels, input, width, output);
 }
 
 template <typename Value>
@@ -43,12 +38,8 @@ static void enqueue_swiglu_input(exec_kernels *kernels, const void *input,
                                  const void *output_gradient, int rows, int width,
                                  void *input_gradient)
 {
-    if (is_bf16(kernels)) {
-        return launch(swiglu_input<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)input,
-                      (const bf16 *)output_gradient, width, (bf16 *)input_gradient);
-    }
-    return launch(swiglu_input<float>, rows, BLOCK_LANES, 0, kernels, (const float *)input,
-                  (const float *)output_gradient, width, (float *)input_gradient);
+    launch_either(swiglu_input<bf16>, swiglu_input<float>, rows, 0, kernels, input, output_gradient,
+                  width, input_gradient);
 }
 
 /// The angles of the block's row; nullptr: it is not rotated.
@@ -102,12 +93,7 @@ __global__ void spread_heads(exec_heads heads, const Value *from, Value *qkv)
 static void enqueue_spread_heads(exec_kernels *kernels, const exec_heads *heads, const void *from,
                                  int rows, void *qkv)
 {
-    if (is_bf16(kernels)) {
-        return launch(spread_heads<bf16>, rows, BLOCK_LANES, 0, kernels, *heads, (const bf16 *)from,
-                      (bf16 *)qkv);
-    }
-    return launch(spread_heads<float>, rows, BLOCK_LANES, 0, kernels, *heads, (const float *)from,
-                  (float *)qkv);
+    launch_either(spread_heads<bf16>, spread_heads<float>, rows, 0, kernels, *heads, from, qkv);
 }
 
 /// The sum over the heads from `first` of an element.
@@ -148,12 +134,8 @@ __global__ void spread_heads_input(exec_heads heads, const Value *qkv_gradient, 
 static void enqueue_spread_heads_input(exec_kernels *kernels, const exec_heads *heads,
                                        const void *qkv_gradient, int rows, void *gradient)
 {
-    if (is_bf16(kernels)) {
-        return launch(spread_heads_input<bf16>, rows, BLOCK_LANES, 0, kernels, *heads,
-                      (const bf16 *)qkv_gradient, (bf16 *)gradient);
-    }
-    return launch(spread_heads_input<float>, rows, BLOCK_LANES, 0, kernels, *heads,
-                  (const float *)qkv_gradient, (float *)gradient);
+    launch_either(spread_heads_input<bf16>, spread_heads_input<float>, rows, 0, kernels, *heads,
+                  qkv_gradient, gradient);
 }
 
 void exec_cuda_fill_heads(exec_kernel_table *table)

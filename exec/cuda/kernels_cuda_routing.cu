@@ -229,12 +229,8 @@ static void enqueue_route_input(exec_kernels *kernels, const exec_routing *routi
                                 const float *weight_gradient, double balance, void *logits_gradient)
 {
     const unsigned grid = warp_grid(routing->row_count);
-    if (is_bf16(kernels)) {
-        return launch(route_input<bf16>, grid, BLOCK_LANES, 0, kernels, *routing, weight_gradient,
-                      (float)balance, (bf16 *)logits_gradient);
-    }
-    return launch(route_input<float>, grid, BLOCK_LANES, 0, kernels, *routing, weight_gradient,
-                  (float)balance, (float *)logits_gradient);
+    launch_either(route_input<bf16>, route_input<float>, grid, 0, kernels, *routing,
+                  weight_gradient, (float)balance, logits_gradient);
 }
 
 void exec_cuda_fill_routing(exec_kernel_table *table)

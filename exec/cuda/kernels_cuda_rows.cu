@@ -14,12 +14,7 @@ template <typename Value> __global__ void add_bias(Value *values, const Value *b
 static void enqueue_add_bias(exec_kernels *kernels, void *values, const void *bias, int rows,
                              int columns)
 {
-    if (is_bf16(kernels)) {
-        return launch(add_bias<bf16>, rows, BLOCK_LANES, 0, kernels, (bf16 *)values,
-                      (const bf16 *)bias, columns);
-    }
-    return launch(add_bias<float>, rows, BLOCK_LANES, 0, kernels, (float *)values,
-                  (const float *)bias, columns);
+    launch_either(add_bias<bf16>, add_bias<float>, rows, 0, kernels, values, bias, columns);
 }
 
 template <typename Value>
@@ -53,12 +48,8 @@ static void enqueue_layer_norm(exec_kernels *kernels, const void *input, const v
                                const void *bias, int rows, int width, void *output, float *mean,
                                float *rstd)
 {
-    if (is_bf16(kernels)) {
-        return launch(layer_norm<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)input,
-                      (const bf16 *)weight, (const bf16 *)bias, width, (bf16 *)output, mean, rstd);
-    }
-    return launch(layer_norm<float>, rows, BLOCK_LANES, 0, kernels, (const float *)input,
-                  (const float *)weight, (const float *)bias, width, (float *)output, mean, rstd);
+    launch_either(layer_norm<bf16>, layer_norm<float>, rows, 0, kernels, input, weight, bias, width,
+                  output, mean, rstd);
 }
 
 /// The gradient that comes in may lie in the same memory as the one that goes out: all of a row is
@@ -91,14 +82,8 @@ static void enqueue_layer_norm_input(exec_kernels *kernels, const void *output_g
                                      const void *input, const void *weight, const float *mean,
                                      const float *rstd, int rows, int width, void *input_gradient)
 {
-    if (is_bf16(kernels)) {
-        return launch(layer_norm_input<bf16>, rows, BLOCK_LANES, 0, kernels,
-                      (const bf16 *)output_gradient, (const bf16 *)input, (const bf16 *)weight,
-                      mean, rstd, width, (bf16 *)input_gradient);
-    }
-    return launch(layer_norm_input<float>, rows, BLOCK_LANES, 0, kernels,
-                  (const float *)output_gradient, (const float *)input, (const float *)weight, mean,
-                  rstd, width, (float *)input_gradient);
+    launch_either(layer_norm_input<bf16>, layer_norm_input<float>, rows, 0, kernels,
+                  output_gradient, input, weight, mean, rstd, width, input_gradient);
 }
 
 /// Adds a number to those of which the largest two are known.
@@ -163,14 +148,8 @@ static void enqueue_cross_entropy(exec_kernels *kernels, const void *logits, con
                                   int rows, int classes, float scale, float *loss,
                                   float *confidence, void *logits_gradient)
 {
-    if (is_bf16(kernels)) {
-        return launch(cross_entropy<bf16>, warp_grid(rows), BLOCK_LANES, 0, kernels,
-                      (const bf16 *)logits, target, rows, classes, scale, loss, confidence,
-                      (bf16 *)logits_gradient);
-    }
-    return launch(cross_entropy<float>, warp_grid(rows), BLOCK_LANES, 0, kernels,
-                  (const float *)logits, target, rows, classes, scale, loss, confidence,
-                  (float *)logits_gradient);
+    launch_either(cross_entropy<bf16>, cross_entropy<float>, warp_grid(rows), 0, kernels, logits,
+                  target, rows, classes, scale, loss, confidence, logits_gradient);
 }
 
 template <typename Value>
@@ -192,14 +171,8 @@ static void enqueue_embed(exec_kernels *kernels, const int *token, const int *po
                           const void *token_table, const void *position_table, int rows, int width,
                           void *output)
 {
-    if (is_bf16(kernels)) {
-        return launch(embed<bf16>, rows, BLOCK_LANES, 0, kernels, token, position,
-                      (const bf16 *)token_table, (const bf16 *)position_table, width,
-                      (bf16 *)output);
-    }
-    return launch(embed<float>, rows, BLOCK_LANES, 0, kernels, token, position,
-                  (const float *)token_table, (const float *)position_table, width,
-                  (float *)output);
+    launch_either(embed<bf16>, embed<float>, rows, 0, kernels, token, position, token_table,
+                  position_table, width, output);
 }
 
 /// Copies row to_row[block] (NULL: block) from row from_row[block] (NULL: block).
@@ -217,12 +190,8 @@ __global__ void move_rows(const Value *from, const int *from_row, int width, Val
 static void move_rows_of(exec_kernels *kernels, const void *from, const int *from_row, int rows,
                          int width, void *to, const int *to_row)
 {
-    if (is_bf16(kernels)) {
-        return launch(move_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, from_row,
-                      width, (bf16 *)to, to_row);
-    }
-    return launch(move_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, from_row,
-                  width, (float *)to, to_row);
+    launch_either(move_rows<bf16>, move_rows<float>, rows, 0, kernels, from, from_row, width, to,
+                  to_row);
 }
 
 static void enqueue_gather_rows(exec_kernels *kernels, const void *from, const int *row, int rows,
@@ -260,12 +229,8 @@ static void enqueue_combine_rows(exec_kernels *kernels, const void *from, const 
                                  const int *source, const float *weight, float scale, int rows,
                                  int width, void *to)
 {
-    if (is_bf16(kernels)) {
-        return launch(combine_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, first,
-                      source, weight, scale, width, (bf16 *)to);
-    }
-    return launch(combine_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, first,
-                  source, weight, scale, width, (float *)to);
+    launch_either(combine_rows<bf16>, combine_rows<float>, rows, 0, kernels, from, first, source,
+                  weight, scale, width, to);
 }
 
 template <typename Value>
@@ -281,12 +246,7 @@ __global__ void scale_rows(const Value *from, const float *weight, int width, Va
 static void enqueue_scale_rows(exec_kernels *kernels, const void *from, const float *weight,
                                int rows, int width, void *to)
 {
-    if (is_bf16(kernels)) {
-        return launch(scale_rows<bf16>, rows, BLOCK_LANES, 0, kernels, (const bf16 *)from, weight,
-                      width, (bf16 *)to);
-    }
-    return launch(scale_rows<float>, rows, BLOCK_LANES, 0, kernels, (const float *)from, weight,
-                  width, (float *)to);
+    launch_either(scale_rows<bf16>, scale_rows<float>, rows, 0, kernels, from, weight, width, to);
 }
 
 template <typename Value>
@@ -308,12 +268,8 @@ __global__ void row_dots(const Value *a, const int *row_a, const Value *b, const
 static void enqueue_row_dots(exec_kernels *kernels, const void *a, const int *row_a, const void *b,
                              const int *row_b, int rows, int width, float *dot)
 {
-    if (is_bf16(kernels)) {
-        return launch(row_dots<bf16>, warp_grid(rows), BLOCK_LANES, 0, kernels, (const bf16 *)a,
-                      row_a, (const bf16 *)b, row_b, rows, width, dot);
-    }
-    return launch(row_dots<float>, warp_grid(rows), BLOCK_LANES, 0, kernels, (const float *)a,
-                  row_a, (const float *)b, row_b, rows, width, dot);
+    launch_either(row_dots<bf16>, row_dots<float>, warp_grid(rows), 0, kernels, a, row_a, b, row_b,
+                  rows, width, dot);
 }
 
 void exec_cuda_fill_rows(exec_kernel_table *table)

@@ -11,11 +11,8 @@ static status cpu_allocate(exec_kernels *kernels, size_t bytes, void **memory, e
 {
     (void)err;
     (void)kernels;
-    const size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    void *taken =
-        rounded < bytes ? NULL : aligned_alloc(ALIGNMENT, rounded > 0 ? rounded : ALIGNMENT);
-    memset(taken, 0, rounded);
-    *memory = taken;
+    const size_t rounded = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+    *memory = memset(aligned_alloc(ALIGNMENT, rounded), 0, rounded);
     return STATUS_OK;
 }
 
@@ -49,11 +46,9 @@ static void cpu_to_floats(exec_kernels *kernels, const void *values, float *to, 
 
 static status cpu_finish(exec_kernels *kernels, error_message *err)
 {
-    exec_cpu *cpu = (exec_cpu *)kernels;
-    const error_message failure = cpu->failure;
-    cpu->failure = (error_message){0};
-    if (failure.code == STATUS_OK) return STATUS_OK;
-    return error_set(err, failure.code, "%s", failure.message);
+    (void)kernels;
+    (void)err;
+    return STATUS_OK;
 }
 
 static void cpu_close(exec_kernels *kernels)
@@ -64,12 +59,10 @@ static void cpu_close(exec_kernels *kernels)
 
 float *exec_cpu_scratch(exec_cpu *cpu, size_t count)
 {
-    if (count <= cpu->scratch_count) return cpu->scratch;
-    free(cpu->scratch);
-    cpu->scratch = memory_array(count, sizeof *cpu->scratch);
-    cpu->scratch_count = cpu->scratch == NULL ? 0 : count;
-    if (cpu->scratch == NULL && cpu->failure.code == STATUS_OK) {
-        error_set(&cpu->failure, STATUS_NO_MEMORY, "no memory for %zu numbers of scratch", count);
+    if (count > cpu->scratch_count) {
+        free(cpu->scratch);
+        cpu->scratch = memory_array(count, sizeof *cpu->scratch);
+        cpu->scratch_count = count;
     }
     return cpu->scratch;
 }

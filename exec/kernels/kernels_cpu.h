@@ -32,11 +32,10 @@ typedef struct exec_cpu {
     bool is_widest;       // and those marked EXEC_CPU_WIDEST
     float *scratch;       // [scratch_count]
     size_t scratch_count;
-    error_message failure; // the first since finish; code STATUS_OK: none
     _Alignas(64) float panel[EXEC_CPU_PANEL_INNER * EXEC_CPU_PANEL_COLUMNS];
 } exec_cpu;
 
-/// @return at least count floats until the next call; NULL and a failure noted if out of memory
+/// @return at least count floats until the next call
 float *exec_cpu_scratch(exec_cpu *cpu, size_t count);
 
 /// c[rows][columns] = a b, or +=, of elements at any distance: element (i, k) of a is

@@ -277,7 +277,7 @@ static int longest_sequence(const exec_attention *shape)
 }
 
 /// What all blocks have in common; scores and gradients in scratch.
-static bool begin_blocks(block *at, exec_cpu *cpu, const exec_attention *shape)
+static void begin_blocks(block *at, exec_cpu *cpu, const exec_attention *shape)
 {
     const size_t score_count = (size_t)shape->block_rows * (size_t)longest_sequence(shape);
     float *scratch = exec_cpu_scratch(cpu, 2 * score_count);
@@ -288,8 +288,7 @@ static bool begin_blocks(block *at, exec_cpu *cpu, const exec_attention *shape)
                   .width = (ptrdiff_t)shape->head_count * shape->head_width,
                   .score_scale = 1.0F / sqrtf((float)shape->head_width),
                   .scores = scratch,
-                  .gradients = scratch == NULL ? NULL : scratch + score_count};
-    return scratch != NULL;
+                  .gradients = scratch + score_count};
 }
 
 /// @return blocks of the sequence
@@ -304,7 +303,7 @@ void exec_cpu_attention(exec_kernels *kernels, const exec_attention *shape, cons
                         void *output, float *log_sum)
 {
     block at;
-    if (!begin_blocks(&at, (exec_cpu *)kernels, shape)) return;
+    begin_blocks(&at, (exec_cpu *)kernels, shape);
     for (int sequence = 0; sequence < shape->sequence_count; sequence++) {
         const int block_count = enter_sequence(&at, shape, sequence);
         for (at.head = 0; at.head < shape->head_count; at.head++) {
@@ -323,7 +322,7 @@ void exec_cpu_attention_input(exec_kernels *kernels, const exec_attention *shape
                               void *qkv_gradient)
 {
     block at;
-    if (!begin_blocks(&at, (exec_cpu *)kernels, shape)) return;
+    begin_blocks(&at, (exec_cpu *)kernels, shape);
     const backward of = {qkv, output, log_sum, output_gradient, qkv_gradient, shape->head_count};
     const ptrdiff_t row_count = shape->first_row[shape->sequence_count];
     memset(qkv_gradient, 0, (size_t)(row_count * 3 * at.width) * sizeof(float));

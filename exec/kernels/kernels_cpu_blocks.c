@@ -200,7 +200,6 @@ void exec_cpu_choose_blocks(exec_kernels *kernels, const exec_attention *shape,
     const int bits = choice->bit_count;
     const size_t count = ((size_t)shape->block_count * 2 << bits) + (size_t)rows;
     int *scratch = (int *)(void *)exec_cpu_scratch((exec_cpu *)kernels, count);
-    if (scratch == NULL) return;
     uint8_t *query_bucket = (uint8_t *)(scratch + ((size_t)shape->block_count * 2 << bits));
     uint8_t *key_bucket = query_bucket + rows;
     if (choice->sorts_rows) {

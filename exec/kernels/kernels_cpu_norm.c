@@ -5,23 +5,6 @@
 
 static const float variance_floor = 1e-5F;
 
-static float squared_deviations(const float *row, float mean, int width)
-{
-    float sum[EXEC_CPU_LANES] = {0};
-    int index = 0;
-    for (; index + EXEC_CPU_LANES <= width; index += EXEC_CPU_LANES) {
-        for (int lane = 0; lane < EXEC_CPU_LANES; lane++) {
-            const float deviation = row[index + lane] - mean;
-            sum[lane] += deviation * deviation;
-        }
-    }
-    for (int lane = 0; index + lane < width; lane++) {
-        const float deviation = row[index + lane] - mean;
-        sum[lane] += deviation * deviation;
-    }
-    return exec_cpu_lanes_sum(sum);
-}
-
 void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *weight,
                          const void *bias, int rows, int width, void *output, float *mean,
                          float *rstd)
@@ -33,11 +16,14 @@ void exec_cpu_layer_norm(exec_kernels *kernels, const void *input, const void *w
         const float *restrict from = (const float *)input + (ptrdiff_t)row * width;
         float *restrict to = (float *)output + (ptrdiff_t)row * width;
         const float row_mean = mean == NULL ? 0 : exec_cpu_sum(from, width) / (float)width;
-        const float variance = squared_deviations(from, row_mean, width) / (float)width;
+        for (int column = 0; column < width; column++) {
+            to[column] = from[column] - row_mean;
+        }
+        const float variance = exec_cpu_dot(to, to, width) / (float)width;
         const float row_rstd = 1.0F / sqrtf(variance + variance_floor);
         for (int column = 0; column < width; column++) {
             const float bias_here = biases == NULL ? 0 : biases[column];
-            to[column] = (from[column] - row_mean) * row_rstd * weights[column] + bias_here;
+            to[column] = to[column] * row_rstd * weights[column] + bias_here;
         }
         if (mean != NULL) mean[row] = row_mean;
         rstd[row] = row_rstd;
@@ -51,7 +37,6 @@ void exec_cpu_layer_norm_input(exec_kernels *kernels, const void *output_gradien
                                const float *rstd, int rows, int width, void *input_gradient)
 {
     float *scratch = exec_cpu_scratch((exec_cpu *)kernels, 2 * (size_t)width);
-    if (scratch == NULL) return;
     float *restrict normal = scratch;
     float *restrict scaled = scratch + width;
     const float *restrict weights = weight;

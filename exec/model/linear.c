@@ -14,54 +14,52 @@ exec_linear exec_linear_add(exec_layer *layer, int input_width, int output_width
     return linear;
 }
 
+/// rows x the weights, or x the weights transposed.
 static void multiply(const exec_layer *layer, const exec_linear *linear, const void *input,
-                     int rows, bool accumulates, void *output)
+                     int rows, bool is_transposed, bool accumulates, void *output)
 {
     exec_kernels *kernels = layer->kernels;
     const void *weights = exec_layer_weights(layer, linear->weight);
     const exec_csr *csr = exec_layer_csr(layer, linear->weight);
     const exec_matmul shape = {.rows = rows,
-                               .columns = linear->output_width,
-                               .inner = linear->input_width,
+                               .columns =
+                                   is_transposed ? linear->input_width : linear->output_width,
+                               .inner = is_transposed ? linear->output_width : linear->input_width,
+                               .transposes_b = is_transposed,
                                .accumulates = accumulates};
     if (csr != NULL) {
-        kernels->table->csr_matmul(kernels, csr, rows, false, accumulates, input, weights, output);
+        kernels->table->csr_matmul(kernels, csr, rows, is_transposed, accumulates, input, weights,
+                                   output);
     } else {
         kernels->table->matmul(kernels, &shape, input, weights, output);
     }
+}
+
+static void add_bias(const exec_layer *layer, const exec_linear *linear, int rows, void *output)
+{
     if (!linear->has_bias) return;
-    kernels->table->add_bias(kernels, output, exec_layer_weights(layer, linear->bias), rows,
-                             linear->output_width);
+    layer->kernels->table->add_bias(layer->kernels, output, exec_layer_weights(layer, linear->bias),
+                                    rows, linear->output_width);
 }
 
 void exec_linear_forward(const exec_layer *layer, const exec_linear *linear, const void *input,
                          int rows, void *output)
 {
-    multiply(layer, linear, input, rows, false, output);
+    multiply(layer, linear, input, rows, false, false, output);
+    add_bias(layer, linear, rows, output);
 }
 
 void exec_linear_forward_add(const exec_layer *layer, const exec_linear *linear, const void *input,
                              int rows, void *output)
 {
-    multiply(layer, linear, input, rows, true, output);
+    multiply(layer, linear, input, rows, false, true, output);
+    add_bias(layer, linear, rows, output);
 }
 
 void exec_linear_backward_input(const exec_layer *layer, const exec_linear *linear,
                                 const void *output_gradient, int rows, void *input_gradient)
 {
-    exec_kernels *kernels = layer->kernels;
-    const void *weights = exec_layer_weights(layer, linear->weight);
-    const exec_csr *csr = exec_layer_csr(layer, linear->weight);
-    const exec_matmul shape = {.rows = rows,
-                               .columns = linear->input_width,
-                               .inner = linear->output_width,
-                               .transposes_b = true};
-    if (csr != NULL) {
-        kernels->table->csr_matmul(kernels, csr, rows, true, false, output_gradient, weights,
-                                   input_gradient);
-    } else {
-        kernels->table->matmul(kernels, &shape, output_gradient, weights, input_gradient);
-    }
+    multiply(layer, linear, output_gradient, rows, true, false, input_gradient);
 }
 
 void exec_linear_backward_weight(const exec_layer *layer, const exec_linear *linear,

@@ -63,11 +63,10 @@ status exec_flow_pool_take(exec_flow_pool *pool, exec_flow_buffer **buffer, erro
             return STATUS_OK;
         }
     }
-    const size_t count = (size_t)pool->buffer_count + 1;
-    exec_flow_buffer **buffers = memory_resize(pool->buffers, count, sizeof *buffers);
-    pool->buffers = buffers;
-    TRY(create_buffer(pool, &buffers[pool->buffer_count], err));
-    *buffer = buffers[pool->buffer_count++];
+    TRY(create_buffer(pool, buffer, err));
+    pool->buffers =
+        memory_grow(pool->buffers, (size_t)pool->buffer_count, sizeof(exec_flow_buffer *));
+    pool->buffers[pool->buffer_count++] = *buffer;
     return STATUS_OK;
 }
 

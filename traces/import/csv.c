@@ -327,17 +327,9 @@ static status keep_layer(trace_csv *csv, const csv_file *file, const csv_row *ro
                          error_message *err)
 {
     const int layer = (int)row->numbers[COLUMN_LAYER];
-    if (layer >= csv->layer_count) {
-        int count = csv->layer_count > 0 ? csv->layer_count : 64;
-        while (count <= layer) {
-            count *= 2;
-        }
-        layer_seen *layers = memory_resize(csv->layers, (size_t)count, sizeof *layers);
-        for (int fresh = csv->layer_count; fresh < count; fresh++) {
-            layers[fresh] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
-        }
-        csv->layers = layers;
-        csv->layer_count = count;
+    while (csv->layer_count <= layer) {
+        csv->layers = memory_grow(csv->layers, (size_t)csv->layer_count, sizeof *csv->layers);
+        csv->layers[csv->layer_count++] = (layer_seen){TRACE_NOT_RECORDED, TRACE_NOT_RECORDED};
     }
     TRY(keep_property(file, layer, COLUMN_PARAMETERS, row->numbers[COLUMN_PARAMETERS],
                       &csv->layers[layer].parameters, err));

@@ -191,7 +191,8 @@ typedef struct window_op {
     trace_window *window;
 } window_op;
 
-/// The ops of all ranks, each on its own clock but with one zero. rank is the place in the list.
+/// The ops of all ranks in order, each on its own clock but with one zero. rank is the place in the
+/// list.
 static void collect_ops(trace_import *import, arena *memory, trace_window ***windows)
 {
     size_t count = 0;
@@ -203,39 +204,33 @@ static void collect_ops(trace_import *import, arena *memory, trace_window ***win
         has_base = has_base && recording->has_base;
         if (recording->base_ns < zero_ns) zero_ns = recording->base_ns;
     }
-    import->ops = arena_array(memory, count, sizeof *import->ops);
-    *windows = memory_array(count + 1, sizeof **windows);
+    window_op *both = memory_array(count + 1, sizeof *both);
     for (int rank = 0; rank < import->rank_count; rank++) {
         trace_recording *recording = &import->recordings[rank];
         const int64_t shift_ns = has_base ? recording->base_ns - zero_ns : 0;
         for (int window = 0; window < recording->window_count; window++) {
-            trace_op op;
-            if (!op_of(recording, &recording->windows[window], &op)) continue;
-            op.rank = rank;
-            op.begin_ns += shift_ns;
-            op.end_ns += shift_ns;
-            (*windows)[import->op_count] = &recording->windows[window];
-            import->ops[import->op_count++] = op;
+            window_op *made = &both[import->op_count];
+            made->window = &recording->windows[window];
+            if (!op_of(recording, made->window, &made->op)) continue;
+            made->op.rank = rank;
+            made->op.begin_ns += shift_ns;
+            made->op.end_ns += shift_ns;
+            import->op_count++;
         }
     }
-}
-
-static void sort_ops(trace_import *import, trace_window **windows)
-{
-    window_op *both = memory_array((size_t)import->op_count + 1, sizeof *both);
-    for (int64_t op = 0; op < import->op_count; op++) {
-        both[op] = (window_op){import->ops[op], windows[op]};
-    }
+    import->ops = arena_array(memory, count, sizeof *import->ops);
+    *windows = memory_array(count + 1, sizeof **windows);
     qsort(both, (size_t)import->op_count, sizeof *both, compare_ops);
     for (int64_t op = 0; op < import->op_count; op++) {
         import->ops[op] = both[op].op;
-        windows[op] = both[op].window;
+        (*windows)[op] = both[op].window;
     }
     free(both);
 }
 
-/// Puts the ops on one clock, whose zero is the earliest begin, and gives them their ranks.
-static void apply_alignment(trace_import *import, trace_window **windows)
+/// Puts the ops on one clock, whose zero is the earliest begin, and gives them their ranks: those
+/// ascend with the places, so that the order stays.
+static void apply_alignment(trace_import *import)
 {
     int64_t first_ns = INT64_MAX;
     for (int64_t op = 0; op < import->op_count; op++) {
@@ -251,7 +246,6 @@ static void apply_alignment(trace_import *import, trace_window **windows)
         import->ops[op].begin_ns -= first_ns;
         import->ops[op].end_ns -= first_ns;
     }
-    sort_ops(import, windows);
 }
 
 /// Leaves out what is part of ops only.
@@ -276,7 +270,7 @@ static status gather(trace_import *import, arena *memory, error_message *err)
     const status aligned = trace_alignment_find(import->ops, import->op_count, import->rank_count,
                                                 memory, &import->alignment, err);
     if (aligned == STATUS_OK) {
-        apply_alignment(import, windows);
+        apply_alignment(import);
         trace_import_replay(import, windows);
         drop_parts(import);
     }

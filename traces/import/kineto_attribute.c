@@ -14,22 +14,23 @@ typedef struct open_marks {
     uint32_t *below_in_process; // [mark_count]
 } open_marks;
 
-static void open_marks_init(const kineto_events *events, arena *memory, open_marks *open)
+/// [count] of no mark.
+static uint32_t *no_marks(size_t count, arena *memory)
 {
-    const size_t threads = events->thread_count;
-    const size_t processes = (size_t)events->process_count;
-    const size_t marks = events->mark_count;
-    *open = (open_marks){.marks = events->marks};
-    open->top_of_thread = arena_array(memory, threads, sizeof *open->top_of_thread);
-    open->top_of_process = arena_array(memory, processes, sizeof *open->top_of_process);
-    open->below_in_thread = arena_array(memory, marks, sizeof *open->below_in_thread);
-    open->below_in_process = arena_array(memory, marks, sizeof *open->below_in_process);
-    for (size_t thread = 0; thread < threads; thread++) {
-        open->top_of_thread[thread] = NO_MARK;
+    uint32_t *made = arena_array(memory, count, sizeof *made);
+    for (size_t each = 0; each < count; each++) {
+        made[each] = NO_MARK;
     }
-    for (size_t process = 0; process < processes; process++) {
-        open->top_of_process[process] = NO_MARK;
-    }
+    return made;
+}
+
+static open_marks open_marks_of(const kineto_events *events, arena *memory)
+{
+    return (open_marks){.marks = events->marks,
+                        .top_of_thread = no_marks(events->thread_count, memory),
+                        .top_of_process = no_marks(events->process_count, memory),
+                        .below_in_thread = no_marks(events->mark_count, memory),
+                        .below_in_process = no_marks(events->mark_count, memory)};
 }
 
 static void open_marks_push(open_marks *open, uint32_t mark, uint32_t thread, uint32_t process)
@@ -94,11 +95,10 @@ static uint32_t mark_of_launch(const kineto_events *events, const kineto_launch 
 static status place_launches(kineto_events *events, sorter *placed, error_message *err)
 {
     const void *record = NULL;
-    open_marks open;
     uint32_t next_mark = 0;
     TRY(sorter_sort(events->launches, err));
     arena *scratch = arena_create(1 << 16);
-    open_marks_init(events, scratch, &open);
+    open_marks open = open_marks_of(events, scratch);
     status result = sorter_next(events->launches, &record, err);
     while (result == STATUS_OK && record != NULL) {
         kineto_launch launch = *(const kineto_launch *)record;
@@ -155,7 +155,7 @@ static status match(kineto_events *events, sorter *placed, sorter *runs, trace_a
     TRY(sorter_next(placed, &next, err));
     for (;;) {
         TRY(sorter_next(events->works, &record, err));
-        if (record == NULL) return sorter_sort(runs, err);
+        if (record == NULL) return STATUS_OK;
         const kineto_work *work = record;
         while (next != NULL && ((const kineto_launch *)next)->correlation < work->key) {
             TRY(sorter_next(placed, &next, err));
@@ -183,6 +183,8 @@ typedef struct union_end {
     int64_t until_ns[2];
 } union_end;
 
+static const union_end no_union = {{INT64_MIN, INT64_MIN}};
+
 /// Adds an operation to the length of the union of those before it.
 static void add_to_union(union_end *end, const kineto_run *run, int64_t *busy_ns,
                          int64_t *communication_ns)
@@ -200,38 +202,9 @@ static union_end *unions_create(size_t count, arena *memory)
 {
     union_end *ends = arena_array(memory, count, sizeof *ends);
     for (size_t each = 0; each < count; each++) {
-        ends[each] = (union_end){{INT64_MIN, INT64_MIN}};
+        ends[each] = no_union;
     }
     return ends;
-}
-
-/// Adds what the device ran to its windows, cells and gaps.
-///
-/// @param runs of the device, by begin
-static status sum_runs(kineto_events *events, trace_recording *recording, sorter *runs,
-                       error_message *err)
-{
-    // Annotations of one cell may overlap on the device.
-    arena *scratch = arena_create(1 << 16);
-    union_end *windows = unions_create(events->mark_count, scratch);
-    union_end *cells = unions_create((size_t)recording->cell_count, scratch);
-    kineto_gaps *gaps = kineto_gaps_begin(events, recording);
-    const void *record = NULL;
-    status result = sorter_next(runs, &record, err);
-    for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
-        const kineto_run *run = record;
-        kineto_gaps_put(gaps, run);
-        if (run->mark == NO_MARK) continue;
-        trace_window *window = &events->marks[run->mark].window;
-        widen(window, run->begin_ns, run->end_ns);
-        add_to_union(&windows[run->mark], run, &window->busy_ns, &window->communication_ns);
-        if (window->cell < 0) continue;
-        trace_cell *cell = &recording->cells[window->cell];
-        add_to_union(&cells[window->cell], run, &cell->busy_ns, &cell->communication_ns);
-    }
-    kineto_gaps_end(gaps);
-    arena_destroy(scratch);
-    return result;
 }
 
 static void sum_spans(const kineto_events *events, trace_recording *recording)
@@ -241,6 +214,38 @@ static void sum_spans(const kineto_events *events, trace_recording *recording)
         if (window->cell < 0 || window->work_begin_ns > window->work_end_ns) continue;
         recording->cells[window->cell].span_ns += window->work_end_ns - window->work_begin_ns;
     }
+}
+
+/// Adds what ran to its windows, cells and gaps.
+///
+/// @param runs by begin
+static status sum_runs(kineto_events *events, trace_recording *recording, sorter *runs,
+                       error_message *err)
+{
+    const void *record = NULL;
+    TRY(sorter_sort(runs, err));
+    // Annotations of one cell may overlap on the device; threads of the CPU add up.
+    arena *scratch = arena_create(1 << 16);
+    union_end *windows = unions_create(events->mark_count, scratch);
+    union_end *cells = unions_create((size_t)recording->cell_count, scratch);
+    kineto_gaps *gaps = kineto_gaps_begin(events, recording);
+    status result = sorter_next(runs, &record, err);
+    for (; result == STATUS_OK && record != NULL; result = sorter_next(runs, &record, err)) {
+        const kineto_run *run = record;
+        kineto_gaps_put(gaps, run);
+        if (run->mark == NO_MARK) continue;
+        trace_window *window = &events->marks[run->mark].window;
+        widen(window, run->begin_ns, run->end_ns);
+        add_to_union(&windows[run->mark], run, &window->busy_ns, &window->communication_ns);
+        if (window->cell < 0) continue;
+        if (!recording->on_device) cells[window->cell] = no_union;
+        trace_cell *cell = &recording->cells[window->cell];
+        add_to_union(&cells[window->cell], run, &cell->busy_ns, &cell->communication_ns);
+    }
+    kineto_gaps_end(gaps);
+    sum_spans(events, recording);
+    arena_destroy(scratch);
+    return result;
 }
 
 status trace_kineto_attribute_device(kineto_events *events, trace_recording *recording,
@@ -257,7 +262,6 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
     events->works = NULL;
     if (result == STATUS_OK) result = sum_runs(events, recording, runs, err);
     sorter_destroy(runs);
-    if (result == STATUS_OK) sum_spans(events, recording);
     return result;
 }
 
@@ -265,25 +269,11 @@ status trace_kineto_attribute_device(kineto_events *events, trace_recording *rec
 typedef struct cpu_sweep {
     kineto_events *events;
     open_marks open;
-    const uint32_t *marks; // [mark_count] of all threads, by thread, then as in events
-    size_t next_mark;
-    size_t mark_end; // of this thread
-    sorter *pieces;  // kineto_run by begin: what the operators are cut into; key is the mark
+    uint32_t *first_mark; // [thread_count] of a thread; NO_MARK: none
+    uint32_t *mark_after; // [mark_count] the next of the same thread
+    uint32_t next_mark;   // of this thread
+    sorter *pieces;       // kineto_run by begin: what the operators are cut into; key is the mark
 } cpu_sweep;
-
-static status add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int64_t begin_ns,
-                           int64_t end_ns, error_message *err)
-{
-    kineto_run piece = {begin_ns, end_ns, begin_ns, mark, mark, flags};
-    if (mark != NO_MARK) {
-        kineto_mark *owner = &sweep->events->marks[mark];
-        piece.flags = component_in(owner, flags);
-        widen(&owner->window, begin_ns, end_ns);
-        *(piece.flags == KINETO_COMMUNICATION ? &owner->window.communication_ns
-                                              : &owner->window.busy_ns) += end_ns - begin_ns;
-    }
-    return sorter_put(sweep->pieces, &piece, err);
-}
 
 /// Shares out [begin_ns, end_ns) of an operator among the marks that are open meanwhile.
 ///
@@ -291,13 +281,13 @@ static status add_cpu_time(cpu_sweep *sweep, uint32_t mark, uint32_t flags, int6
 static status share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, int64_t begin_ns,
                              int64_t end_ns, uint32_t *first, error_message *err)
 {
-    kineto_mark *marks = sweep->events->marks;
+    const kineto_mark *marks = sweep->events->marks;
     uint32_t *top = &sweep->open.top_of_thread[thread];
     bool is_first = true;
     for (int64_t moment_ns = begin_ns; moment_ns < end_ns || is_first;) {
-        while (sweep->next_mark < sweep->mark_end &&
-               marks[sweep->marks[sweep->next_mark]].window.begin_ns <= moment_ns) {
-            open_marks_push(&sweep->open, sweep->marks[sweep->next_mark++], thread, 0);
+        for (; sweep->next_mark != NO_MARK && marks[sweep->next_mark].window.begin_ns <= moment_ns;
+             sweep->next_mark = sweep->mark_after[sweep->next_mark]) {
+            open_marks_push(&sweep->open, sweep->next_mark, thread, 0);
         }
         // What ends at this very moment is over, unless the operator has no length.
         const int64_t needed_ns = moment_ns < end_ns ? moment_ns + 1 : moment_ns;
@@ -307,14 +297,15 @@ static status share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, 
         if (mark != NO_MARK && marks[mark].window.end_ns < until_ns) {
             until_ns = marks[mark].window.end_ns;
         }
-        if (sweep->next_mark < sweep->mark_end) {
-            const int64_t next_ns = marks[sweep->marks[sweep->next_mark]].window.begin_ns;
-            if (next_ns < until_ns) until_ns = next_ns;
+        if (sweep->next_mark != NO_MARK && marks[sweep->next_mark].window.begin_ns < until_ns) {
+            until_ns = marks[sweep->next_mark].window.begin_ns;
         }
         if (is_first) *first = mark;
         is_first = false;
         if (until_ns <= moment_ns) break;
-        TRY(add_cpu_time(sweep, mark, flags, moment_ns, until_ns, err));
+        kineto_run piece = {moment_ns, until_ns, moment_ns, mark, mark, flags};
+        if (mark != NO_MARK) piece.flags = component_in(&marks[mark], flags);
+        TRY(sorter_put(sweep->pieces, &piece, err));
         moment_ns = until_ns;
     }
     return STATUS_OK;
@@ -322,8 +313,7 @@ static status share_operator(cpu_sweep *sweep, uint32_t thread, uint32_t flags, 
 
 /// Operators of all threads, sorted by thread and begin. Nested ones add nothing and are not
 /// counted; the rest of one that overlaps its neighbour is.
-static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
-                              trace_recording *recording, error_message *err)
+static status sweep_operators(cpu_sweep *sweep, trace_recording *recording, error_message *err)
 {
     const kineto_events *events = sweep->events;
     const void *record = NULL;
@@ -338,8 +328,7 @@ static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
         if (work->key != thread) {
             thread = work->key;
             covered_ns = INT64_MIN;
-            sweep->next_mark = first_mark[thread];
-            sweep->mark_end = first_mark[thread + 1];
+            sweep->next_mark = sweep->first_mark[thread];
         }
         const int64_t begin_ns = work->begin_ns > covered_ns ? work->begin_ns : covered_ns;
         if (work->end_ns < begin_ns || (work->end_ns == covered_ns)) continue;
@@ -352,67 +341,22 @@ static status sweep_operators(cpu_sweep *sweep, const size_t *first_mark,
     }
 }
 
-/// Marks by thread, keeping their order.
-///
-/// @param first_mark [thread_count + 1] out
-static void group_marks(const kineto_events *events, size_t *first_mark, uint32_t *marks)
-{
-    const size_t threads = events->thread_count;
-    for (size_t mark = 0; mark < events->mark_count; mark++) {
-        first_mark[events->marks[mark].thread + 1]++;
-    }
-    for (size_t thread = 0; thread < threads; thread++) {
-        first_mark[thread + 1] += first_mark[thread];
-    }
-    for (size_t mark = events->mark_count; mark-- > 0;) {
-        marks[--first_mark[events->marks[mark].thread + 1]] = (uint32_t)mark;
-    }
-    // Each place now holds the begin of its thread, one entry late.
-    for (size_t thread = 0; thread < threads; thread++) {
-        first_mark[thread] = first_mark[thread + 1];
-    }
-    first_mark[threads] = events->mark_count;
-}
-
-/// Divides the time of the process among what ran, of all threads.
-static status divide_cpu_time(cpu_sweep *sweep, trace_recording *recording, error_message *err)
-{
-    const void *record = NULL;
-    TRY(sorter_sort(sweep->pieces, err));
-    kineto_gaps *gaps = kineto_gaps_begin(sweep->events, recording);
-    status result = sorter_next(sweep->pieces, &record, err);
-    while (result == STATUS_OK && record != NULL) {
-        kineto_gaps_put(gaps, record);
-        result = sorter_next(sweep->pieces, &record, err);
-    }
-    kineto_gaps_end(gaps);
-    return result;
-}
-
-static void sum_cpu_cells(const kineto_events *events, trace_recording *recording)
-{
-    for (size_t mark = 0; mark < events->mark_count; mark++) {
-        const trace_window *window = &events->marks[mark].window;
-        if (window->cell < 0) continue;
-        recording->cells[window->cell].busy_ns += window->busy_ns;
-        recording->cells[window->cell].communication_ns += window->communication_ns;
-    }
-    sum_spans(events, recording);
-}
-
 status trace_kineto_attribute_cpu(kineto_events *events, trace_recording *recording,
                                   error_message *err)
 {
     arena *scratch = arena_create(1 << 16);
-    size_t *first_mark = arena_array(scratch, events->thread_count + 1, sizeof *first_mark);
-    uint32_t *marks = arena_array(scratch, events->mark_count, sizeof *marks);
-    cpu_sweep sweep = {.events = events, .marks = marks};
-    sweep.pieces = sorter_create(sizeof(kineto_run), compare_runs);
-    open_marks_init(events, scratch, &sweep.open);
-    group_marks(events, first_mark, marks);
-    status result = sweep_operators(&sweep, first_mark, recording, err);
-    sum_cpu_cells(events, recording);
-    if (result == STATUS_OK) result = divide_cpu_time(&sweep, recording, err);
+    cpu_sweep sweep = {.events = events,
+                       .open = open_marks_of(events, scratch),
+                       .first_mark = no_marks(events->thread_count, scratch),
+                       .mark_after = no_marks(events->mark_count, scratch),
+                       .pieces = sorter_create(sizeof(kineto_run), compare_runs)};
+    for (size_t mark = events->mark_count; mark-- > 0;) {
+        uint32_t *first = &sweep.first_mark[events->marks[mark].thread];
+        sweep.mark_after[mark] = *first;
+        *first = (uint32_t)mark;
+    }
+    status result = sweep_operators(&sweep, recording, err);
+    if (result == STATUS_OK) result = sum_runs(events, recording, sweep.pieces, err);
     sorter_destroy(sweep.pieces);
     arena_destroy(scratch);
     return result;

@@ -7,24 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, size_t offset,
-                          int64_t key)
-{
-    size_t low = 0;
-    size_t high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        int64_t number = 0;
-        memcpy(&number, (const char *)items + middle * item_bytes + offset, sizeof number);
-        if (number <= key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 void kineto_sort(void *items, size_t count, size_t item_bytes,
                  int (*compare)(const void *, const void *))
 {
@@ -38,6 +20,12 @@ int kineto_compare_stretches(const void *a, const void *b)
     if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
     if (left->end_ns != right->end_ns) return left->end_ns < right->end_ns ? -1 : 1;
     return (left->number > right->number) - (left->number < right->number);
+}
+
+int kineto_stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
+{
+    const kineto_stretch last = {moment_ns, INT64_MAX, INT32_MAX};
+    return (int)sorted_place(stretches, count, sizeof last, &last, kineto_compare_stretches) - 1;
 }
 
 static struct kineto_slot *numbering_slot(const kineto_numbering *table, uint64_t key)

@@ -97,10 +97,8 @@ void kineto_sort(void *items, size_t count, size_t item_bytes,
 /// Stretches by begin, end, number.
 int kineto_compare_stretches(const void *a, const void *b);
 
-/// How many of items[count] have, at offset, a 64-bit number at or below key; they are sorted by
-/// it.
-size_t kineto_count_until(const void *items, size_t count, size_t item_bytes, size_t offset,
-                          int64_t key);
+/// The last stretch, of those sorted so, that begins at or before a moment; -1: none does.
+int kineto_stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns);
 
 typedef struct kineto_events {
     const char *path; // for messages
@@ -124,6 +122,9 @@ typedef struct kineto_events {
     int64_t first_launch_ns; // where there are launches
     int64_t last_launch_ns;
 } kineto_events;
+
+/// Marks by begin, outer before inner, then as in the file.
+int kineto_compare_marks(const void *a, const void *b);
 
 /// Gives every mark its iteration and layer, and every load its cell; leaves out marks of coarser
 /// namings and those outside the steps. Afterwards marks are sorted by begin, outer before inner.

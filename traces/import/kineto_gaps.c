@@ -2,7 +2,6 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,21 +72,20 @@ static void list_iterations(trace_recording *recording, arena *memory)
     }
 }
 
+static int compare_iterations(const void *a, const void *b)
+{
+    const trace_iteration_time *left = a;
+    const trace_iteration_time *right = b;
+    return (left->iteration > right->iteration) - (left->iteration < right->iteration);
+}
+
 int trace_recording_place(const trace_recording *recording, int iteration)
 {
-    int low = 0;
-    int high = recording->iteration_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (recording->iterations[middle].iteration < iteration) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    const bool is_found =
-        low < recording->iteration_count && recording->iterations[low].iteration == iteration;
-    return is_found ? low : -1;
+    const trace_iteration_time key = {.iteration = iteration};
+    const trace_iteration_time *found =
+        bsearch(&key, recording->iterations, (size_t)recording->iteration_count, sizeof key,
+                compare_iterations);
+    return found != NULL ? (int)(found - recording->iterations) : -1;
 }
 
 static void widen(trace_iteration_time *iteration, int64_t begin_ns, int64_t end_ns)
@@ -138,14 +136,10 @@ kineto_gaps *kineto_gaps_begin(const kineto_events *events, trace_recording *rec
     return begun;
 }
 
-/// The last stretch that begins at or before a moment; -1: none does. One that is over counts too:
-/// the device may lag behind.
+/// As kineto_stretch_at of the iterations. One that is over counts too: the device may lag behind.
 static int stretch_at(const kineto_gaps *gaps, int64_t moment_ns)
 {
-    const size_t count = (size_t)gaps->recording->iteration_count;
-    return (int)kineto_count_until(gaps->stretches, count, sizeof *gaps->stretches,
-                                   offsetof(kineto_stretch, begin_ns), moment_ns) -
-           1;
+    return kineto_stretch_at(gaps->stretches, (size_t)gaps->recording->iteration_count, moment_ns);
 }
 
 static const kineto_mark *mark_at(const kineto_gaps *gaps, uint32_t mark)

@@ -2,7 +2,6 @@
 #include "base/arena.h"
 #include "traces/import/kineto_collect.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 
 /// A run of backward operators on one thread whose forwards ran in one mark.
@@ -57,18 +56,13 @@ void kineto_sort_sources(kineto_events *events)
 
 const kineto_launch *kineto_source_of(const kineto_events *events, const kineto_launch *target)
 {
-    size_t low = 0;
-    size_t high = events->source_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (compare_links(&events->sources[middle], target) <= 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    const bool is_found = low > 0 && events->sources[low - 1].correlation == target->correlation;
-    return is_found ? &events->sources[low - 1] : NULL;
+    const kineto_launch after = {.ts_ns = target->ts_ns + (target->ts_ns < INT64_MAX),
+                                 .correlation = target->correlation};
+    const size_t place =
+        sorted_place(events->sources, events->source_count, sizeof after, &after, compare_links);
+    const bool is_found =
+        place > 0 && events->sources[place - 1].correlation == target->correlation;
+    return is_found ? &events->sources[place - 1] : NULL;
 }
 
 /// The mark around each mark on its own thread.
@@ -96,8 +90,9 @@ static uint32_t *find_outer_marks(const kineto_events *events, arena *memory)
 static uint32_t mark_at(const kineto_events *events, const uint32_t *outer,
                         const kineto_launch *link)
 {
-    size_t low = kineto_count_until(events->marks, events->mark_count, sizeof *events->marks,
-                                    offsetof(kineto_mark, window.begin_ns), link->ts_ns);
+    const kineto_mark last = {.window = {.begin_ns = link->ts_ns, .end_ns = INT64_MIN}};
+    size_t low =
+        sorted_place(events->marks, events->mark_count, sizeof last, &last, kineto_compare_marks);
     while (low > 0 && events->marks[low - 1].thread != link->thread) {
         low--;
     }
@@ -112,19 +107,11 @@ static uint32_t mark_at(const kineto_events *events, const uint32_t *outer,
 /// The end of the last backward operator on the thread that begins before a moment.
 static int64_t backward_end(const kineto_events *events, uint32_t thread, int64_t moment_ns)
 {
-    size_t low = 0;
-    size_t high = events->backward_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const kineto_work *each = &events->backwards[middle];
-        if (each->key < thread || (each->key == thread && each->begin_ns < moment_ns)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    const bool is_found = low > 0 && events->backwards[low - 1].key == thread;
-    return is_found ? events->backwards[low - 1].end_ns : INT64_MIN;
+    const kineto_work key = {.begin_ns = moment_ns, .end_ns = INT64_MIN, .key = thread};
+    const size_t place = sorted_place(events->backwards, events->backward_count, sizeof key, &key,
+                                      compare_backwards);
+    const bool is_found = place > 0 && events->backwards[place - 1].key == thread;
+    return is_found ? events->backwards[place - 1].end_ns : INT64_MIN;
 }
 
 /// @param runs [target_count] out
@@ -169,20 +156,18 @@ int trace_kineto_link_backward(kineto_events *events)
     kineto_sort(events->targets, events->target_count, sizeof *events->targets, compare_targets);
     kineto_sort(events->backwards, events->backward_count, sizeof *events->backwards,
                 compare_backwards);
-    int linked = 0;
+    const size_t before = events->mark_count;
     arena *scratch = arena_create(1 << 16);
     uint32_t *outer = find_outer_marks(events, scratch);
     backward_run *runs = arena_array(scratch, events->target_count, sizeof *runs);
     const size_t count = find_runs(events, outer, runs);
-    events->marks =
-        memory_resize(events->marks, events->mark_count + count + 1, sizeof *events->marks);
+    events->marks = memory_resize(events->marks, before + count + 1, sizeof *events->marks);
     for (size_t run = 0; run < count; run++) {
         if (runs[run].mark == KINETO_NO_MARK) continue;
         kineto_mark mark = backward_mark(events, &runs[run]);
         mark.order = (uint32_t)events->mark_count;
         events->marks[events->mark_count++] = mark;
-        linked++;
     }
     arena_destroy(scratch);
-    return linked;
+    return (int)(events->mark_count - before);
 }

@@ -3,8 +3,8 @@
 #include "traces/import/kineto_collect.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 /// What marks are grouped by; order is their place among the marks sorted by begin.
 typedef struct group_key {
@@ -12,8 +12,7 @@ typedef struct group_key {
     uint32_t order;
 } group_key;
 
-/// By begin, outer before inner, then as in the file.
-static int compare_marks(const void *a, const void *b)
+int kineto_compare_marks(const void *a, const void *b)
 {
     const kineto_mark *left = a;
     const kineto_mark *right = b;
@@ -26,24 +25,23 @@ static int compare_marks(const void *a, const void *b)
     return (left->order > right->order) - (left->order < right->order);
 }
 
+static bool is_same_group(const group_key *left, const group_key *right)
+{
+    return memcmp(left->parts, right->parts, sizeof left->parts) == 0;
+}
+
 static int compare_keys(const void *a, const void *b)
 {
     const group_key *left = a;
     const group_key *right = b;
-    for (int part = 0; part < 4; part++) {
-        if (left->parts[part] != right->parts[part]) {
-            return left->parts[part] < right->parts[part] ? -1 : 1;
-        }
+    int part = 0;
+    if (is_same_group(left, right)) {
+        return (left->order > right->order) - (left->order < right->order);
     }
-    return (left->order > right->order) - (left->order < right->order);
-}
-
-static bool is_same_group(const group_key *left, const group_key *right)
-{
-    for (int part = 0; part < 4; part++) {
-        if (left->parts[part] != right->parts[part]) return false;
+    while (left->parts[part] == right->parts[part]) {
+        part++;
     }
-    return true;
+    return left->parts[part] < right->parts[part] ? -1 : 1;
 }
 
 /// The end of the group that begins at first.
@@ -59,10 +57,8 @@ static size_t group_end(const group_key *keys, size_t count, size_t first)
 /// The last stretch that begins at or before a moment, if it lasts until then; -1: none does.
 static int stretch_at(const kineto_stretch *stretches, size_t count, int64_t moment_ns)
 {
-    const size_t low = kineto_count_until(stretches, count, sizeof *stretches,
-                                          offsetof(kineto_stretch, begin_ns), moment_ns);
-    if (low == 0 || stretches[low - 1].end_ns < moment_ns) return -1;
-    return (int)(low - 1);
+    const int at = kineto_stretch_at(stretches, count, moment_ns);
+    return at >= 0 && stretches[at].end_ns >= moment_ns ? at : -1;
 }
 
 /// Keeps the loads of the finest naming, and what is no load.
@@ -126,12 +122,9 @@ static void iterations_from_repetition(kineto_events *events, group_key *keys)
                                  (uint32_t)mark};
     }
     qsort(keys, count, sizeof *keys, compare_keys);
-    for (size_t first = 0; first < count;) {
-        const size_t end = group_end(keys, count, first);
-        for (size_t key = first; key < end; key++) {
-            events->marks[keys[key].order].window.iteration = (int)(key - first);
-        }
-        first = end;
+    for (size_t key = 0, first = 0; key < count; key++) {
+        if (!is_same_group(&keys[first], &keys[key])) first = key;
+        events->marks[keys[key].order].window.iteration = (int)(key - first);
     }
 }
 
@@ -263,13 +256,10 @@ static void microbatches_from_order(kineto_events *events, group_key *keys)
                                  (uint32_t)mark};
     }
     qsort(keys, count, sizeof *keys, compare_keys);
-    for (size_t first = 0; first < count;) {
-        const size_t end = group_end(keys, count, first);
-        for (size_t key = first; key < end; key++) {
-            trace_window *window = &events->marks[keys[key].order].window;
-            if (window->is_load) window->microbatch = (int)(key - first);
-        }
-        first = end;
+    for (size_t key = 0, first = 0; key < count; key++) {
+        if (!is_same_group(&keys[first], &keys[key])) first = key;
+        trace_window *window = &events->marks[keys[key].order].window;
+        if (window->is_load) window->microbatch = (int)(key - first);
     }
 }
 
@@ -331,7 +321,7 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
                             error_message *err)
 {
     keep_finest(events, recording);
-    kineto_sort(events->marks, events->mark_count, sizeof *events->marks, compare_marks);
+    kineto_sort(events->marks, events->mark_count, sizeof *events->marks, kineto_compare_marks);
     kineto_sort(events->steps, events->step_count, sizeof *events->steps, kineto_compare_stretches);
     kineto_sort(events->scopes, events->scope_count, sizeof *events->scopes,
                 kineto_compare_stretches);
@@ -345,7 +335,8 @@ status trace_kineto_resolve(kineto_events *events, int layers, trace_recording *
         fill_in(events, recording);
         recording->linked_count = trace_kineto_link_backward(events);
         if (recording->linked_count > 0) {
-            kineto_sort(events->marks, events->mark_count, sizeof *events->marks, compare_marks);
+            kineto_sort(events->marks, events->mark_count, sizeof *events->marks,
+                        kineto_compare_marks);
             keys = memory_resize(keys, events->mark_count + 1, sizeof *keys);
         }
         recording->has_backward = trace_kineto_has_backward(events);

@@ -3,7 +3,6 @@
 #include "traces/import/kineto_collect.h"
 
 #include <ctype.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,12 +153,20 @@ static const kineto_span *module_around(const kineto_events *events, const kinet
     return found;
 }
 
+static int compare_backward_times(const void *a, const void *b)
+{
+    const kineto_work *left = a;
+    const kineto_work *right = b;
+    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
+    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
+}
+
 /// The first operator of a backward in [begin, end); end: there is none. Backwards are by begin.
 static int64_t first_backward(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
-    const size_t low =
-        kineto_count_until(events->backwards, events->backward_count, sizeof *events->backwards,
-                           offsetof(kineto_work, begin_ns), begin_ns - 1);
+    const kineto_work key = {.begin_ns = begin_ns, .end_ns = INT64_MIN};
+    const size_t low = sorted_place(events->backwards, events->backward_count, sizeof key, &key,
+                                    compare_backward_times);
     const bool is_found = low < events->backward_count && events->backwards[low].begin_ns < end_ns;
     return is_found ? events->backwards[low].begin_ns : end_ns;
 }
@@ -373,17 +380,9 @@ static void keep_outermost(kineto_events *events)
 static void find_operators(const kineto_events *events, region *of)
 {
     const kineto_span key = {.begin_ns = of->begin_ns, .end_ns = INT64_MAX, .thread = of->thread};
-    size_t low = 0;
-    size_t high = events->operator_count;
-    if (high == 0) return;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (compare_spans(&events->operators[middle], &key) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    const size_t low =
+        sorted_place(events->operators, events->operator_count, sizeof key, &key, compare_spans);
+    if (events->operator_count == 0) return;
     of->operators = events->operators + low;
     while (low + of->count < events->operator_count &&
            of->operators[of->count].thread == of->thread &&
@@ -415,9 +414,9 @@ static uint32_t main_thread(const kineto_events *events)
 /// Whether a forward that has a backward runs in [begin, end). Sources are by time.
 static bool has_source(const kineto_events *events, int64_t begin_ns, int64_t end_ns)
 {
+    const kineto_launch key = {.ts_ns = begin_ns};
     const size_t low =
-        kineto_count_until(events->sources, events->source_count, sizeof *events->sources,
-                           offsetof(kineto_launch, ts_ns), begin_ns - 1);
+        sorted_place(events->sources, events->source_count, sizeof key, &key, kineto_compare_times);
     return low < events->source_count && events->sources[low].ts_ns < end_ns;
 }
 
@@ -496,10 +495,8 @@ static int count_linked_layers(const kineto_events *events, const region *of)
         while (layer > 0 && of->operators[of->first_operator[layer]].begin_ns > source->ts_ns) {
             layer--;
         }
+        linked += !is_linked[layer];
         is_linked[layer] = true;
-    }
-    for (int layer = 0; layer < of->layer_count; layer++) {
-        linked += is_linked[layer];
     }
     return linked;
 }
@@ -583,14 +580,6 @@ bool trace_kineto_has_groups(kineto_collector *collector)
     collector->group = longest_group(collector, groups);
     free(groups);
     return collector->group >= 0;
-}
-
-static int compare_backward_times(const void *a, const void *b)
-{
-    const kineto_work *left = a;
-    const kineto_work *right = b;
-    if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
-    return (left->end_ns > right->end_ns) - (left->end_ns < right->end_ns);
 }
 
 static status find_structure(kineto_collector *collector, arena *scratch, error_message *err)

@@ -82,6 +82,8 @@ static status read_regex(json_value value, regex_t *match, bool *is_compiled, er
 
 static status read_group(json_value object, const regex_t *match, int *group, error_message *err)
 {
+    static const char *const allowed[] = {"group"};
+    TRY(json_check_keys(object, allowed, 1, err));
     const json_value value = json_member(object, "group");
     TRY(json_int(value, 1, GROUPS_MAX - 1, group, err));
     if ((size_t)*group > match->re_nsub) {
@@ -93,11 +95,7 @@ static status read_group(json_value object, const regex_t *match, int *group, er
 
 static status read_phase(json_value value, annotation_rule *rule, error_message *err)
 {
-    static const char *const allowed[] = {"group"};
-    if (json_is_object(value)) {
-        TRY(json_check_keys(value, allowed, 1, err));
-        return read_group(value, &rule->match, &rule->phase.group, err);
-    }
+    if (json_is_object(value)) return read_group(value, &rule->match, &rule->phase.group, err);
     const char *text = NULL;
     trace_op_kind kind = TRACE_OP_FORWARD;
     TRY(json_string(value, &text, err));
@@ -131,12 +129,10 @@ static status read_layer(json_value value, annotation_rule *rule, error_message 
 
 static status read_microbatch(json_value value, annotation_rule *rule, error_message *err)
 {
-    static const char *const allowed[] = {"group"};
     if (json_is_missing(value)) return STATUS_OK;
     if (!json_is_object(value)) {
         return json_int(value, 0, TRACE_MICROBATCHES_MAX - 1, &rule->microbatch.value, err);
     }
-    TRY(json_check_keys(value, allowed, 1, err));
     return read_group(value, &rule->match, &rule->microbatch.group, err);
 }
 

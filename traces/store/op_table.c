@@ -1,5 +1,6 @@
 #include "traces/store/op_table.h"
 
+#include "base/sorter.h"
 #include "traces/store/sql.h"
 
 #include <inttypes.h>
@@ -310,25 +311,29 @@ status trace_op_table_read(const char *path, const char *name, arena *memory, tr
     return result;
 }
 
-static int compare_parts(const trace_op *op, int iteration, int replica, trace_op_kind kind,
-                         int layer, int microbatch)
+/// By iteration, replica, kind, layer and microbatch.
+static int compare_parts(const trace_op *left, const trace_op *right)
 {
-    if (op->iteration != iteration) return op->iteration < iteration ? -1 : 1;
-    if (op->replica != replica) return op->replica < replica ? -1 : 1;
-    if (op->kind != kind) return op->kind < kind ? -1 : 1;
-    if (op->layer != layer) return op->layer < layer ? -1 : 1;
-    return (op->microbatch > microbatch) - (op->microbatch < microbatch);
+    if (left->iteration != right->iteration) return left->iteration < right->iteration ? -1 : 1;
+    if (left->replica != right->replica) return left->replica < right->replica ? -1 : 1;
+    if (left->kind != right->kind) return left->kind < right->kind ? -1 : 1;
+    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
+    return (left->microbatch > right->microbatch) - (left->microbatch < right->microbatch);
 }
 
 static int compare_indexed(const void *a, const void *b)
 {
     const trace_op *left = *(const trace_op *const *)a;
     const trace_op *right = *(const trace_op *const *)b;
-    const int order = compare_parts(left, right->iteration, right->replica, right->kind,
-                                    right->layer, right->microbatch);
+    const int order = compare_parts(left, right);
     if (order != 0) return order;
     if (left->begin_ns != right->begin_ns) return left->begin_ns < right->begin_ns ? -1 : 1;
     return (left > right) - (left < right);
+}
+
+static int compare_found(const void *item, const void *key)
+{
+    return compare_parts(*(const trace_op *const *)item, key);
 }
 
 void trace_op_index_create(const trace_op *ops, int64_t count, trace_op_index *index)
@@ -350,19 +355,16 @@ void trace_op_index_free(trace_op_index *index)
 const trace_op *trace_op_find(const trace_op_index *index, int iteration, int replica,
                               trace_op_kind kind, int layer, int microbatch)
 {
-    int64_t low = 0;
-    int64_t high = index->count;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (compare_parts(index->order[middle], iteration, replica, kind, layer, microbatch) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low == index->count) return NULL;
-    const trace_op *op = index->order[low];
-    return compare_parts(op, iteration, replica, kind, layer, microbatch) == 0 ? op : NULL;
+    const trace_op key = {.iteration = iteration,
+                          .replica = replica,
+                          .kind = kind,
+                          .layer = layer,
+                          .microbatch = microbatch};
+    const size_t count = (size_t)index->count;
+    const size_t place =
+        sorted_place(index->order, count, sizeof(const trace_op *), &key, compare_found);
+    if (place == count || compare_parts(index->order[place], &key) != 0) return NULL;
+    return index->order[place];
 }
 
 /// The B of a layer, or where it has none its BW.

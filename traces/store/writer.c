@@ -1,6 +1,7 @@
 #include "traces/store/writer.h"
 
 #include "base/arena.h"
+#include "base/sorter.h"
 #include "traces/store/catalog.h"
 #include "traces/store/columns.h"
 #include "traces/store/sql.h"
@@ -85,16 +86,18 @@ trace_load trace_load_init(int iteration, int layer, int microbatch)
     return load;
 }
 
+static status check_number(const char *what, int64_t value, int64_t min, int64_t max,
+                           error_message *err)
+{
+    if (value >= min && value <= max) return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s %" PRId64 " is outside [%" PRId64 ", %" PRId64 "]",
+                     what, value, min, max);
+}
+
 static status check_info(const trace_info *info, error_message *err)
 {
-    if (info->layer_count < 0 || info->layer_count > TRACE_LAYERS_MAX) {
-        return error_set(err, STATUS_INVALID, "layer_count %d is outside [0, %d]",
-                         info->layer_count, TRACE_LAYERS_MAX);
-    }
-    if (info->microbatch_count < 0 || info->microbatch_count > TRACE_MICROBATCHES_MAX) {
-        return error_set(err, STATUS_INVALID, "microbatch_count %d is outside [0, %d]",
-                         info->microbatch_count, TRACE_MICROBATCHES_MAX);
-    }
+    TRY(check_number("layer_count", info->layer_count, 0, TRACE_LAYERS_MAX, err));
+    TRY(check_number("microbatch_count", info->microbatch_count, 0, TRACE_MICROBATCHES_MAX, err));
     if (!(info->backward_split <= 1)) {
         return error_set(err, STATUS_INVALID, "backward_split %g is outside [0, 1]",
                          info->backward_split);
@@ -186,14 +189,6 @@ status trace_writer_begin(trace_store *store, const trace_info *info, trace_writ
 int64_t trace_writer_id(const trace_writer *writer)
 {
     return writer->trace_id;
-}
-
-static status check_number(const char *what, int64_t value, int64_t min, int64_t max,
-                           error_message *err)
-{
-    if (value >= min && value <= max) return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s %" PRId64 " is outside [%" PRId64 ", %" PRId64 "]",
-                     what, value, min, max);
 }
 
 static status check_layer(const trace_writer *writer, int layer, error_message *err)
@@ -292,43 +287,37 @@ static void complete_load(trace_load *there, trace_load *load)
     }
 }
 
-/// Whether a stands before the place of b in an iteration.
-static bool is_before(const trace_load *a, const trace_load *b)
+/// By their places in an iteration.
+static int compare_loads(const void *a, const void *b)
 {
-    return a->layer != b->layer ? a->layer < b->layer : a->microbatch < b->microbatch;
+    const trace_load *left = a;
+    const trace_load *right = b;
+    if (left->layer != right->layer) return left->layer < right->layer ? -1 : 1;
+    return (left->microbatch > right->microbatch) - (left->microbatch < right->microbatch);
 }
 
-/// The place of the first held row that does not stand before load.
-static int find_row(const held_loads *held, const trace_load *load)
+/// The place of the first held row that does not stand before load; mostly it is near the end.
+static size_t find_row(const held_loads *held, const trace_load *load)
 {
-    int low = 0;
-    int high = held->count;
-    if (high > 0 && is_before(&held->loads[high - 1], load)) return high;
-    if (high > 0 && !is_before(load, &held->loads[high - 1])) return high - 1;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (is_before(&held->loads[middle], load)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    const size_t count = (size_t)held->count;
+    const int order = count > 0 ? compare_loads(&held->loads[count - 1], load) : -1;
+    if (order <= 0) return order < 0 ? count : count - 1;
+    return sorted_place(held->loads, count, sizeof *load, load, compare_loads);
 }
 
 static status put_row(held_loads *held, const trace_load *load, error_message *err)
 {
     char reason[64];
     trace_load given = *load;
-    const int place = find_row(held, load);
-    if (place < held->count && !is_before(load, &held->loads[place])) {
+    const size_t place = find_row(held, load);
+    if (place < (size_t)held->count && compare_loads(load, &held->loads[place]) == 0) {
         trace_load *there = &held->loads[place];
         if (find_conflict(there, &given, reason)) return refuse_load(load, reason, err);
         complete_load(there, &given);
     } else {
         held->loads = memory_grow(held->loads, (size_t)held->count, sizeof *held->loads);
         memmove(&held->loads[place + 1], &held->loads[place],
-                (size_t)(held->count - place) * sizeof *held->loads);
+                ((size_t)held->count - place) * sizeof *held->loads);
         held->loads[place] = *load;
         held->count++;
     }
@@ -349,31 +338,27 @@ static status read_held(trace_writer *writer, held_loads *held, error_message *e
     return STATUS_OK;
 }
 
+static int compare_held(const void *a, const void *b)
+{
+    const int left = ((const held_loads *)a)->iteration;
+    const int right = ((const held_loads *)b)->iteration;
+    return (left > right) - (left < right);
+}
+
 /// Makes an iteration the current one.
 static status hold_iteration(trace_writer *writer, int iteration, error_message *err)
 {
-    int low = 0;
-    int high = writer->held_count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (writer->held[middle].iteration < iteration) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if (low < writer->held_count && writer->held[low].iteration == iteration) {
-        writer->current = low;
-        return STATUS_OK;
-    }
     held_loads fresh = {.iteration = iteration};
-    if (iteration <= writer->iteration_last) TRY(read_held(writer, &fresh, err));
-    writer->held = memory_grow(writer->held, (size_t)writer->held_count, sizeof *writer->held);
-    memmove(&writer->held[low + 1], &writer->held[low],
-            (size_t)(writer->held_count - low) * sizeof *writer->held);
-    writer->held[low] = fresh;
-    writer->held_count++;
-    writer->current = low;
+    const size_t count = (size_t)writer->held_count;
+    const size_t place = sorted_place(writer->held, count, sizeof fresh, &fresh, compare_held);
+    if (place == count || writer->held[place].iteration != iteration) {
+        if (iteration <= writer->iteration_last) TRY(read_held(writer, &fresh, err));
+        writer->held = memory_grow(writer->held, count, sizeof fresh);
+        memmove(&writer->held[place + 1], &writer->held[place], (count - place) * sizeof fresh);
+        writer->held[place] = fresh;
+        writer->held_count++;
+    }
+    writer->current = (int)place;
     return STATUS_OK;
 }
 
@@ -546,13 +531,9 @@ static status check_counts(const trace_writer *writer, int layer_count, int micr
     if (writer->load_count == 0) {
         return error_set(err, STATUS_INVALID, "no load of any layer was recorded");
     }
-    if (writer->layer_last >= layer_count) {
-        return error_set(err, STATUS_INVALID, "layer %d is outside [0, %d]", writer->layer_last,
-                         layer_count - 1);
-    }
-    if (writer->microbatch_last >= microbatch_count && writer->has_microbatches) {
-        return error_set(err, STATUS_INVALID, "microbatch %d is outside [0, %d]",
-                         writer->microbatch_last, microbatch_count - 1);
+    TRY(check_number("layer", writer->layer_last, 0, layer_count - 1, err));
+    if (writer->has_microbatches) {
+        TRY(check_number("microbatch", writer->microbatch_last, 0, microbatch_count - 1, err));
     }
     if (writer->has_microbatches && (int64_t)layer_count * microbatch_count > TRACE_CELLS_MAX) {
         return error_set(err, STATUS_INVALID, "%d layers x %d microbatches exceed %d", layer_count,
