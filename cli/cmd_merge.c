@@ -9,14 +9,12 @@
 
 static void write_json(const ana_merged *merged, const char *store, text_buffer *out)
 {
-    json_writer writer = json_writer_init(out);
-    json_begin_object(&writer);
+    json_writer writer = json_line_begin(out);
     json_put_string(&writer, "name", merged->name);
     json_put_int64(&writer, "shards", merged->shard_count);
     json_put_int64(&writer, "items", merged->item_count);
     json_put_string(&writer, "store", store);
-    json_end_object(&writer);
-    text_append(out, "\n");
+    json_line_end(&writer);
 }
 
 static status merge(const cli_arguments *arguments, arena *memory, text_buffer *out,
@@ -53,12 +51,9 @@ const cli_command cli_command_merge = {
         "\n\n"
         "Stores without a shard of the same question are refused (exit 2). If shards are missing "
         "or not complete, they are named and nothing is written (exit 1).",
-    .options = {{.name = "--output",
-                 .is_output = true,
-                 .letter = 'o',
-                 .argument = "ALL.db",
+    .options = {{"--output", "ALL.db", .is_output = true, .letter = 'o',
                  .help = "The store to write to; made where there is none."},
-                {.name = "--json", .help = "Prints one line of JSON."}},
+                {"--json", .help = "Prints one line of JSON."}},
     .operand_min = 1,
     .operand_max = CLI_OPERANDS_MAX,
     .run = merge,

@@ -137,19 +137,48 @@ const char *cli_value(const cli_arguments *arguments, const char *name)
     return cli_value_at(arguments, name, 0);
 }
 
+const char *cli_value_or(const cli_arguments *arguments, const char *name, const char *fallback)
+{
+    const char *given = cli_value(arguments, name);
+    return given != NULL ? given : fallback;
+}
+
 bool cli_has(const cli_arguments *arguments, const char *name)
 {
     return cli_value(arguments, name) != NULL;
 }
 
+const char *cli_first_given(const cli_arguments *arguments, const char *const *names,
+                            int name_count)
+{
+    int name = 0;
+    while (name < name_count && !cli_has(arguments, names[name])) {
+        name++;
+    }
+    return name < name_count ? names[name] : NULL;
+}
+
 status cli_int(const cli_arguments *arguments, const char *name, int min, int max, int fallback,
                int *value, error_message *err)
 {
-    const char *given = cli_value(arguments, name);
     int64_t parsed = fallback;
-    if (given != NULL) TRY(text_parse_int64(given, name, min, max, &parsed, err));
+    TRY(cli_int64(arguments, name, min, max, &parsed, err));
     *value = (int)parsed;
     return STATUS_OK;
+}
+
+status cli_int64(const cli_arguments *arguments, const char *name, int64_t min, int64_t max,
+                 int64_t *value, error_message *err)
+{
+    const char *given = cli_value(arguments, name);
+    return given != NULL ? text_parse_int64(given, name, min, max, value, err) : STATUS_OK;
+}
+
+status cli_double(const cli_arguments *arguments, const char *name, double min, double max,
+                  double *value, error_message *err)
+{
+    const char *given = cli_value(arguments, name);
+    return given != NULL ? text_parse_double(given, name, min, max, value, err) : STATUS_OK;
 }
 
 status cli_choice(const cli_arguments *arguments, const char *name, const char *const *names,

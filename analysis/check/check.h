@@ -15,7 +15,6 @@
 #include "base/text.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /// What is compared, causes before effects: of what departs in the same iteration the first counts.
 typedef enum ana_check_group {
@@ -68,12 +67,8 @@ typedef struct ana_check_quantity {
     bool is_bytes;  // else ns
     double planned; // medians
     double measured;
-    double change; // relative, see above
-    double low;
-    double high;
-    bool is_bounded; // low and high are set
-    int count;       // of iterations that were compared
-    int needed_count;
+    ana_shift change; // relative, see above
+    int count;        // of iterations that were compared
     ana_check_verdict verdict;
     int since;        // iteration from which on it departs; -1
     char detail[320]; // what differs, of plans and orders; else what the verdict goes by, or ""

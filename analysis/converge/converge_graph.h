@@ -6,8 +6,6 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-#include <stdint.h>
-
 enum { ANA_NODES_MAX = 1 << 18, ANA_GRAPH_LINKS_MAX = 1 << 25 };
 
 typedef enum ana_graph_kind {

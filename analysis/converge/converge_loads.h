@@ -3,8 +3,6 @@
 
 #include "base/rng.h"
 
-#include <stdint.h>
-
 typedef enum ana_initial {
     ANA_INITIAL_STEP, ///< all load evenly on the first half of the nodes (of odd counts the larger)
     ANA_INITIAL_POINT,  ///< all load on node 0

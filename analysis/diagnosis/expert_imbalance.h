@@ -9,8 +9,6 @@
 #include "base/text.h"
 #include "models/dynamism/dynamism.h"
 
-#include <stdint.h>
-
 enum { ANA_HOT_EXPERTS = 3 };
 
 /// Of a layer, in the mean of the iterations; tokens are those of an iteration.

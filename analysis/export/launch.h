@@ -3,7 +3,6 @@
 #pragma once
 
 #include "analysis/study/setup.h"
-#include "base/arena.h"
 #include "base/status.h"
 #include "base/text.h"
 

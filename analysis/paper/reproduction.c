@@ -194,11 +194,9 @@ void ana_reproduction_print(const ana_reproduction *reproduction, text_buffer *o
                 "paper leaves open.\nbound: no contiguous plan and no schedule gets further with "
                 "the costs of these ranges.\npredicted: no input depends on the published number. "
                 "consistent: an identity of the inputs, or of chosen ones. calibrated: the row\nis "
-                "the calibration. "
-                "unreachable: the bound is short "
-                "of the\npublished number over these ranges, not beyond them.\noutcome: agrees if "
-                "the published number lies between low and high; open if none is published or none "
-                "was played.\n");
+                "the calibration. unreachable: the bound is short of the\npublished number over "
+                "these ranges, not beyond them.\noutcome: agrees if the published number lies "
+                "between low and high; open if none is published or none was played.\n");
 }
 
 static void write_row(json_writer *writer, const ana_reproduced *row)

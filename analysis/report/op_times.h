@@ -4,7 +4,6 @@
 
 #include "balance/timeline.h"
 #include "base/arena.h"
-#include "base/status.h"
 #include "traces/store/runs.h"
 
 /// Sums a timeline up.

@@ -5,7 +5,6 @@
 #include "balance/schedule/schedule.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,8 +35,7 @@ static status count_replicas(ana_setup *setup, error_message *err)
     if (replicas > MODEL_DEGREE_MAX) {
         return error_set(err, STATUS_INVALID,
                          "%s: training.data_parallel: %d GPUs make %" PRId64
-                         " replicas, at most %d "
-                         "are modelled",
+                         " replicas, at most %d are modelled",
                          study->path, study->gpu_count, replicas, MODEL_DEGREE_MAX);
     }
     study->parallel.data = (int)replicas;
@@ -77,8 +75,7 @@ static status count_microbatches(ana_setup *setup, error_message *err)
     if (microbatches > BAL_MICROBATCHES_MAX) {
         return error_set(err, STATUS_INVALID,
                          "%s: training.global_batch: %" PRId64
-                         " microbatches of each replica exceed "
-                         "%d",
+                         " microbatches of each replica exceed %d",
                          study->path, microbatches, BAL_MICROBATCHES_MAX);
     }
     study->microbatch_count = (int)microbatches;

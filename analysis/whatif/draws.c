@@ -5,7 +5,6 @@
 #include "base/rng.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

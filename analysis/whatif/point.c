@@ -34,8 +34,7 @@ static void write_dynamism(json_value dynamism, json_writer *writer)
     json_value member = json_element(dynamism, 0);
     for (; member.node != NULL; member = json_next(member)) {
         if (is_left_out(json_key(member), window == 1)) continue;
-        json_write_key(writer, json_key(member));
-        json_write_value(writer, member);
+        json_put_value(writer, json_key(member), member);
     }
     json_end_object(writer);
 }

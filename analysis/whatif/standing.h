@@ -3,7 +3,6 @@
 
 #include "analysis/whatif/point.h"
 #include "base/arena.h"
-#include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -13,10 +13,8 @@
 #include "base/status.h"
 #include "sim/training_replay.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /// Which run of which file.
@@ -294,10 +292,10 @@ const cli_command cli_command_check = {
     .description =
         "P and RUN are each a store with a run (STORE.db, or STORE.db:RUN by its number or name), "
         "simulated or executed; a store with a recorded trace, alone or named likewise; a study; "
-        "or a plan file, "
-        "whose costs --trace, or --model with --hardware, say. So a plan is checked against a run, "
-        "a run against another, or a plan against another. Two traces are compared layer by layer; "
-        "beside a run or plan a trace's layers are summed up to its stages."
+        "or a plan file, whose costs --trace, or --model with --hardware, say. So a plan is "
+        "checked against a run, a run against another, or a plan against another. Two traces are "
+        "compared layer by layer; beside a run or plan a trace's layers are summed up to its "
+        "stages."
         "\n\n"
         "Every quantity (iterations, ops, messages, ranks, order, memory, decisions) has an "
         "interval of its median change that supposes no distribution; it departs if the whole "
@@ -308,40 +306,28 @@ const cli_command cli_command_check = {
         "or schedules are refused.",
     .options =
         {
-            {.name = "--plan",
-             .argument = "P",
-             .help = "What is expected: STORE.db[:RUN], PLAN.json "
-                     "or STUDY.json."},
-            {.name = "--measured",
-             .argument = "RUN",
+            {"--plan", "P", .help = "What is expected: STORE.db[:RUN], PLAN.json or STUDY.json."},
+            {"--measured", "RUN",
              .help = "What is checked: likewise. The newest complete run of a store, else the "
                      "newest."},
-            {.name = "--tolerance",
-             .argument = "X",
+            {"--tolerance", "X",
              .help = "Largest change that agrees, in (0 %, 100 %): 5% or 0.05. Default: 5%."},
-            {.name = "--confidence",
-             .argument = "X",
+            {"--confidence", "X",
              .help = "That no quantity is wrongly said to depart, in [50 %, 100 %). Default: 95%."},
-            {.name = "--warmup",
-             .argument = "N",
+            {"--warmup", "N",
              .help = "Iterations to leave out at the begin. Default: until they are no longer "
                      "slower than the rest, at most a third."},
-            {.name = "--only-slower",
-             .help = "What is faster, shorter or smaller than planned agrees."},
-            {.name = "--ignore",
-             .argument = "LIST",
+            {"--only-slower", .help = "What is faster, shorter or smaller than planned agrees."},
+            {"--ignore", "LIST",
              .help = "Kinds that do not count, with commas: plan, order, op, message, outside, "
                      "busy, idle, iteration, decisions, memory."},
-            {.name = "--row", .argument = "LABEL", .help = "The row, where a side has several."},
-            {.name = "--trace",
-             .argument = "TRACE.db",
+            {"--row", "LABEL", .help = "The row, where a side has several."},
+            {"--trace", "TRACE.db",
              .help = "The trace that says how long the ops of a plan or study take."},
-            {.name = "--model", .argument = "CONFIG", .help = "Or the model, with --hardware."},
-            {.name = "--hardware", .argument = "NAME", .help = "Hardware file or preset."},
-            {.name = "--iterations",
-             .argument = "N",
-             .help = "Of a plan or study, instead of its own number."},
-            {.name = "--json",
+            {"--model", "CONFIG", .help = "Or the model, with --hardware."},
+            {"--hardware", "NAME", .help = "Hardware file or preset."},
+            {"--iterations", "N", .help = "Of a plan or study, instead of its own number."},
+            {"--json",
              .help = "Prints one JSON object, dynmo-check/1, with all quantities, also those that "
                      "agree."},
         },

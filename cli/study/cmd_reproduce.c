@@ -47,11 +47,11 @@ const cli_command cli_command_reproduce = {
     .description =
         "Plays the experiments of the DynMo paper (SC'25, arXiv 2505.14864) as studies, and prints "
         "every number that the paper publishes beside the simulated one. Without EXPERIMENT all of "
-        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, "
-        "kernels, weak-scaling, network-delay, overhead, and lengths, which is of other papers. "
-        "Each is one or more of the studies in models/studies/paper, which `dynmo simulate` plays "
-        "as well; inputs and their sources stand below each table. Where loads change in every "
-        "iteration, fewer iterations than the paper's are played."
+        "them: moe, mod, pruning, freezing, sparse-attention, early-exit, table1, repack, kernels, "
+        "weak-scaling, network-delay, overhead, and lengths, which is of other papers. Each is one "
+        "or more of the studies in models/studies/paper, which `dynmo simulate` plays as well; "
+        "inputs and their sources stand below each table. Where loads change in every iteration, "
+        "fewer iterations than the paper's are played."
         "\n\n"
         "agreement says what a number rests on. predicted: no input depends on the published "
         "number. consistent: it is an identity of the inputs, or of inputs that were chosen to "
@@ -66,7 +66,7 @@ const cli_command cli_command_reproduce = {
         "known is null.",
     .options =
         {
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 0,
     .operand_max = CLI_OPERANDS_MAX,

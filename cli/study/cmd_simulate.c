@@ -8,9 +8,6 @@
 #include "analysis/study/setup.h"
 #include "analysis/study/study_keys.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static void show_step(void *context)
 {
     cli_progress_step(context);
@@ -86,8 +83,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
     }
     if (cli_operand_count(arguments) == 0) {
         return error_set(err, STATUS_INVALID,
-                         "dynmo simulate: needs a study; --keys lists what may "
-                         "stand in it");
+                         "dynmo simulate: needs a study; --keys lists what may stand in it");
     }
     ana_study study;
     status result = ana_study_open(cli_operand(arguments, 0), cli_value(arguments, "--trace"),
@@ -116,14 +112,13 @@ const cli_command cli_command_simulate = {
         "`every:N`, after every N-th; `threshold:x`, where the predicted iteration gets shorter by "
         "more than the share x; `shadow`, when waiting has cost what moving costs. A decision is "
         "in force from the next iteration on. It looks at the iteration that has just ended "
-        "(information profile), or at the next one itself (foresight, which no run has: "
-        "a row with it beside one without says what knowing ahead would be worth)."
+        "(information profile), or at the next one itself (foresight, which no run has: a row with "
+        "it beside one without says what knowing ahead would be worth)."
         "\n\n"
         "A study is JSON with the schema \"dynmo-study/1\"; --keys lists every key, what it may "
         "be, its default and what it does. Needed are schema, pipeline.stages, and a trace or a "
-        "model "
-        "with hardware; what stands in for the rest is listed with the result. Paths are relative "
-        "to the study's folder."
+        "model with hardware; what stands in for the rest is listed with the result. Paths are "
+        "relative to the study's folder."
         "\n\n"
         "A stage is data x tensor x context GPUs; expert x expert_tensor of them hold the experts "
         "of a layer. Without a case of dynamism a trace's changes are detected; models/DYNAMISM.md "
@@ -136,16 +131,13 @@ const cli_command cli_command_simulate = {
         "global batch.",
     .options =
         {
-            {.name = "--trace",
-             .argument = "TRACE.db",
-             .help = "Takes costs from this store instead of the study's."},
-            {.name = "--store",
-             .argument = "RUN.db",
+            {"--trace", "TRACE.db", .help = "Takes costs from this store instead of the study's."},
+            {"--store", "RUN.db",
              .help =
                  "Records the run in this store: every iteration, every plan, the timelines of the "
                  "first and last iteration. `dynmo report` and `dynmo export perfetto` read it."},
-            {.name = "--keys", .help = "Lists every key of a study instead."},
-            {.name = "--json", .help = "Prints one line of JSON."},
+            {"--keys", .help = "Lists every key of a study instead."},
+            {"--json", .help = "Prints one line of JSON."},
         },
     .operand_min = 0,
     .operand_max = 1,
