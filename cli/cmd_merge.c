@@ -21,14 +21,10 @@ static status merge(const cli_arguments *arguments, arena *memory, text_buffer *
                     error_message *err)
 {
     const char *store = cli_value(arguments, "--output");
-    const int count = cli_operand_count(arguments);
-    const char **paths = arena_array(memory, (size_t)count, sizeof *paths);
     ana_merged merged;
     TRY(cli_require(arguments, "--output", err));
-    for (int path = 0; path < count; path++) {
-        paths[path] = cli_operand(arguments, path);
-    }
-    TRY(ana_shards_merge(store, paths, count, memory, &merged, err));
+    TRY(ana_shards_merge(store, cli_operands(arguments), cli_operand_count(arguments), memory,
+                         &merged, err));
     fprintf(stderr, "the command of the shards, with --store %s and without --shard, answers\n",
             store);
     if (cli_has(arguments, "--json")) {

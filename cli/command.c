@@ -218,6 +218,11 @@ const char *cli_operand(const cli_arguments *arguments, int index)
     return index < arguments->operand_count ? arguments->operands[index] : NULL;
 }
 
+const char *const *cli_operands(const cli_arguments *arguments)
+{
+    return arguments->operands;
+}
+
 status cli_write_output(const cli_arguments *arguments, text_buffer *out, error_message *err)
 {
     const char *path = cli_value(arguments, "--output");

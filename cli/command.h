@@ -78,7 +78,8 @@ status cli_choice(const cli_arguments *arguments, const char *name, const char *
 status cli_require(const cli_arguments *arguments, const char *name, error_message *err);
 
 int cli_operand_count(const cli_arguments *arguments);
-const char *cli_operand(const cli_arguments *arguments, int index);
+const char *cli_operand(const cli_arguments *arguments, int index); ///< NULL after the last
+const char *const *cli_operands(const cli_arguments *arguments);    ///< [cli_operand_count]
 
 /// Writes what was appended to out to the file of --output, if that is given, and empties out.
 status cli_write_output(const cli_arguments *arguments, text_buffer *out, error_message *err);

@@ -31,7 +31,8 @@ ana_listener ana_recording_listener(ana_recording *recording);
 
 /// Ends the run; the recording is gone afterwards, also on failure.
 ///
-/// @param comparison NULL where the comparison failed
-/// @param outcome    NULL or why it failed
+/// @param comparison not read where outcome is a failure; NULL: there is none
+/// @param outcome    of the run, with its message in err
+/// @return outcome; where that is STATUS_OK, what the store says
 status ana_recording_finish(ana_recording *recording, const ana_comparison *comparison,
-                            const error_message *outcome, error_message *err);
+                            status outcome, error_message *err);

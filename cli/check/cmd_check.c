@@ -112,16 +112,12 @@ static status record(const cli_run_study *opened, trace_store *store, arena *mem
                      int64_t *peak_bytes, error_message *err)
 {
     ana_recording *recording = NULL;
-    error_message later = {0};
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, &opened->setup, "dynmo check", DYNMO_VERSION,
                             &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     status played = listener.begin_row(listener.sink.context, opened->row, err);
     if (played == STATUS_OK) played = play_study(opened, listener.sink, memory, peak_bytes, err);
-    const status finished =
-        ana_recording_finish(recording, NULL, played == STATUS_OK ? NULL : err, &later);
-    if (played != STATUS_OK || finished == STATUS_OK) return played;
-    return error_set(err, finished, "%s", later.message);
+    return ana_recording_finish(recording, NULL, played, err);
 }
 
 static status predict_opened(const check_side *side, const cli_run_study *opened, arena *memory,

@@ -306,20 +306,6 @@ static status execute(run_state *state, error_message *err)
     return ended;
 }
 
-/// Ends the files that were written while the run went on: also a run that failed keeps what was
-/// recorded.
-static status finish_files(run_state *state, status ended, error_message *err)
-{
-    error_message outcome = {0};
-    error_message finish_err = {0};
-    if (state->files == NULL) return ended;
-    if (ended != STATUS_OK && err != NULL) outcome = *err;
-    const status finished = cli_run_files_finish(state->files, &state->outcome.result,
-                                                 ended != STATUS_OK ? &outcome : NULL, &finish_err);
-    if (ended != STATUS_OK || finished == STATUS_OK) return ended;
-    return error_set(err, finished, "%s", finish_err.message);
-}
-
 static status report(const cli_arguments *arguments, run_state *state, text_buffer *out,
                      error_message *err)
 {
@@ -342,7 +328,9 @@ static status run_prepared(const cli_arguments *arguments, run_state *state, tex
     status ended = state->leads ? prepare_leader(state, err) : STATUS_OK;
     if (ended == STATUS_OK) ended = execute(state, err);
     const bool has_run = state->abandoned_rank_count == 0 || atomic_load(&state->leader_is_back);
-    if (state->leads && has_run) ended = finish_files(state, ended, err);
+    if (state->files != NULL && has_run) {
+        ended = cli_run_files_finish(state->files, &state->outcome.result, ended, err);
+    }
     if (ended == STATUS_OK && state->leads) ended = report(arguments, state, out, err);
     return ended;
 }

@@ -4,17 +4,12 @@
 
 #include "analysis/paper/reproduction.h"
 
-static void begin_experiment(void *context)
-{
-    cli_progress_step(context);
-}
-
 static status play(const cli_arguments *arguments, ana_reproduction *reproduction, arena *memory,
                    text_buffer *out, error_message *err)
 {
     cli_progress progress = cli_progress_begin("experiments", reproduction->experiment_count);
     const status played =
-        ana_reproduction_play(reproduction, begin_experiment, &progress, memory, err);
+        ana_reproduction_play(reproduction, cli_progress_step, &progress, memory, err);
     cli_progress_end(&progress);
     TRY(played);
     if (cli_has(arguments, "--json")) {
@@ -28,13 +23,9 @@ static status play(const cli_arguments *arguments, ana_reproduction *reproductio
 static status reproduce(const cli_arguments *arguments, arena *memory, text_buffer *out,
                         error_message *err)
 {
-    const int name_count = cli_operand_count(arguments);
-    const char **names = arena_array(memory, (size_t)name_count, sizeof *names);
-    for (int name = 0; name < name_count; name++) {
-        names[name] = cli_operand(arguments, name);
-    }
     ana_reproduction reproduction;
-    TRY(ana_reproduction_open(names, name_count, &reproduction, err));
+    TRY(ana_reproduction_open(cli_operands(arguments), cli_operand_count(arguments), &reproduction,
+                              err));
     const status result = play(arguments, &reproduction, memory, out, err);
     ana_reproduction_close(&reproduction);
     return result;

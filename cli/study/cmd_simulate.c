@@ -8,11 +8,6 @@
 #include "analysis/study/setup.h"
 #include "analysis/study/study_keys.h"
 
-static void show_step(void *context)
-{
-    cli_progress_step(context);
-}
-
 /// @param recording where rows go while they are played, or NULL
 static status compare(const ana_setup *setup, const ana_listener *recording, arena *memory,
                       ana_comparison *comparison, error_message *err)
@@ -20,7 +15,7 @@ static status compare(const ana_setup *setup, const ana_listener *recording, are
     cli_progress progress = cli_progress_begin(
         "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     ana_listener listener = recording != NULL ? *recording : (ana_listener){0};
-    listener.step = show_step;
+    listener.step = cli_progress_step;
     listener.step_context = &progress;
     const status result = ana_compare(setup, &listener, memory, comparison, err);
     cli_progress_end(&progress);
@@ -33,16 +28,11 @@ static status compare_recorded(const cli_arguments *arguments, const ana_setup *
                                error_message *err)
 {
     ana_recording *recording = NULL;
-    error_message finish_err = {0};
     TRY(ana_recording_begin(store, TRACE_RUN_SIM, setup, cli_command_line(arguments), DYNMO_VERSION,
                             &recording, err));
     const ana_listener listener = ana_recording_listener(recording);
     const status played = compare(setup, &listener, memory, comparison, err);
-    const bool is_ok = played == STATUS_OK;
-    const status finished =
-        ana_recording_finish(recording, is_ok ? comparison : NULL, is_ok ? NULL : err, &finish_err);
-    if (!is_ok || finished == STATUS_OK) return played;
-    return error_set(err, finished, "%s", finish_err.message);
+    return ana_recording_finish(recording, comparison, played, err);
 }
 
 static status play(const cli_arguments *arguments, const ana_setup *setup, trace_store **store,

@@ -65,11 +65,6 @@ static status write_training(json_writer *writer, const cli_arguments *arguments
     return STATUS_OK;
 }
 
-static void show_step(void *context)
-{
-    cli_progress_step(context);
-}
-
 /// Ranks of a replica that ran the ops of the trace's first iteration; 0: it has no timeline.
 static status recorded_ranks(trace_store *store, const char *name, arena *memory, int *ranks,
                              error_message *err)
@@ -222,7 +217,7 @@ static status diagnose_setup(const cli_arguments *arguments, bool is_counts, ana
     cli_progress progress = cli_progress_begin(
         "iterations", (int64_t)setup->study->balancing_count * setup->iteration_count);
     const status result =
-        ana_diagnose(setup, &options, show_step, &progress, memory, &diagnosis, err);
+        ana_diagnose(setup, &options, cli_progress_step, &progress, memory, &diagnosis, err);
     cli_progress_end(&progress);
     TRY(result);
     if (cli_has(arguments, "--json")) {
