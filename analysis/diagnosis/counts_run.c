@@ -1,5 +1,5 @@
 /// Megatron-LM's files of tokens per expert: what they are of, before they are read as counts.
-#include "analysis/diagnosis/counts_run.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include "models/experts/expert_counts.h"
 

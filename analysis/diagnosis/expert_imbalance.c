@@ -1,4 +1,4 @@
-#include "analysis/diagnosis/expert_imbalance.h"
+#include "analysis/diagnosis/diagnosis.h"
 
 #include <gsl/gsl_statistics_double.h>
 #include <gsl/gsl_statistics_int.h>

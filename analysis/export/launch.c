@@ -1,4 +1,4 @@
-#include "analysis/export/launch.h"
+#include "analysis/export/frameworks.h"
 
 #include <inttypes.h>
 

@@ -1,7 +1,6 @@
 /// Writes a run into the store while it is played.
 #include "analysis/report/recording.h"
 
-#include "analysis/report/op_times.h"
 #include "analysis/report/timeline_file.h"
 #include "balance/plan.h"
 #include "base/arena.h"

@@ -1,6 +1,5 @@
 #include "analysis/report/report.h"
 
-#include "analysis/report/plot.h"
 #include "balance/metrics.h"
 
 #include <stdio.h>

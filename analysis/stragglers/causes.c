@@ -1,7 +1,7 @@
 #include "analysis/stragglers/causes.h"
 
 #include "analysis/diagnosis/verdict.h"
-#include "analysis/stragglers/work_times.h"
+#include "analysis/stragglers/op_graph.h"
 #include "base/text.h"
 
 #include <gsl/gsl_cdf.h>

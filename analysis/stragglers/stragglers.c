@@ -1,4 +1,4 @@
-#include "analysis/stragglers/stragglers.h"
+#include "analysis/stragglers/causes.h"
 
 #include "analysis/report/perfetto.h"
 #include "base/json.h"

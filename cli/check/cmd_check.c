@@ -7,7 +7,6 @@
 
 #include "analysis/check/check.h"
 #include "analysis/check/observed.h"
-#include "analysis/check/plan_prediction.h"
 #include "analysis/report/recording.h"
 #include "base/arena.h"
 #include "base/status.h"

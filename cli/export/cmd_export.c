@@ -7,7 +7,6 @@
 #include "analysis/report/recorded.h"
 #include "balance/metrics.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_order.h"
 #include "sim/pipeline.h"
 
 #include <inttypes.h>

@@ -9,7 +9,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/option_values.h"
-#include "cli/plan/plan_joint.h"
 #include "cli/plan/plan_loads.h"
 #include "sim/pipeline.h"
 #include "traces/store/writer.h"

@@ -1,4 +1,4 @@
-#include "cli/plan/plan_joint.h"
+#include "cli/plan/plan_loads.h"
 
 #include "balance/joint/joint.h"
 #include "balance/metrics.h"

@@ -10,9 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/schedule/gantt.h"
 #include "cli/schedule/schedule_costs.h"
-#include "cli/schedule/schedule_order.h"
 #include "sim/dispatch.h"
 #include "sim/pipeline.h"
 

@@ -3,7 +3,6 @@
 #include "cli/option_values.h"
 #include "cli/progress.h"
 
-#include "analysis/diagnosis/counts_run.h"
 #include "analysis/diagnosis/diagnosis.h"
 #include "analysis/stragglers/causes.h"
 #include "base/json.h"

@@ -1,7 +1,7 @@
 /// `dynmo stragglers`: what slowed a recorded run.
 #include "cli/commands.h"
 
-#include "analysis/stragglers/stragglers.h"
+#include "analysis/stragglers/causes.h"
 #include "base/file.h"
 #include "cli/option_values.h"
 #include "traces/store/op_table.h"

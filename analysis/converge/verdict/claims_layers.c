@@ -1,6 +1,6 @@
 /// Claims about whole layers: Lemma 1 and 2 of the DynMo paper, what its Algorithm 3 and its
 /// released code end with.
-#include "analysis/converge/converge_bounds.h"
+#include "analysis/converge/converge_graph.h"
 #include "analysis/converge/verdict/verdict.h"
 
 #include <inttypes.h>
