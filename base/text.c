@@ -329,6 +329,15 @@ text_words text_size(int64_t bytes)
     return scaled(value, units[unit]);
 }
 
+int text_find(const char *word, const char *const *names, int name_count)
+{
+    int found = 0;
+    while (found < name_count && strcmp(word, names[found]) != 0) {
+        found++;
+    }
+    return found;
+}
+
 static int edit_distance(const char *a, const char *b)
 {
     enum { LIMIT = 40 };

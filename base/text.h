@@ -67,6 +67,9 @@ text_words text_grouped(double value); ///< a whole number with commas: "157,286
 text_words text_duration(int64_t ns);  ///< three digits and a unit: "1.23 ms"
 text_words text_size(int64_t bytes);   ///< with a binary unit: "1.50 GiB"
 
+/// The index of a word among names; name_count: it is none of them.
+int text_find(const char *word, const char *const *names, int name_count);
+
 /// The name in names that is closest to word; NULL if none is close (more than a third of the
 /// letters differ).
 const char *text_nearest(const char *word, const char *const *names, int name_count);

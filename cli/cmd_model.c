@@ -267,11 +267,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const char *model = cli_value(arguments, "--model");
     TRY(model_costs_from_files(model, cli_value(arguments, "--hardware"), &training, memory, &costs,
                                err));
-    if (cli_has(arguments, "--json")) {
-        write_json(&costs, model, out);
-    } else {
-        write_text(&costs, model, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(&costs, model, out);
     return STATUS_OK;
 }
 

@@ -187,9 +187,9 @@ status cli_choice(const cli_arguments *arguments, const char *name, const char *
     const char *given = cli_value(arguments, name);
     *chosen = fallback;
     if (given == NULL) return STATUS_OK;
-    for (int index = 0; index < name_count; index++) {
-        if (strcmp(given, names[index]) != 0) continue;
-        *chosen = index;
+    const int found = text_find(given, names, name_count);
+    if (found < name_count) {
+        *chosen = found;
         return STATUS_OK;
     }
     text_buffer known = {0};

@@ -33,10 +33,7 @@ static status choose(const char *const *names, int name_count, ana_reproduction 
         known[index] = ana_paper_text(json_element(all, index), "name");
     }
     for (int name = 0; name < name_count; name++) {
-        int found = 0;
-        while (found < count && strcmp(known[found], names[name]) != 0) {
-            found++;
-        }
+        const int found = text_find(names[name], known, count);
         if (found == count) {
             char suggestion[TEXT_SUGGESTION_BYTES];
             return error_set(err, STATUS_INVALID, "unknown experiment '%.40s'%s", names[name],

@@ -16,12 +16,8 @@ static bool is_left_out(const char *key, bool keeps_steps)
 {
     static const char *const names[] = {"seed",    "load_model", "context", "tile_rows",
                                         "packing", "across",     "order",   "window"};
-    const size_t count = keeps_steps ? sizeof names / sizeof names[0] : 4;
-    size_t name = 0;
-    while (name < count && strcmp(key, names[name]) != 0) {
-        name++;
-    }
-    return name < count;
+    const int count = keeps_steps ? (int)(sizeof names / sizeof names[0]) : 4;
+    return text_find(key, names, count) < count;
 }
 
 /// Sequences that are packed within a window of one step stay in their step.

@@ -89,11 +89,8 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
                             request.predict_rows, request.predict_count, &request.settings,
                             request.level, memory, &calibration, &score, err));
     const bool with_runs = cli_has(arguments, "--rows");
-    if (cli_has(arguments, "--json")) {
-        ana_calibration_write_json(&calibration, &score, with_runs, out);
-    } else {
-        ana_calibration_write_text(&calibration, &score, with_runs, out);
-    }
+    (cli_has(arguments, "--json") ? ana_calibration_write_json : ana_calibration_write_text)(
+        &calibration, &score, with_runs, out);
     const char *path = cli_value(arguments, "--output");
     return path != NULL ? write_file(&calibration, path, err) : STATUS_OK;
 }

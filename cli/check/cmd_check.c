@@ -123,7 +123,6 @@ static status predict_opened(const check_side *side, const cli_run_study *opened
                              ana_observed *observed, error_message *err)
 {
     trace_store *store = NULL;
-    char source[400];
     int64_t *peak_bytes =
         arena_array(memory, (size_t)opened->setup.machine.rank_count, sizeof *peak_bytes);
     TRY(trace_store_open_memory(&store, err));
@@ -132,9 +131,8 @@ static status predict_opened(const check_side *side, const cli_run_study *opened
     trace_store_close(store);
     TRY(result);
     observed->peak_bytes = peak_bytes;
-    snprintf(source, sizeof source, "%.250s, predicted, row '%.80s'", side->request.path,
-             observed->label);
-    observed->source = arena_string(memory, source);
+    observed->source =
+        arena_format(memory, "%.250s, predicted, row '%.80s'", side->request.path, observed->label);
     return STATUS_OK;
 }
 
@@ -165,11 +163,8 @@ static status read_ignored(const cli_arguments *arguments, ana_check_options *op
     char suggestion[TEXT_SUGGESTION_BYTES];
     for (const char *list = cli_value(arguments, "--ignore"); list != NULL && *list != '\0';) {
         const int length = (int)strcspn(list, ",");
-        int group = 0;
         snprintf(name, sizeof name, "%.*s", length, list);
-        while (group < ANA_CHECK_GROUP_COUNT && strcmp(name, ana_check_group_names[group]) != 0) {
-            group++;
-        }
+        const int group = text_find(name, ana_check_group_names, ANA_CHECK_GROUP_COUNT);
         if (group == ANA_CHECK_GROUP_COUNT) {
             return error_set(
                 err, STATUS_INVALID, "--ignore: unknown '%s'%s", name,
@@ -272,11 +267,7 @@ static status run(const cli_arguments *arguments, arena *memory, text_buffer *ou
     TRY(read_sides(arguments, &plan, &measured, err));
     TRY(read_both(&plan, &measured, memory, &planned, &found, err));
     TRY(ana_check_compare(&planned, &found, &options, memory, check, err));
-    if (cli_has(arguments, "--json")) {
-        ana_check_write(check, out);
-    } else {
-        ana_check_print(check, out);
-    }
+    (cli_has(arguments, "--json") ? ana_check_write : ana_check_print)(check, out);
     return outcome_of(check, err);
 }
 

@@ -124,11 +124,7 @@ static void write_answer(const cli_arguments *arguments, const ana_sweep *sweep,
     answer->sweep = sweep;
     answer->points = points;
     ana_sweep_summarise(answer, arena_array(memory, (size_t)sweep->instance_count, sizeof(double)));
-    if (cli_has(arguments, "--json")) {
-        ana_sweep_write_json(answer, out);
-    } else {
-        ana_sweep_write_text(answer, out);
-    }
+    (cli_has(arguments, "--json") ? ana_sweep_write_json : ana_sweep_write_text)(answer, out);
 }
 
 /// All that the instances depend on, as JSON, by which kept results are found again.

@@ -171,11 +171,12 @@ static status add_rows(const cli_arguments *arguments, trace_store *store,
     ana_timeline *timelines = arena_array(memory, ROWS_MAX, sizeof *timelines);
     if (count == 0) return error_set(err, STATUS_INVALID, "the run holds no timeline");
     for (int row = 0; row < count; row++) {
-        char name[400];
         TRY(ana_recorded_timeline(store, recorded, labels[row], iteration, memory, &timelines[row],
                                   err));
-        snprintf(name, sizeof name, "%.150s, %.240s", labels[row], trace_store_path(store));
-        if (cli_has(arguments, "--beside")) timelines[row].label = arena_string(memory, name);
+        if (cli_has(arguments, "--beside")) {
+            timelines[row].label =
+                arena_format(memory, "%s, %s", labels[row], trace_store_path(store));
+        }
         chosen->timelines[chosen->count++] = &timelines[row];
     }
     return STATUS_OK;

@@ -489,11 +489,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     const char *path = cli_value(arguments, "--output");
     if (path != NULL) TRY(write_plan(plan, path, memory, err));
     if (run.is_joint) return STATUS_OK;
-    if (cli_has(arguments, "--json")) {
-        write_json(&run, out);
-    } else {
-        write_text(&run, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(&run, out);
     return STATUS_OK;
 }
 

@@ -224,10 +224,6 @@ status cli_plan_joint(const cli_arguments *arguments, const bal_problem *problem
     find_loads(run, memory);
     TRY(find_moves(run, memory, err));
     *plan = plan_of(run);
-    if (cli_has(arguments, "--json")) {
-        write_json(run, out);
-    } else {
-        write_text(run, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(run, out);
     return STATUS_OK;
 }

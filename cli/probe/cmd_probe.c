@@ -203,11 +203,7 @@ static status report_all(const cli_arguments *arguments, const probe_request *re
     cli_probe_result result;
     TRY(cli_probe_result_of(report, memory, &result, err));
     TRY(write_file(request, report, &result, memory, err));
-    if (cli_has(arguments, "--json")) {
-        cli_probe_write(report, &result, out);
-    } else {
-        cli_probe_print(report, &result, out);
-    }
+    (cli_has(arguments, "--json") ? cli_probe_write : cli_probe_print)(report, &result, out);
     return STATUS_OK;
 }
 

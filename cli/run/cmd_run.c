@@ -312,11 +312,8 @@ static status report(const cli_arguments *arguments, run_state *state, text_buff
     if (!state->request.learns && !state->opened.has_plan) {
         TRY(cli_run_outcome_replay(&state->outcome, &state->training, state->memory, err));
     }
-    if (cli_has(arguments, "--json")) {
-        cli_run_outcome_write(&state->outcome, out);
-    } else {
-        cli_run_outcome_print(&state->outcome, out);
-    }
+    (cli_has(arguments, "--json") ? cli_run_outcome_write : cli_run_outcome_print)(&state->outcome,
+                                                                                   out);
     return cli_run_forecast_check(&state->outcome, err);
 }
 

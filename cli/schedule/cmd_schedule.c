@@ -331,11 +331,7 @@ static status answer(const cli_arguments *arguments, arena *memory, text_buffer 
     }
     run.network.send = send;
     TRY(play(memory, &run, err));
-    if (cli_has(arguments, "--json")) {
-        write_json(&run, out);
-    } else {
-        write_text(&run, out);
-    }
+    (cli_has(arguments, "--json") ? write_json : write_text)(&run, out);
     const char *path = cli_value(arguments, "--timeline");
     return path != NULL ? write_timeline(&run, path, memory, err) : STATUS_OK;
 }
@@ -404,7 +400,6 @@ const cli_command cli_command_schedule = {
                  "Also writes begin and end of every op as a Chrome trace, for ui.perfetto.dev, "
                  "and the memory of every rank over time."},
             {"--json", .help = "Prints one line of JSON."},
-            {0},
         },
     .run = answer,
 };

@@ -12,11 +12,8 @@ static status play(const cli_arguments *arguments, ana_reproduction *reproductio
         ana_reproduction_play(reproduction, cli_progress_step, &progress, memory, err);
     cli_progress_end(&progress);
     TRY(played);
-    if (cli_has(arguments, "--json")) {
-        ana_reproduction_write(reproduction, out);
-    } else {
-        ana_reproduction_print(reproduction, out);
-    }
+    (cli_has(arguments, "--json") ? ana_reproduction_write : ana_reproduction_print)(reproduction,
+                                                                                     out);
     return STATUS_OK;
 }
 

@@ -78,11 +78,8 @@ static status print(const cli_arguments *arguments, arena *memory, text_buffer *
     ana_slowdowns_of(&run, memory, &slowdowns);
     ana_causes_of(&run, &slowdowns, layers, memory, &causes);
     TRY(write_pictures(arguments, &run, &slowdowns, &causes, err));
-    if (cli_has(arguments, "--json")) {
-        ana_stragglers_write(&run, &slowdowns, &causes, out);
-    } else {
-        ana_stragglers_print(&run, &slowdowns, &causes, out);
-    }
+    (cli_has(arguments, "--json") ? ana_stragglers_write : ana_stragglers_print)(&run, &slowdowns,
+                                                                                 &causes, out);
     return STATUS_OK;
 }
 
